@@ -1,0 +1,70 @@
+/**
+ * The definition of an agent: what it is called, what it is told, what it can do, and how far it may go.
+ *
+ * A definition is a value without state. It becomes able to run when a `Runtime` binds it to a model; a run that was held is
+ * bound again by the agent's name, so that a definition may change while runs are parked.
+ *
+ * @since 0.1.0
+ */
+import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
+import * as ApprovalPolicy_ from "../domain/ApprovalPolicy.ts"
+import type { Limits } from "../domain/Limits.ts"
+import type { RunState } from "../domain/RunState.ts"
+import type { ModelSettings } from "../model/ModelRequest.ts"
+import type { DataSchema } from "../tool/DataSchema.ts"
+import type { Awaitable, Tool } from "../tool/Tool.ts"
+
+/** What computed instructions are told. */
+export interface InstructionsContext {
+  readonly state: RunState
+  /** From 1. */
+  readonly turn: number
+}
+
+/** The definition of an agent. `R` are the services that its tools need, `Output` what its answers are decoded to. */
+export interface AgentOptions<R, Output> {
+  /** What it is told before everything else: text, or a function that is asked before each model call. */
+  readonly instructions?: string | ((context: InstructionsContext) => Awaitable<string>)
+  readonly tools?: ReadonlyArray<Tool<R>>
+  /** Agents that it can call like tools, by their names, with a prompt. Their requests surface in its runs. */
+  readonly subAgents?: ReadonlyArray<Agent<R, any>>
+  /** What its answers must fit. */
+  readonly output?: DataSchema<Output>
+  /** Changes to the default limits (`maxTurns` 8). */
+  readonly limits?: Partial<Limits>
+  /** What happens to calls that need approval. Default: they are asked about. */
+  readonly policy?: ApprovalPolicy
+  /** What it is good at, for the agent that has it as a sub-agent. */
+  readonly description?: string
+  /** The model profile to use; left out for the model client's default. */
+  readonly profile?: string
+  readonly settings?: ModelSettings
+  /** Earlier names, so that runs that were held under them still find it. */
+  readonly aliases?: ReadonlyArray<string>
+}
+
+/**
+ * An agent.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Agent<R = never, Output = undefined> {
+  readonly name: string
+  readonly options: AgentOptions<R, Output>
+  readonly policy: ApprovalPolicy
+}
+
+/** An agent, whatever its tools need and its answers are. */
+export type Any = Agent<any, any>
+
+/**
+ * Defines an agent.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = <R = never, Output = undefined>(
+  name: string,
+  options: AgentOptions<R, Output> = {}
+): Agent<R, Output> => ({ name, options, policy: options.policy ?? ApprovalPolicy_.ask })

@@ -1,0 +1,310 @@
+/**
+ * The loop: asks `next` what has to happen, makes it happen, folds the events, until the run is held or over.
+ *
+ * This is the only place with effects between a state and its successor. It never runs user code to find out where it was, it
+ * calls the model only when every call of the turn is settled, and it commits before it does what must not be done twice. One
+ * mechanism stops it, whoever asks: the cancellation token interrupts the fiber that drives, and interrupting the fiber that
+ * waits for it cancels the token.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import type { Decision } from "../domain/Decision.ts"
+import { decide } from "../domain/decide.ts"
+import { evolve } from "../domain/evolve.ts"
+import type { ToolCallId } from "../domain/Id.ts"
+import * as Id from "../domain/Id.ts"
+import { isExpired } from "../domain/Interruption.ts"
+import { text } from "../domain/Message.ts"
+import type { Step } from "../domain/next.ts"
+import { next } from "../domain/next.ts"
+import { AgentNotFound, type ToolUnavailable } from "../domain/RunError.ts"
+import type { RunState } from "../domain/RunState.ts"
+import { findCall, interruptions, isEnded, isSettled } from "../domain/RunState.ts"
+import type { CallReport } from "../domain/ToolCall.ts"
+import * as Cancellation from "./Cancellation.ts"
+import { callModel, openLimit } from "./internal/callModel.ts"
+import { classify } from "./internal/classify.ts"
+import type { Drive, Journal, Scope } from "./internal/Drive.ts"
+import { awaited, describe, emit, emitRoot, flush, now, stateOf, tellAll } from "./internal/Drive.ts"
+import { isRepeatable, reconcile, settle } from "./internal/settle.ts"
+import type { Runtime } from "./Runtime.ts"
+import type { RunUpdate } from "./RunUpdate.ts"
+
+/** How a run is driven. */
+export interface DriveOptions<E> {
+  readonly runtime: Runtime<any>
+  readonly journal: Journal<E>
+  readonly token: Cancellation.CancellationToken
+  readonly onUpdate: ((update: RunUpdate) => void) | undefined
+  /** The state to go on from. */
+  readonly state: RunState
+  /** Events that are folded into `state` already and not committed. */
+  readonly staged: ReadonlyArray<Parameters<typeof emitRoot>[1]>
+}
+
+/** Drives a run until it is held or over, and returns its state then. */
+export const drive = <E>(options: DriveOptions<E>): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> =>
+  Effect.gen(function* () {
+    const { token } = options
+    const running: Drive<E> = {
+      runtime: options.runtime,
+      token,
+      clock: yield* Clock.Clock,
+      journal: options.journal,
+      onUpdate: options.onUpdate,
+      state: options.state,
+      staged: options.staged.slice(),
+      untold: []
+    }
+    const first = options.state.revision - options.staged.length + 1
+    if (running.onUpdate !== undefined) {
+      options.staged.forEach((event, index) => running.untold.push({ event, revision: first + index }))
+    }
+    // The fiber that drives ends interrupted when the run is cancelled; what it came to is kept here.
+    let end: Exit.Exit<RunState, E | ToolUnavailable | AgentNotFound> | undefined
+    const fiber = yield* Effect.forkChild(
+      Effect.uninterruptibleMask((restore) =>
+        Effect.map(Effect.exit(loop(running, restore)), (exit) => {
+          end = exit
+        })
+      ),
+      { startImmediately: true }
+    )
+    const unlink = token.onCancel(() => fiber.interruptUnsafe())
+    yield* Effect.onInterrupt(Fiber.await(fiber), () =>
+      Effect.suspend(() => {
+        token.cancel("The program that ran it stopped it.")
+        return Fiber.await(fiber)
+      })
+    )
+    unlink()
+    return yield* end ?? Effect.die(new Error("The loop ended without a state."))
+  })
+
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
+const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) {
+  const root: Scope<E> = { drive, bound: drive.runtime.bound, path: [], parent: undefined }
+  yield* flush(drive)
+  while (true) {
+    const cancelled = drive.token.reason()
+    const step = next(drive.state)
+    if (cancelled !== undefined && !(step._tag === "Finish" && isEnded(drive.state))) {
+      emitRoot(drive, {
+        _tag: "run.cancelled",
+        at: now(drive),
+        reason: cancelled,
+        calls: reportCalls(drive.state)
+      })
+      yield* flush(drive)
+      return drive.state
+    }
+    switch (step._tag) {
+      case "Finish":
+        finish(root, step)
+        yield* flush(drive)
+        return drive.state
+      case "Hold":
+        if (yield* hold(drive, restore)) return drive.state
+        break
+      default:
+        yield* perform(root, step, restore)
+    }
+  }
+})
+
+/** Parks the run, unless something can be decided right now. */
+const hold = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) {
+  if (yield* decideInline(drive, restore)) return false
+  const event = { _tag: "run.held", at: now(drive) } as const
+  const held = evolve(drive.state, event)
+  if (yield* drive.journal.park([...drive.staged, event], held)) {
+    drive.staged.length = 0
+    drive.state = held
+    drive.untold.push({ event, revision: held.revision })
+    tellAll(drive)
+    return true
+  }
+  yield* flush(drive)
+  takeDecisions(drive, yield* drive.journal.decisions)
+  return false
+})
+
+/** Decisions that need nobody to come back: expiry, and the approval callback. */
+const decideInline = Effect.fnUntraced(function* (drive: Drive<unknown>, restore: Restore) {
+  const { approvalCallback } = drive.runtime.options
+  const at = now(drive)
+  let decided = false
+  for (const request of interruptions(drive.state)) {
+    if (isExpired(request, at)) {
+      const message = `Nobody decided before ${new Date(request.expiresAt ?? at).toISOString()}.`
+      takeDecisions(drive, [{ _tag: "deny", requestId: request.requestId, by: "expiry", at, message }])
+      decided = true
+    } else if (approvalCallback !== undefined) {
+      const answer = yield* Effect.exit(restore(awaited(drive.runtime, () => approvalCallback(request))))
+      if (Exit.isSuccess(answer) && answer.value !== undefined) {
+        const input = { ...answer.value, requestId: request.requestId, at: now(drive) } as Decision
+        decided = takeDecisions(drive, [input]) || decided
+      } else if (Exit.isFailure(answer) && Cause.hasInterruptsOnly(answer.cause)) {
+        return true
+      }
+    }
+  }
+  return decided
+})
+
+/** Folds the decisions that apply; the others were refused when they were made. */
+const takeDecisions = (drive: Drive<any>, decisions: ReadonlyArray<Decision>): boolean => {
+  let taken = false
+  for (const decision of decisions) {
+    const events = decide(drive.state, decision)
+    if (Result.isFailure(events)) continue
+    for (const event of events.success) emitRoot(drive, event)
+    taken = true
+  }
+  return taken
+}
+
+const finish = (scope: Scope<any>, step: Extract<Step, { readonly _tag: "Finish" }>): void => {
+  const state = stateOf(scope)
+  if (isEnded(state)) return
+  const at = now(scope.drive)
+  switch (step.end._tag) {
+    case "completed":
+      return emit(scope, { _tag: "run.completed", at })
+    case "cancelled":
+      return emit(scope, { _tag: "run.cancelled", at, reason: step.end.reason, calls: reportCalls(state) })
+    case "failed":
+      return emit(scope, { _tag: "run.failed", at, failure: step.end.failure })
+  }
+}
+
+/** Makes one step happen, in the run of one agent of the tree. */
+const perform = <E>(
+  scope: Scope<E>,
+  step: Exclude<Step, { readonly _tag: "Hold" | "Finish" }>,
+  restore: Restore
+): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
+  switch (step._tag) {
+    case "CallModel":
+      return callModel(scope, step.turn, restore)
+    case "ClassifyCalls":
+      return classifyAll(scope, step.callIds, restore)
+    case "SettleToolCalls":
+      return settle(scope, step.callIds, restore)
+    case "Reconcile":
+      return reconcile(scope, step.callIds, restore)
+    case "AskLimit":
+      return Effect.sync(() => openLimit(scope, step.exceeded))
+    case "DecodeOutput":
+      return decodeOutput(scope, step.text)
+    case "ResumeChild":
+      return resumeChild(scope, step.callId, restore)
+  }
+}
+
+const classifyAll = Effect.fnUntraced(function* (
+  scope: Scope<unknown>,
+  callIds: ReadonlyArray<ToolCallId>,
+  restore: Restore
+) {
+  for (const callId of callIds) {
+    const call = findCall(stateOf(scope), callId)
+    if (call === undefined || scope.drive.token.reason() !== undefined) return
+    yield* Effect.exit(restore(classify(scope, call)))
+  }
+})
+
+/** Goes on with the sub-agent of a call until it is held or over. */
+const resumeChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallId, restore: Restore) {
+  const { drive } = scope
+  const state = stateOf(scope)
+  const call = findCall(state, callId)
+  if (call === undefined) return
+  const entry = scope.bound.entries.get(call.name)
+  if (entry === undefined || entry.target !== "agent") {
+    return yield* new AgentNotFound({ agent: call.name, known: [...scope.bound.entries.keys()] })
+  }
+  const child: Scope<E> = { drive, bound: entry.bound, path: [...scope.path, callId], parent: scope }
+  if (call.child === undefined) {
+    const { prompt } = call.arguments as { readonly prompt: string }
+    emit(child, {
+      _tag: "run.started",
+      at: now(drive),
+      runId: Id.childRunId(callId),
+      sessionId: state.sessionId,
+      agent: entry.bound.identity,
+      agentPath: [...state.agentPath, entry.name],
+      prompt: [text(prompt)],
+      limits: entry.bound.limits,
+      policy: entry.bound.agent.policy,
+      asks: state.asks,
+      structured: entry.bound.output !== undefined
+    })
+  }
+  while (drive.token.reason() === undefined) {
+    const current = findCall(stateOf(scope), callId)?.child
+    if (current === undefined || isEnded(current)) return
+    const step = next(current)
+    if (step._tag === "Hold") return
+    if (step._tag === "Finish") finish(child, step)
+    else yield* perform(child, step, restore)
+  }
+}) as <E>(
+  scope: Scope<E>,
+  callId: ToolCallId,
+  restore: Restore
+) => Effect.Effect<void, E | ToolUnavailable | AgentNotFound>
+
+const decodeOutput = Effect.fnUntraced(function* (scope: Scope<unknown>, answer: string) {
+  const { bound, drive } = scope
+  const decoder = bound.output
+  if (decoder === undefined) return emit(scope, { _tag: "run.completed", at: now(drive) })
+  const json = parseAnswer(answer)
+  const decoded =
+    json === undefined
+      ? Exit.fail("it is not JSON")
+      : yield* Effect.exit(decoder.decode(json))
+  if (Exit.isSuccess(decoded)) {
+    const output = (decoder.encode?.(decoded.value) ?? json) as Schema.Json
+    return emit(scope, { _tag: "run.completed", at: now(drive), output })
+  }
+  const issues = describe(drive.runtime, Cause.squash(decoded.cause))
+  emit(scope, {
+    _tag: "output.rejected",
+    at: now(drive),
+    message: `The answer does not fit the required form: ${issues}. Answer again, with nothing but JSON that fits.`
+  })
+})
+
+/** The JSON of an answer, also when the model put it into a code fence. */
+const parseAnswer = (answer: string): unknown => {
+  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n\s*```\s*$/.exec(answer)
+  try {
+    return JSON.parse(fenced?.[1] ?? answer) as unknown
+  } catch {
+    return undefined
+  }
+}
+
+/** What a cancelled run says about its calls, and about those of the sub-agents inside them. */
+const reportCalls = (state: RunState): ReadonlyArray<CallReport> =>
+  state.calls.flatMap((call): ReadonlyArray<CallReport> => {
+    const inside = call.child === undefined ? [] : reportCalls(call.child)
+    const own = { callId: call.id, tool: call.name }
+    if (isSettled(call)) return [{ ...own, state: "finished" }]
+    if (call.status === "inDoubt") return [{ ...own, state: "inDoubt" }]
+    if (call.status !== "started") return [{ ...own, state: "notStarted" }]
+    if (call.target === "agent") {
+      const doubt = inside.some((report) => report.state === "inDoubt")
+      return [{ ...own, state: doubt ? "inDoubt" : "aborted" }, ...inside]
+    }
+    return [{ ...own, state: isRepeatable(call) ? "aborted" : "inDoubt" }]
+  })

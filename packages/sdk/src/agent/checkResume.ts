@@ -1,0 +1,101 @@
+/**
+ * What has changed in the program since a run was stored, and what of it stands in the way.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
+import type { RunState } from "../domain/RunState.ts"
+import { isEnded, isSettled } from "../domain/RunState.ts"
+import type { Any } from "./Agent.ts"
+import type { BoundAgent } from "./BoundAgent.ts"
+import * as BoundAgent_ from "./BoundAgent.ts"
+
+/** One difference between the agent that started a run and the agent that would continue it. */
+export type Change =
+  | { readonly _tag: "agentRenamed"; readonly from: string; readonly to: string }
+  | { readonly _tag: "instructionsChanged"; readonly agent: string }
+  | { readonly _tag: "toolAdded"; readonly agent: string; readonly tool: string }
+  | { readonly _tag: "toolRemoved"; readonly agent: string; readonly tool: string }
+  | { readonly _tag: "toolChanged"; readonly agent: string; readonly tool: string }
+
+/** What a resume would meet. It is possible when `blocking` is empty. */
+export interface ResumeReport {
+  readonly changes: ReadonlyArray<Change>
+  /** What keeps the run held: an agent that is gone, a tool that an open call needs and that is gone or takes other arguments. */
+  readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable>
+}
+
+/**
+ * Compares a state with the agents of this program.
+ *
+ * **Errors**
+ *
+ * - The definition errors of {@link BoundAgent_.make}, when an agent itself cannot be used.
+ */
+export const checkResume = (
+  state: RunState,
+  agents: ReadonlyArray<Any>
+): Effect.Effect<ResumeReport, BoundAgent_.DefinitionError> =>
+  Effect.gen(function* () {
+    const agent = agents.find((agent) => BoundAgent_.answersTo(agent, state.agent.name))
+    return agent === undefined
+      ? {
+          changes: [],
+          blocking: [new AgentNotFound({ agent: state.agent.name, known: agents.map(({ name }) => name) })]
+        }
+      : yield* checkBound(state, yield* BoundAgent_.make(agent))
+  })
+
+/** Compares a state with one agent. */
+export const checkBound = (state: RunState, bound: BoundAgent): Effect.Effect<ResumeReport> =>
+  Effect.gen(function* () {
+    const changes: Array<Change> = []
+    const blocking: Array<AgentNotFound | ToolUnavailable> = []
+    const { agent, identity } = bound
+    if (!BoundAgent_.answersTo(agent, state.agent.name)) {
+      return { changes, blocking: [new AgentNotFound({ agent: state.agent.name, known: [agent.name] })] }
+    }
+    if (state.agent.name !== agent.name) {
+      changes.push({ _tag: "agentRenamed", from: state.agent.name, to: agent.name })
+    }
+    if (state.agent.instructions !== identity.instructions) {
+      changes.push({ _tag: "instructionsChanged", agent: agent.name })
+    }
+    for (const [tool, was] of Object.entries(state.agent.tools)) {
+      const entry = bound.entries.get(tool)
+      const is = entry === undefined ? undefined : identity.tools[entry.name]
+      if (is === undefined) changes.push({ _tag: "toolRemoved", agent: agent.name, tool })
+      else if (is !== was) changes.push({ _tag: "toolChanged", agent: agent.name, tool })
+    }
+    for (const tool of Object.keys(identity.tools)) {
+      const entry = bound.entries.get(tool)
+      const known = entry !== undefined && [...bound.entries].some(([name, other]) => other.name === entry.name && Object.hasOwn(state.agent.tools, name))
+      if (!known) changes.push({ _tag: "toolAdded", agent: agent.name, tool })
+    }
+    if (isEnded(state) && state.status !== "error") return { changes, blocking }
+    for (const call of state.calls) {
+      // A call that has not been classified yet may name anything; an unknown name is told to the model.
+      if (isSettled(call) || call.status === "requested" || call.target === "question") continue
+      const entry = bound.entries.get(call.name)
+      if (entry === undefined || (entry.target === "agent") !== (call.target === "agent")) {
+        blocking.push(
+          call.target === "agent"
+            ? new AgentNotFound({ agent: call.name, known: [...bound.entries.keys()] })
+            : new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "missing" })
+        )
+      } else if (entry.target === "agent") {
+        if (call.child === undefined) continue
+        const inside = yield* checkBound(call.child, entry.bound)
+        changes.push(...inside.changes)
+        blocking.push(...inside.blocking)
+      } else if (call.proposed === undefined) {
+        const decoded = yield* Effect.exit(entry.decoder.decode(call.arguments ?? {}))
+        if (Exit.isFailure(decoded)) {
+          blocking.push(new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "schemaChanged" }))
+        }
+      }
+    }
+    return { changes, blocking }
+  })

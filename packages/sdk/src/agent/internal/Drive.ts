@@ -1,0 +1,151 @@
+/**
+ * A run while it is being driven: its state, the events that are not committed yet, and who is told.
+ *
+ * Events are folded as they happen and committed together, before the first thing that must not be repeated: a side-effecting
+ * body, a hold, an end. What people act on (requests, decisions, holds, ends) is told after the commit, never before.
+ */
+import * as Effect from "effect/Effect"
+import type * as Clock from "effect/Clock"
+import type { Decision } from "../../domain/Decision.ts"
+import { evolve } from "../../domain/evolve.ts"
+import type { ToolCallId } from "../../domain/Id.ts"
+import * as Id from "../../domain/Id.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import { unwrap, wrap } from "../../domain/RunEvent.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import { findCall } from "../../domain/RunState.ts"
+import type { Awaitable } from "../../tool/Tool.ts"
+import type { BoundAgent } from "../BoundAgent.ts"
+import type * as Cancellation from "../Cancellation.ts"
+import type { Runtime } from "../Runtime.ts"
+import type { RunUpdate } from "../RunUpdate.ts"
+
+/** Where the events of a run go. `E` is what can go wrong there. */
+export interface Journal<E> {
+  /** Commits events that are folded into `state` already. May report that the run is to be cancelled. */
+  readonly append: (
+    events: ReadonlyArray<RunEvent>,
+    state: RunState
+  ) => Effect.Effect<{ readonly cancelReason?: string }, E>
+  /** Commits events and lets go of the run, unless there is something new to act on: then `false`, and nothing is written. */
+  readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, E>
+  /** Decisions that are not in the state yet. */
+  readonly decisions: Effect.Effect<ReadonlyArray<Decision>, E>
+}
+
+/** Without a store, the caller keeps the state. */
+export const noJournal: Journal<never> = {
+  append: () => Effect.succeed({}),
+  park: () => Effect.succeed(true),
+  decisions: Effect.succeed([])
+}
+
+/** A body that is running. */
+export interface Flight {
+  /** What the body returned after it was told to stop. */
+  late?: { readonly value: unknown }
+}
+
+export interface Drive<E> {
+  readonly runtime: Runtime<any>
+  readonly token: Cancellation.CancellationToken
+  readonly clock: Clock.Clock
+  readonly journal: Journal<E>
+  readonly onUpdate: ((update: RunUpdate) => void) | undefined
+  state: RunState
+  /** Folded, not committed. */
+  readonly staged: Array<RunEvent>
+  /** Folded, not told. */
+  readonly untold: Array<{ readonly event: RunEvent; readonly revision: number }>
+}
+
+/** The run of one agent of the tree: the root's, or a sub-agent's inside a call of its parent. */
+export interface Scope<E> {
+  readonly drive: Drive<E>
+  readonly bound: BoundAgent
+  /** The calls that lead from the root to this run. */
+  readonly path: ReadonlyArray<ToolCallId>
+  readonly parent: Scope<E> | undefined
+}
+
+export const now = (drive: Drive<unknown>): number => drive.clock.currentTimeMillisUnsafe()
+
+/** The state of the scope's own run. */
+export const stateOf = (scope: Scope<any>): RunState => {
+  let state = scope.drive.state
+  for (const callId of scope.path) {
+    const child = findCall(state, callId)?.child
+    if (child === undefined) throw new Error(`The call ${callId} has no run of a sub-agent.`)
+    state = child
+  }
+  return state
+}
+
+/** What must be committed before anybody is told. */
+const isActedOn = (event: RunEvent): boolean => {
+  const { _tag } = unwrap(event).event
+  return _tag.startsWith("request.") || _tag.startsWith("run.") || _tag.startsWith("grant.")
+}
+
+/** Folds an event of the root's run. */
+export const emitRoot = (drive: Drive<any>, event: RunEvent): void => {
+  drive.state = evolve(drive.state, event)
+  drive.staged.push(event)
+  if (drive.onUpdate === undefined) return
+  const told = { event, revision: drive.state.revision }
+  if (drive.untold.length > 0 || isActedOn(event)) drive.untold.push(told)
+  else tell(drive, told)
+}
+
+/** Folds an event of the scope's run. */
+export const emit = (scope: Scope<any>, event: RunEvent): void =>
+  emitRoot(scope.drive, scope.path.length === 0 ? event : wrap(event, scope.path))
+
+const tell = (drive: Drive<any>, told: { readonly event: RunEvent; readonly revision: number }): void =>
+  drive.onUpdate?.({ _tag: "event", runId: drive.state.runId, ...told })
+
+/** Tells what has been held back. */
+export const tellAll = (drive: Drive<any>): void => {
+  for (const told of drive.untold.splice(0)) tell(drive, told)
+}
+
+/** Commits what is staged, then tells it. */
+export const flush = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
+  Effect.suspend(() => {
+    if (drive.staged.length === 0) return Effect.void
+    return Effect.map(drive.journal.append(drive.staged.slice(), drive.state), ({ cancelReason }) => {
+      drive.staged.length = 0
+      tellAll(drive)
+      if (cancelReason !== undefined) drive.token.cancel(cancelReason)
+    })
+  })
+
+/** The id that the next request of the scope's run has. */
+export const nextRequestId = (scope: Scope<any>) => {
+  const state = stateOf(scope)
+  return Id.requestId(state.runId, state.requests.length + 1)
+}
+
+/** Waits for what a user's function returned. What it throws is a failure. */
+export const awaited = <A>(runtime: Runtime<any>, f: () => Awaitable<A, any>): Effect.Effect<A, unknown> =>
+  Effect.suspend(() => {
+    const out = f()
+    if (Effect.isEffect(out)) return Effect.provideContext(out as Effect.Effect<A, unknown>, runtime.services)
+    return isPromise(out)
+      ? Effect.tryPromise({ try: () => out, catch: (cause) => cause })
+      : Effect.succeed(out as A)
+  }).pipe(Effect.catchDefect((defect) => Effect.fail(defect)))
+
+export const isPromise = <A>(value: unknown): value is Promise<A> =>
+  typeof value === "object" && value !== null && "then" in value && typeof value.then === "function"
+
+/** What went wrong, in one line that anybody may read: no stack, and no secret that the scrubber knows. */
+export const describe = (runtime: Runtime<any>, cause: unknown): string => {
+  const message =
+    cause instanceof Error
+      ? cause.message || cause.name
+      : typeof cause === "string"
+        ? cause
+        : "an unknown error"
+  return runtime.scrubber.scrub(message)
+}

@@ -1,0 +1,205 @@
+/**
+ * One model call of a run: prepare the context, ask, and turn what happened into events.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as History from "../../domain/History.ts"
+import type { RunFailure } from "../../domain/RunError.ts"
+import { collect } from "../../model/ModelClient.ts"
+import { ModelError, TimedOut } from "../../model/ModelError.ts"
+import type { ModelPart, ModelResponse } from "../../model/ModelPart.ts"
+import type { ModelRequest } from "../../model/ModelRequest.ts"
+import type { Scope } from "./Drive.ts"
+import { awaited, describe, emit, nextRequestId, now, stateOf } from "./Drive.ts"
+
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
+/** Asks the model for the turn's answer. Ends without an event when it was interrupted. */
+export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, turn: number, restore: Restore) {
+  const { drive, bound } = scope
+  const { runtime } = drive
+  const state = stateOf(scope)
+  const { instructions = "", profile, settings } = bound.agent.options
+
+  const instructed =
+    typeof instructions === "string"
+      ? Exit.succeed(instructions)
+      : yield* Effect.exit(restore(awaited<string>(runtime, () => instructions({ state, turn }))))
+  if (Exit.isFailure(instructed)) {
+    if (Cause.hasInterruptsOnly(instructed.cause)) return
+    const why = describe(runtime, Cause.squash(instructed.cause))
+    return fail(scope, {
+      _tag: "RunDefect",
+      description: `The instructions of ${bound.agent.name} failed: ${why}`
+    })
+  }
+
+  const prepared = yield* Effect.exit(
+    restore(
+      runtime.contextPolicy.prepare({
+        instructions: instructed.value,
+        messages: History.toArray(state.history),
+        limits: state.limits
+      })
+    )
+  )
+  if (Exit.isFailure(prepared)) {
+    if (Cause.hasInterruptsOnly(prepared.cause)) return
+    const error: unknown = Cause.squash(prepared.cause)
+    return isContextTooLarge(error)
+      ? overContext(scope, error)
+      : fail(scope, {
+          _tag: "RunDefect",
+          description: `The context policy failed: ${describe(runtime, error)}`
+        })
+  }
+
+  const request: ModelRequest = {
+    runId: state.runId,
+    sessionId: state.sessionId,
+    agentPath: state.agentPath,
+    turn,
+    instructions: prepared.value.instructions,
+    messages: prepared.value.messages,
+    tools: bound.definitions,
+    ...(bound.output === undefined
+      ? {}
+      : { output: { name: bound.agent.name, schema: bound.output.jsonSchema } }),
+    ...(profile === undefined ? {} : { profile }),
+    ...(settings === undefined ? {} : { settings })
+  }
+  const answered = yield* Effect.exit(restore(ask(scope, request, state.limits.modelTimeoutMs)))
+  if (Exit.isSuccess(answered)) {
+    const { content, usage, finishReason, profile } = answered.value
+    return emit(scope, {
+      _tag: "model.answered",
+      at: now(drive),
+      content,
+      usage,
+      finishReason,
+      ...(profile === undefined ? {} : { profile })
+    })
+  }
+  if (Cause.hasInterruptsOnly(answered.cause)) return
+  const error: unknown = Cause.squash(answered.cause)
+  if (!(error instanceof ModelError)) {
+    return fail(scope, {
+      _tag: "RunDefect",
+      description: `The model client failed: ${describe(runtime, error)}`
+    })
+  }
+  const { reason } = error
+  if (reason._tag === "LoginRequired" && state.asks) {
+    const requestId = nextRequestId(scope)
+    const at = now(drive)
+    return emit(scope, {
+      _tag: "request.opened",
+      at,
+      request: {
+        _tag: "login",
+        requestId,
+        runId: state.runId,
+        agentPath: state.agentPath,
+        at,
+        profile: reason.profile,
+        message: runtime.scrubber.scrub(reason.description)
+      }
+    })
+  }
+  return fail(scope, {
+    _tag: "ModelFailed",
+    reason: reason._tag,
+    description: runtime.scrubber.scrub(reason.description),
+    isRetryable: error.isRetryable
+  })
+})
+
+const isContextTooLarge = (
+  error: unknown
+): error is { readonly _tag: "ContextTooLarge"; readonly tokens: number; readonly limit: number } =>
+  typeof error === "object" && error !== null && "_tag" in error && error._tag === "ContextTooLarge"
+
+const fail = (scope: Scope<unknown>, failure: RunFailure): void =>
+  emit(scope, { _tag: "run.failed", at: now(scope.drive), failure })
+
+const overContext = (
+  scope: Scope<unknown>,
+  { tokens, limit }: { readonly tokens: number; readonly limit: number }
+): void => {
+  const state = stateOf(scope)
+  if (!state.asks) return fail(scope, { _tag: "BudgetExceeded", budget: "context", limit, spent: tokens })
+  openLimit(scope, { budget: "context", limit, spent: tokens })
+}
+
+/** Asks whether a used-up budget may be topped up. */
+export const openLimit = (
+  scope: Scope<unknown>,
+  exceeded: {
+    readonly budget: "turns" | "toolCalls" | "tokens" | "cost" | "context"
+    readonly limit: number
+    readonly spent: number
+  }
+): void => {
+  const state = stateOf(scope)
+  const at = now(scope.drive)
+  emit(scope, {
+    _tag: "request.opened",
+    at,
+    request: {
+      _tag: "limit",
+      requestId: nextRequestId(scope),
+      runId: state.runId,
+      agentPath: state.agentPath,
+      at,
+      ...exceeded
+    }
+  })
+}
+
+/** Streams; when that fails before the first part was out, asks for a whole answer, once. */
+const ask = (
+  scope: Scope<unknown>,
+  request: ModelRequest,
+  timeoutMs: number
+): Effect.Effect<ModelResponse, ModelError> =>
+  Effect.suspend(() => {
+    const { drive } = scope
+    const { model } = drive.runtime
+    const { onUpdate } = drive
+    let seen = false
+    const onPart = (part: ModelPart) => {
+      if (part._tag !== "finish") seen = true
+      onUpdate?.({
+        _tag: "delta",
+        runId: drive.state.runId,
+        agentPath: request.agentPath,
+        turn: request.turn,
+        part
+      })
+    }
+    return Effect.catch(limited(collect(model.stream(request), onPart), timeoutMs), (error) => {
+      if (seen || !(error.isRetryable || error.reason._tag === "StreamUnsupported")) return Effect.fail(error)
+      onUpdate?.({
+        _tag: "fallback",
+        runId: drive.state.runId,
+        turn: request.turn,
+        reason: error.reason._tag
+      })
+      return limited(model.complete(request), timeoutMs)
+    })
+  })
+
+const limited = <A>(effect: Effect.Effect<A, ModelError>, timeoutMs: number): Effect.Effect<A, ModelError> =>
+  Effect.timeoutOrElse(effect, {
+    duration: timeoutMs,
+    orElse: () =>
+      Effect.fail(
+        new ModelError({
+          reason: new TimedOut({
+            description: `There was no whole answer within ${timeoutMs} ms.`,
+            timeoutMs
+          })
+        })
+      )
+  })

@@ -1,0 +1,235 @@
+/**
+ * Understanding the calls of an answer: which tool, which arguments, and who has to be asked.
+ *
+ * What the model got wrong becomes a result that tells it so. Arguments are decoded before anybody is asked about them. A
+ * judgement that cannot be made counts as "ask", and "ask" where nobody can be asked counts as "deny".
+ */
+import * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Schema from "effect/Schema"
+import * as ApprovalPolicy from "../../domain/ApprovalPolicy.ts"
+import * as Grant from "../../domain/Grant.ts"
+import { text } from "../../domain/Message.ts"
+import type { ToolCall } from "../../domain/RunState.ts"
+import { Question } from "../../tool/Tool.ts"
+import type { Entry } from "../BoundAgent.ts"
+import { argumentsDigest } from "./digest.ts"
+import type { Scope } from "./Drive.ts"
+import { awaited, describe, emit, nextRequestId, now, stateOf } from "./Drive.ts"
+
+/** Classifies one call: emits its fate, or what has to be decided about it. */
+export const classify = Effect.fnUntraced(function* (scope: Scope<unknown>, call: ToolCall) {
+  const { bound, drive } = scope
+  const refuse = (message: string): void =>
+    emit(scope, { _tag: "tool.failed", at: now(drive), callId: call.id, content: [text(message)] })
+
+  const entry = bound.entries.get(call.name)
+  if (entry === undefined) {
+    const names = bound.definitions.map(({ name }) => name)
+    return refuse(
+      names.length === 0
+        ? `There is no tool "${call.name}", and no other. Answer without calling one.`
+        : `There is no tool "${call.name}". The tools are: ${names.join(", ")}.`
+    )
+  }
+  const json = parse(call.argumentsText)
+  if (json === undefined) {
+    return refuse(
+      `The arguments for ${call.name} are not valid JSON: they may have been cut off. Call it again with an object.`
+    )
+  }
+  const decoded = yield* Effect.exit(entry.decoder.decode(json))
+  if (Exit.isFailure(decoded)) {
+    return refuse(
+      `${call.name} does not take these arguments: ${describe(drive.runtime, Cause.squash(decoded.cause))}`
+    )
+  }
+  const value: unknown = decoded.value
+  const args =
+    (entry.decoder.encode as ((value: unknown) => Schema.Json | undefined) | undefined)?.(value) ?? json
+
+  switch (entry.target) {
+    case "agent":
+      return allow(scope, call, entry, args, { allowedBy: "tool" })
+    case "question":
+      return drive.runtime.options.interactive === false
+        ? refuse("Nobody can be asked in this run. Go on with what you know, or say what is missing.")
+        : askQuestion(scope, call, entry, args)
+    case "tool":
+      return yield* judge(scope, call, entry, args, value)
+  }
+})
+
+/** An empty text is no arguments; anything that is not JSON is `undefined`. */
+const parse = (argumentsText: string): Schema.Json | undefined => {
+  if (argumentsText.trim() === "") return {}
+  try {
+    return JSON.parse(argumentsText) as Schema.Json
+  } catch {
+    return undefined
+  }
+}
+
+const allow = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  entry: Entry,
+  args: Schema.Json,
+  allowed: { readonly allowedBy?: string; readonly grantId?: Grant.Grant["id"] }
+): void =>
+  emit(scope, {
+    _tag: "tool.classified",
+    at: now(scope.drive),
+    callId: call.id,
+    target: entry.target,
+    safety: entry.target === "agent" ? "sideEffecting" : entry.tool.safety,
+    idempotent: entry.target === "agent" ? false : entry.tool.idempotent,
+    arguments: args,
+    ...allowed
+  })
+
+const askQuestion = (scope: Scope<unknown>, call: ToolCall, entry: Entry, args: Schema.Json): void => {
+  allow(scope, call, entry, args, {})
+  const state = stateOf(scope)
+  const { question, options } = args as typeof Question.Type
+  const at = now(scope.drive)
+  emit(scope, {
+    _tag: "request.opened",
+    at,
+    request: {
+      _tag: "question",
+      requestId: nextRequestId(scope),
+      runId: state.runId,
+      agentPath: state.agentPath,
+      at,
+      callId: call.id,
+      question,
+      ...(options === undefined ? {} : { options })
+    }
+  })
+}
+
+type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
+
+const judge = Effect.fnUntraced(function* (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  entry: ToolEntry,
+  args: Schema.Json,
+  value: unknown
+) {
+  const { drive } = scope
+  const { tool } = entry
+  const needs = yield* needsApproval(scope, entry, value)
+  const verdict = strictest(scope, tool.name, needs.needed)
+  if (verdict._tag === "run") return allow(scope, call, entry, args, { allowedBy: verdict.by })
+  if (verdict._tag === "deny") return deny(scope, call, verdict.message)
+
+  const grant = tool.safety === "privileged" ? undefined : findGrant(scope, tool.name, args)
+  if (grant !== undefined) {
+    return allow(scope, call, entry, args, { allowedBy: `grant of ${grant.by}`, grantId: grant.id })
+  }
+  if (drive.runtime.options.interactive === false) {
+    return deny(
+      scope,
+      call,
+      `${tool.name} needs approval, and nobody can be asked in this run. It has not run.`
+    )
+  }
+  allow(scope, call, entry, args, {})
+  yield* openApproval(scope, call, entry, args, value, needs.reason)
+})
+
+const deny = (scope: Scope<unknown>, call: ToolCall, message: string): void =>
+  emit(scope, { _tag: "tool.denied", at: now(scope.drive), callId: call.id, content: [text(message)] })
+
+const needsApproval = Effect.fnUntraced(function* (
+  scope: Scope<unknown>,
+  { tool }: ToolEntry,
+  value: unknown
+) {
+  const needs = tool.options.needsApproval ?? tool.safety !== "readOnly"
+  if (typeof needs === "boolean") return { needed: needs, reason: undefined }
+  const { runId, sessionId, agentPath } = stateOf(scope)
+  const judged = yield* Effect.exit(
+    awaited<boolean>(scope.drive.runtime, () => needs(value, { runId, sessionId, agentPath }))
+  )
+  return Exit.isSuccess(judged)
+    ? { needed: judged.value !== false, reason: undefined }
+    : { needed: true, reason: `The approval rule of ${tool.name} failed, so it is asked about.` }
+})
+
+const rank = { run: 0, ask: 1, deny: 2 } as const
+
+/** A sub-agent may never do more than its parents: the strictest policy of the path counts. */
+const strictest = (scope: Scope<unknown>, tool: string, needed: boolean): ApprovalPolicy.Verdict => {
+  const at = now(scope.drive)
+  let verdict = ApprovalPolicy.judge(stateOf(scope).policy, tool, needed, at)
+  for (let above = scope.parent; above !== undefined; above = above.parent) {
+    const other = ApprovalPolicy.judge(stateOf(above).policy, tool, needed, at)
+    if (rank[other._tag] > rank[verdict._tag]) verdict = other
+  }
+  return verdict
+}
+
+/** A grant of the run itself, or one of its parents' that says that it is inherited. */
+const findGrant = (scope: Scope<unknown>, tool: string, args: Schema.Json): Grant.Grant | undefined => {
+  const at = now(scope.drive)
+  const covers = (grant: Grant.Grant) => Grant.isActive(grant, at) && Grant.covers(grant, tool, args)
+  const own = stateOf(scope).grants.find(covers)
+  if (own !== undefined) return own
+  for (let above = scope.parent; above !== undefined; above = above.parent) {
+    const inherited = stateOf(above).grants.find((grant) => grant.inherit && covers(grant))
+    if (inherited !== undefined) return inherited
+  }
+  return undefined
+}
+
+/** Asks whether the call may run. `reason` says why it is asked when that is not plain. */
+export const openApproval = Effect.fnUntraced(function* (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  { tool }: ToolEntry,
+  args: Schema.Json,
+  value: unknown,
+  reason: string | undefined
+) {
+  const { drive } = scope
+  const { approval, preview, risk } = tool.options
+  const shown =
+    preview === undefined ? undefined : yield* Effect.option(awaited(drive.runtime, () => preview(value)))
+  const risky = typeof risk === "function" ? yield* Effect.option(Effect.try(() => risk(value))) : undefined
+  const digest = yield* argumentsDigest(tool.name, args)
+  const state = stateOf(scope)
+  const at = now(drive)
+  const { scrub } = drive.runtime.scrubber
+  const riskText =
+    risky === undefined ? (risk as string | undefined) : risky._tag === "Some" ? risky.value : undefined
+  emit(scope, {
+    _tag: "request.opened",
+    at,
+    request: {
+      _tag: "approval",
+      requestId: nextRequestId(scope),
+      runId: state.runId,
+      agentPath: state.agentPath,
+      at,
+      callId: call.id,
+      tool: tool.name,
+      arguments: args,
+      digest,
+      safety: tool.safety,
+      ...(approval?.expiresIn === undefined
+        ? {}
+        : {
+            expiresAt: at + Duration.toMillis(Duration.fromInputUnsafe(approval.expiresIn)),
+            onExpiry: approval.onExpiry ?? "deny"
+          }),
+      ...(riskText === undefined ? {} : { risk: riskText }),
+      ...(shown?._tag === "Some" ? { preview: scrub(shown.value) } : {}),
+      ...(reason === undefined ? {} : { reason })
+    }
+  })
+})

@@ -1,0 +1,298 @@
+/**
+ * Running the bodies of tool calls.
+ *
+ * A body is started after `tool.started` is in the journal and its result is recorded once, whatever happens meanwhile. A body
+ * that is told to stop may finish within its grace period; then its result is kept.
+ */
+import * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Schema from "effect/Schema"
+import type { ToolCallId } from "../../domain/Id.ts"
+import type { UserPart } from "../../domain/Message.ts"
+import { text } from "../../domain/Message.ts"
+import { ToolUnavailable } from "../../domain/RunError.ts"
+import type { ToolCall } from "../../domain/RunState.ts"
+import { findCall } from "../../domain/RunState.ts"
+import type { Reconciled, Tool } from "../../tool/Tool.ts"
+import { toContent } from "../../tool/Tool.ts"
+import type { ToolContext } from "../../tool/ToolContext.ts"
+import type { Entry } from "../BoundAgent.ts"
+import { openApproval } from "./classify.ts"
+import type { Flight, Scope } from "./Drive.ts"
+import { awaited, describe, emit, flush, isPromise, nextRequestId, now, stateOf } from "./Drive.ts"
+
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
+
+interface Prepared {
+  readonly call: ToolCall
+  readonly tool: Tool<any>
+  readonly value: unknown
+}
+
+/** The key that every attempt of a call shares. */
+export const idempotencyKey = (call: ToolCall): string => call.id
+
+/** Whether running the call again does no harm. */
+export const isRepeatable = (call: ToolCall): boolean => call.safety === "readOnly" || call.idempotent
+
+/** Runs calls that may run: several are reads and run together, one alone may be anything. */
+export const settle = Effect.fnUntraced(function* <E>(
+  scope: Scope<E>,
+  callIds: ReadonlyArray<ToolCallId>,
+  restore: Restore
+) {
+  const { drive } = scope
+  const state = stateOf(scope)
+  const prepared: Array<Prepared> = []
+  for (const callId of callIds) {
+    const call = findCall(state, callId)
+    if (call === undefined) continue
+    const ready = yield* prepare(scope, call)
+    if (ready !== undefined) prepared.push(ready)
+  }
+  if (prepared.length === 0) return
+  for (const { call } of prepared) {
+    emit(scope, { _tag: "tool.started", at: now(drive), callId: call.id, idempotencyKey: idempotencyKey(call) })
+  }
+  yield* flush(drive)
+  const bodies =
+    prepared.length === 1
+      ? run(scope, prepared[0]!)
+      : Effect.forEach(prepared, (ready) => run(scope, ready), {
+          concurrency: state.limits.toolConcurrency,
+          discard: true
+        })
+  yield* Effect.exit(restore(bodies))
+  // A read may be repeated; whatever else has happened is committed before the next thing happens.
+  if (prepared.some(({ call }) => call.safety !== "readOnly")) yield* flush(drive)
+})
+
+/** Finds the tool and decodes the arguments again; edited ones that do not fit are asked about anew. */
+const prepare = Effect.fnUntraced(function* (scope: Scope<any>, call: ToolCall) {
+  const entry = scope.bound.entries.get(call.name)
+  const { runId } = stateOf(scope)
+  if (entry === undefined || entry.target === "agent") {
+    return yield* new ToolUnavailable({ runId, tool: call.name, reason: "missing" })
+  }
+  const decoded = yield* Effect.exit(entry.decoder.decode(call.arguments ?? {}))
+  if (Exit.isSuccess(decoded)) return { call, tool: entry.tool, value: decoded.value } satisfies Prepared
+  if (call.proposed === undefined) {
+    return yield* new ToolUnavailable({ runId, tool: call.name, reason: "schemaChanged" })
+  }
+  const issues = describe(scope.drive.runtime, Cause.squash(decoded.cause))
+  yield* reopen(scope, call, entry, call.proposed, `The edited arguments do not fit: ${issues}`)
+  return undefined
+})
+
+const reopen = Effect.fnUntraced(function* (
+  scope: Scope<any>,
+  call: ToolCall,
+  entry: ToolEntry,
+  proposed: Schema.Json,
+  reason: string
+) {
+  const value = yield* Effect.option(entry.decoder.decode(proposed))
+  yield* openApproval(scope, call, entry, proposed, value._tag === "Some" ? value.value : proposed, reason)
+})
+
+const run = (scope: Scope<any>, { call, tool, value }: Prepared): Effect.Effect<void> => {
+  const { options } = tool
+  const flight: Flight = {}
+  const timeoutMs =
+    options.timeout === undefined
+      ? stateOf(scope).limits.toolTimeoutMs
+      : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
+  const body = Effect.timeoutOrElse(invoke(scope, call, tool, value, flight), {
+    duration: timeoutMs,
+    orElse: () => Effect.fail(new Error(timeoutText(call, timeoutMs)))
+  })
+  const { retry } = options
+  const tried =
+    retry !== undefined && isRepeatable(call) ? Effect.retry(body, { schedule: retry }) : body
+  return tried.pipe(
+    Effect.onExit((exit) => Effect.sync(() => record(scope, call, exit, flight))),
+    Effect.matchCause({ onFailure: () => undefined, onSuccess: () => undefined })
+  )
+}
+
+const timeoutText = (call: ToolCall, timeoutMs: number): string =>
+  isRepeatable(call)
+    ? `${call.name} did not finish within ${timeoutMs} ms.`
+    : `${call.name} did not finish within ${timeoutMs} ms; it may have taken effect all the same.`
+
+/** Records what a body came to; an interrupted one that brought nothing is left to whoever interrupted it. */
+const record = (scope: Scope<any>, call: ToolCall, exit: Exit.Exit<unknown, unknown>, flight: Flight): void => {
+  const { runtime } = scope.drive
+  const at = now(scope.drive)
+  const completed = (value: unknown) =>
+    emit(scope, { _tag: "tool.completed", at, callId: call.id, content: scrubbed(scope, toContent(value)) })
+  if (Exit.isSuccess(exit)) return completed(exit.value)
+  if (flight.late !== undefined) return completed(flight.late.value)
+  if (Cause.hasInterruptsOnly(exit.cause)) return
+  emit(scope, {
+    _tag: "tool.failed",
+    at,
+    callId: call.id,
+    content: [text(`${call.name} failed: ${describe(runtime, Cause.squash(exit.cause))}`)]
+  })
+}
+
+const scrubbed = (scope: Scope<any>, content: ReadonlyArray<UserPart>): ReadonlyArray<UserPart> => {
+  const { scrub } = scope.drive.runtime.scrubber
+  return content.map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
+}
+
+/** Calls the handler, whatever it returns: a value, a promise or an effect. */
+const invoke = (
+  scope: Scope<any>,
+  call: ToolCall,
+  tool: Tool<any>,
+  value: unknown,
+  flight: Flight
+): Effect.Effect<unknown, unknown> =>
+  Effect.suspend(() => {
+    const { drive } = scope
+    const { runtime } = drive
+    let controller: AbortController | undefined
+    const abort = () => controller?.abort(new Error(drive.token.reason() ?? "The call was stopped."))
+    const { runId, sessionId, agentPath } = stateOf(scope)
+    const context: ToolContext = {
+      runId,
+      sessionId,
+      agentPath,
+      callId: call.id,
+      attempt: call.attempt + 1,
+      idempotencyKey: idempotencyKey(call),
+      get signal() {
+        controller ??= new AbortController()
+        return controller.signal
+      },
+      progress: (message) =>
+        drive.onUpdate?.({
+          _tag: "progress",
+          runId: drive.state.runId,
+          callId: call.id,
+          message: runtime.scrubber.scrub(message)
+        }),
+      output: (chunk) =>
+        drive.onUpdate?.({
+          _tag: "output",
+          runId: drive.state.runId,
+          callId: call.id,
+          chunk: runtime.scrubber.scrub(chunk)
+        })
+    }
+    const out = tool.options.handler(value, context)
+    if (Effect.isEffect(out)) {
+      return Effect.onInterrupt(
+        Effect.provideContext(out as Effect.Effect<unknown, unknown>, runtime.services),
+        () => Effect.sync(abort)
+      )
+    }
+    if (isPromise(out)) return fromPromise(out, abort, flight, graceMs(scope))
+    return Effect.succeed(out)
+  })
+
+const graceMs = (scope: Scope<any>): number =>
+  Duration.toMillis(Duration.fromInputUnsafe(scope.drive.runtime.options.cancelGrace ?? "2 seconds"))
+
+/** A promise that is told to stop by its signal, and is then given its grace period to say what it came to. */
+const fromPromise = (
+  promise: Promise<unknown>,
+  abort: () => void,
+  flight: Flight,
+  graceMs: number
+): Effect.Effect<unknown, unknown> =>
+  Effect.callback<unknown, unknown>((resume) => {
+    promise.then(
+      (value) => resume(Effect.succeed(value)),
+      (cause: unknown) => resume(Effect.fail(cause))
+    )
+    return Effect.promise(
+      () =>
+        new Promise<void>((done) => {
+          const timer = setTimeout(done, graceMs)
+          const finish = () => {
+            clearTimeout(timer)
+            done()
+          }
+          promise.then((value) => {
+            flight.late = { value }
+            finish()
+          }, finish)
+          abort()
+        })
+    )
+  })
+
+/** Bodies that a process that is gone had started: repeat, ask the tool, or ask somebody. */
+export const reconcile = Effect.fnUntraced(function* <E>(
+  scope: Scope<E>,
+  callIds: ReadonlyArray<ToolCallId>,
+  restore: Restore
+) {
+  for (const callId of callIds) {
+    const call = findCall(stateOf(scope), callId)
+    if (call === undefined) continue
+    if (isRepeatable(call)) {
+      yield* settle(scope, [callId], restore)
+      continue
+    }
+    const asked = yield* Effect.exit(restore(ask(scope, call)))
+    if (Exit.isFailure(asked)) return
+    const found = asked.value
+    const at = now(scope.drive)
+    switch (found._tag) {
+      case "happened":
+        emit(scope, { _tag: "tool.completed", at, callId, content: scrubbed(scope, toContent(found.result)) })
+        break
+      case "failed":
+        emit(scope, {
+          _tag: "tool.failed",
+          at,
+          callId,
+          content: [text(scope.drive.runtime.scrubber.scrub(found.message))]
+        })
+        break
+      case "notHappened":
+        yield* settle(scope, [callId], restore)
+        break
+      case "unknown":
+        openInDoubt(scope, call, at)
+    }
+  }
+})
+
+/** What the tool itself can find out. A tool that cannot, or fails to, leaves it to somebody. */
+const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
+  Effect.gen(function* () {
+    const entry = scope.bound.entries.get(call.name)
+    const reconcile = entry === undefined || entry.target === "agent" ? undefined : entry.tool.options.reconcile
+    if (entry === undefined || reconcile === undefined) return { _tag: "unknown" } as const
+    const value = yield* entry.decoder.decode(call.arguments ?? {})
+    return yield* awaited<Reconciled>(scope.drive.runtime, () => reconcile(idempotencyKey(call), value))
+  }).pipe(Effect.catch(() => Effect.succeed({ _tag: "unknown" } as const)))
+
+const openInDoubt = (scope: Scope<any>, call: ToolCall, at: number): void => {
+  const state = stateOf(scope)
+  emit(scope, {
+    _tag: "request.opened",
+    at,
+    request: {
+      _tag: "inDoubt",
+      requestId: nextRequestId(scope),
+      runId: state.runId,
+      agentPath: state.agentPath,
+      at,
+      callId: call.id,
+      tool: call.name,
+      arguments: call.arguments ?? {},
+      idempotencyKey: idempotencyKey(call),
+      startedAt: call.startedAt ?? at,
+      attempt: call.attempt
+    }
+  })
+}

@@ -1,0 +1,181 @@
+/**
+ * The first events of a run that is started, and of one that is continued: checked before anything happens, folded, and not
+ * yet committed.
+ */
+import type * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
+import * as Cause from "effect/Cause"
+import * as Schema from "effect/Schema"
+import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
+import type { DecisionInput } from "../../domain/Decision.ts"
+import { Decision } from "../../domain/Decision.ts"
+import { decide } from "../../domain/decide.ts"
+import { evolve } from "../../domain/evolve.ts"
+import type { RunId, SessionId } from "../../domain/Id.ts"
+import type { Limits } from "../../domain/Limits.ts"
+import { text, UserPart } from "../../domain/Message.ts"
+import { DecisionMalformed, EditedArgumentsInvalid, type Rejection } from "../../domain/Rejection.ts"
+import { type AgentNotFound, EmptyPrompt, RunEnded, type ToolUnavailable } from "../../domain/RunError.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import { findCall, findRequest, isEnded } from "../../domain/RunState.ts"
+import type { BoundAgent, Entry } from "../BoundAgent.ts"
+import { checkBound } from "../checkResume.ts"
+import type { Runtime } from "../Runtime.ts"
+import { describe } from "./Drive.ts"
+
+/** A state, and the events of it that nobody has stored. */
+export interface Staged {
+  readonly state: RunState
+  readonly events: ReadonlyArray<RunEvent>
+}
+
+const decodeParts = Schema.decodeUnknownEffect(Schema.Array(UserPart))
+
+/** The parts of a prompt. Blank text counts as nothing. */
+export const decodePrompt = (
+  prompt: string | ReadonlyArray<UserPart>
+): Effect.Effect<ReadonlyArray<UserPart>, EmptyPrompt> =>
+  Effect.flatMap(
+    typeof prompt === "string"
+      ? Effect.succeed([text(prompt)])
+      : Effect.mapError(decodeParts(prompt), () => new EmptyPrompt()),
+    (parts) =>
+      parts.every((part) => part._tag === "text" && part.text.trim() === "")
+        ? Effect.fail(new EmptyPrompt())
+        : Effect.succeed(parts)
+  )
+
+/** The first event of a new run, in a new session or after `previous`. */
+export const startRun = (
+  runtime: Runtime<any>,
+  clock: Clock.Clock,
+  input: {
+    readonly prompt: ReadonlyArray<UserPart>
+    readonly previous?: RunState
+    readonly runId?: RunId
+    readonly sessionId?: SessionId
+    readonly limits?: Partial<Limits>
+    readonly policy?: ApprovalPolicy
+    readonly asks: boolean
+  }
+): Staged => {
+  const at = clock.currentTimeMillisUnsafe()
+  const { bound, ids, options } = runtime
+  const { previous } = input
+  const event: RunEvent = {
+    _tag: "run.started",
+    at,
+    runId: input.runId ?? ids.runId(at),
+    sessionId: previous?.sessionId ?? input.sessionId ?? ids.sessionId(at),
+    agent: bound.identity,
+    agentPath: [bound.agent.name],
+    prompt: input.prompt,
+    limits: { ...bound.limits, ...input.limits },
+    policy: input.policy ?? bound.agent.policy,
+    asks: input.asks && options.interactive !== false,
+    structured: bound.output !== undefined,
+    ...(previous === undefined ? {} : { parent: { runId: previous.runId, revision: previous.revision } })
+  }
+  return { state: evolve(previous, event), events: [event] }
+}
+
+/** What can be wrong with going on with a state. */
+export type ContinueError = Rejection | RunEnded | AgentNotFound | ToolUnavailable
+
+/** The events that take a held, failed or abandoned run up again; or the first of a new run after one that has ended. */
+export const continueRun = Effect.fnUntraced(function* (
+  runtime: Runtime<any>,
+  clock: Clock.Clock,
+  input: {
+    readonly state: RunState
+    readonly decisions?: ReadonlyArray<DecisionInput>
+    readonly prompt: ReadonlyArray<UserPart> | undefined
+    readonly limits?: Partial<Limits>
+    readonly asks: boolean
+  }
+): Effect.fn.Return<Staged, ContinueError> {
+  const { prompt, limits } = input
+  const report = yield* checkBound(input.state, runtime.bound)
+  const ended = isEnded(input.state)
+  if (ended && prompt !== undefined) {
+    const agentGone = report.blocking.find((problem) => problem._tag === "AgentNotFound")
+    if (agentGone !== undefined) return yield* agentGone
+    const decision = input.decisions?.[0]
+    if (decision !== undefined) yield* staged(decide(input.state, yield* decodeDecision(decision, clock)))
+    return startRun(runtime, clock, {
+      prompt,
+      previous: input.state,
+      asks: input.asks,
+      ...(limits === undefined ? {} : { limits })
+    })
+  }
+
+  let { state } = input
+  const events: Array<RunEvent> = []
+  const fold = (event: RunEvent) => {
+    state = evolve(state, event)
+    events.push(event)
+  }
+  for (const given of input.decisions ?? []) {
+    const decision = yield* decodeDecision(given, clock)
+    yield* checkEdited(runtime, state, decision)
+    for (const event of yield* staged(decide(state, decision))) fold(event)
+  }
+  if (ended && state.status !== "error") {
+    return yield* new RunEnded({ runId: state.runId, status: state.status })
+  }
+  // What is decided now may be what stood in the way: a call whose tool is gone can still be denied.
+  const [problem] = (yield* checkBound(state, runtime.bound)).blocking
+  if (problem !== undefined) return yield* problem
+
+  const at = clock.currentTimeMillisUnsafe()
+  if (prompt !== undefined) fold({ _tag: "message.queued", at, content: prompt })
+  if (limits !== undefined) fold({ _tag: "limits.changed", at, limits: { ...state.limits, ...limits } })
+  if (state.status !== "running") fold({ _tag: "run.resumed", at })
+  return { state, events }
+})
+
+const staged = <A, E>(result: Result.Result<A, E>): Effect.Effect<A, E> => Effect.fromResult(result)
+
+const decodeUnknownDecision = Schema.decodeUnknownEffect(Decision)
+
+/** A decision as it is recorded. */
+export const decodeDecision = (
+  input: DecisionInput,
+  clock: Clock.Clock
+): Effect.Effect<Decision, DecisionMalformed> =>
+  Effect.mapError(
+    decodeUnknownDecision(
+      typeof input === "object" && input !== null ? { ...input, at: clock.currentTimeMillisUnsafe() } : input
+    ),
+    (error) => new DecisionMalformed({ issues: error.message })
+  )
+
+/** Edited arguments must be what the tool takes, before anybody relies on the approval. */
+export const checkEdited = Effect.fnUntraced(function* (
+  runtime: Runtime<any>,
+  state: RunState,
+  decision: Decision
+): Effect.fn.Return<void, EditedArgumentsInvalid> {
+  if (decision._tag !== "approve" || decision.arguments === undefined) return
+  const found = findRequest(state, decision.requestId)
+  if (found === undefined || found.record.request._tag !== "approval") return
+  const { tool } = found.record.request
+  let bound: BoundAgent | undefined = runtime.bound
+  let within: RunState | undefined = state
+  for (const callId of found.path) {
+    const call: RunState["calls"][number] | undefined = within === undefined ? undefined : findCall(within, callId)
+    const entry: Entry | undefined = call === undefined ? undefined : bound?.entries.get(call.name)
+    bound = entry?.target === "agent" ? entry.bound : undefined
+    within = call?.child
+  }
+  const entry = bound?.entries.get(tool)
+  if (entry === undefined) return
+  const decoded = yield* Effect.exit(entry.decoder.decode(decision.arguments))
+  if (Exit.isSuccess(decoded)) return
+  const issues = describe(runtime, Cause.squash(decoded.cause))
+  return yield* new EditedArgumentsInvalid({ requestId: decision.requestId, tool, issues })
+})

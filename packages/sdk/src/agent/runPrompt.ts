@@ -1,0 +1,105 @@
+/**
+ * Runs a prompt until the run is held or over; or continues a run from its state.
+ *
+ * Nothing is stored: a held run is the returned value, and it is the caller's to keep, wherever it likes. `runPromptStored` is
+ * the same with a store.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
+import type { DecisionInput } from "../domain/Decision.ts"
+import type { RunId, SessionId } from "../domain/Id.ts"
+import type { Limits } from "../domain/Limits.ts"
+import type { UserPart } from "../domain/Message.ts"
+import type { Rejection } from "../domain/Rejection.ts"
+import type { AgentNotFound, EmptyPrompt, RunEnded, ToolUnavailable } from "../domain/RunError.ts"
+import type { RunState } from "../domain/RunState.ts"
+import { drive } from "./AgentLoop.ts"
+import * as Cancellation from "./Cancellation.ts"
+import { noJournal } from "./internal/Drive.ts"
+import { toResult } from "./internal/result.ts"
+import { continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import type { RunResult } from "./RunResult.ts"
+import type { Runtime } from "./Runtime.ts"
+import type { RunUpdate } from "./RunUpdate.ts"
+
+/** What the user says: text, or parts. */
+export type Prompt = string | ReadonlyArray<UserPart>
+
+/** A new run. With a `state` that has ended, it goes on in that session. */
+export interface StartInput {
+  readonly prompt: Prompt
+  readonly runId?: RunId
+  readonly sessionId?: SessionId
+  /** Changes to the agent's limits. */
+  readonly limits?: Partial<Limits>
+  /** Replaces the agent's approval policy. */
+  readonly policy?: ApprovalPolicy
+}
+
+/** A run to go on with. */
+export interface ContinueInput {
+  readonly state: RunState
+  readonly decisions?: ReadonlyArray<DecisionInput>
+  /** Of a held run: queued until its calls are settled. Of a run that has ended: a new run in its session. */
+  readonly prompt?: Prompt
+  /** Larger budgets for a run that has used up its own. */
+  readonly limits?: Partial<Limits>
+}
+
+/** How a run is watched and stopped. */
+export interface RunOptions {
+  /** Told everything that happens, as it happens. Must return quickly and not throw. */
+  readonly onUpdate?: (update: RunUpdate) => void
+  readonly cancellation?: Cancellation.CancellationToken
+}
+
+/** What can be wrong with the call itself. None of these changed anything. */
+export type RunPromptError = EmptyPrompt | Rejection | RunEnded | AgentNotFound | ToolUnavailable
+
+/**
+ * Runs a prompt until the run is held or over.
+ *
+ * **Details**
+ *
+ * What happens inside the run is in the result: `completed`, `interrupted`, `cancelled` or `error`. Decisions are checked before
+ * anything happens: if one is refused, none is taken. Requests that are not decided stay open.
+ *
+ * **Errors**
+ *
+ * - `EmptyPrompt` — say something.
+ * - A `Rejection` — the decision is about nothing that waits, comes too late, or does not fit.
+ * - `RunEnded` — pass a `prompt` to go on in the session.
+ * - `AgentNotFound`, `ToolUnavailable` — the program lacks what the run needs; the state is as good as before.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const runPrompt: <Output>(
+  runtime: Runtime<Output>,
+  input: StartInput | ContinueInput,
+  options?: RunOptions
+) => Effect.Effect<RunResult<Output>, RunPromptError> = Effect.fn("fermata.runPrompt")(function* <Output>(
+  runtime: Runtime<Output>,
+  input: StartInput | ContinueInput,
+  options: RunOptions = {}
+) {
+  const clock = yield* Clock.Clock
+  const prompt = input.prompt === undefined ? undefined : yield* decodePrompt(input.prompt)
+  const staged =
+    "state" in input
+      ? yield* continueRun(runtime, clock, { ...input, prompt, asks: false })
+      : startRun(runtime, clock, { ...input, prompt: prompt ?? [], asks: false })
+  const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
+  const state = yield* drive({
+    runtime,
+    journal: noJournal,
+    token,
+    onUpdate: options.onUpdate,
+    state: staged.state,
+    staged: staged.events
+  })
+  return yield* toResult<Output>(runtime, state)
+})

@@ -1,0 +1,67 @@
+/**
+ * The answer to one request.
+ *
+ * One object carries everything an answer can be: approve (as asked or with other arguments, once or with a grant), deny,
+ * answer, supply a result, retry, fail, top up. It names the request by id, may carry the digest of the arguments that were
+ * shown, and says who decided. Nothing else is ever taken for consent.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { GrantRequest } from "./Grant.ts"
+import { RequestId, Timestamp } from "./Id.ts"
+
+const fields = {
+  requestId: RequestId,
+  /** Who decided: a person, `expiry`, `policy`, another agent. */
+  by: Schema.String,
+  /** When. */
+  at: Timestamp,
+  /** The digest that the request showed. A mismatch is refused. */
+  digest: Schema.optionalKey(Schema.String),
+  note: Schema.optionalKey(Schema.String)
+}
+
+/** Run the call; with `arguments`, run it with these instead. */
+export const Approve = Schema.TaggedStruct("approve", {
+  ...fields,
+  arguments: Schema.optionalKey(Schema.Json),
+  grant: Schema.optionalKey(GrantRequest)
+})
+export type Approve = typeof Approve.Type
+
+/** Do not run the call. The model reads `message` and goes on, or the run ends (`then: "stop"`). */
+export const Deny = Schema.TaggedStruct("deny", {
+  ...fields,
+  message: Schema.optionalKey(Schema.String),
+  then: Schema.optionalKey(Schema.Literals(["continue", "stop"]))
+})
+export type Deny = typeof Deny.Type
+
+/** The answer to a question. */
+export const Answer = Schema.TaggedStruct("answer", { ...fields, answer: Schema.String })
+export type Answer = typeof Answer.Type
+
+/** The call's result, from outside; the tool does not run. */
+export const Supply = Schema.TaggedStruct("supply", { ...fields, result: Schema.Json })
+export type Supply = typeof Supply.Type
+
+/** A call in doubt: run it again (same idempotency key). A login: done, try again. */
+export const Retry = Schema.TaggedStruct("retry", fields)
+export type Retry = typeof Retry.Type
+
+/** A call in doubt did not happen or went wrong: record it as failed. */
+export const Fail = Schema.TaggedStruct("fail", { ...fields, message: Schema.optionalKey(Schema.String) })
+export type Fail = typeof Fail.Type
+
+/** A used-up budget gets a new total. */
+export const TopUp = Schema.TaggedStruct("topUp", { ...fields, limit: Schema.Finite })
+export type TopUp = typeof TopUp.Type
+
+export const Decision = Schema.Union([Approve, Deny, Answer, Supply, Retry, Fail, TopUp])
+export type Decision = typeof Decision.Type
+
+type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
+
+/** A decision as a caller writes it: the time is added when it is recorded. */
+export type DecisionInput = Without<Decision, "at"> & { readonly at?: Timestamp }

@@ -1,0 +1,69 @@
+/**
+ * The messages of a session as a persistent sequence of plain arrays.
+ *
+ * Appending shares everything but the last, short chunk, so that a turn costs the same after 10 messages as after 20,000,
+ * and every earlier `History` stays as it was. The form is canonical (all chunks but the tail are full): two histories with
+ * the same messages are equal JSON.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { Message } from "./Message.ts"
+
+/** Messages a chunk holds. */
+export const chunkSize = 64
+
+/** Full chunks, and the tail with less than {@link chunkSize} messages. */
+export const History = Schema.Struct({
+  chunks: Schema.Array(Schema.Array(Message)),
+  tail: Schema.Array(Message)
+}).check(Schema.makeFilter((history) => irregularity(history)))
+export type History = typeof History.Type
+
+/** What keeps two arrays of messages from being a history, or `undefined`. */
+const irregularity = (history: {
+  readonly chunks: ReadonlyArray<ReadonlyArray<Message>>
+  readonly tail: ReadonlyArray<Message>
+}): string | undefined => {
+  if (history.chunks.some((chunk) => chunk.length !== chunkSize)) return `a chunk of ${chunkSize} messages`
+  if (history.tail.length >= chunkSize) return `a tail of less than ${chunkSize} messages`
+  const gap = toArray(history).findIndex((message, index) => message.sequence !== index)
+  return gap === -1 ? undefined : `sequence ${gap} at place ${gap}`
+}
+
+export const empty: History = { chunks: [], tail: [] }
+
+/** The number of messages, which is also the next message's sequence number. */
+export const size = (history: History): number => history.chunks.length * chunkSize + history.tail.length
+
+export const append = (history: History, message: Message): History => {
+  const tail = [...history.tail, message]
+  return tail.length === chunkSize
+    ? { chunks: [...history.chunks, tail], tail: [] }
+    : { chunks: history.chunks, tail }
+}
+
+export const fromArray = (messages: ReadonlyArray<Message>): History => {
+  const full = messages.length - (messages.length % chunkSize)
+  const chunks: Array<ReadonlyArray<Message>> = []
+  for (let i = 0; i < full; i += chunkSize) chunks.push(messages.slice(i, i + chunkSize))
+  return { chunks, tail: messages.slice(full) }
+}
+
+/** All messages, oldest first, in a new array. */
+export const toArray = (history: History): Array<Message> =>
+  history.chunks.length === 0
+    ? history.tail.slice()
+    : ([] as Array<Message>).concat(...history.chunks, history.tail)
+
+export const last = (history: History): Message | undefined =>
+  history.tail.length > 0 ? history.tail[history.tail.length - 1] : history.chunks.at(-1)?.[chunkSize - 1]
+
+/** The history with its last message replaced. */
+export const replaceLast = (history: History, message: Message): History =>
+  history.tail.length > 0
+    ? { chunks: history.chunks, tail: [...history.tail.slice(0, -1), message] }
+    : {
+        chunks: [...history.chunks.slice(0, -1), [...(history.chunks.at(-1) ?? []).slice(0, -1), message]],
+        tail: []
+      }

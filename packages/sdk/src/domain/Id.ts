@@ -1,0 +1,53 @@
+/**
+ * The identities of Fermata. Every id is a branded string, so that one kind cannot be passed for another.
+ *
+ * Only run ids and session ids are made outside the domain; all others are *derived*: a tool call's id from its run, turn
+ * and place in the answer, a request's id from its run and a counter. A run that is killed before a commit and continued
+ * elsewhere therefore arrives at the same ids, and an answer to a request can never miss because an id was minted twice.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+
+const identifier = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_.:-]{1,512}$/))
+
+/** A run: `run_` and 26 characters that sort by time, or any name of the caller's (letters, digits, `_ . : -`). */
+export const RunId = identifier.pipe(Schema.brand("RunId"))
+export type RunId = typeof RunId.Type
+
+/** A session (one conversation of one or more runs). */
+export const SessionId = identifier.pipe(Schema.brand("SessionId"))
+export type SessionId = typeof SessionId.Type
+
+/** One tool call of one run. Fermata's own: a provider's id may repeat and is kept as data. */
+export const ToolCallId = identifier.pipe(Schema.brand("ToolCallId"))
+export type ToolCallId = typeof ToolCallId.Type
+
+/** One request for a decision. */
+export const RequestId = identifier.pipe(Schema.brand("RequestId"))
+export type RequestId = typeof RequestId.Type
+
+/** A standing approval. */
+export const GrantId = identifier.pipe(Schema.brand("GrantId"))
+export type GrantId = typeof GrantId.Type
+
+/** The number of events that a run's journal holds, from 0. */
+export const Revision = Schema.Natural.pipe(Schema.brand("Revision"))
+export type Revision = typeof Revision.Type
+
+/** Milliseconds since 1970-01-01 UTC. Stored as a number, so that a state is plain JSON. */
+export const Timestamp = Schema.Finite
+export type Timestamp = number
+
+/** The id of the call at place `ordinal` (from 1) of the answer of turn `turn` (from 1). */
+export const toolCallId = (runId: RunId, turn: number, ordinal: number): ToolCallId =>
+  `${runId}.t${turn}.${ordinal}` as ToolCallId
+
+/** The id of the request number `index` (from 1) of a run. */
+export const requestId = (runId: RunId, index: number): RequestId => `${runId}.r${index}` as RequestId
+
+/** The grant that the decision of `requestId` created. */
+export const grantId = (requestId: RequestId): GrantId => `${requestId}.grant` as GrantId
+
+/** The run of a sub-agent that was started by a tool call. */
+export const childRunId = (callId: ToolCallId): RunId => callId as string as RunId

@@ -1,0 +1,91 @@
+/**
+ * How much a run may consume. Budgets are counted over the whole run, resumes included; timeouts are per call.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import type { SessionUsage } from "./Usage.ts"
+import { totalTokens } from "./Usage.ts"
+
+/** The budgets and bounds of one run. A budget that is left out is unlimited. */
+export const Limits = Schema.Struct({
+  /** Model calls. Default 8. */
+  maxTurns: Schema.Natural,
+  /** Tool calls of all turns. */
+  maxToolCalls: Schema.optionalKey(Schema.Natural),
+  /** Input and output tokens of all model calls. */
+  maxTokens: Schema.optionalKey(Schema.Natural),
+  /** US dollars. While this is set, an unknown price counts as exceeded. */
+  maxCostUsd: Schema.optionalKey(Schema.Finite),
+  /** Tokens of one model call's context, as estimated before the call. */
+  maxContextTokens: Schema.optionalKey(Schema.Natural),
+  /** Milliseconds for one model call. Default 600,000. */
+  modelTimeoutMs: Schema.Natural,
+  /** Milliseconds for one tool call, unless the tool says otherwise. Default 600,000. */
+  toolTimeoutMs: Schema.Natural,
+  /** Read-only calls of one turn that run at the same time. Default 100. */
+  toolConcurrency: Schema.Natural
+})
+export type Limits = typeof Limits.Type
+
+/** A budget that can be used up and topped up. */
+export const Budget = Schema.Literals(["turns", "toolCalls", "tokens", "cost", "context"])
+export type Budget = typeof Budget.Type
+
+export const defaults: Limits = {
+  maxTurns: 8,
+  modelTimeoutMs: 600_000,
+  toolTimeoutMs: 600_000,
+  toolConcurrency: 100
+}
+
+/** A budget that has been used up: `spent` is what was consumed (for money, a lower bound), `limit` what was allowed. */
+export interface Exceeded {
+  readonly budget: Budget
+  readonly limit: number
+  readonly spent: number
+}
+
+/** The first budget that leaves no room for another model call, or `undefined`. */
+export const exceeded = (limits: Limits, usage: SessionUsage): Exceeded | undefined => {
+  if (usage.turns >= limits.maxTurns) return { budget: "turns", limit: limits.maxTurns, spent: usage.turns }
+  if (limits.maxTokens !== undefined && totalTokens(usage) >= limits.maxTokens) {
+    return { budget: "tokens", limit: limits.maxTokens, spent: totalTokens(usage) }
+  }
+  if (limits.maxCostUsd !== undefined && (usage.costUsd >= limits.maxCostUsd || usage.unpricedRequests > 0)) {
+    return { budget: "cost", limit: limits.maxCostUsd, spent: usage.costUsd }
+  }
+  return undefined
+}
+
+/** The limits with one budget set to a new total. */
+export const withBudget = (limits: Limits, budget: Budget, limit: number): Limits => {
+  switch (budget) {
+    case "turns":
+      return { ...limits, maxTurns: limit }
+    case "toolCalls":
+      return { ...limits, maxToolCalls: limit }
+    case "tokens":
+      return { ...limits, maxTokens: limit }
+    case "cost":
+      return { ...limits, maxCostUsd: limit }
+    case "context":
+      return { ...limits, maxContextTokens: limit }
+  }
+}
+
+/** What a budget allows; `undefined` is unlimited. */
+export const budgetOf = (limits: Limits, budget: Budget): number | undefined => {
+  switch (budget) {
+    case "turns":
+      return limits.maxTurns
+    case "toolCalls":
+      return limits.maxToolCalls
+    case "tokens":
+      return limits.maxTokens
+    case "cost":
+      return limits.maxCostUsd
+    case "context":
+      return limits.maxContextTokens
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * Why a run failed, and why a run could not be started or continued.
+ *
+ * A {@link RunFailure} happened *inside* a run: it is plain data, part of the state, and comes back as a result. The errors
+ * below it are misuse: they are raised before anything changed.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { RunId, SessionId } from "./Id.ts"
+import { Budget } from "./Limits.ts"
+
+/** A budget is used up. Continue the state with larger limits. */
+export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", {
+  budget: Budget,
+  limit: Schema.Finite,
+  spent: Schema.Finite
+}) {
+  override get message() {
+    return this.budget === "cost" && this.spent < this.limit
+      ? `The cost of this run is unknown, and its limit is $${this.limit}: give the model's prices, or lift maxCostUsd.`
+      : `The ${this.budget} budget of ${this.limit} is used up (${this.spent}): continue the state with a larger limit.`
+  }
+}
+
+/** The model did not answer. `reason` is the model client's word for it. */
+export class ModelFailed extends Schema.TaggedError<ModelFailed>()("ModelFailed", {
+  reason: Schema.String,
+  description: Schema.String,
+  isRetryable: Schema.Boolean
+}) {
+  override get message() {
+    return `The model call failed (${this.reason}): ${this.description}${this.isRetryable ? " Continue the state to try again." : ""}`
+  }
+}
+
+/** The program itself is at fault: a hook or a policy threw. */
+export class RunDefect extends Schema.TaggedError<RunDefect>()("RunDefect", { description: Schema.String }) {
+  override get message() {
+    return `The run met a defect: ${this.description}. Its state is kept; continue it when the program is mended.`
+  }
+}
+
+/** Why a run failed, as an error. Every one of these leaves a state that can be continued. */
+export type RunError = BudgetExceeded | ModelFailed | RunDefect
+
+/** Why a run failed, as the plain data that a state holds. */
+export const RunFailure = Schema.Union([
+  Schema.TaggedStruct("BudgetExceeded", { budget: Budget, limit: Schema.Finite, spent: Schema.Finite }),
+  Schema.TaggedStruct("ModelFailed", {
+    reason: Schema.String,
+    description: Schema.String,
+    isRetryable: Schema.Boolean
+  }),
+  Schema.TaggedStruct("RunDefect", { description: Schema.String })
+])
+export type RunFailure = typeof RunFailure.Type
+
+/** The error that a failure stands for. */
+export const fromFailure = (failure: RunFailure): RunError => {
+  switch (failure._tag) {
+    case "BudgetExceeded":
+      return new BudgetExceeded(failure)
+    case "ModelFailed":
+      return new ModelFailed(failure)
+    case "RunDefect":
+      return new RunDefect(failure)
+  }
+}
+
+/** The prompt has no content. */
+export class EmptyPrompt extends Schema.TaggedError<EmptyPrompt>()("EmptyPrompt", {}) {
+  override get message() {
+    return "The prompt is empty: pass some text or a file."
+  }
+}
+
+/** The text is not a run state. */
+export class RunStateMalformed extends Schema.TaggedError<RunStateMalformed>()("RunStateMalformed", {
+  issues: Schema.String
+}) {
+  override get message() {
+    return `This is not a run state: ${this.issues}. Pass what RunStateCodec.encode returned, unchanged.`
+  }
+}
+
+/** The state was written by a newer Fermata. Nothing was changed. */
+export class RunStateTooNew extends Schema.TaggedError<RunStateTooNew>()("RunStateTooNew", {
+  version: Schema.Finite,
+  supported: Schema.Finite
+}) {
+  override get message() {
+    return `This run state has version ${this.version}, and this Fermata reads up to ${this.supported}: update Fermata to continue it.`
+  }
+}
+
+/** The seal does not match: the state was changed, or sealed with another key. */
+export class SealBroken extends Schema.TaggedError<SealBroken>()("SealBroken", {}) {
+  override get message() {
+    return "The seal of this run state does not match: it was changed, or sealed with another key. It is not used."
+  }
+}
+
+/** The state belongs to an agent that this program does not have. The run stays as it is. */
+export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNotFound", {
+  agent: Schema.String,
+  known: Schema.Array(Schema.String)
+}) {
+  override get message() {
+    return `The run belongs to the agent "${this.agent}", which is not here (${this.known.join(", ")}): pass it, or name it in another agent's aliases.`
+  }
+}
+
+/** A call that has still to run names a tool that is gone or takes other arguments now. The run stays as it is. */
+export class ToolUnavailable extends Schema.TaggedError<ToolUnavailable>()("ToolUnavailable", {
+  runId: RunId,
+  tool: Schema.String,
+  reason: Schema.Literals(["missing", "schemaChanged"])
+}) {
+  override get message() {
+    return this.reason === "missing"
+      ? `The run ${this.runId} waits to call ${this.tool}, which the agent no longer has: bring it back, name it in a tool's aliases, or deny the call.`
+      : `The run ${this.runId} waits to call ${this.tool}, which no longer takes those arguments: deny the call, or approve it with others.`
+  }
+}
+
+/** The run ended already. */
+export class RunEnded extends Schema.TaggedError<RunEnded>()("RunEnded", {
+  runId: RunId,
+  status: Schema.String
+}) {
+  override get message() {
+    return `The run ${this.runId} is ${this.status}: start a new run in its session with a prompt.`
+  }
+}
+
+/** The session's last run has not ended. */
+export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy", {
+  sessionId: SessionId,
+  runId: RunId,
+  status: Schema.String
+}) {
+  override get message() {
+    return `The session ${this.sessionId} has the run ${this.runId}, which is ${this.status}: resume it, or send the prompt to it by its runId.`
+  }
+}

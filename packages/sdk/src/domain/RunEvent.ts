@@ -1,0 +1,208 @@
+/**
+ * The past facts of a run, in the form in which the journal keeps them.
+ *
+ * An event says what happened and when, with everything that `evolve` needs: no clock, no randomness and no tool is asked
+ * again. Whatever must not be repeated after a crash (a model's answer, a tool's result, a decision) is an event; whatever
+ * can be derived (ids, statuses, the place of a result in the history) is not.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { ApprovalPolicy } from "./ApprovalPolicy.ts"
+import { Decision } from "./Decision.ts"
+import { GrantId, RequestId, Revision, RunId, SessionId, Timestamp, ToolCallId } from "./Id.ts"
+import { Interruption, Safety } from "./Interruption.ts"
+import { Limits } from "./Limits.ts"
+import { FilePart, ReasoningPart, TextPart, UserPart } from "./Message.ts"
+import { RunFailure } from "./RunError.ts"
+import { AgentIdentity } from "./RunState.ts"
+import { CallReport, Target } from "./ToolCall.ts"
+import { ModelUsage } from "./Usage.ts"
+
+/** The version of the journal's events; see `RunStateCodec`. */
+export const version = 1
+
+const at = { at: Timestamp }
+
+/** A run began with a prompt. Folded onto another run's state, it continues that session. */
+export const RunStarted = Schema.TaggedStruct("run.started", {
+  ...at,
+  runId: RunId,
+  sessionId: SessionId,
+  agent: AgentIdentity,
+  agentPath: Schema.Array(Schema.String),
+  prompt: Schema.Array(UserPart),
+  limits: Limits,
+  policy: ApprovalPolicy,
+  asks: Schema.Boolean,
+  structured: Schema.Boolean,
+  parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision }))
+})
+
+/** A call as the model asked for it. */
+export const AnsweredCall = Schema.TaggedStruct("toolCall", {
+  providerCallId: Schema.String,
+  name: Schema.String,
+  arguments: Schema.String,
+  payload: Schema.optionalKey(Schema.Json)
+})
+
+/** A part of an answer, before its calls have ids. */
+export const AnsweredPart = Schema.Union([TextPart, ReasoningPart, FilePart, AnsweredCall])
+export type AnsweredPart = typeof AnsweredPart.Type
+
+/** Why the model stopped. */
+export const FinishReason = Schema.Literals(["stop", "toolCalls", "length", "contentFilter", "other"])
+export type FinishReason = typeof FinishReason.Type
+
+/** A model answered; the turn's calls are open. */
+export const ModelAnswered = Schema.TaggedStruct("model.answered", {
+  ...at,
+  content: Schema.Array(AnsweredPart),
+  usage: ModelUsage,
+  finishReason: FinishReason,
+  profile: Schema.optionalKey(Schema.String)
+})
+
+/** A call was understood: what answers it, with which arguments. Calls that need a decision get a `request.opened` next. */
+export const ToolClassified = Schema.TaggedStruct("tool.classified", {
+  ...at,
+  callId: ToolCallId,
+  target: Target,
+  safety: Safety,
+  idempotent: Schema.Boolean,
+  arguments: Schema.Json,
+  /** Who let it through: the tool itself, a rule, the policy, a grant. Left out when it is asked about. */
+  allowedBy: Schema.optionalKey(Schema.String),
+  grantId: Schema.optionalKey(GrantId)
+})
+
+/** A body is about to run. Committed before a side-effecting body does. */
+export const ToolStarted = Schema.TaggedStruct("tool.started", {
+  ...at,
+  callId: ToolCallId,
+  idempotencyKey: Schema.String
+})
+
+const settled = { ...at, callId: ToolCallId, content: Schema.Array(UserPart) }
+
+/** A body returned. */
+export const ToolCompleted = Schema.TaggedStruct("tool.completed", settled)
+/** The call could not be understood, or its body failed. */
+export const ToolFailed = Schema.TaggedStruct("tool.failed", settled)
+/** The policy denied the call. (A person's denial is a `request.decided`.) */
+export const ToolDenied = Schema.TaggedStruct("tool.denied", settled)
+
+/** Somebody is asked. */
+export const RequestOpened = Schema.TaggedStruct("request.opened", { ...at, request: Interruption })
+
+/** A request was answered; the first answer counts. */
+export const RequestDecided = Schema.TaggedStruct("request.decided", { ...at, decision: Decision })
+
+/** A request no longer waits: it is asked again, under `by`, or not at all. */
+export const RequestSuperseded = Schema.TaggedStruct("request.superseded", {
+  ...at,
+  requestId: RequestId,
+  reason: Schema.String,
+  by: Schema.optionalKey(RequestId)
+})
+
+/** A standing approval was withdrawn. */
+export const GrantRevoked = Schema.TaggedStruct("grant.revoked", {
+  ...at,
+  grantId: GrantId,
+  by: Schema.String
+})
+
+/** The user said something while the run was at work or held. */
+export const MessageQueued = Schema.TaggedStruct("message.queued", { ...at, content: Schema.Array(UserPart) })
+
+/** The answer did not fit the output schema; the model is told. */
+export const OutputRejected = Schema.TaggedStruct("output.rejected", { ...at, message: Schema.String })
+
+/** The limits were changed by the caller that continues the run. */
+export const LimitsChanged = Schema.TaggedStruct("limits.changed", { ...at, limits: Limits })
+
+/** The run was parked: it waits for decisions and nobody works on it. */
+export const RunHeld = Schema.TaggedStruct("run.held", at)
+
+/** Somebody works on a run that was parked, had failed, or was left by a process that died. */
+export const RunResumed = Schema.TaggedStruct("run.resumed", at)
+
+/** The run ended with an answer. */
+export const RunCompleted = Schema.TaggedStruct("run.completed", {
+  ...at,
+  output: Schema.optionalKey(Schema.Json)
+})
+
+/** The run was ended from outside. Calls without a result get one that says what is known. */
+export const RunCancelled = Schema.TaggedStruct("run.cancelled", {
+  ...at,
+  reason: Schema.String,
+  calls: Schema.Array(CallReport)
+})
+
+/** The run could not go on. */
+export const RunFailed = Schema.TaggedStruct("run.failed", { ...at, failure: RunFailure })
+
+/** Something happened in the sub-agent's run that a call started. */
+export interface ChildAdvanced {
+  readonly _tag: "child.advanced"
+  readonly at: Timestamp
+  readonly callId: ToolCallId
+  readonly event: RunEvent
+}
+export const ChildAdvanced = Schema.TaggedStruct("child.advanced", {
+  ...at,
+  callId: ToolCallId,
+  event: Schema.suspend((): Schema.Codec<RunEvent, unknown> => RunEvent)
+})
+
+const flat = [
+  RunStarted,
+  ModelAnswered,
+  ToolClassified,
+  ToolStarted,
+  ToolCompleted,
+  ToolFailed,
+  ToolDenied,
+  RequestOpened,
+  RequestDecided,
+  RequestSuperseded,
+  GrantRevoked,
+  MessageQueued,
+  OutputRejected,
+  LimitsChanged,
+  RunHeld,
+  RunResumed,
+  RunCompleted,
+  RunCancelled,
+  RunFailed
+] as const
+
+/** A past fact that changed a run. */
+export type RunEvent = (typeof flat)[number]["Type"] | ChildAdvanced
+export const RunEvent: Schema.Codec<RunEvent, unknown> = Schema.Union([...flat, ChildAdvanced])
+
+/** A list of events as a store's row holds it. */
+export const RunEvents = Schema.Array(RunEvent)
+
+/** The event inside the sub-agents' wrapping, and the path of calls that leads to it. */
+export const unwrap = (
+  event: RunEvent
+): { readonly event: Exclude<RunEvent, ChildAdvanced>; readonly path: ReadonlyArray<ToolCallId> } => {
+  const path: Array<ToolCallId> = []
+  let inner: RunEvent = event
+  while (inner._tag === "child.advanced") {
+    path.push(inner.callId)
+    inner = inner.event
+  }
+  return { event: inner, path }
+}
+
+/** Wraps an event of a sub-agent that is reached through `path`. */
+export const wrap = (event: RunEvent, path: ReadonlyArray<ToolCallId>): RunEvent =>
+  path.reduceRight<RunEvent>(
+    (event, callId) => ({ _tag: "child.advanced", at: event.at, callId, event }),
+    event
+  )

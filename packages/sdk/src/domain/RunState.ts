@@ -1,0 +1,210 @@
+/**
+ * A whole run as one value.
+ *
+ * Everything that a run is stands here, as plain JSON: the session's messages, the open calls and how far each has come, the
+ * requests and their decisions, grants, limits and usage, sub-agents' states inside the calls that started them. Nothing else
+ * is needed to continue it in another process: agents and tools are bound again by name. Values are made by `evolve` and never
+ * changed in place.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { ApprovalPolicy } from "./ApprovalPolicy.ts"
+import { Decision } from "./Decision.ts"
+import { Grant } from "./Grant.ts"
+import * as History from "./History.ts"
+import type { RequestId, ToolCallId } from "./Id.ts"
+import { Revision, RunId, SessionId, Timestamp } from "./Id.ts"
+import { Interruption } from "./Interruption.ts"
+import type { ToolApprovalItem } from "./Interruption.ts"
+import { Limits } from "./Limits.ts"
+import type { AssistantPart, Message, ToolMessage } from "./Message.ts"
+import { textOf, UserPart } from "./Message.ts"
+import { contradictions } from "./internal/contradictions.ts"
+import { RunFailure } from "./RunError.ts"
+import * as ToolCall_ from "./ToolCall.ts"
+import { SessionUsage } from "./Usage.ts"
+
+/** The version of this shape. Raised with every change that an older reader would misread; see `RunStateCodec`. */
+export const version = 1
+
+/** What the agent was when the run started, for `checkResume`. */
+export const AgentIdentity = Schema.Struct({
+  name: Schema.String,
+  /** A fingerprint of the static instructions. */
+  instructions: Schema.String,
+  /** Fingerprints of the tools' argument schemas, by name. */
+  tools: Schema.Record(Schema.String, Schema.String)
+})
+export type AgentIdentity = typeof AgentIdentity.Type
+
+/** `running` is any run that has neither ended nor been parked. */
+export const Status = Schema.Literals(["running", "held", "completed", "cancelled", "error"])
+export type Status = typeof Status.Type
+
+/** A request and what became of it. */
+export const RequestRecord = Schema.Struct({
+  request: Interruption,
+  decision: Schema.optionalKey(Decision),
+  /** Set when nobody needs to answer any more. */
+  superseded: Schema.optionalKey(
+    Schema.Struct({ reason: Schema.String, by: Schema.optionalKey(Schema.String) })
+  )
+})
+export type RequestRecord = typeof RequestRecord.Type
+
+/** A user's message that waits until it may be appended. */
+export const QueuedMessage = Schema.Struct({ content: Schema.Array(UserPart), at: Timestamp })
+export type QueuedMessage = typeof QueuedMessage.Type
+
+const callFields = Schema.Struct(ToolCall_.fields)
+
+/** A tool call of the open turn; see the `ToolCall` module. */
+export interface ToolCall extends Schema.Schema.Type<typeof callFields> {
+  /** The sub-agent's run, when the call is answered by one. */
+  readonly child?: RunState
+}
+export const ToolCall = Schema.Struct({
+  ...ToolCall_.fields,
+  child: Schema.optionalKey(Schema.suspend((): Schema.Codec<RunState, unknown> => RunState))
+})
+
+const stateFields = {
+  version: Schema.Literal(version),
+  runId: RunId,
+  sessionId: SessionId,
+  agent: AgentIdentity,
+  /** Names of the agents from the root to this one. */
+  agentPath: Schema.Array(Schema.String),
+  status: Status,
+  /** Events folded since the run started. */
+  revision: Revision,
+  startedAt: Timestamp,
+  /** The run before this one in the session, and the prefix of its journal that this one builds on. */
+  parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
+  history: History.History,
+  limits: Limits,
+  policy: ApprovalPolicy,
+  /** Whether a used-up budget or a login is asked about (there is a store and somebody to ask) instead of failing the run. */
+  asks: Schema.Boolean,
+  /** Whether the answer must be decoded with the agent's output schema. */
+  structured: Schema.Boolean,
+  requests: Schema.Array(RequestRecord),
+  grants: Schema.Array(Grant),
+  queued: Schema.Array(QueuedMessage),
+  /** Tool calls that this run's models have asked for. */
+  toolCalls: Schema.Natural,
+  usage: SessionUsage,
+  sessionUsage: SessionUsage,
+  /** Set when a decision ends the run; what has been decided still runs first. */
+  stop: Schema.optionalKey(Schema.Struct({ by: Schema.String, reason: Schema.String })),
+  output: Schema.optionalKey(Schema.Json),
+  cancelled: Schema.optionalKey(
+    Schema.Struct({ reason: Schema.String, calls: Schema.Array(ToolCall_.CallReport) })
+  ),
+  failure: Schema.optionalKey(RunFailure)
+}
+const stateStruct = Schema.Struct(stateFields)
+
+/** A whole run as one value. */
+export interface RunState extends Schema.Schema.Type<typeof stateStruct> {
+  /** The calls of the open turn, in the order of the answer; empty between turns. */
+  readonly calls: ReadonlyArray<ToolCall>
+}
+export const RunState: Schema.Codec<RunState, unknown> = Schema.Struct({
+  ...stateFields,
+  calls: Schema.Array(ToolCall)
+}).check(Schema.makeFilter((state) => contradictions(state)))
+
+/** Whether the run has ended. */
+export const isEnded = (state: RunState): boolean =>
+  state.status === "completed" || state.status === "cancelled" || state.status === "error"
+
+/** Whether a call has its result. */
+export const isSettled = (call: ToolCall): boolean => call.status === "settled"
+
+/** The call with this id in the open turn. */
+export const findCall = (state: RunState, callId: ToolCallId): ToolCall | undefined =>
+  state.calls.find((call) => call.id === callId)
+
+/** Whether a request still waits for a decision. */
+export const isOpen = (record: RequestRecord): boolean =>
+  record.decision === undefined && record.superseded === undefined
+
+/** Every open request of the run and of the sub-agents inside it, in the order of the calls. */
+export const interruptions = (state: RunState): ReadonlyArray<Interruption> => {
+  const open = state.requests.filter(isOpen).map((record) => record.request)
+  const inside = state.calls.flatMap((call) =>
+    call.child === undefined || isSettled(call) ? [] : interruptions(call.child)
+  )
+  return inside.length === 0 ? open : [...open, ...inside]
+}
+
+/** The approvals among the open requests. */
+export const pendingApprovals = (state: RunState): ReadonlyArray<ToolApprovalItem> =>
+  interruptions(state).filter((request) => request._tag === "approval")
+
+/** The record of a request of this run or of a sub-agent, with the path of calls that leads to it. */
+export const findRequest = (
+  state: RunState,
+  requestId: RequestId
+): { readonly record: RequestRecord; readonly path: ReadonlyArray<ToolCallId> } | undefined => {
+  const record = state.requests.find((record) => record.request.requestId === requestId)
+  if (record !== undefined) return { record, path: [] }
+  for (const call of state.calls) {
+    const found = call.child === undefined ? undefined : findRequest(call.child, requestId)
+    if (found !== undefined) return { record: found.record, path: [call.id, ...found.path] }
+  }
+  return undefined
+}
+
+/** The session's messages, oldest first. */
+export const messages = (state: RunState): ReadonlyArray<Message> => History.toArray(state.history)
+
+/** The text of the last answer, or "". */
+export const text = (state: RunState): string => {
+  const last = History.last(state.history)
+  return last?.role === "assistant" ? textOf(last.content) : ""
+}
+
+/** The text of a result that stands in for the result of a call that has none. */
+export const syntheticText = (call: ToolCall): string => {
+  switch (call.status) {
+    case "waiting":
+      return "This call is still waiting for a decision."
+    case "started":
+    case "inDoubt":
+      return "This call was started and it is not known whether it took effect."
+    default:
+      return "This call has not run."
+  }
+}
+
+/** The message for a call's result. */
+export const toolMessage = (call: ToolCall, sequence: number, at: Timestamp): ToolMessage => ({
+  role: "tool",
+  sequence,
+  at: call.result?.at ?? at,
+  callId: call.id,
+  providerCallId: call.providerCallId,
+  name: call.name,
+  outcome: call.result?.outcome ?? "cancelled",
+  content: call.result?.content ?? [{ _tag: "text", text: syntheticText(call) }]
+})
+
+/**
+ * The messages as a provider may see them: every call has exactly one result, directly after the answer that made it.
+ *
+ * **Details**
+ *
+ * While calls are open, their results are stood in for; the history itself is not touched.
+ */
+export const providerMessages = (state: RunState): Array<Message> => {
+  const out = History.toArray(state.history)
+  for (const call of state.calls) out.push(toolMessage(call, out.length, state.startedAt))
+  return out
+}
+
+/** The calls of an answer. */
+export const toolCallParts = (content: ReadonlyArray<AssistantPart>) =>
+  content.filter((part) => part._tag === "toolCall")

@@ -1,0 +1,77 @@
+/**
+ * A tool call of the turn that is open, and how far it has come.
+ *
+ * ```text
+ * requested ─▶ ready ────────────▶ started ─▶ completed | failed | cancelled
+ *     │          ▲                    │
+ *     ├─▶ waiting┤ approve            └─▶ inDoubt ─▶ ready (retry) | supplied | failed
+ *     │          └─▶ denied | supplied | completed (an answer)
+ *     └─▶ failed | denied
+ * ```
+ *
+ * A settled call keeps its result until all calls of the turn are settled; then the results move into the history together,
+ * in call order, and the list is empty again.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { GrantId, RequestId, Timestamp, ToolCallId } from "./Id.ts"
+import { Safety } from "./Interruption.ts"
+import { ToolOutcome, UserPart } from "./Message.ts"
+
+/** What answers the call: a tool, the user, or a sub-agent. */
+export const Target = Schema.Literals(["tool", "question", "agent"])
+export type Target = typeof Target.Type
+
+/** Where a call stands. */
+export const Status = Schema.Literals(["requested", "waiting", "ready", "started", "inDoubt", "settled"])
+export type Status = typeof Status.Type
+
+/** The one result of a call. */
+export const ToolResult = Schema.Struct({
+  outcome: ToolOutcome,
+  content: Schema.Array(UserPart),
+  /** When it settled. */
+  at: Timestamp
+})
+export type ToolResult = typeof ToolResult.Type
+
+export const fields = {
+  id: ToolCallId,
+  providerCallId: Schema.String,
+  /** Place in the answer, from 1. */
+  ordinal: Schema.Natural,
+  /** The tool's name as the model wrote it. */
+  name: Schema.String,
+  /** The arguments as the model wrote them. */
+  argumentsText: Schema.String,
+  status: Status,
+  target: Target,
+  safety: Safety,
+  /** Whether running it again with the same key does no harm. */
+  idempotent: Schema.Boolean,
+  /** The decoded arguments as JSON; set when the call was classified, replaced by an edited approval. */
+  arguments: Schema.optionalKey(Schema.Json),
+  /** The arguments that were proposed, where an approval edited them. */
+  proposed: Schema.optionalKey(Schema.Json),
+  /** The request that it waits for, or was released by. */
+  requestId: Schema.optionalKey(RequestId),
+  /** The grant that let it through. */
+  grantId: Schema.optionalKey(GrantId),
+  /** How often its body was started. */
+  attempt: Schema.Natural,
+  startedAt: Schema.optionalKey(Timestamp),
+  result: Schema.optionalKey(ToolResult)
+}
+
+/** What a cancelled or failed run says about each call of its last turn. */
+export const CallReport = Schema.Struct({
+  callId: ToolCallId,
+  tool: Schema.String,
+  /**
+   * `notStarted`: its body never ran. `finished`: it ran and its result is kept. `aborted`: it was stopped and nothing
+   * happened that matters (a read, or a call that may be repeated). `inDoubt`: it was stopped half-way, and nobody knows.
+   */
+  state: Schema.Literals(["notStarted", "finished", "aborted", "inDoubt"])
+})
+export type CallReport = typeof CallReport.Type

@@ -1,0 +1,139 @@
+/**
+ * Taking a decision, purely: either the events that it means, or a typed refusal that changed nothing.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import type { Decision } from "./Decision.ts"
+import type { ToolCallId } from "./Id.ts"
+import type { Interruption, Kind, LimitRequest } from "./Interruption.ts"
+import type { Rejection } from "./Rejection.ts"
+import {
+  AlreadyDecided,
+  ArgumentsChanged,
+  DecisionNotApplicable,
+  GrantRefused,
+  RequestNotFound,
+  RequestSuperseded
+} from "./Rejection.ts"
+import type { RunEvent } from "./RunEvent.ts"
+import { wrap } from "./RunEvent.ts"
+import type { RunState } from "./RunState.ts"
+import { findCall, findRequest, isEnded, isSettled } from "./RunState.ts"
+
+/**
+ * The events of a decision, or why it is not taken.
+ *
+ * **Errors**
+ *
+ * - `RequestNotFound` — no such request in this run or its sub-agents.
+ * - `AlreadyDecided` — the first decision stands; it is in the error.
+ * - `RequestSuperseded` — the run ended or asks anew.
+ * - `DecisionNotApplicable`, `ArgumentsChanged`, `GrantRefused` — see {@link check}.
+ */
+export const decide = (
+  state: RunState,
+  decision: Decision
+): Result.Result<ReadonlyArray<RunEvent>, Rejection> => {
+  const found = findRequest(state, decision.requestId)
+  if (found === undefined) return Result.fail(new RequestNotFound({ requestId: decision.requestId }))
+  const { record, path } = found
+  if (record.decision !== undefined) {
+    return Result.fail(
+      new AlreadyDecided({
+        requestId: decision.requestId,
+        by: record.decision.by,
+        at: record.decision.at,
+        decision: record.decision
+      })
+    )
+  }
+  const over = record.superseded?.reason ?? endOf(state, path)
+  if (over !== undefined) {
+    return Result.fail(
+      new RequestSuperseded({
+        requestId: decision.requestId,
+        reason: over,
+        ...(record.superseded?.by === undefined ? {} : { by: record.superseded.by as Decision["requestId"] })
+      })
+    )
+  }
+  const checked = check(record.request, decision)
+  return Result.isFailure(checked)
+    ? Result.fail(checked.failure)
+    : Result.succeed([wrap({ _tag: "request.decided", at: decision.at, decision }, path)])
+}
+
+/** Why nothing on the way to a sub-agent's request can be decided any more, or `undefined`. */
+const endOf = (state: RunState, path: ReadonlyArray<ToolCallId>): string | undefined => {
+  if (isEnded(state)) return `the run is ${state.status}`
+  const [callId, ...rest] = path
+  const call = callId === undefined ? undefined : findCall(state, callId)
+  if (call?.child === undefined) return undefined
+  return isSettled(call) ? `the run of ${call.child.agent.name} ended` : endOf(call.child, rest)
+}
+
+/** Which decisions answer which kind of request. */
+const applicable: { readonly [K in Kind]: ReadonlyArray<Decision["_tag"]> } = {
+  approval: ["approve", "deny", "supply"],
+  question: ["answer", "deny"],
+  inDoubt: ["retry", "supply", "fail"],
+  limit: ["topUp", "deny"],
+  login: ["retry", "deny"]
+}
+
+/**
+ * Whether this decision can answer this request.
+ *
+ * **Errors**
+ *
+ * - `DecisionNotApplicable` — another kind of request, or a top-up that leaves no room.
+ * - `ArgumentsChanged` — the decision was made about other arguments.
+ * - `GrantRefused` — a privileged tool cannot be granted for more than one call.
+ */
+export const check = (
+  request: Interruption,
+  decision: Decision
+): Result.Result<void, DecisionNotApplicable | ArgumentsChanged | GrantRefused> => {
+  if (!applicable[request._tag].includes(decision._tag)) {
+    return Result.fail(
+      new DecisionNotApplicable({
+        requestId: request.requestId,
+        kind: request._tag,
+        decision: decision._tag,
+        allowed: applicable[request._tag]
+      })
+    )
+  }
+  if (request._tag === "approval" && decision.digest !== undefined && decision.digest !== request.digest) {
+    return Result.fail(
+      new ArgumentsChanged({
+        requestId: request.requestId,
+        expected: request.digest,
+        actual: decision.digest
+      })
+    )
+  }
+  if (request._tag === "approval" && decision._tag === "approve" && decision.grant !== undefined) {
+    if (request.safety === "privileged") {
+      return Result.fail(new GrantRefused({ requestId: request.requestId, tool: request.tool }))
+    }
+  }
+  if (request._tag === "limit" && decision._tag === "topUp" && !isRoom(request, decision.limit)) {
+    return Result.fail(
+      new DecisionNotApplicable({
+        requestId: request.requestId,
+        kind: "limit",
+        decision: "topUp",
+        allowed: [
+          `topUp with a ${request.budget === "cost" ? "limit" : "whole number"} above ${request.spent}`
+        ]
+      })
+    )
+  }
+  return Result.void
+}
+
+/** Every budget but money is counted in whole numbers. */
+const isRoom = (request: LimitRequest, limit: number): boolean =>
+  limit > request.spent && (request.budget === "cost" || Number.isSafeInteger(limit))

@@ -1,0 +1,73 @@
+/**
+ * What a type cannot say about a run state: that its parts agree. A state that came from outside is checked for it, because a
+ * state that contradicts itself would send a provider a history that it refuses, or wait for a decision that nobody can take.
+ */
+import * as History from "../History.ts"
+import type { Message } from "../Message.ts"
+import type { RunState, ToolCall } from "../RunState.ts"
+
+/** Every way in which the parts of a state do not agree; sub-agents are checked by themselves. */
+export const contradictions = (state: RunState): ReadonlyArray<string> => {
+  const found: Array<string> = []
+  const require = (holds: boolean, expected: string) => {
+    if (!holds) found.push(expected)
+  }
+  const ids = state.requests.map((record) => record.request.requestId)
+  require(isDistinct(ids), "requests with different ids")
+  require(isDistinct(state.grants.map((grant) => grant.id)), "grants with different ids")
+  require(isDistinct(state.calls.map((call) => call.id)), "calls with different ids")
+  for (const { request, decision } of state.requests) {
+    require(decision === undefined ||
+      decision.requestId === request.requestId, `a decision of ${request.requestId}`)
+  }
+  const open = new Set(
+    state.requests.filter((record) => record.decision === undefined).map((record) => record.request.requestId)
+  )
+  state.calls.forEach((call, index) => {
+    require(call.ordinal === index + 1, `ordinal ${index + 1} for ${call.id}`)
+    require((call.status === "settled") ===
+      (call.result !== undefined), `a result of ${call.id} if it is settled`)
+    if (call.status === "waiting" || call.status === "inDoubt") {
+      require(call.requestId !== undefined && open.has(call.requestId), `an undecided request of ${call.id}`)
+    }
+    if (call.child !== undefined) {
+      require(call.target === "agent", `a sub-agent's call to be ${call.id}`)
+      require((call.child.runId as string) === call.id, `the run of ${call.id} inside it`)
+    }
+  })
+  if (state.status === "completed" || state.status === "cancelled") {
+    require(state.calls.length === 0, `no open calls in a run that is ${state.status}`)
+  }
+  require(state.status !== "cancelled" || state.cancelled !== undefined, "the reason of the cancellation")
+  require(state.status !== "error" || state.failure !== undefined, "the failure")
+  require(isPaired(
+    History.toArray(state.history),
+    state.calls
+  ), "one result for each call, directly after its answer")
+  return found
+}
+
+const isDistinct = (ids: ReadonlyArray<string>): boolean => new Set(ids).size === ids.length
+
+/** Whether each answer is followed by the results of its calls, in order; the last answer's calls may be open. */
+const isPaired = (messages: ReadonlyArray<Message>, open: ReadonlyArray<ToolCall>): boolean => {
+  let expected: ReadonlyArray<string> = []
+  let seen = 0
+  for (const message of messages) {
+    if (message.role === "tool") {
+      if (message.callId !== expected[seen]) return false
+      seen += 1
+      continue
+    }
+    if (seen < expected.length) return false
+    expected =
+      message.role === "assistant"
+        ? message.content.flatMap((part) => (part._tag === "toolCall" ? [part.callId] : []))
+        : []
+    seen = 0
+  }
+  const missing = expected.slice(seen)
+  return seen === 0 || missing.length === 0
+    ? missing.length === open.length && missing.every((id, index) => id === open[index]!.id)
+    : false
+}

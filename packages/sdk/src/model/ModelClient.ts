@@ -1,0 +1,57 @@
+/**
+ * The port to a model.
+ *
+ * A client turns one {@link ModelRequest} into one answer, streamed or whole. Retries are its business, and only before the
+ * first part is out; interrupting the stream closes the connection. It never runs a tool.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
+import { ConnectionLost, ModelError } from "./ModelError.ts"
+import type { ModelPart, ModelResponse } from "./ModelPart.ts"
+import { makeCollector } from "./ModelPart.ts"
+import type { ModelRequest } from "./ModelRequest.ts"
+
+/**
+ * A model that can be asked.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class ModelClient extends Context.Service<
+  ModelClient,
+  {
+    /** The answer in parts, ended by a `finish`. A stream that ends without one counts as cut. */
+    readonly stream: (request: ModelRequest) => Stream.Stream<ModelPart, ModelError>
+    /** The whole answer. */
+    readonly complete: (request: ModelRequest) => Effect.Effect<ModelResponse, ModelError>
+  }
+>()("@fermata/sdk/model/ModelClient") {}
+
+/** Reads a stream of parts to its end, telling each part to `onPart`. A stream without a `finish` fails as cut. */
+export const collect = <E>(
+  stream: Stream.Stream<ModelPart, E>,
+  onPart?: (part: ModelPart) => void
+): Effect.Effect<ModelResponse, E | ModelError> =>
+  Effect.suspend(() => {
+    const collector = makeCollector()
+    const read = Stream.runForEachArray(stream, (parts) => {
+      for (const part of parts) {
+        collector.add(part)
+        onPart?.(part)
+      }
+      return Effect.void
+    })
+    return Effect.flatMap(read, () => {
+      const response = collector.response()
+      return response === undefined
+        ? Effect.fail(
+            new ModelError({
+              reason: new ConnectionLost({ description: "The answer was cut off before its end." })
+            })
+          )
+        : Effect.succeed(response)
+    })
+  })

@@ -1,0 +1,105 @@
+/**
+ * Why a model did not answer: one error with a reason, so that a caller can act on the reason without knowing the provider.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+
+const described = { description: Schema.String }
+
+/** Too many requests; `retryAfterMs` is the provider's own advice. */
+export class RateLimited extends Schema.TaggedError<RateLimited>()("RateLimited", {
+  ...described,
+  retryAfterMs: Schema.optionalKey(Schema.Finite)
+}) {
+  readonly isRetryable = true
+}
+
+/** The provider has a fault or is overloaded. */
+export class ProviderFault extends Schema.TaggedError<ProviderFault>()("ProviderFault", described) {
+  readonly isRetryable = true
+}
+
+/** No connection, or it was cut; also a stream that ended without its end. */
+export class ConnectionLost extends Schema.TaggedError<ConnectionLost>()("ConnectionLost", described) {
+  readonly isRetryable = true
+}
+
+/** No answer within the time limit. */
+export class TimedOut extends Schema.TaggedError<TimedOut>()("TimedOut", {
+  ...described,
+  timeoutMs: Schema.Finite
+}) {
+  readonly isRetryable = true
+}
+
+/** This model cannot stream; ask it for a complete answer. */
+export class StreamUnsupported extends Schema.TaggedError<StreamUnsupported>()(
+  "StreamUnsupported",
+  described
+) {
+  readonly isRetryable = false
+}
+
+/** What came back is not an answer. */
+export class InvalidResponse extends Schema.TaggedError<InvalidResponse>()("InvalidResponse", described) {
+  readonly isRetryable = true
+}
+
+/** The provider refuses the request as it is. */
+export class InvalidRequest extends Schema.TaggedError<InvalidRequest>()("InvalidRequest", described) {
+  readonly isRetryable = false
+}
+
+/** The request does not fit the model's context. */
+export class ContextOverflow extends Schema.TaggedError<ContextOverflow>()("ContextOverflow", described) {
+  readonly isRetryable = false
+}
+
+/** The key is missing, wrong, or not allowed to do this. */
+export class NotAuthorized extends Schema.TaggedError<NotAuthorized>()("NotAuthorized", described) {
+  readonly isRetryable = false
+}
+
+/** A person has to log in again. */
+export class LoginRequired extends Schema.TaggedError<LoginRequired>()("LoginRequired", {
+  ...described,
+  profile: Schema.String
+}) {
+  readonly isRetryable = false
+}
+
+/** The account has no quota or money left. */
+export class QuotaExhausted extends Schema.TaggedError<QuotaExhausted>()("QuotaExhausted", described) {
+  readonly isRetryable = false
+}
+
+/** Why a model did not answer. */
+export const Reason = Schema.Union([
+  RateLimited,
+  ProviderFault,
+  ConnectionLost,
+  TimedOut,
+  StreamUnsupported,
+  InvalidResponse,
+  InvalidRequest,
+  ContextOverflow,
+  NotAuthorized,
+  LoginRequired,
+  QuotaExhausted
+])
+export type Reason = typeof Reason.Type
+
+/** A model call failed. Whether trying again can help is the reason's to say. */
+export class ModelError extends Schema.TaggedError<ModelError>()("ModelError", {
+  reason: Reason,
+  /** The provider's id of the request, for its support. */
+  requestId: Schema.optionalKey(Schema.String)
+}) {
+  get isRetryable(): boolean {
+    return this.reason.isRetryable
+  }
+  override get message() {
+    return `The model did not answer (${this.reason._tag}): ${this.reason.description}`
+  }
+}

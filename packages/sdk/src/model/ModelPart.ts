@@ -1,0 +1,166 @@
+/**
+ * The parts in which a model's answer streams in, and how they become one answer.
+ *
+ * Parts are plain objects without a schema: there may be thousands in a second, and none of them is ever stored. The answer
+ * that they add up to is.
+ *
+ * @since 0.1.0
+ */
+import type * as Schema from "effect/Schema"
+import type { FilePart, ReasoningPart, TextPart } from "../domain/Message.ts"
+import type { AnsweredPart, FinishReason } from "../domain/RunEvent.ts"
+import type { ModelUsage } from "../domain/Usage.ts"
+
+/** One part of a streamed answer. A stream ends with exactly one `finish`. */
+export type ModelPart =
+  | { readonly _tag: "text-delta"; readonly delta: string }
+  | { readonly _tag: "reasoning-delta"; readonly delta: string }
+  /** Ends a piece of reasoning; `payload` is the provider's own item, kept for replay. */
+  | { readonly _tag: "reasoning-end"; readonly provider?: string; readonly payload?: Schema.Json }
+  /** A piece of the arguments of a call that is being written; for display only. */
+  | {
+      readonly _tag: "tool-call-delta"
+      readonly index: number
+      readonly name: string
+      readonly delta: string
+    }
+  /** A whole call, ready to be acted on. */
+  | {
+      readonly _tag: "tool-call"
+      readonly providerCallId: string
+      readonly name: string
+      /** JSON text; "" means no arguments. */
+      readonly arguments: string
+      readonly payload?: Schema.Json
+    }
+  | { readonly _tag: "file"; readonly file: FilePart }
+  | {
+      readonly _tag: "finish"
+      readonly finishReason: FinishReason
+      readonly usage: ModelUsage
+      readonly profile?: string
+    }
+
+/** A whole answer. */
+export interface ModelResponse {
+  readonly content: ReadonlyArray<AnsweredPart>
+  readonly usage: ModelUsage
+  readonly finishReason: FinishReason
+  /** The name of the model profile that answered. */
+  readonly profile?: string
+}
+
+/** Adds parts up to an answer. Changed in place: one lives for one model call. */
+export interface Collector {
+  readonly add: (part: ModelPart) => void
+  /** Whether anything that a person would see has arrived. */
+  readonly hasContent: () => boolean
+  /** The answer; `undefined` while no `finish` has arrived. */
+  readonly response: () => ModelResponse | undefined
+}
+
+/** An empty collector. */
+export const makeCollector = (): Collector => {
+  const content: Array<AnsweredPart> = []
+  let text = ""
+  let reasoning = ""
+  let finish: Extract<ModelPart, { readonly _tag: "finish" }> | undefined
+  let seen = false
+
+  const endText = () => {
+    if (text === "") return
+    content.push({ _tag: "text", text } satisfies TextPart)
+    text = ""
+  }
+  const endReasoning = (end?: Extract<ModelPart, { readonly _tag: "reasoning-end" }>) => {
+    if (reasoning === "" && end?.payload === undefined) return
+    content.push({
+      _tag: "reasoning",
+      text: reasoning,
+      ...(end?.provider === undefined ? {} : { provider: end.provider }),
+      ...(end?.payload === undefined ? {} : { payload: end.payload })
+    } satisfies ReasoningPart)
+    reasoning = ""
+  }
+
+  return {
+    add: (part) => {
+      switch (part._tag) {
+        case "text-delta":
+          if (reasoning !== "") endReasoning()
+          text += part.delta
+          seen = true
+          return
+        case "reasoning-delta":
+          endText()
+          reasoning += part.delta
+          seen = true
+          return
+        case "reasoning-end":
+          endText()
+          endReasoning(part)
+          return
+        case "tool-call-delta":
+          seen = true
+          return
+        case "tool-call": {
+          endText()
+          endReasoning()
+          seen = true
+          const { providerCallId, name, payload } = part
+          content.push({
+            _tag: "toolCall",
+            providerCallId,
+            name,
+            arguments: part.arguments,
+            ...(payload === undefined ? {} : { payload })
+          })
+          return
+        }
+        case "file":
+          endText()
+          endReasoning()
+          seen = true
+          content.push(part.file)
+          return
+        case "finish":
+          finish = part
+      }
+    },
+    hasContent: () => seen,
+    response: () => {
+      if (finish === undefined) return undefined
+      endText()
+      endReasoning()
+      const { usage, finishReason, profile } = finish
+      return { content, usage, finishReason, ...(profile === undefined ? {} : { profile }) }
+    }
+  }
+}
+
+/** The parts of a whole answer, as a stream would have brought them. */
+export const partsOf = (response: ModelResponse): ReadonlyArray<ModelPart> => {
+  const parts: Array<ModelPart> = []
+  for (const part of response.content) {
+    switch (part._tag) {
+      case "text":
+        parts.push({ _tag: "text-delta", delta: part.text })
+        break
+      case "reasoning": {
+        const { text, _tag: _, ...end } = part
+        parts.push({ _tag: "reasoning-delta", delta: text }, { _tag: "reasoning-end", ...end })
+        break
+      }
+      case "file":
+        parts.push({ _tag: "file", file: part })
+        break
+      case "toolCall": {
+        const { _tag: _, ...call } = part
+        parts.push({ _tag: "tool-call", ...call })
+      }
+    }
+  }
+  const { usage, finishReason, profile } = response
+  parts.push({ _tag: "finish", usage, finishReason, ...(profile === undefined ? {} : { profile }) })
+  return parts
+}

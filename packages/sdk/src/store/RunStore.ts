@@ -1,0 +1,283 @@
+/**
+ * Keeps runs across restarts.
+ *
+ * `RunStore` is the boundary between the pure run and a database. It keeps each run's journal (an append-only list of events),
+ * a small head for listing, the lease of whoever works on it, and the requests that wait for a decision. Appending is atomic,
+ * at an expected revision and under a lease; a decision is taken once per request, by whoever comes first. The store never
+ * folds a journal: it keeps what it is given. This module also holds the in-memory layer; `SqlRunStore` provides the layer for
+ * any `SqlClient`.
+ *
+ * @since 0.1.0
+ */
+import type * as Arr from "effect/Array"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { Decision, DecisionInput } from "../domain/Decision.ts"
+import type { RequestId, Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
+import type { Interruption, Kind } from "../domain/Interruption.ts"
+import type { Rejection } from "../domain/Rejection.ts"
+import type { RunEvent } from "../domain/RunEvent.ts"
+import type { Status } from "../domain/RunState.ts"
+import { makeMemory } from "./internal/memory.ts"
+import type {
+  LeaseLost,
+  RunBusy,
+  RunConflict,
+  RunContinued,
+  RunExists,
+  RunNotFound,
+  RunStoreError
+} from "./RunStoreError.ts"
+
+/** The right to drive one run, until a time. Every write under it carries `epoch`, which grows with every claim. */
+export interface Lease {
+  readonly runId: RunId
+  readonly owner: string
+  readonly epoch: number
+  /** When it ends unless it is renewed; the store's clock. */
+  readonly until: Timestamp
+}
+
+/** What a store tells about a run without reading its journal. */
+export interface RunHead {
+  readonly runId: RunId
+  readonly sessionId: SessionId
+  /** Name of the root agent. */
+  readonly agent: string
+  readonly status: Status
+  readonly revision: Revision
+  readonly parent?: { readonly runId: RunId; readonly revision: Revision }
+  readonly createdAt: Timestamp
+  readonly updatedAt: Timestamp
+  /** Set while somebody works on it. */
+  readonly lease?: { readonly owner: string; readonly until: Timestamp }
+}
+
+/** A run as it was stored. */
+export interface StoredRun {
+  readonly head: RunHead
+  /**
+   * The events that the run's state is folded from, oldest first: those of earlier runs of the session that it builds on, then
+   * its own.
+   */
+  readonly events: ReadonlyArray<RunEvent>
+  /** Decisions that were taken but are not in the journal yet, oldest first. */
+  readonly decisions: ReadonlyArray<Decision>
+}
+
+/** What an append reports back. */
+export interface Appended {
+  readonly revision: Revision
+  /** Set when somebody asked for the run to be cancelled. */
+  readonly cancelReason?: string
+}
+
+/** A request that waits, with what an inbox shows. */
+export interface PendingRequest {
+  readonly request: Interruption
+  /** The root run, by which it is resumed; `request.runId` may be a sub-agent's. */
+  readonly runId: RunId
+  readonly sessionId: SessionId
+  readonly agent: string
+}
+
+/** Which requests to list. All conditions must hold. */
+export interface PendingFilter {
+  readonly runId?: RunId
+  readonly sessionId?: SessionId
+  readonly kind?: Kind
+  readonly tool?: string
+  /** Requests of this agent, anywhere in the path. */
+  readonly agent?: string
+  /** Asked before this time. */
+  readonly askedBefore?: Timestamp
+  /**
+   * Expiring before this time. A request whose time is up is decided, so it is not listed otherwise; with a time that has
+   * passed this finds the ones that nobody has worked on since.
+   */
+  readonly expiresBefore?: Timestamp
+  /** At most this many, oldest first. Default 100, at most 1,000. */
+  readonly limit?: number
+  /** Go on after this request of an earlier page. */
+  readonly after?: RequestId
+}
+
+/** Which runs to list, newest first. */
+export interface ListFilter {
+  readonly sessionId?: SessionId
+  readonly agent?: string
+  readonly status?: Status
+  /** At most this many. Default 100, at most 1,000. */
+  readonly limit?: number
+  /** Go on after this run of an earlier page. */
+  readonly after?: RunId
+}
+
+/**
+ * Durable storage of runs.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class RunStore extends Context.Service<
+  RunStore,
+  {
+    /**
+     * Stores a new run with its first events and claims it.
+     *
+     * **Errors**
+     *
+     * - `RunExists` — resume that one, or choose another id.
+     * - `RunStoreError` — also when `parent` is not in this store up to that revision.
+     */
+    readonly create: (options: {
+      readonly runId: RunId
+      readonly sessionId: SessionId
+      readonly agent: string
+      readonly parent?: { readonly runId: RunId; readonly revision: Revision }
+      readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
+      readonly status: Status
+      readonly owner: string
+      readonly ttl: Duration.Input
+    }) => Effect.Effect<Lease, RunExists | RunStoreError>
+
+    /**
+     * Appends events, all or none, and returns the new revision.
+     *
+     * **Details**
+     *
+     * `expected` is the revision the caller read: the number of the run's own events stored already. `status` becomes the
+     * head's. Requests that the events open or close (also inside sub-agents) change in the inbox in the same transaction; when
+     * `status` is an ended one, all that is still open is closed.
+     *
+     * **Errors**
+     *
+     * - `RunConflict` — someone appended first, or one of the events decides a request that somebody decided otherwise; load,
+     *   decide again, retry.
+     * - `LeaseLost` — the lease is not in force; stop working on the run.
+     */
+    readonly append: (options: {
+      readonly lease: Lease
+      readonly expected: Revision
+      readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
+      readonly status: Status
+    }) => Effect.Effect<Appended, RunConflict | LeaseLost | RunStoreError>
+
+    /**
+     * Like `append`, and gives the lease back in the same transaction, unless a decision that is not in the journal yet, or a
+     * request to cancel, is waiting: then nothing is written and `parked` is false. No decision can fall between the two.
+     */
+    readonly park: (options: {
+      readonly lease: Lease
+      readonly expected: Revision
+      readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
+      readonly status: Status
+    }) => Effect.Effect<
+      { readonly parked: boolean; readonly revision: Revision },
+      RunConflict | LeaseLost | RunStoreError
+    >
+
+    /** Reads a run. */
+    readonly load: (runId: RunId) => Effect.Effect<StoredRun, RunNotFound | RunStoreError>
+
+    /** The run's own events from `from` (a revision, 0 for all), oldest first; at most `limit` (default: all). */
+    readonly events: (
+      runId: RunId,
+      options?: { readonly from?: number; readonly limit?: number }
+    ) => Effect.Effect<ReadonlyArray<RunEvent>, RunNotFound | RunStoreError>
+
+    /** What is known about a run without its journal. */
+    readonly head: (runId: RunId) => Effect.Effect<RunHead, RunNotFound | RunStoreError>
+
+    /**
+     * Takes the lease of a run that nobody holds, or whose holder let it run out.
+     *
+     * **Errors**
+     *
+     * - `RunBusy` — somebody holds it; wait, or try after `until`.
+     */
+    readonly claim: (options: {
+      readonly runId: RunId
+      readonly owner: string
+      readonly ttl: Duration.Input
+    }) => Effect.Effect<Lease, RunNotFound | RunBusy | RunStoreError>
+
+    /** Extends a lease that is still in force; reports a request to cancel. */
+    readonly renew: (
+      lease: Lease,
+      ttl: Duration.Input
+    ) => Effect.Effect<{ readonly lease: Lease; readonly cancelReason?: string }, LeaseLost | RunStoreError>
+
+    /** Gives a lease back. A lease that was lost is left alone. */
+    readonly release: (lease: Lease) => Effect.Effect<void, RunStoreError>
+
+    /**
+     * Takes a decision, once per request: the first wins. It needs no lease; whoever drives the run next finds it.
+     *
+     * **Details**
+     *
+     * A request whose `expiresAt` has passed (and whose policy is to deny) is decided by `expiry` first, so that a late decision
+     * gets `AlreadyDecided`.
+     *
+     * **Errors**
+     *
+     * - `RequestNotFound`, `AlreadyDecided` (with the decision that counts), `RequestSuperseded`, `ArgumentsChanged`,
+     *   `DecisionNotApplicable`, `GrantRefused`, `DecisionMalformed`.
+     */
+    readonly decide: (
+      decision: DecisionInput
+    ) => Effect.Effect<{ readonly runId: RunId; readonly decision: Decision }, Rejection | RunStoreError>
+
+    /** The decisions on a run's requests that are not in its journal yet, oldest first. Expired requests count as denied by `expiry`. */
+    readonly decisions: (runId: RunId) => Effect.Effect<ReadonlyArray<Decision>, RunStoreError>
+
+    /** One request, whatever became of it. `runId` is the root run's. */
+    readonly request: (
+      requestId: RequestId
+    ) => Effect.Effect<
+      PendingRequest & { readonly decision?: Decision },
+      Extract<Rejection, { readonly _tag: "RequestNotFound" }> | RunStoreError
+    >
+
+    /** The open requests of all runs, oldest first: the inbox. */
+    readonly pending: (filter?: PendingFilter) => Effect.Effect<ReadonlyArray<PendingRequest>, RunStoreError>
+
+    /** The runs, newest first. */
+    readonly list: (filter?: ListFilter) => Effect.Effect<ReadonlyArray<RunHead>, RunStoreError>
+
+    /** Asks whoever drives the run, now or next, to cancel it. The first reason stays. */
+    readonly requestCancel: (runId: RunId, reason: string) => Effect.Effect<void, RunNotFound | RunStoreError>
+
+    /**
+     * Deletes a run with everything that belongs to it.
+     *
+     * **Errors**
+     *
+     * - `RunBusy` — somebody works on it.
+     * - `RunContinued` — a later run builds on its journal; remove that one first, or let `prune` do both.
+     */
+    readonly remove: (
+      runId: RunId
+    ) => Effect.Effect<void, RunNotFound | RunBusy | RunContinued | RunStoreError>
+
+    /**
+     * Deletes the runs that ended before a time, unless a later run of the session builds on them, and returns how many. Held
+     * and running runs are never deleted by this.
+     */
+    readonly prune: (options: { readonly endedBefore: Timestamp }) => Effect.Effect<number, RunStoreError>
+  }
+>()("@fermata/sdk/store/RunStore") {}
+
+/**
+ * Keeps runs in memory, for as long as the layer lives. For tests, examples and runs that may be lost.
+ *
+ * **Details**
+ *
+ * Events are kept as the JSON text that a database would hold, and leases end by Effect's clock.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerMemory: Layer.Layer<RunStore> = Layer.sync(RunStore, () => RunStore.of(makeMemory()))

@@ -1,0 +1,130 @@
+/**
+ * What can go wrong between a run and its store: situations that the caller acts on, and {@link RunStoreError} for a database
+ * that does not work.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { Revision, RunId, Timestamp } from "../domain/Id.ts"
+
+/** No run has this id. */
+export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound", { runId: RunId }) {
+  override get message() {
+    return `There is no run ${this.runId} in this store: check the id, and that this is the store it was started with.`
+  }
+}
+
+/** A run with this id exists already. Resume it, or choose another id. */
+export class RunExists extends Schema.TaggedError<RunExists>()("RunExists", {
+  runId: RunId,
+  status: Schema.String
+}) {
+  override get message() {
+    return `The run ${this.runId} exists already and is ${this.status}: resume it, or start one with another id.`
+  }
+}
+
+/** Another process works on the run. Wait for it, or try again after `until`. */
+export class RunBusy extends Schema.TaggedError<RunBusy>()("RunBusy", {
+  runId: RunId,
+  owner: Schema.String,
+  until: Timestamp
+}) {
+  readonly isRetryable = true
+  override get message() {
+    return `The run ${this.runId} is being worked on by ${this.owner} until ${new Date(this.until).toISOString()} at least.`
+  }
+}
+
+/** Another writer appended to the run first. Load it, decide again and retry. */
+export class RunConflict extends Schema.TaggedError<RunConflict>()("RunConflict", {
+  runId: RunId,
+  expected: Revision,
+  actual: Revision
+}) {
+  readonly isRetryable = true
+  override get message() {
+    return `The run ${this.runId} is at revision ${this.actual}, not ${this.expected}: load it and decide again.`
+  }
+}
+
+/** The lease ran out or was taken over: this process must not write to the run or act for it any more. */
+export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
+  runId: RunId,
+  owner: Schema.String
+}) {
+  override get message() {
+    return `${this.owner} no longer holds the run ${this.runId}: another process may have taken it over. Nothing more was written.`
+  }
+}
+
+/** A later run builds on this one, so it cannot be removed alone. Remove `by` first. */
+export class RunContinued extends Schema.TaggedError<RunContinued>()("RunContinued", {
+  runId: RunId,
+  by: RunId
+}) {
+  override get message() {
+    return `The run ${this.runId} cannot be removed: ${this.by} builds on it. Remove ${this.by} first.`
+  }
+}
+
+/** The database could not be opened. */
+export class CannotOpen extends Schema.TaggedError<CannotOpen>()("CannotOpen", { detail: Schema.String }) {
+  readonly isRetryable = false
+  override get message() {
+    return `The store cannot be opened: ${this.detail}`
+  }
+}
+
+/** The disk is full, or a quota is. Everything acknowledged is safe; free some space and try again. */
+export class StorageFull extends Schema.TaggedError<StorageFull>()("StorageFull", { detail: Schema.String }) {
+  readonly isRetryable = true
+  override get message() {
+    return `The store has no space left (${this.detail}). What was acknowledged is safe: free some space and try again.`
+  }
+}
+
+/** Another process kept the database locked for longer than the deadline. */
+export class StoreBusy extends Schema.TaggedError<StoreBusy>()("StoreBusy", { waitedMs: Schema.Finite }) {
+  readonly isRetryable = true
+  override get message() {
+    return `The store was locked by another process for ${this.waitedMs} ms: try again.`
+  }
+}
+
+/** The database is damaged, or holds what this version cannot read. */
+export class StoreUnreadable extends Schema.TaggedError<StoreUnreadable>()("StoreUnreadable", {
+  detail: Schema.String
+}) {
+  readonly isRetryable = false
+  override get message() {
+    return `The store cannot be read: ${this.detail}`
+  }
+}
+
+/** Anything else that the database reported. */
+export class StoreFault extends Schema.TaggedError<StoreFault>()("StoreFault", {
+  detail: Schema.String,
+  retryable: Schema.Boolean
+}) {
+  get isRetryable() {
+    return this.retryable
+  }
+  override get message() {
+    return `The store failed: ${this.detail}`
+  }
+}
+
+/** The store could not do what was asked. Nothing was half-written. */
+export class RunStoreError extends Schema.TaggedError<RunStoreError>()("RunStoreError", {
+  operation: Schema.String,
+  reason: Schema.Union([CannotOpen, StorageFull, StoreBusy, StoreUnreadable, StoreFault]),
+  cause: Schema.optionalKey(Schema.Defect())
+}) {
+  get isRetryable(): boolean {
+    return this.reason.isRetryable
+  }
+  override get message() {
+    return this.reason.message
+  }
+}

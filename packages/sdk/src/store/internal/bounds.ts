@@ -1,0 +1,20 @@
+/**
+ * What callers pass as sizes and times, brought into bounds that every database takes.
+ */
+import * as Duration from "effect/Duration"
+
+/** How many entries a page holds: 100 unless told, never more than 1,000. */
+export const pageSize = (limit: number | undefined): number =>
+  limit === undefined || Number.isNaN(limit) ? 100 : Math.min(1000, Math.max(0, Math.trunc(limit)))
+
+/** A place in a journal: a whole number, from 0, that a 64-bit column takes. */
+export const position = (value: number | undefined, fallback: number): number =>
+  value === undefined || Number.isNaN(value)
+    ? fallback
+    : Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.trunc(value)))
+
+const aThousandYears = 1000 * 365 * 24 * 60 * 60 * 1000
+
+/** Milliseconds of a lease: whole, not negative, and finite. */
+export const leaseMs = (ttl: Duration.Input): number =>
+  Math.min(aThousandYears, Math.max(0, Math.ceil(Duration.toMillis(ttl))))

@@ -1,0 +1,85 @@
+/**
+ * The requests of one run in memory: what a batch of events makes of them, and which of them a filter lets through.
+ */
+import * as Result from "effect/Result"
+import type { Decision } from "../../domain/Decision.ts"
+import type { RequestId, Timestamp } from "../../domain/Id.ts"
+import { isExpired, toolOf } from "../../domain/Interruption.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { PendingFilter, PendingRequest } from "../RunStore.ts"
+import { decisionOf, oldestFirst, requestChanges, type RequestEntry, sameDecision } from "./requests.ts"
+
+/** The requests of a run, by id, in the order they were asked. */
+export type Inbox = ReadonlyMap<RequestId, RequestEntry>
+
+/** The requests after a batch of events, or the id of the one that somebody had decided otherwise. */
+export const afterEvents = (
+  inbox: Inbox,
+  events: ReadonlyArray<RunEvent>
+): Result.Result<Inbox, RequestId> => {
+  const changes = requestChanges(events)
+  if (changes.length === 0) return Result.succeed(inbox)
+  const next = new Map(inbox)
+  for (const change of changes) {
+    if (change._tag === "opened") {
+      next.set(change.request.requestId, { request: change.request, status: "open" })
+      continue
+    }
+    const requestId = change._tag === "decided" ? change.decision.requestId : change.requestId
+    const entry = next.get(requestId)
+    if (entry === undefined) continue
+    if (change._tag === "superseded") {
+      if (entry.status === "journaled") continue
+      const { by, reason } = change
+      const superseded = { reason, ...(by === undefined ? {} : { by }) }
+      next.set(requestId, { ...entry, status: "superseded", superseded })
+    } else if (entry.decision === undefined || sameDecision(entry.decision, change.decision)) {
+      if (entry.status === "superseded") continue
+      next.set(requestId, { ...entry, status: "journaled", decision: change.decision })
+    } else {
+      return Result.fail(requestId)
+    }
+  }
+  return Result.succeed(next)
+}
+
+/** The requests of a run that ended: nobody needs to answer what is still open. */
+export const closed = (inbox: Inbox, reason: string): Inbox =>
+  new Map(
+    Array.from(inbox, ([requestId, entry]) => [
+      requestId,
+      entry.status === "open" ? { ...entry, status: "superseded", superseded: { reason } } : entry
+    ])
+  )
+
+/** The entries that are decided but not in the journal yet, each with the decision that counts. */
+export const undelivered = (inbox: Inbox, now: Timestamp): ReadonlyArray<Decision> =>
+  oldestFirst(
+    Array.from(inbox.values()).flatMap((entry) => {
+      const decision =
+        entry.status === "open" || entry.status === "decided" ? decisionOf(entry, now) : undefined
+      return decision === undefined ? [] : [decision]
+    })
+  )
+
+/** Whether an open request passes a filter. */
+export const matches = (pending: PendingRequest, filter: PendingFilter, now: Timestamp): boolean => {
+  const { request } = pending
+  if (filter.expiresBefore === undefined) {
+    if (isExpired(request, now)) return false
+  } else if (request.expiresAt === undefined || request.expiresAt >= filter.expiresBefore) {
+    return false
+  }
+  return (
+    (filter.runId === undefined || pending.runId === filter.runId) &&
+    (filter.sessionId === undefined || pending.sessionId === filter.sessionId) &&
+    (filter.kind === undefined || request._tag === filter.kind) &&
+    (filter.tool === undefined || toolOf(request) === filter.tool) &&
+    (filter.agent === undefined || request.agentPath.includes(filter.agent)) &&
+    (filter.askedBefore === undefined || request.at < filter.askedBefore)
+  )
+}
+
+/** Puts the oldest first; requests of the same time by id. */
+export const byAge = (a: PendingRequest, b: PendingRequest): number =>
+  a.request.at - b.request.at || (a.request.requestId < b.request.requestId ? -1 : 1)

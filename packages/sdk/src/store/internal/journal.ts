@@ -1,0 +1,55 @@
+/**
+ * The rows of a journal, one per append, as text; shared by all stores, so that what works in memory works on disk.
+ */
+import * as Result from "effect/Result"
+import type { RunId } from "../../domain/Id.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import { decodeEvents } from "../../domain/RunStateCodec.ts"
+import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
+
+/** One append. */
+export interface Batch {
+  readonly runId: RunId
+  /** Events before it, from 0. */
+  readonly sequence: number
+  readonly count: number
+  readonly version: number
+  /** JSON text of the list of events. */
+  readonly text: string
+}
+
+/** The events of a batch, or a sentence about why this version cannot read it. */
+export const decodeBatch = (
+  batch: Batch,
+  operation: string
+): Result.Result<ReadonlyArray<RunEvent>, RunStoreError> => {
+  const events = decodeEvents(batch.text, batch.version)
+  if (Result.isSuccess(events) && events.success.length === batch.count) return Result.succeed(events.success)
+  const why =
+    Result.isFailure(events) && events.failure._tag === "RunStateTooNew"
+      ? `was written by a newer version of Fermata (journal version ${batch.version}): update, then read it again`
+      : "is damaged: restore the store from a backup, or remove the run"
+  const detail = `the journal of ${batch.runId} at revision ${batch.sequence} ${why}.`
+  return Result.fail(new RunStoreError({ operation, reason: new StoreUnreadable({ detail }) }))
+}
+
+/** The events from `from` up to `to` (revisions) that the batches of one run hold. */
+export const sliceBatches = (
+  batches: ReadonlyArray<Batch>,
+  range: { readonly from: number; readonly to: number },
+  operation: string
+): Result.Result<ReadonlyArray<RunEvent>, RunStoreError> => {
+  const events: Array<RunEvent> = []
+  for (const batch of batches) {
+    const first = Math.max(0, range.from - batch.sequence)
+    const last = Math.min(batch.count, range.to - batch.sequence)
+    if (first >= last) continue
+    const decoded = decodeBatch(batch, operation)
+    if (Result.isFailure(decoded)) return Result.fail(decoded.failure)
+    for (let index = first; index < last; index += 1) {
+      const event = decoded.success[index]
+      if (event !== undefined) events.push(event)
+    }
+  }
+  return Result.succeed(events)
+}

@@ -1,0 +1,345 @@
+/**
+ * The run store over plain maps. Every operation is one synchronous step, so nothing can come between a check and a write.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type { RequestId, Revision, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
+import { RequestNotFound } from "../../domain/Rejection.ts"
+import { version } from "../../domain/RunEvent.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { Status } from "../../domain/RunState.ts"
+import { encodeEvents } from "../../domain/RunStateCodec.ts"
+import type { Lease, PendingRequest, RunHead, RunStore } from "../RunStore.ts"
+import {
+  LeaseLost,
+  RunBusy,
+  RunConflict,
+  RunContinued,
+  RunExists,
+  RunNotFound,
+  RunStoreError,
+  StoreFault
+} from "../RunStoreError.ts"
+import { leaseMs, pageSize, position } from "./bounds.ts"
+import { afterEvents, byAge, closed, type Inbox, matches, undelivered } from "./inbox.ts"
+import { type Batch, sliceBatches } from "./journal.ts"
+import { decisionOf, decodeInput, judge, type RequestEntry } from "./requests.ts"
+
+interface Run {
+  readonly runId: RunId
+  readonly sessionId: SessionId
+  readonly agent: string
+  readonly parent?: { readonly runId: RunId; readonly revision: Revision }
+  readonly createdAt: Timestamp
+  readonly batches: Array<Batch>
+  updatedAt: Timestamp
+  status: Status
+  revision: number
+  owner: string | undefined
+  leaseUntil: Timestamp
+  epoch: number
+  cancelReason: string | undefined
+  inbox: Inbox
+}
+
+/** Makes an empty store. */
+export const makeMemory = (): RunStore["Service"] => {
+  const runs = new Map<RunId, Run>()
+
+  const found = (runId: RunId): Result.Result<Run, RunNotFound> => {
+    const run = runs.get(runId)
+    return run === undefined ? Result.fail(new RunNotFound({ runId })) : Result.succeed(run)
+  }
+
+  const heldBy = (lease: Lease, now: Timestamp): Result.Result<Run, LeaseLost> => {
+    const run = runs.get(lease.runId)
+    return run === undefined ||
+      run.owner !== lease.owner ||
+      run.epoch !== lease.epoch ||
+      run.leaseUntil <= now
+      ? Result.fail(new LeaseLost({ runId: lease.runId, owner: lease.owner }))
+      : Result.succeed(run)
+  }
+
+  const childOf = (run: Run): Run | undefined =>
+    Array.from(runs.values()).find((other) => other.parent?.runId === run.runId)
+
+  const write = (run: Run, events: ReadonlyArray<RunEvent>, status: Status, inbox: Inbox, now: Timestamp) => {
+    const text = encodeEvents(events)
+    run.batches.push({ runId: run.runId, sequence: run.revision, count: events.length, version, text })
+    run.revision += events.length
+    run.status = status
+    run.updatedAt = now
+    run.inbox = isEnded(status) ? closed(inbox, `the run is ${status}`) : inbox
+  }
+
+  /** The run at the expected revision and the requests after the events, or why they cannot be appended. */
+  const prepare = (options: Parameters<RunStore["Service"]["append"]>[0], now: Timestamp) =>
+    Result.gen(function* () {
+      const run = yield* heldBy(options.lease, now)
+      const { runId } = run
+      const conflict = () =>
+        new RunConflict({ runId, expected: options.expected, actual: run.revision as Revision })
+      if (run.revision !== options.expected) return yield* Result.fail(conflict())
+      const inbox = yield* Result.mapError(afterEvents(run.inbox, options.events), conflict)
+      return { run, inbox }
+    })
+
+  const eventsOf = (run: Run, to: number): Result.Result<ReadonlyArray<RunEvent>, RunStoreError> =>
+    Result.gen(function* () {
+      const before = run.parent === undefined ? undefined : runs.get(run.parent.runId)
+      const inherited = before === undefined ? [] : yield* eventsOf(before, run.parent?.revision ?? 0)
+      return [...inherited, ...(yield* sliceBatches(run.batches, { from: 0, to }, "load"))]
+    })
+
+  const findRequest = (requestId: RequestId) => {
+    for (const run of runs.values()) {
+      const entry = run.inbox.get(requestId)
+      if (entry !== undefined) return Result.succeed({ run, entry })
+    }
+    return Result.fail(new RequestNotFound({ requestId }))
+  }
+
+  const allPending = (): Array<PendingRequest> =>
+    Array.from(runs.values()).flatMap((run) =>
+      Array.from(run.inbox.values()).flatMap((entry) =>
+        entry.status === "open" ? [pendingOf(run, entry)] : []
+      )
+    )
+
+  return {
+    create: (options) =>
+      atomically((now): Result.Result<Lease, RunExists | RunStoreError> => {
+        const { agent, events, owner, parent, runId, sessionId, status } = options
+        const existing = runs.get(runId)
+        if (existing !== undefined) return Result.fail(new RunExists({ runId, status: existing.status }))
+        if (parent !== undefined && (runs.get(parent.runId)?.revision ?? -1) < parent.revision) {
+          return Result.fail(missingParent(parent.runId))
+        }
+        const run: Run = {
+          runId,
+          sessionId,
+          agent,
+          ...(parent === undefined ? {} : { parent }),
+          createdAt: now,
+          batches: [],
+          updatedAt: now,
+          status,
+          revision: 0,
+          owner,
+          leaseUntil: now + leaseMs(options.ttl),
+          epoch: 1,
+          cancelReason: undefined,
+          inbox: new Map()
+        }
+        const inbox = Result.getOrElse(afterEvents(run.inbox, events), () => run.inbox)
+        write(run, events, status, inbox, now)
+        runs.set(runId, run)
+        return Result.succeed({ runId, owner, epoch: run.epoch, until: run.leaseUntil })
+      }),
+
+    append: (options) =>
+      atomically((now) =>
+        Result.map(prepare(options, now), ({ inbox, run }) => {
+          write(run, options.events, options.status, inbox, now)
+          return { revision: run.revision as Revision, ...cancelOf(run) }
+        })
+      ),
+
+    park: (options) =>
+      atomically((now) =>
+        Result.map(prepare(options, now), ({ inbox, run }) => {
+          const parked = run.cancelReason === undefined && undelivered(inbox, now).length === 0
+          if (parked) {
+            write(run, options.events, options.status, inbox, now)
+            run.owner = undefined
+            run.leaseUntil = 0
+          }
+          return { parked, revision: run.revision as Revision }
+        })
+      ),
+
+    load: (runId) =>
+      atomically((now) =>
+        Result.gen(function* () {
+          const run = yield* found(runId)
+          const events = yield* eventsOf(run, run.revision)
+          return { head: headOf(run, now), events, decisions: undelivered(run.inbox, now) }
+        })
+      ),
+
+    events: (runId, options) =>
+      atomically(() =>
+        Result.flatMap(found(runId), (run) => {
+          const from = position(options?.from, 0)
+          const to = Math.min(run.revision, from + position(options?.limit, run.revision))
+          return sliceBatches(run.batches, { from, to }, "events")
+        })
+      ),
+
+    head: (runId) => atomically((now) => Result.map(found(runId), (run) => headOf(run, now))),
+
+    claim: ({ owner, runId, ttl }) =>
+      atomically((now) =>
+        Result.flatMap(found(runId), (run) => {
+          if (run.owner !== undefined && run.leaseUntil > now) {
+            return Result.fail(new RunBusy({ runId, owner: run.owner, until: run.leaseUntil }))
+          }
+          run.owner = owner
+          run.epoch += 1
+          run.leaseUntil = now + leaseMs(ttl)
+          return Result.succeed({ runId, owner, epoch: run.epoch, until: run.leaseUntil })
+        })
+      ),
+
+    renew: (lease, ttl) =>
+      atomically((now) =>
+        Result.map(heldBy(lease, now), (run) => {
+          run.leaseUntil = now + leaseMs(ttl)
+          return { lease: { ...lease, until: run.leaseUntil }, ...cancelOf(run) }
+        })
+      ),
+
+    release: (lease) =>
+      atomically((now) => {
+        const held = heldBy(lease, now)
+        if (Result.isSuccess(held)) {
+          held.success.owner = undefined
+          held.success.leaseUntil = 0
+        }
+        return Result.void
+      }),
+
+    decide: (input) =>
+      atomically((now) =>
+        Result.gen(function* () {
+          const decision = yield* decodeInput(input, now)
+          const { entry, run } = yield* findRequest(decision.requestId)
+          const { record, refusal } = judge(entry, decision, now)
+          if (record !== undefined) {
+            run.inbox = new Map(run.inbox).set(decision.requestId, {
+              ...entry,
+              status: "decided",
+              decision: record
+            })
+          }
+          return refusal === undefined ? { runId: run.runId, decision } : yield* Result.fail(refusal)
+        })
+      ),
+
+    decisions: (runId) =>
+      atomically((now) => Result.succeed(undelivered(runs.get(runId)?.inbox ?? new Map(), now))),
+
+    request: (requestId) =>
+      atomically((now) =>
+        Result.map(findRequest(requestId), ({ entry, run }) => {
+          const decision = decisionOf(entry, now)
+          return { ...pendingOf(run, entry), ...(decision === undefined ? {} : { decision }) }
+        })
+      ),
+
+    pending: (filter = {}) =>
+      atomically((now) => {
+        const cursor =
+          filter.after === undefined ? undefined : Result.getOrUndefined(findRequest(filter.after))
+        const after = cursor === undefined ? undefined : pendingOf(cursor.run, cursor.entry)
+        return Result.succeed(
+          allPending()
+            .filter(
+              (pending) => matches(pending, filter, now) && (after === undefined || byAge(after, pending) < 0)
+            )
+            .sort(byAge)
+            .slice(0, pageSize(filter.limit))
+        )
+      }),
+
+    list: (filter = {}) =>
+      atomically((now) => {
+        const after = filter.after === undefined ? undefined : runs.get(filter.after)
+        return Result.succeed(
+          Array.from(runs.values())
+            .filter(
+              (run) =>
+                (filter.sessionId === undefined || run.sessionId === filter.sessionId) &&
+                (filter.agent === undefined || run.agent === filter.agent) &&
+                (filter.status === undefined || run.status === filter.status) &&
+                (after === undefined || newestFirst(after, run) < 0)
+            )
+            .sort(newestFirst)
+            .slice(0, pageSize(filter.limit))
+            .map((run) => headOf(run, now))
+        )
+      }),
+
+    requestCancel: (runId, reason) =>
+      atomically(() =>
+        Result.map(found(runId), (run) => {
+          run.cancelReason ??= reason
+        })
+      ),
+
+    remove: (runId) =>
+      atomically((now) =>
+        Result.gen(function* () {
+          const run = yield* found(runId)
+          if (run.owner !== undefined && run.leaseUntil > now) {
+            return yield* Result.fail(new RunBusy({ runId, owner: run.owner, until: run.leaseUntil }))
+          }
+          const child = childOf(run)
+          if (child !== undefined) return yield* Result.fail(new RunContinued({ runId, by: child.runId }))
+          runs.delete(runId)
+        })
+      ),
+
+    prune: ({ endedBefore }) =>
+      atomically((now) => {
+        let count = 0
+        for (const run of Array.from(runs.values()).sort(newestFirst)) {
+          const held = run.owner !== undefined && run.leaseUntil > now
+          if (held || !isEnded(run.status) || run.updatedAt >= endedBefore || childOf(run)) continue
+          runs.delete(run.runId)
+          count += 1
+        }
+        return Result.succeed(count)
+      })
+  }
+}
+
+const atomically = <A, E>(step: (now: Timestamp) => Result.Result<A, E>): Effect.Effect<A, E> =>
+  Effect.clockWith((clock) => Effect.fromResult(step(clock.currentTimeMillisUnsafe())))
+
+const pendingOf = (run: Run, entry: RequestEntry): PendingRequest => ({
+  request: entry.request,
+  runId: run.runId,
+  sessionId: run.sessionId,
+  agent: run.agent
+})
+
+const isEnded = (status: Status): boolean => status !== "running" && status !== "held"
+
+const cancelOf = (run: Run) => (run.cancelReason === undefined ? {} : { cancelReason: run.cancelReason })
+
+const headOf = (run: Run, now: Timestamp): RunHead => ({
+  runId: run.runId,
+  sessionId: run.sessionId,
+  agent: run.agent,
+  status: run.status,
+  revision: run.revision as Revision,
+  ...(run.parent === undefined ? {} : { parent: run.parent }),
+  createdAt: run.createdAt,
+  updatedAt: run.updatedAt,
+  ...(run.owner === undefined || run.leaseUntil <= now
+    ? {}
+    : { lease: { owner: run.owner, until: run.leaseUntil } })
+})
+
+const newestFirst = (a: Run, b: Run): number => b.createdAt - a.createdAt || (a.runId < b.runId ? 1 : -1)
+
+const missingParent = (runId: RunId): RunStoreError =>
+  new RunStoreError({
+    operation: "create",
+    reason: new StoreFault({
+      detail: `it does not hold ${runId} up to the revision that the new run builds on.`,
+      retryable: false
+    })
+  })

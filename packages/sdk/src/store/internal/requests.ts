@@ -1,0 +1,130 @@
+/**
+ * Requests and decisions as every store keeps them: what events do to the inbox, and which decision counts.
+ *
+ * Pure, so that the memory store and the SQL store cannot come to differ.
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { check } from "../../domain/decide.ts"
+import { Decision, type DecisionInput } from "../../domain/Decision.ts"
+import type { RequestId, Timestamp } from "../../domain/Id.ts"
+import { isExpired, type Interruption } from "../../domain/Interruption.ts"
+import {
+  AlreadyDecided,
+  DecisionMalformed,
+  RequestSuperseded,
+  type Rejection
+} from "../../domain/Rejection.ts"
+import { unwrap, type RunEvent } from "../../domain/RunEvent.ts"
+
+/** What an event, of the run itself or of a sub-agent inside it, does to the inbox. */
+export type RequestChange =
+  | { readonly _tag: "opened"; readonly request: Interruption }
+  | { readonly _tag: "decided"; readonly decision: Decision }
+  | {
+      readonly _tag: "superseded"
+      readonly requestId: RequestId
+      readonly reason: string
+      readonly by?: RequestId
+    }
+
+/** What a batch of events does to the inbox, in order. Most batches do nothing. */
+export const requestChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<RequestChange> => {
+  const changes: Array<RequestChange> = []
+  for (const wrapped of events) {
+    const event = wrapped._tag === "child.advanced" ? unwrap(wrapped).event : wrapped
+    if (event._tag === "request.opened") changes.push({ _tag: "opened", request: event.request })
+    else if (event._tag === "request.decided") changes.push({ _tag: "decided", decision: event.decision })
+    else if (event._tag === "request.superseded") {
+      const { by, reason, requestId } = event
+      changes.push({ _tag: "superseded", requestId, reason, ...(by === undefined ? {} : { by }) })
+    }
+  }
+  return changes
+}
+
+/** `decided` is taken but not in the journal yet; `journaled` is in it. */
+export const RequestStatus = Schema.Literals(["open", "decided", "journaled", "superseded"])
+export type RequestStatus = typeof RequestStatus.Type
+
+/** A request and what became of it. */
+export interface RequestEntry {
+  readonly request: Interruption
+  readonly status: RequestStatus
+  readonly decision?: Decision
+  readonly superseded?: { readonly reason: string; readonly by?: RequestId }
+}
+
+/**
+ * The decision that time takes. It is made of the request alone, so that everybody who works it out comes to the same one. A
+ * call in doubt cannot be denied, so it is recorded as failed.
+ */
+export const expiryDecision = (request: Interruption): Decision => {
+  const at = request.expiresAt ?? request.at
+  const message = `Nobody decided before ${new Date(at).toISOString()}.`
+  return {
+    _tag: request._tag === "inDoubt" ? "fail" : "deny",
+    requestId: request.requestId,
+    by: "expiry",
+    at,
+    message
+  }
+}
+
+/** The decision that counts at `now`, if there is one. */
+export const decisionOf = (entry: RequestEntry, now: Timestamp): Decision | undefined =>
+  entry.status === "open" && isExpired(entry.request, now) ? expiryDecision(entry.request) : entry.decision
+
+/** What to do with a decision: record it, or refuse it (and record the expiry that came before it). */
+export interface Verdict {
+  readonly record?: Decision
+  readonly refusal?: Rejection
+}
+
+/** Judges a decision about a request as it stands now. */
+export const judge = (entry: RequestEntry, decision: Decision, now: Timestamp): Verdict => {
+  const { request, superseded } = entry
+  const { requestId } = request
+  if (entry.status === "superseded") {
+    const by = superseded?.by === undefined ? {} : { by: superseded.by }
+    return {
+      refusal: new RequestSuperseded({ requestId, reason: superseded?.reason ?? "it was withdrawn", ...by })
+    }
+  }
+  const first = decisionOf(entry, now)
+  if (first !== undefined) {
+    const refusal = new AlreadyDecided({ requestId, by: first.by, at: first.at, decision: first })
+    return entry.status === "open" ? { record: first, refusal } : { refusal }
+  }
+  const checked = check(request, decision)
+  return Result.isFailure(checked) ? { refusal: checked.failure } : { record: decision }
+}
+
+const decode = Schema.decodeUnknownResult(Decision)
+
+/** The decision that a caller wrote, with the time it is recorded at. What is refused is not repeated. */
+export const decodeInput = (
+  input: DecisionInput,
+  now: Timestamp
+): Result.Result<Decision, DecisionMalformed> =>
+  Result.mapError(
+    decode({ ...input, at: input?.at ?? now }),
+    () => new DecisionMalformed({ issues: complaint(input) })
+  )
+
+const kinds: ReadonlyArray<unknown> = Decision.members.map((member) => member.fields._tag.schema.literal)
+
+const complaint = (input: DecisionInput): string => {
+  if (typeof input !== "object" || input === null) return "it is not an object"
+  if (!kinds.includes(input._tag)) return "it has no known _tag"
+  if (typeof input.requestId !== "string") return "it has no requestId"
+  if (typeof input.by !== "string") return "it does not say by whom"
+  return `a field of ${input._tag} is missing or has another type`
+}
+
+/** Whether two decisions on one request are the same. */
+export const sameDecision = Schema.toEquivalence(Decision)
+
+/** Decisions in the order in which they were taken. */
+export const oldestFirst = (decisions: ReadonlyArray<Decision>): ReadonlyArray<Decision> =>
+  decisions.toSorted((a, b) => a.at - b.at)

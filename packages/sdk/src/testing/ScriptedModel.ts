@@ -1,0 +1,190 @@
+/**
+ * A model that answers from a script, for tests and examples.
+ *
+ * Every model call takes the next answer of the script: text, tool calls, an error, a delay, or a function of the request. It
+ * records what it was asked, and it checks what a real provider would: that every tool call in the history has exactly one
+ * result, directly after the answer that made it.
+ *
+ * @since 0.1.0
+ */
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type { Message } from "../domain/Message.ts"
+import type { AnsweredPart, FinishReason } from "../domain/RunEvent.ts"
+import type { ModelUsage } from "../domain/Usage.ts"
+import { ModelClient } from "../model/ModelClient.ts"
+import { InvalidRequest, ModelError, type Reason } from "../model/ModelError.ts"
+import type { ModelPart, ModelResponse } from "../model/ModelPart.ts"
+import { partsOf } from "../model/ModelPart.ts"
+import type { ModelRequest } from "../model/ModelRequest.ts"
+
+/** A call in a scripted answer. */
+export interface ScriptedCall {
+  readonly tool: string
+  /** A value, or the raw text where the text itself matters. */
+  readonly arguments?: Schema.Json
+  readonly argumentsText?: string
+  /** The provider's id. Default: `call_0`, `call_1`, … of each answer, as careless providers do. */
+  readonly id?: string
+}
+
+/** One answer of the script. */
+export interface ScriptedAnswer {
+  readonly text?: string
+  readonly reasoning?: string
+  readonly calls?: ReadonlyArray<ScriptedCall>
+  /** Parts as they are, after the text and before the calls. */
+  readonly content?: ReadonlyArray<AnsweredPart>
+  readonly usage?: Partial<ModelUsage>
+  readonly finishReason?: FinishReason
+  /** Streams the text in pieces of this many characters. Default: one piece. */
+  readonly chunkSize?: number
+  /** Waits before anything is out. */
+  readonly delay?: Duration.Input
+  /** Fails with this; after `failAfter` parts of the stream, if given, else before the first. */
+  readonly error?: Reason
+  readonly failAfter?: number
+  /** Fails only when streamed; the complete call answers. */
+  readonly errorOnlyStreaming?: boolean
+  /** Streams everything but the end. */
+  readonly cut?: boolean
+  /** Never answers. */
+  readonly hang?: boolean
+}
+
+/** Text alone, an answer, or what to answer to a request. */
+export type Script = string | ScriptedAnswer | ((request: ModelRequest) => string | ScriptedAnswer)
+
+/**
+ * A model that answers from a script.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ScriptedModel {
+  readonly client: ModelClient["Service"]
+  /** What it was asked, oldest first. */
+  readonly requests: ReadonlyArray<ModelRequest>
+  /** Answers that nobody has taken yet. */
+  readonly remaining: () => number
+  /** Provides the model as the `ModelClient`. */
+  readonly layer: Layer.Layer<ModelClient>
+}
+
+/**
+ * A model that gives these answers, in order. A call beyond the last one fails.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (script: ReadonlyArray<Script>): ScriptedModel => {
+  const requests: Array<ModelRequest> = []
+  let at = 0
+  const take = (request: ModelRequest): Effect.Effect<ScriptedAnswer, ModelError> =>
+    Effect.suspend(() => {
+      requests.push(request)
+      const problem = validateHistory(request.messages)
+      if (problem !== undefined) return refuse(`The history is not valid: ${problem}`)
+      const entry = script[at++]
+      if (entry === undefined) return refuse(`The script has ${script.length} answers and was asked for more.`)
+      const answer = typeof entry === "function" ? entry(request) : entry
+      return Effect.succeed(typeof answer === "string" ? { text: answer } : answer)
+    })
+  const waited = (answer: ScriptedAnswer): Effect.Effect<ScriptedAnswer> => {
+    if (answer.hang === true) return Effect.never
+    return answer.delay === undefined ? Effect.succeed(answer) : Effect.as(Effect.sleep(answer.delay), answer)
+  }
+  const client: ModelClient["Service"] = {
+    stream: (request) =>
+      Stream.unwrap(
+        Effect.map(Effect.flatMap(take(request), waited), (answer) => {
+          const parts = streamed(answer)
+          if (answer.error === undefined) return Stream.fromArray(answer.cut === true ? parts.slice(0, -1) : parts)
+          if (answer.errorOnlyStreaming === true) at -= 1
+          return Stream.concat(
+            Stream.fromArray(parts.slice(0, answer.failAfter ?? 0)),
+            Stream.fail(new ModelError({ reason: answer.error }))
+          )
+        })
+      ),
+    complete: (request) =>
+      Effect.flatMap(Effect.flatMap(take(request), waited), (answer) =>
+        answer.error === undefined || answer.errorOnlyStreaming === true
+          ? Effect.succeed(responseOf(answer))
+          : Effect.fail(new ModelError({ reason: answer.error }))
+      )
+  }
+  return {
+    client,
+    requests,
+    remaining: () => Math.max(0, script.length - at),
+    layer: Layer.succeed(ModelClient, client)
+  }
+}
+
+const refuse = (description: string) =>
+  Effect.fail(new ModelError({ reason: new InvalidRequest({ description }) }))
+
+const responseOf = (answer: ScriptedAnswer): ModelResponse => {
+  const calls = answer.calls ?? []
+  return {
+    content: [
+      ...(answer.reasoning === undefined ? [] : [{ _tag: "reasoning", text: answer.reasoning } as const]),
+      ...(answer.text === undefined ? [] : [{ _tag: "text", text: answer.text } as const]),
+      ...(answer.content ?? []),
+      ...calls.map(
+        (call, index) =>
+          ({
+            _tag: "toolCall",
+            providerCallId: call.id ?? `call_${index}`,
+            name: call.tool,
+            arguments: call.argumentsText ?? JSON.stringify(call.arguments ?? {})
+          }) as const
+      )
+    ],
+    usage: { inputTokens: 10, outputTokens: 5, costUsd: 0, ...answer.usage },
+    finishReason: answer.finishReason ?? (calls.length > 0 ? "toolCalls" : "stop")
+  }
+}
+
+const streamed = (answer: ScriptedAnswer): ReadonlyArray<ModelPart> => {
+  const parts = partsOf(responseOf(answer))
+  const { chunkSize } = answer
+  if (chunkSize === undefined) return parts
+  return parts.flatMap((part): ReadonlyArray<ModelPart> => {
+    if (part._tag !== "text-delta") return [part]
+    const pieces: Array<ModelPart> = []
+    for (let i = 0; i < part.delta.length; i += chunkSize) {
+      pieces.push({ _tag: "text-delta", delta: part.delta.slice(i, i + chunkSize) })
+    }
+    return pieces
+  })
+}
+
+/**
+ * What is wrong with a history, or `undefined`: every tool call has exactly one result, directly after the answer that made it,
+ * every result has its call, and sequence numbers have no gap.
+ */
+export const validateHistory = (messages: ReadonlyArray<Message>): string | undefined => {
+  let open: Array<string> = []
+  for (const [index, message] of messages.entries()) {
+    if (index > 0 && message.sequence !== messages[index - 1]!.sequence + 1) {
+      return `message ${index} has sequence ${message.sequence}`
+    }
+    if (message.role === "tool") {
+      const at = open.indexOf(message.callId)
+      if (at === -1) return `the result of ${message.callId} answers no open call`
+      open.splice(at, 1)
+      continue
+    }
+    if (open.length > 0) return `${open.join(", ")} has no result before message ${index}`
+    if (message.role === "assistant") {
+      open = message.content.flatMap((part) => (part._tag === "toolCall" ? [part.callId] : []))
+      if (new Set(open).size !== open.length) return "two calls have the same id"
+    }
+  }
+  return open.length > 0 ? `${open.join(", ")} has no result` : undefined
+}

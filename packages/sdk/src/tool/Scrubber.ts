@@ -1,0 +1,92 @@
+/**
+ * Removes secrets and host paths from a tool's output before it is journaled, published or shown to a model.
+ *
+ * The default removes what has the unmistakable shape of a credential; it is precise rather than thorough, because a scrubber
+ * that eats hashes and ids destroys an agent's work. Values that a program knows to be secret are removed exactly, whatever
+ * their shape: pass them to {@link make}.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Redacted from "effect/Redacted"
+
+/**
+ * Removes what nobody may see.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export interface Scrubber {
+  readonly scrub: (text: string) => string
+}
+
+/** What to remove besides the known shapes. */
+export interface ScrubberOptions {
+  /** Secrets to remove by value, also in base64 and URL-encoded form. Values under 6 characters are ignored. */
+  readonly secrets?: Iterable<string | Redacted.Redacted<string>>
+  /** Path prefixes and what to show instead, such as a home directory and `~`. */
+  readonly paths?: ReadonlyArray<{ readonly path: string; readonly show: string }>
+}
+
+const redacted = "[redacted]"
+
+/** Shapes that are credentials and nothing else. All are linear: one bounded character class after a literal prefix. */
+const shapes: ReadonlyArray<RegExp> = [
+  /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]{0,20000}?-----END [A-Z ]{0,30}PRIVATE KEY-----/g,
+  /\b(?:sk|rk|pk)[-_](?:ant-|proj-|live[-_]|test[-_])?[A-Za-z0-9_-]{20,200}/g,
+  /\b(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{36,255}|\bgithub_pat_[A-Za-z0-9_]{22,255}/g,
+  /\bglpat-[A-Za-z0-9_-]{20,100}/g,
+  /\bxox[abeoprs]-[A-Za-z0-9-]{10,250}/g,
+  /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
+  /\bAIza[A-Za-z0-9_-]{35}\b/g,
+  /\bnpm_[A-Za-z0-9]{36}\b/g,
+  /\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,1000}/g
+]
+
+/** Keeps the words around the secret, so that the output still reads. */
+const contexts: ReadonlyArray<readonly [RegExp, string]> = [
+  [/\b(authorization:\s{0,5}(?:bearer|basic|token)\s{1,5})[^\s"'\\]{8,4000}/gi, `$1${redacted}`],
+  [/(\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@"']{0,100}:)[^\s/@"']{3,200}(@)/gi, `$1${redacted}$2`]
+]
+
+const encodings = (secret: string): ReadonlyArray<string> => {
+  const bytes = new TextEncoder().encode(secret)
+  const base64 = btoa(String.fromCharCode(...bytes))
+  return [
+    secret,
+    base64,
+    base64.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, ""),
+    encodeURIComponent(secret)
+  ]
+}
+
+/** A scrubber for the known shapes, these secrets and these paths. */
+export const make = (options: ScrubberOptions = {}): Scrubber => {
+  const values = new Set<string>()
+  for (const secret of options.secrets ?? []) {
+    const value = Redacted.isRedacted(secret) ? Redacted.value(secret) : secret
+    if (value.length >= 6) for (const form of encodings(value)) values.add(form)
+  }
+  const longestFirst = [...values].sort((a, b) => b.length - a.length)
+  const paths = [...(options.paths ?? [])]
+    .filter(({ path }) => path.length > 1)
+    .sort((a, b) => b.path.length - a.path.length)
+  return {
+    scrub: (text) => {
+      let out = text
+      for (const value of longestFirst) out = out.replaceAll(value, redacted)
+      for (const shape of shapes) out = out.replace(shape, redacted)
+      for (const [context, show] of contexts) out = out.replace(context, show)
+      for (const { path, show } of paths) out = out.replaceAll(path, show)
+      return out
+    }
+  }
+}
+
+/** Changes nothing. */
+export const none: Scrubber = { scrub: (text) => text }
+
+/** The scrubber in force; the known shapes unless another is provided. */
+export const Scrubber = Context.Reference<Scrubber>("@fermata/sdk/tool/Scrubber", {
+  defaultValue: () => make()
+})

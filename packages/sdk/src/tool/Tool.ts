@@ -1,0 +1,183 @@
+/**
+ * Tools: what an agent can do, and how carefully.
+ *
+ * A tool is a name, a schema for its arguments and a handler. It says what it may do (`safety`) and whether somebody has to be
+ * asked; a tool that says neither is taken to have effects and is asked about. Its handler is called with decoded arguments
+ * and never to find out where a run stood: at most once per decision.
+ *
+ * @since 0.1.0
+ */
+import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import type * as Schedule from "effect/Schedule"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { Safety } from "../domain/Interruption.ts"
+import type { UserPart } from "../domain/Message.ts"
+import type { Target } from "../domain/ToolCall.ts"
+import type { DataSchema, Decoder } from "./DataSchema.ts"
+import { decoder } from "./DataSchema.ts"
+import type { ToolContext } from "./ToolContext.ts"
+
+/** A value, a promise of it, or an effect that makes it. */
+export type Awaitable<A, R = never> = A | Promise<A> | Effect.Effect<A, unknown, R>
+
+/** What a tool's `reconcile` found out about a call that was started by a process that is gone. */
+export type Reconciled =
+  /** It happened; this is its result. */
+  | { readonly _tag: "happened"; readonly result: unknown }
+  /** It did not happen: run it. */
+  | { readonly _tag: "notHappened" }
+  /** It went wrong and will not happen. */
+  | { readonly _tag: "failed"; readonly message: string }
+  /** Cannot tell: ask somebody. */
+  | { readonly _tag: "unknown" }
+
+/** How a tool's calls are asked about. */
+export interface ApprovalOptions {
+  /** How long a request waits. Default: for ever. */
+  readonly expiresIn?: Duration.Input
+  /** What happens then. Default: `deny`. */
+  readonly onExpiry?: "deny" | "stay"
+}
+
+/** What a tool is told when it judges whether a call needs approval. */
+export interface ApprovalContext {
+  readonly runId: string
+  readonly sessionId: string
+  readonly agentPath: ReadonlyArray<string>
+}
+
+/** The definition of a tool. */
+export interface ToolOptions<A, Out> {
+  /** What it does, for the model. */
+  readonly description?: string
+  /** The arguments: a struct of an Effect Schema, or an object of any Standard Schema. Default: none. */
+  readonly parameters?: DataSchema<A>
+  /** Does it. What it returns is the result: text as it is, anything else as JSON, or {@link content}. */
+  readonly handler: (args: A, context: ToolContext) => Out
+  /** What it may do. Default: `sideEffecting`. */
+  readonly safety?: Safety
+  /** Whether somebody has to be asked. Default: only for tools that are not `readOnly`. A judgement that fails is a yes. */
+  readonly needsApproval?: boolean | ((args: A, context: ApprovalContext) => Awaitable<boolean>)
+  /** Whether running it again with the same idempotency key does no harm. Default: no. */
+  readonly idempotent?: boolean
+  /** Finds out what became of a call that was started and not finished. */
+  readonly reconcile?: (idempotencyKey: string, args: A) => Awaitable<Reconciled>
+  /** How long one call may take. Default: the run's `toolTimeoutMs`. */
+  readonly timeout?: Duration.Input
+  /** When to try again after a failure. Only for tools that are `readOnly` or `idempotent`. */
+  readonly retry?: Schedule.Schedule<unknown, unknown>
+  readonly approval?: ApprovalOptions
+  /** What could go wrong, for whoever is asked. */
+  readonly risk?: string | ((args: A) => string)
+  /** What would happen, for whoever is asked: a diff, an amount. A preview that fails is left out. */
+  readonly preview?: (args: A) => Awaitable<string>
+  /** Earlier names, so that runs that were held under them still find it. */
+  readonly aliases?: ReadonlyArray<string>
+}
+
+/** The services that a handler's result needs. */
+export type Services<Out> = Out extends Effect.Effect<infer _A, infer _E, infer R> ? R : never
+
+/**
+ * A tool, ready to be given to an agent.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Tool<R = never> {
+  readonly name: string
+  readonly description: string
+  readonly target: Target
+  /** The decoder of the arguments, or why there is none. */
+  readonly parameters: Result.Result<Decoder<unknown>, string>
+  readonly safety: Safety
+  readonly idempotent: boolean
+  readonly aliases: ReadonlyArray<string>
+  readonly options: ToolOptions<unknown, unknown>
+  /** The services that the handler needs; a type only. */
+  readonly "~services"?: (_: never) => R
+}
+
+const noArguments = Schema.Struct({})
+
+/**
+ * Defines a tool.
+ *
+ * **Example** (A tool that is asked about)
+ *
+ * ```ts
+ * const deploy = Tool.make("deploy", {
+ *   description: "Deploys to an environment",
+ *   parameters: Schema.Struct({ env: Schema.String }),
+ *   handler: ({ env }) => `deployed to ${env}`
+ * })
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = <A = {}, Out = unknown>(
+  name: string,
+  options: ToolOptions<A, Out>
+): Tool<Services<Out>> => ({
+  name,
+  description: options.description ?? "",
+  target: "tool",
+  parameters: decoder((options.parameters ?? noArguments) as DataSchema<unknown>),
+  safety: options.safety ?? "sideEffecting",
+  idempotent: options.idempotent ?? false,
+  aliases: options.aliases ?? [],
+  options: options as ToolOptions<unknown, unknown>
+})
+
+/** The arguments of {@link askUser}. */
+export const Question = Schema.Struct({
+  question: Schema.String.annotate({ description: "The question, complete in itself" }),
+  options: Schema.optionalKey(
+    Schema.Array(Schema.String).annotate({ description: "Answers to choose from, if there are some" })
+  )
+})
+
+/** Lets the model ask the user. The run is held until somebody answers; the answer is the call's result. */
+export const askUser: Tool = {
+  ...make("ask_user", {
+    description:
+      "Asks the user a question and waits for the answer. Use it when you cannot go on without knowing.",
+    parameters: Question,
+    safety: "readOnly",
+    handler: () => ""
+  }),
+  target: "question"
+}
+
+const contentTag = "~fermata/content"
+
+/** A result of several parts, such as text and an image. */
+export interface Content {
+  readonly [contentTag]: ReadonlyArray<UserPart>
+}
+
+/** Makes a result of several parts. */
+export const content = (parts: ReadonlyArray<UserPart>): Content => ({ [contentTag]: parts })
+
+/** The parts of what a handler returned. */
+export const toContent = (value: unknown): ReadonlyArray<UserPart> => {
+  if (typeof value === "string") return [{ _tag: "text", text: value }]
+  if (value === undefined || value === null) return [{ _tag: "text", text: "" }]
+  if (typeof value === "object" && contentTag in value) return (value as Content)[contentTag]
+  return [{ _tag: "text", text: stringify(value) }]
+}
+
+/** The JSON of a value; what JSON cannot say is said as text. */
+const stringify = (value: unknown): string => {
+  try {
+    return (
+      JSON.stringify(value, (_key, item: unknown) => (typeof item === "bigint" ? item.toString() : item)) ??
+      String(value)
+    )
+  } catch {
+    return String(value)
+  }
+}

@@ -1,0 +1,462 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Result from "effect/Result"
+import * as fc from "fast-check"
+import type { Decision } from "../../src/domain/Decision.ts"
+import { decide } from "../../src/domain/decide.ts"
+import { evolve, evolveAll } from "../../src/domain/evolve.ts"
+import type { Interruption } from "../../src/domain/Interruption.ts"
+import { next } from "../../src/domain/next.ts"
+import type { RunEvent } from "../../src/domain/RunEvent.ts"
+import { unwrap, wrap } from "../../src/domain/RunEvent.ts"
+import type { RunState } from "../../src/domain/RunState.ts"
+import { findRequest, interruptions, isEnded, isSettled, messages, providerMessages } from "../../src/domain/RunState.ts"
+import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
+import { difference, historyFault, Ledger, notPlain } from "./Ledger.ts"
+import type { Asked, Trace } from "./Simulation.ts"
+import { runsIn, simulate, tape } from "./Simulation.ts"
+
+/** Simulations per property; more with `FERMATA_SIMULATIONS=20000`. */
+const numRuns = Number(process.env["FERMATA_SIMULATIONS"] ?? 400)
+
+const always = (property: (trace: Trace, numbers: ReadonlyArray<number>) => void) => () =>
+  fc.assert(
+    fc.property(tape(), (numbers) => property(simulate(numbers), numbers)),
+    { numRuns }
+  )
+
+const isSame = (actual: unknown, expected: unknown, what: string) => {
+  const where = difference(actual, expected)
+  if (where !== undefined) {
+    assert.deepStrictEqual(actual, expected, `${what}: ${where}`)
+    assert.fail(`${what}: ${where}`)
+  }
+}
+
+describe("a journal (I1)", () => {
+  it(
+    "gives the state that was in memory, for every prefix, also when it was read back from JSON",
+    always(({ events, states }) => {
+      const read = JSON.parse(JSON.stringify(events)) as ReadonlyArray<RunEvent>
+      let state: RunState | undefined
+      read.forEach((event, index) => {
+        state = evolve(state, event)
+        isSame(state, states[index], `after ${index + 1} events`)
+      })
+    })
+  )
+
+  it(
+    "can be cut anywhere: what is left goes on in another process and comes to an end",
+    always(({ events, states }, numbers) => {
+      const cut = (numbers[0] ?? 0) % events.length
+      const left = JSON.parse(JSON.stringify(events.slice(0, cut + 1))) as ReadonlyArray<RunEvent>
+      const state = evolveAll(undefined, left)!
+      isSame(state, states[cut], "the cut journal")
+      for (const rest of [[], numbers.slice(0, 60)]) {
+        const { end } = simulate(rest, state)
+        assert.isTrue(isEnded(end))
+        assert.isUndefined(historyFault(providerMessages(end)))
+      }
+    })
+  )
+
+  it(
+    "counts its events in the revision",
+    always(({ events, states }) => {
+      let revision = 0
+      events.forEach((event, index) => {
+        revision = event._tag === "run.started" ? 1 : revision + 1
+        assert.strictEqual(states[index]!.revision, revision)
+      })
+    })
+  )
+})
+
+describe("a state (I2)", () => {
+  it(
+    "is plain JSON: no prototypes, no undefined, no functions, and so is every event",
+    always(({ events, states }) => {
+      const seen = new WeakSet<object>()
+      for (const value of [...states, ...events]) assert.isUndefined(notPlain(value, seen))
+    })
+  )
+
+  it(
+    "survives a structured clone unchanged",
+    always(({ states }) => {
+      for (const state of states.filter((_, index) => index % 5 === 0)) {
+        isSame(structuredClone(state), state, "the clone")
+      }
+    })
+  )
+})
+
+describe("RunStateCodec (I3)", () => {
+  it(
+    "reads back every reachable state as it was written",
+    always(({ states }) => {
+      for (const state of states) isSame(Result.getOrThrow(RunStateCodec.decode(RunStateCodec.encode(state))), state, "read")
+    })
+  )
+
+  it(
+    "reads back every event as it was written",
+    always(({ events }) => {
+      isSame(Result.getOrThrow(RunStateCodec.decodeEvents(RunStateCodec.encodeEvents(events), 1)), events, "read")
+    })
+  )
+})
+
+describe("evolve (I4)", () => {
+  it(
+    "gives the same state in whatever order parallel calls end and independent decisions come",
+    () => {
+      let crossed = 0
+      fc.assert(
+        fc.property(tape(), fc.infiniteStream(fc.nat(0xffff)), ({ ...numbers }, stream) => {
+          const random = (below: number) => stream.next().value % below
+          for (const state of simulate(Object.values(numbers)).states) {
+            if (isEnded(state)) continue
+            const events = independentEvents(state, random)
+            if (events.length < 2) continue
+            crossed += 1
+            const inOrder = evolveAll(state, events)
+            isSame(evolveAll(state, shuffled(events, random)), inOrder, "shuffled")
+            isSame(evolveAll(state, events.toReversed()), inOrder, "reversed")
+          }
+        }),
+        { numRuns }
+      )
+      assert.isAbove(crossed, numRuns)
+    }
+  )
+})
+
+/** Results of all bodies that run, and one decision for each open request. */
+const independentEvents = (
+  state: RunState,
+  random: (below: number) => number
+): ReadonlyArray<RunEvent> => {
+  const results = state.calls.flatMap((call, index): ReadonlyArray<RunEvent> =>
+    call.status === "started" && call.child === undefined
+      ? [{ _tag: "tool.completed", at: 5000 + index, callId: call.id, content: [{ _tag: "text", text: call.id }] }]
+      : []
+  )
+  const decisions = interruptions(state).flatMap((request, index) => {
+    const result = decide(state, anyAnswer(request, 6000 + index, random))
+    return Result.getOrThrow(result)
+  })
+  return [...results, ...decisions]
+}
+
+const anyAnswer = (request: Interruption, at: number, random: (below: number) => number): Decision => {
+  const fields = { requestId: request.requestId, by: `person ${at}`, at }
+  switch (request._tag) {
+    case "approval":
+      return [
+        { _tag: "approve", ...fields } as const,
+        { _tag: "approve", ...fields, arguments: { edited: at } } as const,
+        {
+          _tag: "approve",
+          ...fields,
+          ...(request.safety === "privileged" ? {} : { grant: { scope: "run" } as const })
+        } as const,
+        { _tag: "deny", ...fields, then: "stop" } as const,
+        { _tag: "deny", ...fields } as const,
+        { _tag: "supply", ...fields, result: at } as const
+      ][random(6)]!
+    case "question":
+      return { _tag: "answer", ...fields, answer: `answer ${at}` }
+    case "inDoubt":
+      return [{ _tag: "retry", ...fields } as const, { _tag: "fail", ...fields } as const][random(2)]!
+    case "limit":
+      return { _tag: "topUp", ...fields, limit: Math.floor(request.spent) + 7 }
+    case "login":
+      return { _tag: "deny", ...fields }
+  }
+}
+
+const shuffled = <A>(items: ReadonlyArray<A>, random: (below: number) => number): ReadonlyArray<A> => {
+  const out = items.slice()
+  for (let i = out.length - 1; i > 0; i--) {
+    const j = random(i + 1)
+    ;[out[i], out[j]] = [out[j]!, out[i]!]
+  }
+  return out
+}
+
+describe("a history (I5)", () => {
+  it(
+    "is valid for a provider in every reachable state, with one result for each call and no gap in its sequence",
+    always(({ states }) => {
+      for (const state of states) {
+        for (const run of runsIn(state)) assert.isUndefined(historyFault(providerMessages(run)))
+      }
+    })
+  )
+
+  it(
+    "only grows: a message that was said stays, except that an approval may edit the open answer's arguments",
+    always(({ events, states }) => {
+      for (let i = 1; i < states.length; i++) {
+        const before = messages(states[i - 1]!)
+        const after = messages(states[i]!)
+        const edited = unwrap(events[i]!).event._tag === "request.decided" ? 1 : 0
+        assert.isAtLeast(after.length, before.length)
+        for (let at = 0; at < before.length - edited; at++) assert.strictEqual(after[at], before[at])
+      }
+    })
+  )
+
+  it(
+    "loses nothing that the user said",
+    always(({ events, end }) => {
+      const said = events.reduce(
+        (count, event) => count + (event._tag === "message.queued" || event._tag === "run.started" ? 1 : 0),
+        0
+      )
+      const kept = messages(end).filter((message) => message.role === "user" && message.origin === undefined).length
+      assert.strictEqual(kept + end.queued.length, said)
+      if (isEnded(end) && end.calls.length === 0) assert.deepStrictEqual(end.queued, [])
+    })
+  )
+
+  it(
+    "never ends a run on an answer that had not seen the user's last message",
+    always(({ events, states }) => {
+      events.forEach((event, index) => {
+        if (event._tag !== "run.completed") return
+        const before = states[index - 1]!
+        assert.deepStrictEqual(before.queued, [])
+        assert.strictEqual(messages(before).at(-1)?.role, "assistant")
+      })
+    })
+  )
+})
+
+describe("a tool call (I6)", () => {
+  it(
+    "gets its own result under its own id, however often the provider repeats an id",
+    always(({ events, states }) => {
+      const ledger = new Ledger()
+      events.forEach((event, index) => {
+        ledger.read(event)
+        if (event._tag === "run.started") return
+        for (const run of runsIn(states[index]!)) {
+          for (const call of run.calls) {
+            const logged = ledger.calls.get(call.id)!
+            assert.strictEqual(call.providerCallId, logged.providerCallId)
+            assert.strictEqual<string | undefined>(call.result?.outcome, logged.settled)
+          }
+        }
+      })
+      for (const message of messages(states.at(-1)!)) {
+        if (message.role !== "tool") continue
+        const logged = ledger.calls.get(message.callId)!
+        assert.strictEqual(message.outcome, logged.settled ?? "cancelled")
+        assert.strictEqual(message.providerCallId, logged.providerCallId)
+        const text = message.content[0]?._tag === "text" ? message.content[0].text : ""
+        if (text.startsWith("result of ")) assert.strictEqual(text, `result of ${message.callId}`)
+      }
+    })
+  )
+
+  it(
+    "starts only with consent, once, and again only after a crash if it may be repeated or after a retry (I7)",
+    always(({ events }) => {
+      const ledger = new Ledger()
+      for (const event of events) ledger.read(event)
+      assert.deepStrictEqual(ledger.faults, [])
+    })
+  )
+})
+
+/** Replays the journal and shows each step that was asked for, with what the ledger says at that moment. */
+const eachStep = ({ asked, events }: Trace, look: (asked: Asked, ledger: Ledger) => void) => {
+  const ledger = new Ledger()
+  let read = 0
+  for (const step of asked) {
+    while (read < step.at) ledger.read(events[read++]!)
+    look(step, ledger)
+  }
+}
+
+describe("next", () => {
+  it(
+    "is deterministic and total: a state that went through JSON asks for the same step",
+    always(({ states }) => {
+      for (const state of states) isSame(next(JSON.parse(JSON.stringify(state)) as RunState), next(state), "next")
+    })
+  )
+
+  it(
+    "never asks to run a call that is settled, undecided, or running (I7)",
+    always((trace) =>
+      eachStep(trace, ({ step }, ledger) => {
+        if (step._tag === "SettleToolCalls") {
+          assert.isNotEmpty(step.callIds)
+          for (const callId of step.callIds) {
+            const call = ledger.calls.get(callId)!
+            assert.isUndefined(call.settled)
+            assert.isTrue(call.released)
+            assert.isBelow(call.starts, call.allowedStarts)
+          }
+        } else if (step._tag === "Reconcile") {
+          assert.isNotEmpty(step.callIds)
+          for (const callId of step.callIds) {
+            const call = ledger.calls.get(callId)!
+            assert.isUndefined(call.settled)
+            assert.isAbove(call.starts, 0)
+          }
+        } else if (step._tag === "ResumeChild") {
+          const call = ledger.calls.get(step.callId)!
+          assert.isUndefined(call.settled)
+          assert.isTrue(call.released)
+        } else if (step._tag === "ClassifyCalls") {
+          for (const callId of step.callIds) assert.isFalse(ledger.calls.get(callId)!.released)
+        }
+      })
+    )
+  )
+
+  it(
+    "never calls the model while a call is open or a request waits, and counts the turns (I7b)",
+    always((trace) =>
+      eachStep(trace, ({ path, state, step }, ledger) => {
+        if (step._tag !== "CallModel") return
+        const run = ledger.runAt(path)
+        for (const call of run.turn) assert.isDefined(call.settled)
+        assert.deepStrictEqual(interruptions(state), [])
+        assert.strictEqual(step.turn, run.answers + 1)
+        assert.isBelow(run.answers, state.limits.maxTurns)
+        assert.notStrictEqual(messages(state).at(-1)?.role, "assistant")
+      })
+    )
+  )
+
+  it(
+    "lets no side-effecting call overtake a call before it, and runs it alone",
+    always((trace) =>
+      eachStep(trace, ({ path, step }, ledger) => {
+        const callIds =
+          step._tag === "SettleToolCalls" ? step.callIds : step._tag === "ResumeChild" ? [step.callId] : []
+        const calls = callIds.map((callId) => ledger.calls.get(callId)!)
+        const effect = calls.find((call) => !call.readOnly)
+        if (effect === undefined) return
+        assert.strictEqual(calls.length, 1)
+        for (const before of ledger.runAt(path).turn.slice(0, effect.ordinal - 1)) assert.isDefined(before.settled)
+      })
+    )
+  )
+
+  it(
+    "runs contiguous reads together and lets them overtake undecided calls only",
+    always((trace) =>
+      eachStep(trace, ({ state, step }, ledger) => {
+        if (step._tag !== "SettleToolCalls" || !ledger.calls.get(step.callIds[0]!)!.readOnly) return
+        const expected: Array<string> = []
+        let undecided = false
+        for (const call of state.calls) {
+          if (isSettled(call)) continue
+          const isReady = call.child === undefined ? call.status === "ready" : next(call.child)._tag !== "Hold"
+          const { readOnly } = ledger.calls.get(call.id)!
+          if (isReady && readOnly) expected.push(call.id)
+          else if (isReady && !undecided) break
+          else if (!isReady) undecided = true
+        }
+        assert.deepStrictEqual<ReadonlyArray<string>>(step.callIds, expected)
+      })
+    )
+  )
+
+  it(
+    "holds a run on exactly the requests that are open, and on one at least",
+    always((trace) =>
+      eachStep(trace, ({ path, step }, ledger) => {
+        if (step._tag !== "Hold" || path.length > 0) return
+        assert.isNotEmpty(step.requests)
+        assert.deepStrictEqual(
+          step.requests.map((request) => request.requestId as string).toSorted(),
+          ledger.open().toSorted()
+        )
+      })
+    )
+  )
+
+  it(
+    "finishes a run only when nothing is open, or when it was cancelled, stopped or failed",
+    always((trace) =>
+      eachStep(trace, ({ path, state, step }, ledger) => {
+        if (step._tag !== "Finish") return
+        const run = ledger.runAt(path)
+        switch (step.end._tag) {
+          case "completed":
+            for (const call of run.turn) assert.isDefined(call.settled)
+            if (state.status === "running") assert.strictEqual(messages(state).at(-1)?.role, "assistant")
+            return
+          case "cancelled":
+            return assert.isTrue(state.status === "cancelled" || state.stop !== undefined)
+          case "failed":
+            return assert.isTrue(state.status === "error" || step.end.failure._tag === "BudgetExceeded")
+        }
+      })
+    )
+  )
+
+  it(
+    "asks for a used-up budget only where somebody can answer, and not again right after a top-up",
+    always((trace) => {
+      for (const { state, step } of trace.asked) if (step._tag === "AskLimit") assert.isTrue(state.asks)
+      trace.events.forEach((event, index) => {
+        const { event: inner } = unwrap(event)
+        if (inner._tag !== "request.decided" || inner.decision._tag !== "topUp") return
+        const state = trace.states[index]!
+        const { record } = findRequest(state, inner.decision.requestId)!
+        const run = runsIn(state).find((run) => run.runId === record.request.runId)!
+        const step = next(run)
+        if (step._tag !== "AskLimit" || record.request._tag !== "limit") return
+        assert.notStrictEqual(step.exceeded.budget, record.request.budget)
+      })
+    })
+  )
+})
+
+describe("decide", () => {
+  it(
+    "takes the first fitting decision and refuses every other with its own reason, changing nothing",
+    always(({ attempts, events }) => {
+      const ledger = new Ledger()
+      let read = 0
+      for (const { at, before, decision, result } of attempts) {
+        while (read < at) ledger.read(events[read++]!)
+        const actual = Result.isSuccess(result) ? "taken" : result.failure._tag
+        assert.strictEqual(actual, ledger.verdict(decision), `${decision._tag} of ${decision.requestId}`)
+        if (Result.isFailure(result) && result.failure._tag === "AlreadyDecided") {
+          assert.strictEqual(result.failure.decision, ledger.requests.get(decision.requestId)!.decision)
+        }
+        if (Result.isSuccess(result)) {
+          const { path } = findRequest(before, decision.requestId)!
+          const expected = wrap({ _tag: "request.decided", at: decision.at, decision }, path)
+          assert.deepStrictEqual(result.success, [expected])
+        }
+      }
+    })
+  )
+
+  it(
+    "refuses a decision that was taken before, at any later time of the run",
+    always(({ events, states }) => {
+      let decided: Array<Decision> = []
+      events.forEach((wrapped, index) => {
+        const { event } = unwrap(wrapped)
+        if (wrapped._tag === "run.started") decided = []
+        for (const decision of decided) {
+          const again = decide(states[index]!, { ...decision, by: "second", at: decision.at + 1 })
+          assert.isTrue(Result.isFailure(again))
+          if (Result.isFailure(again)) assert.strictEqual(again.failure._tag, "AlreadyDecided")
+        }
+        if (event._tag === "request.decided") decided.push(event.decision)
+      })
+    })
+  )
+})

@@ -1,0 +1,140 @@
+/**
+ * Runs the documentation. Every fence marked `ts run` in README.md, the packages' READMEs and docs/ is type-checked and executed
+ * under Node 24 in an empty directory of its own; `ts run continue` goes on where the fence before it stopped. A `ts` fence that
+ * does not run has to say why: `ts no-run <reason>`. Relative links and their anchors have to resolve.
+ * `npm run docs -- README` checks the files whose path contains the word.
+ */
+import * as Fs from "node:fs"
+import * as Os from "node:os"
+import * as Path from "node:path"
+import { parse } from "./internal/markdown.ts"
+import { indent, mapWidth, root, run, runNode } from "./internal/run.ts"
+
+interface Program {
+  readonly source: string
+  readonly line: number
+  readonly file: string
+  readonly code: string
+}
+
+const only = process.argv[2] ?? ""
+const failures: Array<string> = []
+const fail = (where: string, what: string) => failures.push(`${where}: ${what}`)
+
+const under = (folder: string): ReadonlyArray<string> =>
+  Fs.existsSync(Path.join(root, folder))
+    ? Fs.readdirSync(Path.join(root, folder), { recursive: true })
+        .map(String)
+        .filter((file) => file.endsWith(".md"))
+        .map((file) => Path.join(folder, file))
+    : []
+
+const packageReadmes = Fs.readdirSync(Path.join(root, "packages")).map((name) => `packages/${name}/README.md`)
+const executed = ["README.md", ...packageReadmes, ...under("docs")]
+const linked = [...executed, "AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+
+const read = (file: string) => Fs.readFileSync(Path.join(root, file), "utf8")
+const wanted = (file: string) => {
+  if (!file.includes(only)) return false
+  if (Fs.existsSync(Path.join(root, file))) return true
+  fail(file, "does not exist")
+  return false
+}
+
+/** The programs of a page. Code stays on the line it has in the page, so that an error's line is the page's line. */
+const programsOf = (source: string): ReadonlyArray<Program> => {
+  const programs: Array<Program> = []
+  for (const { info, line, lines } of parse(read(source)).fences) {
+    const [language, mode, ...rest] = info.split(/\s+/)
+    if (!/^(ts|tsx|js|jsx|mts|typescript|javascript)$/.test(language ?? "")) continue
+    if (language !== "ts") fail(`${source}:${line}`, `write code as TypeScript: \`ts run\`, not \`${info}\``)
+    else if (mode === "no-run") {
+      if (rest.length === 0) fail(`${source}:${line}`, "`ts no-run` needs a reason after it")
+    } else if (mode !== "run")
+      fail(`${source}:${line}`, `\`${info}\` is not executed: make it \`ts run\`, or \`ts no-run <reason>\``)
+    else if (rest[0] === "continue") {
+      const before = programs.pop()
+      if (before === undefined) fail(`${source}:${line}`, "`continue` has no fence before it")
+      else {
+        const gap = "\n".repeat(line - before.code.split("\n").length + 1)
+        programs.push({ ...before, code: before.code + gap + lines.join("\n") })
+      }
+    } else {
+      const file = `${source.replace(/\.md$/, "").replace(/[^A-Za-z0-9]+/g, "_")}_L${line}.ts`
+      programs.push({ source, line, file, code: "\n".repeat(line) + lines.join("\n") })
+    }
+  }
+  return programs
+}
+
+const slug = (heading: string) =>
+  heading
+    .trim()
+    .toLowerCase()
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .replace(/[^\p{L}\p{N}\s_-]/gu, "")
+    .replace(/\s/g, "-")
+
+const anchors = (file: string) =>
+  new Set(
+    [...parse(read(file)).prose.matchAll(/^#{1,6}\s+(.+)$/gm)].map(([, heading]) => slug(heading ?? ""))
+  )
+
+const checkLinks = (source: string): number => {
+  const prose = parse(read(source)).prose.replace(/`[^`\n]*`/g, "")
+  const targets = [...prose.matchAll(/\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\[[^\]]+\]:\s*(\S+)/gm)].map(
+    ([, a, b]) => a ?? b ?? ""
+  )
+  const relative = targets.filter((target) => !/^[a-z][a-z+.-]*:/i.test(target))
+  for (const target of relative) {
+    const [path = "", anchor] = target.split("#")
+    const file = path === "" ? source : Path.join(Path.dirname(source), decodeURI(path))
+    if (!Fs.existsSync(Path.join(root, file))) fail(source, `the link ${target} leads nowhere`)
+    else if (anchor !== undefined && file.endsWith(".md") && !anchors(file).has(anchor)) {
+      fail(source, `${file} has no heading for the link ${target}`)
+    }
+  }
+  return relative.length
+}
+
+const links = linked.filter(wanted).reduce((sum, file) => sum + checkLinks(file), 0)
+const programs = [...new Set(executed)]
+  .filter((file) => file.includes(only) && Fs.existsSync(Path.join(root, file)))
+  .flatMap(programsOf)
+
+// Inside the workspace, because programs resolve their imports from where they are.
+const folder = Path.join(root, ".tmp/docs")
+Fs.rmSync(folder, { recursive: true, force: true })
+Fs.mkdirSync(folder, { recursive: true })
+for (const { code, file } of programs) Fs.writeFileSync(Path.join(folder, file), `${code}\n`)
+Fs.writeFileSync(
+  Path.join(folder, "tsconfig.json"),
+  JSON.stringify({
+    extends: "../../tsconfig.base.json",
+    // A page may name a value only to show its type.
+    compilerOptions: {
+      noEmit: true,
+      noUnusedLocals: false,
+      rewriteRelativeImportExtensions: false,
+      allowImportingTsExtensions: true
+    },
+    include: ["*.ts"]
+  })
+)
+
+if (programs.length > 0) {
+  const checked = await run("node", ["scripts/tsc.ts", "-p", ".tmp/docs"])
+  if (!checked.ok) fail("types", `\n${indent(checked.output)}`)
+  await mapWidth(programs, 2, async ({ file, line, source }) => {
+    const cwd = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-docs-"))
+    const result = await runNode([Path.join(folder, file)], { cwd, timeoutMs: 60_000 })
+    Fs.rmSync(cwd, { recursive: true, force: true })
+    if (!result.ok) fail(`${source}:${line}`, `exited with ${result.code}\n${indent(result.output)}`)
+  })
+}
+
+for (const failure of failures) console.error(failure)
+console.log(
+  `${programs.length} programs from ${executed.length} pages, ${links} links: ${failures.length} problems`
+)
+process.exitCode = failures.length > 0 ? 1 : 0

@@ -1,0 +1,75 @@
+/**
+ * Runs every `examples/NN_title.ts` with its scripted model, each in an empty directory of its own, and `examples/start` (what
+ * `npm start` shows) without a terminal. `npm run examples -- 10` runs those whose name starts with `10` and shows their output.
+ * It also holds examples to their form: a `@title` header, an exported `main`, run when executed directly, at most 80 lines.
+ */
+import { spawnSync } from "node:child_process"
+import * as Fs from "node:fs"
+import * as Os from "node:os"
+import * as Path from "node:path"
+import { environment, indent, mapWidth, root, runNode, sourceCondition } from "./internal/run.ts"
+
+const maxLines = 80
+const folder = Path.join(root, "examples")
+const only = process.argv[2]
+const names = [
+  ...Fs.readdirSync(folder)
+    .filter((name) => /^\d+_.+\.ts$/.test(name))
+    .toSorted(),
+  "start/main.ts"
+].filter((name) => only === undefined || name.startsWith(only))
+
+const formOf = (name: string): ReadonlyArray<string> => {
+  if (name === "start/main.ts") return []
+  const code = Fs.readFileSync(Path.join(folder, name), "utf8")
+  const lines = code.trimEnd().split("\n").length
+  return [
+    ...(/^\s*\/\*\*[\s\S]*?@title .+/.test(code) ? [] : ["has no `@title` header"]),
+    ...(/^export (const|async function|function) main\b/m.test(code) ? [] : ["does not export `main`"]),
+    ...(code.includes("import.meta.main")
+      ? []
+      : ["does not run when executed directly (`if (import.meta.main) await main()`)"]),
+    ...(lines <= maxLines ? [] : [`has ${lines} lines, more than ${maxLines}`])
+  ]
+}
+
+const inOwnDirectory = async <A>(f: (cwd: string) => A | Promise<A>): Promise<A> => {
+  const cwd = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-example-"))
+  try {
+    return await f(cwd)
+  } finally {
+    Fs.rmSync(cwd, { recursive: true, force: true })
+  }
+}
+
+if (names.length === 0) {
+  console.error(only === undefined ? "There are no examples." : `No example starts with ${only}.`)
+  process.exitCode = 1
+} else if (only !== undefined) {
+  // For a person: the terminal is theirs.
+  for (const name of names) {
+    console.log(`── ${name}`)
+    const { status } = await inOwnDirectory((cwd) =>
+      spawnSync("node", [sourceCondition, Path.join(folder, name)], {
+        cwd,
+        env: environment,
+        stdio: "inherit"
+      })
+    )
+    if (status !== 0) process.exitCode = 1
+  }
+} else {
+  const problems = await mapWidth(names, 2, (name) =>
+    inOwnDirectory(async (cwd) => {
+      const result = await runNode([Path.join(folder, name)], { cwd, timeoutMs: 60_000 })
+      return [
+        ...formOf(name).map((what) => `${name} ${what}`),
+        ...(result.ok ? [] : [`${name} exited with ${result.code}\n${indent(result.output)}`])
+      ]
+    })
+  )
+  for (const problem of problems.flat()) console.error(problem)
+  const failed = problems.filter((list) => list.length > 0).length
+  console.log(`${names.length - failed} of ${names.length} examples run`)
+  process.exitCode = failed > 0 ? 1 : 0
+}

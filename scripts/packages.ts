@@ -1,0 +1,185 @@
+/**
+ * Tests what a user installs. Builds and packs every published package, lints the tarballs (publint) and their file lists, and
+ * installs them into an empty program outside the workspace; there the README's first program is type-checked and run, every
+ * export is imported, and the CPU that `import("@fermata/sdk")` takes is measured against the parts of Effect it stands on.
+ */
+import * as Fs from "node:fs"
+import * as Os from "node:os"
+import * as Path from "node:path"
+import { parse } from "./internal/markdown.ts"
+import { indent, root, run, type RunResult } from "./internal/run.ts"
+
+interface Manifest {
+  readonly name: string
+  readonly version: string
+  readonly private?: boolean
+  readonly exports: Readonly<Record<string, unknown>>
+}
+
+interface Packed {
+  readonly name: string
+  readonly filename: string
+  readonly size: number
+  readonly files: ReadonlyArray<{ readonly path: string }>
+}
+
+const forbidden = /\.tsbuildinfo$|\.env|(^|\/)(test|typetest|fixtures|node_modules)\/|\.test\.|\.tst\./
+const required = [
+  "package.json",
+  "README.md",
+  "LICENSE",
+  "AGENTS.md",
+  "dist/index.js",
+  "dist/index.d.ts",
+  "src/index.ts"
+]
+/** Importing the SDK may cost at most this many times the two Effect modules that it cannot do without. */
+const maxImportRatio = 2
+const importRuns = 5
+
+class Failure extends Error {}
+
+const need = (result: RunResult, what: string): RunResult => {
+  if (!result.ok) throw new Failure(`${what} failed\n${indent(result.output)}`)
+  return result
+}
+
+const packages = Fs.readdirSync(Path.join(root, "packages"))
+  .map((folder) => {
+    const path = Path.join(root, "packages", folder)
+    return {
+      path,
+      manifest: JSON.parse(Fs.readFileSync(Path.join(path, "package.json"), "utf8")) as Manifest
+    }
+  })
+  .filter(({ manifest }) => manifest.private !== true)
+
+const program = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-packages-"))
+
+const pack = async (path: string): Promise<Packed> => {
+  const { stdout } = need(
+    await run("npm", ["pack", "--json", "--pack-destination", program], { cwd: path }),
+    `npm pack in ${path}`
+  )
+  const [packed] = JSON.parse(stdout) as [Packed]
+  const files = packed.files.map((file) => file.path)
+  const missing = required.filter((file) => !files.includes(file))
+  const surplus = files.filter((file) => forbidden.test(file))
+  if (missing.length > 0) throw new Failure(`the tarball of ${packed.name} lacks ${missing.join(", ")}`)
+  if (surplus.length > 0)
+    throw new Failure(`the tarball of ${packed.name} must not hold ${surplus.join(", ")}`)
+  need(
+    await run("publint", ["run", "--strict", Path.join(program, packed.filename)]),
+    `publint of ${packed.name}`
+  )
+  return packed
+}
+
+const quickstart = () => {
+  const fence = parse(Fs.readFileSync(Path.join(root, "README.md"), "utf8")).fences.find(
+    ({ info }) => info === "ts run"
+  )
+  if (fence === undefined) throw new Failure("README.md has no `ts run` fence to run as the quickstart")
+  return `${fence.lines.join("\n")}\n`
+}
+
+/** Milliseconds of CPU that a fresh process spends on evaluating the imports: the best of some, as noise only adds. */
+const importCost = async (specifiers: ReadonlyArray<string>): Promise<number> => {
+  const code = `const before = process.cpuUsage()
+await Promise.all(${JSON.stringify(specifiers)}.map((specifier) => import(specifier)))
+const { user, system } = process.cpuUsage(before)
+console.log((user + system) / 1000)`
+  const costs: Array<number> = []
+  for (let index = 0; index < importRuns; index += 1) {
+    const { stdout } = need(
+      await run("node", ["--input-type=module", "--eval", code], { cwd: program }),
+      `import of ${specifiers.join(", ")}`
+    )
+    costs.push(Number(stdout))
+  }
+  return Math.min(...costs)
+}
+
+const write = (file: string, content: string | object) =>
+  Fs.writeFileSync(
+    Path.join(program, file),
+    typeof content === "string" ? content : JSON.stringify(content, null, 2)
+  )
+
+const check = async () => {
+  need(await run("node", ["scripts/tsc.ts", "-b", ...packages.map(({ path }) => path)]), "build")
+  const packed: Array<Packed> = []
+  for (const { path } of packages) packed.push(await pack(path))
+  for (const { filename, files, name, size } of packed) {
+    console.log(`${name}: ${files.length} files, ${Math.round(size / 1024)} kB (${filename})`)
+  }
+
+  write("package.json", {
+    private: true,
+    type: "module",
+    dependencies: Object.fromEntries(packed.map(({ filename, name }) => [name, `file:${filename}`])),
+    devDependencies: { "@types/node": versionOf("@types/node") }
+  })
+  write("tsconfig.json", {
+    compilerOptions: {
+      target: "ES2023",
+      module: "NodeNext",
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      skipLibCheck: true,
+      noEmit: true,
+      types: ["node"]
+    },
+    include: ["*.ts"]
+  })
+  write("quickstart.ts", quickstart())
+  const specifiers = packages.flatMap(({ manifest }) =>
+    Object.entries(manifest.exports)
+      .filter(([, target]) => target !== null)
+      .map(([path]) => Path.posix.join(manifest.name, path))
+      .filter((specifier) => !specifier.endsWith("package.json"))
+  )
+  // The contract suites of `testing` may need a test runner, which an ordinary program does not install.
+  const loadable = specifiers.filter((specifier) => !specifier.endsWith("/testing"))
+  write(
+    "everything.ts",
+    loadable.map((specifier, index) => `import * as _${index} from "${specifier}"\nvoid _${index}\n`).join("")
+  )
+
+  need(
+    await run("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund"], { cwd: program }),
+    "npm install of the tarballs"
+  )
+  const copies = need(
+    await run("npm", ["ls", "effect", "--all", "--parseable"], { cwd: program }),
+    "npm ls effect"
+  )
+  if (new Set(copies.stdout.trim().split("\n")).size !== 1)
+    throw new Failure(`more than one effect is installed:\n${copies.stdout}`)
+  need(
+    await run("node", [Path.join(root, "node_modules/typescript/bin/tsc"), "-p", "."], { cwd: program }),
+    "type check of the quickstart"
+  )
+  need(await run("node", ["everything.ts"], { cwd: program, timeoutMs: 60_000 }), "import of every export")
+  need(await run("node", ["quickstart.ts"], { cwd: program, timeoutMs: 60_000 }), "the quickstart")
+
+  const floor = await importCost(["effect/Schema", "effect/Stream"])
+  const own = await importCost(["@fermata/sdk"])
+  const ratio = own / floor
+  const cost = `import("@fermata/sdk") takes ${own.toFixed(0)} ms of CPU, ${ratio.toFixed(2)} x Schema and Stream`
+  if (ratio > maxImportRatio) throw new Failure(`${cost}, more than ${maxImportRatio} x`)
+  console.log(cost)
+}
+
+const versionOf = (name: string): string =>
+  (JSON.parse(Fs.readFileSync(Path.join(root, "node_modules", name, "package.json"), "utf8")) as Manifest)
+    .version
+
+try {
+  await check()
+} catch (failure) {
+  console.error(failure instanceof Failure ? failure.message : failure)
+  process.exitCode = 1
+} finally {
+  Fs.rmSync(program, { recursive: true, force: true })
+}

@@ -1,0 +1,87 @@
+/**
+ * Everything CI checks, one line a step: `npm run verify`. Steps of one group run side by side where that pays on two cores; the
+ * output of a step is kept and shown only if it fails. `npm run verify -- docs types` runs only the steps named.
+ * The last line counts tests and steps: `N passed, N failed`.
+ */
+import * as Fs from "node:fs"
+import * as Path from "node:path"
+import { indent, mapWidth, root, run } from "./internal/run.ts"
+
+interface Step {
+  readonly name: string
+  readonly command: readonly [string, ...ReadonlyArray<string>]
+}
+
+const testReport = Path.join(root, ".tmp/vitest.json")
+
+const script = (name: string, ...args: ReadonlyArray<string>): Step["command"] => [
+  "node",
+  `scripts/${name}.ts`,
+  ...args
+]
+
+const groups: ReadonlyArray<ReadonlyArray<Step>> = [
+  [
+    { name: "format", command: ["oxfmt", "--check"] },
+    { name: "lint", command: ["oxlint", "--deny-warnings"] },
+    { name: "arrows", command: script("arrows") },
+    { name: "barrels", command: script("codegen", "--check") },
+    { name: "deadcode", command: ["knip"] }
+  ],
+  [{ name: "types", command: script("tsc", "-b") }],
+  // Alone: tests use both cores, and some race processes against each other.
+  [
+    {
+      name: "tests",
+      command: [
+        "vitest",
+        "run",
+        "--config=vitest.workspace.ts",
+        "--reporter=default",
+        "--reporter=json",
+        `--outputFile.json=${testReport}`
+      ]
+    }
+  ],
+  [
+    { name: "typetest", command: ["tstyche"] },
+    { name: "docs", command: script("docs") }
+  ],
+  [{ name: "examples", command: script("examples") }],
+  [{ name: "packages", command: script("packages") }]
+]
+
+const only = process.argv.slice(2)
+let passed = 0
+let failed = 0
+
+const perform = async ({ command: [program, ...args], name }: Step) => {
+  const result = await run(program, args)
+  const seconds = (result.durationMs / 1000).toFixed(1).padStart(6)
+  const last = result.ok ? (result.stdout.trimEnd().split("\n").at(-1) ?? "").trim() : ""
+  let note = name === "tests" || last.length > 90 ? "" : last
+  if (result.ok) passed += 1
+  else failed += 1
+  if (name === "tests" && Fs.existsSync(testReport)) {
+    const report = JSON.parse(Fs.readFileSync(testReport, "utf8")) as {
+      numPassedTests: number
+      numFailedTests: number
+    }
+    passed += report.numPassedTests
+    failed += report.numFailedTests
+    note = `${report.numPassedTests} tests passed, ${report.numFailedTests} failed`
+  }
+  console.log(`${result.ok ? "ok  " : "FAIL"} ${name.padEnd(9)} ${seconds} s  ${note}`.trimEnd())
+  if (!result.ok) console.log(indent(result.output))
+}
+
+Fs.rmSync(testReport, { force: true })
+for (const group of groups) {
+  await mapWidth(
+    group.filter(({ name }) => only.length === 0 || only.includes(name)),
+    2,
+    perform
+  )
+}
+console.log(`${passed} passed, ${failed} failed`)
+process.exitCode = failed > 0 || passed === 0 ? 1 : 0
