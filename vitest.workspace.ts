@@ -1,19 +1,20 @@
 /**
- * The one test configuration: a project per package, each running its `test/**\/*.test.ts`. Workspace packages resolve to
- * their sources through the `@fermata/source` condition, so tests need no build.
+ * The one test configuration: a project per package, each running the `*.test.ts` files under its `test/`. Workspace packages
+ * resolve to their sources through the `@fermata/source` condition, so tests need no build.
  */
 import { defineConfig } from "vitest/config"
 
-const conditions = ["@fermata/source"]
+// Naming conditions replaces Vite's own, so they are repeated after ours.
+const resolve = { conditions: ["@fermata/source", "module", "node", "development|production"] }
 
 const project = (name: string) => ({
-  // A project inherits the conditions below (`extends`), so `@fermata/*` means the sources everywhere.
+  // Inherits the conditions, so that `@fermata/*` means the sources everywhere.
   extends: true as const,
   test: { name, root: `packages/${name}`, include: ["test/**/*.test.ts"] }
 })
 
 export default defineConfig({
-  resolve: { conditions: [...conditions, "module", "node", "development|production"] },
-  ssr: { resolve: { conditions: [...conditions, "module", "node", "development|production"] } },
-  test: { projects: [project("sdk"), project("node")], passWithNoTests: true }
+  resolve,
+  ssr: { resolve },
+  test: { projects: [project("sdk"), project("node")] }
 })

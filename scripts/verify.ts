@@ -26,7 +26,8 @@ const groups: ReadonlyArray<ReadonlyArray<Step>> = [
     { name: "lint", command: ["oxlint", "--deny-warnings"] },
     { name: "arrows", command: script("arrows") },
     { name: "barrels", command: script("codegen", "--check") },
-    { name: "deadcode", command: ["knip"] }
+    { name: "lockfile", command: script("lockfile", "--check") },
+    { name: "deadcode", command: ["knip", "--no-config-hints"] }
   ],
   [{ name: "types", command: script("tsc", "-b") }],
   // Alone: tests use both cores, and some race processes against each other.

@@ -26,14 +26,14 @@ import type { Step } from "../domain/next.ts"
 import { next } from "../domain/next.ts"
 import { AgentNotFound, type ToolUnavailable } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { findCall, interruptions, isEnded, isSettled } from "../domain/RunState.ts"
-import type { CallReport } from "../domain/ToolCall.ts"
+import { findCall, interruptions, isEnded } from "../domain/RunState.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { callModel, openLimit } from "./internal/callModel.ts"
 import { classify } from "./internal/classify.ts"
 import type { Drive, Journal, Scope } from "./internal/Drive.ts"
 import { awaited, describe, emit, emitRoot, flush, now, stateOf, tellAll } from "./internal/Drive.ts"
-import { isRepeatable, reconcile, settle } from "./internal/settle.ts"
+import { reportCalls } from "./internal/reportCalls.ts"
+import { reconcile, settle } from "./internal/settle.ts"
 import type { Runtime } from "./Runtime.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
 
@@ -293,18 +293,3 @@ const parseAnswer = (answer: string): unknown => {
     return undefined
   }
 }
-
-/** What a cancelled run says about its calls, and about those of the sub-agents inside them. */
-const reportCalls = (state: RunState): ReadonlyArray<CallReport> =>
-  state.calls.flatMap((call): ReadonlyArray<CallReport> => {
-    const inside = call.child === undefined ? [] : reportCalls(call.child)
-    const own = { callId: call.id, tool: call.name }
-    if (isSettled(call)) return [{ ...own, state: "finished" }]
-    if (call.status === "inDoubt") return [{ ...own, state: "inDoubt" }]
-    if (call.status !== "started") return [{ ...own, state: "notStarted" }]
-    if (call.target === "agent") {
-      const doubt = inside.some((report) => report.state === "inDoubt")
-      return [{ ...own, state: doubt ? "inDoubt" : "aborted" }, ...inside]
-    }
-    return [{ ...own, state: isRepeatable(call) ? "aborted" : "inDoubt" }]
-  })

@@ -176,10 +176,15 @@ const answered = (state: RunState, event: Event<"model.answered">): RunState => 
 }
 
 const opened = (state: RunState, { request }: Event<"request.opened">): RunState => {
-  const after = { ...state, requests: [...state.requests, { request }] }
   const callId = callIdOf(request)
-  if (callId === undefined) return after
-  return updateCall(after, callId, (call) => ({
+  if (callId === undefined) return { ...state, requests: [...state.requests, { request }] }
+  // A call waits for one request at a time.
+  const earlier = state.requests.map((record): RequestRecord =>
+    callIdOf(record.request) === callId && RunState_.isOpen(record)
+      ? { ...record, superseded: { reason: "it is asked anew", by: request.requestId } }
+      : record
+  )
+  return updateCall({ ...state, requests: [...earlier, { request }] }, callId, (call) => ({
     ...call,
     status: request._tag === "inDoubt" ? "inDoubt" : "waiting",
     requestId: request.requestId

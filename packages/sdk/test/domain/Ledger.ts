@@ -113,6 +113,11 @@ export class Ledger {
         return this.settle(event.callId, "denied")
       case "request.opened":
         if (this.requests.has(event.request.requestId)) this.faults.push(`${event.request.requestId} was asked twice`)
+        for (const record of this.requests.values()) {
+          if ("callId" in record.request && "callId" in event.request && record.request.callId === event.request.callId) {
+            record.superseded ||= record.decision === undefined
+          }
+        }
         this.requests.set(event.request.requestId, { request: event.request, path, decision: undefined, superseded: false })
         return
       case "request.decided":

@@ -432,7 +432,7 @@ describe("decide", () => {
         const actual = Result.isSuccess(result) ? "taken" : result.failure._tag
         assert.strictEqual(actual, ledger.verdict(decision), `${decision._tag} of ${decision.requestId}`)
         if (Result.isFailure(result) && result.failure._tag === "AlreadyDecided") {
-          assert.strictEqual(result.failure.decision, ledger.requests.get(decision.requestId)!.decision)
+          isSame(result.failure.decision, ledger.requests.get(decision.requestId)!.decision, "the decision that stands")
         }
         if (Result.isSuccess(result)) {
           const { path } = findRequest(before, decision.requestId)!

@@ -17,6 +17,7 @@ import type { ToolCall } from "../../domain/RunState.ts"
 import { findCall } from "../../domain/RunState.ts"
 import type { Reconciled, Tool } from "../../tool/Tool.ts"
 import { toContent } from "../../tool/Tool.ts"
+import { ToolFailure } from "../../tool/ToolError.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { openApproval } from "./classify.ts"
@@ -107,7 +108,7 @@ const run = (scope: Scope<any>, { call, tool, value }: Prepared): Effect.Effect<
       : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
   const body = Effect.timeoutOrElse(invoke(scope, call, tool, value, flight), {
     duration: timeoutMs,
-    orElse: () => Effect.fail(new Error(timeoutText(call, timeoutMs)))
+    orElse: () => Effect.fail(new ToolFailure({ description: timeoutText(call, timeoutMs) }))
   })
   const { retry } = options
   const tried =

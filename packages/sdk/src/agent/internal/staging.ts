@@ -14,13 +14,14 @@ import { Decision } from "../../domain/Decision.ts"
 import { decide } from "../../domain/decide.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
+import type { Interruption } from "../../domain/Interruption.ts"
 import type { Limits } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import { DecisionMalformed, EditedArgumentsInvalid, type Rejection } from "../../domain/Rejection.ts"
 import { type AgentNotFound, EmptyPrompt, RunEnded, type ToolUnavailable } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { findCall, findRequest, isEnded } from "../../domain/RunState.ts"
+import { findRequest, isEnded } from "../../domain/RunState.ts"
 import type { BoundAgent, Entry } from "../BoundAgent.ts"
 import { checkBound } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
@@ -155,27 +156,31 @@ export const decodeDecision = (
   )
 
 /** Edited arguments must be what the tool takes, before anybody relies on the approval. */
-export const checkEdited = Effect.fnUntraced(function* (
+export const checkEdited = (
   runtime: Runtime<any>,
   state: RunState,
   decision: Decision
-): Effect.fn.Return<void, EditedArgumentsInvalid> {
-  if (decision._tag !== "approve" || decision.arguments === undefined) return
+): Effect.Effect<void, EditedArgumentsInvalid> => {
   const found = findRequest(state, decision.requestId)
-  if (found === undefined || found.record.request._tag !== "approval") return
-  const { tool } = found.record.request
+  return found === undefined ? Effect.void : checkEditedRequest(runtime, found.record.request, decision)
+}
+
+/** Like {@link checkEdited}, for a request whose run is not at hand. */
+export const checkEditedRequest = Effect.fnUntraced(function* (
+  runtime: Runtime<any>,
+  request: Interruption,
+  decision: Decision
+): Effect.fn.Return<void, EditedArgumentsInvalid> {
+  if (request._tag !== "approval" || decision._tag !== "approve" || decision.arguments === undefined) return
   let bound: BoundAgent | undefined = runtime.bound
-  let within: RunState | undefined = state
-  for (const callId of found.path) {
-    const call: RunState["calls"][number] | undefined = within === undefined ? undefined : findCall(within, callId)
-    const entry: Entry | undefined = call === undefined ? undefined : bound?.entries.get(call.name)
+  for (const name of request.agentPath.slice(1)) {
+    const entry: Entry | undefined = bound?.entries.get(name)
     bound = entry?.target === "agent" ? entry.bound : undefined
-    within = call?.child
   }
-  const entry = bound?.entries.get(tool)
+  const entry = bound?.entries.get(request.tool)
   if (entry === undefined) return
   const decoded = yield* Effect.exit(entry.decoder.decode(decision.arguments))
   if (Exit.isSuccess(decoded)) return
   const issues = describe(runtime, Cause.squash(decoded.cause))
-  return yield* new EditedArgumentsInvalid({ requestId: decision.requestId, tool, issues })
+  return yield* new EditedArgumentsInvalid({ requestId: decision.requestId, tool: request.tool, issues })
 })

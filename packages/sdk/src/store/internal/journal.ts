@@ -5,7 +5,7 @@ import * as Result from "effect/Result"
 import type { RunId } from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { decodeEvents } from "../../domain/RunStateCodec.ts"
-import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
+import { RunStoreError, StoreFault, StoreUnreadable } from "../RunStoreError.ts"
 
 /** One append. */
 export interface Batch {
@@ -53,3 +53,13 @@ export const sliceBatches = (
   }
   return Result.succeed(events)
 }
+
+/** A run cannot build on what is not there. */
+export const missingParent = (runId: RunId): RunStoreError =>
+  new RunStoreError({
+    operation: "create",
+    reason: new StoreFault({
+      detail: `it does not hold ${runId} up to the revision that the new run builds on.`,
+      retryable: false
+    })
+  })

@@ -17,13 +17,12 @@ import {
   RunContinued,
   RunExists,
   RunNotFound,
-  RunStoreError,
-  StoreFault
+  type RunStoreError
 } from "../RunStoreError.ts"
 import { leaseMs, pageSize, position } from "./bounds.ts"
 import { afterEvents, byAge, closed, type Inbox, matches, undelivered } from "./inbox.ts"
-import { type Batch, sliceBatches } from "./journal.ts"
-import { decisionOf, decodeInput, judge, type RequestEntry } from "./requests.ts"
+import { type Batch, missingParent, sliceBatches } from "./journal.ts"
+import { closingReason, decisionOf, decodeInput, judge, type RequestEntry } from "./requests.ts"
 
 interface Run {
   readonly runId: RunId
@@ -70,7 +69,8 @@ export const makeMemory = (): RunStore["Service"] => {
     run.revision += events.length
     run.status = status
     run.updatedAt = now
-    run.inbox = isEnded(status) ? closed(inbox, `the run is ${status}`) : inbox
+    const reason = closingReason(status)
+    run.inbox = reason === undefined ? inbox : closed(inbox, reason)
   }
 
   /** The run at the expected revision and the requests after the events, or why they cannot be appended. */
@@ -296,7 +296,8 @@ export const makeMemory = (): RunStore["Service"] => {
         let count = 0
         for (const run of Array.from(runs.values()).sort(newestFirst)) {
           const held = run.owner !== undefined && run.leaseUntil > now
-          if (held || !isEnded(run.status) || run.updatedAt >= endedBefore || childOf(run)) continue
+          if (held || closingReason(run.status) === undefined || run.updatedAt >= endedBefore || childOf(run))
+            continue
           runs.delete(run.runId)
           count += 1
         }
@@ -315,8 +316,6 @@ const pendingOf = (run: Run, entry: RequestEntry): PendingRequest => ({
   agent: run.agent
 })
 
-const isEnded = (status: Status): boolean => status !== "running" && status !== "held"
-
 const cancelOf = (run: Run) => (run.cancelReason === undefined ? {} : { cancelReason: run.cancelReason })
 
 const headOf = (run: Run, now: Timestamp): RunHead => ({
@@ -334,12 +333,3 @@ const headOf = (run: Run, now: Timestamp): RunHead => ({
 })
 
 const newestFirst = (a: Run, b: Run): number => b.createdAt - a.createdAt || (a.runId < b.runId ? 1 : -1)
-
-const missingParent = (runId: RunId): RunStoreError =>
-  new RunStoreError({
-    operation: "create",
-    reason: new StoreFault({
-      detail: `it does not hold ${runId} up to the revision that the new run builds on.`,
-      retryable: false
-    })
-  })

@@ -15,6 +15,7 @@ import {
   RequestSuperseded,
   type Rejection
 } from "../../domain/Rejection.ts"
+import type { Status } from "../../domain/RunState.ts"
 import { unwrap, type RunEvent } from "../../domain/RunEvent.ts"
 
 /** What an event, of the run itself or of a sub-agent inside it, does to the inbox. */
@@ -128,3 +129,7 @@ export const sameDecision = Schema.toEquivalence(Decision)
 /** Decisions in the order in which they were taken. */
 export const oldestFirst = (decisions: ReadonlyArray<Decision>): ReadonlyArray<Decision> =>
   decisions.toSorted((a, b) => a.at - b.at)
+
+/** Why a run's open requests are closed when it takes this status; `undefined` while it has not ended. */
+export const closingReason = (status: Status): string | undefined =>
+  status === "running" || status === "held" ? undefined : `the run is ${status}`

@@ -1,0 +1,46 @@
+/**
+ * Fermata for a Node program, with what it needs by default: a SQLite file for the runs, and a scrubber that also hides the home
+ * directory.
+ *
+ * @since 0.1.0
+ */
+import { homedir } from "node:os"
+import type * as Layer from "effect/Layer"
+import * as Fermata from "@fermata/sdk/promise"
+import type { RunStore, RunStoreError } from "@fermata/sdk/store"
+import { Scrubber } from "@fermata/sdk/tool"
+import * as SqliteStore from "./SqliteStore.ts"
+
+/** What a Fermata is made of. */
+export interface CreateFermataOptions extends Omit<Fermata.Fermata.FermataOptions, "store"> {
+  /** A SQLite file (default: `fermata.db` in the working directory), `:memory:`, or any layer with a `RunStore`. */
+  readonly store?: string | Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
+}
+
+/**
+ * Makes a Fermata. Close it, or `await using` it, when you are done.
+ *
+ * **Example** (A run that is held)
+ *
+ * ```ts
+ * await using fermata = await createFermata({ agents: [ops], model })
+ * const run = await fermata.runPrompt("ops", "Deploy to production")
+ * if (run.status === "interrupted") console.log(run.runId, run.interruptions)
+ * ```
+ *
+ * **Errors**
+ *
+ * Rejects with `RunStoreError` when the store cannot be opened, and with `ToolNameTaken`, `ToolDefinitionError` or
+ * `AgentDefinitionError` when an agent's definition cannot work.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const createFermata = (options: CreateFermataOptions): Promise<Fermata.Fermata.Fermata> => {
+  const { store = "fermata.db", ...rest } = options
+  return Fermata.Fermata.make({
+    scrubber: Scrubber.make({ paths: [{ path: homedir(), show: "~" }] }),
+    ...rest,
+    store: typeof store === "string" ? SqliteStore.layer({ filename: store }) : store
+  })
+}

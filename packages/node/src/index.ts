@@ -1,0 +1,9 @@
+/**
+ * Everything a Node program needs: {@link createFermata} with a SQLite file as its store, the words to define agents and to
+ * decide, and the SDK's modules under their own names.
+ *
+ * @since 0.1.0
+ */
+export * from "@fermata/sdk"
+export * from "./createFermata.ts"
+export * as SqliteStore from "./SqliteStore.ts"

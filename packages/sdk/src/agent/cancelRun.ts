@@ -1,0 +1,88 @@
+/**
+ * Cancelling a stored run, whoever works on it, and withdrawing a standing approval.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import { evolve } from "../domain/evolve.ts"
+import type { GrantId, Revision, RunId } from "../domain/Id.ts"
+import type { RunEvent } from "../domain/RunEvent.ts"
+import type { RunState } from "../domain/RunState.ts"
+import { isEnded } from "../domain/RunState.ts"
+import { RunStore } from "../store/RunStore.ts"
+import type { LeaseLost, RunBusy, RunConflict, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import { reportCalls } from "./internal/reportCalls.ts"
+import { foldStored } from "./internal/stored.ts"
+
+/** Long enough to append once. */
+const ttl = "15 seconds"
+
+/**
+ * Cancels a run. A run that is held, or that nobody works on, is over when this returns; one that another process works on is
+ * stopped by that process, at its next step. A run that has ended stays as it is.
+ *
+ * **Errors**
+ *
+ * - `RunNotFound` — check the id.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const cancelRun: (
+  runId: RunId,
+  reason: string
+) => Effect.Effect<void, RunNotFound | RunConflict | LeaseLost | RunStoreError, RunStore> = Effect.fn(
+  "fermata.cancelRun"
+)(function* (runId: RunId, reason: string) {
+  const store = yield* RunStore
+  yield* store.requestCancel(runId, reason)
+  yield* Effect.catchTag(
+    appendOnce(runId, (state, at) =>
+      isEnded(state) ? undefined : { _tag: "run.cancelled", at, reason, calls: reportCalls(state) }
+    ),
+    "RunBusy",
+    () => Effect.void
+  )
+})
+
+/**
+ * Withdraws a standing approval of a run: calls that come from now on are asked about again.
+ *
+ * **Errors**
+ *
+ * - `RunBusy` — the run is being worked on; try again when it is held.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const revokeGrant: (
+  runId: RunId,
+  grantId: GrantId,
+  by: string
+) => Effect.Effect<void, RunNotFound | RunBusy | RunConflict | LeaseLost | RunStoreError, RunStore> = Effect.fn(
+  "fermata.revokeGrant"
+)(function* (runId: RunId, grantId: GrantId, by: string) {
+  yield* appendOnce(runId, (state, at) =>
+    state.grants.some((grant) => grant.id === grantId && grant.revoked === undefined)
+      ? { _tag: "grant.revoked", at, grantId, by }
+      : undefined
+  )
+})
+
+const appendOnce = Effect.fnUntraced(function* (
+  runId: RunId,
+  make: (state: RunState, at: number) => RunEvent | undefined
+) {
+  const store = yield* RunStore
+  const clock = yield* Clock.Clock
+  const lease = yield* store.claim({ runId, owner: `append-${globalThis.crypto.randomUUID().slice(0, 8)}`, ttl })
+  const append = Effect.gen(function* () {
+    const state = yield* Effect.flatMap(store.load(runId), foldStored)
+    const event = make(state, clock.currentTimeMillisUnsafe())
+    if (event === undefined) return
+    const { status } = evolve(state, event)
+    yield* store.append({ lease, expected: state.revision as Revision, events: [event], status })
+  })
+  yield* Effect.ensuring(append, Effect.ignore(store.release(lease)))
+})

@@ -1,0 +1,49 @@
+/**
+ * Taking a decision where the agents are known.
+ *
+ * The store checks what can be checked anywhere. A program that has the agents can also check, before anybody relies on the
+ * approval, that edited arguments are what the tool takes.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type { Decision, DecisionInput } from "../domain/Decision.ts"
+import type { Rejection } from "../domain/Rejection.ts"
+import { RunStore } from "../store/RunStore.ts"
+import type { RunStoreError } from "../store/RunStoreError.ts"
+import { answersTo } from "./BoundAgent.ts"
+import { checkEditedRequest, decodeDecision } from "./internal/staging.ts"
+import type { Runtime } from "./Runtime.ts"
+
+/**
+ * Takes a decision, once per request, and returns the one that was recorded.
+ *
+ * **Errors**
+ *
+ * - A `Rejection` — see `RunStore.decide`; and `EditedArgumentsInvalid` if the tool does not take the edited arguments.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const decideStored: (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  given: DecisionInput
+) => Effect.Effect<Decision, Rejection | RunStoreError, RunStore> = Effect.fnUntraced(function* (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  given: DecisionInput
+) {
+  const store = yield* RunStore
+  const decision = yield* decodeDecision(given, yield* Clock.Clock)
+  if (decision._tag === "approve" && decision.arguments !== undefined) {
+    // A request that is not found is told by the store, below.
+    const found = yield* Effect.exit(store.request(decision.requestId))
+    if (Exit.isSuccess(found)) {
+      const { request } = found.value
+      const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, request.agentPath[0] ?? ""))
+      if (runtime !== undefined) yield* checkEditedRequest(runtime, request, decision)
+    }
+  }
+  return (yield* store.decide(decision)).decision
+})

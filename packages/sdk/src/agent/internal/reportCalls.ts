@@ -1,0 +1,22 @@
+/**
+ * What became of the calls of a turn that is cut short.
+ */
+import type { RunState } from "../../domain/RunState.ts"
+import { isSettled } from "../../domain/RunState.ts"
+import type { CallReport } from "../../domain/ToolCall.ts"
+import { isRepeatable } from "./settle.ts"
+
+/** What a cancelled run says about its calls, and about those of the sub-agents inside them. */
+export const reportCalls = (state: RunState): ReadonlyArray<CallReport> =>
+  state.calls.flatMap((call): ReadonlyArray<CallReport> => {
+    const inside = call.child === undefined ? [] : reportCalls(call.child)
+    const own = { callId: call.id, tool: call.name }
+    if (isSettled(call)) return [{ ...own, state: "finished" }]
+    if (call.status === "inDoubt") return [{ ...own, state: "inDoubt" }]
+    if (call.status !== "started") return [{ ...own, state: "notStarted" }]
+    if (call.target === "agent") {
+      const doubt = inside.some((report) => report.state === "inDoubt")
+      return [{ ...own, state: doubt ? "inDoubt" : "aborted" }, ...inside]
+    }
+    return [{ ...own, state: isRepeatable(call) ? "aborted" : "inDoubt" }]
+  })

@@ -1,0 +1,301 @@
+/**
+ * Fermata for programs that do not use Effect: the same runs, results and errors, as promises.
+ *
+ * A `Fermata` is a store, a model and some agents. It starts runs, tells what is pending, takes decisions, and continues runs
+ * from their ids, also those that another process has started. Close it (or `await using` it) when you are done.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as ManagedRuntime from "effect/ManagedRuntime"
+import type { Agent, Any } from "../agent/Agent.ts"
+import { answersTo } from "../agent/BoundAgent.ts"
+import * as Cancellation from "../agent/Cancellation.ts"
+import { cancelRun, revokeGrant } from "../agent/cancelRun.ts"
+import { checkBound, type ResumeReport } from "../agent/checkResume.ts"
+import { decideStored } from "../agent/decideStored.ts"
+import type { Prompt } from "../agent/runPrompt.ts"
+import { runPromptStored } from "../agent/runPromptStored.ts"
+import type { RunResult } from "../agent/RunResult.ts"
+import type { RunUpdate } from "../agent/RunUpdate.ts"
+import * as Runtime from "../agent/Runtime.ts"
+import { loadState } from "../agent/loadState.ts"
+import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
+import type { Decision, DecisionInput } from "../domain/Decision.ts"
+import type { GrantId, RequestId, RunId, SessionId } from "../domain/Id.ts"
+import type { Interruption } from "../domain/Interruption.ts"
+import type { Limits } from "../domain/Limits.ts"
+import { AgentNotFound } from "../domain/RunError.ts"
+import type { RunEvent } from "../domain/RunEvent.ts"
+import type { RunState } from "../domain/RunState.ts"
+import { ModelClient } from "../model/ModelClient.ts"
+import { type ListFilter, type PendingFilter, type PendingRequest, type RunHead, RunStore } from "../store/RunStore.ts"
+import type { RunStoreError } from "../store/RunStoreError.ts"
+import { Scrubber } from "../tool/Scrubber.ts"
+import type { DecisionBody } from "./decisions.ts"
+import { makeHub } from "./internal/updates.ts"
+
+/** What a Fermata is made of. */
+export interface FermataOptions extends Pick<
+  Runtime.RuntimeOptions<never, unknown>,
+  "approvalCallback" | "interactive" | "owner" | "leaseTtl" | "cancelGrace"
+> {
+  readonly agents: ReadonlyArray<Agent<never, any>>
+  readonly model: ModelClient["Service"]
+  /** Where runs are kept. */
+  readonly store: Layer.Layer<RunStore, RunStoreError>
+  /** Who decides when a decision does not say. Default: `unnamed`. */
+  readonly by?: string
+  /** What to remove from tools' output besides the known shapes of secrets. */
+  readonly scrubber?: Scrubber
+}
+
+/** How a prompt is run. */
+export interface PromptOptions {
+  readonly runId?: string
+  readonly sessionId?: string
+  readonly limits?: Partial<Limits>
+  readonly policy?: ApprovalPolicy
+  readonly signal?: AbortSignal
+  readonly onUpdate?: (update: RunUpdate) => void
+}
+
+/** How a run is continued. */
+export interface ResumeOptions {
+  readonly decisions?: ReadonlyArray<DecisionInput>
+  readonly prompt?: Prompt
+  readonly limits?: Partial<Limits>
+  readonly signal?: AbortSignal
+  readonly onUpdate?: (update: RunUpdate) => void
+}
+
+/** Who decided, and why. */
+export interface DecideOptions {
+  readonly by?: string
+  readonly note?: string
+}
+
+/** How a run is watched. */
+export interface EventsOptions {
+  /** Events of the run that are known already. Default: 0. */
+  readonly from?: number
+  /** Until the run is held or over (`hold`, the default), or until it is over (`end`). */
+  readonly until?: "hold" | "end"
+}
+
+/**
+ * Runs agents that can be held and released.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Fermata extends AsyncDisposable {
+  /** Runs a prompt until the run is held or over. */
+  readonly runPrompt: <Output = unknown>(
+    agent: string | Agent<never, Output>,
+    prompt: Prompt,
+    options?: PromptOptions
+  ) => Promise<RunResult<Output>>
+  /** Goes on with a run, from its id alone, until it is held again or over. */
+  readonly resume: (runId: string, options?: ResumeOptions) => Promise<RunResult>
+  /** What waits for a decision, over all runs of the store, oldest first. */
+  readonly pending: (filter?: PendingFilter) => Promise<ReadonlyArray<PendingRequest>>
+  /** Takes a decision, once per request. Given the request itself, it is bound to the arguments that were shown. */
+  readonly decide: (
+    request: string | Interruption | PendingRequest,
+    decision: DecisionBody,
+    options?: DecideOptions
+  ) => Promise<Decision>
+  /** Everything that happens in a run: what is stored first, then what goes on. */
+  readonly events: (runId: string, options?: EventsOptions) => AsyncIterable<RunUpdate>
+  /** Ends a run, whoever works on it. */
+  readonly cancel: (runId: string, reason?: string) => Promise<void>
+  /** The runs of the store, newest first. */
+  readonly runs: (filter?: ListFilter) => Promise<ReadonlyArray<RunHead>>
+  /** The whole state of a run. */
+  readonly state: (runId: string) => Promise<RunState>
+  /** What has changed in this program since the run was stored, and what of it stands in the way. */
+  readonly checkResume: (runId: string) => Promise<ResumeReport>
+  /** Withdraws a standing approval. */
+  readonly revokeGrant: (runId: string, grantId: string, options?: DecideOptions) => Promise<void>
+  /** Deletes a run and everything that belongs to it. */
+  readonly remove: (runId: string) => Promise<void>
+  /** Stops the runs of this process and lets go of the store. Runs that are stopped stay in the store as cancelled. */
+  readonly close: () => Promise<void>
+}
+
+/** How often the store is looked at for what other processes did to a run that is watched. */
+const pollMs = 250
+
+/**
+ * Makes a Fermata from a store layer. `@fermata/node` has the one with a SQLite file.
+ *
+ * **Errors**
+ *
+ * Rejects with `RunStoreError` when the store cannot be opened, and with `ToolNameTaken`, `ToolDefinitionError` or
+ * `AgentDefinitionError` when an agent's definition cannot work.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = async (options: FermataOptions): Promise<Fermata> => {
+  const { agents, model, store, scrubber, by = "unnamed", ...runtimeOptions } = options
+  const layer = Layer.mergeAll(
+    store,
+    Layer.succeed(ModelClient, model),
+    ...(scrubber === undefined ? [] : [Layer.succeed(Scrubber, scrubber)])
+  )
+  const managed = ManagedRuntime.make(layer)
+  const hub = makeHub()
+  const closing = Cancellation.make()
+  const running = new Set<Promise<unknown>>()
+
+  const bind = (agent: Any) => managed.runPromise(Runtime.make({ ...runtimeOptions, agent }))
+  const runtimes = new Map<Any, Runtime.Runtime<any>>()
+  try {
+    // The store is opened here, so that what is wrong with it is known before the first run.
+    await managed.runPromise(Effect.asVoid(RunStore))
+    for (const agent of agents) runtimes.set(agent, await bind(agent))
+  } catch (error) {
+    await managed.dispose()
+    throw error
+  }
+
+  const notFound = (name: string) => new AgentNotFound({ agent: name, known: agents.map(({ name }) => name) })
+  const runtimeOf = (name: string): Runtime.Runtime<any> => {
+    for (const [agent, runtime] of runtimes) if (answersTo(agent, name)) return runtime
+    throw notFound(name)
+  }
+
+  const run = <A, E>(effect: Effect.Effect<A, E, RunStore | ModelClient>): Promise<A> => {
+    const promise = managed.runPromise(effect)
+    running.add(promise)
+    const done = () => running.delete(promise)
+    promise.then(done, done)
+    return promise
+  }
+  const runOptions = (given: Pick<PromptOptions, "signal" | "onUpdate">) => {
+    const token = Cancellation.make(closing)
+    if (given.signal !== undefined) Cancellation.fromSignal(given.signal).onCancel(token.cancel)
+    const onUpdate = (update: RunUpdate) => {
+      hub.publish(update)
+      given.onUpdate?.(update)
+    }
+    return { cancellation: token, onUpdate }
+  }
+  const headOf = (runId: string) => run(Effect.flatMap(RunStore, (store) => store.head(runId as RunId)))
+
+  const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {
+    runPrompt: async (agent, prompt, given = {}) => {
+      const runtime = typeof agent === "string" ? runtimeOf(agent) : (runtimes.get(agent) ?? runtimeOf(agent.name))
+      const { runId, sessionId, limits, policy } = given
+      return run(
+        runPromptStored(
+          runtime,
+          {
+            prompt,
+            ...(runId === undefined ? {} : { runId: runId as RunId }),
+            ...(sessionId === undefined ? {} : { sessionId: sessionId as SessionId }),
+            ...(limits === undefined ? {} : { limits }),
+            ...(policy === undefined ? {} : { policy })
+          },
+          runOptions(given)
+        )
+      )
+    },
+    resume: async (runId, given = {}) => {
+      const runtime = runtimeOf((await headOf(runId)).agent)
+      const { decisions, prompt, limits } = given
+      return run(
+        runPromptStored(
+          runtime,
+          {
+            runId: runId as RunId,
+            ...(decisions === undefined ? {} : { decisions }),
+            ...(prompt === undefined ? {} : { prompt }),
+            ...(limits === undefined ? {} : { limits })
+          },
+          runOptions(given)
+        )
+      )
+    },
+    pending: (filter) => run(Effect.flatMap(RunStore, (store) => store.pending(filter))),
+    decide: async (given, body, { by: decider = by, note } = {}) => {
+      const request = typeof given === "object" && "request" in given ? given.request : given
+      const requestId = (typeof request === "string" ? request : request.requestId) as RequestId
+      const digest = typeof request === "object" && request._tag === "approval" ? { digest: request.digest } : {}
+      const input = { ...body, requestId, by: decider, ...digest, ...(note === undefined ? {} : { note }) }
+      return run(decideStored([...runtimes.values()], input as DecisionInput))
+    },
+    events: (runId, given) => watch(runId as RunId, given),
+    cancel: (runId, reason = "cancelled by the caller") => run(cancelRun(runId as RunId, reason)),
+    runs: (filter) => run(Effect.flatMap(RunStore, (store) => store.list(filter))),
+    state: (runId) => run(loadState(runId as RunId)),
+    checkResume: async (runId) => {
+      const state = await fermata.state(runId)
+      const agent = agents.find((agent) => answersTo(agent, state.agent.name))
+      const runtime = agent === undefined ? undefined : runtimes.get(agent)
+      return runtime === undefined
+        ? { changes: [], blocking: [notFound(state.agent.name)] }
+        : run(checkBound(state, runtime.bound))
+    },
+    revokeGrant: (runId, grantId, { by: who = by } = {}) =>
+      run(revokeGrant(runId as RunId, grantId as GrantId, who)),
+    remove: (runId) => run(Effect.flatMap(RunStore, (store) => store.remove(runId as RunId))),
+    close: async () => {
+      closing.cancel("The program that ran it was closed.")
+      hub.wakeAll()
+      await Promise.allSettled([...running])
+      await managed.dispose()
+    }
+  }
+
+  async function* watch(runId: RunId, given: EventsOptions = {}): AsyncGenerator<RunUpdate> {
+    const { from = 0, until = "hold" } = given
+    const { buffer, stop } = hub.watch(runId)
+    let seen = from
+    const read = (): Promise<ReadonlyArray<RunEvent>> =>
+      run(Effect.flatMap(RunStore, (store) => store.events(runId, { from: seen })))
+    try {
+      let last: RunEvent | undefined
+      for (let stale = true; ; ) {
+        if (stale) {
+          for (const event of await read()) {
+            seen += 1
+            last = event
+            yield { _tag: "event", runId, revision: seen, event }
+          }
+        }
+        stale = false
+        for (const update of buffer.take()) {
+          if (update._tag !== "event") {
+            yield update
+          } else if (update.revision === seen + 1) {
+            seen = update.revision
+            last = update.event
+            yield update
+          } else if (update.revision > seen) {
+            stale = true
+            break
+          }
+        }
+        if (stale) continue
+        if (closing.reason() !== undefined) return
+        if (last === undefined && seen === from) last = from === 0 ? undefined : (await lastEvent(runId, from))
+        if (isOver(last) || (until === "hold" && last?._tag === "run.held")) return
+        await buffer.wait(pollMs)
+        stale = (await headOf(runId)).revision > seen
+      }
+    } finally {
+      stop()
+    }
+  }
+  const lastEvent = async (runId: RunId, revision: number): Promise<RunEvent | undefined> =>
+    (await run(Effect.flatMap(RunStore, (store) => store.events(runId, { from: revision - 1, limit: 1 }))))[0]
+
+  return { ...fermata, [Symbol.asyncDispose]: fermata.close }
+}
+
+const isOver = (event: RunEvent | undefined): boolean =>
+  event?._tag === "run.completed" || event?._tag === "run.cancelled" || event?._tag === "run.failed"

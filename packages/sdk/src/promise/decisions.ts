@@ -1,0 +1,47 @@
+/**
+ * Decisions as a person says them: `approve()`, `deny("too late in the day")`.
+ *
+ * @since 0.1.0
+ */
+import type * as Schema from "effect/Schema"
+import type { Decision } from "../domain/Decision.ts"
+import type { GrantRequest } from "../domain/Grant.ts"
+
+type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
+
+/** A decision before it is about a request, and before it is known who made it and when. */
+export type DecisionBody = Without<Decision, "requestId" | "by" | "at" | "digest" | "note">
+
+/** Run the call: as asked, with other arguments, or from now on (`grant`). */
+export const approve = (
+  options: { readonly arguments?: Schema.Json; readonly grant?: GrantRequest } = {}
+): DecisionBody => ({
+  _tag: "approve",
+  ...(options.arguments === undefined ? {} : { arguments: options.arguments }),
+  ...(options.grant === undefined ? {} : { grant: options.grant })
+})
+
+/** Do not run the call. The model reads the message and goes on; with `then: "stop"` the run that asked ends. */
+export const deny = (message?: string, options: { readonly then?: "continue" | "stop" } = {}): DecisionBody => ({
+  _tag: "deny",
+  ...(message === undefined ? {} : { message }),
+  ...(options.then === undefined ? {} : { then: options.then })
+})
+
+/** The answer to a question. */
+export const answer = (text: string): DecisionBody => ({ _tag: "answer", answer: text })
+
+/** The call's result, from outside; the tool does not run. */
+export const supply = (result: Schema.Json): DecisionBody => ({ _tag: "supply", result })
+
+/** A call in doubt: run it again. A login: done, try again. */
+export const retry = (): DecisionBody => ({ _tag: "retry" })
+
+/** A call in doubt did not happen, or went wrong. */
+export const fail = (message?: string): DecisionBody => ({
+  _tag: "fail",
+  ...(message === undefined ? {} : { message })
+})
+
+/** A used-up budget gets a new total. */
+export const topUp = (limit: number): DecisionBody => ({ _tag: "topUp", limit })

@@ -1,0 +1,70 @@
+/**
+ * Telling errors apart without `instanceof`: the guards look at `_tag`, so that they also work when a program has two copies of
+ * this package.
+ *
+ * @since 0.1.0
+ */
+import type * as Rejection from "../domain/Rejection.ts"
+import type * as RunError from "../domain/RunError.ts"
+import type * as RunStoreError from "../store/RunStoreError.ts"
+import type * as ToolError from "../tool/ToolError.ts"
+
+const tagged =
+  <E extends { readonly _tag: string }>(tag: E["_tag"]) =>
+  (error: unknown): error is E =>
+    typeof error === "object" && error !== null && "_tag" in error && error._tag === tag
+
+/** No run has asked for this. */
+export const isRequestNotFound = tagged<Rejection.RequestNotFound>("RequestNotFound")
+/** Somebody decided first; the decision that counts is in the error. */
+export const isAlreadyDecided = tagged<Rejection.AlreadyDecided>("AlreadyDecided")
+/** The request no longer waits. */
+export const isRequestSuperseded = tagged<Rejection.RequestSuperseded>("RequestSuperseded")
+/** The decision was about other arguments. */
+export const isArgumentsChanged = tagged<Rejection.ArgumentsChanged>("ArgumentsChanged")
+/** This kind of decision does not answer this kind of request. */
+export const isDecisionNotApplicable = tagged<Rejection.DecisionNotApplicable>("DecisionNotApplicable")
+/** The tool does not take the edited arguments. */
+export const isEditedArgumentsInvalid = tagged<Rejection.EditedArgumentsInvalid>("EditedArgumentsInvalid")
+/** Something that is not a decision was passed as one. */
+export const isDecisionMalformed = tagged<Rejection.DecisionMalformed>("DecisionMalformed")
+/** A privileged tool is approved one call at a time. */
+export const isGrantRefused = tagged<Rejection.GrantRefused>("GrantRefused")
+/** Another process works on the run; `owner` and `until` say who and how long. */
+export const isRunBusy = tagged<RunStoreError.RunBusy>("RunBusy")
+/** Another writer appended first. */
+export const isRunConflict = tagged<RunStoreError.RunConflict>("RunConflict")
+/** There is no such run. */
+export const isRunNotFound = tagged<RunStoreError.RunNotFound>("RunNotFound")
+/** There is such a run already. */
+export const isRunExists = tagged<RunStoreError.RunExists>("RunExists")
+/** This process lost the run to another. */
+export const isLeaseLost = tagged<RunStoreError.LeaseLost>("LeaseLost")
+/** The store failed; `reason` says how. */
+export const isRunStoreError = tagged<RunStoreError.RunStoreError>("RunStoreError")
+/** The run has ended. */
+export const isRunEnded = tagged<RunError.RunEnded>("RunEnded")
+/** The session's last run has not ended. */
+export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")
+/** The run's agent is not here. */
+export const isAgentNotFound = tagged<RunError.AgentNotFound>("AgentNotFound")
+/** A tool that the run needs is not here, or takes other arguments now. */
+export const isToolUnavailable = tagged<RunError.ToolUnavailable>("ToolUnavailable")
+/** The prompt has no content. */
+export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
+/** A budget is used up. */
+export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")
+/** The model did not answer. */
+export const isModelFailed = tagged<RunError.ModelFailed>("ModelFailed")
+/** The text is not a run state. */
+export const isRunStateMalformed = tagged<RunError.RunStateMalformed>("RunStateMalformed")
+/** The state was written by a newer version. */
+export const isRunStateTooNew = tagged<RunError.RunStateTooNew>("RunStateTooNew")
+/** The seal of the state does not match. */
+export const isSealBroken = tagged<RunError.SealBroken>("SealBroken")
+/** Two tools answer to one name. */
+export const isToolNameTaken = tagged<ToolError.ToolNameTaken>("ToolNameTaken")
+/** The definition of a tool cannot work. */
+export const isToolDefinitionError = tagged<ToolError.ToolDefinitionError>("ToolDefinitionError")
+/** The definition of an agent cannot work. */
+export const isAgentDefinitionError = tagged<ToolError.AgentDefinitionError>("AgentDefinitionError")

@@ -1,0 +1,72 @@
+/**
+ * Keeps runs in any SQL database.
+ *
+ * The layer needs a `SqlClient` and makes its tables (all named `fermata_…`) when it is built. An append is one transaction of
+ * two statements: a fenced compare-and-set of the run's head, and one row of the journal that holds the whole batch. SQLite is
+ * tested; the words in which Postgres differs are in place.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as SqlClient from "effect/sql/SqlClient"
+import { makeAccess } from "./internal/sqlAccess.ts"
+import { makeJournal } from "./internal/sqlJournal.ts"
+import { makeRequests } from "./internal/sqlRequests.ts"
+import { makeCatalogue, makeLeases } from "./internal/sqlRuns.ts"
+import { migrate } from "./internal/sqlSchema.ts"
+import { RunStore } from "./RunStore.ts"
+import type { RunStoreError } from "./RunStoreError.ts"
+
+/** How the store behaves where the database leaves a choice. */
+export interface Options {
+  /** How long a transaction is tried again while others hold the lock. Default 10 seconds; then `StoreBusy`. */
+  readonly busyDeadline?: Duration.Input
+}
+
+/**
+ * Makes the store, and its tables where they are missing.
+ *
+ * **Errors**
+ *
+ * - `RunStoreError` — `StoreUnreadable` when a newer Fermata made the tables; otherwise what the database reported.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function* (options?: Options) {
+  const access = makeAccess(yield* SqlClient.SqlClient, options?.busyDeadline ?? "10 seconds")
+  yield* migrate(access)
+  const requests = makeRequests(access)
+  return RunStore.of({
+    ...makeJournal(access, requests),
+    ...makeLeases(access),
+    ...makeCatalogue(access),
+    decide: requests.decide,
+    decisions: Effect.fnUntraced(function* (runId) {
+      const now = yield* Clock.currentTimeMillis
+      return yield* access.query("decisions", requests.decisions("decisions", runId, now))
+    }),
+    request: requests.request,
+    pending: requests.pending
+  })
+})
+
+/**
+ * The store in the database that the `SqlClient` is connected to.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<RunStore, RunStoreError, SqlClient.SqlClient> = Layer.effect(RunStore, make())
+
+/**
+ * Like {@link layer}, with options.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerWith = (options: Options): Layer.Layer<RunStore, RunStoreError, SqlClient.SqlClient> =>
+  Layer.effect(RunStore, make(options))

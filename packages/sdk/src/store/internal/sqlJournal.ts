@@ -1,0 +1,206 @@
+/**
+ * The journals in SQL: creating runs, appending, parking, reading back.
+ */
+import * as Clock from "effect/Clock"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import type { Revision, RunId, SessionId } from "../../domain/Id.ts"
+import { type RunEvent, version } from "../../domain/RunEvent.ts"
+import { encodeEvents } from "../../domain/RunStateCodec.ts"
+import type { RunStore } from "../RunStore.ts"
+import { LeaseLost, RunConflict, RunExists, RunNotFound } from "../RunStoreError.ts"
+import { leaseMs, position } from "./bounds.ts"
+import { type Batch, missingParent, sliceBatches } from "./journal.ts"
+import { closingReason, requestChanges } from "./requests.ts"
+import type { SqlAccess } from "./sqlAccess.ts"
+import type { makeRequests } from "./sqlRequests.ts"
+import { batchRows, heads } from "./sqlRows.ts"
+import { headColumns, inForce } from "./sqlRuns.ts"
+
+type Service = RunStore["Service"]
+type AppendOptions = Parameters<Service["append"]>[0]
+
+/** A park that must not happen; its transaction is rolled back. */
+class NotParked extends Data.TaggedError("NotParked") {}
+
+/** Makes the part of the store that deals with journals. */
+export const makeJournal = (
+  access: SqlAccess,
+  requests: ReturnType<typeof makeRequests>
+): Pick<Service, "create" | "append" | "park" | "load" | "events"> => {
+  const { forUpdate, now, query, read, sql, write } = access
+  const columns = headColumns(access)
+  const releasing = sql.literal(", owner = NULL, lease_until = NULL")
+  const keeping = sql.literal("")
+
+  type Fenced = {
+    readonly cancel_reason: string | null
+    readonly session_id: SessionId
+    readonly agent: string
+  }
+  type Held = {
+    readonly revision: number
+    readonly in_force: number | boolean
+    readonly cancel_reason: string | null
+  }
+
+  const insertBatch = (runId: RunId, sequence: number, events: ReadonlyArray<RunEvent>) =>
+    sql`INSERT INTO fermata_journal (run_id, sequence, count, version, events)
+      VALUES (${runId}, ${sequence}, ${events.length}, ${version}, ${encodeEvents(events)})`
+
+  /** Why the fence let nothing through. */
+  const refused = Effect.fnUntraced(function* ({ expected, lease }: AppendOptions) {
+    const { owner, runId } = lease
+    const [held] = yield* sql<Held>`SELECT revision, cancel_reason, (${inForce(access, lease)}) AS in_force
+      FROM fermata_runs WHERE run_id = ${runId}`
+    if (held === undefined || !held.in_force) return yield* new LeaseLost({ runId, owner })
+    const actual = Number(held.revision) as Revision
+    if (actual === expected && held.cancel_reason !== null) return yield* new NotParked()
+    return yield* new RunConflict({ runId, expected, actual })
+  })
+
+  /** The statements of an append; `parking` also gives the lease back, unless there is a reason to go on. */
+  const commit = Effect.fnUntraced(function* (options: AppendOptions, at: number, parking: boolean) {
+    const { events, expected, lease, status } = options
+    const [head] = yield* sql<Fenced>`UPDATE fermata_runs
+      SET revision = revision + ${events.length}, status = ${status}, updated_at = ${at}${parking ? releasing : keeping}
+      WHERE ${inForce(access, lease)} AND revision = ${expected}${parking ? notCancelled : keeping}
+      RETURNING cancel_reason, session_id, agent`
+    if (head === undefined) return yield* refused(options)
+    yield* insertBatch(lease.runId, expected, events)
+    const changes = requestChanges(events)
+    if (changes.length > 0) {
+      const owner = { runId: lease.runId, sessionId: head.session_id, agent: head.agent }
+      // Somebody decided otherwise first, and that decision counts.
+      if (!(yield* requests.apply("append", owner, changes))) {
+        return yield* new RunConflict({ runId: lease.runId, expected, actual: expected })
+      }
+    }
+    const closing = closingReason(status)
+    if (closing !== undefined) yield* requests.close(lease.runId, closing)
+    if (parking && (yield* requests.decisions("park", lease.runId, at)).length > 0)
+      return yield* new NotParked()
+    return head.cancel_reason
+  })
+  const notCancelled = sql.literal(" AND cancel_reason IS NULL")
+
+  const chain = (runId: RunId) => sql`WITH RECURSIVE chain (run_id, upto, depth) AS (
+      SELECT run_id, revision, 0 FROM fermata_runs WHERE run_id = ${runId}
+      UNION ALL
+      SELECT child.parent_run_id, child.parent_revision, chain.depth + 1
+      FROM chain JOIN fermata_runs AS child ON child.run_id = chain.run_id
+      WHERE child.parent_run_id IS NOT NULL
+    )
+    SELECT journal.run_id, chain.upto, journal.sequence, journal.count, journal.version, journal.events
+    FROM chain JOIN fermata_journal AS journal ON journal.run_id = chain.run_id AND journal.sequence < chain.upto
+    ORDER BY chain.depth DESC, journal.sequence`
+
+  return {
+    create: Effect.fnUntraced(function* (options) {
+      const { agent, events, owner, parent, runId, sessionId, status } = options
+      const at = yield* Clock.currentTimeMillis
+      return yield* write(
+        "create",
+        Effect.gen(function* () {
+          if (parent !== undefined) {
+            const [known] = yield* sql`SELECT run_id FROM fermata_runs
+              WHERE run_id = ${parent.runId} AND revision >= ${parent.revision} ${forUpdate}`
+            if (known === undefined) return yield* missingParent(parent.runId)
+          }
+          const [created] = yield* sql<{ readonly lease_until: number }>`INSERT INTO fermata_runs (
+              run_id, session_id, parent_run_id, parent_revision, agent, status, revision,
+              owner, epoch, lease_until, created_at, updated_at
+            ) VALUES (
+              ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${agent}, ${status},
+              ${events.length}, ${owner}, 1, ${now} + ${leaseMs(options.ttl)}, ${at}, ${at}
+            ) ON CONFLICT (run_id) DO NOTHING RETURNING lease_until`
+          if (created === undefined) {
+            const [existing] = yield* heads(
+              "create",
+              yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
+            )
+            return yield* new RunExists({ runId, status: existing?.status ?? "running" })
+          }
+          yield* insertBatch(runId, 0, events)
+          yield* requests.apply("create", { runId, sessionId, agent }, requestChanges(events))
+          return { runId, owner, epoch: 1, until: Number(created.lease_until) }
+        })
+      )
+    }),
+
+    append: (options) =>
+      Effect.clockWith((clock) =>
+        write("append", commit(options, clock.currentTimeMillisUnsafe(), false)).pipe(
+          Effect.map((cancelReason) => ({
+            revision: (options.expected + options.events.length) as Revision,
+            ...(cancelReason === null ? {} : { cancelReason })
+          })),
+          Effect.catchTag("NotParked", Effect.die)
+        )
+      ),
+
+    park: (options) =>
+      Effect.clockWith((clock) =>
+        write("park", commit(options, clock.currentTimeMillisUnsafe(), true)).pipe(
+          Effect.as({ parked: true, revision: (options.expected + options.events.length) as Revision }),
+          Effect.catchTag("NotParked", () => Effect.succeed({ parked: false, revision: options.expected }))
+        )
+      ),
+
+    load: Effect.fnUntraced(function* (runId) {
+      const at = yield* Clock.currentTimeMillis
+      const stored = yield* read(
+        "load",
+        Effect.gen(function* () {
+          const head = yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
+          const rows = head.length === 0 ? [] : yield* chain(runId)
+          const decisions = head.length === 0 ? [] : yield* requests.decisions("load", runId, at)
+          return { head, rows, decisions }
+        })
+      )
+      const [head] = yield* heads("load", stored.head)
+      if (head === undefined) return yield* new RunNotFound({ runId })
+      const events: Array<RunEvent> = []
+      for (const row of yield* batchRows("load", stored.rows)) {
+        for (const event of yield* Effect.fromResult(
+          sliceBatches([batchOf(row)], { from: 0, to: row.upto }, "load")
+        )) {
+          events.push(event)
+        }
+      }
+      return { head, events, decisions: stored.decisions }
+    }),
+
+    events: Effect.fnUntraced(function* (runId, options) {
+      const from = position(options?.from, 0)
+      const to = Math.min(Number.MAX_SAFE_INTEGER, from + position(options?.limit, Number.MAX_SAFE_INTEGER))
+      const found = yield* query(
+        "events",
+        sql`SELECT run_id, ${to} AS upto, sequence, count, version, events FROM fermata_journal
+          WHERE run_id = ${runId} AND sequence < ${to} AND sequence >= (
+            SELECT coalesce(max(sequence), 0) FROM fermata_journal WHERE run_id = ${runId} AND sequence <= ${from}
+          ) ORDER BY sequence`
+      )
+      const batches = (yield* batchRows("events", found)).map(batchOf)
+      if (batches.length === 0) {
+        const known = yield* query("events", sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId}`)
+        if (known.length === 0) return yield* new RunNotFound({ runId })
+      }
+      return yield* Effect.fromResult(sliceBatches(batches, { from, to }, "events"))
+    })
+  }
+}
+
+const batchOf = (row: {
+  readonly run_id: RunId
+  readonly sequence: number
+  readonly count: number
+  readonly version: number
+  readonly events: string
+}): Batch => ({
+  runId: row.run_id,
+  sequence: row.sequence,
+  count: row.count,
+  version: row.version,
+  text: row.events
+})

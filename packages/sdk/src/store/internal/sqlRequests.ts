@@ -1,0 +1,180 @@
+/**
+ * The inbox in SQL: what appended events do to it, decisions, and queries.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { SqlError } from "effect/sql/SqlError"
+import type { Decision } from "../../domain/Decision.ts"
+import type { RequestId, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
+import { type Interruption, toolOf } from "../../domain/Interruption.ts"
+import { RequestNotFound } from "../../domain/Rejection.ts"
+import type { PendingFilter, RunStore } from "../RunStore.ts"
+import type { RunStoreError } from "../RunStoreError.ts"
+import { pageSize } from "./bounds.ts"
+import { decisionOf, decodeInput, judge, oldestFirst, type RequestChange, sameDecision } from "./requests.ts"
+import type { SqlAccess } from "./sqlAccess.ts"
+import { type InboxEntry, requests } from "./sqlRows.ts"
+
+/** The run that a batch of events belongs to. */
+export interface Owner {
+  readonly runId: RunId
+  readonly sessionId: SessionId
+  readonly agent: string
+}
+
+/** Makes the part of the store that deals with requests. */
+export const makeRequests = ({ contains, forUpdate, query, sql, write }: SqlAccess) => {
+  const columns = sql.literal(
+    "run_id, session_id, agent, request, status, decision, superseded_reason, superseded_by"
+  )
+
+  const open = (owner: Owner, request: Interruption) =>
+    sql`INSERT INTO fermata_requests ${sql.insert({
+      request_id: request.requestId,
+      run_id: owner.runId,
+      session_id: owner.sessionId,
+      agent: owner.agent,
+      kind: request._tag,
+      agent_path: pathText(request.agentPath),
+      tool: toolOf(request) ?? null,
+      asked_at: request.at,
+      expires_at: request.expiresAt ?? null,
+      on_expiry: request.onExpiry ?? "deny",
+      request: JSON.stringify(request),
+      status: "open"
+    })}`
+
+  const supersede = (runId: RunId, change: Extract<RequestChange, { readonly _tag: "superseded" }>) =>
+    sql`UPDATE fermata_requests
+      SET status = 'superseded', superseded_reason = ${change.reason}, superseded_by = ${change.by ?? null}
+      WHERE request_id = ${change.requestId} AND run_id = ${runId} AND status IN ('open', 'decided')`
+
+  const read = (requestId: RequestId) =>
+    sql`SELECT ${columns} FROM fermata_requests WHERE request_id = ${requestId}`
+
+  /** Writes a decision to a request that is still open; false when somebody was first. */
+  const decideOpen = (decision: Decision, status: "decided" | "journaled") =>
+    Effect.map(
+      sql`UPDATE fermata_requests
+        SET status = ${status}, decision = ${JSON.stringify(decision)}, decided_at = ${decision.at}, decided_by = ${decision.by}
+        WHERE request_id = ${decision.requestId} AND status = 'open' RETURNING request_id`,
+      (rows) => rows.length > 0
+    )
+
+  /** Whether the decision that the journal now has is the one that counts. */
+  const journaled = Effect.fnUntraced(function* (operation: string, decision: Decision) {
+    if (yield* decideOpen(decision, "journaled")) return true
+    const [row] = yield* requests(operation, yield* read(decision.requestId))
+    if (row?.entry.decision === undefined) return true
+    if (!sameDecision(row.entry.decision, decision)) return false
+    yield* sql`UPDATE fermata_requests SET status = 'journaled'
+      WHERE request_id = ${decision.requestId} AND status = 'decided'`
+    return true
+  })
+
+  const find = Effect.fnUntraced(function* (operation: string, requestId: RequestId) {
+    const [row] = yield* requests(operation, yield* query(operation, read(requestId)))
+    return row === undefined ? yield* new RequestNotFound({ requestId }) : row
+  })
+
+  /** The decisions on a run's requests that its journal does not hold. */
+  const undelivered = (runId: RunId, now: Timestamp) =>
+    sql`SELECT ${columns} FROM fermata_requests WHERE run_id = ${runId} AND (
+      status = 'decided' OR (status = 'open' AND expires_at <= ${now} AND on_expiry = 'deny'))`
+
+  const waiting = Effect.fnUntraced(function* (filter: PendingFilter, now: Timestamp) {
+    const conditions = [sql`status = 'open'`]
+    if (filter.runId !== undefined) conditions.push(sql`run_id = ${filter.runId}`)
+    if (filter.sessionId !== undefined) conditions.push(sql`session_id = ${filter.sessionId}`)
+    if (filter.kind !== undefined) conditions.push(sql`kind = ${filter.kind}`)
+    if (filter.tool !== undefined) conditions.push(sql`tool = ${filter.tool}`)
+    if (filter.agent !== undefined) conditions.push(sql`${contains("agent_path", pathText([filter.agent]))}`)
+    if (filter.askedBefore !== undefined) conditions.push(sql`asked_at < ${filter.askedBefore}`)
+    conditions.push(
+      filter.expiresBefore === undefined
+        ? sql`(expires_at IS NULL OR expires_at > ${now} OR on_expiry <> 'deny')`
+        : sql`expires_at < ${filter.expiresBefore}`
+    )
+    if (filter.after !== undefined) {
+      const [last] = yield* sql<{ readonly asked_at: number }>`SELECT asked_at FROM fermata_requests
+        WHERE request_id = ${filter.after}`
+      if (last !== undefined)
+        conditions.push(sql`(asked_at, request_id) > (${last.asked_at}, ${filter.after})`)
+    }
+    return yield* sql`SELECT ${columns} FROM fermata_requests WHERE ${sql.and(conditions)}
+      ORDER BY asked_at, request_id LIMIT ${pageSize(filter.limit)}`
+  })
+
+  const decide: RunStore["Service"]["decide"] = Effect.fnUntraced(function* (input) {
+    const now = yield* Clock.currentTimeMillis
+    const decision = yield* Effect.fromResult(decodeInput(input, now))
+    while (true) {
+      const { entry, pending } = yield* find("decide", decision.requestId)
+      const { record, refusal } = judge(entry, decision, now)
+      const first =
+        record === undefined ||
+        (yield* write(
+          "decide",
+          // The head is locked so that a decision and a park cannot pass each other.
+          Effect.andThen(
+            sql`SELECT run_id FROM fermata_runs WHERE run_id = ${pending.runId} ${forUpdate}`,
+            decideOpen(record, "decided")
+          )
+        ))
+      // Somebody decided between the read and the write: look again at what counts now.
+      if (!first) continue
+      return refusal === undefined ? { runId: pending.runId, decision } : yield* Effect.fail(refusal)
+    }
+  })
+
+  return {
+    decide,
+
+    /** Applies what events do to the inbox, inside the transaction that appends them; false when a decision differs. */
+    apply: Effect.fnUntraced(function* (
+      operation: string,
+      owner: Owner,
+      changes: ReadonlyArray<RequestChange>
+    ) {
+      for (const change of changes) {
+        if (change._tag === "opened") yield* open(owner, change.request)
+        else if (change._tag === "superseded") yield* supersede(owner.runId, change)
+        else if (!(yield* journaled(operation, change.decision))) return false
+      }
+      return true
+    }),
+
+    /** Closes what is still open when a run ends. */
+    close: (runId: RunId, reason: string): Effect.Effect<unknown, SqlError> =>
+      sql`UPDATE fermata_requests SET status = 'superseded', superseded_reason = ${reason}
+        WHERE run_id = ${runId} AND status = 'open'`,
+
+    /** See `RunStore.decisions`; to be run inside `query` or `read`. */
+    decisions: (
+      operation: string,
+      runId: RunId,
+      now: Timestamp
+    ): Effect.Effect<ReadonlyArray<Decision>, SqlError | RunStoreError> =>
+      undelivered(runId, now).pipe(
+        Effect.flatMap((rows) => requests(operation, rows)),
+        Effect.map((rows) => oldestFirst(rows.flatMap(({ entry }) => decisionOf(entry, now) ?? [])))
+      ),
+
+    request: Effect.fnUntraced(function* (requestId: RequestId) {
+      const now = yield* Clock.currentTimeMillis
+      const { entry, pending }: InboxEntry = yield* find("request", requestId)
+      const decision = decisionOf(entry, now)
+      return { ...pending, ...(decision === undefined ? {} : { decision }) }
+    }),
+
+    pending: Effect.fnUntraced(function* (filter: PendingFilter = {}) {
+      const now = yield* Clock.currentTimeMillis
+      const rows = yield* requests("pending", yield* query("pending", waiting(filter, now)))
+      return rows.map(({ pending }) => pending)
+    })
+  }
+}
+
+/** Agent names as one text in which each can be found and no part of a name passes for another. */
+const pathText = (names: ReadonlyArray<string>): string =>
+  names.map((name) => `,${JSON.stringify(name)}`).join("")

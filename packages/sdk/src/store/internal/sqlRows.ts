@@ -1,0 +1,131 @@
+/**
+ * Rows as a database returns them, checked before anything else looks at them: a file on disk is input.
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
+import { Decision } from "../../domain/Decision.ts"
+import { RequestId, Revision, RunId, SessionId } from "../../domain/Id.ts"
+import { Interruption } from "../../domain/Interruption.ts"
+import { Status } from "../../domain/RunState.ts"
+import type { PendingRequest, RunHead } from "../RunStore.ts"
+import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
+import { type RequestEntry, RequestStatus } from "./requests.ts"
+
+/** A whole number; some drivers return 64-bit columns as `bigint`. */
+const Whole = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
+  Schema.decodeTo(Schema.Finite, {
+    decode: SchemaGetter.transform(Number),
+    encode: SchemaGetter.transform((value: number) => value)
+  })
+)
+const WholeRevision = Whole.pipe(Schema.decodeTo(Revision))
+
+const HeadRow = Schema.Struct({
+  run_id: RunId,
+  session_id: SessionId,
+  parent_run_id: Schema.NullOr(RunId),
+  parent_revision: Schema.NullOr(WholeRevision),
+  agent: Schema.String,
+  status: Status,
+  revision: WholeRevision,
+  /** Only while the lease is in force. */
+  owner: Schema.NullOr(Schema.String),
+  lease_until: Schema.NullOr(Whole),
+  created_at: Whole,
+  updated_at: Whole
+})
+
+const RequestRow = Schema.Struct({
+  run_id: RunId,
+  session_id: SessionId,
+  agent: Schema.String,
+  request: Schema.fromJsonString(Interruption),
+  status: RequestStatus,
+  decision: Schema.NullOr(Schema.fromJsonString(Decision)),
+  superseded_reason: Schema.NullOr(Schema.String),
+  superseded_by: Schema.NullOr(RequestId)
+})
+
+const BatchRow = Schema.Struct({
+  run_id: RunId,
+  upto: Whole,
+  sequence: Whole,
+  count: Whole,
+  version: Schema.Finite,
+  events: Schema.String
+})
+
+const decoder = <S extends Schema.Codec<unknown, unknown>>(row: S, what: string) => {
+  const decode = Schema.decodeUnknownEffect(Schema.Array(row))
+  return (operation: string, rows: ReadonlyArray<unknown>) =>
+    Effect.mapError(
+      decode(rows),
+      () =>
+        new RunStoreError({
+          operation,
+          reason: new StoreUnreadable({
+            detail: `${what} is damaged or was written by a newer version of Fermata: update, or restore a backup.`
+          })
+        })
+    )
+}
+
+const headRows = decoder(HeadRow, "the list of runs")
+const requestRows = decoder(RequestRow, "the list of requests")
+
+/** Rows of a journal, each with the revision that is asked for at most. */
+export const batchRows = decoder(BatchRow, "a journal")
+
+/** The heads that rows hold. */
+export const heads = (
+  operation: string,
+  rows: ReadonlyArray<unknown>
+): Effect.Effect<ReadonlyArray<RunHead>, RunStoreError> =>
+  Effect.map(headRows(operation, rows), (rows) => rows.map(headOf))
+
+const headOf = (row: typeof HeadRow.Type): RunHead => ({
+  runId: row.run_id,
+  sessionId: row.session_id,
+  agent: row.agent,
+  status: row.status,
+  revision: row.revision,
+  ...(row.parent_run_id === null || row.parent_revision === null
+    ? {}
+    : { parent: { runId: row.parent_run_id, revision: row.parent_revision } }),
+  createdAt: row.created_at,
+  updatedAt: row.updated_at,
+  ...(row.owner === null || row.lease_until === null
+    ? {}
+    : { lease: { owner: row.owner, until: row.lease_until } })
+})
+
+/** A request of the inbox and what became of it. */
+export interface InboxEntry {
+  readonly pending: PendingRequest
+  readonly entry: RequestEntry
+}
+
+/** The requests that rows hold. */
+export const requests = (
+  operation: string,
+  rows: ReadonlyArray<unknown>
+): Effect.Effect<ReadonlyArray<InboxEntry>, RunStoreError> =>
+  Effect.map(requestRows(operation, rows), (rows) => rows.map(requestOf))
+
+const requestOf = (row: typeof RequestRow.Type): InboxEntry => ({
+  pending: { request: row.request, runId: row.run_id, sessionId: row.session_id, agent: row.agent },
+  entry: {
+    request: row.request,
+    status: row.status,
+    ...(row.decision === null ? {} : { decision: row.decision }),
+    ...(row.superseded_reason === null
+      ? {}
+      : {
+          superseded: {
+            reason: row.superseded_reason,
+            ...(row.superseded_by === null ? {} : { by: row.superseded_by })
+          }
+        })
+  }
+})

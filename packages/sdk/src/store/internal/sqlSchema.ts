@@ -1,0 +1,106 @@
+/**
+ * The tables, and how a database comes to have them.
+ *
+ * `fermata_schema` holds one row per step that was taken. All missing steps are taken in one transaction, so a process that is
+ * killed in between leaves the old tables, and two processes that start at once take turns. A step that was released is never
+ * edited; a new one is added.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { SqlClient } from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
+import type { SqlAccess } from "./sqlAccess.ts"
+
+/** Brings the tables up to date, or says why this version must not touch them. */
+export const migrate = ({ sql, write }: SqlAccess): Effect.Effect<void, RunStoreError> =>
+  write(
+    "open",
+    Effect.gen(function* () {
+      yield* sql.onDialectOrElse({
+        // Two `CREATE TABLE IF NOT EXISTS` at once can fail on Postgres. The number is Fermata's own.
+        pg: () => sql`SELECT pg_advisory_xact_lock(7306086967)`,
+        orElse: () => Effect.void
+      })
+      yield* sql`CREATE TABLE IF NOT EXISTS fermata_schema (version integer NOT NULL PRIMARY KEY, applied_at bigint NOT NULL)`
+      const rows = yield* sql<{ readonly version: number }>`SELECT version FROM fermata_schema`
+      const current = rows.reduce((highest, row) => Math.max(highest, Number(row.version)), 0)
+      if (current > steps.length) {
+        return yield* new RunStoreError({
+          operation: "open",
+          reason: new StoreUnreadable({
+            detail: `it was written by a newer version of Fermata (tables ${current}, this one knows ${steps.length}): update, then open it again.`
+          })
+        })
+      }
+      const at = yield* Clock.currentTimeMillis
+      for (let version = current + 1; version <= steps.length; version += 1) {
+        for (const statement of steps[version - 1]?.(sql) ?? []) yield* statement
+        yield* sql`INSERT INTO fermata_schema (version, applied_at) VALUES (${version}, ${at})`
+      }
+    })
+  )
+
+type Step = (sql: SqlClient) => ReadonlyArray<Effect.Effect<unknown, SqlError>>
+
+const first: Step = (sql) => {
+  // Keeps the journal in the order of its key, so that an append writes one place only.
+  const clustered = sql.onDialectOrElse({
+    sqlite: () => sql.literal("WITHOUT ROWID"),
+    orElse: () => sql.literal("")
+  })
+  return [
+    sql`CREATE TABLE fermata_runs (
+      run_id text NOT NULL PRIMARY KEY,
+      session_id text NOT NULL,
+      parent_run_id text,
+      parent_revision bigint,
+      agent text NOT NULL,
+      status text NOT NULL,
+      revision bigint NOT NULL,
+      owner text,
+      epoch bigint NOT NULL,
+      lease_until bigint,
+      cancel_reason text,
+      created_at bigint NOT NULL,
+      updated_at bigint NOT NULL
+    )`,
+    sql`CREATE INDEX fermata_runs_age ON fermata_runs (created_at, run_id)`,
+    sql`CREATE INDEX fermata_runs_session ON fermata_runs (session_id, created_at, run_id)`,
+    sql`CREATE INDEX fermata_runs_status ON fermata_runs (status, created_at, run_id)`,
+    sql`CREATE INDEX fermata_runs_parent ON fermata_runs (parent_run_id) WHERE parent_run_id IS NOT NULL`,
+    sql`CREATE TABLE fermata_journal (
+      run_id text NOT NULL,
+      sequence bigint NOT NULL,
+      count bigint NOT NULL,
+      version integer NOT NULL,
+      events text NOT NULL,
+      PRIMARY KEY (run_id, sequence)
+    ) ${clustered}`,
+    sql`CREATE TABLE fermata_requests (
+      request_id text NOT NULL PRIMARY KEY,
+      run_id text NOT NULL,
+      session_id text NOT NULL,
+      agent text NOT NULL,
+      kind text NOT NULL,
+      agent_path text NOT NULL,
+      tool text,
+      asked_at bigint NOT NULL,
+      expires_at bigint,
+      on_expiry text NOT NULL,
+      request text NOT NULL,
+      status text NOT NULL,
+      decision text,
+      decided_at bigint,
+      decided_by text,
+      superseded_reason text,
+      superseded_by text
+    )`,
+    sql`CREATE INDEX fermata_requests_open ON fermata_requests (asked_at, request_id) WHERE status = 'open'`,
+    sql`CREATE INDEX fermata_requests_expiry ON fermata_requests (expires_at) WHERE status = 'open' AND expires_at IS NOT NULL`,
+    sql`CREATE INDEX fermata_requests_session ON fermata_requests (session_id, asked_at) WHERE status = 'open'`,
+    sql`CREATE INDEX fermata_requests_run ON fermata_requests (run_id, status)`
+  ]
+}
+
+const steps: ReadonlyArray<Step> = [first]
