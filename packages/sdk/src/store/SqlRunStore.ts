@@ -70,3 +70,13 @@ export const layer: Layer.Layer<RunStore, RunStoreError, SqlClient.SqlClient> = 
  */
 export const layerWith = (options: Options): Layer.Layer<RunStore, RunStoreError, SqlClient.SqlClient> =>
   Layer.effect(RunStore, make(options))
+
+export {
+  /**
+   * What a database reported, as the error that a caller of the store sees. For layers that open a connection themselves.
+   *
+   * @category converting
+   * @since 0.1.0
+   */
+  toStoreError
+} from "./internal/sqlErrors.ts"

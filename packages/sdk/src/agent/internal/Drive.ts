@@ -131,10 +131,17 @@ export const awaited = <A>(runtime: Runtime<any>, f: () => Awaitable<A, any>): E
   Effect.suspend(() => {
     const out = f()
     if (Effect.isEffect(out)) return Effect.provideContext(out as Effect.Effect<A, unknown>, runtime.services)
-    return isPromise(out)
-      ? Effect.tryPromise({ try: () => out, catch: (cause) => cause })
-      : Effect.succeed(out as A)
+    return isPromise<A>(out) ? fromPromise(out) : Effect.succeed(out as A)
   }).pipe(Effect.catchDefect((defect) => Effect.fail(defect)))
+
+/** What a user's promise is rejected with may be anything. */
+const fromPromise = <A>(promise: Promise<A>): Effect.Effect<A, unknown> =>
+  Effect.callback((resume) => {
+    promise.then(
+      (value) => resume(Effect.succeed(value)),
+      (cause: unknown) => resume(Effect.fail(cause))
+    )
+  })
 
 export const isPromise = <A>(value: unknown): value is Promise<A> =>
   typeof value === "object" && value !== null && "then" in value && typeof value.then === "function"
