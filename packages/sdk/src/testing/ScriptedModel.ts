@@ -75,12 +75,16 @@ export interface ScriptedModel {
 }
 
 /**
- * A model that gives these answers, in order. A call beyond the last one fails.
+ * A model that gives these answers, in order; a call beyond the last one fails. Given a function, a model that answers every
+ * request with what the function returns, for programs with several runs at a time.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const make = (script: ReadonlyArray<Script>): ScriptedModel => {
+export const make = (
+  script: ReadonlyArray<Script> | ((request: ModelRequest) => string | ScriptedAnswer)
+): ScriptedModel => {
+  const answers = typeof script === "function" ? undefined : script
   const requests: Array<ModelRequest> = []
   let at = 0
   const take = (request: ModelRequest): Effect.Effect<ScriptedAnswer, ModelError> =>
@@ -88,8 +92,10 @@ export const make = (script: ReadonlyArray<Script>): ScriptedModel => {
       requests.push(request)
       const problem = validateHistory(request.messages)
       if (problem !== undefined) return refuse(`The history is not valid: ${problem}`)
-      const entry = script[at++]
-      if (entry === undefined) return refuse(`The script has ${script.length} answers and was asked for more.`)
+      const entry = typeof script === "function" ? script : script[at++]
+      if (entry === undefined) {
+        return refuse(`The script has ${script.length} answers and was asked for more.`)
+      }
       const answer = typeof entry === "function" ? entry(request) : entry
       return Effect.succeed(typeof answer === "string" ? { text: answer } : answer)
     })
@@ -102,7 +108,8 @@ export const make = (script: ReadonlyArray<Script>): ScriptedModel => {
       Stream.unwrap(
         Effect.map(Effect.flatMap(take(request), waited), (answer) => {
           const parts = streamed(answer)
-          if (answer.error === undefined) return Stream.fromArray(answer.cut === true ? parts.slice(0, -1) : parts)
+          if (answer.error === undefined)
+            return Stream.fromArray(answer.cut === true ? parts.slice(0, -1) : parts)
           if (answer.errorOnlyStreaming === true) at -= 1
           return Stream.concat(
             Stream.fromArray(parts.slice(0, answer.failAfter ?? 0)),
@@ -120,7 +127,7 @@ export const make = (script: ReadonlyArray<Script>): ScriptedModel => {
   return {
     client,
     requests,
-    remaining: () => Math.max(0, script.length - at),
+    remaining: () => Math.max(0, (answers?.length ?? at) - at),
     layer: Layer.succeed(ModelClient, client)
   }
 }

@@ -37,6 +37,8 @@ interface LedgerRun {
   readonly path: ReadonlyArray<string>
   ended: boolean
   answers: number
+  /** Calls of all answers. */
+  calls: number
   /** The calls of the last answer. */
   turn: ReadonlyArray<LedgerCall>
 }
@@ -64,7 +66,7 @@ export class Ledger {
         this.requests = new Map()
         this.root = event.runId
       }
-      this.runs.set(event.runId, { id: event.runId, path, ended: false, answers: 0, turn: [] })
+      this.runs.set(event.runId, { id: event.runId, path, ended: false, answers: 0, calls: 0, turn: [] })
       return
     }
     const run = this.runAt(path)
@@ -72,6 +74,7 @@ export class Ledger {
       case "model.answered": {
         run.answers += 1
         const parts = event.content.flatMap((part) => (part._tag === "toolCall" ? [part] : []))
+        run.calls += parts.length
         run.turn = parts.map((part, index) => ({
           id: `${run.id}.t${run.answers}.${index + 1}`,
           run: run.id,

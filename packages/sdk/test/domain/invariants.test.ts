@@ -185,6 +185,31 @@ const shuffled = <A>(items: ReadonlyArray<A>, random: (below: number) => number)
   return out
 }
 
+describe("a late report (I7)", () => {
+  it(
+    "of a call that has its result changes nothing but the revision",
+    always(({ events, states }) => {
+      const settled = new Map<string, RunEvent>()
+      events.forEach((event, index) => {
+        const state = states[index]!
+        for (const late of settled.values()) {
+          isSame(evolve(state, late), { ...state, revision: state.revision + 1 }, `late ${late._tag}`)
+        }
+        if (event._tag === "run.started") settled.clear()
+        const callId = event._tag === "tool.failed" || event._tag === "tool.completed" ? event.callId : undefined
+        if (callId !== undefined) {
+          const content = [{ _tag: "text", text: "late" } as const]
+          settled.set(callId, { _tag: "tool.completed", at: 9000, callId, content })
+        }
+        for (const call of state.calls) {
+          if (call.child === undefined || !isSettled(call)) continue
+          settled.set(call.id, { _tag: "child.advanced", at: 9000, callId: call.id, event: { _tag: "run.resumed", at: 9000 } })
+        }
+      })
+    })
+  )
+})
+
 describe("a history (I5)", () => {
   it(
     "is valid for a provider in every reachable state, with one result for each call and no gap in its sequence",
@@ -210,14 +235,32 @@ describe("a history (I5)", () => {
 
   it(
     "loses nothing that the user said",
-    always(({ events, end }) => {
-      const said = events.reduce(
-        (count, event) => count + (event._tag === "message.queued" || event._tag === "run.started" ? 1 : 0),
-        0
-      )
-      const kept = messages(end).filter((message) => message.role === "user" && message.origin === undefined).length
-      assert.strictEqual(kept + end.queued.length, said)
-      if (isEnded(end) && end.calls.length === 0) assert.deepStrictEqual(end.queued, [])
+    always(({ events, states }) => {
+      let said = 0
+      events.forEach((event, index) => {
+        const state = states[index]!
+        if (event._tag === "message.queued" || event._tag === "run.started") said += 1
+        const kept = messages(state).filter((message) => message.role === "user" && message.origin === undefined)
+        assert.strictEqual(kept.length + state.queued.length, said)
+        if (state.status !== "running" && state.calls.length === 0) assert.deepStrictEqual(state.queued, [])
+      })
+    })
+  )
+
+  it(
+    "shows an answer after exactly the messages that its model was given",
+    always((trace) => {
+      trace.asked.forEach(({ at, path, state, step }, index) => {
+        if (step._tag !== "CallModel") return
+        for (let i = at; i < (trace.asked[index + 1]?.at ?? trace.events.length); i++) {
+          const inner = unwrap(trace.events[i]!)
+          if (inner.event._tag !== "model.answered" || inner.path.length !== path.length) continue
+          const given = providerMessages(state)
+          const run = runsIn(trace.states[i]!).find((run) => run.runId === state.runId)!
+          isSame(messages(run).slice(0, given.length), given, "the messages before the answer")
+          assert.strictEqual(messages(run)[given.length]?.role, "assistant")
+        }
+      })
     })
   )
 
@@ -243,9 +286,11 @@ describe("a tool call (I6)", () => {
         ledger.read(event)
         if (event._tag === "run.started") return
         for (const run of runsIn(states[index]!)) {
+          assert.strictEqual(run.toolCalls, ledger.runs.get(run.runId)!.calls)
           for (const call of run.calls) {
             const logged = ledger.calls.get(call.id)!
             assert.strictEqual(call.providerCallId, logged.providerCallId)
+            if (call.target === "tool") assert.strictEqual(call.attempt, logged.starts)
             assert.strictEqual<string | undefined>(call.result?.outcome, logged.settled)
           }
         }

@@ -263,7 +263,7 @@ export const makeMemory = (): RunStore["Service"] => {
                 (filter.sessionId === undefined || run.sessionId === filter.sessionId) &&
                 (filter.agent === undefined || run.agent === filter.agent) &&
                 (filter.status === undefined || run.status === filter.status) &&
-                (after === undefined || newestFirst(after, run) < 0)
+                (after === undefined || newestFirst(run, after) > 0)
             )
             .sort(newestFirst)
             .slice(0, pageSize(filter.limit))

@@ -1,0 +1,55 @@
+/**
+ * One of several workers that all decide and resume all the runs of a store, each in an order of its own, until every run is over.
+ * Prints what it won and lost as one line of JSON.
+ */
+import { approve, isAlreadyDecided, isRequestSuperseded, isRunBusy } from "@fermata/node"
+import { openCashier } from "./chargeAgent.ts"
+
+const [store = "", log = "", owner = "", seed = "1"] = process.argv.slice(2)
+
+/** A shuffle that is the same for the same seed. */
+const shuffled = <A>(items: ReadonlyArray<A>): Array<A> => {
+  let state = Number(seed)
+  const random = () => (state = (state * 16807) % 2147483647) / 2147483647
+  return items
+    .map((item) => ({ item, at: random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ item }) => item)
+}
+
+const told = { decided: 0, tooLate: 0, resumed: 0, busy: 0 }
+await using fermata = await openCashier({ store, log, owner })
+
+// Everybody sees the same hundred runs before anybody starts.
+const runs = shuffled(await fermata.runs({ limit: 1000 }))
+const pending = shuffled(await fermata.pending({ limit: 1000 }))
+process.stdout.write("ready\n")
+await new Promise<void>((resolve) => process.stdin.once("data", () => resolve()))
+process.stdin.destroy()
+
+for (const { request } of pending) {
+  try {
+    await fermata.decide(request, approve())
+    told.decided += 1
+  } catch (error) {
+    if (!isAlreadyDecided(error) && !isRequestSuperseded(error)) throw error
+    told.tooLate += 1
+  }
+}
+let open = runs.map(({ runId }) => runId)
+while (open.length > 0) {
+  const left: typeof open = []
+  for (const runId of open) {
+    try {
+      const result = await fermata.resume(runId)
+      if (result.status !== "completed") throw new Error(`${runId} is ${result.status}`)
+      told.resumed += 1
+    } catch (error) {
+      if (!isRunBusy(error)) throw error
+      told.busy += 1
+      left.push(runId)
+    }
+  }
+  open = left
+}
+process.stdout.write(`${JSON.stringify(told)}\n`)

@@ -1,0 +1,40 @@
+/**
+ * What every run store promises, as tests: run it over a layer to prove that it keeps runs as Fermata needs them kept.
+ *
+ * The suite needs no test runner of its own; it is handed one, so that importing this module costs nothing outside of tests.
+ *
+ * @since 0.1.0
+ */
+import type * as Layer from "effect/Layer"
+import type { RunStore } from "../store/RunStore.ts"
+import type { RunStoreError } from "../store/RunStoreError.ts"
+import { runGroups, type TestRunner } from "./internal/storeFixtures.ts"
+import { decisions, inbox } from "./internal/storeInbox.ts"
+import { journal } from "./internal/storeJournal.ts"
+import { deletion, leases } from "./internal/storeLeases.ts"
+
+export type { TestRunner } from "./internal/storeFixtures.ts"
+
+/**
+ * The contract's tests for one layer.
+ *
+ * **Details**
+ *
+ * Every test builds the layer anew and expects an empty store. Times that the store takes itself come from Effect's clock,
+ * which the tests move; leases may use the database's.
+ *
+ * **Example** (Proving a store)
+ *
+ * ```ts
+ * import { assert, describe, it } from "@effect/vitest"
+ *
+ * RunStoreContract.suite({ assert, describe, it })("mine", layer)
+ * ```
+ *
+ * @category testing
+ * @since 0.1.0
+ */
+export const suite = (
+  runner: TestRunner
+): ((name: string, layer: Layer.Layer<RunStore, RunStoreError>) => void) =>
+  runGroups(runner, [journal, leases, decisions, inbox, deletion])

@@ -1,0 +1,137 @@
+/**
+ * What the contract of the run store is tested with: events, requests and decisions of no particular run.
+ */
+import type * as Arr from "effect/Array"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Id from "../../domain/Id.ts"
+import type { ToolApprovalItem, Interruption } from "../../domain/Interruption.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import { type Lease, RunStore } from "../../store/RunStore.ts"
+import type { RunStoreError } from "../../store/RunStoreError.ts"
+
+/** What the suites need of a test runner; `@effect/vitest` fits. */
+export interface TestRunner {
+  readonly describe: (name: string, body: () => void) => void
+  readonly it: {
+    readonly effect: (title: string, test: () => Effect.Effect<unknown, unknown, Scope.Scope>) => void
+  }
+  readonly assert: {
+    readonly strictEqual: (actual: unknown, expected: unknown, message?: string) => void
+    readonly deepStrictEqual: (actual: unknown, expected: unknown, message?: string) => void
+    readonly isTrue: (value: unknown, message?: string) => void
+  }
+}
+
+type Store = RunStore["Service"]
+
+/** One group of the contract's sentences. */
+export interface Group {
+  readonly assert: TestRunner["assert"]
+  /** Tests one sentence with a fresh store. */
+  readonly test: (title: string, body: (store: Store) => Effect.Effect<unknown, unknown>) => void
+}
+
+/** Runs groups of tests over a layer; each test builds its own. */
+export const runGroups =
+  (runner: TestRunner, groups: ReadonlyArray<(group: Group) => void>) =>
+  (name: string, layer: Layer.Layer<RunStore, RunStoreError>): void =>
+    runner.describe(`RunStore (${name})`, () => {
+      const test: Group["test"] = (title, body) =>
+        runner.it.effect(title, () => Effect.provide(Effect.flatMap(RunStore, body), Layer.fresh(layer)))
+      for (const group of groups) group({ assert: runner.assert, test })
+    })
+
+export const run = (name: string): Id.RunId => Id.RunId.make(name)
+export const session = (name: string): Id.SessionId => Id.SessionId.make(name)
+export const rev = (revision: number): Id.Revision => Id.Revision.make(revision)
+
+/** An event that changes nothing in the inbox. */
+export const said = (text: string): RunEvent => ({
+  _tag: "message.queued",
+  at: 1,
+  content: [{ _tag: "text", text }]
+})
+
+/** `count` such events, numbered from `from`. */
+export const manySaid = (count: number, from = 0): Arr.NonEmptyReadonlyArray<RunEvent> => [
+  said(String(from)),
+  ...Array.from({ length: count - 1 }, (_, index) => said(String(from + index + 1)))
+]
+
+/** Asks for an approval. */
+export const approval = (
+  runId: Id.RunId,
+  index: number,
+  fields: Partial<ToolApprovalItem> = {}
+): ToolApprovalItem => ({
+  _tag: "approval",
+  requestId: Id.requestId(runId, index),
+  runId,
+  agentPath: ["root"],
+  at: index,
+  callId: Id.toolCallId(runId, 1, index),
+  tool: "deploy",
+  arguments: { index },
+  digest: `digest ${index}`,
+  safety: "sideEffecting",
+  ...fields
+})
+
+/** Asks the user. */
+export const question = (runId: Id.RunId, index: number): Interruption => ({
+  _tag: "question",
+  requestId: Id.requestId(runId, index),
+  runId,
+  agentPath: ["root"],
+  at: index,
+  callId: Id.toolCallId(runId, 1, index),
+  question: "Which one?"
+})
+
+export const opened = (request: Interruption): RunEvent => ({
+  _tag: "request.opened",
+  at: request.at,
+  request
+})
+
+/** Wraps an event of a sub-agent. */
+export const inChild = (parent: Id.RunId, event: RunEvent): RunEvent => ({
+  _tag: "child.advanced",
+  at: event.at,
+  callId: Id.toolCallId(parent, 1, 1),
+  event
+})
+
+export const approve = (requestId: Id.RequestId, by = "ada") => ({ _tag: "approve", requestId, by }) as const
+export const deny = (requestId: Id.RequestId, by = "bob") => ({ _tag: "deny", requestId, by }) as const
+
+/** Stores a run that is held for an hour by `me`. */
+export const started = (
+  store: Store,
+  runId: Id.RunId,
+  options: Partial<Parameters<Store["create"]>[0]> = {}
+): Effect.Effect<Lease, unknown> =>
+  store.create({
+    runId,
+    sessionId: session("s"),
+    agent: "root",
+    events: [said("0")],
+    status: "running",
+    owner: "me",
+    ttl: "1 hour",
+    ...options
+  })
+
+/** Stores a run whose first events ask for decisions, and which nobody holds. */
+export const heldOn = Effect.fnUntraced(function* (
+  store: Store,
+  runId: Id.RunId,
+  requests: Arr.NonEmptyReadonlyArray<Interruption>,
+  options: Partial<Parameters<Store["create"]>[0]> = {}
+) {
+  const [first, ...rest] = requests
+  const events = [opened(first), ...rest.map(opened)] as const
+  yield* store.release(yield* started(store, runId, { events, status: "held", ...options }))
+})
