@@ -1,6 +1,6 @@
 /**
  * The TypeScript compiler with Effect's diagnostics inside: `@effect/tsgo` ships the same compiler, extended, so nothing in
- * `node_modules` has to be patched. Arguments are `tsc`'s. Outputs whose source is gone are removed first, because `tsc -b`
+ * `node_modules` has to be patched. Arguments are `tsc`'s. Declarations whose source is gone are removed first, because `tsc -b`
  * never does: a package must not ship a module that no longer exists.
  */
 import { execFileSync, spawnSync } from "node:child_process"
@@ -12,7 +12,7 @@ for (const name of Fs.readdirSync(Path.join(root, "packages"))) {
   const dist = Path.join(root, "packages", name, "dist")
   if (!Fs.existsSync(dist)) continue
   for (const file of Fs.readdirSync(dist, { recursive: true }).map(String)) {
-    const module = /^(.*?)(\.d\.ts|\.js)(\.map)?$/.exec(file)?.[1]
+    const module = /^(.*?)\.d\.ts(\.map)?$/.exec(file)?.[1]
     if (module !== undefined && !Fs.existsSync(Path.join(root, "packages", name, "src", `${module}.ts`))) {
       Fs.rmSync(Path.join(dist, file))
     }

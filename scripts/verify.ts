@@ -49,6 +49,7 @@ const groups: ReadonlyArray<ReadonlyArray<Step>> = [
     { name: "docs", command: script("docs") }
   ],
   [{ name: "examples", command: script("examples") }],
+  [{ name: "crash", command: ["node", "scripts/crash.ts", "--runs=20", "--kills=20", "--seed=1"] }],
   [{ name: "packages", command: script("packages") }]
 ]
 

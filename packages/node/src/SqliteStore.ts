@@ -61,8 +61,8 @@ const busyTimeoutMs = 10
 const journalSizeLimit = 64 * 1024 * 1024
 
 const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) {
-  if (options.filename === "") {
-    return yield* cannotOpen("the file name is empty. Give the name of a file, or `:memory:`.")
+  if (options.filename === "" || options.filename.includes("\0")) {
+    return yield* cannotOpen("this is not a file name. Give the name of a file, or `:memory:`.")
   }
   const client = yield* connect(options).pipe(
     Effect.retry({
@@ -92,12 +92,17 @@ const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options)
     ),
     Scope.provide(scope),
     Effect.catchCause((cause) => {
-      const error = Cause.squash(cause)
-      const reported = isSqlError(error) ? error : new SqlError({ reason: classifySqliteError(error) })
-      return Effect.andThen(Scope.close(scope, Exit.void), Effect.fail(reported))
+      return Effect.andThen(Scope.close(scope, Exit.void), Effect.fail(reported(Cause.squash(cause))))
     })
   )
 })
+
+/** What the driver threw. Node gives SQLite's number as `errcode`, the classifier looks for `errno`. */
+const reported = (error: unknown): SqlError => {
+  if (isSqlError(error)) return error
+  const errno = typeof error === "object" && error !== null && "errcode" in error ? error.errcode : undefined
+  return new SqlError({ reason: classifySqliteError({ errno, cause: error }) })
+}
 
 /** SQLite before 3.51.3 can, very rarely, damage a file that several processes write; see https://sqlite.org/wal.html. */
 const warnOfOldVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {

@@ -13,26 +13,28 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type { Decision } from "../domain/Decision.ts"
-import { decide } from "../domain/decide.ts"
+import { decide, expiryDecision } from "../domain/decide.ts"
 import { evolve } from "../domain/evolve.ts"
 import type { ToolCallId } from "../domain/Id.ts"
 import * as Id from "../domain/Id.ts"
-import { isExpired } from "../domain/Interruption.ts"
+import { type Interruption, isExpired } from "../domain/Interruption.ts"
 import { text } from "../domain/Message.ts"
 import type { Step } from "../domain/next.ts"
 import { next } from "../domain/next.ts"
 import { AgentNotFound, type ToolUnavailable } from "../domain/RunError.ts"
+import { wrap } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { findCall, interruptions, isEnded } from "../domain/RunState.ts"
+import { findCall, findRequest, interruptions, isEnded } from "../domain/RunState.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { callModel, openLimit } from "./internal/callModel.ts"
 import { classify } from "./internal/classify.ts"
 import type { Drive, Journal, Scope } from "./internal/Drive.ts"
 import { awaited, describe, emit, emitRoot, flush, now, stateOf, tellAll } from "./internal/Drive.ts"
+import { eventsOf } from "./internal/eventsOf.ts"
 import { reportCalls } from "./internal/reportCalls.ts"
+import { checkEditedRequest, decodeDecision } from "./internal/staging.ts"
 import { reconcile, settle } from "./internal/settle.ts"
 import type { Runtime } from "./Runtime.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
@@ -134,48 +136,59 @@ const hold = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) 
   }
   yield* flush(drive)
   takeDecisions(drive, yield* drive.journal.decisions)
+  const { cancelReason } = yield* drive.journal.pulse
+  if (cancelReason !== undefined) drive.token.cancel(cancelReason)
   return false
 })
 
 /** Decisions that need nobody to come back: expiry, and the approval callback. */
 const decideInline = Effect.fnUntraced(function* (drive: Drive<unknown>, restore: Restore) {
-  const { approvalCallback } = drive.runtime.options
-  const at = now(drive)
   let decided = false
   for (const request of interruptions(drive.state)) {
-    if (isExpired(request, at)) {
-      const message = `Nobody decided before ${new Date(request.expiresAt ?? at).toISOString()}.`
-      takeDecisions(drive, [{ _tag: "deny", requestId: request.requestId, by: "expiry", at, message }])
-      decided = true
-    } else if (approvalCallback !== undefined) {
-      const answer = yield* Effect.exit(restore(awaited(drive.runtime, () => approvalCallback(request))))
-      if (Exit.isSuccess(answer) && answer.value !== undefined) {
-        const input = { ...answer.value, requestId: request.requestId, at: now(drive) } as Decision
-        decided = takeDecisions(drive, [input]) || decided
-      } else if (Exit.isFailure(answer) && Cause.hasInterruptsOnly(answer.cause)) {
-        return true
-      }
+    if (drive.token.reason() !== undefined) return true
+    if (isExpired(request, now(drive))) {
+      decided = takeDecisions(drive, [expiryDecision(request)])
+      continue
     }
+    // A callback that fails, or answers what does not fit, has not decided: the run is held.
+    const answer = yield* Effect.exit(restore(askCallback(drive, request)))
+    if (Exit.isFailure(answer) || answer.value === undefined) continue
+    for (const event of answer.value) emitRoot(drive, event)
+    decided = true
   }
-  return decided
+  return decided || drive.token.reason() !== undefined
 })
 
-/** Folds the decisions that apply; the others were refused when they were made. */
+/** What the approval callback makes of a request: events, or nothing. */
+const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request: Interruption) {
+  const { runtime } = drive
+  const { approvalCallback } = runtime.options
+  if (approvalCallback === undefined) return undefined
+  const answer = yield* awaited(runtime, () => approvalCallback(request))
+  if (answer === undefined) return undefined
+  const decision = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
+  yield* checkEditedRequest(runtime, request, decision)
+  return yield* Effect.fromResult(decide(drive.state, decision))
+})
+
+/** Folds decisions. One that no longer applies is put on record as such, so that nobody waits for its effect. */
 const takeDecisions = (drive: Drive<any>, decisions: ReadonlyArray<Decision>): boolean => {
-  let taken = false
-  for (const decision of decisions) {
-    const events = decide(drive.state, decision)
-    if (Result.isFailure(events)) continue
-    for (const event of events.success) emitRoot(drive, event)
-    taken = true
-  }
-  return taken
+  for (const decision of decisions) for (const event of eventsOf(drive.state, decision)) emitRoot(drive, event)
+  return decisions.length > 0
 }
 
 const finish = (scope: Scope<any>, step: Extract<Step, { readonly _tag: "Finish" }>): void => {
   const state = stateOf(scope)
   if (isEnded(state)) return
   const at = now(scope.drive)
+  // The store closes the requests of a run that has ended; those of a sub-agent's run are closed here.
+  if (scope.parent !== undefined) {
+    const reason = `the run of ${state.agent.name} has ended`
+    for (const { requestId } of interruptions(state)) {
+      const path = findRequest(state, requestId)?.path ?? []
+      emit(scope, wrap({ _tag: "request.superseded", at, requestId, reason }, path))
+    }
+  }
   switch (step.end._tag) {
     case "completed":
       return emit(scope, { _tag: "run.completed", at })

@@ -8,10 +8,8 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
 import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
-import { decide } from "../domain/decide.ts"
 import { evolve } from "../domain/evolve.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
@@ -25,6 +23,7 @@ import type { LeaseLost, RunBusy, RunConflict, RunExists, RunNotFound, RunStoreE
 import { drive } from "./AgentLoop.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { decideStored } from "./decideStored.ts"
+import { eventsOf } from "./internal/eventsOf.ts"
 import { toResult } from "./internal/result.ts"
 import type { Staged } from "./internal/staging.ts"
 import { continueRun, decodePrompt, startRun } from "./internal/staging.ts"
@@ -171,7 +170,7 @@ const create = Effect.fnUntraced(function* (
     ttl
   })
   options.onUpdate?.({ _tag: "event", runId: state.runId, revision: state.revision, event })
-  const journal = storeJournal(store, lease)
+  const journal = storeJournal(store, lease, ttl)
   const { onUpdate } = options
   return yield* underLease(store, lease, ttl, token, drive({ runtime, journal, token, onUpdate, state, staged: [] }))
 })
@@ -209,7 +208,7 @@ const continueStored = Effect.fnUntraced(function* (
     })
     if (continued.state.runId !== state.runId) return continued
     const { onUpdate } = options
-    const journal = storeJournal(store, lease)
+    const journal = storeJournal(store, lease, ttl)
     const staged = [...taken.events, ...continued.events]
     return yield* drive({ runtime, journal, token, onUpdate, state: continued.state, staged })
   })
@@ -222,9 +221,7 @@ const takeDecisions = (before: RunState, decisions: ReadonlyArray<Decision>): St
   let state = before
   const events: Array<RunEvent> = []
   for (const decision of decisions) {
-    const decided = decide(state, decision)
-    if (Result.isFailure(decided)) continue
-    for (const event of decided.success) {
+    for (const event of eventsOf(state, decision)) {
       state = evolve(state, event)
       events.push(event)
     }

@@ -137,3 +137,19 @@ export const check = (
 /** Every budget but money is counted in whole numbers. */
 const isRoom = (request: LimitRequest, limit: number): boolean =>
   limit > request.spent && (request.budget === "cost" || Number.isSafeInteger(limit))
+
+/**
+ * The decision that time takes. It is made of the request alone, so that everybody who works it out comes to the same one. A
+ * call in doubt cannot be denied, so it is recorded as failed.
+ */
+export const expiryDecision = (request: Interruption): Decision => {
+  const at = request.expiresAt ?? request.at
+  const message = `Nobody decided before ${new Date(at).toISOString()}.`
+  return {
+    _tag: request._tag === "inDoubt" ? "fail" : "deny",
+    requestId: request.requestId,
+    by: "expiry",
+    at,
+    message
+  }
+}

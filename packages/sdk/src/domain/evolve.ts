@@ -409,9 +409,13 @@ const settle = (
   content: ReadonlyArray<UserPart>,
   at: Timestamp
 ): RunState => {
-  const after = updateCall(state, callId, (call) =>
-    call.status === "settled" ? call : { ...call, status: "settled", result: { outcome, content, at } }
-  )
+  const open = RunState_.findCall(state, callId)
+  if (open === undefined || RunState_.isSettled(open)) return state
+  const after = updateCall(state, callId, (call) => ({
+    ...call,
+    status: "settled",
+    result: { outcome, content, at }
+  }))
   return after.calls.every(RunState_.isSettled) ? closeTurn(after) : after
 }
 

@@ -22,7 +22,7 @@ export interface Scrubber {
 
 /** What to remove besides the known shapes. */
 export interface ScrubberOptions {
-  /** Secrets to remove by value, also in base64 and URL-encoded form. Values under 6 characters are ignored. */
+  /** Secrets to remove by value, also as JSON, base64 and URL-encoded. Values under 6 characters are ignored. */
   readonly secrets?: Iterable<string | Redacted.Redacted<string>>
   /** Path prefixes and what to show instead, such as a home directory and `~`. */
   readonly paths?: ReadonlyArray<{ readonly path: string; readonly show: string }>
@@ -54,6 +54,8 @@ const encodings = (secret: string): ReadonlyArray<string> => {
   const base64 = btoa(String.fromCharCode(...bytes))
   return [
     secret,
+    // Results that are not text are scrubbed as JSON.
+    JSON.stringify(secret).slice(1, -1),
     base64,
     base64.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, ""),
     encodeURIComponent(secret)

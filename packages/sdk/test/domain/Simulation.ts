@@ -527,13 +527,19 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     const open = interruptions(current())
     const request = pick.below(2) === 1 && open.length > 0 ? pick.one(open) : pick.one(everAsked)
     const requestId = request?.requestId ?? ("nobody.r1" as Id.RequestId)
+    if (pick.below(3) === 1 && request?._tag === "approval" && request.safety === "privileged") {
+      return { _tag: "approve", ...fields, requestId, grant: { scope: "run" } }
+    }
+    if (pick.below(3) === 1 && request?._tag === "limit") {
+      return { _tag: "topUp", ...fields, requestId, limit: request.spent + pick.one([0, -1, 0.5]) }
+    }
     switch (pick.below(6)) {
       case 1:
         return { _tag: "approve", ...fields, requestId: `${requestId}9` as Id.RequestId }
       case 2:
         return { _tag: "approve", ...fields, requestId, digest: "another" }
       case 3:
-        return { _tag: "topUp", ...fields, requestId, limit: pick.one([0, -1, 1.5, 1e9]) }
+        return { _tag: "topUp", ...fields, requestId, limit: 1e9 }
       case 4:
         return { _tag: "approve", ...fields, requestId, grant: { scope: "run" } }
       case 5:
@@ -625,6 +631,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   /** The run is over; it is tried again, or the session goes on. */
   const goesOn = (): boolean => {
     while (pick.happens(20) && everAsked.length > 0) attempt(unfitting())
+    for (const request of interruptions(current())) attempt(fitting(request))
     if (pick.happens(10)) emit({ _tag: "message.queued", at: now(), content: content() })
     if (current().status === "error" && pick.below(2) === 1) {
       const { limits } = current()

@@ -113,9 +113,9 @@ describe("evolve (I4)", () => {
     () => {
       let crossed = 0
       fc.assert(
-        fc.property(tape(), fc.infiniteStream(fc.nat(0xffff)), ({ ...numbers }, stream) => {
+        fc.property(tape(), fc.infiniteStream(fc.nat(0xffff)), (numbers, stream) => {
           const random = (below: number) => stream.next().value % below
-          for (const state of simulate(Object.values(numbers)).states) {
+          for (const state of simulate(numbers).states) {
             if (isEnded(state)) continue
             const events = independentEvents(state, random)
             if (events.length < 2) continue
@@ -449,9 +449,16 @@ describe("next", () => {
   )
 
   it(
-    "asks for a used-up budget only where somebody can answer, and not again right after a top-up",
+    "asks for a used-up budget only where somebody can answer, and not again right after a top-up or a denial",
     always((trace) => {
-      for (const { state, step } of trace.asked) if (step._tag === "AskLimit") assert.isTrue(state.asks)
+      for (const { state, step } of trace.asked) {
+        if (step._tag !== "AskLimit") continue
+        assert.isTrue(state.asks)
+        for (const { request, decision } of state.requests) {
+          if (request._tag !== "limit" || request.runId !== state.runId || decision?._tag !== "deny") continue
+          assert.isFalse(request.budget === step.exceeded.budget && request.limit === step.exceeded.limit)
+        }
+      }
       trace.events.forEach((event, index) => {
         const { event: inner } = unwrap(event)
         if (inner._tag !== "request.decided" || inner.decision._tag !== "topUp") return

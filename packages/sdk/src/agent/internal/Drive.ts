@@ -31,13 +31,16 @@ export interface Journal<E> {
   readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, E>
   /** Decisions that are not in the state yet. */
   readonly decisions: Effect.Effect<ReadonlyArray<Decision>, E>
+  /** Whether the run is to be cancelled. */
+  readonly pulse: Effect.Effect<{ readonly cancelReason?: string }, E>
 }
 
 /** Without a store, the caller keeps the state. */
 export const noJournal: Journal<never> = {
   append: () => Effect.succeed({}),
   park: () => Effect.succeed(true),
-  decisions: Effect.succeed([])
+  decisions: Effect.succeed([]),
+  pulse: Effect.succeed({})
 }
 
 /** A body that is running. */

@@ -20,7 +20,7 @@ type Store = RunStore["Service"]
 export type JournalError = RunConflict | LeaseLost | RunStoreError
 
 /** The journal of a run that is held under `lease`. */
-export const storeJournal = (store: Store, lease: Lease): Journal<JournalError> => {
+export const storeJournal = (store: Store, lease: Lease, ttl: Duration.Input): Journal<JournalError> => {
   const options = (events: ReadonlyArray<RunEvent>, state: RunState) => ({
     lease,
     expected: (state.revision - events.length) as Revision,
@@ -30,7 +30,8 @@ export const storeJournal = (store: Store, lease: Lease): Journal<JournalError> 
   return {
     append: (events, state) => store.append(options(events, state)),
     park: (events, state) => Effect.map(store.park(options(events, state)), ({ parked }) => parked),
-    decisions: store.decisions(lease.runId)
+    decisions: store.decisions(lease.runId),
+    pulse: store.renew(lease, ttl)
   }
 }
 

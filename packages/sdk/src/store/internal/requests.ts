@@ -5,7 +5,7 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { check } from "../../domain/decide.ts"
+import { check, expiryDecision } from "../../domain/decide.ts"
 import { Decision, type DecisionInput } from "../../domain/Decision.ts"
 import type { RequestId, Timestamp } from "../../domain/Id.ts"
 import { isExpired, type Interruption } from "../../domain/Interruption.ts"
@@ -54,22 +54,6 @@ export interface RequestEntry {
   readonly status: RequestStatus
   readonly decision?: Decision
   readonly superseded?: { readonly reason: string; readonly by?: RequestId }
-}
-
-/**
- * The decision that time takes. It is made of the request alone, so that everybody who works it out comes to the same one. A
- * call in doubt cannot be denied, so it is recorded as failed.
- */
-export const expiryDecision = (request: Interruption): Decision => {
-  const at = request.expiresAt ?? request.at
-  const message = `Nobody decided before ${new Date(at).toISOString()}.`
-  return {
-    _tag: request._tag === "inDoubt" ? "fail" : "deny",
-    requestId: request.requestId,
-    by: "expiry",
-    at,
-    message
-  }
 }
 
 /** The decision that counts at `now`, if there is one. */

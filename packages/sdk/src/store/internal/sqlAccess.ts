@@ -43,45 +43,62 @@ export const makeAccess = (sql: SqlClient, busyDeadline: Duration.Input): SqlAcc
       ? new RunStoreError({ operation, reason: new StoreBusy({ waitedMs }) })
       : toStoreError(operation, error)
 
-  const patiently = <A, E>(operation: string, attempt: Effect.Effect<A, E>) =>
+  const patiently = <A, E>(operation: string, effect: Effect.Effect<A, E>) =>
     Effect.clockWith((clock) => {
       const start = clock.currentTimeMillisUnsafe()
       const waitedMs = () => clock.currentTimeMillisUnsafe() - start
-      const again = Effect.retry(attempt, {
+      const again = Effect.retry(effect, {
         while: (error) => contention(error) && waitedMs() < deadlineMs,
         schedule: backoff
       })
       return mapSqlError(again, (error) => Effect.fail(toError(operation, error, waitedMs())))
     })
 
-  const query: SqlAccess["query"] = (operation, attempt) =>
-    mapSqlError(attempt, (error) =>
-      isContention(error) ? patiently(operation, attempt) : Effect.fail(toError(operation, error, 0))
+  const attempt: SqlAccess["query"] = (operation, effect) =>
+    mapSqlError(effect, (error) =>
+      isContention(error) ? patiently(operation, effect) : Effect.fail(toError(operation, error, 0))
     )
 
-  /** Begins, runs and commits on one connection. Unlike the client's own, it survives a database that rolled back already. */
-  const transaction = <A, E>(begin: string, body: Effect.Effect<A, E>) =>
+  /**
+   * Runs on one connection that nobody else uses meanwhile. It is waited for uninterruptibly: some drivers lose a connection
+   * that was taken in the moment of an interruption.
+   */
+  const reserved = <A, E>(
+    use: (connection: Connection, restore: Restore) => Effect.Effect<A, E>
+  ): Effect.Effect<A, E | SqlError> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.scopedWith((scope) =>
-        Effect.flatMap(restore(Scope.provide(sql.reserve, scope)), (connection) => {
-          const rollback = Effect.ignore(control(connection, "ROLLBACK"))
-          const within = restore(Effect.provideService(body, sql.transactionService, [connection, 0]))
-          return control(connection, begin).pipe(
-            Effect.andThen(Effect.onError(within, () => rollback)),
-            Effect.tap(Effect.onError(control(connection, "COMMIT"), () => rollback))
-          )
-        })
+        Effect.flatMap(Scope.provide(sql.reserve, scope), (connection) => use(connection, restore))
       )
     )
 
+  const within = <A, E>(connection: Connection, body: Effect.Effect<A, E>) =>
+    Effect.provideService(body, sql.transactionService, [connection, 0])
+
+  /** Begins, runs and commits. Unlike the client's own, it survives a database that rolled back already. */
+  const transaction = <A, E>(begin: string, body: Effect.Effect<A, E>) =>
+    reserved((connection, restore) => {
+      const rollback = Effect.ignore(control(connection, "ROLLBACK"))
+      return control(connection, begin).pipe(
+        Effect.andThen(Effect.onError(restore(within(connection, body)), () => rollback)),
+        Effect.tap(Effect.onError(control(connection, "COMMIT"), () => rollback))
+      )
+    })
+
   return {
     sql,
-    query,
-    write: (operation, body) => query(operation, transaction(beginWrite, body)),
-    read: (operation, body) => query(operation, transaction(beginRead, body)),
+    query: (operation, body) =>
+      attempt(
+        operation,
+        reserved((connection, restore) => restore(within(connection, body)))
+      ),
+    write: (operation, body) => attempt(operation, transaction(beginWrite, body)),
+    read: (operation, body) => attempt(operation, transaction(beginRead, body)),
     ...words
   }
 }
+
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /** Handles what the database reports and lets every other error through. */
 const mapSqlError = <A, E, B, E2>(

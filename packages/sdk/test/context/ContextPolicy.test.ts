@@ -1,0 +1,32 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as ContextPolicy from "../../src/context/ContextPolicy.ts"
+import * as Limits from "../../src/domain/Limits.ts"
+import type { Message } from "../../src/domain/Message.ts"
+
+const message: Message = { role: "user", sequence: 0, at: 0, content: [{ _tag: "text", text: "x".repeat(300) }] }
+const input = { instructions: "Be kind.", messages: [message], limits: Limits.defaults }
+
+describe("the plain context policy", () => {
+  it.effect("sends everything as it is", () =>
+    Effect.gen(function* () {
+      const prepared = yield* ContextPolicy.everything.prepare(input)
+      assert.deepStrictEqual(prepared, { instructions: "Be kind.", messages: [message] })
+    })
+  )
+
+  it.effect("fails when everything is over the budget, and says by how much", () =>
+    Effect.gen(function* () {
+      const limits = { ...Limits.defaults, maxContextTokens: 50 }
+      const error = yield* Effect.flip(ContextPolicy.everything.prepare({ ...input, limits }))
+      assert.strictEqual(error.limit, 50)
+      assert.isAtLeast(error.tokens, 100)
+    })
+  )
+
+  it("estimates on the safe side: at least a token for three characters", () => {
+    assert.strictEqual(ContextPolicy.estimateTokens(""), 0)
+    assert.strictEqual(ContextPolicy.estimateTokens("abcd"), 2)
+    assert.isAtLeast(ContextPolicy.estimateMessages([message]), 100)
+  })
+})

@@ -1,0 +1,145 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { StandardSchemaV1 } from "effect/StandardSchema"
+import { z } from "zod"
+import type { DataSchema } from "../../src/tool/DataSchema.ts"
+import { decoder } from "../../src/tool/DataSchema.ts"
+
+const make = <A>(schema: DataSchema<A>) => Result.getOrThrow(decoder(schema))
+const keys = (value: unknown) => Object.keys(value as object)
+
+describe("a schema of Effect", () => {
+  const Deploy = Schema.Struct({
+    env: Schema.Literals(["staging", "production"]).annotate({ description: "Where to" }),
+    replicas: Schema.Int,
+    note: Schema.optionalKey(Schema.String),
+    force: Schema.Boolean.pipe(Schema.withDecodingDefaultKey(Effect.succeed(false))),
+    since: Schema.optionalKey(Schema.DateFromString)
+  })
+
+  it("is shown to the model as JSON Schema of what the model has to write", () => {
+    const { jsonSchema } = make(Deploy)
+    assert.strictEqual(jsonSchema["type"], "object")
+    assert.deepStrictEqual(keys(jsonSchema["properties"]), ["env", "replicas", "note", "force", "since"])
+    assert.deepStrictEqual(jsonSchema["required"], ["env", "replicas"])
+    const { env, since } = jsonSchema["properties"] as Record<string, Record<string, unknown>>
+    assert.strictEqual(env?.["description"], "Where to")
+    assert.deepStrictEqual(env?.["enum"], ["staging", "production"])
+    assert.strictEqual(since?.["type"], "string")
+  })
+
+  it.effect("decodes with defaults and transformations", () =>
+    Effect.gen(function* () {
+      const value = yield* make(Deploy).decode({ env: "staging", replicas: 2, since: "2026-01-02T00:00:00.000Z" })
+      assert.deepStrictEqual(value, {
+        env: "staging",
+        replicas: 2,
+        force: false,
+        since: new Date("2026-01-02T00:00:00.000Z")
+      })
+    })
+  )
+
+  it.effect("goes back to JSON", () =>
+    Effect.gen(function* () {
+      const { decode, encode } = make(Deploy)
+      const json = { env: "staging", replicas: 2, force: true, since: "2026-01-02T00:00:00.000Z" }
+      assert.deepStrictEqual(encode?.((yield* decode(json)) as never), json)
+    })
+  )
+
+  it.effect("says where it is wrong", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(make(Deploy).decode({ env: "moon", replicas: 2 }))
+      assert.include(error, "env")
+      assert.include(error, "staging")
+      assert.include(yield* Effect.flip(make(Deploy).decode({ env: "staging" })), "replicas")
+    })
+  )
+
+  it("keeps recursive schemas whole", () => {
+    interface Tree {
+      readonly label: string
+      readonly kids: ReadonlyArray<Tree>
+    }
+    const Tree: Schema.Codec<Tree> = Schema.Struct({
+      label: Schema.String,
+      kids: Schema.Array(Schema.suspend((): Schema.Codec<Tree> => Tree))
+    }).annotate({ identifier: "Tree" })
+    const { jsonSchema } = make(Schema.Struct({ root: Tree }) as unknown as DataSchema<unknown>)
+    const text = JSON.stringify(jsonSchema)
+    for (const [, name] of text.matchAll(/"\$ref":"#\/\$defs\/([^"]+)"/g)) {
+      assert.property(jsonSchema["$defs"], name!)
+    }
+    assert.include(text, "$ref")
+  })
+
+  it.effect("without fields takes whatever a model sends as nothing", () =>
+    Effect.gen(function* () {
+      const { jsonSchema, decode } = make(Schema.Struct({}) as unknown as DataSchema<unknown>)
+      assert.deepStrictEqual(jsonSchema, { type: "object", properties: {}, additionalProperties: false })
+      for (const sent of [{}, null, [], { junk: 1 }]) assert.deepStrictEqual(yield* decode(sent), {})
+    })
+  )
+
+  it("that cannot be JSON is refused with a reason", () => {
+    const made = decoder(Schema.Struct({ f: Schema.Symbol }) as unknown as DataSchema<unknown>)
+    assert.isTrue(Result.isSuccess(made) || made.failure.length > 0)
+  })
+})
+
+describe("a zod schema", () => {
+  const Deploy = z.object({
+    env: z.enum(["staging", "production"]).describe("Where to"),
+    replicas: z.number().int().default(1),
+    tags: z.array(z.string()).optional()
+  })
+
+  it("is shown to the model as JSON Schema of what the model has to write", () => {
+    const { jsonSchema } = make(Deploy as DataSchema<unknown>)
+    assert.strictEqual(jsonSchema["type"], "object")
+    assert.deepStrictEqual(jsonSchema["required"], ["env"])
+    const { env } = jsonSchema["properties"] as Record<string, Record<string, unknown>>
+    assert.strictEqual(env?.["description"], "Where to")
+  })
+
+  it.effect("decodes with defaults, and has no way back to JSON", () =>
+    Effect.gen(function* () {
+      const { decode, encode } = make(Deploy as DataSchema<unknown>)
+      assert.deepStrictEqual(yield* decode({ env: "staging" }), { env: "staging", replicas: 1 })
+      assert.isUndefined(encode)
+    })
+  )
+
+  it.effect("says where it is wrong", () =>
+    Effect.gen(function* () {
+      const { decode } = make(Deploy as DataSchema<unknown>)
+      const error = yield* Effect.flip(decode({ env: "moon", tags: ["a", 2] }))
+      assert.include(error, "env: ")
+      assert.include(error, "tags.1: ")
+      assert.include(error, "; ")
+    })
+  )
+
+  it.effect("may be asynchronous", () =>
+    Effect.gen(function* () {
+      const schema = z.object({ id: z.string().refine(async (id) => id !== "taken", "is taken") })
+      const { decode } = make(schema as DataSchema<unknown>)
+      assert.deepStrictEqual(yield* decode({ id: "free" }), { id: "free" })
+      assert.strictEqual(yield* Effect.flip(decode({ id: "taken" })), "id: is taken")
+    })
+  )
+})
+
+describe("another Standard Schema", () => {
+  it("without JSON Schema is refused, with what to do about it", () => {
+    const schema: StandardSchemaV1<unknown, string> = {
+      "~standard": { version: 1, vendor: "acme", validate: () => ({ value: "" }) }
+    }
+    const made = decoder(schema)
+    assert.isTrue(Result.isFailure(made))
+    if (Result.isFailure(made)) assert.include(made.failure, "acme schema has no JSON Schema")
+  })
+})

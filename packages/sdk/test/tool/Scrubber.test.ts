@@ -1,0 +1,116 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Redacted from "effect/Redacted"
+import * as Scrubber from "../../src/tool/Scrubber.ts"
+
+const { scrub } = Scrubber.make()
+const gone = "[redacted]"
+const letters = (count: number) => "Ab3dE6gH9j".repeat(Math.ceil(count / 10)).slice(0, count)
+
+describe("the scrubber", () => {
+  it("removes what has the shape of a credential", () => {
+    const shapes = [
+      `sk-ant-${letters(40)}`,
+      `sk-proj-${letters(40)}`,
+      `sk_live_${letters(30)}`,
+      `ghp_${letters(36)}`,
+      `github_pat_${letters(40)}`,
+      `glpat-${letters(20)}`,
+      `xoxb-${letters(24)}`,
+      "AKIA" + "ABCDEFGHIJKLMNOP",
+      `AIza${letters(35)}`,
+      `npm_${letters(36)}`,
+      `eyJ${letters(20)}.eyJ${letters(30)}.${letters(40)}`,
+      `-----BEGIN RSA PRIVATE KEY-----\n${letters(64)}\n${letters(64)}\n-----END RSA PRIVATE KEY-----`
+    ]
+    for (const shape of shapes) assert.strictEqual(scrub(`before ${shape} after`), `before ${gone} after`)
+  })
+
+  it("keeps the words around a secret, so that the output still reads", () => {
+    assert.strictEqual(scrub(`Authorization: Bearer ${letters(30)}`), `Authorization: Bearer ${gone}`)
+    assert.strictEqual(
+      scrub('curl -H "authorization: basic dXNlcjpwYXNz"'),
+      `curl -H "authorization: basic ${gone}"`
+    )
+    assert.strictEqual(
+      scrub("postgres://app:hunter22@db.internal:5432/app"),
+      `postgres://app:${gone}@db.internal:5432/app`
+    )
+  })
+
+  it("leaves hashes, ids and ordinary text alone", () => {
+    const kept = [
+      "3f786850e387550fdab836ed7e6dc881de23001b",
+      "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+      "550e8400-e29b-41d4-a716-446655440000",
+      "call_abc123DEF456ghi789JKL012",
+      "run_01HZX3K5N7Q9S1V3X5Z7B9D1F3.t12.3",
+      "toolu_01A09q90qw90lq917835lq9",
+      "commit 8ce83c4 Continue runs from a store",
+      "https://example.com/a:b/c@2?x=1",
+      "npm install effect@4.1.0",
+      "the risk-averse task-force asked for a desk-top",
+      "sha512-z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP+DGNKHfuwvY7kxvUdBeoGlODJ6+SfaPg=="
+    ]
+    for (const text of kept) assert.strictEqual(scrub(text), text)
+  })
+
+  it("removes known values in every form in which they leak", () => {
+    const secret = "p@ss wörd/1?&x"
+    const bytes = new TextEncoder().encode(secret)
+    const base64 = btoa(String.fromCharCode(...bytes))
+    const { scrub } = Scrubber.make({ secrets: [secret] })
+    for (const form of [
+      secret,
+      base64,
+      base64.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, ""),
+      encodeURIComponent(secret),
+      JSON.stringify(secret)
+    ]) {
+      assert.notInclude(scrub(`<${form}>`), form.slice(2, -4), form)
+    }
+  })
+
+  it("removes a secret that JSON had to escape", () => {
+    const secret = 'quote"back\\slash\nline'
+    const { scrub } = Scrubber.make({ secrets: [secret] })
+    assert.strictEqual(scrub(JSON.stringify({ value: secret })), `{"value":"${gone}"}`)
+  })
+
+  it("takes secrets that are Redacted", () => {
+    const { scrub } = Scrubber.make({ secrets: [Redacted.make("correct-horse")] })
+    assert.strictEqual(scrub("correct-horse battery"), `${gone} battery`)
+  })
+
+  it("removes the longer of two secrets when one is part of the other", () => {
+    const { scrub } = Scrubber.make({ secrets: ["abcdef", "abcdefghij"] })
+    assert.strictEqual(scrub("abcdefghij"), gone)
+  })
+
+  it("ignores values that are too short to be secrets", () => {
+    assert.strictEqual(Scrubber.make({ secrets: ["", "a", "true"] }).scrub("a true story"), "a true story")
+  })
+
+  it("shows paths as it was told to, the longest first", () => {
+    const { scrub } = Scrubber.make({
+      paths: [
+        { path: "/srv/app", show: "~" },
+        { path: "/srv/app/data", show: "$DATA" }
+      ]
+    })
+    assert.strictEqual(scrub("/srv/app/data/x /srv/app/y"), "$DATA/x ~/y")
+  })
+
+  it("takes time in proportion to its input", () => {
+    const inputs = ["a", "sk-", "eyJ", "a:", "http://a:", "-----BEGIN A PRIVATE KEY-----", "authorization: bearer "]
+    for (const piece of inputs) {
+      const input = piece.repeat(Math.ceil(1_000_000 / piece.length))
+      const before = performance.now()
+      scrub(input)
+      assert.isBelow(performance.now() - before, 5000, JSON.stringify(piece))
+    }
+  })
+
+  it("can be told to change nothing", () => {
+    assert.strictEqual(Scrubber.none.scrub(`sk-${letters(40)}`), `sk-${letters(40)}`)
+  })
+})

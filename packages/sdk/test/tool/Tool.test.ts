@@ -1,0 +1,50 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Tool from "../../src/tool/Tool.ts"
+
+const textOf = (value: unknown) => {
+  const [part, ...rest] = Tool.toContent(value)
+  assert.strictEqual(rest.length, 0)
+  assert.strictEqual(part?._tag, "text")
+  return part?._tag === "text" ? part.text : ""
+}
+
+describe("Tool.make", () => {
+  it("takes a tool that does not say otherwise to have effects", () => {
+    const tool = Tool.make("deploy", { handler: () => "" })
+    assert.strictEqual(tool.safety, "sideEffecting")
+    assert.isFalse(tool.idempotent)
+    assert.strictEqual(tool.target, "tool")
+  })
+})
+
+describe("Tool.toContent", () => {
+  it("keeps text as it is", () => assert.strictEqual(textOf("a\nb"), "a\nb"))
+
+  it("says nothing for nothing", () => {
+    assert.strictEqual(textOf(undefined), "")
+    assert.strictEqual(textOf(null), "")
+  })
+
+  it("writes anything else as JSON", () => {
+    assert.strictEqual(textOf({ a: [1, true, null] }), '{"a":[1,true,null]}')
+    assert.strictEqual(textOf(0), "0")
+    assert.strictEqual(textOf(false), "false")
+    assert.strictEqual(textOf(new Date(0)), '"1970-01-01T00:00:00.000Z"')
+  })
+
+  it("says what JSON cannot say as text", () => {
+    const loop: { self?: unknown } = {}
+    loop.self = loop
+    assert.strictEqual(textOf(loop), "[object Object]")
+    assert.strictEqual(textOf({ big: 12345678901234567890n }), '{"big":"12345678901234567890"}')
+    assert.strictEqual(textOf(Symbol("s")), "Symbol(s)")
+  })
+
+  it("keeps a result of several parts", () => {
+    const parts = [
+      { _tag: "text", text: "see" },
+      { _tag: "file", mediaType: "image/png", source: { _tag: "url", url: "https://example.com/a.png" } }
+    ] as const
+    assert.deepStrictEqual(Tool.toContent(Tool.content(parts)), parts)
+  })
+})
