@@ -210,7 +210,7 @@ describe("SqliteStore", () => {
         Effect.gen(function* () {
           const lease = yield* create(store)
           // A fiber that gives way after so many steps is interrupted there: before, within or after the transaction.
-          for (let steps = 1; steps < 200; steps += 1) {
+          for (let steps = 8; steps < 200; steps += 1) {
             const { revision } = yield* store.head(runId)
             const append = store.append({ lease, expected: revision, events: [said("1")], status: "running" })
             const fiber = yield* append.pipe(

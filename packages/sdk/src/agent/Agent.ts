@@ -44,7 +44,7 @@ export interface AgentOptions<R, Output> {
 }
 
 /**
- * An agent.
+ * An agent. `R` are the services that its tools and sub-agents need, `Output` what its answers are decoded to.
  *
  * @category models
  * @since 0.1.0
@@ -53,10 +53,15 @@ export interface Agent<R = never, Output = undefined> {
   readonly name: string
   readonly options: AgentOptions<R, Output>
   readonly policy: ApprovalPolicy
+  /** The services that it needs; a type only. */
+  readonly "~services"?: (_: never) => R
 }
 
 /** An agent, whatever its tools need and its answers are. */
 export type Any = Agent<any, any>
+
+type ToolServices<T> = T extends Tool<infer R> ? R : never
+type AgentServices<A> = A extends Agent<infer R, infer _Output> ? R : never
 
 /**
  * Defines an agent.
@@ -64,7 +69,18 @@ export type Any = Agent<any, any>
  * @category constructors
  * @since 0.1.0
  */
-export const make = <R = never, Output = undefined>(
+export const make = <
+  const Tools extends ReadonlyArray<Tool<any>> = [],
+  const SubAgents extends ReadonlyArray<Any> = [],
+  Output = undefined
+>(
   name: string,
-  options: AgentOptions<R, Output> = {}
-): Agent<R, Output> => ({ name, options, policy: options.policy ?? ApprovalPolicy_.ask })
+  options: Omit<AgentOptions<any, Output>, "tools" | "subAgents"> & {
+    readonly tools?: Tools
+    readonly subAgents?: SubAgents
+  } = {}
+): Agent<ToolServices<Tools[number]> | AgentServices<SubAgents[number]>, Output> => ({
+  name,
+  options,
+  policy: options.policy ?? ApprovalPolicy_.ask
+})

@@ -31,7 +31,7 @@ import * as Cancellation from "./Cancellation.ts"
 import { callModel, openLimit } from "./internal/callModel.ts"
 import { classify } from "./internal/classify.ts"
 import type { Drive, Journal, Scope } from "./internal/Drive.ts"
-import { awaited, describe, emit, emitRoot, flush, now, stateOf, tellAll } from "./internal/Drive.ts"
+import { awaited, describe, emit, emitRoot, flush, isStopped, now, stateOf, tellAll } from "./internal/Drive.ts"
 import { eventsOf } from "./internal/eventsOf.ts"
 import { reportCalls } from "./internal/reportCalls.ts"
 import { checkEditedRequest, decodeDecision } from "./internal/staging.ts"
@@ -60,7 +60,7 @@ export const drive = <E>(options: DriveOptions<E>): Effect.Effect<RunState, E | 
       token,
       clock: yield* Clock.Clock,
       journal: options.journal,
-      onUpdate: options.onUpdate,
+      onUpdate: options.onUpdate === undefined ? undefined : guarded(options.onUpdate),
       state: options.state,
       staged: options.staged.slice(),
       untold: []
@@ -89,6 +89,17 @@ export const drive = <E>(options: DriveOptions<E>): Effect.Effect<RunState, E | 
     unlink()
     return yield* end ?? Effect.die(new Error("The loop ended without a state."))
   })
+
+/** Somebody who watches must not be able to break the run. */
+const guarded =
+  (onUpdate: (update: RunUpdate) => void) =>
+  (update: RunUpdate): void => {
+    try {
+      onUpdate(update)
+    } catch {
+      // The watcher's own failure; the run is not the place to tell it.
+    }
+  }
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
@@ -231,7 +242,12 @@ const classifyAll = Effect.fnUntraced(function* (
   for (const callId of callIds) {
     const call = findCall(stateOf(scope), callId)
     if (call === undefined || scope.drive.token.reason() !== undefined) return
-    yield* Effect.exit(restore(classify(scope, call)))
+    const classified = yield* Effect.exit(restore(classify(scope, call)))
+    if (Exit.isSuccess(classified) || isStopped(scope.drive, classified.cause)) continue
+    // The definition of the tool is at fault. The call is over, or it would be classified for ever.
+    const why = describe(scope.drive.runtime, Cause.squash(classified.cause))
+    const content = [text(`${call.name} could not be prepared, and has not run: ${why}`)]
+    emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId, content })
   }
 })
 

@@ -10,7 +10,8 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
-import type { Rejection } from "../domain/Rejection.ts"
+import type { RunId } from "../domain/Id.ts"
+import { RequestNotFound, type Rejection } from "../domain/Rejection.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo } from "./BoundAgent.ts"
@@ -18,7 +19,7 @@ import { checkEditedRequest, decodeDecision } from "./internal/staging.ts"
 import type { Runtime } from "./Runtime.ts"
 
 /**
- * Takes a decision, once per request, and returns the one that was recorded.
+ * Takes a decision, once per request, and returns the one that was recorded. With a `runId`, only on that run's requests.
  *
  * **Errors**
  *
@@ -29,17 +30,23 @@ import type { Runtime } from "./Runtime.ts"
  */
 export const decideStored: (
   runtimes: ReadonlyArray<Runtime<any>>,
-  given: DecisionInput
+  given: DecisionInput,
+  runId?: RunId
 ) => Effect.Effect<Decision, Rejection | RunStoreError, RunStore> = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime<any>>,
-  given: DecisionInput
+  given: DecisionInput,
+  runId?: RunId
 ) {
   const store = yield* RunStore
   const decision = yield* decodeDecision(given, yield* Clock.Clock)
-  if (decision._tag === "approve" && decision.arguments !== undefined) {
+  const isEdited = decision._tag === "approve" && decision.arguments !== undefined
+  if (isEdited || runId !== undefined) {
     // A request that is not found is told by the store, below.
     const found = yield* Effect.exit(store.request(decision.requestId))
     if (Exit.isSuccess(found)) {
+      if (runId !== undefined && found.value.runId !== runId) {
+        return yield* new RequestNotFound({ requestId: decision.requestId })
+      }
       const { request } = found.value
       const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, request.agentPath[0] ?? ""))
       if (runtime !== undefined) yield* checkEditedRequest(runtime, request, decision)

@@ -185,7 +185,7 @@ const continueStored = Effect.fnUntraced(function* (
   const clock = yield* Clock.Clock
   const prompt = input.prompt === undefined ? undefined : yield* decodePrompt(input.prompt)
   for (const given of input.decisions ?? []) {
-    yield* Effect.provideService(decideStored([runtime], given), RunStore, store)
+    yield* Effect.provideService(decideStored([runtime], given, input.runId), RunStore, store)
   }
 
   const ttl = runtime.options.leaseTtl ?? defaultTtl

@@ -3,6 +3,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
@@ -357,7 +358,7 @@ describe("streaming", () => {
       }
       const thrown = expect(yield* runPrompt(thrower, { prompt: "go" }), "error")
       assert.include(thrown.error.message, "no client")
-      const stopper = { ...runtime, model: { ...model.client, stream: (): never => Effect.interrupt as never } }
+      const stopper = { ...runtime, model: { ...model.client, stream: () => Stream.fromEffect(Effect.interrupt) } }
       assert.strictEqual(expect(yield* runPrompt(stopper, { prompt: "go" }), "error").error._tag, "RunDefect")
     })
   )
@@ -437,7 +438,7 @@ describe("a body that goes wrong", () => {
     ["fails", () => Effect.fail(new ToolFailure({ description: "no such file" })), "safe failed: safe failed: no such file"],
     ["dies", () => Effect.die(new Error("boom")), "safe failed: safe failed: boom"],
     ["interrupts itself", () => Effect.interrupt, "safe failed: safe failed: it stopped itself"],
-    ["returns what cannot be shown", () => circular, "safe failed: safe failed: its result cannot be shown"]
+    ["returns what cannot be shown", () => circular, "safe completed: safe finished, and its result cannot be shown."]
   ]
   for (const [what, handler, expected] of bodies) {
     it.effect(`and ${what} becomes a result, and the loop goes on`, () =>

@@ -4,6 +4,7 @@
  * Events are folded as they happen and committed together, before the first thing that must not be repeated: a side-effecting
  * body, a hold, an end. What people act on (requests, decisions, holds, ends) is told after the commit, never before.
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import type * as Clock from "effect/Clock"
 import type { Decision } from "../../domain/Decision.ts"
@@ -149,6 +150,10 @@ const fromPromise = <A>(promise: Promise<A>): Effect.Effect<A, unknown> =>
 export const isPromise = <A>(value: unknown): value is Promise<A> =>
   typeof value === "object" && value !== null && "then" in value && typeof value.then === "function"
 
+/** Whether something ended because the run is being stopped. User code that interrupts itself has failed like any other. */
+export const isStopped = (drive: Drive<any>, cause: Cause.Cause<unknown>): boolean =>
+  Cause.hasInterruptsOnly(cause) && drive.token.reason() !== undefined
+
 /** What went wrong, in one line that anybody may read: no stack, and no secret that the scrubber knows. */
 export const describe = (runtime: Runtime<any>, cause: unknown): string => {
   const message =
@@ -157,5 +162,9 @@ export const describe = (runtime: Runtime<any>, cause: unknown): string => {
       : typeof cause === "string"
         ? cause
         : "an unknown error"
-  return runtime.scrubber.scrub(message)
+  try {
+    return runtime.scrubber.scrub(message)
+  } catch {
+    return "an error that cannot be shown"
+  }
 }

@@ -11,7 +11,7 @@ import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import type { Scope } from "./Drive.ts"
-import { awaited, describe, emit, nextRequestId, now, stateOf } from "./Drive.ts"
+import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
@@ -27,7 +27,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
       ? Exit.succeed(instructions)
       : yield* Effect.exit(restore(awaited<string>(runtime, () => instructions({ state, turn }))))
   if (Exit.isFailure(instructed)) {
-    if (Cause.hasInterruptsOnly(instructed.cause)) return
+    if (isStopped(drive, instructed.cause)) return
     const why = describe(runtime, Cause.squash(instructed.cause))
     return fail(scope, {
       _tag: "RunDefect",
@@ -45,7 +45,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
     )
   )
   if (Exit.isFailure(prepared)) {
-    if (Cause.hasInterruptsOnly(prepared.cause)) return
+    if (isStopped(drive, prepared.cause)) return
     const error: unknown = Cause.squash(prepared.cause)
     return isContextTooLarge(error)
       ? overContext(scope, error)
@@ -81,7 +81,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
       ...(profile === undefined ? {} : { profile })
     })
   }
-  if (Cause.hasInterruptsOnly(answered.cause)) return
+  if (isStopped(drive, answered.cause)) return
   const error: unknown = Cause.squash(answered.cause)
   if (!(error instanceof ModelError)) {
     return fail(scope, {

@@ -22,7 +22,7 @@ import type { ToolContext } from "../../tool/ToolContext.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { openApproval } from "./classify.ts"
 import type { Flight, Scope } from "./Drive.ts"
-import { awaited, describe, emit, flush, isPromise, nextRequestId, now, stateOf } from "./Drive.ts"
+import { awaited, describe, emit, flush, isPromise, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
@@ -129,21 +129,24 @@ const record = (scope: Scope<any>, call: ToolCall, exit: Exit.Exit<unknown, unkn
   const { runtime } = scope.drive
   const at = now(scope.drive)
   const completed = (value: unknown) =>
-    emit(scope, { _tag: "tool.completed", at, callId: call.id, content: scrubbed(scope, toContent(value)) })
+    emit(scope, { _tag: "tool.completed", at, callId: call.id, content: shown(scope, call, value) })
   if (Exit.isSuccess(exit)) return completed(exit.value)
   if (flight.late !== undefined) return completed(flight.late.value)
-  if (Cause.hasInterruptsOnly(exit.cause)) return
-  emit(scope, {
-    _tag: "tool.failed",
-    at,
-    callId: call.id,
-    content: [text(`${call.name} failed: ${describe(runtime, Cause.squash(exit.cause))}`)]
-  })
+  if (isStopped(scope.drive, exit.cause)) return
+  const why = Cause.hasInterruptsOnly(exit.cause)
+    ? "it stopped itself"
+    : describe(runtime, Cause.squash(exit.cause))
+  emit(scope, { _tag: "tool.failed", at, callId: call.id, content: [text(`${call.name} failed: ${why}`)] })
 }
 
-const scrubbed = (scope: Scope<any>, content: ReadonlyArray<UserPart>): ReadonlyArray<UserPart> => {
+/** The parts of a result, scrubbed. What cannot be shown has happened all the same, so that it is not called a failure. */
+const shown = (scope: Scope<any>, call: ToolCall, value: unknown): ReadonlyArray<UserPart> => {
   const { scrub } = scope.drive.runtime.scrubber
-  return content.map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
+  try {
+    return toContent(value).map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
+  } catch {
+    return [text(`${call.name} finished, and its result cannot be shown.`)]
+  }
 }
 
 /** Calls the handler, whatever it returns: a value, a promise or an effect. */
@@ -243,12 +246,12 @@ export const reconcile = Effect.fnUntraced(function* <E>(
       continue
     }
     const asked = yield* Effect.exit(restore(ask(scope, call)))
-    if (Exit.isFailure(asked)) return
-    const found = asked.value
+    if (Exit.isFailure(asked) && isStopped(scope.drive, asked.cause)) return
+    const found = Exit.isSuccess(asked) ? asked.value : unknown
     const at = now(scope.drive)
     switch (found._tag) {
       case "happened":
-        emit(scope, { _tag: "tool.completed", at, callId, content: scrubbed(scope, toContent(found.result)) })
+        emit(scope, { _tag: "tool.completed", at, callId, content: shown(scope, call, found.result) })
         break
       case "failed":
         emit(scope, {
@@ -272,10 +275,12 @@ const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
   Effect.gen(function* () {
     const entry = scope.bound.entries.get(call.name)
     const reconcile = entry === undefined || entry.target === "agent" ? undefined : entry.tool.options.reconcile
-    if (entry === undefined || reconcile === undefined) return { _tag: "unknown" } as const
+    if (entry === undefined || reconcile === undefined) return unknown
     const value = yield* entry.decoder.decode(call.arguments ?? {})
     return yield* awaited<Reconciled>(scope.drive.runtime, () => reconcile(idempotencyKey(call), value))
-  }).pipe(Effect.catch(() => Effect.succeed({ _tag: "unknown" } as const)))
+  }).pipe(Effect.catch(() => Effect.succeed(unknown)))
+
+const unknown: Reconciled = { _tag: "unknown" }
 
 const openInDoubt = (scope: Scope<any>, call: ToolCall, at: number): void => {
   const state = stateOf(scope)

@@ -11,21 +11,24 @@ import * as Schema from "effect/Schema"
 import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import { Decision } from "../../domain/Decision.ts"
-import { decide } from "../../domain/decide.ts"
+import { decide, expiryDecision } from "../../domain/decide.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
+import { isExpired } from "../../domain/Interruption.ts"
 import type { Limits } from "../../domain/Limits.ts"
+import { budgetOf } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import { DecisionMalformed, EditedArgumentsInvalid, type Rejection } from "../../domain/Rejection.ts"
 import { type AgentNotFound, EmptyPrompt, RunEnded, type ToolUnavailable } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { findRequest, isEnded } from "../../domain/RunState.ts"
+import { findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
 import type { BoundAgent, Entry } from "../BoundAgent.ts"
 import { checkBound } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
 import { describe } from "./Drive.ts"
+import { eventsOf } from "./eventsOf.ts"
 
 /** A state, and the events of it that nobody has stored. */
 export interface Staged {
@@ -120,6 +123,11 @@ export const continueRun = Effect.fnUntraced(function* (
     state = evolve(state, event)
     events.push(event)
   }
+  const at = clock.currentTimeMillisUnsafe()
+  // Time has decided first, as it has in a store: a late decision is told so.
+  for (const request of interruptions(state)) {
+    if (isExpired(request, at)) for (const event of eventsOf(state, expiryDecision(request))) fold(event)
+  }
   for (const given of input.decisions ?? []) {
     const decision = yield* decodeDecision(given, clock)
     yield* checkEdited(runtime, state, decision)
@@ -132,9 +140,16 @@ export const continueRun = Effect.fnUntraced(function* (
   const [problem] = (yield* checkBound(state, runtime.bound)).blocking
   if (problem !== undefined) return yield* problem
 
-  const at = clock.currentTimeMillisUnsafe()
   if (prompt !== undefined) fold({ _tag: "message.queued", at, content: prompt })
-  if (limits !== undefined) fold({ _tag: "limits.changed", at, limits: { ...state.limits, ...limits } })
+  if (limits !== undefined) {
+    const changed = { ...state.limits, ...limits }
+    for (const { request } of state.requests.filter(isOpen)) {
+      if (request._tag !== "limit" || budgetOf(changed, request.budget) === request.limit) continue
+      const { requestId } = request
+      fold({ _tag: "request.superseded", at, requestId, reason: "the limits were changed" })
+    }
+    fold({ _tag: "limits.changed", at, limits: changed })
+  }
   if (state.status !== "running") fold({ _tag: "run.resumed", at })
   return { state, events }
 })

@@ -10,7 +10,7 @@ import type { RunState, ToolCall } from "../RunState.ts"
 export const contradictions = (state: RunState): ReadonlyArray<string> => {
   const found: Array<string> = []
   const require = (holds: boolean, expected: string) => {
-    if (!holds) found.push(expected)
+    if (!holds) found.push(`Expected ${expected}`)
   }
   const ids = state.requests.map((record) => record.request.requestId)
   require(isDistinct(ids), "requests with different ids")
