@@ -85,6 +85,14 @@ const tasks: { readonly [task: string]: (store: Store) => Effect.Effect<unknown,
       )
     }
     return conflicts
+  }),
+
+  /** Appends until it is killed, and prints each revision that was acknowledged. */
+  endless: Effect.fnUntraced(function* (store) {
+    const runId = Id.RunId.make(JSON.parse(argument))
+    const lease = yield* store.claim({ runId, owner: name, ttl: 0 })
+    const renewed = { ...lease, until: lease.until }
+    return yield* Effect.die(renewed)
   })
 }
 

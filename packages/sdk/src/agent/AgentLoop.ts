@@ -24,7 +24,7 @@ import { text } from "../domain/Message.ts"
 import type { Step } from "../domain/next.ts"
 import { next } from "../domain/next.ts"
 import { AgentNotFound, type ToolUnavailable } from "../domain/RunError.ts"
-import { wrap } from "../domain/RunEvent.ts"
+import { type RunEvent, wrap } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { findCall, findRequest, interruptions, isEnded } from "../domain/RunState.ts"
 import * as Cancellation from "./Cancellation.ts"
@@ -48,7 +48,9 @@ export interface DriveOptions<E> {
   /** The state to go on from. */
   readonly state: RunState
   /** Events that are folded into `state` already and not committed. */
-  readonly staged: ReadonlyArray<Parameters<typeof emitRoot>[1]>
+  readonly staged: ReadonlyArray<RunEvent>
+  /** Events that are committed already and that nobody has been told. */
+  readonly committed?: ReadonlyArray<RunEvent>
 }
 
 /** Drives a run until it is held or over, and returns its state then. */
@@ -65,9 +67,10 @@ export const drive = <E>(options: DriveOptions<E>): Effect.Effect<RunState, E | 
       staged: options.staged.slice(),
       untold: []
     }
-    const first = options.state.revision - options.staged.length + 1
     if (running.onUpdate !== undefined) {
-      options.staged.forEach((event, index) => running.untold.push({ event, revision: first + index }))
+      const untold = [...(options.committed ?? []), ...options.staged]
+      const before = options.state.revision - untold.length
+      untold.forEach((event, index) => running.untold.push({ event, revision: before + index + 1 }))
     }
     // The fiber that drives ends interrupted when the run is cancelled; what it came to is kept here.
     let end: Exit.Exit<RunState, E | ToolUnavailable | AgentNotFound> | undefined
@@ -105,6 +108,7 @@ type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, 
 
 const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) {
   const root: Scope<E> = { drive, bound: drive.runtime.bound, path: [], parent: undefined }
+  if (drive.staged.length === 0) tellAll(drive)
   yield* flush(drive)
   while (true) {
     const cancelled = drive.token.reason()

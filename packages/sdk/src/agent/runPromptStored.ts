@@ -169,10 +169,10 @@ const create = Effect.fnUntraced(function* (
     owner: runtime.owner,
     ttl
   })
-  options.onUpdate?.({ _tag: "event", runId: state.runId, revision: state.revision, event })
   const journal = storeJournal(store, lease, ttl)
   const { onUpdate } = options
-  return yield* underLease(store, lease, ttl, token, drive({ runtime, journal, token, onUpdate, state, staged: [] }))
+  const work = drive({ runtime, journal, token, onUpdate, state, staged: [], committed: [event] })
+  return yield* underLease(store, lease, ttl, token, work)
 })
 
 const continueStored = Effect.fnUntraced(function* (

@@ -100,7 +100,7 @@ export interface PendingFilter {
   readonly expiresBefore?: Timestamp
   /** At most this many, oldest first. Default 100, at most 1,000. */
   readonly limit?: number
-  /** Go on after this request of an earlier page. */
+  /** Go on after this request of an earlier page, whatever became of it. One that was deleted starts over. */
   readonly after?: RequestId
 }
 
@@ -111,7 +111,7 @@ export interface ListFilter {
   readonly status?: Status
   /** At most this many. Default 100, at most 1,000. */
   readonly limit?: number
-  /** Go on after this run of an earlier page. */
+  /** Go on after this run of an earlier page. One that was deleted starts over. */
   readonly after?: RunId
 }
 

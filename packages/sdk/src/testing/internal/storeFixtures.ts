@@ -135,3 +135,12 @@ export const heldOn = Effect.fnUntraced(function* (
   const events = [opened(first), ...rest.map(opened)] as const
   yield* store.release(yield* started(store, runId, { events, status: "held", ...options }))
 })
+
+/** The facts that an error carries. */
+export const fields = (error: unknown): { readonly [key: string]: unknown } =>
+  JSON.parse(JSON.stringify({ ...(error as object), isRetryable: undefined }))
+
+/** The tag of an effect's error. */
+export const tagOf = <A, E extends { readonly _tag: string }>(
+  effect: Effect.Effect<A, E>
+): Effect.Effect<string, A> => Effect.map(Effect.flip(effect), (error) => error._tag)

@@ -20,9 +20,10 @@ import {
   run,
   said,
   session,
-  started
+  started,
+  fields,
+  tagOf
 } from "./storeFixtures.ts"
-import { fields, tagOf } from "./storeJournal.ts"
 
 const a = run("run_a")
 const b = run("run_b")

@@ -15,7 +15,9 @@ import {
   run,
   said,
   session,
-  started
+  started,
+  fields,
+  tagOf
 } from "./storeFixtures.ts"
 
 const a = run("run_a")
@@ -270,12 +272,3 @@ export const journal = ({ assert, test }: Group): void => {
     })
   )
 }
-
-/** The facts that an error carries. */
-export const fields = (error: unknown): { readonly [key: string]: unknown } =>
-  JSON.parse(JSON.stringify({ ...(error as object), isRetryable: undefined }))
-
-/** The tag of an effect's error. */
-export const tagOf = <A, E extends { readonly _tag: string }>(
-  effect: Effect.Effect<A, E>
-): Effect.Effect<string, A> => Effect.map(Effect.flip(effect), (error) => error._tag)

@@ -14,9 +14,10 @@ import {
   rev,
   run,
   said,
-  started
+  started,
+  fields,
+  tagOf
 } from "./storeFixtures.ts"
-import { fields, tagOf } from "./storeJournal.ts"
 
 const a = run("run_a")
 const b = run("run_b")
