@@ -6,7 +6,7 @@ import { Id, type RunEvent } from "@fermata/sdk"
 import { RunStore } from "@fermata/sdk/store"
 import * as SqliteStore from "../src/SqliteStore.ts"
 import { temporaryFile } from "./temporaryStore.ts"
-import { startWorkers } from "./workers/startWorkers.ts"
+import { killAfter, startWorkers } from "./workers/startWorkers.ts"
 
 const count = 4
 
@@ -111,6 +111,25 @@ describe("SqliteStore with several processes", () => {
           )
         }
       }).pipe(Effect.provide(SqliteStore.layer({ filename })))
+    })
+  )
+
+  it.effect("keeps whole batches, and all that was acknowledged, when a process is killed", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      for (const lines of [1, 20, 100, 300]) {
+        const task = { filename, task: "endless", argument: `run_${lines}` }
+        const acknowledged = Number((yield* Effect.promise(() => killAfter({ ...task, lines }))).at(-1))
+        yield* Effect.gen(function* () {
+          const store = yield* RunStore.RunStore
+          const { events, head } = yield* store.load(run(lines))
+          assert.strictEqual(head.revision, events.length)
+          assert.isTrue(head.revision >= acknowledged, `${head.revision} of ${acknowledged}`)
+          assert.strictEqual(head.revision % 3, 0)
+          const error = yield* Effect.flip(store.claim({ runId: run(lines), owner: "heir", ttl: "1 minute" }))
+          assert.strictEqual(error._tag, "RunBusy")
+        }).pipe(Effect.provide(SqliteStore.layer({ filename })))
+      }
     })
   )
 

@@ -14,32 +14,29 @@ export interface Outcome {
   readonly error?: string
 }
 
-/** Runs a task in `count` processes that begin together, and gives what each reports. */
-export const startWorkers = async (options: {
+interface Task {
   readonly filename: string
   readonly task: string
   readonly argument?: unknown
-  readonly count: number
   /** Run as this user, when the tests run as root. */
   readonly uid?: number
-}): Promise<ReadonlyArray<Outcome>> => {
-  const { argument, count, filename, task, uid } = options
-  const workers = Array.from({ length: count }, (_, index) => {
-    const args = [
-      "--conditions=@fermata/source",
-      worker,
-      filename,
-      `worker ${index}`,
-      task,
-      JSON.stringify(argument ?? null)
-    ]
-    const child = spawn(process.execPath, args, {
-      stdio: ["pipe", "pipe", "inherit"],
-      ...(uid === undefined ? {} : { uid, gid: uid })
-    })
-    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-    return { child, lines, exited: once(child, "exit") }
+}
+
+const start = ({ argument, filename, task, uid }: Task, name: string) => {
+  const args = [worker, filename, name, task, JSON.stringify(argument ?? null)]
+  const child = spawn(process.execPath, ["--conditions=@fermata/source", ...args], {
+    stdio: ["pipe", "pipe", "inherit"],
+    ...(uid === undefined ? {} : { uid, gid: uid })
   })
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  return { child, lines, exited: once(child, "exit") }
+}
+
+/** Runs a task in `count` processes that begin together, and gives what each reports. */
+export const startWorkers = async (
+  options: Task & { readonly count: number }
+): Promise<ReadonlyArray<Outcome>> => {
+  const workers = Array.from({ length: options.count }, (_, index) => start(options, `worker ${index}`))
   for (const { lines } of workers) await lines.next()
   for (const { child } of workers) child.stdin.write("go\n")
   return Promise.all(
@@ -50,4 +47,20 @@ export const startWorkers = async (options: {
       return JSON.parse(last) as Outcome
     })
   )
+}
+
+/** Starts a task that does not end, kills its process after so many lines, and gives all lines that it printed. */
+export const killAfter = async (
+  options: Task & { readonly lines: number }
+): Promise<ReadonlyArray<string>> => {
+  const { child, exited, lines } = start(options, "victim")
+  await lines.next()
+  child.stdin.write("go\n")
+  const printed: Array<string> = []
+  for (let line = await lines.next(); !line.done; line = await lines.next()) {
+    printed.push(line.value)
+    if (printed.length === options.lines) child.kill("SIGKILL")
+  }
+  await exited
+  return printed
 }

@@ -87,12 +87,18 @@ const tasks: { readonly [task: string]: (store: Store) => Effect.Effect<unknown,
     return conflicts
   }),
 
-  /** Appends until it is killed, and prints each revision that was acknowledged. */
+  /** Appends three events at a time until it is killed, and prints each revision that was acknowledged. */
   endless: Effect.fnUntraced(function* (store) {
     const runId = Id.RunId.make(JSON.parse(argument))
-    const lease = yield* store.claim({ runId, owner: name, ttl: 0 })
-    const renewed = { ...lease, until: lease.until }
-    return yield* Effect.die(renewed)
+    const events = [said("one"), said("two"), said("three")] as const
+    const sessionId = Id.SessionId.make("s")
+    const run = { runId, sessionId, agent: "root", events, status: "running", owner: name } as const
+    const lease = yield* store.create({ ...run, ttl: "1 minute" })
+    for (let revision = Id.Revision.make(3); ;) {
+      const appended = yield* store.append({ lease, expected: revision, events, status: "running" })
+      revision = appended.revision
+      process.stdout.write(`${revision}\n`)
+    }
   })
 }
 

@@ -55,53 +55,59 @@ export interface DriveOptions<E> {
 
 /** Drives a run until it is held or over, and returns its state then. */
 export const drive = <E>(options: DriveOptions<E>): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> =>
-  Effect.gen(function* () {
-    const { token } = options
-    const running: Drive<E> = {
-      runtime: options.runtime,
-      token,
-      clock: yield* Clock.Clock,
-      journal: options.journal,
-      onUpdate: options.onUpdate === undefined ? undefined : guarded(options.onUpdate),
-      state: options.state,
-      staged: options.staged.slice(),
-      untold: []
-    }
-    if (running.onUpdate !== undefined) {
-      const untold = [...(options.committed ?? []), ...options.staged]
-      const before = options.state.revision - untold.length
-      untold.forEach((event, index) => running.untold.push({ event, revision: before + index + 1 }))
-    }
-    // The fiber that drives ends interrupted when the run is cancelled; what it came to is kept here.
-    let end: Exit.Exit<RunState, E | ToolUnavailable | AgentNotFound> | undefined
-    const fiber = yield* Effect.forkChild(
-      Effect.uninterruptibleMask((restore) =>
-        Effect.map(Effect.exit(loop(running, restore)), (exit) => {
-          end = exit
-        })
-      ),
-      { startImmediately: true }
-    )
-    const unlink = token.onCancel(() => fiber.interruptUnsafe())
-    yield* Effect.onInterrupt(Fiber.await(fiber), () =>
-      Effect.suspend(() => {
-        token.cancel("The program that ran it stopped it.")
-        return Fiber.await(fiber)
+  // An interruption may come at any time; it must find somebody who turns it into a cancellation.
+  Effect.uninterruptibleMask((restoreCaller) => driving(options, restoreCaller))
+
+const driving = Effect.fnUntraced(function* <E>(
+  options: DriveOptions<E>,
+  restoreCaller: Restore
+): Effect.fn.Return<RunState, E | ToolUnavailable | AgentNotFound> {
+  const { token } = options
+  const running: Drive<E> = {
+    runtime: options.runtime,
+    token,
+    clock: yield* Clock.Clock,
+    journal: options.journal,
+    onUpdate: options.onUpdate === undefined ? undefined : guarded(options.onUpdate),
+    state: options.state,
+    staged: options.staged.slice(),
+    untold: []
+  }
+  if (running.onUpdate !== undefined) {
+    const untold = [...(options.committed ?? []), ...options.staged]
+    const before = options.state.revision - untold.length
+    untold.forEach((event, index) => running.untold.push({ event, revision: before + index + 1 }))
+  }
+  // The fiber that drives ends interrupted when the run is cancelled; what it came to is kept here.
+  let end: Exit.Exit<RunState, E | ToolUnavailable | AgentNotFound> | undefined
+  const fiber = yield* Effect.forkChild(
+    Effect.uninterruptibleMask((restore) =>
+      Effect.map(Effect.exit(loop(running, restore)), (exit) => {
+        end = exit
       })
-    )
-    unlink()
-    return yield* end ?? Effect.die(new Error("The loop ended without a state."))
-  })
+    ),
+    { startImmediately: true }
+  )
+  const unlink = token.onCancel(() => fiber.interruptUnsafe())
+  yield* Effect.onInterrupt(restoreCaller(Fiber.await(fiber)), () =>
+    Effect.suspend(() => {
+      token.cancel("The program that ran it stopped it.")
+      return Fiber.await(fiber)
+    })
+  )
+  unlink()
+  return yield* end ?? Effect.die(new Error("The loop ended without a state."))
+})
 
 /** Somebody who watches must not be able to break the run. */
 const guarded =
   (onUpdate: (update: RunUpdate) => void) =>
   (update: RunUpdate): void => {
-    try {
-      onUpdate(update)
-    } catch {
-      // The watcher's own failure; the run is not the place to tell it.
-    }
+  try {
+    onUpdate(update)
+  } catch {
+    // The watcher's own failure; the run is not the place to tell it.
+  }
   }
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>

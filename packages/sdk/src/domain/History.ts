@@ -25,7 +25,8 @@ const irregularity = (history: {
   readonly chunks: ReadonlyArray<ReadonlyArray<Message>>
   readonly tail: ReadonlyArray<Message>
 }): string | undefined => {
-  if (history.chunks.some((chunk) => chunk.length !== chunkSize)) return `Expected a chunk of ${chunkSize} messages`
+  if (history.chunks.some((chunk) => chunk.length !== chunkSize))
+    return `Expected a chunk of ${chunkSize} messages`
   if (history.tail.length >= chunkSize) return `Expected a tail of less than ${chunkSize} messages`
   const gap = toArray(history).findIndex((message, index) => message.sequence !== index)
   return gap === -1 ? undefined : `Expected sequence ${gap} at place ${gap}`

@@ -69,13 +69,19 @@ export const seal = Effect.fnUntraced(function* (state: RunState, key: SealKey) 
 export const open: (
   sealed: string,
   keys: ReadonlyArray<SealKey>
-) => Effect.Effect<RunState, SealBroken | SealKeyInvalid | RunStateMalformed | RunStateTooNew> = Effect.fnUntraced(
-  function* (sealed, keys) {
+) => Effect.Effect<RunState, SealBroken | SealKeyInvalid | RunStateMalformed | RunStateTooNew> =
+  Effect.fnUntraced(function* (sealed, keys) {
     for (const key of keys) yield* secretOf(key)
     const [head, keyId, payload, seal, ...more] = sealed.split(".")
     const key = keys.find((key) => key.id === keyId)
     const mac = macOf(seal)
-    if (head !== format || key === undefined || payload === undefined || mac === undefined || more.length > 0) {
+    if (
+      head !== format ||
+      key === undefined ||
+      payload === undefined ||
+      mac === undefined ||
+      more.length > 0
+    ) {
       return yield* new SealBroken({})
     }
     const bytes = yield* secretOf(key)
@@ -87,11 +93,11 @@ export const open: (
     const json = Base64Url.decodeString(payload)
     if (Result.isFailure(json)) return yield* new SealBroken({})
     return yield* Effect.fromResult(RunStateCodec.decode(json.success))
-  }
-)
+  })
 
 const secretOf = (key: SealKey): Effect.Effect<Uint8Array<ArrayBuffer>, SealKeyInvalid> => {
-  if (!/^[A-Za-z0-9_-]+$/.test(key.id)) return Effect.fail(new SealKeyInvalid({ keyId: key.id, reason: "badId" }))
+  if (!/^[A-Za-z0-9_-]+$/.test(key.id))
+    return Effect.fail(new SealKeyInvalid({ keyId: key.id, reason: "badId" }))
   const bytes = new TextEncoder().encode(Redacted.value(key.secret))
   return bytes.length < minimumBytes
     ? Effect.fail(new SealKeyInvalid({ keyId: key.id, reason: "tooShort" }))
@@ -104,5 +110,7 @@ const importKey = (bytes: Uint8Array<ArrayBuffer>, usage: "sign" | "verify") =>
 /** The bytes of a seal. Only their one canonical spelling counts: base64url has spare bits at its end. */
 const macOf = (text: string | undefined): Uint8Array<ArrayBuffer> | undefined => {
   const bytes = Base64Url.decode(text ?? "")
-  return Result.isSuccess(bytes) && Base64Url.encode(bytes.success) === text ? new Uint8Array(bytes.success) : undefined
+  return Result.isSuccess(bytes) && Base64Url.encode(bytes.success) === text
+    ? new Uint8Array(bytes.success)
+    : undefined
 }

@@ -5,6 +5,9 @@
  * two statements: a fenced compare-and-set of the run's head, and one row of the journal that holds the whole batch. SQLite is
  * tested; the words in which Postgres differs are in place.
  *
+ * Every operation is a transaction of its own. It must not be called inside a transaction of the same `SqlClient`: SQLite's
+ * client has one connection, and the operation would wait for it for ever.
+ *
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"

@@ -21,7 +21,8 @@ export const callId = (turn: number, ordinal: number, run: string = runId) =>
 export const requestId = (index: number, run: string = runId) => Id.requestId(run as Id.RunId, index)
 
 export const fold = (...events: ReadonlyArray<RunEvent>): RunState => evolveAll(undefined, events)!
-export const foldOnto = (state: RunState, ...events: ReadonlyArray<RunEvent>): RunState => evolveAll(state, events)!
+export const foldOnto = (state: RunState, ...events: ReadonlyArray<RunEvent>): RunState =>
+  evolveAll(state, events)!
 
 export const started = (fields: Partial<Of<"run.started">> = {}): RunEvent => ({
   _tag: "run.started",
@@ -80,7 +81,11 @@ export const askedAbout = (
 ): ReadonlyArray<RunEvent> => {
   const { allowedBy: _, ...classified } = allowed(id) as Of<"tool.classified">
   return [
-    { ...classified, safety: fields.safety ?? "sideEffecting", arguments: fields.arguments ?? { of: "tool" } },
+    {
+      ...classified,
+      safety: fields.safety ?? "sideEffecting",
+      arguments: fields.arguments ?? { of: "tool" }
+    },
     opened(approval(id, request, fields))
   ]
 }
@@ -160,7 +165,12 @@ export const decided = (decision: DecisionInput): RunEvent => ({
   at,
   decision: { at, ...decision } as Decision
 })
-export const begun = (id: Id.ToolCallId): RunEvent => ({ _tag: "tool.started", at, callId: id, idempotencyKey: id })
+export const begun = (id: Id.ToolCallId): RunEvent => ({
+  _tag: "tool.started",
+  at,
+  callId: id,
+  idempotencyKey: id
+})
 export const completed = (id: Id.ToolCallId, said = `result of ${id}`): RunEvent => ({
   _tag: "tool.completed",
   at,

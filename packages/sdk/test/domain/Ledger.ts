@@ -105,7 +105,8 @@ export class Ledger {
         call.starts += 1
         if (!call.released) this.faults.push(`${call.id} was started without consent`)
         if (call.settled !== undefined) this.faults.push(`${call.id} was started after it was settled`)
-        if (call.starts > call.allowedStarts && !call.repeatable) this.faults.push(`${call.id} was started again`)
+        if (call.starts > call.allowedStarts && !call.repeatable)
+          this.faults.push(`${call.id} was started again`)
         return
       }
       case "tool.completed":
@@ -115,13 +116,23 @@ export class Ledger {
       case "tool.denied":
         return this.settle(event.callId, "denied")
       case "request.opened":
-        if (this.requests.has(event.request.requestId)) this.faults.push(`${event.request.requestId} was asked twice`)
+        if (this.requests.has(event.request.requestId))
+          this.faults.push(`${event.request.requestId} was asked twice`)
         for (const record of this.requests.values()) {
-          if ("callId" in record.request && "callId" in event.request && record.request.callId === event.request.callId) {
+          if (
+            "callId" in record.request &&
+            "callId" in event.request &&
+            record.request.callId === event.request.callId
+          ) {
             record.superseded ||= record.decision === undefined
           }
         }
-        this.requests.set(event.request.requestId, { request: event.request, path, decision: undefined, superseded: false })
+        this.requests.set(event.request.requestId, {
+          request: event.request,
+          path,
+          decision: undefined,
+          superseded: false
+        })
         return
       case "request.decided":
         return this.decide(event.decision)
@@ -193,7 +204,9 @@ export class Ledger {
   private isAlive(record: LedgerRequest): boolean {
     return (
       !this.rootRun.ended &&
-      record.path.every((callId) => !this.runs.get(callId)!.ended && this.calls.get(callId)!.settled === undefined)
+      record.path.every(
+        (callId) => !this.runs.get(callId)!.ended && this.calls.get(callId)!.settled === undefined
+      )
     )
   }
 
@@ -290,7 +303,8 @@ export const notPlain = (value: unknown, seen: WeakSet<object>, path = "$"): str
   }
   if (value === null || seen.has(value)) return undefined
   const prototype: unknown = Object.getPrototypeOf(value)
-  if (prototype !== (Array.isArray(value) ? Array.prototype : Object.prototype)) return `${path} has a prototype`
+  if (prototype !== (Array.isArray(value) ? Array.prototype : Object.prototype))
+    return `${path} has a prototype`
   if (Object.getOwnPropertySymbols(value).length > 0) return `${path} has a symbol`
   for (const [key, property] of Object.entries(Object.getOwnPropertyDescriptors(value))) {
     if (Array.isArray(value) && key === "length") continue

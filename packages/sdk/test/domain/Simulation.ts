@@ -192,7 +192,12 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     const count = pick.below(6)
     const parts: Array<AnsweredPart> = []
     if (pick.happens(25)) {
-      parts.push({ _tag: "reasoning", text: "hm", provider: "acme", payload: { signature: "s", n: pick.below(9) } })
+      parts.push({
+        _tag: "reasoning",
+        text: "hm",
+        provider: "acme",
+        payload: { signature: "s", n: pick.below(9) }
+      })
     }
     if (pick.below(4) !== 1) parts.push({ _tag: "text", text: count === 0 ? "Done." : "Let me see." })
     for (let i = 0; i < count; i++) {
@@ -225,7 +230,9 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     runId: run.runId,
     agentPath: run.agentPath,
     at: now(),
-    ...(pick.happens(20) ? { expiresAt: clock + pick.below(9), onExpiry: pick.one(["deny", "stay"] as const) } : {})
+    ...(pick.happens(20)
+      ? { expiresAt: clock + pick.below(9), onExpiry: pick.one(["deny", "stay"] as const) }
+      : {})
   })
 
   const approvalOf = (run: RunState, call: ToolCall, args: Schema.Json, safety: Safety): Interruption => ({
@@ -246,7 +253,8 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     if (call.name === "no_such_tool") return fail("There is no tool no_such_tool.")
     if (call.argumentsText.startsWith("{malformed")) return fail("The arguments are not JSON.")
     const args = JSON.parse(call.argumentsText) as Schema.Json
-    const safety = call.name === "read_file" ? "readOnly" : call.name === "delete_branch" ? "privileged" : "sideEffecting"
+    const safety =
+      call.name === "read_file" ? "readOnly" : call.name === "delete_branch" ? "privileged" : "sideEffecting"
     const classified: Extract<RunEvent, { readonly _tag: "tool.classified" }> = {
       _tag: "tool.classified",
       at: now(),
@@ -263,7 +271,13 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
         {
           _tag: "request.opened",
           at: now(),
-          request: { _tag: "question", ...requestOf(run), callId: call.id, question: "Which?", options: ["a", "b"] }
+          request: {
+            _tag: "question",
+            ...requestOf(run),
+            callId: call.id,
+            question: "Which?",
+            options: ["a", "b"]
+          }
         },
         path
       )
@@ -276,13 +290,23 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     if (grant !== undefined) {
       return emit({ ...classified, allowedBy: `grant ${grant.id}`, grantId: grant.id }, path)
     }
-    const verdict = ApprovalPolicy.judge(run.policy, call.name, safety !== "readOnly" && pick.below(3) !== 1, clock)
+    const verdict = ApprovalPolicy.judge(
+      run.policy,
+      call.name,
+      safety !== "readOnly" && pick.below(3) !== 1,
+      clock
+    )
     switch (verdict._tag) {
       case "run":
         return emit({ ...classified, allowedBy: verdict.by }, path)
       case "deny":
         return emit(
-          { _tag: "tool.denied", at: now(), callId: call.id, content: [{ _tag: "text", text: verdict.message }] },
+          {
+            _tag: "tool.denied",
+            at: now(),
+            callId: call.id,
+            content: [{ _tag: "text", text: verdict.message }]
+          },
           path
         )
       case "ask":
@@ -298,7 +322,12 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
 
   const finish = (callId: Id.ToolCallId, path: ReadonlyArray<Id.ToolCallId>): void =>
     emit(
-      { _tag: pick.below(4) === 1 ? "tool.failed" : "tool.completed", at: now(), callId, content: [{ _tag: "text", text: `result of ${callId}` }, ...content()] },
+      {
+        _tag: pick.below(4) === 1 ? "tool.failed" : "tool.completed",
+        at: now(),
+        callId,
+        content: [{ _tag: "text", text: `result of ${callId}` }, ...content()]
+      },
       path
     )
 
@@ -397,7 +426,12 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
           {
             _tag: "request.opened",
             at: now(),
-            request: { _tag: "login", ...requestOf(at(path)), profile: "fast", message: "The login has run out." }
+            request: {
+              _tag: "login",
+              ...requestOf(at(path)),
+              profile: "fast",
+              message: "The login has run out."
+            }
           },
           path
         )
@@ -439,7 +473,11 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
         return true
       case "AskLimit":
         emit(
-          { _tag: "request.opened", at: now(), request: { _tag: "limit", ...requestOf(run), ...step.exceeded } },
+          {
+            _tag: "request.opened",
+            at: now(),
+            request: { _tag: "limit", ...requestOf(run), ...step.exceeded }
+          },
           path
         )
         return true
@@ -486,7 +524,11 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
           case 4:
             return { _tag: "approve", ...fields, arguments: pick.one(json) }
           case 5:
-            return { _tag: "approve", ...fields, ...(request.safety === "privileged" ? {} : { grant: grantRequest() }) }
+            return {
+              _tag: "approve",
+              ...fields,
+              ...(request.safety === "privileged" ? {} : { grant: grantRequest() })
+            }
           default:
             return { _tag: "approve", ...fields }
         }
@@ -581,7 +623,10 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     }
     if (pick.happens(1)) cancel("the user pressed stop", somewhere())
     else if (pick.happens(1)) {
-      emit({ _tag: "run.failed", at: now(), failure: { _tag: "RunDefect", description: "a hook threw" } }, somewhere())
+      emit(
+        { _tag: "run.failed", at: now(), failure: { _tag: "RunDefect", description: "a hook threw" } },
+        somewhere()
+      )
     } else if (pick.happens(1)) {
       const path = somewhere()
       const run = at(path)
@@ -609,7 +654,10 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     }
     const by = Id.requestId(request.runId, at(path).requests.length + 1)
     emit({ _tag: "request.opened", at: now(), request: { ...request, requestId: by, at: now() } }, path)
-    emit({ _tag: "request.superseded", at: now(), requestId: request.requestId, reason: "it is asked anew", by }, path)
+    emit(
+      { _tag: "request.superseded", at: now(), requestId: request.requestId, reason: "it is asked anew", by },
+      path
+    )
   }
 
   /** The run waits: somebody parks it, decides something, talks to it; it is taken up again. */

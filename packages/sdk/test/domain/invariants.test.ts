@@ -9,7 +9,14 @@ import { next } from "../../src/domain/next.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { unwrap, wrap } from "../../src/domain/RunEvent.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
-import { findRequest, interruptions, isEnded, isSettled, messages, providerMessages } from "../../src/domain/RunState.ts"
+import {
+  findRequest,
+  interruptions,
+  isEnded,
+  isSettled,
+  messages,
+  providerMessages
+} from "../../src/domain/RunState.ts"
 import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
 import { difference, historyFault, Ledger, notPlain } from "./Ledger.ts"
 import type { Asked, Trace } from "./Simulation.ts"
@@ -95,51 +102,57 @@ describe("RunStateCodec (I3)", () => {
   it(
     "reads back every reachable state as it was written",
     always(({ states }) => {
-      for (const state of states) isSame(Result.getOrThrow(RunStateCodec.decode(RunStateCodec.encode(state))), state, "read")
+      for (const state of states)
+        isSame(Result.getOrThrow(RunStateCodec.decode(RunStateCodec.encode(state))), state, "read")
     })
   )
 
   it(
     "reads back every event as it was written",
     always(({ events }) => {
-      isSame(Result.getOrThrow(RunStateCodec.decodeEvents(RunStateCodec.encodeEvents(events), 1)), events, "read")
+      isSame(
+        Result.getOrThrow(RunStateCodec.decodeEvents(RunStateCodec.encodeEvents(events), 1)),
+        events,
+        "read"
+      )
     })
   )
 })
 
 describe("evolve (I4)", () => {
-  it(
-    "gives the same state in whatever order parallel calls end and independent decisions come",
-    () => {
-      let crossed = 0
-      fc.assert(
-        fc.property(tape(), fc.infiniteStream(fc.nat(0xffff)), (numbers, stream) => {
-          const random = (below: number) => stream.next().value % below
-          for (const state of simulate(numbers).states) {
-            if (isEnded(state)) continue
-            const events = independentEvents(state, random)
-            if (events.length < 2) continue
-            crossed += 1
-            const inOrder = evolveAll(state, events)
-            isSame(evolveAll(state, shuffled(events, random)), inOrder, "shuffled")
-            isSame(evolveAll(state, events.toReversed()), inOrder, "reversed")
-          }
-        }),
-        { numRuns }
-      )
-      assert.isAbove(crossed, numRuns)
-    }
-  )
+  it("gives the same state in whatever order parallel calls end and independent decisions come", () => {
+    let crossed = 0
+    fc.assert(
+      fc.property(tape(), fc.infiniteStream(fc.nat(0xffff)), (numbers, stream) => {
+        const random = (below: number) => stream.next().value % below
+        for (const state of simulate(numbers).states) {
+          if (isEnded(state)) continue
+          const events = independentEvents(state, random)
+          if (events.length < 2) continue
+          crossed += 1
+          const inOrder = evolveAll(state, events)
+          isSame(evolveAll(state, shuffled(events, random)), inOrder, "shuffled")
+          isSame(evolveAll(state, events.toReversed()), inOrder, "reversed")
+        }
+      }),
+      { numRuns }
+    )
+    assert.isAbove(crossed, numRuns)
+  })
 })
 
 /** Results of all bodies that run, and one decision for each open request. */
-const independentEvents = (
-  state: RunState,
-  random: (below: number) => number
-): ReadonlyArray<RunEvent> => {
+const independentEvents = (state: RunState, random: (below: number) => number): ReadonlyArray<RunEvent> => {
   const results = state.calls.flatMap((call, index): ReadonlyArray<RunEvent> =>
     call.status === "started" && call.child === undefined
-      ? [{ _tag: "tool.completed", at: 5000 + index, callId: call.id, content: [{ _tag: "text", text: call.id }] }]
+      ? [
+          {
+            _tag: "tool.completed",
+            at: 5000 + index,
+            callId: call.id,
+            content: [{ _tag: "text", text: call.id }]
+          }
+        ]
       : []
   )
   const decisions = interruptions(state).flatMap((request, index) => {
@@ -196,14 +209,20 @@ describe("a late report (I7)", () => {
           isSame(evolve(state, late), { ...state, revision: state.revision + 1 }, `late ${late._tag}`)
         }
         if (event._tag === "run.started") settled.clear()
-        const callId = event._tag === "tool.failed" || event._tag === "tool.completed" ? event.callId : undefined
+        const callId =
+          event._tag === "tool.failed" || event._tag === "tool.completed" ? event.callId : undefined
         if (callId !== undefined) {
           const content = [{ _tag: "text", text: "late" } as const]
           settled.set(callId, { _tag: "tool.completed", at: 9000, callId, content })
         }
         for (const call of state.calls) {
           if (call.child === undefined || !isSettled(call)) continue
-          settled.set(call.id, { _tag: "child.advanced", at: 9000, callId: call.id, event: { _tag: "run.resumed", at: 9000 } })
+          settled.set(call.id, {
+            _tag: "child.advanced",
+            at: 9000,
+            callId: call.id,
+            event: { _tag: "run.resumed", at: 9000 }
+          })
         }
       })
     })
@@ -240,7 +259,9 @@ describe("a history (I5)", () => {
       events.forEach((event, index) => {
         const state = states[index]!
         if (event._tag === "message.queued" || event._tag === "run.started") said += 1
-        const kept = messages(state).filter((message) => message.role === "user" && message.origin === undefined)
+        const kept = messages(state).filter(
+          (message) => message.role === "user" && message.origin === undefined
+        )
         assert.strictEqual(kept.length + state.queued.length, said)
         if (state.status !== "running" && state.calls.length === 0) assert.deepStrictEqual(state.queued, [])
       })
@@ -330,7 +351,8 @@ describe("next", () => {
   it(
     "is deterministic and total: a state that went through JSON asks for the same step",
     always(({ states }) => {
-      for (const state of states) isSame(next(JSON.parse(JSON.stringify(state)) as RunState), next(state), "next")
+      for (const state of states)
+        isSame(next(JSON.parse(JSON.stringify(state)) as RunState), next(state), "next")
     })
   )
 
@@ -389,7 +411,8 @@ describe("next", () => {
         const effect = calls.find((call) => !call.readOnly)
         if (effect === undefined) return
         assert.strictEqual(calls.length, 1)
-        for (const before of ledger.runAt(path).turn.slice(0, effect.ordinal - 1)) assert.isDefined(before.settled)
+        for (const before of ledger.runAt(path).turn.slice(0, effect.ordinal - 1))
+          assert.isDefined(before.settled)
       })
     )
   )
@@ -403,7 +426,8 @@ describe("next", () => {
         let undecided = false
         for (const call of state.calls) {
           if (isSettled(call)) continue
-          const isReady = call.child === undefined ? call.status === "ready" : next(call.child)._tag !== "Hold"
+          const isReady =
+            call.child === undefined ? call.status === "ready" : next(call.child)._tag !== "Hold"
           const { readOnly } = ledger.calls.get(call.id)!
           if (isReady && readOnly) expected.push(call.id)
           else if (isReady && !undecided) break
@@ -484,7 +508,11 @@ describe("decide", () => {
         const actual = Result.isSuccess(result) ? "taken" : result.failure._tag
         assert.strictEqual(actual, ledger.verdict(decision), `${decision._tag} of ${decision.requestId}`)
         if (Result.isFailure(result) && result.failure._tag === "AlreadyDecided") {
-          isSame(result.failure.decision, ledger.requests.get(decision.requestId)!.decision, "the decision that stands")
+          isSame(
+            result.failure.decision,
+            ledger.requests.get(decision.requestId)!.decision,
+            "the decision that stands"
+          )
         }
         if (Result.isSuccess(result)) {
           const { path } = findRequest(before, decision.requestId)!

@@ -5,10 +5,13 @@ import * as Schema from "effect/Schema"
 import { describe, expect, it } from "tstyche"
 import { z } from "zod"
 
-class Payments extends Context.Service<Payments, { readonly charge: (amount: number) => Effect.Effect<string> }>()(
-  "test/Payments"
+class Payments extends Context.Service<
+  Payments,
+  { readonly charge: (amount: number) => Effect.Effect<string> }
+>()("test/Payments") {}
+class Mail extends Context.Service<Mail, { readonly send: (to: string) => Effect.Effect<void> }>()(
+  "test/Mail"
 ) {}
-class Mail extends Context.Service<Mail, { readonly send: (to: string) => Effect.Effect<void> }>()("test/Mail") {}
 
 const charge = Tool.make("charge", {
   parameters: Schema.Struct({ amount: Schema.Number }),
@@ -50,7 +53,11 @@ describe("Agent.make", () => {
   })
   it("asks for them, and for a model, when it is bound", () => {
     expect(Runtime.make({ agent: clerk })).type.toBeAssignableTo<
-      Effect.Effect<Runtime.Runtime<{ readonly ok: boolean }>, unknown, Payments | Mail | ModelClient.ModelClient>
+      Effect.Effect<
+        Runtime.Runtime<{ readonly ok: boolean }>,
+        unknown,
+        Payments | Mail | ModelClient.ModelClient
+      >
     >()
     expect(Runtime.make({ agent: clerk })).type.not.toBeAssignableTo<
       Effect.Effect<unknown, unknown, ModelClient.ModelClient>
@@ -58,7 +65,9 @@ describe("Agent.make", () => {
   })
   it("types the output of a completed run, which is a union on status", () => {
     const run = (runtime: Runtime.Runtime<{ readonly ok: boolean }>) => runPrompt(runtime, { prompt: "go" })
-    expect<Effect.Success<ReturnType<typeof run>>>().type.toBe<RunResult.RunResult<{ readonly ok: boolean }>>()
+    expect<Effect.Success<ReturnType<typeof run>>>().type.toBe<
+      RunResult.RunResult<{ readonly ok: boolean }>
+    >()
     expect<RunResult.RunResult["status"]>().type.toBe<"completed" | "interrupted" | "cancelled" | "error">()
   })
 })

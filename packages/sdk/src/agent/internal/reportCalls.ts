@@ -1,6 +1,7 @@
 /**
  * What became of the calls of a turn that is cut short.
  */
+import * as History from "../../domain/History.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { isSettled } from "../../domain/RunState.ts"
 import type { CallReport } from "../../domain/ToolCall.ts"
@@ -8,6 +9,20 @@ import { isRepeatable } from "./settle.ts"
 
 /** What a cancelled run says about its calls, and about those of the sub-agents inside them. */
 export const reportCalls = (state: RunState): ReadonlyArray<CallReport> =>
+  state.calls.length === 0 ? closedTurn(state) : openTurn(state)
+
+/** The last call may have finished after the run was told to stop; its turn is then in the history already. */
+const closedTurn = (state: RunState): ReadonlyArray<CallReport> => {
+  const messages = History.toArray(state.history)
+  const last = messages.findLastIndex(({ role }) => role !== "tool")
+  return messages
+    .slice(last + 1)
+    .flatMap((message) =>
+      message.role === "tool" ? [{ callId: message.callId, tool: message.name, state: "finished" as const }] : []
+    )
+}
+
+const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
   state.calls.flatMap((call): ReadonlyArray<CallReport> => {
     const inside = call.child === undefined ? [] : reportCalls(call.child)
     const own = { callId: call.id, tool: call.name }

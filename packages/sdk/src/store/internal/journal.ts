@@ -19,7 +19,7 @@ export interface Batch {
 }
 
 /** The events of a batch, or a sentence about why this version cannot read it. */
-export const decodeBatch = (
+const decodeBatch = (
   batch: Batch,
   operation: string
 ): Result.Result<ReadonlyArray<RunEvent>, RunStoreError> => {

@@ -15,7 +15,7 @@ export const toStoreError = (operation: string, error: SqlError): RunStoreError 
   new RunStoreError({ operation, reason: reasonOf(error) })
 
 /** The reason behind whatever a driver threw. */
-export const reasonOfCause = (cause: unknown): RunStoreError["reason"] | undefined => {
+const reasonOfCause = (cause: unknown): RunStoreError["reason"] | undefined => {
   const code = codeOf(cause)
   if (code === 13 || code === sqliteWriteFailed || code === "ENOSPC" || code === "53100") {
     return new StorageFull({ detail: "the disk, or a limit on the file, is full" })

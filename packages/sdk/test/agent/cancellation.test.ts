@@ -1,0 +1,312 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Agent from "../../src/agent/Agent.ts"
+import * as Cancellation from "../../src/agent/Cancellation.ts"
+import { runPrompt } from "../../src/agent/runPrompt.ts"
+import type { RunResult } from "../../src/agent/RunResult.ts"
+import type { Runtime } from "../../src/agent/Runtime.ts"
+import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
+import type { Tool } from "../../src/tool/Tool.ts"
+import { approvalOf, assertValid, approve, bind, call, events, expect, probe, results, safe, throughJson, watch } from "./Fixture.ts"
+
+const open = { needsApproval: false }
+
+/** Starts a run and cancels it once `begun` says so. */
+const cancelWhen = (
+  runtime: Runtime<any>,
+  begun: Deferred.Deferred<void>,
+  onUpdate?: (update: RunUpdate) => void
+): Effect.Effect<Extract<RunResult, { readonly status: "cancelled" }>> =>
+  Effect.gen(function* () {
+    const token = Cancellation.make()
+    const fiber = yield* Effect.forkChild(
+      runPrompt(runtime, { prompt: "go" }, { cancellation: token, ...(onUpdate === undefined ? {} : { onUpdate }) })
+    )
+    yield* Deferred.await(begun)
+    token.cancel("the user changed her mind")
+    const result = expect(yield* Effect.orDie(Fiber.join(fiber)), "cancelled")
+    assert.strictEqual(result.reason, "the user changed her mind")
+    assertValid(result.state)
+    return result
+  })
+
+const states = (result: { readonly calls: ReadonlyArray<{ readonly tool: string; readonly state: string }> }) =>
+  result.calls.map(({ tool, state }) => `${tool} ${state}`)
+
+const running = (tool: Tool) => bind(Agent.make("a", { tools: [tool] }), [{ calls: [call(tool.name, "1")] }, "done"])
+
+describe("a cancelled run", () => {
+  it.effect("does nothing when it was cancelled before its start", () =>
+    Effect.gen(function* () {
+      const { runtime, model } = yield* bind(Agent.make("a"), ["x"])
+      const token = Cancellation.make()
+      token.cancel("never mind")
+      const { updates, onUpdate } = watch()
+      const result = yield* runPrompt(runtime, { prompt: "go" }, { cancellation: token, onUpdate })
+      assert.strictEqual(expect(result, "cancelled").reason, "never mind")
+      assert.strictEqual(model.requests.length, 0)
+      assert.deepStrictEqual(
+        events(updates).map(({ _tag }) => _tag),
+        ["run.started", "run.cancelled"]
+      )
+    })
+  )
+
+  it.effect("stops a model call, and keeps nothing of its answer", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const { runtime } = yield* bind(Agent.make("a"), [
+        () => {
+          Deferred.doneUnsafe(begun, Effect.void)
+          return { hang: true }
+        }
+      ])
+      const { state, calls } = yield* cancelWhen(runtime, begun)
+      assert.deepStrictEqual(calls, [])
+      assert.strictEqual(state.history.tail.length, 1)
+    })
+  )
+
+  it.effect("interrupts an effect: one with effects is in doubt, a read was aborted", () =>
+    Effect.gen(function* () {
+      for (const [options, expected] of [
+        [open, "work inDoubt"],
+        [{ ...open, idempotent: true }, "work aborted"],
+        [{ safety: "readOnly" }, "work aborted"]
+      ] as const) {
+        const begun = yield* Deferred.make<void>()
+        let interrupted = false
+        let aborted = false
+        const { tool } = probe("work", {
+          ...options,
+          handler: (_, { signal }) => {
+            signal.addEventListener("abort", () => (aborted = true))
+            return Effect.onInterrupt(Effect.andThen(Deferred.succeed(begun, undefined), Effect.never), () =>
+              Effect.sync(() => {
+                interrupted = true
+              })
+            )
+          }
+        })
+        const { runtime } = yield* running(tool)
+        const result = yield* cancelWhen(runtime, begun)
+        assert.deepStrictEqual(states(result), [expected])
+        assert.isTrue(interrupted && aborted)
+        assert.include(results(result.state)[0], "work cancelled: This call was stopped")
+      }
+    })
+  )
+
+  it.effect("aborts the signal of an async function, with the reason", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const { tool, contexts } = safe("work", {
+        handler: (_, { signal }) =>
+          new Promise<string>((_, reject) => {
+            signal.addEventListener("abort", () => reject(signal.reason as Error))
+            Deferred.doneUnsafe(begun, Effect.void)
+          })
+      })
+      const { runtime } = yield* running(tool)
+      const result = yield* cancelWhen(runtime, begun)
+      assert.deepStrictEqual(states(result), ["work aborted"])
+      assert.strictEqual((contexts[0]?.signal.reason as Error).message, "the user changed her mind")
+    })
+  )
+
+  it.effect("leaves an async function behind that ignores its signal for longer than the grace period", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const { tool } = probe("work", {
+        ...open,
+        handler: () => {
+          Deferred.doneUnsafe(begun, Effect.void)
+          return new Promise<string>(() => {})
+        }
+      })
+      const { runtime } = yield* running(tool)
+      const result = yield* cancelWhen(runtime, begun)
+      assert.deepStrictEqual(states(result), ["work inDoubt"])
+      assert.deepStrictEqual(results(result.state), [
+        "work cancelled: This call was stopped while it ran; it is not known whether it took effect."
+      ])
+    })
+  )
+
+  it.effect("keeps the result of an async function that finishes within the grace period", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const { tool } = probe("work", {
+        ...open,
+        handler: (_, { signal }) =>
+          new Promise<string>((resolve) => {
+            signal.addEventListener("abort", () => resolve("just made it"))
+            Deferred.doneUnsafe(begun, Effect.void)
+          })
+      })
+      const { runtime } = yield* running(tool)
+      const result = yield* cancelWhen(runtime, begun)
+      assert.deepStrictEqual(states(result), ["work finished"])
+      assert.deepStrictEqual(results(result.state), ["work completed: just made it"])
+    })
+  )
+
+  it.effect("says of each call of a turn what became of it", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const quick = safe("quick")
+      const slow = safe("slow", { handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) })
+      const write = probe("write", open)
+      const { runtime } = yield* bind(Agent.make("a", { tools: [quick.tool, slow.tool, write.tool] }), [
+        { calls: [call("write", "0"), call("quick", "1"), call("slow", "2"), call("write", "3")] }
+      ])
+      const { updates, onUpdate } = watch()
+      const result = yield* cancelWhen(runtime, begun, onUpdate)
+      assert.deepStrictEqual(states(result), ["write finished", "quick finished", "slow aborted", "write notStarted"])
+      assert.deepStrictEqual(
+        results(result.state).map((text) => text.split(":")[0]),
+        ["write completed", "quick completed", "slow cancelled", "write cancelled"]
+      )
+      assert.deepStrictEqual(write.ran, ["0"])
+      assert.strictEqual(events(updates).filter(({ _tag }) => _tag === "run.cancelled").length, 1)
+      assert.strictEqual(events(updates).at(-1)?._tag, "run.cancelled")
+    })
+  )
+
+  it.effect("says so of the calls of its sub-agents, too", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const write = probe("write", {
+        ...open,
+        handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
+      })
+      const child = Agent.make("child", { tools: [write.tool] })
+      const { runtime } = yield* bind(Agent.make("parent", { subAgents: [child] }), [
+        { calls: [{ tool: "child", arguments: { prompt: "do" } }] },
+        { calls: [call("write", "1")] }
+      ])
+      assert.deepStrictEqual(states(yield* cancelWhen(runtime, begun)), ["child inDoubt", "write inDoubt"])
+    })
+  )
+
+  it.effect("goes on in its session with a new prompt, and the history is valid", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const { tool } = probe("work", {
+        ...open,
+        handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
+      })
+      const { runtime, model } = yield* running(tool)
+      const { state } = yield* cancelWhen(runtime, begun)
+      const done = expect(yield* runPrompt(runtime, { state: throughJson(state), prompt: "again" }), "completed")
+      assertValid(done.state)
+      assert.strictEqual(model.requests[1]?.messages.length, 4)
+      assert.strictEqual((yield* Effect.flip(runPrompt(runtime, { state })))._tag, "RunEnded")
+    })
+  )
+
+  it.effect("closes what it was asked about", () =>
+    Effect.gen(function* () {
+      const gated = probe("gated")
+      const begun = yield* Deferred.make<void>()
+      const slow = safe("slow", { handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [gated.tool, slow.tool] }), [
+        { calls: [call("gated", "1"), call("slow", "2")] }
+      ])
+      const { state } = yield* cancelWhen(runtime, begun)
+      const [record] = state.requests
+      const error = yield* Effect.flip(
+        runPrompt(runtime, { state, prompt: "x", decisions: [approve(record!.request)] })
+      )
+      assert.strictEqual(error._tag, "RequestSuperseded")
+    })
+  )
+})
+
+describe("interrupting the fiber that runs a prompt", () => {
+  it.effect("is the same as cancelling", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const { tool } = safe("work", {
+        handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
+      })
+      const { runtime } = yield* running(tool)
+      const { updates, onUpdate } = watch()
+      const fiber = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { onUpdate }))
+      yield* Deferred.await(begun)
+      yield* Fiber.interrupt(fiber)
+      assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+      const last = events(updates).at(-1)
+      assert.deepInclude(last, { _tag: "run.cancelled", reason: "The program that ran it stopped it." })
+      assert.deepStrictEqual(last?._tag === "run.cancelled" && states(last), ["work aborted"])
+    })
+  )
+})
+
+describe("a cancellation token", () => {
+  it("keeps the first reason and tells its listeners once", () => {
+    const token = Cancellation.make()
+    const told: Array<string> = []
+    token.onCancel((reason) => told.push(reason))
+    const stop = token.onCancel(() => told.push("not me"))
+    stop()
+    token.cancel("first")
+    token.cancel("second")
+    assert.strictEqual(token.reason(), "first")
+    token.onCancel((reason) => told.push(`late ${reason}`))
+    assert.deepStrictEqual(told, ["first", "late first"])
+  })
+
+  it("is cancelled with its parent, and not the other way round", () => {
+    const parent = Cancellation.make()
+    const [one, two] = [Cancellation.make(parent), Cancellation.make(parent)]
+    one.cancel("one")
+    assert.isUndefined(parent.reason())
+    parent.cancel("all")
+    assert.deepStrictEqual([one.reason(), two.reason()], ["one", "all"])
+    assert.strictEqual(Cancellation.make(parent).reason(), "all")
+  })
+
+  it("is an AbortSignal, and is made from one", () => {
+    const token = Cancellation.make()
+    const signal = token.signal()
+    token.cancel("why")
+    assert.isTrue(signal.aborted)
+    assert.strictEqual((signal.reason as Error).message, "why")
+    const late = Cancellation.make(token).signal()
+    assert.isTrue(late.aborted)
+    const controller = new AbortController()
+    const linked = Cancellation.fromSignal(controller.signal)
+    controller.abort(new Error("closed"))
+    assert.strictEqual(linked.reason(), "closed")
+    assert.strictEqual(Cancellation.fromSignal(AbortSignal.abort()).reason() !== undefined, true)
+  })
+
+  it.effect("of the surroundings cancels the runs in it", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* bind(Agent.make("a"), ["x"])
+      const token = Cancellation.make()
+      token.cancel("closing time")
+      const result = yield* Effect.provideService(
+        runPrompt(runtime, { prompt: "go" }),
+        Cancellation.CancellationToken,
+        token
+      )
+      assert.strictEqual(expect(result, "cancelled").reason, "closing time")
+    })
+  )
+
+  it.effect("does not touch a run that is held or over", () =>
+    Effect.gen(function* () {
+      const token = Cancellation.make()
+      const gated = probe("gated")
+      const { runtime } = yield* bind(Agent.make("a", { tools: [gated.tool] }), [{ calls: [call("gated", "1")] }, "done"])
+      const held = yield* runPrompt(runtime, { prompt: "go" }, { cancellation: token })
+      token.cancel("later")
+      expect(yield* runPrompt(runtime, { state: held.state, decisions: [approve(approvalOf(held, "1"))] }), "completed")
+    })
+  )
+})

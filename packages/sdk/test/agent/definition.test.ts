@@ -1,0 +1,95 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import type { StandardSchemaV1 } from "effect/StandardSchema"
+import { z } from "zod"
+import * as Agent from "../../src/agent/Agent.ts"
+import type { DataSchema } from "../../src/tool/DataSchema.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+import { bind, probe, safe } from "./Fixture.ts"
+
+const refused = (agent: Agent.Any) => Effect.flip(bind(agent, []))
+const handler = () => ""
+const mute: StandardSchemaV1<unknown, string> = {
+  "~standard": { version: 1, vendor: "acme", validate: () => ({ value: "" }) }
+}
+
+describe("the definition of an agent is refused before anything runs", () => {
+  it.effect("when two tools have one name", () =>
+    Effect.gen(function* () {
+      const error = yield* refused(Agent.make("a", { tools: [safe("read").tool, probe("read").tool] }))
+      assert.deepInclude({ ...error }, { _tag: "ToolNameTaken", agent: "a", tool: "read" })
+    })
+  )
+
+  it.effect("when a tool has another's alias, or a sub-agent a tool's name", () =>
+    Effect.gen(function* () {
+      const aliased = safe("look", { aliases: ["read"] }).tool
+      const error = yield* refused(Agent.make("a", { tools: [safe("read").tool, aliased] }))
+      assert.strictEqual(error._tag, "ToolNameTaken")
+      const other = yield* refused(Agent.make("a", { tools: [safe("read").tool], subAgents: [Agent.make("read")] }))
+      assert.strictEqual(other._tag, "ToolNameTaken")
+    })
+  )
+
+  it.effect("when a tool's schema cannot be shown to a model", () =>
+    Effect.gen(function* () {
+      const tool = Tool.make("read", { parameters: mute, handler })
+      const error = yield* refused(Agent.make("a", { tools: [tool] }))
+      assert.strictEqual(error._tag, "ToolDefinitionError")
+      assert.include(error.message, 'The tool "read" of the agent "a" cannot be used')
+      assert.include(error.message, "acme schema has no JSON Schema")
+    })
+  )
+
+  it.effect("when a tool's parameters are not an object", () =>
+    Effect.gen(function* () {
+      for (const parameters of [Schema.String, z.string(), z.array(z.string())]) {
+        const tool = Tool.make("read", { parameters: parameters as DataSchema<unknown>, handler })
+        const error = yield* refused(Agent.make("a", { tools: [tool] }))
+        assert.include(error.message, "must be a struct")
+      }
+    })
+  )
+
+  it.effect("when a name is one that providers refuse", () =>
+    Effect.gen(function* () {
+      for (const name of ["", "has space", "a.b", "ü", "x".repeat(65)]) {
+        const error = yield* refused(Agent.make("a", { tools: [Tool.make(name, { handler })] }))
+        assert.strictEqual(error._tag, "ToolDefinitionError")
+      }
+      for (const name of ["", "has space", "a/b", "x".repeat(65)]) {
+        assert.strictEqual((yield* refused(Agent.make(name)))._tag, "AgentDefinitionError")
+      }
+      const dotted = yield* refused(Agent.make("a", { subAgents: [Agent.make("b.c")] }))
+      assert.include(dotted.message, "must have a name that can be a tool's")
+    })
+  )
+
+  it.effect("when a tool with effects has a retry policy", () =>
+    Effect.gen(function* () {
+      const retry = Schedule.recurs(1)
+      const error = yield* refused(Agent.make("a", { tools: [probe("write", { retry }).tool] }))
+      assert.include(error.message, "only for tools that are readOnly or idempotent")
+      yield* bind(Agent.make("a", { tools: [probe("write", { retry, idempotent: true }).tool] }), [])
+      yield* bind(Agent.make("a", { tools: [safe("read", { retry }).tool] }), [])
+    })
+  )
+
+  it.effect("when its output schema cannot be shown to a model", () =>
+    Effect.gen(function* () {
+      const error = yield* refused(Agent.make("a", { output: mute }))
+      assert.strictEqual(error._tag, "AgentDefinitionError")
+      assert.include(error.message, "its output schema cannot be shown to a model")
+    })
+  )
+
+  it.effect("when the definition of a sub-agent is", () =>
+    Effect.gen(function* () {
+      const child = Agent.make("child", { tools: [safe("read").tool, safe("read").tool] })
+      const error = yield* refused(Agent.make("a", { subAgents: [child] }))
+      assert.deepInclude({ ...error }, { _tag: "ToolNameTaken", agent: "child" })
+    })
+  )
+})

@@ -1,0 +1,496 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Result from "effect/Result"
+import { decide } from "../../src/domain/decide.ts"
+import { evolve } from "../../src/domain/evolve.ts"
+import type { ToolApprovalItem } from "../../src/domain/Interruption.ts"
+import { defaults } from "../../src/domain/Limits.ts"
+import type { Message } from "../../src/domain/Message.ts"
+import { textOf } from "../../src/domain/Message.ts"
+import { next } from "../../src/domain/next.ts"
+import { interruptions, messages, pendingApprovals, providerMessages } from "../../src/domain/RunState.ts"
+import {
+  allowed,
+  answered,
+  approval,
+  askedAbout,
+  at,
+  begun,
+  broke,
+  called,
+  callId,
+  calls,
+  cancelled,
+  childStarted,
+  completed,
+  decided,
+  delegated,
+  done,
+  failed,
+  fold,
+  foldOnto,
+  held,
+  inDoubt,
+  inside,
+  limit,
+  opened,
+  question,
+  read,
+  requestId,
+  resumed,
+  said,
+  started
+} from "./Journal.ts"
+
+const a = callId(1, 1)
+const b = callId(1, 2)
+const c = callId(1, 3)
+const r1 = requestId(1)
+const r2 = requestId(2)
+
+/** A history as lines: who, and what was said. */
+const lines = (history: ReadonlyArray<Message>) =>
+  history.map((message) =>
+    message.role === "tool"
+      ? `${message.callId} ${message.outcome}: ${textOf(message.content)}`
+      : `${message.role}: ${textOf(message.content)}`
+  )
+
+const heldOnTwo = fold(
+  started(),
+  calls("write_file", "write_file"),
+  ...askedAbout(a, r1),
+  ...askedAbout(b, r2),
+  held
+)
+
+describe("evolve", () => {
+  it("begins with run.started and with nothing else", () => {
+    assert.throws(() => evolve(undefined, held), "A journal begins with run.started, not with run.held.")
+  })
+
+  it("keeps the prompt as the first message, before anything else happens", () => {
+    assert.deepStrictEqual(lines(messages(fold(started()))), ["user: Do it."])
+  })
+
+  it("gives calls ids of their own, though the provider repeats its id", () => {
+    const state = fold(started(), answered([called("write_file", 1), called("write_file", 2)]))
+    assert.deepStrictEqual(
+      state.calls.map((call) => [call.id, call.providerCallId]),
+      [
+        ["run-1.t1.1", "call_0"],
+        ["run-1.t1.2", "call_0"]
+      ]
+    )
+  })
+
+  it("moves results into the history in call order, when the last one is there", () => {
+    const open = fold(
+      started(),
+      calls("read", "read"),
+      read(a),
+      read(b),
+      begun(a),
+      begun(b),
+      completed(b, "second")
+    )
+    assert.deepStrictEqual(lines(messages(open)), ["user: Do it.", "assistant: "])
+    assert.deepStrictEqual(lines(messages(foldOnto(open, completed(a, "first")))).slice(2), [
+      "run-1.t1.1 completed: first",
+      "run-1.t1.2 completed: second"
+    ])
+  })
+
+  it("stands in for the results of open calls when a provider looks, and leaves the history alone", () => {
+    const state = foldOnto(
+      fold(
+        started(),
+        calls("write_file", "write_file", "read"),
+        read(c),
+        ...askedAbout(a, r1),
+        allowed(b),
+        begun(b)
+      ),
+      completed(c)
+    )
+    assert.deepStrictEqual(lines(providerMessages(state)).slice(2), [
+      "run-1.t1.1 cancelled: This call is still waiting for a decision.",
+      "run-1.t1.2 cancelled: This call was started and it is not known whether it took effect.",
+      "run-1.t1.3 completed: result of run-1.t1.3"
+    ])
+    assert.strictEqual(messages(state).length, 2)
+  })
+
+  it("records a result once: the first one counts", () => {
+    const state = fold(started(), calls("write", "write"), allowed(a), begun(a), completed(a, "first"))
+    const again = foldOnto(state, completed(a, "second"), failed(a, "third"))
+    assert.deepStrictEqual(again.calls, state.calls)
+  })
+
+  it("ignores what a sub-agent reports after its call was settled", () => {
+    const state = fold(
+      started(),
+      calls("researcher", "write"),
+      delegated(a),
+      childStarted(a),
+      inside(a, broke),
+      ...askedAbout(b, r1)
+    )
+    const late = foldOnto(state, inside(a, resumed))
+    assert.deepStrictEqual(late.calls, state.calls)
+  })
+
+  describe("on a decision", () => {
+    it("approves: the call is ready, and nothing else changed", () => {
+      const state = foldOnto(heldOnTwo, decided({ _tag: "approve", requestId: r1, by: "ada" }))
+      assert.deepStrictEqual(
+        state.calls.map((call) => call.status),
+        ["ready", "waiting"]
+      )
+    })
+
+    it("approves with edited arguments: the history shows what ran, the call keeps both, the signature goes", () => {
+      const signed = { ...called("write_file", { path: "a" }), payload: { signature: "over path a" } }
+      const state = fold(
+        started(),
+        answered([signed]),
+        ...askedAbout(a, r1, { arguments: { path: "a" } }),
+        decided({ _tag: "approve", requestId: r1, by: "ada", arguments: { path: "b" } })
+      )
+      const { arguments: args, proposed } = state.calls[0]!
+      assert.deepStrictEqual([args, proposed], [{ path: "b" }, { path: "a" }])
+      const last = messages(state).at(-1)!
+      assert.deepStrictEqual(last.role === "assistant" ? last.content : [], [
+        {
+          _tag: "toolCall",
+          callId: a,
+          providerCallId: "call_0",
+          name: "write_file",
+          arguments: '{"path":"b"}'
+        }
+      ])
+    })
+
+    it("denies with a message: the model reads it as the result", () => {
+      const state = foldOnto(
+        heldOnTwo,
+        decided({ _tag: "deny", requestId: r1, by: "ada", message: "Use another file." }),
+        decided({ _tag: "deny", requestId: r2, by: "ada" })
+      )
+      assert.deepStrictEqual(lines(messages(state)).slice(2), [
+        "run-1.t1.1 denied: Use another file.",
+        "run-1.t1.2 denied: This call was denied by ada. It has not run."
+      ])
+      assert.strictEqual(next(state)._tag, "CallModel")
+    })
+
+    it("supplies a result: recorded as such, and the tool does not run", () => {
+      const state = foldOnto(
+        heldOnTwo,
+        decided({ _tag: "supply", requestId: r1, by: "ada", result: { done: true } }),
+        decided({ _tag: "supply", requestId: r2, by: "ada", result: "as text" })
+      )
+      assert.deepStrictEqual(lines(messages(state)).slice(2), [
+        'run-1.t1.1 supplied: {"done":true}',
+        "run-1.t1.2 supplied: as text"
+      ])
+    })
+
+    it("denies and stops: what was decided still runs, then the run is over", () => {
+      const both = foldOnto(
+        heldOnTwo,
+        decided({ _tag: "deny", requestId: r2, by: "ada", message: "Enough.", then: "stop" }),
+        decided({ _tag: "approve", requestId: r1, by: "grace" })
+      )
+      assert.deepStrictEqual(next(both), { _tag: "SettleToolCalls", callIds: [a] })
+      assert.deepStrictEqual(next(foldOnto(both, begun(a), completed(a))), {
+        _tag: "Finish",
+        end: { _tag: "cancelled", reason: "Enough." }
+      })
+    })
+
+    it("keeps the same reason to stop, whichever of two denials came first", () => {
+      const first = decided({ _tag: "deny", requestId: r1, by: "ada", then: "stop" })
+      const second = decided({ _tag: "deny", requestId: r2, by: "grace", then: "stop" })
+      const one = foldOnto(heldOnTwo, first, second)
+      assert.deepStrictEqual(foldOnto(heldOnTwo, second, first), one)
+      assert.deepStrictEqual(one.stop, { by: "ada", reason: "denied by ada" })
+    })
+
+    it("keeps grants in the order of their requests, whichever was approved first", () => {
+      const first = decided({ _tag: "approve", requestId: r1, by: "ada", grant: { scope: "run" } })
+      const second = decided({ _tag: "approve", requestId: r2, by: "grace", grant: { scope: "session" } })
+      const one = foldOnto(heldOnTwo, first, second)
+      assert.deepStrictEqual(foldOnto(heldOnTwo, second, first), one)
+      assert.deepStrictEqual(
+        one.grants.map((grant) => grant.by),
+        ["ada", "grace"]
+      )
+    })
+
+    it("approves always: the grant does not release a request that waits already", () => {
+      const state = foldOnto(
+        heldOnTwo,
+        decided({ _tag: "approve", requestId: r1, by: "ada", grant: { scope: "run", arguments: {} } })
+      )
+      assert.deepStrictEqual(
+        pendingApprovals(state).map((request) => request.requestId),
+        [r2]
+      )
+    })
+
+    it("answers a question: the answer is the result", () => {
+      const state = fold(
+        started(),
+        calls("ask_user"),
+        opened(question(a, r1)),
+        decided({ _tag: "answer", requestId: r1, by: "ada", answer: "main" })
+      )
+      assert.deepStrictEqual(lines(messages(state)).at(-1), "run-1.t1.1 completed: main")
+    })
+
+    it("retries, supplies or fails a call in doubt", () => {
+      const doubt = fold(started(), calls("write"), allowed(a), begun(a), opened(inDoubt(a, r1)))
+      const retried = foldOnto(doubt, decided({ _tag: "retry", requestId: r1, by: "ada" }))
+      assert.deepStrictEqual(next(retried), { _tag: "SettleToolCalls", callIds: [a] })
+      assert.strictEqual(foldOnto(retried, begun(a)).calls[0]!.attempt, 2)
+      const lastLine = (decision: Parameters<typeof decided>[0]) =>
+        lines(messages(foldOnto(doubt, decided(decision)))).at(-1)
+      assert.strictEqual(
+        lastLine({ _tag: "supply", requestId: r1, by: "ada", result: "it did" }),
+        "run-1.t1.1 supplied: it did"
+      )
+      assert.strictEqual(
+        lastLine({ _tag: "fail", requestId: r1, by: "ada" }),
+        "run-1.t1.1 failed: This call failed."
+      )
+    })
+  })
+
+  describe("on a message of the user", () => {
+    it("keeps it back while calls are open and appends it after their results", () => {
+      const state = foldOnto(heldOnTwo, said("Stop that."))
+      assert.deepStrictEqual(messages(state).length, 2)
+      const after = foldOnto(
+        state,
+        decided({ _tag: "deny", requestId: r1, by: "ada" }),
+        decided({ _tag: "deny", requestId: r2, by: "ada" })
+      )
+      assert.deepStrictEqual(lines(messages(after)).at(-1), "user: Stop that.")
+    })
+
+    it("keeps it back while a model may be answering, so that it is answered too", () => {
+      const state = fold(started(), said("And the tests."), answered("Done."))
+      assert.deepStrictEqual(lines(messages(state)), [
+        "user: Do it.",
+        "assistant: Done.",
+        "user: And the tests."
+      ])
+      assert.strictEqual(next(state)._tag, "CallModel")
+    })
+
+    it("appends it at once where no model is answering", () => {
+      for (const state of [
+        fold(started(), answered("Done.")),
+        fold(started(), answered("Done."), done),
+        fold(started(), opened(limit(r1, "turns", 8)), held)
+      ]) {
+        assert.deepStrictEqual(lines(messages(foldOnto(state, said("More.")))).at(-1), "user: More.")
+      }
+    })
+
+    it("appends it when the run is parked, fails, is cancelled, or is taken up after a crash", () => {
+      for (const event of [held, broke, cancelled, resumed, started()]) {
+        const state = foldOnto(fold(started(), said("More.")), event)
+        assert.deepStrictEqual(state.queued, [])
+        assert.include(lines(messages(state)), "user: More.")
+      }
+    })
+  })
+
+  describe("at the end of a run", () => {
+    it("cancels with a result for each call that says what is known", () => {
+      const state = fold(
+        started(),
+        calls("write", "write", "write", "read"),
+        allowed(a),
+        begun(a),
+        completed(a, "written"),
+        allowed(b),
+        begun(b),
+        ...askedAbout(c, r1),
+        read(callId(1, 4)),
+        {
+          _tag: "run.cancelled",
+          at: 2000,
+          reason: "stop",
+          calls: [
+            { callId: a, tool: "write", state: "finished" },
+            { callId: b, tool: "write", state: "inDoubt" },
+            { callId: c, tool: "write", state: "notStarted" },
+            { callId: callId(1, 4), tool: "read", state: "aborted" }
+          ]
+        }
+      )
+      assert.deepStrictEqual(lines(messages(state)).slice(2), [
+        "run-1.t1.1 completed: written",
+        "run-1.t1.2 cancelled: This call was stopped while it ran; it is not known whether it took effect.",
+        "run-1.t1.3 cancelled: This call was cancelled before it ran.",
+        "run-1.t1.4 cancelled: This call was stopped before it finished."
+      ])
+      assert.deepStrictEqual(interruptions(state), [])
+      assert.deepStrictEqual(next(state), { _tag: "Finish", end: { _tag: "cancelled", reason: "stop" } })
+    })
+
+    it("keeps a failed run's open calls, so that it goes on where it stood", () => {
+      const state = foldOnto(heldOnTwo, broke)
+      assert.strictEqual(next(state)._tag, "Finish")
+      assert.deepStrictEqual(next(foldOnto(state, resumed)), next(heldOnTwo))
+    })
+
+    it("goes on with the session: history, grants of the session and its usage stay, the rest is new", () => {
+      const state = foldOnto(
+        heldOnTwo,
+        decided({ _tag: "approve", requestId: r1, by: "ada", grant: { scope: "session" } }),
+        decided({ _tag: "approve", requestId: r2, by: "ada", grant: { scope: "run" } }),
+        broke,
+        started({ runId: "run-2" as never, prompt: [{ _tag: "text", text: "Again." }] })
+      )
+      assert.deepStrictEqual(lines(messages(state)).slice(2), [
+        "run-1.t1.1 cancelled: This call has not run.",
+        "run-1.t1.2 cancelled: This call has not run.",
+        "user: Again."
+      ])
+      assert.deepStrictEqual(
+        [
+          state.grants.length,
+          state.requests.length,
+          state.usage.turns,
+          state.sessionUsage.turns,
+          state.revision
+        ],
+        [1, 0, 0, 1, 1]
+      )
+    })
+  })
+
+  describe("on a request that is asked anew", () => {
+    it("lets a call wait for one request at a time", () => {
+      const state = foldOnto(heldOnTwo, opened(approval(a, requestId(3), { digest: "new" })))
+      assert.deepStrictEqual(
+        interruptions(state).map((request) => request.requestId),
+        [r2, requestId(3)]
+      )
+      const late = decide(state, { _tag: "approve", requestId: r1, by: "ada", at })
+      assert.deepInclude(Result.isFailure(late) ? { ...late.failure } : {}, { by: requestId(3) })
+    })
+
+    it("finds out again what a call waits for when nobody is asked instead", () => {
+      const state = foldOnto(heldOnTwo, {
+        _tag: "request.superseded",
+        at,
+        requestId: r1,
+        reason: "the tool is another one now"
+      })
+      assert.deepStrictEqual(next(state), { _tag: "ClassifyCalls", callIds: [a] })
+      const doubt = fold(started(), calls("write"), allowed(a), begun(a), opened(inDoubt(a, r1)))
+      const again = foldOnto(doubt, {
+        _tag: "request.superseded",
+        at,
+        requestId: r1,
+        reason: "a tool can tell now"
+      })
+      assert.deepStrictEqual(next(again), { _tag: "Reconcile", callIds: [a] })
+    })
+
+    it("closes a limit request when the limits are changed otherwise", () => {
+      const state = fold(started({ limits: { ...defaults, maxTurns: 0 } }), opened(limit(r1, "turns", 0)))
+      assert.strictEqual(next(state)._tag, "Hold")
+      const raised = foldOnto(state, { _tag: "limits.changed", at, limits: defaults })
+      assert.strictEqual(next(raised)._tag, "CallModel")
+      const kept = foldOnto(state, { _tag: "limits.changed", at, limits: { ...defaults, maxTurns: 0 } })
+      assert.strictEqual(next(kept)._tag, "Hold")
+    })
+  })
+
+  describe("with a sub-agent", () => {
+    const childRun = a as string as ToolApprovalItem["runId"]
+    const inner = callId(1, 1, a)
+    const innerRequest = requestId(1, a)
+    const childHeld = fold(
+      started(),
+      calls("researcher", "write_file"),
+      delegated(a),
+      childStarted(a),
+      inside(a, calls("write_file")),
+      ...askedAbout(inner, innerRequest, { runId: childRun, agentPath: ["main", "researcher"] }).map(
+        (event) => inside(a, event)
+      ),
+      ...askedAbout(b, r1),
+      held
+    )
+
+    it("shows its requests with the path of agents, beside the parent's own", () => {
+      assert.deepStrictEqual(
+        interruptions(childHeld).map((request) => [request.requestId, request.agentPath.join("/")]),
+        [
+          [r1, "main"],
+          [innerRequest, "main/researcher"]
+        ]
+      )
+    })
+
+    it("goes on where it stood when its request is decided", () => {
+      const events = Result.getOrThrow(
+        decide(childHeld, { _tag: "approve", requestId: innerRequest, by: "ada", at })
+      )
+      const state = foldOnto(childHeld, ...events)
+      assert.deepStrictEqual(next(state), { _tag: "ResumeChild", callId: a })
+      assert.deepStrictEqual(next(state.calls[0]!.child!), { _tag: "SettleToolCalls", callIds: [inner] })
+    })
+
+    it("is the result of its call when it ends, and its usage is the parent's too, without its turns", () => {
+      const state = fold(
+        started(),
+        calls("researcher"),
+        delegated(a),
+        childStarted(a),
+        inside(a, answered("Found it.")),
+        inside(a, done)
+      )
+      assert.strictEqual(lines(messages(state)).at(-1), "run-1.t1.1 completed: Found it.")
+      assert.deepStrictEqual([state.usage.turns, state.usage.requests, state.usage.inputTokens], [1, 2, 20])
+    })
+
+    it("tells a late decision what became of its request after the sub-agent has ended", () => {
+      const deny = { _tag: "deny", requestId: innerRequest, by: "ada", at } as const
+      const state = foldOnto(
+        childHeld,
+        ...Result.getOrThrow(decide(childHeld, deny)),
+        inside(a, answered("Then not.")),
+        inside(a, done),
+        decided({ _tag: "deny", requestId: r1, by: "ada" })
+      )
+      assert.deepStrictEqual(state.calls, [])
+      const late = decide(state, { ...deny, by: "grace" })
+      assert.deepInclude(Result.isFailure(late) ? { ...late.failure } : {}, {
+        _tag: "AlreadyDecided",
+        by: "ada"
+      })
+    })
+
+    it("lets nobody decide for a sub-agent that failed, before and after the turn is over", () => {
+      const approve = { _tag: "approve", requestId: innerRequest, by: "ada", at } as const
+      const failedInside = foldOnto(childHeld, inside(a, broke))
+      for (const state of [
+        failedInside,
+        foldOnto(failedInside, decided({ _tag: "deny", requestId: r1, by: "ada" }))
+      ]) {
+        const late = decide(state, approve)
+        assert.deepInclude(Result.isFailure(late) ? { ...late.failure } : {}, {
+          _tag: "RequestSuperseded",
+          reason: "the run of researcher ended"
+        })
+      }
+    })
+  })
+})

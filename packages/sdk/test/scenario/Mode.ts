@@ -1,0 +1,62 @@
+/**
+ * The two ways in which a held run gets from one process to the next: in the caller's hands, as JSON, or in a store, by its id.
+ * The scenarios are written once and told for each.
+ */
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import type { RunOptions } from "../../src/agent/runPrompt.ts"
+import { runPrompt } from "../../src/agent/runPrompt.ts"
+import type { RunPromptStoredError } from "../../src/agent/runPromptStored.ts"
+import { runPromptStored } from "../../src/agent/runPromptStored.ts"
+import type { RunResult } from "../../src/agent/RunResult.ts"
+import type { Runtime } from "../../src/agent/Runtime.ts"
+import type { DecisionInput } from "../../src/domain/Decision.ts"
+import type { Limits } from "../../src/domain/Limits.ts"
+import type { RunStore } from "../../src/store/RunStore.ts"
+import { layerMemory } from "../../src/store/RunStore.ts"
+import type { RunStoreError } from "../../src/store/RunStoreError.ts"
+import { throughJson } from "../agent/Fixture.ts"
+
+export interface Mode {
+  readonly name: string
+  readonly isStored: boolean
+  /** The store of one test; a fresh one each time. */
+  readonly layer: Layer.Layer<RunStore, RunStoreError>
+  readonly start: <Output>(
+    runtime: Runtime<Output>,
+    prompt: string,
+    options?: RunOptions & { readonly limits?: Partial<Limits> }
+  ) => Effect.Effect<RunResult<Output>, RunPromptStoredError, RunStore>
+  /** Goes on from a result of this or another process. */
+  readonly resume: <Output>(
+    runtime: Runtime<Output>,
+    from: RunResult<any>,
+    input?: {
+      readonly decisions?: ReadonlyArray<DecisionInput>
+      readonly prompt?: string
+      readonly limits?: Partial<Limits>
+    },
+    options?: RunOptions
+  ) => Effect.Effect<RunResult<Output>, RunPromptStoredError, RunStore>
+}
+
+/** The state is the caller's to keep; it travels as JSON. */
+export const unstored: Mode = {
+  name: "without a store, through JSON",
+  isStored: false,
+  layer: layerMemory,
+  start: (runtime, prompt, { limits, ...options } = {}) =>
+    runPrompt(runtime, { prompt, ...(limits === undefined ? {} : { limits }) }, options),
+  resume: (runtime, from, input = {}, options) =>
+    Effect.suspend(() => runPrompt(runtime, { ...input, state: throughJson(from.state) }, options))
+}
+
+/** The run is in a store; its id is enough. */
+export const stored = (name: string, layer: Layer.Layer<RunStore, RunStoreError>): Mode => ({
+  name: `stored in ${name}`,
+  isStored: true,
+  layer,
+  start: (runtime, prompt, { limits, ...options } = {}) =>
+    runPromptStored(runtime, { prompt, ...(limits === undefined ? {} : { limits }) }, options),
+  resume: (runtime, { runId }, input = {}, options) => runPromptStored(runtime, { ...input, runId }, options)
+})
