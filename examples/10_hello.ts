@@ -26,7 +26,9 @@ export const main = async () => {
   assert.equal(pieces.join(""), first.text)
   console.log(first.text)
 
-  const second = await fermata.runPrompt(teacher, "And what is related to it?", { sessionId: first.sessionId })
+  const second = await fermata.runPrompt(teacher, "And what is related to it?", {
+    sessionId: first.sessionId
+  })
   assert(second.status === "completed")
   console.log(second.text)
 

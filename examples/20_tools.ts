@@ -58,7 +58,9 @@ export const main = async () => {
   assert.deepEqual(told, ["reading the thermometer of Turku", "reading the thermometer of Porto"])
   assert.equal(mostAtWork, 2)
   // The second call of `mean` is the model's own correction of the first.
-  const results = model.requests.at(-1)?.messages.flatMap((message) => (message.role === "tool" ? [message] : []))
+  const results = model.requests
+    .at(-1)
+    ?.messages.flatMap((message) => (message.role === "tool" ? [message] : []))
   assert.deepEqual(
     results?.map(({ name, outcome }) => `${name} ${outcome}`),
     ["temperature completed", "temperature completed", "mean failed", "mean completed"]

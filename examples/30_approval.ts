@@ -44,7 +44,9 @@ export const main = async () => {
   assert(asked?.request._tag === "approval")
   console.log(`${asked.agent} asks: ${asked.request.tool}`, asked.request.arguments, asked.request.risk)
 
-  await ana.decide(asked, approve({ arguments: { customer: "Mr. Olsen", euros: 50 } }), { note: "see the terms" })
+  await ana.decide(asked, approve({ arguments: { customer: "Mr. Olsen", euros: 50 } }), {
+    note: "see the terms"
+  })
   await assert.rejects(ben.decide(asked, approve()), (error) => {
     assert(isAlreadyDecided(error))
     console.log(`ben: ${error.message}`)

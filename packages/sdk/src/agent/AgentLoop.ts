@@ -27,11 +27,21 @@ import { AgentNotFound, type ToolUnavailable } from "../domain/RunError.ts"
 import { type RunEvent, wrap } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { findCall, findRequest, interruptions, isEnded } from "../domain/RunState.ts"
-import * as Cancellation from "./Cancellation.ts"
+import type * as Cancellation from "./Cancellation.ts"
 import { callModel, openLimit } from "./internal/callModel.ts"
 import { classify } from "./internal/classify.ts"
 import type { Drive, Journal, Scope } from "./internal/Drive.ts"
-import { awaited, describe, emit, emitRoot, flush, isStopped, now, stateOf, tellAll } from "./internal/Drive.ts"
+import {
+  awaited,
+  describe,
+  emit,
+  emitRoot,
+  flush,
+  isStopped,
+  now,
+  stateOf,
+  tellAll
+} from "./internal/Drive.ts"
 import { eventsOf } from "./internal/eventsOf.ts"
 import { reportCalls } from "./internal/reportCalls.ts"
 import { checkEditedRequest, decodeDecision } from "./internal/staging.ts"
@@ -54,7 +64,9 @@ export interface DriveOptions<E> {
 }
 
 /** Drives a run until it is held or over, and returns its state then. */
-export const drive = <E>(options: DriveOptions<E>): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> =>
+export const drive = <E>(
+  options: DriveOptions<E>
+): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> =>
   // An interruption may come at any time; it must find somebody who turns it into a cancellation.
   Effect.uninterruptibleMask((restoreCaller) => driving(options, restoreCaller))
 
@@ -103,11 +115,11 @@ const driving = Effect.fnUntraced(function* <E>(
 const guarded =
   (onUpdate: (update: RunUpdate) => void) =>
   (update: RunUpdate): void => {
-  try {
-    onUpdate(update)
-  } catch {
-    // The watcher's own failure; the run is not the place to tell it.
-  }
+    try {
+      onUpdate(update)
+    } catch {
+      // The watcher's own failure; the run is not the place to tell it.
+    }
   }
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
@@ -194,7 +206,8 @@ const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request:
 
 /** Folds decisions. One that no longer applies is put on record as such, so that nobody waits for its effect. */
 const takeDecisions = (drive: Drive<any>, decisions: ReadonlyArray<Decision>): boolean => {
-  for (const decision of decisions) for (const event of eventsOf(drive.state, decision)) emitRoot(drive, event)
+  for (const decision of decisions)
+    for (const event of eventsOf(drive.state, decision)) emitRoot(drive, event)
   return decisions.length > 0
 }
 
@@ -307,10 +320,7 @@ const decodeOutput = Effect.fnUntraced(function* (scope: Scope<unknown>, answer:
   const decoder = bound.output
   if (decoder === undefined) return emit(scope, { _tag: "run.completed", at: now(drive) })
   const json = parseAnswer(answer)
-  const decoded =
-    json === undefined
-      ? Exit.fail("it is not JSON")
-      : yield* Effect.exit(decoder.decode(json))
+  const decoded = json === undefined ? Exit.fail("it is not JSON") : yield* Effect.exit(decoder.decode(json))
   if (Exit.isSuccess(decoded)) {
     const output = (decoder.encode?.(decoded.value) ?? json) as Schema.Json
     return emit(scope, { _tag: "run.completed", at: now(drive), output })

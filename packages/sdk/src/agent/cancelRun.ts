@@ -60,15 +60,14 @@ export const revokeGrant: (
   runId: RunId,
   grantId: GrantId,
   by: string
-) => Effect.Effect<void, RunNotFound | RunBusy | RunConflict | LeaseLost | RunStoreError, RunStore> = Effect.fn(
-  "fermata.revokeGrant"
-)(function* (runId: RunId, grantId: GrantId, by: string) {
-  yield* appendOnce(runId, (state, at) =>
-    state.grants.some((grant) => grant.id === grantId && grant.revoked === undefined)
-      ? { _tag: "grant.revoked", at, grantId, by }
-      : undefined
-  )
-})
+) => Effect.Effect<void, RunNotFound | RunBusy | RunConflict | LeaseLost | RunStoreError, RunStore> =
+  Effect.fn("fermata.revokeGrant")(function* (runId: RunId, grantId: GrantId, by: string) {
+    yield* appendOnce(runId, (state, at) =>
+      state.grants.some((grant) => grant.id === grantId && grant.revoked === undefined)
+        ? { _tag: "grant.revoked", at, grantId, by }
+        : undefined
+    )
+  })
 
 const appendOnce = Effect.fnUntraced(function* (
   runId: RunId,
@@ -76,7 +75,11 @@ const appendOnce = Effect.fnUntraced(function* (
 ) {
   const store = yield* RunStore
   const clock = yield* Clock.Clock
-  const lease = yield* store.claim({ runId, owner: `append-${globalThis.crypto.randomUUID().slice(0, 8)}`, ttl })
+  const lease = yield* store.claim({
+    runId,
+    owner: `append-${globalThis.crypto.randomUUID().slice(0, 8)}`,
+    ttl
+  })
   const append = Effect.gen(function* () {
     const state = yield* Effect.flatMap(store.load(runId), foldStored)
     const event = make(state, clock.currentTimeMillisUnsafe())

@@ -71,7 +71,11 @@ export const checkBound = (state: RunState, bound: BoundAgent): Effect.Effect<Re
     }
     for (const tool of Object.keys(identity.tools)) {
       const entry = bound.entries.get(tool)
-      const known = entry !== undefined && [...bound.entries].some(([name, other]) => other.name === entry.name && Object.hasOwn(state.agent.tools, name))
+      const known =
+        entry !== undefined &&
+        [...bound.entries].some(
+          ([name, other]) => other.name === entry.name && Object.hasOwn(state.agent.tools, name)
+        )
       if (!known) changes.push({ _tag: "toolAdded", agent: agent.name, tool })
     }
     if (isEnded(state) && state.status !== "error") return { changes, blocking }

@@ -8,8 +8,8 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
+import { check } from "../domain/decide.ts"
 import type { RunId } from "../domain/Id.ts"
 import { RequestNotFound, type Rejection } from "../domain/Rejection.ts"
 import { RunStore } from "../store/RunStore.ts"
@@ -37,20 +37,29 @@ export const decideStored: (
   given: DecisionInput,
   runId?: RunId
 ) {
+  const decision = yield* checkStored(runtimes, given, runId)
+  return (yield* (yield* RunStore).decide(decision)).decision
+})
+
+/**
+ * Checks a decision without taking it, so that several can be taken together or not at all. What comes in meanwhile can still
+ * stand in the way.
+ */
+export const checkStored = Effect.fnUntraced(function* (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  given: DecisionInput,
+  runId?: RunId
+) {
   const store = yield* RunStore
   const decision = yield* decodeDecision(given, yield* Clock.Clock)
-  const isEdited = decision._tag === "approve" && decision.arguments !== undefined
-  if (isEdited || runId !== undefined) {
-    // A request that is not found is told by the store, below.
-    const found = yield* Effect.exit(store.request(decision.requestId))
-    if (Exit.isSuccess(found)) {
-      if (runId !== undefined && found.value.runId !== runId) {
-        return yield* new RequestNotFound({ requestId: decision.requestId })
-      }
-      const { request } = found.value
-      const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, request.agentPath[0] ?? ""))
-      if (runtime !== undefined) yield* checkEditedRequest(runtime, request, decision)
-    }
-  }
-  return (yield* store.decide(decision)).decision
+  const { requestId } = decision
+  const found = yield* store.request(requestId)
+  if (runId !== undefined && found.runId !== runId) return yield* new RequestNotFound({ requestId })
+  // Whatever was decided or withdrawn, the store says so when the decision is taken.
+  if (found.decision !== undefined) return decision
+  const { request } = found
+  yield* Effect.fromResult(check(request, decision))
+  const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, request.agentPath[0] ?? ""))
+  if (runtime !== undefined) yield* checkEditedRequest(runtime, request, decision)
+  return decision
 })

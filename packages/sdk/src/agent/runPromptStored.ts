@@ -14,15 +14,23 @@ import { evolve } from "../domain/evolve.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
 import { next } from "../domain/next.ts"
-import { SessionBusy } from "../domain/RunError.ts"
+import { AgentNotFound, SessionBusy } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { isEnded } from "../domain/RunState.ts"
-import { RunStore } from "../store/RunStore.ts"
-import type { LeaseLost, RunBusy, RunConflict, RunExists, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import { type RunHead, RunStore } from "../store/RunStore.ts"
+import type {
+  LeaseLost,
+  RunBusy,
+  RunConflict,
+  RunExists,
+  RunNotFound,
+  RunStoreError
+} from "../store/RunStoreError.ts"
 import { drive } from "./AgentLoop.ts"
+import { answersTo } from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
-import { decideStored } from "./decideStored.ts"
+import { checkStored, decideStored } from "./decideStored.ts"
 import { eventsOf } from "./internal/eventsOf.ts"
 import { toResult } from "./internal/result.ts"
 import type { Staged } from "./internal/staging.ts"
@@ -57,7 +65,14 @@ export interface StoredContinueInput {
 
 /** What can go wrong around a stored run. Nothing that was acknowledged is lost by any of these. */
 export type RunPromptStoredError =
-  RunPromptError | SessionBusy | RunNotFound | RunExists | RunBusy | RunConflict | LeaseLost | RunStoreError
+  | RunPromptError
+  | SessionBusy
+  | RunNotFound
+  | RunExists
+  | RunBusy
+  | RunConflict
+  | LeaseLost
+  | RunStoreError
 
 const defaultTtl = "15 seconds"
 
@@ -92,11 +107,17 @@ export const runPromptStored: <Output>(
   ) {
     const store = yield* RunStore
     const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
+    const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
+    if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
+      return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })
+    }
     const state =
-      input.runId !== undefined && (yield* exists(store, input.runId))
+      head !== undefined
         ? yield* continueStored(runtime, store, input as StoredContinueInput, token, options)
         : input.prompt === undefined
-          ? yield* Effect.flatMap(store.head(input.runId as RunId), () => Effect.die("The run has just been deleted."))
+          ? yield* Effect.flatMap(store.head(input.runId as RunId), () =>
+              Effect.die("The run has just been deleted.")
+            )
           : yield* startStored(runtime, store, input as StoredStartInput, token, options)
     return yield* toResult<Output>(runtime, state)
   }
@@ -104,11 +125,8 @@ export const runPromptStored: <Output>(
 
 type Store = RunStore["Service"]
 
-const exists = (store: Store, runId: RunId): Effect.Effect<boolean, RunStoreError> =>
-  store.head(runId).pipe(
-    Effect.as(true),
-    Effect.catchTag("RunNotFound", () => Effect.succeed(false))
-  )
+const findHead = (store: Store, runId: RunId): Effect.Effect<RunHead | undefined, RunStoreError> =>
+  Effect.catchTag(store.head(runId), "RunNotFound", () => Effect.succeed(undefined))
 
 const startStored = Effect.fnUntraced(function* (
   runtime: Runtime<any>,
@@ -140,7 +158,10 @@ const startStored = Effect.fnUntraced(function* (
 
 /** The state that the session's next run builds on. */
 const lastOf = Effect.fnUntraced(function* (store: Store, sessionId: SessionId) {
-  const [last] = yield* store.list({ sessionId, limit: 1 })
+  // Clocks do not tell runs apart that began in the same millisecond or on machines whose clocks differ; what builds on what does.
+  const newest = yield* store.list({ sessionId, limit: 20 })
+  const continued = new Set(newest.map(({ parent }) => parent?.runId))
+  const last = newest.find(({ runId }) => !continued.has(runId))
   if (last === undefined) return undefined
   if (last.status === "running" || last.status === "held") {
     return yield* new SessionBusy({ sessionId, runId: last.runId, status: last.status })
@@ -184,6 +205,9 @@ const continueStored = Effect.fnUntraced(function* (
 ): Effect.fn.Return<RunState, RunPromptStoredError> {
   const clock = yield* Clock.Clock
   const prompt = input.prompt === undefined ? undefined : yield* decodePrompt(input.prompt)
+  for (const given of input.decisions ?? []) {
+    yield* Effect.provideService(checkStored([runtime], given, input.runId), RunStore, store)
+  }
   for (const given of input.decisions ?? []) {
     yield* Effect.provideService(decideStored([runtime], given, input.runId), RunStore, store)
   }

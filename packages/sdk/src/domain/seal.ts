@@ -8,6 +8,8 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+// Stable core as well, though it lies in a folder.
+// oxlint-disable-next-line no-restricted-imports
 import * as Base64Url from "effect/encoding/Base64Url"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"

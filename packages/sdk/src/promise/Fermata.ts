@@ -30,7 +30,13 @@ import { AgentNotFound } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { ModelClient } from "../model/ModelClient.ts"
-import { type ListFilter, type PendingFilter, type PendingRequest, type RunHead, RunStore } from "../store/RunStore.ts"
+import {
+  type ListFilter,
+  type PendingFilter,
+  type PendingRequest,
+  type RunHead,
+  RunStore
+} from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
 import type { DecisionBody } from "./decisions.ts"
@@ -188,7 +194,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
 
   const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {
     runPrompt: async (agent, prompt, given = {}) => {
-      const runtime = typeof agent === "string" ? runtimeOf(agent) : (runtimes.get(agent) ?? runtimeOf(agent.name))
+      const runtime =
+        typeof agent === "string" ? runtimeOf(agent) : (runtimes.get(agent) ?? runtimeOf(agent.name))
       const { runId, sessionId, limits, policy } = given
       return run(
         runPromptStored(
@@ -224,7 +231,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     decide: async (given, body, { by: decider = by, note } = {}) => {
       const request = typeof given === "object" && "request" in given ? given.request : given
       const requestId = (typeof request === "string" ? request : request.requestId) as RequestId
-      const digest = typeof request === "object" && request._tag === "approval" ? { digest: request.digest } : {}
+      const digest =
+        typeof request === "object" && request._tag === "approval" ? { digest: request.digest } : {}
       const input = { ...body, requestId, by: decider, ...digest, ...(note === undefined ? {} : { note }) }
       return run(decideStored([...runtimes.values()], input as DecisionInput))
     },
@@ -246,7 +254,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     close: async () => {
       closing.cancel("The program that ran it was closed.")
       hub.wakeAll()
-      await Promise.allSettled([...running])
+      await Promise.allSettled(running)
       await managed.dispose()
     }
   }
@@ -259,7 +267,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       run(Effect.flatMap(RunStore, (store) => store.events(runId, { from: seen })))
     try {
       let last: RunEvent | undefined
-      for (let stale = true; ; ) {
+      for (let stale = true; ;) {
         if (stale) {
           for (const event of await read()) {
             seen += 1
@@ -282,7 +290,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
         }
         if (stale) continue
         if (closing.reason() !== undefined) return
-        if (last === undefined && seen === from) last = from === 0 ? undefined : (await lastEvent(runId, from))
+        if (last === undefined && seen === from) last = from === 0 ? undefined : await lastEvent(runId, from)
         if (isOver(last) || (until === "hold" && last?._tag === "run.held")) return
         await buffer.wait(pollMs)
         stale = (await headOf(runId)).revision > seen

@@ -22,7 +22,10 @@ export const approve = (
 })
 
 /** Do not run the call. The model reads the message and goes on; with `then: "stop"` the run that asked ends. */
-export const deny = (message?: string, options: { readonly then?: "continue" | "stop" } = {}): DecisionBody => ({
+export const deny = (
+  message?: string,
+  options: { readonly then?: "continue" | "stop" } = {}
+): DecisionBody => ({
   _tag: "deny",
   ...(message === undefined ? {} : { message }),
   ...(options.then === undefined ? {} : { then: options.then })

@@ -42,7 +42,8 @@ const fromEffect = <A>(schema: Schema.Codec<A, unknown>): Result.Result<Decoder<
   Result.try({
     try: () => {
       // An empty struct is "anything but null" to Effect, and "no arguments" to a model.
-      if ("fields" in schema && Object.keys(schema.fields as object).length === 0) return nothing as Decoder<A>
+      if ("fields" in schema && Object.keys(schema.fields as object).length === 0)
+        return nothing as Decoder<A>
       const codec = Schema.toCodecJson(schema)
       const decode = Schema.decodeUnknownEffect(codec)
       const encode = Schema.encodeResult(codec)

@@ -10,7 +10,7 @@
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schedule from "effect/Schedule"
-import * as Result from "effect/Result"
+import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"

@@ -41,7 +41,8 @@ export const probe = <Out = string>(
 ): Probe<Tool.Services<Out>> => {
   const ran: Array<string> = []
   const contexts: Array<ToolContext> = []
-  const { handler = (({ id }: Arguments) => `${name}:${id}`) as unknown as (args: Arguments) => Out } = options
+  const { handler = (({ id }: Arguments) => `${name}:${id}`) as unknown as (args: Arguments) => Out } =
+    options
   const tool = Tool.make(name, {
     description: `Does ${name}`,
     parameters: Parameters as Schema.Codec<Arguments, unknown>,

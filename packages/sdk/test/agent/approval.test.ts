@@ -8,10 +8,26 @@ import type { GrantRequest } from "../../src/domain/Grant.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
 import { interruptions } from "../../src/domain/RunState.ts"
 import * as Tool from "../../src/tool/Tool.ts"
-import { approvalOf, approve, bind, call, deny, expect, only, probe, results, safe, throughJson, watch } from "./Fixture.ts"
+import {
+  approvalOf,
+  approve,
+  bind,
+  call,
+  deny,
+  expect,
+  only,
+  probe,
+  results,
+  safe,
+  throughJson,
+  watch
+} from "./Fixture.ts"
 
 /** Runs one call of a tool, and tells what became of it. */
-const one = (tool: Tool.Tool, options: Parameters<typeof bind>[2] & { readonly policy?: ApprovalPolicy } = {}) =>
+const one = (
+  tool: Tool.Tool,
+  options: Parameters<typeof bind>[2] & { readonly policy?: ApprovalPolicy } = {}
+) =>
   Effect.gen(function* () {
     const { policy, ...more } = options
     const agent = Agent.make("a", { tools: [tool], ...(policy === undefined ? {} : { policy }) })
@@ -51,7 +67,10 @@ describe("needsApproval", () => {
         assert.deepStrictEqual(ran, ["1"])
         assert.deepStrictEqual(only(held, "approval").arguments, { id: "2" })
       }
-      assert.deepStrictEqual(places, Array.from({ length: 6 }, () => ["a"]))
+      assert.deepStrictEqual(
+        places,
+        Array.from({ length: 6 }, () => ["a"])
+      )
     })
   )
 
@@ -144,7 +163,10 @@ describe("the approval policy", () => {
   it.effect("none denies every call that needs approval", () =>
     Effect.gen(function* () {
       assert.include(yield* outcome({ mode: "none" }), "write denied: The approval policy denies")
-      assert.strictEqual(yield* outcome({ mode: "none" }, { needsApproval: false }), "write completed: write:1")
+      assert.strictEqual(
+        yield* outcome({ mode: "none" }, { needsApproval: false }),
+        "write completed: write:1"
+      )
     })
   )
 
@@ -213,7 +235,11 @@ describe("the approval policy", () => {
 
 describe("a grant", () => {
   /** Approves `write 1 /tmp/a` with a grant, then lets the model ask for more. */
-  const granted = (grant: GrantRequest, later: Parameters<typeof bind>[1], options: Parameters<typeof probe>[1] = {}) =>
+  const granted = (
+    grant: GrantRequest,
+    later: Parameters<typeof bind>[1],
+    options: Parameters<typeof probe>[1] = {}
+  ) =>
     Effect.gen(function* () {
       const { tool, ran } = probe("write", options)
       const agent = Agent.make("a", { tools: [tool] })
@@ -228,19 +254,21 @@ describe("a grant", () => {
       return { runtime, result, ran, updates }
     })
 
-  it.effect("covers exactly the approved arguments unless it says otherwise, and is noted on what it let through", () =>
-    Effect.gen(function* () {
-      const { result, ran, updates } = yield* granted({ scope: "run" }, [
-        { calls: [call("write", "1", "/tmp/a")] },
-        { calls: [call("write", "1", "/tmp/b")] }
-      ])
-      assert.deepStrictEqual(ran, ["1", "1"])
-      assert.deepStrictEqual(only(result, "approval").arguments, { id: "1", path: "/tmp/b" })
-      const [grant] = result.state.grants
-      assert.deepInclude(grant, { tool: "write", by: "ann", scope: "run" })
-      assert.include(JSON.stringify(updates), `"grantId":"${grant?.id}"`)
-      assert.include(JSON.stringify(updates), '"allowedBy":"grant of ann"')
-    })
+  it.effect(
+    "covers exactly the approved arguments unless it says otherwise, and is noted on what it let through",
+    () =>
+      Effect.gen(function* () {
+        const { result, ran, updates } = yield* granted({ scope: "run" }, [
+          { calls: [call("write", "1", "/tmp/a")] },
+          { calls: [call("write", "1", "/tmp/b")] }
+        ])
+        assert.deepStrictEqual(ran, ["1", "1"])
+        assert.deepStrictEqual(only(result, "approval").arguments, { id: "1", path: "/tmp/b" })
+        const [grant] = result.state.grants
+        assert.deepInclude(grant, { tool: "write", by: "ann", scope: "run" })
+        assert.include(JSON.stringify(updates), `"grantId":"${grant?.id}"`)
+        assert.include(JSON.stringify(updates), '"allowedBy":"grant of ann"')
+      })
   )
 
   it.effect("may cover a pattern", () =>
@@ -354,7 +382,10 @@ describe("a grant", () => {
   it.effect("is refused for a privileged tool, and nothing happens", () =>
     Effect.gen(function* () {
       const { tool, ran } = probe("drop", { safety: "privileged" })
-      const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("drop", "1")] }, "done"])
+      const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [
+        { calls: [call("drop", "1")] },
+        "done"
+      ])
       const held = yield* runPrompt(runtime, { prompt: "go" })
       const request = only(held, "approval")
       const grant = { scope: "run" } as const
@@ -367,6 +398,18 @@ describe("a grant", () => {
     })
   )
 
+  it.effect("does not cover a tool that has become privileged since", () =>
+    Effect.gen(function* () {
+      const { result, ran } = yield* granted({ scope: "session", arguments: {} }, ["done"])
+      const drop = probe("write", { safety: "privileged" })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [drop.tool] }), [
+        { calls: [call("write", "2")] }
+      ])
+      only(yield* runPrompt(runtime, { state: throughJson(result.state), prompt: "more" }), "approval")
+      assert.deepStrictEqual([ran, drop.ran], [["1"], []])
+    })
+  )
+
   it.effect("is not stronger than a policy that denies", () =>
     Effect.gen(function* () {
       const { result, runtime, ran } = yield* granted({ scope: "session", arguments: {} }, [
@@ -374,7 +417,10 @@ describe("a grant", () => {
         { calls: [call("write", "2")] },
         "done"
       ])
-      const strict = { ...runtime, bound: { ...runtime.bound, agent: { ...runtime.bound.agent, policy: { mode: "none" as const } } } }
+      const strict = {
+        ...runtime,
+        bound: { ...runtime.bound, agent: { ...runtime.bound.agent, policy: { mode: "none" as const } } }
+      }
       const { state } = yield* runPrompt(strict, { state: result.state, prompt: "more" })
       assert.include(results(state).at(-1), "write denied")
       assert.deepStrictEqual(ran, ["1"])
@@ -420,7 +466,8 @@ describe("an approval callback", () => {
         () => Effect.die("no"),
         () => Effect.interrupt,
         () => ({ _tag: "yes" }) as never,
-        (request: Parameters<typeof approve>[0]) => ({ _tag: "topUp", requestId: request.requestId, by: "x", limit: 3 }) as const,
+        (request: Parameters<typeof approve>[0]) =>
+          ({ _tag: "topUp", requestId: request.requestId, by: "x", limit: 3 }) as const,
         (request: Parameters<typeof approve>[0]) => approve(request, { arguments: { id: 3 } }),
         (request: Parameters<typeof approve>[0]) => approve(request, { digest: "0".repeat(64) })
       ]) {
@@ -509,7 +556,9 @@ describe("a question of the model", () => {
     Effect.gen(function* () {
       const { runtime, held } = yield* asking()
       const request = only(held, "question")
-      const error = yield* Effect.flip(runPrompt(runtime, { state: held.state, decisions: [approve(request)] }))
+      const error = yield* Effect.flip(
+        runPrompt(runtime, { state: held.state, decisions: [approve(request)] })
+      )
       assert.strictEqual(error._tag, "DecisionNotApplicable")
       const { state } = yield* runPrompt(runtime, { state: held.state, decisions: [deny(request)] })
       assert.include(results(state)[0], "ask_user denied")
@@ -523,7 +572,10 @@ describe("a request that expires", () => {
       const { tool, ran } = probe("write", {
         approval: { expiresIn: "1 hour", ...(onExpiry === undefined ? {} : { onExpiry }) }
       })
-      const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("write", "1")] }, "done"])
+      const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [
+        { calls: [call("write", "1")] },
+        "done"
+      ])
       const held = yield* runPrompt(runtime, { prompt: "go" })
       assert.strictEqual(only(held, "approval").expiresAt, 3_600_000)
       yield* TestClock.adjust("1 hour")
@@ -534,7 +586,9 @@ describe("a request that expires", () => {
     Effect.gen(function* () {
       const { runtime, state, ran } = yield* expiring()
       const done = expect(yield* runPrompt(runtime, { state }), "completed")
-      assert.deepStrictEqual(results(done.state), ["write denied: Nobody decided before 1970-01-01T01:00:00.000Z."])
+      assert.deepStrictEqual(results(done.state), [
+        "write denied: Nobody decided before 1970-01-01T01:00:00.000Z."
+      ])
       assert.deepInclude(done.state.requests[0]?.decision, { _tag: "deny", by: "expiry", at: 3_600_000 })
       assert.deepStrictEqual(ran, [])
     })

@@ -10,7 +10,20 @@ import type { RunResult } from "../../src/agent/RunResult.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import type { Tool } from "../../src/tool/Tool.ts"
-import { approvalOf, assertValid, approve, bind, call, events, expect, probe, results, safe, throughJson, watch } from "./Fixture.ts"
+import {
+  approvalOf,
+  assertValid,
+  approve,
+  bind,
+  call,
+  events,
+  expect,
+  probe,
+  results,
+  safe,
+  throughJson,
+  watch
+} from "./Fixture.ts"
 
 const open = { needsApproval: false }
 
@@ -23,7 +36,11 @@ const cancelWhen = (
   Effect.gen(function* () {
     const token = Cancellation.make()
     const fiber = yield* Effect.forkChild(
-      runPrompt(runtime, { prompt: "go" }, { cancellation: token, ...(onUpdate === undefined ? {} : { onUpdate }) })
+      runPrompt(
+        runtime,
+        { prompt: "go" },
+        { cancellation: token, ...(onUpdate === undefined ? {} : { onUpdate }) }
+      )
     )
     yield* Deferred.await(begun)
     token.cancel("the user changed her mind")
@@ -33,10 +50,12 @@ const cancelWhen = (
     return result
   })
 
-const states = (result: { readonly calls: ReadonlyArray<{ readonly tool: string; readonly state: string }> }) =>
-  result.calls.map(({ tool, state }) => `${tool} ${state}`)
+const states = (result: {
+  readonly calls: ReadonlyArray<{ readonly tool: string; readonly state: string }>
+}) => result.calls.map(({ tool, state }) => `${tool} ${state}`)
 
-const running = (tool: Tool) => bind(Agent.make("a", { tools: [tool] }), [{ calls: [call(tool.name, "1")] }, "done"])
+const running = (tool: Tool) =>
+  bind(Agent.make("a", { tools: [tool] }), [{ calls: [call(tool.name, "1")] }, "done"])
 
 describe("a cancelled run", () => {
   it.effect("does nothing when it was cancelled before its start", () =>
@@ -113,7 +132,7 @@ describe("a cancelled run", () => {
       const { runtime } = yield* running(tool)
       const result = yield* cancelWhen(runtime, begun)
       assert.deepStrictEqual(states(result), ["work aborted"])
-      assert.strictEqual((contexts[0]?.signal.reason as Error).message, "the user changed her mind")
+      assert.deepInclude(contexts[0]?.signal.reason as Error, { message: "the user changed her mind" })
     })
   )
 
@@ -158,14 +177,21 @@ describe("a cancelled run", () => {
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const quick = safe("quick")
-      const slow = safe("slow", { handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) })
+      const slow = safe("slow", {
+        handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
+      })
       const write = probe("write", open)
       const { runtime } = yield* bind(Agent.make("a", { tools: [quick.tool, slow.tool, write.tool] }), [
         { calls: [call("write", "0"), call("quick", "1"), call("slow", "2"), call("write", "3")] }
       ])
       const { updates, onUpdate } = watch()
       const result = yield* cancelWhen(runtime, begun, onUpdate)
-      assert.deepStrictEqual(states(result), ["write finished", "quick finished", "slow aborted", "write notStarted"])
+      assert.deepStrictEqual(states(result), [
+        "write finished",
+        "quick finished",
+        "slow aborted",
+        "write notStarted"
+      ])
       assert.deepStrictEqual(
         results(result.state).map((text) => text.split(":")[0]),
         ["write completed", "quick completed", "slow cancelled", "write cancelled"]
@@ -201,7 +227,10 @@ describe("a cancelled run", () => {
       })
       const { runtime, model } = yield* running(tool)
       const { state } = yield* cancelWhen(runtime, begun)
-      const done = expect(yield* runPrompt(runtime, { state: throughJson(state), prompt: "again" }), "completed")
+      const done = expect(
+        yield* runPrompt(runtime, { state: throughJson(state), prompt: "again" }),
+        "completed"
+      )
       assertValid(done.state)
       assert.strictEqual(model.requests[1]?.messages.length, 4)
       assert.strictEqual((yield* Effect.flip(runPrompt(runtime, { state })))._tag, "RunEnded")
@@ -212,7 +241,9 @@ describe("a cancelled run", () => {
     Effect.gen(function* () {
       const gated = probe("gated")
       const begun = yield* Deferred.make<void>()
-      const slow = safe("slow", { handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) })
+      const slow = safe("slow", {
+        handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
+      })
       const { runtime } = yield* bind(Agent.make("a", { tools: [gated.tool, slow.tool] }), [
         { calls: [call("gated", "1"), call("slow", "2")] }
       ])
@@ -303,10 +334,16 @@ describe("a cancellation token", () => {
     Effect.gen(function* () {
       const token = Cancellation.make()
       const gated = probe("gated")
-      const { runtime } = yield* bind(Agent.make("a", { tools: [gated.tool] }), [{ calls: [call("gated", "1")] }, "done"])
+      const { runtime } = yield* bind(Agent.make("a", { tools: [gated.tool] }), [
+        { calls: [call("gated", "1")] },
+        "done"
+      ])
       const held = yield* runPrompt(runtime, { prompt: "go" }, { cancellation: token })
       token.cancel("later")
-      expect(yield* runPrompt(runtime, { state: held.state, decisions: [approve(approvalOf(held, "1"))] }), "completed")
+      expect(
+        yield* runPrompt(runtime, { state: held.state, decisions: [approve(approvalOf(held, "1"))] }),
+        "completed"
+      )
     })
   )
 })

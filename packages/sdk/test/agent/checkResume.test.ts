@@ -6,7 +6,20 @@ import { checkResume } from "../../src/agent/checkResume.ts"
 import { runPrompt } from "../../src/agent/runPrompt.ts"
 import type { DataSchema } from "../../src/tool/DataSchema.ts"
 import * as Tool from "../../src/tool/Tool.ts"
-import { approvalOf, approve, bind, call, deny, expect, only, probe, rebind, results, safe, throughJson } from "./Fixture.ts"
+import {
+  approvalOf,
+  approve,
+  bind,
+  call,
+  deny,
+  expect,
+  only,
+  probe,
+  rebind,
+  results,
+  safe,
+  throughJson
+} from "./Fixture.ts"
 
 const narrower = Tool.make("write", {
   parameters: Schema.Struct({ id: Schema.Literal("other") }) as unknown as DataSchema<unknown>,
@@ -31,8 +44,14 @@ describe("checkResume", () => {
   it.effect("has nothing to report when nothing has changed", () =>
     Effect.gen(function* () {
       const { state, write } = yield* held()
-      const agent = Agent.make("keeper", { instructions: "Be brief.", tools: [safe("read").tool, write.tool] })
-      assert.deepStrictEqual(yield* checkResume(state, [Agent.make("other"), agent]), { changes: [], blocking: [] })
+      const agent = Agent.make("keeper", {
+        instructions: "Be brief.",
+        tools: [safe("read").tool, write.tool]
+      })
+      assert.deepStrictEqual(yield* checkResume(state, [Agent.make("other"), agent]), {
+        changes: [],
+        blocking: []
+      })
     })
   )
 
@@ -78,16 +97,24 @@ describe("checkResume", () => {
     Effect.gen(function* () {
       const { state } = yield* held()
       const wider = Tool.make("write", {
-        parameters: Schema.Struct({ id: Schema.String, more: Schema.optionalKey(Schema.String) }) as unknown as DataSchema<unknown>,
+        parameters: Schema.Struct({
+          id: Schema.String,
+          more: Schema.optionalKey(Schema.String)
+        }) as unknown as DataSchema<unknown>,
         handler: () => ""
       })
       const withTool = (tool: Tool.Tool) =>
-        checkResume(state, [Agent.make("keeper", { instructions: "Be brief.", tools: [tool, safe("read").tool] })])
+        checkResume(state, [
+          Agent.make("keeper", { instructions: "Be brief.", tools: [tool, safe("read").tool] })
+        ])
       const changed = [{ _tag: "toolChanged", agent: "keeper", tool: "write" }]
       assert.deepStrictEqual(yield* withTool(wider), { changes: changed, blocking: [] } as never)
       const report = yield* withTool(narrower)
       assert.deepStrictEqual<unknown>(report.changes, changed)
-      assert.deepInclude({ ...report.blocking[0] }, { _tag: "ToolUnavailable", tool: "write", reason: "schemaChanged" })
+      assert.deepInclude(
+        { ...report.blocking[0] },
+        { _tag: "ToolUnavailable", tool: "write", reason: "schemaChanged" }
+      )
     })
   )
 
@@ -162,7 +189,10 @@ describe("a run whose program has changed", () => {
     Effect.gen(function* () {
       const { state, result, model } = yield* held()
       const { runtime } = yield* rebind(Agent.make("keeper"), model)
-      const done = yield* runPrompt(runtime, { state, decisions: [deny(approvalOf(result, "1"), { message: "no" })] })
+      const done = yield* runPrompt(runtime, {
+        state,
+        decisions: [deny(approvalOf(result, "1"), { message: "no" })]
+      })
       assert.deepStrictEqual(results(expect(done, "completed").state), ["write denied: no"])
     })
   )
@@ -182,29 +212,46 @@ describe("a run whose program has changed", () => {
     })
   )
 
-  it.effect("asks anew when edited arguments do not fit any more", () =>
-    Effect.gen(function* () {
-      const first = probe("first", { handler: () => Effect.never })
-      const write = probe("write")
-      const { runtime, model } = yield* bind(Agent.make("keeper", { tools: [first.tool, write.tool] }), [
-        { calls: [call("first", "0"), call("write", "1")] }
-      ])
-      const held = yield* runPrompt(runtime, { prompt: "go" })
-      const edited = yield* runPrompt(runtime, {
-        state: held.state,
-        decisions: [approve(approvalOf(held, "1"), { arguments: { id: "2" } })]
+  it.effect(
+    "asks anew when edited arguments do not fit any more; an approval then runs what was proposed first",
+    () =>
+      Effect.gen(function* () {
+        const first = probe("first")
+        const write = probe("write")
+        const { runtime, model } = yield* bind(Agent.make("keeper", { tools: [first.tool, write.tool] }), [
+          { calls: [call("first", "0"), call("write", "1")] },
+          "done"
+        ])
+        const held = yield* runPrompt(runtime, { prompt: "go" })
+        const edited = yield* runPrompt(runtime, {
+          state: held.state,
+          decisions: [approve(approvalOf(held, "1"), { arguments: { id: "2" } })]
+        })
+        const ran: Array<unknown> = []
+        const strict = Tool.make("write", {
+          parameters: Schema.Struct({ id: Schema.Literal("1") }) as unknown as DataSchema<{
+            readonly id: string
+          }>,
+          handler: ({ id }) => {
+            ran.push(id)
+            return "ok"
+          }
+        })
+        const { runtime: changed } = yield* rebind(
+          Agent.make("keeper", { tools: [first.tool, strict] }),
+          model
+        )
+        const again = yield* runPrompt(changed, {
+          state: throughJson(edited.state),
+          decisions: [approve(approvalOf(edited, "0"))]
+        })
+        const request = only(again, "approval")
+        assert.include(request.reason, "The edited arguments do not fit")
+        assert.deepStrictEqual(request.arguments, { id: "1" })
+        const decisions = [approve(request)]
+        expect(yield* runPrompt(changed, { state: throughJson(again.state), decisions }), "completed")
+        assert.deepStrictEqual(ran, ["1"])
+        assert.deepStrictEqual(write.ran, [])
       })
-      const { runtime: changed } = yield* rebind(
-        Agent.make("keeper", { tools: [safe("first", { safety: "sideEffecting" }).tool, narrower] }),
-        model
-      )
-      const again = yield* runPrompt(changed, {
-        state: throughJson(edited.state),
-        decisions: [approve(approvalOf(edited, "0"))]
-      })
-      const request = only(again, "approval")
-      assert.include(request.reason, "The edited arguments do not fit")
-      assert.deepStrictEqual(request.arguments, { id: "1" })
-    })
   )
 })

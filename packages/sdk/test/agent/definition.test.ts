@@ -28,7 +28,9 @@ describe("the definition of an agent is refused before anything runs", () => {
       const aliased = safe("look", { aliases: ["read"] }).tool
       const error = yield* refused(Agent.make("a", { tools: [safe("read").tool, aliased] }))
       assert.strictEqual(error._tag, "ToolNameTaken")
-      const other = yield* refused(Agent.make("a", { tools: [safe("read").tool], subAgents: [Agent.make("read")] }))
+      const other = yield* refused(
+        Agent.make("a", { tools: [safe("read").tool], subAgents: [Agent.make("read")] })
+      )
       assert.strictEqual(other._tag, "ToolNameTaken")
     })
   )

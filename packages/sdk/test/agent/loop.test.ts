@@ -58,7 +58,11 @@ describe("a prompt", () => {
   it.effect("may have files", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a"), ["A cat."])
-      const file = { _tag: "file", mediaType: "image/png", source: { _tag: "bytes", base64: "aGk=" } } as const
+      const file = {
+        _tag: "file",
+        mediaType: "image/png",
+        source: { _tag: "bytes", base64: "aGk=" }
+      } as const
       expect(yield* runPrompt(runtime, { prompt: [file] }), "completed")
       assert.deepStrictEqual(model.requests[0]?.messages[0]?.content, [file])
     })
@@ -72,7 +76,12 @@ describe("a prompt", () => {
       assert.notStrictEqual(second.runId, first.runId)
       assert.strictEqual(second.sessionId, first.sessionId)
       assert.deepStrictEqual(second.state.parent, { runId: first.runId, revision: first.state.revision })
-      assert.deepStrictEqual(transcript(second.state), ["user: 1", "assistant: one", "user: 2", "assistant: two"])
+      assert.deepStrictEqual(transcript(second.state), [
+        "user: 1",
+        "assistant: one",
+        "user: 2",
+        "assistant: two"
+      ])
       assert.strictEqual(second.usage.requests, 1)
       assert.strictEqual(second.state.sessionUsage.requests, 2)
       assert.strictEqual(model.requests[1]?.messages.length, 3)
@@ -182,7 +191,10 @@ describe("budgets", () => {
       const failed = expect(yield* runPrompt(runtime, { prompt: "x".repeat(600) }), "error")
       assert.deepInclude({ ...failed.error }, { _tag: "BudgetExceeded", budget: "context", limit: 50 })
       assert.strictEqual(model.requests.length, 0)
-      expect(yield* runPrompt(runtime, { state: failed.state, limits: { maxContextTokens: 500 } }), "completed")
+      expect(
+        yield* runPrompt(runtime, { state: failed.state, limits: { maxContextTokens: 500 } }),
+        "completed"
+      )
     })
   )
 })
@@ -251,9 +263,13 @@ describe("the context policy", () => {
 
   it.effect("that fails ends the run with a state that can be continued", () =>
     Effect.gen(function* () {
-      const { runtime } = yield* Effect.provideService(bind(Agent.make("a"), []), ContextPolicy.ContextPolicy, {
-        prepare: () => Effect.die(new Error("index is gone"))
-      })
+      const { runtime } = yield* Effect.provideService(
+        bind(Agent.make("a"), []),
+        ContextPolicy.ContextPolicy,
+        {
+          prepare: () => Effect.die(new Error("index is gone"))
+        }
+      )
       const { error } = expect(yield* runPrompt(runtime, { prompt: "1" }), "error")
       assert.include(error.message, "index is gone")
     })
@@ -267,9 +283,9 @@ describe("streaming", () => {
       const { updates, onUpdate } = watch()
       const { state } = yield* runPrompt(runtime, { prompt: "go" }, { onUpdate })
       assert.deepStrictEqual(
-        updates.flatMap((update) => (update._tag === "delta" ? [update.part] : [])).map((part) =>
-          "delta" in part ? part.delta : part._tag
-        ),
+        updates
+          .flatMap((update) => (update._tag === "delta" ? [update.part] : []))
+          .map((part) => ("delta" in part ? part.delta : part._tag)),
         ["hm", "reasoning-end", "ab", "cd", "ef", "finish"]
       )
       assert.deepStrictEqual(
@@ -286,7 +302,9 @@ describe("streaming", () => {
         new ProviderFault({ description: "down" }),
         new StreamUnsupported({ description: "no streams" })
       ]) {
-        const { runtime, model } = yield* bind(Agent.make("a"), [{ text: "whole", error, errorOnlyStreaming: true }])
+        const { runtime, model } = yield* bind(Agent.make("a"), [
+          { text: "whole", error, errorOnlyStreaming: true }
+        ])
         const { updates, onUpdate } = watch()
         const result = yield* runPrompt(runtime, { prompt: "go" }, { onUpdate })
         assert.strictEqual(expect(result, "completed").text, "whole")
@@ -305,7 +323,10 @@ describe("streaming", () => {
       const error = new RateLimited({ description: "slow down" })
       const { runtime, model } = yield* bind(Agent.make("a"), [{ error }, { error }, "done"])
       const failed = expect(yield* runPrompt(runtime, { prompt: "go" }), "error")
-      assert.deepInclude({ ...failed.error }, { _tag: "ModelFailed", reason: "RateLimited", isRetryable: true })
+      assert.deepInclude(
+        { ...failed.error },
+        { _tag: "ModelFailed", reason: "RateLimited", isRetryable: true }
+      )
       assert.strictEqual(model.requests.length, 2)
       expect(yield* runPrompt(runtime, { state: throughJson(failed.state) }), "completed")
     })
@@ -358,7 +379,10 @@ describe("streaming", () => {
       }
       const thrown = expect(yield* runPrompt(thrower, { prompt: "go" }), "error")
       assert.include(thrown.error.message, "no client")
-      const stopper = { ...runtime, model: { ...model.client, stream: () => Stream.fromEffect(Effect.interrupt) } }
+      const stopper = {
+        ...runtime,
+        model: { ...model.client, stream: () => Stream.fromEffect(Effect.interrupt) }
+      }
       assert.strictEqual(expect(yield* runPrompt(stopper, { prompt: "go" }), "error").error._tag, "RunDefect")
     })
   )
@@ -367,7 +391,10 @@ describe("streaming", () => {
 describe("what the model gets wrong", () => {
   const correct = (answer: Parameters<typeof bind>[1][number], tool = safe(), more = {}) =>
     Effect.gen(function* () {
-      const { runtime, model } = yield* bind(Agent.make("a", { tools: [tool.tool], ...more }), [answer, "sorry"])
+      const { runtime, model } = yield* bind(Agent.make("a", { tools: [tool.tool], ...more }), [
+        answer,
+        "sorry"
+      ])
       const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
       assertValid(state)
       assert.strictEqual(model.requests.length, 2)
@@ -435,10 +462,18 @@ describe("a body that goes wrong", () => {
     ],
     ["rejects", () => Promise.reject(new Error("boom")), "safe failed: safe failed: boom"],
     ["rejects with no error", () => Promise.reject(undefined), "safe failed: safe failed: an unknown error"],
-    ["fails", () => Effect.fail(new ToolFailure({ description: "no such file" })), "safe failed: safe failed: no such file"],
+    [
+      "fails",
+      () => Effect.fail(new ToolFailure({ description: "no such file" })),
+      "safe failed: safe failed: no such file"
+    ],
     ["dies", () => Effect.die(new Error("boom")), "safe failed: safe failed: boom"],
     ["interrupts itself", () => Effect.interrupt, "safe failed: safe failed: it stopped itself"],
-    ["returns what cannot be shown", () => circular, "safe completed: safe finished, and its result cannot be shown."]
+    [
+      "returns what cannot be shown",
+      () => circular,
+      "safe completed: safe finished, and its result cannot be shown."
+    ]
   ]
   for (const [what, handler, expected] of bodies) {
     it.effect(`and ${what} becomes a result, and the loop goes on`, () =>
@@ -470,7 +505,11 @@ describe("a body that goes wrong", () => {
       const fiber = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
       yield* TestClock.adjust("1 second")
       const { state } = yield* Fiber.join(fiber)
-      assert.deepStrictEqual(results(state), ["good completed: fine", "bad failed: bad failed: boom", "good completed: fine"])
+      assert.deepStrictEqual(results(state), [
+        "good completed: fine",
+        "bad failed: bad failed: boom",
+        "good completed: fine"
+      ])
     })
   )
 })
@@ -491,7 +530,15 @@ describe("the order of calls", () => {
       const read = safe("read", { handler })
       const write = probe("write", { ...open, handler })
       const { runtime } = yield* bind(Agent.make("a", { tools: [read.tool, write.tool] }), [
-        { calls: [call("read", "1"), call("read", "2"), call("write", "3"), call("write", "4"), call("read", "5")] },
+        {
+          calls: [
+            call("read", "1"),
+            call("read", "2"),
+            call("write", "3"),
+            call("write", "4"),
+            call("read", "5")
+          ]
+        },
         "done"
       ])
       const fiber = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
@@ -550,7 +597,15 @@ describe("the order of calls", () => {
       const gated = probe("gated")
       const free = probe("free", open)
       const { runtime, model } = yield* bind(Agent.make("a", { tools: [read.tool, gated.tool, free.tool] }), [
-        { calls: [call("free", "1"), call("read", "2"), call("gated", "3"), call("read", "4"), call("free", "5")] },
+        {
+          calls: [
+            call("free", "1"),
+            call("read", "2"),
+            call("gated", "3"),
+            call("read", "4"),
+            call("free", "5")
+          ]
+        },
         "done"
       ])
       const held = yield* runPrompt(runtime, { prompt: "go" })
@@ -596,7 +651,11 @@ describe("the scrubber", () => {
       )
       const { updates, onUpdate } = watch()
       const held = yield* runPrompt(runtime, { prompt: "go" }, { onUpdate })
-      const done = yield* runPrompt(runtime, { state: held.state, decisions: [approve(approvalOf(held, "3"))] }, { onUpdate })
+      const done = yield* runPrompt(
+        runtime,
+        { state: held.state, decisions: [approve(approvalOf(held, "3"))] },
+        { onUpdate }
+      )
       expect(done, "completed")
       for (const seen of [updates, model.requests, held.state, done.state]) {
         assert.notInclude(JSON.stringify(seen), secret)
@@ -633,9 +692,10 @@ describe("structured output", () => {
   it.effect("may be a zod schema", () =>
     Effect.gen(function* () {
       const schema = z.object({ city: z.string(), rain: z.boolean().default(false) })
-      const { runtime } = yield* bind(Agent.make("a", { output: schema as DataSchema<z.infer<typeof schema>> }), [
-        '```json\n{"city":"Rome"}\n```'
-      ])
+      const { runtime } = yield* bind(
+        Agent.make("a", { output: schema as DataSchema<z.infer<typeof schema>> }),
+        ['```json\n{"city":"Rome"}\n```']
+      )
       const result = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
       assert.deepStrictEqual(result.output, { city: "Rome", rain: false })
       assert.doesNotThrow(() => throughJson(result.state))

@@ -24,7 +24,10 @@ const killed = (options: Options) =>
         return Effect.never
       }
     })
-    const first = yield* bind(Agent.make("a", { tools: [dying.tool] }), [{ calls: [call("pay", "1")] }, "done"])
+    const first = yield* bind(Agent.make("a", { tools: [dying.tool] }), [
+      { calls: [call("pay", "1")] },
+      "done"
+    ])
     const fiber = yield* Effect.forkChild(runPrompt(first.runtime, { prompt: "go" }, { onUpdate }), {
       startImmediately: true
     })
@@ -68,7 +71,11 @@ describe("a call that was started by a process that is gone", () => {
         [{ _tag: "notHappened" }, "pay completed: pay:1", 1]
       ]
       for (const [found, expected, times] of cases) {
-        for (const wrap of [Effect.succeed<Reconciled>, async (found: Reconciled) => found, (found: Reconciled) => found]) {
+        for (const wrap of [
+          Effect.succeed<Reconciled>,
+          async (found: Reconciled) => found,
+          (found: Reconciled) => found
+        ]) {
           const asked: Array<unknown> = []
           const { runtime, state, pay } = yield* killed({
             reconcile: (key, args) => {
@@ -115,7 +122,10 @@ describe("a call that was started by a process that is gone", () => {
         const held = yield* runPrompt(runtime, { state })
         const request = only(held, "inDoubt")
         const decision = { ...body, requestId: request.requestId, by: "ann" } as DecisionInput
-        const done = expect(yield* runPrompt(runtime, { state: held.state, decisions: [decision] }), "completed")
+        const done = expect(
+          yield* runPrompt(runtime, { state: held.state, decisions: [decision] }),
+          "completed"
+        )
         assert.deepStrictEqual(results(done.state), [expected])
         assert.strictEqual(pay.ran.length, times)
         if (times > 0) {

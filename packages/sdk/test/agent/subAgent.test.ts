@@ -27,7 +27,10 @@ const delegate = (agent: string, prompt = "do") => ({ tool: agent, arguments: { 
 describe("a sub-agent", () => {
   it.effect("is called like a tool; its answer is the result", () =>
     Effect.gen(function* () {
-      const child = Agent.make("child", { instructions: "You are the child.", description: "Looks things up" })
+      const child = Agent.make("child", {
+        instructions: "You are the child.",
+        description: "Looks things up"
+      })
       const { runtime, model } = yield* bind(Agent.make("parent", { subAgents: [child] }), [
         { calls: [delegate("child", "find it")] },
         "found",
@@ -84,7 +87,10 @@ describe("a sub-agent", () => {
         "done"
       ])
       const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
-      assert.include(results(state)[0], "child failed: child failed. The model call failed (QuotaExhausted): no money")
+      assert.include(
+        results(state)[0],
+        "child failed: child failed. The model call failed (QuotaExhausted): no money"
+      )
     })
   )
 
@@ -118,7 +124,9 @@ describe("a sub-agent", () => {
       )
       assert.deepStrictEqual(results(state), ["child cancelled: child was stopped: enough."])
       assert.deepStrictEqual(ran, [])
-      const late = yield* Effect.flip(runPrompt(runtime, { state, prompt: "x", decisions: [approve(approvalOf(held, "2"))] }))
+      const late = yield* Effect.flip(
+        runPrompt(runtime, { state, prompt: "x", decisions: [approve(approvalOf(held, "2"))] })
+      )
       assert.strictEqual(late._tag, "RequestSuperseded")
     })
   )
@@ -142,7 +150,11 @@ describe("a sub-agent", () => {
       ])
       const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
       assert.deepStrictEqual(log, ["1", "2", "3"])
-      assert.deepStrictEqual(results(state), ["write completed: 1", "child completed: found", "write completed: 3"])
+      assert.deepStrictEqual(results(state), [
+        "write completed: 1",
+        "child completed: found",
+        "write completed: 3"
+      ])
     })
   )
 })
@@ -180,7 +192,10 @@ describe("requests of sub-agents, two levels down", () => {
         "interrupted"
       )
       assert.deepStrictEqual(
-        second.interruptions.map((request) => [request.agentPath.join("/"), "tool" in request && request.arguments]),
+        second.interruptions.map((request) => [
+          request.agentPath.join("/"),
+          "tool" in request && request.arguments
+        ]),
         [
           ["outer/middle", { id: "middle-1" }],
           ["outer/middle/inner", { id: "inner-1" }],

@@ -50,7 +50,9 @@ describe("a model call", () => {
 describe("a tool call that takes too long", () => {
   it.effect("fails with a result that says so; one with effects may have taken effect", () =>
     Effect.gen(function* () {
-      const { fiber } = yield* start(probe("write", { handler: never, needsApproval: false, timeout: "5 seconds" }).tool)
+      const { fiber } = yield* start(
+        probe("write", { handler: never, needsApproval: false, timeout: "5 seconds" }).tool
+      )
       yield* TestClock.adjust("5 seconds")
       const { state } = expect(yield* Fiber.join(fiber), "completed")
       assert.deepStrictEqual(results(state), [
@@ -67,7 +69,9 @@ describe("a tool call that takes too long", () => {
       assert.isUndefined(fiber.pollUnsafe())
       yield* TestClock.adjust("1 millis")
       const { state } = expect(yield* Fiber.join(fiber), "completed")
-      assert.deepStrictEqual(results(state), ["read failed: read failed: read did not finish within 2000 ms."])
+      assert.deepStrictEqual(results(state), [
+        "read failed: read failed: read did not finish within 2000 ms."
+      ])
     })
   )
 
@@ -115,7 +119,9 @@ describe("a retry policy", () => {
   const failing = (times: number) => {
     let left = times
     return () =>
-      Effect.suspend(() => (left-- > 0 ? Effect.fail(new ToolFailure({ description: "try again" })) : Effect.succeed("at last")))
+      Effect.suspend(() =>
+        left-- > 0 ? Effect.fail(new ToolFailure({ description: "try again" })) : Effect.succeed("at last")
+      )
   }
 
   it.effect("repeats a body that is read-only or idempotent, with the same key", () =>
@@ -150,7 +156,9 @@ describe("a retry policy", () => {
     Effect.gen(function* () {
       const { tool, ran } = safe("fetch", { handler: failing(1) })
       const { fiber } = yield* start(tool)
-      assert.deepStrictEqual(results((yield* Fiber.join(fiber)).state), ["fetch failed: fetch failed: try again"])
+      assert.deepStrictEqual(results((yield* Fiber.join(fiber)).state), [
+        "fetch failed: fetch failed: try again"
+      ])
       assert.strictEqual(ran.length, 1)
     })
   )

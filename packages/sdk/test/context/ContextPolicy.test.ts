@@ -4,7 +4,12 @@ import * as ContextPolicy from "../../src/context/ContextPolicy.ts"
 import * as Limits from "../../src/domain/Limits.ts"
 import type { Message } from "../../src/domain/Message.ts"
 
-const message: Message = { role: "user", sequence: 0, at: 0, content: [{ _tag: "text", text: "x".repeat(300) }] }
+const message: Message = {
+  role: "user",
+  sequence: 0,
+  at: 0,
+  content: [{ _tag: "text", text: "x".repeat(300) }]
+}
 const input = { instructions: "Be kind.", messages: [message], limits: Limits.defaults }
 
 describe("the plain context policy", () => {

@@ -38,8 +38,8 @@ describe("Grant", () => {
   })
 
   it("is not fooled by inherited properties", () => {
-    const named: Record<string, Grant.ArgumentPattern> = { constructor: { _tag: "glob", pattern: "*" } }
-    const patterns = grant({ scope: "run", arguments: named })
+    const anything: Grant.ArgumentPattern = { _tag: "glob", pattern: "*" }
+    const patterns = grant({ scope: "run", arguments: { constructor: anything } })
     assert.isFalse(Grant.covers(patterns, "write_file", {}))
   })
 

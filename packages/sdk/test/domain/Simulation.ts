@@ -621,13 +621,14 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     if (pick.happens(10) && current().grants.length > 0) {
       emit({ _tag: "grant.revoked", at: now(), grantId: pick.one(current().grants).id, by: "ada" })
     }
-    if (pick.happens(1)) cancel("the user pressed stop", somewhere())
-    else if (pick.happens(1)) {
+    const blow = pick.below(100)
+    if (blow === 99) cancel("the user pressed stop", somewhere())
+    else if (blow === 98) {
       emit(
         { _tag: "run.failed", at: now(), failure: { _tag: "RunDefect", description: "a hook threw" } },
         somewhere()
       )
-    } else if (pick.happens(1)) {
+    } else if (blow === 97) {
       const path = somewhere()
       const run = at(path)
       const budgets = interruptions(run).filter((request) => request._tag === "limit")

@@ -478,6 +478,37 @@ describe("evolve", () => {
       })
     })
 
+    it("is not stopped, and is not short of money, because its sub-agent was", () => {
+      const stop = decided({ _tag: "deny", requestId: innerRequest, by: "ada", then: "stop" })
+      const ended = foldOnto(
+        childHeld,
+        inside(a, stop),
+        inside(a, cancelled),
+        decided({ _tag: "deny", requestId: r1, by: "ada" })
+      )
+      assert.isUndefined(ended.stop)
+      const again = foldOnto(
+        ended,
+        calls("write_file"),
+        ...askedAbout(callId(2, 1), requestId(9)),
+        decided({ _tag: "deny", requestId: requestId(9), by: "ada" })
+      )
+      assert.isUndefined(again.stop)
+
+      const poor = { ...limit(innerRequest, "turns", 8), runId: childRun }
+      const refused = fold(
+        started(),
+        calls("researcher"),
+        delegated(a),
+        childStarted(a),
+        inside(a, opened(poor)),
+        inside(a, decided({ _tag: "deny", requestId: innerRequest, by: "ada" })),
+        inside(a, broke)
+      )
+      assert.strictEqual(refused.requests.length, 1)
+      assert.strictEqual(next(refused)._tag, "CallModel")
+    })
+
     it("lets nobody decide for a sub-agent that failed, before and after the turn is over", () => {
       const approve = { _tag: "approve", requestId: innerRequest, by: "ada", at } as const
       const failedInside = foldOnto(childHeld, inside(a, broke))

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import * as fc from "fast-check"
+import { vi } from "vitest"
 import type { Decision } from "../../src/domain/Decision.ts"
 import { decide } from "../../src/domain/decide.ts"
 import { evolve, evolveAll } from "../../src/domain/evolve.ts"
@@ -21,6 +22,9 @@ import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
 import { difference, historyFault, Ledger, notPlain } from "./Ledger.ts"
 import type { Asked, Trace } from "./Simulation.ts"
 import { runsIn, simulate, tape } from "./Simulation.ts"
+
+// A busy machine, and shrinking a failure, take longer than the five seconds of a test.
+vi.setConfig({ testTimeout: 120_000 })
 
 /** Simulations per property; more with `FERMATA_SIMULATIONS=20000`. */
 const numRuns = Number(process.env["FERMATA_SIMULATIONS"] ?? 400)

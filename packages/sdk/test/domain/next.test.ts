@@ -252,7 +252,7 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
 
 describe("next", () => {
   for (const [title, step, events] of table) {
-    it(title, () => {
+    it(`${title}`, () => {
       assert.strictEqual(told(next(fold(...events))), step)
     })
   }

@@ -5,7 +5,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -46,7 +45,10 @@ const heldOnTwo = (mode: Mode, ...script: Parameters<typeof bind>[1]) =>
   Effect.gen(function* () {
     const write = probe("write")
     const agent = Agent.make("keeper", { tools: [write.tool] })
-    const { runtime, model } = yield* bind(agent, [{ calls: [call("write", "1"), call("write", "2")] }, ...script])
+    const { runtime, model } = yield* bind(agent, [
+      { calls: [call("write", "1"), call("write", "2")] },
+      ...script
+    ])
     const held = yield* mode.start(runtime, "go")
     return { write, agent, runtime, model, held, first: approvalOf(held, "1"), second: approvalOf(held, "2") }
   })
@@ -64,7 +66,10 @@ const heldOnOne = (mode: Mode, ...script: Parameters<typeof bind>[1]) =>
 /** The suite for one mode. */
 export const interruptSuite = (mode: Mode): void => {
   const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
-    it.effect(title, () => Effect.provide(body, Layer.fresh(mode.layer)) as Effect.Effect<void, unknown | RunStoreError>)
+    it.effect(
+      title,
+      () => Effect.provide(body, Layer.fresh(mode.layer)) as Effect.Effect<void, unknown | RunStoreError>
+    )
 
   describe(`a held run, ${mode.name}`, () => {
     test(
@@ -82,7 +87,9 @@ export const interruptSuite = (mode: Mode): void => {
           decisions: [approve(apart.second, { by: "bob" })]
         })
         assert.strictEqual(only(half, "approval").requestId, apart.first.requestId)
-        const done = yield* mode.resume(apart.runtime, half, { decisions: [approve(apart.first, { by: "cho" })] })
+        const done = yield* mode.resume(apart.runtime, half, {
+          decisions: [approve(apart.first, { by: "cho" })]
+        })
         expect(done, "completed")
         assert.deepStrictEqual(apart.write.ran, ["1", "2"])
         assert.deepStrictEqual(
@@ -129,7 +136,9 @@ export const interruptSuite = (mode: Mode): void => {
         const held = yield* mode.start(runtime, "go")
         const request = only(held, "approval")
         const wrong = yield* Effect.flip(
-          mode.resume(runtime, held, { decisions: [approve(request, { arguments: { to: "ann", on: "soon" } })] })
+          mode.resume(runtime, held, {
+            decisions: [approve(request, { arguments: { to: "ann", on: "soon" } })]
+          })
         )
         assert.strictEqual(wrong._tag, "EditedArgumentsInvalid")
 
@@ -176,7 +185,9 @@ export const interruptSuite = (mode: Mode): void => {
         ])
         const held = yield* mode.start(runtime, "go")
         const grant = { scope: "run", arguments: {} } as const
-        const half = yield* mode.resume(runtime, held, { decisions: [approve(approvalOf(held, "1"), { grant })] })
+        const half = yield* mode.resume(runtime, held, {
+          decisions: [approve(approvalOf(held, "1"), { grant })]
+        })
         assert.deepStrictEqual(only(half, "approval").arguments, { id: "2" })
         assert.deepStrictEqual(write.ran, ["1"])
         const inside = yield* mode.resume(runtime, half, { decisions: [deny(approvalOf(half, "2"))] })
@@ -296,11 +307,15 @@ export const interruptSuite = (mode: Mode): void => {
       Effect.gen(function* () {
         const { runtime, held, first, second, write } = yield* heldOnTwo(mode, "done")
         const requestId = `${held.runId}.r99` as RequestId
-        const unknown = yield* Effect.flip(mode.resume(runtime, held, { decisions: [{ ...approve(first), requestId }] }))
+        const unknown = yield* Effect.flip(
+          mode.resume(runtime, held, { decisions: [{ ...approve(first), requestId }] })
+        )
         assert.deepInclude({ ...unknown }, { _tag: "RequestNotFound", requestId })
 
         const other = yield* heldOnOne(mode, "done")
-        const foreign = yield* Effect.flip(mode.resume(runtime, held, { decisions: [approve(other.request)] }))
+        const foreign = yield* Effect.flip(
+          mode.resume(runtime, held, { decisions: [approve(other.request)] })
+        )
         assert.strictEqual(foreign._tag, "RequestNotFound")
         assert.deepStrictEqual(other.write.ran, [])
 
@@ -322,7 +337,14 @@ export const interruptSuite = (mode: Mode): void => {
         assert.strictEqual(only(again, "approval").requestId, request.requestId)
         const said = yield* mode.resume(runtime, again, { prompt: "yes, do it" })
         assert.strictEqual(only(said, "approval").requestId, request.requestId)
-        for (const bare of ["yes", true, null, ["approve"], { _tag: "approve" }, { requestId: request.requestId }]) {
+        for (const bare of [
+          "yes",
+          true,
+          null,
+          ["approve"],
+          { _tag: "approve" },
+          { requestId: request.requestId }
+        ]) {
           const decisions = [bare as unknown as DecisionInput]
           const error = yield* Effect.flip(mode.resume(runtime, said, { decisions }))
           assert.strictEqual(error._tag, "DecisionMalformed")
@@ -339,10 +361,13 @@ export const interruptSuite = (mode: Mode): void => {
           const begun = yield* Deferred.make<void>()
           const finish = yield* Deferred.make<void>()
           const write = probe("write", {
-            handler: () => Effect.as(Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(finish)), "ok")
+            handler: () =>
+              Effect.as(Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(finish)), "ok")
           })
           const agent = Agent.make("keeper", { tools: [write.tool] })
-          const { runtime: one, model } = yield* bind(agent, [{ calls: [call("write", "1")] }, "done"], { owner: "one" })
+          const { runtime: one, model } = yield* bind(agent, [{ calls: [call("write", "1")] }, "done"], {
+            owner: "one"
+          })
           const { runtime: two } = yield* rebind(agent, model, { owner: "two" })
           const held = yield* mode.start(one, "go")
           const decisions = [approve(approvalOf(held, "1"))]
@@ -453,7 +478,9 @@ export const interruptSuite = (mode: Mode): void => {
         const key = { id: "k1", secret: Redacted.make("0123456789abcdef0123456789abcdef") }
         const sealed = yield* seal(held.state, key)
         const [head, id, payload, mac] = sealed.split(".")
-        const forged = btoa(atob(payload!.replaceAll("-", "+").replaceAll("_", "/")).replace('"id":"1"', '"id":"9"'))
+        const forged = btoa(
+          atob(payload!.replaceAll("-", "+").replaceAll("_", "/")).replace('"id":"1"', '"id":"9"')
+        )
           .replaceAll("+", "-")
           .replaceAll("/", "_")
           .replaceAll("=", "")
@@ -471,9 +498,13 @@ export const interruptSuite = (mode: Mode): void => {
       Effect.gen(function* () {
         const { runtime, held, first, second, write } = yield* heldOnTwo(mode, "done")
         const wrong = [{ _tag: "answer", requestId: second.requestId, by: "ann", answer: "yes" } as const]
-        const exit = yield* Effect.exit(mode.resume(runtime, held, { decisions: wrong }))
-        assert.isTrue(Exit.isFailure(exit))
+        for (const decisions of [wrong, [approve(first), ...wrong]]) {
+          const error = yield* Effect.flip(mode.resume(runtime, held, { decisions }))
+          assert.strictEqual(error._tag, "DecisionNotApplicable")
+        }
         assert.deepStrictEqual(write.ran, [])
+        const again = expect(yield* mode.resume(runtime, held), "interrupted")
+        assert.strictEqual(again.interruptions.length, 2)
         const done = yield* mode.resume(runtime, held, { decisions: [approve(first), approve(second)] })
         expect(done, "completed")
       })

@@ -41,7 +41,11 @@ const result: Message = {
 describe("a scripted model", () => {
   it.effect("gives its answers in order, whole or in parts, and remembers what it was asked", () =>
     Effect.gen(function* () {
-      const model = ScriptedModel.make(["one", { text: "abcdef", chunkSize: 4 }, ({ turn }) => `turn ${turn}`])
+      const model = ScriptedModel.make([
+        "one",
+        { text: "abcdef", chunkSize: 4 },
+        ({ turn }) => `turn ${turn}`
+      ])
       assert.deepStrictEqual((yield* model.client.complete(request)).content, [{ _tag: "text", text: "one" }])
       const parts = yield* Stream.runCollect(model.client.stream(request))
       assert.deepStrictEqual(
@@ -113,11 +117,17 @@ describe("a scripted model", () => {
   it.effect("refuses a history that a provider would refuse", () =>
     Effect.gen(function* () {
       const refused = (...messages: ReadonlyArray<Message>) =>
-        Effect.map(Effect.flip(ScriptedModel.make(["x"]).client.complete(asked(...messages))), ({ message }) => message)
+        Effect.map(
+          Effect.flip(ScriptedModel.make(["x"]).client.complete(asked(...messages))),
+          ({ message }) => message
+        )
       assert.include(yield* refused(user, calling), "has no result")
       assert.include(yield* refused(user, calling, { ...user, sequence: 2 }), "has no result before")
       assert.include(yield* refused(user, { ...result, sequence: 1 }), "answers no open call")
-      assert.include(yield* refused(user, calling, result, { ...result, sequence: 3 }), "answers no open call")
+      assert.include(
+        yield* refused(user, calling, result, { ...result, sequence: 3 }),
+        "answers no open call"
+      )
       assert.include(yield* refused(user, { ...calling, sequence: 2 }), "sequence")
       assert.isUndefined(ScriptedModel.validateHistory([user, calling, result]))
     })

@@ -32,7 +32,11 @@ describe("a schema of Effect", () => {
 
   it.effect("decodes with defaults and transformations", () =>
     Effect.gen(function* () {
-      const value = yield* make(Deploy).decode({ env: "staging", replicas: 2, since: "2026-01-02T00:00:00.000Z" })
+      const value = yield* make(Deploy).decode({
+        env: "staging",
+        replicas: 2,
+        since: "2026-01-02T00:00:00.000Z"
+      })
       assert.deepStrictEqual(value, {
         env: "staging",
         replicas: 2,

@@ -101,7 +101,15 @@ describe("the scrubber", () => {
   })
 
   it("takes time in proportion to its input", () => {
-    const inputs = ["a", "sk-", "eyJ", "a:", "http://a:", "-----BEGIN A PRIVATE KEY-----", "authorization: bearer "]
+    const inputs = [
+      "a",
+      "sk-",
+      "eyJ",
+      "a:",
+      "http://a:",
+      "-----BEGIN A PRIVATE KEY-----",
+      "authorization: bearer "
+    ]
     for (const piece of inputs) {
       const input = piece.repeat(Math.ceil(1_000_000 / piece.length))
       const before = performance.now()

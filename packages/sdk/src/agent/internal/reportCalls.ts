@@ -18,7 +18,9 @@ const closedTurn = (state: RunState): ReadonlyArray<CallReport> => {
   return messages
     .slice(last + 1)
     .flatMap((message) =>
-      message.role === "tool" ? [{ callId: message.callId, tool: message.name, state: "finished" as const }] : []
+      message.role === "tool"
+        ? [{ callId: message.callId, tool: message.name, state: "finished" as const }]
+        : []
     )
 }
 

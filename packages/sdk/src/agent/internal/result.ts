@@ -10,7 +10,10 @@ import type { RunResult } from "../RunResult.ts"
 import type { Runtime } from "../Runtime.ts"
 
 /** The result of a run that is held or over. */
-export const toResult = <Output>(runtime: Runtime<Output>, state: RunState): Effect.Effect<RunResult<Output>> =>
+export const toResult = <Output>(
+  runtime: Runtime<Output>,
+  state: RunState
+): Effect.Effect<RunResult<Output>> =>
   Effect.suspend((): Effect.Effect<RunResult<Output>> => {
     const fields = { runId: state.runId, sessionId: state.sessionId, state, usage: state.usage }
     switch (state.status) {
@@ -21,7 +24,9 @@ export const toResult = <Output>(runtime: Runtime<Output>, state: RunState): Eff
             : {
                 ...fields,
                 status: "error",
-                error: new RunDefect({ description: "the stored output no longer fits the agent's output schema" })
+                error: new RunDefect({
+                  description: "the stored output no longer fits the agent's output schema"
+                })
               }
         )
       case "cancelled":

@@ -56,7 +56,12 @@ export const settle = Effect.fnUntraced(function* <E>(
   }
   if (prepared.length === 0) return
   for (const { call } of prepared) {
-    emit(scope, { _tag: "tool.started", at: now(drive), callId: call.id, idempotencyKey: idempotencyKey(call) })
+    emit(scope, {
+      _tag: "tool.started",
+      at: now(drive),
+      callId: call.id,
+      idempotencyKey: idempotencyKey(call)
+    })
   }
   yield* flush(drive)
   const bodies =
@@ -96,6 +101,18 @@ const reopen = Effect.fnUntraced(function* (
   reason: string
 ) {
   const value = yield* Effect.option(entry.decoder.decode(proposed))
+  // What is asked about is what an approval releases.
+  const { safety, idempotent } = entry.tool
+  const at = now(scope.drive)
+  emit(scope, {
+    _tag: "tool.classified",
+    at,
+    callId: call.id,
+    target: "tool",
+    safety,
+    idempotent,
+    arguments: proposed
+  })
   yield* openApproval(scope, call, entry, proposed, value._tag === "Some" ? value.value : proposed, reason)
 })
 
@@ -111,8 +128,7 @@ const run = (scope: Scope<any>, { call, tool, value }: Prepared): Effect.Effect<
     orElse: () => Effect.fail(new ToolFailure({ description: timeoutText(call, timeoutMs) }))
   })
   const { retry } = options
-  const tried =
-    retry !== undefined && isRepeatable(call) ? Effect.retry(body, { schedule: retry }) : body
+  const tried = retry !== undefined && isRepeatable(call) ? Effect.retry(body, { schedule: retry }) : body
   return tried.pipe(
     Effect.onExit((exit) => Effect.sync(() => record(scope, call, exit, flight))),
     Effect.matchCause({ onFailure: () => undefined, onSuccess: () => undefined })
@@ -125,7 +141,12 @@ const timeoutText = (call: ToolCall, timeoutMs: number): string =>
     : `${call.name} did not finish within ${timeoutMs} ms; it may have taken effect all the same.`
 
 /** Records what a body came to; an interrupted one that brought nothing is left to whoever interrupted it. */
-const record = (scope: Scope<any>, call: ToolCall, exit: Exit.Exit<unknown, unknown>, flight: Flight): void => {
+const record = (
+  scope: Scope<any>,
+  call: ToolCall,
+  exit: Exit.Exit<unknown, unknown>,
+  flight: Flight
+): void => {
   const { runtime } = scope.drive
   const at = now(scope.drive)
   const completed = (value: unknown) =>
@@ -274,7 +295,8 @@ export const reconcile = Effect.fnUntraced(function* <E>(
 const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
   Effect.gen(function* () {
     const entry = scope.bound.entries.get(call.name)
-    const reconcile = entry === undefined || entry.target === "agent" ? undefined : entry.tool.options.reconcile
+    const reconcile =
+      entry === undefined || entry.target === "agent" ? undefined : entry.tool.options.reconcile
     if (entry === undefined || reconcile === undefined) return unknown
     const value = yield* entry.decoder.decode(call.arguments ?? {})
     return yield* awaited<Reconciled>(scope.drive.runtime, () => reconcile(idempotencyKey(call), value))

@@ -5,7 +5,7 @@
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Result from "effect/Result"
+import type * as Result from "effect/Result"
 import * as Cause from "effect/Cause"
 import * as Schema from "effect/Schema"
 import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
@@ -19,14 +19,20 @@ import { isExpired } from "../../domain/Interruption.ts"
 import type { Limits } from "../../domain/Limits.ts"
 import { budgetOf } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
-import { DecisionMalformed, EditedArgumentsInvalid, type Rejection } from "../../domain/Rejection.ts"
+import {
+  ArgumentsChanged,
+  DecisionMalformed,
+  EditedArgumentsInvalid,
+  type Rejection
+} from "../../domain/Rejection.ts"
 import { type AgentNotFound, EmptyPrompt, RunEnded, type ToolUnavailable } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
+import { findCall, findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
 import type { BoundAgent, Entry } from "../BoundAgent.ts"
 import { checkBound } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
+import { argumentsDigest } from "./digest.ts"
 import { describe } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
 
@@ -131,6 +137,7 @@ export const continueRun = Effect.fnUntraced(function* (
   for (const given of input.decisions ?? []) {
     const decision = yield* decodeDecision(given, clock)
     yield* checkEdited(runtime, state, decision)
+    yield* checkUnchanged(state, decision)
     for (const event of yield* staged(decide(state, decision))) fold(event)
   }
   if (ended && state.status !== "error") {
@@ -169,6 +176,26 @@ export const decodeDecision = (
     ),
     (error) => new DecisionMalformed({ issues: error.message })
   )
+
+/** What an approval releases must be what was asked about: the state may have been anywhere since. */
+const checkUnchanged = Effect.fnUntraced(function* (
+  state: RunState,
+  decision: Decision
+): Effect.fn.Return<void, ArgumentsChanged> {
+  if (decision._tag !== "approve" || decision.arguments !== undefined) return
+  const found = findRequest(state, decision.requestId)
+  if (found === undefined || found.record.request._tag !== "approval") return
+  const { digest, tool, callId } = found.record.request
+  const run = found.path.reduce<RunState | undefined>(
+    (run, callId) => (run === undefined ? undefined : findCall(run, callId)?.child),
+    state
+  )
+  const call = run === undefined ? undefined : findCall(run, callId)
+  if (call === undefined) return
+  const actual = yield* argumentsDigest(tool, call.arguments ?? {})
+  if (actual === digest) return
+  return yield* new ArgumentsChanged({ requestId: decision.requestId, expected: digest, actual })
+})
 
 /** Edited arguments must be what the tool takes, before anybody relies on the approval. */
 export const checkEdited = (

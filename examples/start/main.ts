@@ -1,0 +1,171 @@
+/**
+ * What `npm start` shows: a run that is held in one process and released in another, twice.
+ *
+ * The first process is killed with SIGKILL while its run is held. This one, the second, knows no more than the file: it lists
+ * what is pending, shows the exact call, takes a decision, and finishes the run. Then two workers try to release one run.
+ */
+import { once } from "node:events"
+import * as Fs from "node:fs"
+import * as Os from "node:os"
+import * as Path from "node:path"
+import { approve, type Fermata, isEditedArgumentsInvalid, type RunStore } from "@fermata/node"
+import { openEditor, prepare, published, storeOf } from "./agent.ts"
+import { type Answer, BadOption, parseOptions, usage } from "./options.ts"
+import { startWorker, type Worker } from "./processes.ts"
+import { ask, escaped, hasTerminal, shown } from "./terminal.ts"
+import { bytesPerTurn, timeline } from "./timeline.ts"
+
+const workers: Array<Worker> = []
+const start = (...args: ReadonlyArray<string>): Worker => {
+  const worker = startWorker(...args)
+  workers.push(worker)
+  return worker
+}
+
+/** The run that the first process leaves behind. */
+const holdAndKill = async (directory: string): Promise<string> => {
+  const { child, told } = start("hold", directory)
+  const held = await told()
+  if (held._tag !== "held") throw new Error("The first process did not hold its run.")
+  console.log(`\n1  A first process (${child.pid}) runs the agent "editor".`)
+  console.log(`   ran       ${held.ran.join(", ")}: it only reads, so nobody is asked`)
+  console.log(`   held      ${held.runId}`)
+  child.kill("SIGKILL")
+  const [, signal] = await once(child, "exit")
+  console.log(`   ended     by ${signal}; the site has ${count(published(directory).length, "line")}`)
+  return held.runId
+}
+
+/** Takes the decision of a flag, of the person at the terminal, or says that there is nobody. */
+const takeDecision = async (
+  fermata: Fermata.Fermata,
+  asked: RunStore.PendingRequest,
+  flag: Answer | undefined
+): Promise<boolean> => {
+  for (;;) {
+    const answer = flag ?? (hasTerminal() ? await ask() : approve())
+    if (answer === undefined) return false
+    try {
+      const decision = await fermata.decide(asked, answer, { by: process.env["USER"] ?? "you" })
+      const alone =
+        flag === undefined && !hasTerminal() ? " (no terminal to ask at; see npm start -- --help)" : ""
+      console.log(`   decided   ${decision._tag} by ${escaped(decision.by)}${alone}`)
+      return true
+    } catch (error) {
+      if (!isEditedArgumentsInvalid(error)) throw error
+      if (flag !== undefined) throw new BadOption(error.message)
+      console.log(`   refused   ${escaped(error.message)}`)
+    }
+  }
+}
+
+/** Whether the run was released, and how it ended. */
+const release = async (
+  fermata: Fermata.Fermata,
+  runId: string,
+  flag: Answer | undefined
+): Promise<boolean> => {
+  console.log(`\n2  A second process (${process.pid}) has the file, and nothing else.`)
+  for (const asked of await fermata.pending()) {
+    const { request } = asked
+    if (request._tag !== "approval") continue
+    console.log(`   pending   ${request.requestId}, asked by ${request.agentPath.join(" > ")}`)
+    console.log(`   the call  ${escaped(request.tool)} ${shown(request.arguments)}`)
+    if (request.risk !== undefined) console.log(`   risk      ${escaped(request.risk)}`)
+    if (!(await takeDecision(fermata, asked, flag))) return false
+  }
+  const run = await fermata.resume(runId)
+  console.log(`   ${run.status} ${run.status === "completed" ? shown(run.text) : ""}`)
+  return true
+}
+
+/** One run, two workers, one word to start. */
+const race = async (directory: string, fermata: Fermata.Fermata): Promise<string> => {
+  const held = await fermata.runPrompt("editor", "Publish change 2.", { runId: "notes-2" })
+  console.log(`\n4  Two workers release ${held.runId} at the same time.`)
+  const two = ["worker-1", "worker-2"].map((name) => ({
+    name,
+    worker: start("release", directory, name, held.runId)
+  }))
+  await Promise.all(two.map(({ worker }) => worker.told()))
+  for (const { worker } of two) worker.child.stdin.write("go\n")
+  const ends = await Promise.all(two.map(async ({ name, worker }) => ({ name, told: await worker.told() })))
+  for (const { name, told } of ends) {
+    if (told._tag === "won") console.log(`   ${name}  won, and finished the run: ${shown(told.text)}`)
+    if (told._tag === "lost") console.log(`   ${name}  lost: ${escaped(told.message)}`)
+  }
+  const winners = ends.filter(({ told }) => told._tag === "won")
+  if (winners.length !== 1) throw new Error(`${winners.length} workers won.`)
+  return held.runId
+}
+
+/** What is on disk, and whether it is what was approved. */
+const account = async (
+  directory: string,
+  fermata: Fermata.Fermata,
+  runIds: ReadonlyArray<string>
+): Promise<boolean> => {
+  console.log("\n5  On disk")
+  for (const runId of runIds) {
+    const turns = bytesPerTurn(storeOf(directory), runId)
+    const each = turns.map(
+      ({ bytes, rows }, index) => `turn ${index + 1}: ${bytes} bytes in ${count(rows, "row")}`
+    )
+    console.log(`   ${runId}   ${each.join(" · ")}`)
+  }
+  let approved = 0
+  for (const runId of runIds) {
+    const state = await fermata.state(runId)
+    approved += state.requests.filter(({ decision }) => decision?._tag === "approve").length
+  }
+  const lines = published(directory)
+  const ok = lines.length === approved
+  console.log(
+    `   the site   ${count(lines.length, "line")} for ${count(approved, "approved call")}: ${ok ? "each ran exactly once" : "not what was approved!"}`
+  )
+  for (const line of lines) console.log(`              ${escaped(line)}`)
+  return ok
+}
+
+const count = (number: number, what: string): string => `${number} ${what}${number === 1 ? "" : "s"}`
+
+const demonstrate = async (directory: string, flag: Answer | undefined): Promise<boolean> => {
+  console.log("Fermata holds an agent run at a risky call and releases it in another process.")
+  console.log("The model is scripted; the processes, the database and the files are real.")
+  const first = await holdAndKill(directory)
+  await using fermata = await openEditor(directory, "second-process")
+  if (!(await release(fermata, first, flag))) {
+    console.log("\n\nNobody decided, so the run stays held and the call has not run.")
+    return true
+  }
+  console.log(`\n3  What happened, as the file has it`)
+  for (const line of await timeline(fermata, first)) console.log(line)
+  const second = await race(directory, fermata)
+  return account(directory, fermata, [first, second])
+}
+
+const main = async (): Promise<number> => {
+  const options = parseOptions(process.argv.slice(2))
+  if (options.help) {
+    console.log(usage)
+    return 0
+  }
+  const directory = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-start-"))
+  try {
+    prepare(directory)
+    return (await demonstrate(directory, options.answer)) ? 0 : 1
+  } finally {
+    for (const { child } of workers) child.kill("SIGKILL")
+    if (options.keep) console.log(`\nEverything is in ${directory}`)
+    else Fs.rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+try {
+  process.exitCode = await main()
+} catch (error) {
+  if (!(error instanceof BadOption)) throw error
+  console.error(escaped(error.message))
+  console.error(usage)
+  process.exitCode = 2
+}

@@ -1,0 +1,395 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { z } from "zod"
+import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
+import { AlreadyDecided } from "../../src/domain/Rejection.ts"
+import { EmptyPrompt } from "../../src/domain/RunError.ts"
+import { answer, approve, deny, supply } from "../../src/promise/decisions.ts"
+import { agent, askUser, tool } from "../../src/promise/define.ts"
+import * as Fermata from "../../src/promise/Fermata.ts"
+import {
+  isAgentNotFound,
+  isAlreadyDecided,
+  isArgumentsChanged,
+  isEditedArgumentsInvalid,
+  isEmptyPrompt,
+  isRunBusy,
+  isRunNotFound,
+  isToolNameTaken
+} from "../../src/promise/guards.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import { RunNotFound } from "../../src/store/RunStoreError.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { make as makeScrubber } from "../../src/tool/Scrubber.ts"
+
+/** One store that several Fermatas share, as several processes share a file. */
+const shared = () => Layer.succeed(RunStore, Effect.runSync(Effect.provide(RunStore, layerMemory)))
+
+/** An agent with a gated zod tool, and what it did. */
+const keeper = () => {
+  const deployed: Array<string> = []
+  const deploy = tool("deploy", {
+    description: "Deploys",
+    parameters: z.object({ env: z.enum(["staging", "production"]), replicas: z.number().default(1) }),
+    handler: async ({ env, replicas }) => {
+      deployed.push(`${env}x${replicas}`)
+      return `deployed to ${env}`
+    }
+  })
+  return { deployed, agent: agent("keeper", { tools: [deploy] }) }
+}
+
+const toDeploy = { calls: [{ tool: "deploy", arguments: { env: "staging" } }] }
+
+const make = (script: ReadonlyArray<ScriptedModel.Script>, options: Partial<Fermata.FermataOptions> = {}) => {
+  const model = ScriptedModel.make(script)
+  return Fermata.make({ agents: [keeper().agent], model: model.client, store: layerMemory, ...options })
+}
+
+const rejects = async (promise: Promise<unknown>): Promise<unknown> => {
+  try {
+    await promise
+  } catch (error) {
+    return error
+  }
+  return assert.fail("it did not reject")
+}
+
+const opened = async (fermata: Fermata.Fermata, prompt = "deploy") => {
+  const result = await fermata.runPrompt("keeper", prompt)
+  assert.strictEqual(result.status, "interrupted")
+  const [pending] = await fermata.pending({ runId: result.runId })
+  assert.isDefined(pending)
+  return { runId: result.runId, pending: pending! }
+}
+
+describe("a Fermata", () => {
+  it("holds a run at a gated call, and another one releases it from the id alone", async () => {
+    const store = shared()
+    const { agent, deployed } = keeper()
+    let runId = ""
+    {
+      await using first = await make([toDeploy], { agents: [agent], store })
+      ;({ runId } = await opened(first))
+      assert.deepStrictEqual(deployed, [])
+    }
+    await using second = await make(["done"], { agents: [agent], store, by: "ann" })
+    const [pending] = await second.pending()
+    assert.strictEqual(pending?.runId, runId)
+    assert.deepInclude(pending?.request, { tool: "deploy", arguments: { env: "staging" } })
+    const decision = await second.decide(pending!, approve())
+    assert.deepInclude(decision, { _tag: "approve", by: "ann" })
+    const result = await second.resume(runId)
+    assert.strictEqual(result.status === "completed" && result.text, "done")
+    assert.deepStrictEqual(deployed, ["stagingx1"])
+    assert.deepStrictEqual(await second.pending(), [])
+    assert.deepStrictEqual(
+      (await second.runs()).map(({ status }) => status),
+      ["completed"]
+    )
+  })
+
+  it("takes decisions with the resume, and by id", async () => {
+    const { agent, deployed } = keeper()
+    await using fermata = await make([toDeploy, "one", toDeploy, "two", toDeploy, "three"], {
+      agents: [agent]
+    })
+    const one = await opened(fermata)
+    const { requestId } = one.pending.request
+    await fermata.resume(one.runId, { decisions: [{ ...deny("no"), requestId, by: "bob" }] })
+    const two = await opened(fermata)
+    await fermata.decide(two.pending.request.requestId, supply("as good as deployed"), {
+      by: "cho",
+      note: "by hand"
+    })
+    const supplied = await fermata.resume(two.runId)
+    assert.deepInclude(supplied.state.requests[0]?.decision, { by: "cho", note: "by hand" })
+    const three = await opened(fermata)
+    await fermata.decide(three.pending.request, approve({ arguments: { env: "production", replicas: 3 } }))
+    await fermata.resume(three.runId)
+    assert.deepStrictEqual(deployed, ["productionx3"])
+  })
+
+  it("binds a decision to the arguments that the request showed", async () => {
+    await using fermata = await make([toDeploy])
+    const { pending } = await opened(fermata)
+    assert.strictEqual(pending.request._tag, "approval")
+    const shown = { ...pending.request, digest: "0".repeat(64) } as typeof pending.request
+    assert.isTrue(isArgumentsChanged(await rejects(fermata.decide(shown, approve()))))
+    await fermata.decide(pending.request.requestId, approve())
+  })
+
+  it("answers a question", async () => {
+    await using fermata = await make(
+      [{ calls: [{ tool: "ask_user", arguments: { question: "Which?" } }] }, "done"],
+      { agents: [agent("keeper", { tools: [askUser] })] }
+    )
+    const { runId, pending } = await opened(fermata)
+    await fermata.decide(pending, answer("the blue one"))
+    assert.strictEqual((await fermata.resume(runId)).status, "completed")
+    assert.include(JSON.stringify(await fermata.state(runId)), "the blue one")
+  })
+
+  it("throws the same errors as the core, and the guards know them", async () => {
+    await using fermata = await make([toDeploy, "done"])
+    const { runId, pending } = await opened(fermata)
+    assert.instanceOf(await rejects(fermata.runPrompt("keeper", " ")), EmptyPrompt)
+    const missing = await rejects(fermata.resume("nowhere"))
+    assert.instanceOf(missing, RunNotFound)
+    assert.isTrue(isRunNotFound(missing))
+    assert.isTrue(isAgentNotFound(await rejects(fermata.runPrompt("stranger", "hi"))))
+    const edited = await rejects(fermata.decide(pending, approve({ arguments: { env: "moon" } })))
+    assert.isTrue(isEditedArgumentsInvalid(edited))
+    await fermata.decide(pending, approve(), { by: "ann" })
+    const late = await rejects(fermata.decide(pending, deny(), { by: "bob" }))
+    assert.instanceOf(late, AlreadyDecided)
+    assert.isTrue(isAlreadyDecided(late) && late.by === "ann")
+    await fermata.resume(runId)
+  })
+
+  it("guards errors of another copy of the package by their tags", () => {
+    assert.isTrue(isEmptyPrompt({ _tag: "EmptyPrompt" }))
+    assert.isFalse(isEmptyPrompt({ _tag: "RunBusy" }))
+    for (const other of [null, undefined, "EmptyPrompt", new Error("EmptyPrompt")])
+      assert.isFalse(isEmptyPrompt(other))
+    const foreign: unknown = { _tag: "RunBusy", owner: "two", until: 7 }
+    assert.strictEqual(isRunBusy(foreign) && foreign.owner, "two")
+  })
+
+  it("is not made from a definition that cannot work", async () => {
+    const twice = tool("deploy", { handler: () => "" })
+    const error = await rejects(make([], { agents: [agent("a", { tools: [twice, twice] })] }))
+    assert.isTrue(isToolNameTaken(error))
+  })
+
+  it("reports what has changed since a run was stored", async () => {
+    const store = shared()
+    await using first = await make([toDeploy], { store })
+    const { runId } = await opened(first)
+    assert.deepStrictEqual(await first.checkResume(runId), { changes: [], blocking: [] })
+    await using second = await make([], { store, agents: [agent("keeper")] })
+    const { blocking, changes } = await second.checkResume(runId)
+    assert.deepStrictEqual(
+      [changes.map(({ _tag }) => _tag), blocking.map(({ _tag }) => _tag)],
+      [["toolRemoved"], ["ToolUnavailable"]]
+    )
+    await using third = await make([], { store, agents: [] })
+    assert.strictEqual((await third.checkResume(runId)).blocking[0]?._tag, "AgentNotFound")
+  })
+
+  it("finds an agent by its alias", async () => {
+    const store = shared()
+    await using first = await make([toDeploy], { store })
+    const { runId, pending } = await opened(first)
+    const { deployed, agent: old } = keeper()
+    const renamed = agent("warden", { tools: old.options.tools ?? [], aliases: ["keeper"] })
+    await using second = await make(["done"], { store, agents: [renamed] })
+    await second.decide(pending, approve())
+    assert.strictEqual((await second.resume(runId)).status, "completed")
+    assert.deepStrictEqual(deployed, ["stagingx1"])
+  })
+
+  it("revokes a grant, and removes a run", async () => {
+    const { agent, deployed } = keeper()
+    await using fermata = await make([toDeploy, "done", toDeploy], { agents: [agent] })
+    const { runId, pending } = await opened(fermata)
+    await fermata.decide(pending, approve({ grant: { scope: "session", arguments: {} } }))
+    const { state, sessionId } = await fermata.resume(runId)
+    await fermata.revokeGrant(runId, state.grants[0]!.id, { by: "bob" })
+    const next = await fermata.runPrompt("keeper", "again", { sessionId })
+    assert.strictEqual(next.status, "interrupted")
+    assert.deepStrictEqual(deployed, ["stagingx1"])
+    await fermata.cancel(next.runId)
+    await fermata.remove(next.runId)
+    assert.isTrue(isRunNotFound(await rejects(fermata.state(next.runId))))
+  })
+
+  it("scrubs with the scrubber that it was given", async () => {
+    const leak = tool("leak", { safety: "readOnly", handler: () => "open sesame" })
+    await using fermata = await make([{ calls: [{ tool: "leak" }] }, "done"], {
+      agents: [agent("keeper", { tools: [leak] })],
+      scrubber: makeScrubber({ secrets: ["open sesame"] })
+    })
+    const { state } = await fermata.runPrompt("keeper", "go")
+    assert.notInclude(JSON.stringify(state), "sesame")
+  })
+
+  it("decodes structured output with a zod schema", async () => {
+    const weather = agent("weather", {
+      output: z.object({ city: z.string(), rain: z.boolean().default(false) })
+    })
+    await using fermata = await make(['{"city":"Rome"}'], { agents: [weather] })
+    const result = await fermata.runPrompt(weather, "go")
+    assert.deepStrictEqual(result.status === "completed" && result.output, { city: "Rome", rain: false })
+  })
+})
+
+describe("stopping", () => {
+  /** A tool that runs until it is told to stop, and a promise of its start. */
+  const endless = () => {
+    let begin = () => {}
+    const begun = new Promise<void>((resolve) => (begin = resolve))
+    const wait = tool("wait", {
+      safety: "readOnly",
+      handler: (_, { signal }) =>
+        new Promise<string>((_, reject) => {
+          signal.addEventListener("abort", () => reject(signal.reason as Error))
+          begin()
+        })
+    })
+    return { begun, agent: agent("keeper", { tools: [wait] }) }
+  }
+  const toWait = { calls: [{ tool: "wait" }] }
+
+  it("a signal cancels the run, with its reason", async () => {
+    const { begun, agent } = endless()
+    await using fermata = await make([toWait], { agents: [agent] })
+    const controller = new AbortController()
+    const running = fermata.runPrompt("keeper", "go", { signal: controller.signal })
+    await begun
+    controller.abort(new Error("the request was closed"))
+    const result = await running
+    assert.strictEqual(result.status === "cancelled" && result.reason, "the request was closed")
+  })
+
+  it("cancel ends a held run", async () => {
+    await using fermata = await make([toDeploy])
+    const { runId } = await opened(fermata)
+    await fermata.cancel(runId, "not today")
+    const result = await fermata.resume(runId)
+    assert.strictEqual(result.status === "cancelled" && result.reason, "not today")
+  })
+
+  it("closing cancels what runs, writes that down, and frees the run", async () => {
+    const { begun, agent } = endless()
+    const store = shared()
+    const fermata = await make([toWait], { agents: [agent], store })
+    const running = fermata.runPrompt("keeper", "go", { runId: "r" })
+    await begun
+    await fermata.close()
+    const result = await running
+    assert.strictEqual(result.status === "cancelled" && result.reason, "The program that ran it was closed.")
+    await using next = await make(["done"], { agents: [agent], store })
+    assert.strictEqual((await next.resume("r")).status, "cancelled")
+    assert.strictEqual((await next.resume("r", { prompt: "again" })).status, "completed")
+    await fermata.close()
+  })
+
+  it("a run that one works on is busy for another", async () => {
+    const { begun, agent } = endless()
+    const store = shared()
+    const first = await make([toWait], { agents: [agent], store, owner: "first" })
+    await using second = await make([], { agents: [agent], store })
+    const running = first.runPrompt("keeper", "go", { runId: "r" })
+    await begun
+    const error = await rejects(second.resume("r"))
+    assert.isTrue(isRunBusy(error) && error.owner === "first")
+    await first.close()
+    await running
+  })
+})
+
+describe("events", () => {
+  const collect = async (updates: AsyncIterable<RunUpdate>) => {
+    const seen: Array<RunUpdate> = []
+    for await (const update of updates) seen.push(update)
+    return seen
+  }
+  const tags = (updates: ReadonlyArray<RunUpdate>) =>
+    updates.flatMap((update) => (update._tag === "event" ? [update.event._tag] : []))
+  const revisions = (updates: ReadonlyArray<RunUpdate>) =>
+    updates.flatMap((update) => (update._tag === "event" ? [update.revision] : []))
+  const counting = (count: number) => Array.from({ length: count }, (_, index) => index + 1)
+
+  it("replays what is stored and ends at the hold", async () => {
+    await using fermata = await make([toDeploy])
+    const { runId } = await opened(fermata)
+    const seen = await collect(fermata.events(runId))
+    assert.deepStrictEqual(tags(seen), [
+      "run.started",
+      "model.answered",
+      "tool.classified",
+      "request.opened",
+      "run.held"
+    ])
+    assert.deepStrictEqual(revisions(seen), counting(5))
+  })
+
+  it("starts after the events that are known already", async () => {
+    await using fermata = await make([toDeploy])
+    const { runId } = await opened(fermata)
+    assert.deepStrictEqual(tags(await collect(fermata.events(runId, { from: 3 }))), [
+      "request.opened",
+      "run.held"
+    ])
+    assert.deepStrictEqual(await collect(fermata.events(runId, { from: 5 })), [])
+  })
+
+  it("goes on live over a hold until the run is over, with no gap", async () => {
+    await using fermata = await make([toDeploy, { text: "abcdef", chunkSize: 2 }])
+    const { runId, pending } = await opened(fermata)
+    const watching = collect(fermata.events(runId, { until: "end" }))
+    await fermata.decide(pending, approve())
+    await fermata.resume(runId)
+    const seen = await watching
+    assert.deepStrictEqual(tags(seen).slice(-3), ["tool.completed", "model.answered", "run.completed"])
+    assert.deepStrictEqual(revisions(seen), counting(revisions(seen).length))
+    const text = seen.flatMap((update) =>
+      update._tag === "delta" && update.part._tag === "text-delta" ? [update.part.delta] : []
+    )
+    assert.strictEqual(text.join(""), "abcdef")
+  })
+
+  it("merges the deltas of a slow reader and loses no event", async () => {
+    const pieces = 500
+    await using fermata = await make([toDeploy, { text: "x".repeat(pieces), chunkSize: 1 }])
+    const { runId, pending } = await opened(fermata)
+    await fermata.decide(pending, approve())
+    const reader = fermata.events(runId, { until: "end" })[Symbol.asyncIterator]()
+    const seen: Array<RunUpdate> = []
+    const first = await reader.next()
+    if (first.done !== true) seen.push(first.value)
+    // The reader is away while everything happens.
+    await fermata.resume(runId)
+    for (let next = await reader.next(); next.done !== true; next = await reader.next()) seen.push(next.value)
+    assert.deepStrictEqual(revisions(seen), counting(revisions(seen).length))
+    assert.strictEqual(tags(seen).at(-1), "run.completed")
+    const deltas = seen.flatMap((update) =>
+      update._tag === "delta" && update.part._tag === "text-delta" ? [update.part.delta] : []
+    )
+    assert.strictEqual(deltas.join(""), "x".repeat(pieces))
+    assert.isBelow(deltas.length, 3)
+  })
+
+  it("sees what another process does", async () => {
+    const store = shared()
+    await using first = await make([toDeploy], { store })
+    await using second = await make(["done"], { store })
+    const { runId, pending } = await opened(first)
+    const watching = collect(first.events(runId, { until: "end" }))
+    await second.decide(pending, deny("no"))
+    await second.resume(runId)
+    const seen = await watching
+    assert.strictEqual(tags(seen).at(-1), "run.completed")
+    assert.deepStrictEqual(revisions(seen), counting(revisions(seen).length))
+  })
+
+  it("ends when the Fermata is closed, and rejects for a run that is not there", async () => {
+    const fermata = await make([toDeploy])
+    const { runId } = await opened(fermata)
+    assert.isTrue(isRunNotFound(await rejects(collect(fermata.events("nowhere")))))
+    const watching = collect(fermata.events(runId, { until: "end" }))
+    await fermata.close()
+    await watching
+  })
+
+  it("can be left before the end", async () => {
+    await using fermata = await make([toDeploy])
+    const { runId } = await opened(fermata)
+    for await (const update of fermata.events(runId, { until: "end" })) {
+      assert.strictEqual(update._tag, "event")
+      break
+    }
+  })
+})
