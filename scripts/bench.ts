@@ -66,9 +66,9 @@ const bareLoop = async (turns: number): Promise<void> => {
 
 const inMemory = (turns: number): Promise<unknown> =>
   Effect.runPromise(
-    Effect.flatMap(Runtime.make({ agent: calculator }), (runtime) => runPrompt(runtime, { prompt: "Add" })).pipe(
-      Effect.provideService(ModelClient.ModelClient, modelOf(turns))
-    )
+    Effect.flatMap(Runtime.make({ agent: calculator }), (runtime) =>
+      runPrompt(runtime, { prompt: "Add" })
+    ).pipe(Effect.provideService(ModelClient.ModelClient, modelOf(turns)))
   )
 
 const folder = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-bench-"))
@@ -89,9 +89,13 @@ const storedFloor = async (turns: number): Promise<number> => {
   const database = new DatabaseSync(file())
   database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
   database.exec("CREATE TABLE head (id TEXT PRIMARY KEY, revision INT, epoch INT)")
-  database.exec("CREATE TABLE journal (id TEXT, sequence INT, events TEXT, PRIMARY KEY (id, sequence)) WITHOUT ROWID")
+  database.exec(
+    "CREATE TABLE journal (id TEXT, sequence INT, events TEXT, PRIMARY KEY (id, sequence)) WITHOUT ROWID"
+  )
   database.exec("INSERT INTO head VALUES ('run', 0, 1)")
-  const fence = database.prepare("UPDATE head SET revision = revision + 4 WHERE id = 'run' AND revision = ? AND epoch = 1")
+  const fence = database.prepare(
+    "UPDATE head SET revision = revision + 4 WHERE id = 'run' AND revision = ? AND epoch = 1"
+  )
   const append = database.prepare("INSERT INTO journal VALUES ('run', ?, ?)")
   const events = JSON.stringify([callAdd, callAdd, callAdd, callAdd])
   const before = process.cpuUsage()
@@ -119,7 +123,9 @@ const holdCycle = async (messages: number): Promise<number> => {
   ]
   const model: ModelClient.ModelClient["Service"] = {
     stream: ({ turn }) =>
-      Stream.fromArray(turn <= messages / 2 ? parts("look") : turn === messages / 2 + 1 ? parts("act") : sayDone),
+      Stream.fromArray(
+        turn <= messages / 2 ? parts("look") : turn === messages / 2 + 1 ? parts("act") : sayDone
+      ),
     complete: () => Effect.die("This model only streams.")
   }
   const open = () => createFermata({ agents: [holder], model, store })
@@ -138,7 +144,11 @@ const holdCycle = async (messages: number): Promise<number> => {
 }
 
 // What is imported is what would be published.
-ChildProcess.execFileSync(process.execPath, ["scripts/build.ts"], { cwd: root, env: environment, stdio: "inherit" })
+ChildProcess.execFileSync(process.execPath, ["scripts/build.ts"], {
+  cwd: root,
+  env: environment,
+  stdio: "inherit"
+})
 
 const importCpu = async (specifiers: ReadonlyArray<string>): Promise<number> => {
   const program = `const t = process.cpuUsage(); ${specifiers.map((name) => `await import("${name}")`).join("; ")}; const u = process.cpuUsage(t); console.log(u.user + u.system)`
@@ -175,8 +185,18 @@ interface Workload {
 }
 
 const workloads: ReadonlyArray<Workload> = [
-  { name: "step, 50 turns", unit: "µs/step", floor: perStep(50, 200, bareLoop), fermata: perStep(50, 20, inMemory) },
-  { name: "step, 200 turns", unit: "µs/step", floor: perStep(200, 50, bareLoop), fermata: perStep(200, 5, inMemory) },
+  {
+    name: "step, 50 turns",
+    unit: "µs/step",
+    floor: perStep(50, 200, bareLoop),
+    fermata: perStep(50, 20, inMemory)
+  },
+  {
+    name: "step, 200 turns",
+    unit: "µs/step",
+    floor: perStep(200, 50, bareLoop),
+    fermata: perStep(200, 5, inMemory)
+  },
   {
     name: "stored step, 200 turns",
     unit: "µs/step",
@@ -220,7 +240,9 @@ for (const workload of workloads) {
   const [floor, fermata] = [median(floors), median(ours)]
   const { name, unit } = workload
   results.push({ name, unit, floor, fermata, ratio: fermata / floor })
-  console.log(`${name.padEnd(62)} ${fermata.toFixed(1).padStart(10)} ${unit.padEnd(8)} ${(fermata / floor).toFixed(1)} x floor`)
+  console.log(
+    `${name.padEnd(62)} ${fermata.toFixed(1).padStart(10)} ${unit.padEnd(8)} ${(fermata / floor).toFixed(1)} x floor`
+  )
 }
 if (added === 0) throw new Error("No tool was called.")
 Fs.rmSync(folder, { recursive: true, force: true })

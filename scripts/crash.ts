@@ -116,7 +116,8 @@ const completed = number("SELECT count(*) AS n FROM fermata_runs WHERE status = 
 if (completed !== runs) violations.push(`${completed} of ${runs} runs are completed`)
 const open = number("SELECT count(*) AS n FROM fermata_requests WHERE status = 'open'")
 if (open !== 0) violations.push(`${open} requests are still open`)
-const integrity = (database.prepare("PRAGMA integrity_check").get() as { readonly integrity_check: string }).integrity_check
+const integrity = (database.prepare("PRAGMA integrity_check").get() as { readonly integrity_check: string })
+  .integrity_check
 if (integrity !== "ok") violations.push(`the database is damaged: ${integrity}`)
 database.close()
 

@@ -107,7 +107,7 @@ const write = (file: string, content: string | object) =>
   )
 
 const check = async () => {
-  need(await run("node", ["scripts/tsc.ts", "-b", ...packages.map(({ path }) => path)]), "build")
+  need(await run("node", ["scripts/build.ts"]), "build")
   const packed: Array<Packed> = []
   for (const { path } of packages) packed.push(await pack(path))
   for (const { filename, files, name, size } of packed) {

@@ -36,11 +36,16 @@ const effect = async (key: string) => {
 }
 const tools = [
   tool("look", { safety: "readOnly", handler: async () => setImmediate("seen") }),
-  tool("note", { parameters, needsApproval: false, handler: (_, { idempotencyKey }) => effect(idempotencyKey) }),
+  tool("note", {
+    parameters,
+    needsApproval: false,
+    handler: (_, { idempotencyKey }) => effect(idempotencyKey)
+  }),
   tool("charge", { parameters, handler: (_, { idempotencyKey }) => effect(idempotencyKey) })
 ]
 const model = ScriptedModel.make(({ turn }) => {
-  if (turn === 1) return { calls: [{ tool: "look" }, { tool: "look" }, { tool: "note", arguments: { amount: 1 } }] }
+  if (turn === 1)
+    return { calls: [{ tool: "look" }, { tool: "look" }, { tool: "note", arguments: { amount: 1 } }] }
   if (turn === 2) {
     return {
       calls: [

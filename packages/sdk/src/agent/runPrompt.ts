@@ -14,13 +14,13 @@ import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { UserPart } from "../domain/Message.ts"
 import type { Rejection } from "../domain/Rejection.ts"
-import type { AgentNotFound, EmptyPrompt, RunEnded, ToolUnavailable } from "../domain/RunError.ts"
+import type { AgentNotFound, EmptyPrompt, IdInvalid, RunEnded, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { drive } from "./AgentLoop.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { noJournal } from "./internal/Drive.ts"
 import { toResult } from "./internal/result.ts"
-import { continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import { checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
 import type { RunResult } from "./RunResult.ts"
 import type { Runtime } from "./Runtime.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
@@ -57,7 +57,7 @@ export interface RunOptions {
 }
 
 /** What can be wrong with the call itself. None of these changed anything. */
-export type RunPromptError = EmptyPrompt | Rejection | RunEnded | AgentNotFound | ToolUnavailable
+export type RunPromptError = EmptyPrompt | IdInvalid | Rejection | RunEnded | AgentNotFound | ToolUnavailable
 
 /**
  * Runs a prompt until the run is held or over.
@@ -69,7 +69,7 @@ export type RunPromptError = EmptyPrompt | Rejection | RunEnded | AgentNotFound 
  *
  * **Errors**
  *
- * - `EmptyPrompt` — say something.
+ * - `EmptyPrompt`, `IdInvalid` — say something; choose another id.
  * - A `Rejection` — the decision is about nothing that waits, comes too late, or does not fit.
  * - `RunEnded` — pass a `prompt` to go on in the session.
  * - `AgentNotFound`, `ToolUnavailable` — the program lacks what the run needs; the state is as good as before.
@@ -88,6 +88,7 @@ export const runPrompt: <Output>(
 ) {
   const clock = yield* Clock.Clock
   const prompt = input.prompt === undefined ? undefined : yield* decodePrompt(input.prompt)
+  if (!("state" in input)) yield* checkIds(input)
   const staged =
     "state" in input
       ? yield* continueRun(runtime, clock, { ...input, prompt, asks: false })

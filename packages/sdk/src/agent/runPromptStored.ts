@@ -19,13 +19,13 @@ import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { isEnded } from "../domain/RunState.ts"
 import { type RunHead, RunStore } from "../store/RunStore.ts"
-import type {
-  LeaseLost,
-  RunBusy,
-  RunConflict,
+import {
   RunExists,
-  RunNotFound,
-  RunStoreError
+  type LeaseLost,
+  type RunBusy,
+  type RunConflict,
+  type RunNotFound,
+  type RunStoreError
 } from "../store/RunStoreError.ts"
 import { drive } from "./AgentLoop.ts"
 import { answersTo } from "./BoundAgent.ts"
@@ -34,7 +34,7 @@ import { checkStored, decideStored } from "./decideStored.ts"
 import { eventsOf } from "./internal/eventsOf.ts"
 import { toResult } from "./internal/result.ts"
 import type { Staged } from "./internal/staging.ts"
-import { continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import { checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
 import { foldStored, storeJournal, underLease } from "./internal/stored.ts"
 import type { Prompt, RunOptions, RunPromptError } from "./runPrompt.ts"
 import type { RunResult } from "./RunResult.ts"
@@ -57,8 +57,8 @@ export interface StoredContinueInput {
   readonly runId: RunId
   /** Decisions to take first. Those that were taken already, by anybody, are found in the store. */
   readonly decisions?: ReadonlyArray<DecisionInput>
-  /** Of a held run: queued until its calls are settled. Of a run that has ended: a new run in its session. */
-  readonly prompt?: Prompt
+  /** What the user says to the run. Held: queued until its calls are settled. Ended: a new run in its session. */
+  readonly message?: Prompt
   /** Larger budgets for a run that has used up its own. */
   readonly limits?: Partial<Limits>
 }
@@ -81,7 +81,8 @@ const defaultTtl = "15 seconds"
  *
  * **Details**
  *
- * Continuing a run that has ended returns how it ended. Continuing one that still waits returns what it waits for.
+ * With a `prompt` a run is started, once for each id: a start that is tried again gets `RunExists`. Continuing a run that has ended
+ * returns how it ended. Continuing one that still waits returns what it waits for.
  *
  * **Errors**
  *
@@ -111,14 +112,13 @@ export const runPromptStored: <Output>(
     if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
       return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })
     }
+    if ("prompt" in input && head !== undefined) {
+      return yield* new RunExists({ runId: head.runId, status: head.status })
+    }
     const state =
-      head !== undefined
-        ? yield* continueStored(runtime, store, input as StoredContinueInput, token, options)
-        : input.prompt === undefined
-          ? yield* Effect.flatMap(store.head(input.runId as RunId), () =>
-              Effect.die("The run has just been deleted.")
-            )
-          : yield* startStored(runtime, store, input as StoredStartInput, token, options)
+      "prompt" in input
+        ? yield* startStored(runtime, store, input, token, options)
+        : yield* continueStored(runtime, store, input, token, options)
     return yield* toResult<Output>(runtime, state)
   }
 )
@@ -137,6 +137,7 @@ const startStored = Effect.fnUntraced(function* (
 ) {
   const clock = yield* Clock.Clock
   const prompt = yield* decodePrompt(input.prompt)
+  yield* checkIds(input)
   const previous = input.sessionId === undefined ? undefined : yield* lastOf(store, input.sessionId)
   const { sessionId, runId, limits, policy } = input
   return yield* create(
@@ -204,7 +205,7 @@ const continueStored = Effect.fnUntraced(function* (
   options: RunOptions
 ): Effect.fn.Return<RunState, RunPromptStoredError> {
   const clock = yield* Clock.Clock
-  const prompt = input.prompt === undefined ? undefined : yield* decodePrompt(input.prompt)
+  const prompt = input.message === undefined ? undefined : yield* decodePrompt(input.message)
   for (const given of input.decisions ?? []) {
     yield* Effect.provideService(checkStored([runtime], given, input.runId), RunStore, store)
   }

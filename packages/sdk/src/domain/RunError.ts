@@ -75,6 +75,18 @@ export class EmptyPrompt extends Schema.TaggedError<EmptyPrompt>()("EmptyPrompt"
   }
 }
 
+/** An id that a caller chose cannot be one. */
+export class IdInvalid extends Schema.TaggedError<IdInvalid>()("IdInvalid", {
+  what: Schema.Literals(["runId", "sessionId"])
+}) {
+  override get message() {
+    return `The ${this.what} cannot be used: 1 to ${maxChosenId} letters, digits, "_", ".", ":" or "-".`
+  }
+}
+
+/** Characters that an id of a caller's may have. Ids that are derived from it are longer. */
+export const maxChosenId = 128
+
 /** The text is not a run state. */
 export class RunStateMalformed extends Schema.TaggedError<RunStateMalformed>()("RunStateMalformed", {
   issues: Schema.String

@@ -269,8 +269,12 @@ const approved = (
     status: "ready",
     ...(edited === undefined ? {} : { arguments: edited, proposed: call.proposed ?? request.arguments })
   }))
+  // Also when an edited call was asked about anew and is now approved as it is asked.
+  const wasEdited = RunState_.findCall(state, request.callId)?.proposed !== undefined
   const shown =
-    edited === undefined ? released : editHistory(released, request.callId, JSON.stringify(edited))
+    edited === undefined && !wasEdited
+      ? released
+      : editHistory(released, request.callId, JSON.stringify(edited ?? request.arguments))
   if (decision.grant === undefined) return shown
   const grant = Grant.make({
     id: Id.grantId(request.requestId),

@@ -220,7 +220,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
           {
             runId: runId as RunId,
             ...(decisions === undefined ? {} : { decisions }),
-            ...(prompt === undefined ? {} : { prompt }),
+            ...(prompt === undefined ? {} : { message: prompt }),
             ...(limits === undefined ? {} : { limits })
           },
           runOptions(given)

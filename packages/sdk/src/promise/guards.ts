@@ -52,6 +52,8 @@ export const isAgentNotFound = tagged<RunError.AgentNotFound>("AgentNotFound")
 export const isToolUnavailable = tagged<RunError.ToolUnavailable>("ToolUnavailable")
 /** The prompt has no content. */
 export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
+/** An id that the caller chose cannot be one. */
+export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
 /** A budget is used up. */
 export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")
 /** The model did not answer. */

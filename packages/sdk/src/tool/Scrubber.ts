@@ -32,7 +32,7 @@ const redacted = "[redacted]"
 
 /** Shapes that are credentials and nothing else. All are linear: one bounded character class after a literal prefix. */
 const shapes: ReadonlyArray<RegExp> = [
-  /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]{0,20000}?-----END [A-Z ]{0,30}PRIVATE KEY-----/g,
+  /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]{0,8000}?-----END [A-Z ]{0,30}PRIVATE KEY-----/g,
   /\b(?:sk|rk|pk)[-_](?:ant-|proj-|live[-_]|test[-_])?[A-Za-z0-9_-]{20,200}/g,
   /\b(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{36,255}|\bgithub_pat_[A-Za-z0-9_]{22,255}/g,
   /\bglpat-[A-Za-z0-9_-]{20,100}/g,

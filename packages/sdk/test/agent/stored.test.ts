@@ -188,7 +188,7 @@ describe("a stored run", () => {
       const { runtime } = yield* bind(Agent.make("a"), ["one", "two", "three"])
       const sessionId = "talk" as SessionId
       const first = yield* runPromptStored(runtime, { prompt: "1", sessionId })
-      const second = yield* runPromptStored(runtime, { runId: first.runId, prompt: "2" })
+      const second = yield* runPromptStored(runtime, { runId: first.runId, message: "2" })
       const third = expect(yield* runPromptStored(runtime, { sessionId, prompt: "3" }), "completed")
       assert.strictEqual(new Set([first.runId, second.runId, third.runId]).size, 3)
       assert.deepStrictEqual(transcript(third.state), [
@@ -273,7 +273,7 @@ describe("a stored run", () => {
       const { runId } = result
       const decisions = [{ _tag: "retry", requestId, by: "ann" } as const]
       expect(yield* runPromptStored(runtime, { runId, decisions }), "completed")
-      const again = yield* runPromptStored(runtime, { runId, prompt: "more" })
+      const again = yield* runPromptStored(runtime, { runId, message: "more" })
       const refused = [deny(only(again, "login"))]
       expect(yield* runPromptStored(runtime, { runId: again.runId, decisions: refused }), "cancelled")
     })
@@ -377,7 +377,7 @@ describe("a grant of a stored run", () => {
       expect(done, "completed")
       yield* revokeGrant(runId, done.state.grants[0]!.id, "bob")
       assert.deepInclude((yield* loadState(runId)).grants[0]?.revoked, { by: "bob" })
-      only(yield* runPromptStored(runtime, { runId, prompt: "more" }), "approval")
+      only(yield* runPromptStored(runtime, { runId, message: "more" }), "approval")
       assert.deepStrictEqual(write.ran, ["1", "2"])
     })
   )
@@ -399,7 +399,7 @@ describe("cancelling a stored run", () => {
       const store = yield* RunStore
       assert.deepStrictEqual(yield* store.pending(), [])
       assert.strictEqual((yield* Effect.flip(store.decide(approve(request))))._tag, "RequestSuperseded")
-      const next = expect(yield* runPromptStored(runtime, { runId, prompt: "something else" }), "completed")
+      const next = expect(yield* runPromptStored(runtime, { runId, message: "something else" }), "completed")
       assertValid(next.state)
       assert.deepStrictEqual(write.ran, [])
     })
@@ -487,7 +487,7 @@ describe("cancelling a stored run", () => {
         const head = yield* store.head(runId)
         assert.strictEqual(head.status, "cancelled", how)
         assert.notProperty(head, "lease")
-        const { state } = expect(yield* runPromptStored(runtime, { runId, prompt: "go on" }), "completed")
+        const { state } = expect(yield* runPromptStored(runtime, { runId, message: "go on" }), "completed")
         assertValid(state)
       }
     })

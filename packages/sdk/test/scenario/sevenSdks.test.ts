@@ -14,7 +14,7 @@ import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { evolveAll } from "../../src/domain/evolve.ts"
 import type { RequestId } from "../../src/domain/Id.ts"
 import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
-import { open, seal } from "../../src/domain/seal.ts"
+import { open, seal } from "../../src/domain/Seal.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import {
   approvalOf,

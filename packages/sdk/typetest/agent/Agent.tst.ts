@@ -1,6 +1,6 @@
-import { Agent, ModelClient, type RunResult, Runtime, runPrompt, Tool } from "@fermata/sdk"
+import { Agent, type ModelClient, type RunResult, Runtime, runPrompt, Tool } from "@fermata/sdk"
 import * as Context from "effect/Context"
-import * as Effect from "effect/Effect"
+import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { describe, expect, it } from "tstyche"
 import { z } from "zod"

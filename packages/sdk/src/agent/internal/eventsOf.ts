@@ -4,14 +4,16 @@
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
 import { decide } from "../../domain/decide.ts"
-import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { RunState } from "../../domain/RunState.ts"
+import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
+import { findRequest, type RunState } from "../../domain/RunState.ts"
 
 /** The decision's events; for one that no longer applies, the event that says so. */
 export const eventsOf = (state: RunState, decision: Decision): ReadonlyArray<RunEvent> => {
   const { at, requestId } = decision
   const decided = decide(state, decision)
-  return Result.isSuccess(decided)
-    ? decided.success
-    : [{ _tag: "request.superseded", at, requestId, reason: "it was decided when it no longer waited" }]
+  if (Result.isSuccess(decided)) return decided.success
+  const reason = "it was decided when it no longer waited"
+  return [
+    wrap({ _tag: "request.superseded", at, requestId, reason }, findRequest(state, requestId)?.path ?? [])
+  ]
 }

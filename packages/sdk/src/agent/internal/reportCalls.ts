@@ -3,7 +3,7 @@
  */
 import * as History from "../../domain/History.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { isSettled } from "../../domain/RunState.ts"
+import type { ToolOutcome } from "../../domain/Message.ts"
 import type { CallReport } from "../../domain/ToolCall.ts"
 import { isRepeatable } from "./settle.ts"
 
@@ -19,7 +19,7 @@ const closedTurn = (state: RunState): ReadonlyArray<CallReport> => {
     .slice(last + 1)
     .flatMap((message) =>
       message.role === "tool"
-        ? [{ callId: message.callId, tool: message.name, state: "finished" as const }]
+        ? [{ callId: message.callId, tool: message.name, state: endOf(message.outcome) }]
         : []
     )
 }
@@ -28,7 +28,7 @@ const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
   state.calls.flatMap((call): ReadonlyArray<CallReport> => {
     const inside = call.child === undefined ? [] : reportCalls(call.child)
     const own = { callId: call.id, tool: call.name }
-    if (isSettled(call)) return [{ ...own, state: "finished" }]
+    if (call.result !== undefined) return [{ ...own, state: endOf(call.result.outcome) }]
     if (call.status === "inDoubt") return [{ ...own, state: "inDoubt" }]
     if (call.status !== "started") return [{ ...own, state: "notStarted" }]
     if (call.target === "agent") {
@@ -37,3 +37,7 @@ const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
     }
     return [{ ...own, state: isRepeatable(call) ? "aborted" : "inDoubt" }]
   })
+
+/** What was denied or supplied has a result, and its body never ran. */
+const endOf = (outcome: ToolOutcome): CallReport["state"] =>
+  outcome === "denied" || outcome === "supplied" ? "notStarted" : "finished"

@@ -25,7 +25,14 @@ import {
   EditedArgumentsInvalid,
   type Rejection
 } from "../../domain/Rejection.ts"
-import { type AgentNotFound, EmptyPrompt, RunEnded, type ToolUnavailable } from "../../domain/RunError.ts"
+import {
+  type AgentNotFound,
+  EmptyPrompt,
+  IdInvalid,
+  maxChosenId,
+  RunEnded,
+  type ToolUnavailable
+} from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { findCall, findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
@@ -57,6 +64,20 @@ export const decodePrompt = (
         ? Effect.fail(new EmptyPrompt())
         : Effect.succeed(parts)
   )
+
+const chosenId = new RegExp(`^[A-Za-z0-9_.:-]{1,${maxChosenId}}$`)
+
+/** Whether the ids that a caller chose can be ids. */
+export const checkIds = (input: {
+  readonly runId?: string
+  readonly sessionId?: string
+}): Effect.Effect<void, IdInvalid> => {
+  for (const what of ["runId", "sessionId"] as const) {
+    const id = input[what]
+    if (id !== undefined && !chosenId.test(id)) return Effect.fail(new IdInvalid({ what }))
+  }
+  return Effect.void
+}
 
 /** The first event of a new run, in a new session or after `previous`. */
 export const startRun = (
