@@ -108,6 +108,7 @@ export const runPromptStored: <Output>(
   ) {
     const store = yield* RunStore
     const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
+    if ("prompt" in input) yield* checkIds(input)
     const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
     if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
       return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })
@@ -137,7 +138,6 @@ const startStored = Effect.fnUntraced(function* (
 ) {
   const clock = yield* Clock.Clock
   const prompt = yield* decodePrompt(input.prompt)
-  yield* checkIds(input)
   const previous = input.sessionId === undefined ? undefined : yield* lastOf(store, input.sessionId)
   const { sessionId, runId, limits, policy } = input
   return yield* create(

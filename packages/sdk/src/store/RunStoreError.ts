@@ -8,7 +8,10 @@ import * as Schema from "effect/Schema"
 import { Revision, RunId, Timestamp } from "../domain/Id.ts"
 
 /** No run has this id. */
-export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound", { runId: RunId }) {
+export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound", {
+  /** As it was asked for, which need not be an id. */
+  runId: Schema.String
+}) {
   override get message() {
     return `There is no run ${this.runId} in this store: check the id, and that this is the store it was started with.`
   }

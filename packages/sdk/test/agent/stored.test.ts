@@ -159,6 +159,30 @@ describe("a stored run", () => {
   )
 
   test(
+    "is started once for each id: a start that is tried again says that the run exists",
+    Effect.gen(function* () {
+      const { runtime, model } = yield* bind(Agent.make("a"), ["done", "twice"])
+      const runId = "charge-42" as RunId
+      yield* runPromptStored(runtime, { runId, prompt: "go" })
+      const error = yield* Effect.flip(runPromptStored(runtime, { runId, prompt: "go" }))
+      assert.deepInclude({ ...error }, { _tag: "RunExists", runId, status: "completed" })
+      assert.strictEqual(model.requests.length, 1)
+    })
+  )
+
+  test(
+    "refuses an id from which no other id could be made",
+    Effect.gen(function* () {
+      const { runtime, model } = yield* bind(Agent.make("a"), ["done"])
+      for (const id of ["", "a b", "../up", "x".repeat(129), "quote'"]) {
+        const error = yield* Effect.flip(runPromptStored(runtime, { runId: id as RunId, prompt: "go" }))
+        assert.deepInclude({ ...error }, { _tag: "IdInvalid", what: "runId" })
+      }
+      assert.strictEqual(model.requests.length, 0)
+    })
+  )
+
+  test(
     "that is over tells how it ended, again and again, and does nothing",
     Effect.gen(function* () {
       const { runtime, runId, request, write, model } = yield* held("done")

@@ -14,7 +14,7 @@ import type { RunState } from "../../src/domain/RunState.ts"
 type Of<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
 
 export const at = 1000
-export const runId = "run-1" as Id.RunId
+const runId = "run-1" as Id.RunId
 /** The call at a place of the answer of a turn, both from 1. */
 export const callId = (turn: number, ordinal: number, run: string = runId) =>
   Id.toolCallId(run as Id.RunId, turn, ordinal)

@@ -27,7 +27,7 @@ import { findCall, interruptions, isEnded, isSettled } from "../../src/domain/Ru
 import type { CallReport } from "../../src/domain/ToolCall.ts"
 
 /** Something that was tried, by its place in the journal: `at` events had been folded. */
-export interface Attempt {
+interface Attempt {
   readonly at: number
   readonly before: RunState
   readonly decision: Decision
@@ -57,7 +57,7 @@ export const tape = (length = 600): fc.Arbitrary<ReadonlyArray<number>> =>
   fc.noBias(fc.array(fc.nat(0xffff), { maxLength: length, size: "max" }))
 
 /** Freezes a value and everything in it, so that a change in place throws. */
-export const deepFreeze = <A>(value: A): A => {
+const deepFreeze = <A>(value: A): A => {
   if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value)
     for (const item of Object.values(value)) deepFreeze(item)

@@ -58,5 +58,10 @@ export const stored = (name: string, layer: Layer.Layer<RunStore, RunStoreError>
   layer,
   start: (runtime, prompt, { limits, ...options } = {}) =>
     runPromptStored(runtime, { prompt, ...(limits === undefined ? {} : { limits }) }, options),
-  resume: (runtime, { runId }, input = {}, options) => runPromptStored(runtime, { ...input, runId }, options)
+  resume: (runtime, { runId }, { prompt, ...input } = {}, options) =>
+    runPromptStored(
+      runtime,
+      { ...input, runId, ...(prompt === undefined ? {} : { message: prompt }) },
+      options
+    )
 })

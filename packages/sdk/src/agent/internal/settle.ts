@@ -34,7 +34,7 @@ interface Prepared {
 }
 
 /** The key that every attempt of a call shares. */
-export const idempotencyKey = (call: ToolCall): string => call.id
+const idempotencyKey = (call: ToolCall): string => call.id
 
 /** Whether running the call again does no harm. */
 export const isRepeatable = (call: ToolCall): boolean => call.safety === "readOnly" || call.idempotent

@@ -219,7 +219,7 @@ const checkUnchanged = Effect.fnUntraced(function* (
 })
 
 /** Edited arguments must be what the tool takes, before anybody relies on the approval. */
-export const checkEdited = (
+const checkEdited = (
   runtime: Runtime<any>,
   state: RunState,
   decision: Decision

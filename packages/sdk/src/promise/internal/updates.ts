@@ -6,7 +6,7 @@
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 
 /** The updates that a watcher has not read yet. */
-export interface Buffer {
+interface Buffer {
   readonly push: (update: RunUpdate) => void
   /** All that is there, taken out. */
   readonly take: () => Array<RunUpdate>
@@ -15,7 +15,7 @@ export interface Buffer {
   readonly wake: () => void
 }
 
-export const makeBuffer = (): Buffer => {
+const makeBuffer = (): Buffer => {
   let updates: Array<RunUpdate> = []
   let waiting: (() => void) | undefined
   const wake = () => waiting?.()
