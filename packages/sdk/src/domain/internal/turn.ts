@@ -1,0 +1,133 @@
+/**
+ * The calls of a turn and what stands around them in the history: giving a call its result, closing the turn, saying something
+ * where it may be said.
+ */
+import * as History from "../History.ts"
+import type { RequestId, Timestamp, ToolCallId } from "../Id.ts"
+import type { ToolOutcome, UserPart } from "../Message.ts"
+import { text } from "../Message.ts"
+import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
+import * as RunState_ from "../RunState.ts"
+import type { CallReport } from "../ToolCall.ts"
+
+export const closeRequest = (record: RequestRecord, reason: string): RequestRecord =>
+  RunState_.isOpen(record) ? { ...record, superseded: { reason } } : record
+
+export const updateCall = (
+  state: RunState,
+  callId: ToolCallId,
+  f: (call: ToolCall) => ToolCall
+): RunState => ({
+  ...state,
+  calls: state.calls.map((call) => (call.id === callId ? f(call) : call))
+})
+
+export const updateRequest = (
+  state: RunState,
+  requestId: RequestId,
+  f: (record: RequestRecord) => RequestRecord
+): RunState => ({
+  ...state,
+  requests: state.requests.map((record) => (record.request.requestId === requestId ? f(record) : record))
+})
+
+/** Gives a call its result, once; the last one closes the turn. */
+export const settle = (
+  state: RunState,
+  callId: ToolCallId,
+  outcome: ToolOutcome,
+  content: ReadonlyArray<UserPart>,
+  at: Timestamp
+): RunState => {
+  const open = RunState_.findCall(state, callId)
+  if (open === undefined || RunState_.isSettled(open)) return state
+  const after = updateCall(state, callId, (call) => ({
+    ...call,
+    status: "settled",
+    result: { outcome, content, at }
+  }))
+  return after.calls.every(RunState_.isSettled) ? closeTurn(after) : after
+}
+
+/**
+ * Moves the results of the turn into the history, in call order, and then what the user said meanwhile. The requests of its
+ * sub-agents stay with the run, so that a late decision is told what became of its request.
+ */
+const closeTurn = (state: RunState): RunState => {
+  let history = state.history
+  for (const call of state.calls) {
+    history = History.append(history, RunState_.toolMessage(call, History.size(history), state.startedAt))
+  }
+  const inside = state.calls.flatMap((call) => (call.child === undefined ? [] : requestsInside(call.child)))
+  const requests = inside.length === 0 ? state.requests : [...state.requests, ...inside]
+  return appendQueued({ ...state, history, requests, calls: [] })
+}
+
+/** The requests of a run and of the sub-agents inside it, none of them open any more. */
+const requestsInside = (state: RunState): ReadonlyArray<RequestRecord> => [
+  ...state.requests.map((record) => closeRequest(record, `the run of ${state.agent.name} ended`)),
+  ...state.calls.flatMap((call) => (call.child === undefined ? [] : requestsInside(call.child)))
+]
+
+/** Closes the turn, with stand-in results for the calls that have none. */
+export const closeCalls = (state: RunState, reports: ReadonlyArray<CallReport>, at: Timestamp): RunState => {
+  if (state.calls.length === 0) return state
+  const calls = state.calls.map((call): ToolCall => {
+    if (RunState_.isSettled(call)) return call
+    const report = reports.find((report) => report.callId === call.id)
+    return {
+      ...call,
+      status: "settled",
+      result: { outcome: "cancelled", content: [text(reportText(report, call))], at }
+    }
+  })
+  return closeTurn({ ...state, calls })
+}
+
+const reportText = (report: CallReport | undefined, call: ToolCall): string => {
+  switch (report?.state) {
+    case "aborted":
+      return "This call was stopped before it finished."
+    case "inDoubt":
+      return "This call was stopped while it ran; it is not known whether it took effect."
+    case "notStarted":
+      return "This call was cancelled before it ran."
+    default:
+      return RunState_.syntheticText(call)
+  }
+}
+
+export const appendUser = (
+  state: RunState,
+  content: ReadonlyArray<UserPart>,
+  at: Timestamp,
+  origin?: "runtime"
+): RunState => ({
+  ...state,
+  history: History.append(state.history, {
+    role: "user",
+    sequence: History.size(state.history),
+    at,
+    content,
+    ...(origin === undefined ? {} : { origin })
+  })
+})
+
+/**
+ * Whether a user's message may stand at the end of the history now: not between a call and its result, and not where a model
+ * may be answering what stands before it, since its answer would then seem to have seen the message.
+ */
+export const mayAppend = (state: RunState): boolean =>
+  state.calls.length === 0 &&
+  (state.status !== "running" || History.last(state.history)?.role === "assistant")
+
+/** Appends what the user said meanwhile, where no model is answering any more. */
+export const flush = (state: RunState): RunState => (state.calls.length === 0 ? appendQueued(state) : state)
+
+export const appendQueued = (state: RunState): RunState => {
+  if (state.queued.length === 0) return state
+  const after = state.queued.reduce((state, message) => appendUser(state, message.content, message.at), state)
+  return { ...after, queued: [] }
+}
+
+export const asText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value))
