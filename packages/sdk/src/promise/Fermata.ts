@@ -127,6 +127,8 @@ export interface Fermata extends AsyncDisposable {
   readonly revokeGrant: (runId: string, grantId: string, options?: DecideOptions) => Promise<void>
   /** Deletes a run and everything that belongs to it. */
   readonly remove: (runId: string) => Promise<void>
+  /** Deletes the sessions that ended before a time (milliseconds), and returns how many runs that were. */
+  readonly prune: (options: { readonly endedBefore: number }) => Promise<number>
   /** Stops the runs of this process and lets go of the store. Runs that are stopped stay in the store as cancelled. */
   readonly close: () => Promise<void>
 }
@@ -251,6 +253,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     revokeGrant: (runId, grantId, { by: who = by } = {}) =>
       run(revokeGrant(runId as RunId, grantId as GrantId, who)),
     remove: (runId) => run(Effect.flatMap(RunStore, (store) => store.remove(runId as RunId))),
+    prune: (given) => run(Effect.flatMap(RunStore, (store) => store.prune(given))),
     close: async () => {
       closing.cancel("The program that ran it was closed.")
       hub.wakeAll()

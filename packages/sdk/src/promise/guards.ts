@@ -6,6 +6,7 @@
  */
 import type * as Rejection from "../domain/Rejection.ts"
 import type * as RunError from "../domain/RunError.ts"
+import type * as Seal from "../domain/Seal.ts"
 import type * as RunStoreError from "../store/RunStoreError.ts"
 import type * as ToolError from "../tool/ToolError.ts"
 
@@ -38,6 +39,8 @@ export const isRunConflict = tagged<RunStoreError.RunConflict>("RunConflict")
 export const isRunNotFound = tagged<RunStoreError.RunNotFound>("RunNotFound")
 /** There is such a run already. */
 export const isRunExists = tagged<RunStoreError.RunExists>("RunExists")
+/** A later run builds on the run, so it cannot be removed. */
+export const isRunContinued = tagged<RunStoreError.RunContinued>("RunContinued")
 /** This process lost the run to another. */
 export const isLeaseLost = tagged<RunStoreError.LeaseLost>("LeaseLost")
 /** The store failed; `reason` says how. */
@@ -58,6 +61,10 @@ export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
 export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")
 /** The model did not answer. */
 export const isModelFailed = tagged<RunError.ModelFailed>("ModelFailed")
+/** The program itself is at fault. */
+export const isRunDefect = tagged<RunError.RunDefect>("RunDefect")
+/** The key cannot seal anything. */
+export const isSealKeyInvalid = tagged<Seal.SealKeyInvalid>("SealKeyInvalid")
 /** The text is not a run state. */
 export const isRunStateMalformed = tagged<RunError.RunStateMalformed>("RunStateMalformed")
 /** The state was written by a newer version. */
