@@ -33,6 +33,7 @@ import { classify } from "./internal/classify.ts"
 import type { Drive, Journal, Scope } from "./internal/Drive.ts"
 import {
   awaited,
+  isPromise,
   describe,
   emit,
   emitRoot,
@@ -115,10 +116,13 @@ const driving = Effect.fnUntraced(function* <E>(
 const guarded =
   (onUpdate: (update: RunUpdate) => void) =>
   (update: RunUpdate): void => {
+    // The watcher's own failure, at once or later; the run is not the place to tell it.
+    const ignore = () => {}
     try {
-      onUpdate(update)
+      const told: unknown = onUpdate(update)
+      if (isPromise(told)) told.then(ignore, ignore)
     } catch {
-      // The watcher's own failure; the run is not the place to tell it.
+      ignore()
     }
   }
 

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Hash from "effect/Hash"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { Safety } from "../domain/Interruption.ts"
 import { canonicalJson } from "../domain/internal/json.ts"
 import type { Limits } from "../domain/Limits.ts"
 import * as Limits_ from "../domain/Limits.ts"
@@ -137,6 +138,10 @@ const checkTool = (agent: string, tool: Tool<any>): Effect.Effect<Decoder<unknow
   const invalid = (problem: string) =>
     Effect.fail(new ToolDefinitionError({ agent, tool: tool.name, problem }))
   if (!toolName.test(tool.name)) return invalid("its name must be 1 to 64 letters, digits, '_' or '-'")
+  if (!Safety.literals.includes(tool.safety)) {
+    return invalid(`its safety must be one of ${Safety.literals.join(", ")}`)
+  }
+  if (typeof tool.options.handler !== "function") return invalid("it has no handler")
   const { parameters } = tool
   if (Result.isFailure(parameters)) {
     return invalid(`its parameters cannot be shown to a model: ${parameters.failure}`)

@@ -13,7 +13,7 @@ import { isEnded } from "../domain/RunState.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { LeaseLost, RunBusy, RunConflict, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { reportCalls } from "./internal/reportCalls.ts"
-import { foldStored } from "./internal/stored.ts"
+import { checkReadable, foldStored } from "./internal/stored.ts"
 
 /** Long enough to append once. */
 const ttl = "15 seconds"
@@ -84,6 +84,7 @@ const appendOnce = Effect.fnUntraced(function* (
     const state = yield* Effect.flatMap(store.load(runId), foldStored)
     const event = make(state, clock.currentTimeMillisUnsafe())
     if (event === undefined) return
+    yield* checkReadable([event])
     const { status } = evolve(state, event)
     yield* store.append({ lease, expected: state.revision as Revision, events: [event], status })
   })

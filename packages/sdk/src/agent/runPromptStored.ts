@@ -35,7 +35,7 @@ import { eventsOf } from "./internal/eventsOf.ts"
 import { toResult } from "./internal/result.ts"
 import type { Staged } from "./internal/staging.ts"
 import { checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
-import { foldStored, storeJournal, underLease } from "./internal/stored.ts"
+import { checkReadable, foldStored, storeJournal, underLease } from "./internal/stored.ts"
 import type { Prompt, RunOptions, RunPromptError } from "./runPrompt.ts"
 import type { RunResult } from "./RunResult.ts"
 import type { Runtime } from "./Runtime.ts"
@@ -180,6 +180,7 @@ const create = Effect.fnUntraced(function* (
 ) {
   const [event] = events
   if (event === undefined) return yield* Effect.die("A run starts with an event.")
+  yield* checkReadable([event])
   const ttl = runtime.options.leaseTtl ?? defaultTtl
   const lease = yield* store.create({
     runId: state.runId,

@@ -39,6 +39,7 @@ import {
 } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
+import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { makeHub } from "./internal/updates.ts"
 
@@ -158,10 +159,19 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const hub = makeHub()
   const closing = Cancellation.make()
   const running = new Set<Promise<unknown>>()
+  const live = new Map<string, Cancellation.CancellationToken>()
 
   const bind = (agent: Any) => managed.runPromise(Runtime.make({ ...runtimeOptions, agent }))
   const runtimes = new Map<Any, Runtime.Runtime<any>>()
   try {
+    for (const [index, { name }] of agents.entries()) {
+      if (agents.findIndex((other) => answersTo(other, name)) !== index) {
+        throw new AgentDefinitionError({
+          agent: name,
+          problem: "another agent of this program answers to its name"
+        })
+      }
+    }
     // The store is opened here, so that what is wrong with it is known before the first run.
     await managed.runPromise(Effect.asVoid(RunStore))
     for (const agent of agents) runtimes.set(agent, await bind(agent))
@@ -187,10 +197,16 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     const token = Cancellation.make(closing)
     if (given.signal !== undefined) Cancellation.fromSignal(given.signal).onCancel(token.cancel)
     const onUpdate = (update: RunUpdate) => {
+      live.set(update.runId, token)
       hub.publish(update)
-      given.onUpdate?.(update)
+      return given.onUpdate?.(update)
     }
     return { cancellation: token, onUpdate }
+  }
+  /** Runs of this process are stopped at once; those of others hear of it through the store. */
+  const cancel = async (runId: string, reason: string): Promise<void> => {
+    live.get(runId)?.cancel(reason)
+    await run(cancelRun(runId as RunId, reason))
   }
   const headOf = (runId: string) => run(Effect.flatMap(RunStore, (store) => store.head(runId as RunId)))
 
@@ -239,7 +255,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       return run(decideStored([...runtimes.values()], input as DecisionInput))
     },
     events: (runId, given) => watch(runId as RunId, given),
-    cancel: (runId, reason = "cancelled by the caller") => run(cancelRun(runId as RunId, reason)),
+    cancel: (runId, reason = "cancelled by the caller") => cancel(runId, String(reason)),
     runs: (filter) => run(Effect.flatMap(RunStore, (store) => store.list(filter))),
     state: (runId) => run(loadState(runId as RunId)),
     checkResume: async (runId) => {
@@ -293,8 +309,12 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
         }
         if (stale) continue
         if (closing.reason() !== undefined) return
-        if (last === undefined && seen === from) last = from === 0 ? undefined : await lastEvent(runId, from)
-        if (isOver(last) || (until === "hold" && last?._tag === "run.held")) return
+        if (isOver(last) || (until !== "end" && last?._tag === "run.held")) return
+        const head = await headOf(runId)
+        stale = head.revision > seen
+        if (stale) continue
+        // What was asked for may lie behind the end, and then there is no event to tell it.
+        if (head.status !== "running" && (head.status !== "held" || until !== "end")) return
         await buffer.wait(pollMs)
         stale = (await headOf(runId)).revision > seen
       }
@@ -302,8 +322,6 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       stop()
     }
   }
-  const lastEvent = async (runId: RunId, revision: number): Promise<RunEvent | undefined> =>
-    (await run(Effect.flatMap(RunStore, (store) => store.events(runId, { from: revision - 1, limit: 1 }))))[0]
 
   return { ...fermata, [Symbol.asyncDispose]: fermata.close }
 }

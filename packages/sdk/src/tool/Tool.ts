@@ -70,7 +70,7 @@ export interface ToolOptions<A, Out> {
   readonly retry?: Schedule.Schedule<unknown, unknown>
   readonly approval?: ApprovalOptions
   /** What could go wrong, for whoever is asked. */
-  readonly risk?: string | ((args: A) => string)
+  readonly risk?: string | ((args: A) => Awaitable<string>)
   /** What would happen, for whoever is asked: a diff, an amount. A preview that fails is left out. */
   readonly preview?: (args: A) => Awaitable<string>
   /** Earlier names, so that runs that were held under them still find it. */

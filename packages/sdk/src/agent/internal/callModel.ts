@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as History from "../../domain/History.ts"
 import type { RunFailure } from "../../domain/RunError.ts"
+import type { ModelUsage } from "../../domain/Usage.ts"
 import { collect } from "../../model/ModelClient.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../model/ModelPart.ts"
@@ -71,7 +72,8 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
   }
   const answered = yield* Effect.exit(restore(ask(scope, request, state.limits.modelTimeoutMs)))
   if (Exit.isSuccess(answered)) {
-    const { content, usage, finishReason, profile } = answered.value
+    const { content, finishReason, profile } = answered.value
+    const usage = soundUsage(answered.value.usage)
     return emit(scope, {
       _tag: "model.answered",
       at: now(drive),
@@ -114,6 +116,20 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
     isRetryable: error.isRetryable
   })
 })
+
+/** Providers report what they like: a count that is none is 0, a cost that is none is unknown. */
+const soundUsage = (usage: ModelUsage): ModelUsage => {
+  const count = (value: number | undefined) =>
+    typeof value === "number" && Number.isFinite(value) && value > 0 ? Math.round(value) : 0
+  const { costUsd } = usage
+  return {
+    inputTokens: count(usage.inputTokens),
+    cachedInputTokens: count(usage.cachedInputTokens),
+    outputTokens: count(usage.outputTokens),
+    reasoningTokens: count(usage.reasoningTokens),
+    ...(typeof costUsd === "number" && Number.isFinite(costUsd) ? { costUsd } : {})
+  }
+}
 
 const isContextTooLarge = (
   error: unknown

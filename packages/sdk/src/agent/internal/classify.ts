@@ -206,13 +206,16 @@ export const openApproval = Effect.fnUntraced(function* (
   const { approval, preview, risk } = tool.options
   const shown =
     preview === undefined ? undefined : yield* Effect.option(awaited(drive.runtime, () => preview(value)))
-  const risky = typeof risk === "function" ? yield* Effect.option(Effect.try(() => risk(value))) : undefined
+  const risky =
+    typeof risk === "function"
+      ? yield* Effect.option(awaited<unknown>(drive.runtime, () => risk(value)))
+      : undefined
   const digest = yield* argumentsDigest(tool.name, args)
   const state = stateOf(scope)
   const at = now(drive)
   const { scrub } = drive.runtime.scrubber
-  const riskText =
-    risky === undefined ? (risk as string | undefined) : risky._tag === "Some" ? risky.value : undefined
+  const said: unknown = risky === undefined ? risk : risky._tag === "Some" ? risky.value : undefined
+  const riskText = typeof said === "string" ? said : undefined
   emit(scope, {
     _tag: "request.opened",
     at,

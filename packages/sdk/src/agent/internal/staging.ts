@@ -15,6 +15,7 @@ import { decide, expiryDecision } from "../../domain/decide.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
+import { isDeeperThan } from "../../domain/internal/json.ts"
 import { isExpired } from "../../domain/Interruption.ts"
 import type { Limits } from "../../domain/Limits.ts"
 import { budgetOf } from "../../domain/Limits.ts"
@@ -184,6 +185,9 @@ export const continueRun = Effect.fnUntraced(function* (
 
 const staged = <A, E>(result: Result.Result<A, E>): Effect.Effect<A, E> => Effect.fromResult(result)
 
+/** Far more than any tool takes, and less than what cannot be read back. */
+const maxDepth = 200
+
 const decodeUnknownDecision = Schema.decodeUnknownEffect(Decision)
 
 /** A decision as it is recorded. */
@@ -191,12 +195,16 @@ export const decodeDecision = (
   input: DecisionInput,
   clock: Clock.Clock
 ): Effect.Effect<Decision, DecisionMalformed> =>
-  Effect.mapError(
-    decodeUnknownDecision(
-      typeof input === "object" && input !== null ? { ...input, at: clock.currentTimeMillisUnsafe() } : input
-    ),
-    (error) => new DecisionMalformed({ issues: error.message })
-  )
+  isDeeperThan(input, maxDepth)
+    ? Effect.fail(new DecisionMalformed({ issues: `it is nested more than ${maxDepth} levels deep` }))
+    : Effect.mapError(
+        decodeUnknownDecision(
+          typeof input === "object" && input !== null
+            ? { ...input, at: clock.currentTimeMillisUnsafe() }
+            : input
+        ),
+        (error) => new DecisionMalformed({ issues: error.message })
+      )
 
 /** What an approval releases must be what was asked about: the state may have been anywhere since. */
 const checkUnchanged = Effect.fnUntraced(function* (

@@ -4,13 +4,14 @@
 import type * as Arr from "effect/Array"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { evolveAll } from "../../domain/evolve.ts"
 import type { Revision, RunId } from "../../domain/Id.ts"
-import type { RunEvent } from "../../domain/RunEvent.ts"
+import { type RunEvent, RunEvents } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { Lease, RunStore, StoredRun } from "../../store/RunStore.ts"
 import type { LeaseLost, RunConflict } from "../../store/RunStoreError.ts"
-import { RunStoreError, StoreUnreadable } from "../../store/RunStoreError.ts"
+import { RunStoreError, StoreFault, StoreUnreadable } from "../../store/RunStoreError.ts"
 import type * as Cancellation from "../Cancellation.ts"
 import type { Journal } from "./Drive.ts"
 
@@ -18,6 +19,19 @@ type Store = RunStore["Service"]
 
 /** What can go wrong while a stored run is being driven. */
 export type JournalError = RunConflict | LeaseLost | RunStoreError
+
+const isReadable: (events: unknown) => boolean = Schema.is(RunEvents)
+
+/** What could not be read back is not written: a run that nobody can load is a pending approval that nobody can act on. */
+export const checkReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<void, RunStoreError> =>
+  Effect.suspend(() => {
+    if (isReadable(events)) return Effect.void
+    const unreadable = events.find((event) => !isReadable([event]))?._tag ?? "event"
+    const detail = `what a caller or a model gave for ${unreadable} is not of its type, and was not written`
+    return Effect.fail(
+      new RunStoreError({ operation: "append", reason: new StoreFault({ detail, retryable: false }) })
+    )
+  })
 
 /** The journal of a run that is held under `lease`. */
 export const storeJournal = (store: Store, lease: Lease, ttl: Duration.Input): Journal<JournalError> => {
@@ -28,8 +42,12 @@ export const storeJournal = (store: Store, lease: Lease, ttl: Duration.Input): J
     status: state.status
   })
   return {
-    append: (events, state) => store.append(options(events, state)),
-    park: (events, state) => Effect.map(store.park(options(events, state)), ({ parked }) => parked),
+    append: (events, state) => Effect.andThen(checkReadable(events), store.append(options(events, state))),
+    park: (events, state) =>
+      Effect.andThen(
+        checkReadable(events),
+        Effect.map(store.park(options(events, state)), ({ parked }) => parked)
+      ),
     decisions: store.decisions(lease.runId),
     pulse: store.renew(lease, ttl)
   }

@@ -9,6 +9,7 @@ import { check, expiryDecision } from "../../domain/decide.ts"
 import { Decision, type DecisionInput } from "../../domain/Decision.ts"
 import type { RequestId, Timestamp } from "../../domain/Id.ts"
 import { isExpired, type Interruption } from "../../domain/Interruption.ts"
+import { isDeeperThan } from "../../domain/internal/json.ts"
 import {
   AlreadyDecided,
   DecisionMalformed,
@@ -85,6 +86,9 @@ export const judge = (entry: RequestEntry, decision: Decision, now: Timestamp): 
   return Result.isFailure(checked) ? { refusal: checked.failure } : { record: decision }
 }
 
+/** Far more than any tool takes, and less than what cannot be read back. */
+const maxDepth = 200
+
 const decode = Schema.decodeUnknownResult(Decision)
 
 /** The decision that a caller wrote, with the time it is recorded at. What is refused is not repeated. */
@@ -92,10 +96,12 @@ export const decodeInput = (
   input: DecisionInput,
   now: Timestamp
 ): Result.Result<Decision, DecisionMalformed> =>
-  Result.mapError(
-    decode({ ...input, at: input?.at ?? now }),
-    () => new DecisionMalformed({ issues: complaint(input) })
-  )
+  isDeeperThan(input, maxDepth)
+    ? Result.fail(new DecisionMalformed({ issues: `it is nested more than ${maxDepth} levels deep` }))
+    : Result.mapError(
+        decode({ ...input, at: input?.at ?? now }),
+        () => new DecisionMalformed({ issues: complaint(input) })
+      )
 
 const kinds: ReadonlyArray<unknown> = Decision.members.map((member) => member.fields._tag.schema.literal)
 
