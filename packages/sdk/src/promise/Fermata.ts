@@ -164,12 +164,13 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const bind = (agent: Any) => managed.runPromise(Runtime.make({ ...runtimeOptions, agent }))
   const runtimes = new Map<Any, Runtime.Runtime<any>>()
   try {
-    for (const [index, { name }] of agents.entries()) {
-      if (agents.findIndex((other) => answersTo(other, name)) !== index) {
-        throw new AgentDefinitionError({
-          agent: name,
-          problem: "another agent of this program answers to its name"
-        })
+    const names = new Set<string>()
+    for (const { name, options } of agents) {
+      for (const known of [name, ...(options.aliases ?? [])]) {
+        if (names.has(known)) {
+          throw new AgentDefinitionError({ agent: name, problem: `another agent answers to "${known}"` })
+        }
+        names.add(known)
       }
     }
     // The store is opened here, so that what is wrong with it is known before the first run.
@@ -197,7 +198,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     const token = Cancellation.make(closing)
     if (given.signal !== undefined) Cancellation.fromSignal(given.signal).onCancel(token.cancel)
     const onUpdate = (update: RunUpdate) => {
-      live.set(update.runId, token)
+      if (update._tag !== "event" || !endsDrive(update.event)) live.set(update.runId, token)
+      else live.delete(update.runId)
       hub.publish(update)
       return given.onUpdate?.(update)
     }
@@ -325,6 +327,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
 
   return { ...fermata, [Symbol.asyncDispose]: fermata.close }
 }
+
+const endsDrive = (event: RunEvent): boolean => event._tag === "run.held" || isOver(event)
 
 const isOver = (event: RunEvent | undefined): boolean =>
   event?._tag === "run.completed" || event?._tag === "run.cancelled" || event?._tag === "run.failed"
