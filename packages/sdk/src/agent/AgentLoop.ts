@@ -30,7 +30,7 @@ import { findCall, findRequest, interruptions, isEnded } from "../domain/RunStat
 import type * as Cancellation from "./Cancellation.ts"
 import { callModel, openLimit } from "./internal/callModel.ts"
 import { classify } from "./internal/classify.ts"
-import type { Drive, Journal, Scope } from "./internal/Drive.ts"
+import type { Drive, Journal, Restore, Scope } from "./internal/Drive.ts"
 import {
   awaited,
   isPromise,
@@ -125,8 +125,6 @@ const guarded =
       ignore()
     }
   }
-
-type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) {
   const root: Scope<E> = { drive, bound: drive.runtime.bound, path: [], parent: undefined }

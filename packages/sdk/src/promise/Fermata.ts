@@ -318,7 +318,6 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
         // What was asked for may lie behind the end, and then there is no event to tell it.
         if (head.status !== "running" && (head.status !== "held" || until !== "end")) return
         await buffer.wait(pollMs)
-        stale = (await headOf(runId)).revision > seen
       }
     } finally {
       stop()

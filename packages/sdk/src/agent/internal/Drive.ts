@@ -44,6 +44,9 @@ export const noJournal: Journal<never> = {
   pulse: Effect.succeed({})
 }
 
+/** Makes an effect interruptible again, inside the loop that is not. */
+export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
 /** A body that is running. */
 export interface Flight {
   /** What the body returned after it was told to stop. */

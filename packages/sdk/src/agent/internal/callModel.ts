@@ -11,10 +11,8 @@ import { collect } from "../../model/ModelClient.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
-import type { Scope } from "./Drive.ts"
+import type { Restore, Scope } from "./Drive.ts"
 import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
-
-type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /** Asks the model for the turn's answer. Ends without an event when it was interrupted. */
 export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, turn: number, restore: Restore) {

@@ -11,7 +11,7 @@ import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
 import * as ApprovalPolicy from "../../domain/ApprovalPolicy.ts"
 import * as Grant from "../../domain/Grant.ts"
-import { isDeeperThan } from "../../domain/internal/json.ts"
+import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import type { Question } from "../../tool/Tool.ts"
@@ -63,16 +63,13 @@ export const classify = Effect.fnUntraced(function* (scope: Scope<unknown>, call
   }
 })
 
-/** How deep arguments may lie in each other: far more than any tool takes, and less than what cannot be read back. */
-const maxDepth = 200
-
 /** An empty text is no arguments; anything that is not JSON, or is too deep, is `undefined`. */
 const parse = (argumentsText: string): Schema.Json | undefined => {
   if (argumentsText.trim() === "") return {}
   try {
     const json = JSON.parse(argumentsText) as Schema.Json
     // What could not be read back from the journal is refused before it gets there.
-    return isDeeperThan(json, maxDepth) ? undefined : json
+    return isDeeperThan(json, maxGivenDepth) ? undefined : json
   } catch {
     return undefined
   }

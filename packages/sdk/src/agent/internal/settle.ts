@@ -8,10 +8,9 @@ import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import type { ToolCallId } from "../../domain/Id.ts"
-import type { UserPart } from "../../domain/Message.ts"
-import { text } from "../../domain/Message.ts"
+import { text, UserPart } from "../../domain/Message.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { findCall } from "../../domain/RunState.ts"
@@ -21,10 +20,9 @@ import { ToolFailure } from "../../tool/ToolError.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { openApproval } from "./classify.ts"
-import type { Flight, Scope } from "./Drive.ts"
+import type { Flight, Restore, Scope } from "./Drive.ts"
 import { awaited, describe, emit, flush, isPromise, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
 
-type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
 
 interface Prepared {
@@ -160,11 +158,15 @@ const record = (
   emit(scope, { _tag: "tool.failed", at, callId: call.id, content: [text(`${call.name} failed: ${why}`)] })
 }
 
+const isContent: (content: unknown) => boolean = Schema.is(Schema.Array(UserPart))
+
 /** The parts of a result, scrubbed. What cannot be shown has happened all the same, so that it is not called a failure. */
 const shown = (scope: Scope<any>, call: ToolCall, value: unknown): ReadonlyArray<UserPart> => {
   const { scrub } = scope.drive.runtime.scrubber
   try {
-    return toContent(value).map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
+    const content = toContent(value).map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
+    if (isContent(content)) return content
+    throw new TypeError("These are not the parts of a result.")
   } catch {
     return [text(`${call.name} finished, and its result cannot be shown.`)]
   }
@@ -299,10 +301,18 @@ const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
       entry === undefined || entry.target === "agent" ? undefined : entry.tool.options.reconcile
     if (entry === undefined || reconcile === undefined) return unknown
     const value = yield* entry.decoder.decode(call.arguments ?? {})
-    return yield* awaited<Reconciled>(scope.drive.runtime, () => reconcile(idempotencyKey(call), value))
+    const found = yield* awaited<unknown>(scope.drive.runtime, () => reconcile(idempotencyKey(call), value))
+    return isReconciled(found) ? found : unknown
   }).pipe(Effect.catch(() => Effect.succeed(unknown)))
 
 const unknown: Reconciled = { _tag: "unknown" }
+
+/** A tool that answers something else has not found out anything. */
+const isReconciled = (found: unknown): found is Reconciled => {
+  if (typeof found !== "object" || found === null || !("_tag" in found)) return false
+  if (found._tag === "failed") return "message" in found && typeof found.message === "string"
+  return found._tag === "happened" || found._tag === "notHappened"
+}
 
 const openInDoubt = (scope: Scope<any>, call: ToolCall, at: number): void => {
   const state = stateOf(scope)

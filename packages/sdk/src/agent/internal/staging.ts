@@ -15,7 +15,7 @@ import { decide, expiryDecision } from "../../domain/decide.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
-import { isDeeperThan } from "../../domain/internal/json.ts"
+import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { isExpired } from "../../domain/Interruption.ts"
 import type { Limits } from "../../domain/Limits.ts"
 import { budgetOf } from "../../domain/Limits.ts"
@@ -185,9 +185,6 @@ export const continueRun = Effect.fnUntraced(function* (
 
 const staged = <A, E>(result: Result.Result<A, E>): Effect.Effect<A, E> => Effect.fromResult(result)
 
-/** Far more than any tool takes, and less than what cannot be read back. */
-const maxDepth = 200
-
 const decodeUnknownDecision = Schema.decodeUnknownEffect(Decision)
 
 /** A decision as it is recorded. */
@@ -195,8 +192,8 @@ export const decodeDecision = (
   input: DecisionInput,
   clock: Clock.Clock
 ): Effect.Effect<Decision, DecisionMalformed> =>
-  isDeeperThan(input, maxDepth)
-    ? Effect.fail(new DecisionMalformed({ issues: `it is nested more than ${maxDepth} levels deep` }))
+  isDeeperThan(input, maxGivenDepth)
+    ? Effect.fail(new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` }))
     : Effect.mapError(
         decodeUnknownDecision(
           typeof input === "object" && input !== null

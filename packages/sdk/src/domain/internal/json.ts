@@ -16,6 +16,9 @@ export const canonicalJson = (value: Schema.Json | undefined): string => {
   return `{${parts.join(",")}}`
 }
 
+/** How deep what a model or a caller gives may lie: far more than any tool takes, and less than what cannot be read back. */
+export const maxGivenDepth = 200
+
 /** Whether arrays and objects lie in each other more than `levels` deep. Does not recurse, so that any input can be asked. */
 export const isDeeperThan = (value: unknown, levels: number): boolean => {
   let level: Array<object> = typeof value === "object" && value !== null ? [value] : []

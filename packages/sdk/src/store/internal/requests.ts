@@ -9,7 +9,7 @@ import { check, expiryDecision } from "../../domain/decide.ts"
 import { Decision, type DecisionInput } from "../../domain/Decision.ts"
 import type { RequestId, Timestamp } from "../../domain/Id.ts"
 import { isExpired, type Interruption } from "../../domain/Interruption.ts"
-import { isDeeperThan } from "../../domain/internal/json.ts"
+import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import {
   AlreadyDecided,
   DecisionMalformed,
@@ -86,9 +86,6 @@ export const judge = (entry: RequestEntry, decision: Decision, now: Timestamp): 
   return Result.isFailure(checked) ? { refusal: checked.failure } : { record: decision }
 }
 
-/** Far more than any tool takes, and less than what cannot be read back. */
-const maxDepth = 200
-
 const decode = Schema.decodeUnknownResult(Decision)
 
 /** The decision that a caller wrote, with the time it is recorded at. What is refused is not repeated. */
@@ -96,8 +93,8 @@ export const decodeInput = (
   input: DecisionInput,
   now: Timestamp
 ): Result.Result<Decision, DecisionMalformed> =>
-  isDeeperThan(input, maxDepth)
-    ? Result.fail(new DecisionMalformed({ issues: `it is nested more than ${maxDepth} levels deep` }))
+  isDeeperThan(input, maxGivenDepth)
+    ? Result.fail(new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` }))
     : Result.mapError(
         decode({ ...input, at: input?.at ?? now }),
         () => new DecisionMalformed({ issues: complaint(input) })
