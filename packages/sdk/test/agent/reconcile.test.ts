@@ -101,7 +101,11 @@ describe("a call that was started by a process that is gone", () => {
         },
         () => Promise.reject(new Error("no")),
         () => Effect.die("no"),
-        () => Effect.interrupt
+        () => Effect.interrupt,
+        // What a program without types may answer.
+        () => undefined as never,
+        () => ({ _tag: "failed" }) as never,
+        () => "happened" as never
       ]) {
         const { runtime, state, pay } = yield* killed({ reconcile })
         only(yield* runPrompt(runtime, { state }), "inDoubt")

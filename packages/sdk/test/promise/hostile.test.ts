@@ -56,6 +56,15 @@ describe("a held run", () => {
     assert.strictEqual((await fermata.state(run.runId)).status, "held")
   })
 
+  it("can be read, and knows that the call happened, whatever its handler returns", async () => {
+    await using fermata = await open({ handler: () => Tool.content([{ _tag: "x" } as never]) })
+    const run = await fermata.runPrompt("ops", "go")
+    if (run.status !== "interrupted") return assert.fail(run.status)
+    await fermata.decide(run.interruptions[0]!, approve())
+    assert.strictEqual((await fermata.resume(run.runId)).status, "completed")
+    assert.strictEqual((await fermata.state(run.runId)).status, "completed")
+  })
+
   it("can be read whatever a provider reports as usage", async () => {
     await using fermata = await open({}, { inputTokens: Number.NaN })
     const run = await fermata.runPrompt("ops", "go")
