@@ -19,7 +19,9 @@ const fields = {
   at: Timestamp,
   /** The digest that the request showed. A mismatch is refused. */
   digest: Schema.optionalKey(Schema.String),
-  note: Schema.optionalKey(Schema.String)
+  note: Schema.optionalKey(Schema.String),
+  /** Chosen by the caller: the same decision sent again with the same key is answered as the first one was. */
+  idempotencyKey: Schema.optionalKey(Schema.String)
 }
 
 /** Run the call; with `arguments`, run it with these instead. */

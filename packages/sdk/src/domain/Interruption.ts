@@ -113,6 +113,17 @@ export const callIdOf = (request: Interruption): ToolCallId | undefined =>
 export const toolOf = (request: Interruption): string | undefined =>
   "tool" in request ? request.tool : undefined
 
+const hour = 60 * 60 * 1000
+
+/**
+ * When to warn that a request is about to expire: an hour before, or for the last quarter of a shorter life. Only for one
+ * that is denied when its time is up.
+ */
+export const warnAt = (request: Interruption): Timestamp | undefined =>
+  request.expiresAt === undefined || request.onExpiry === "stay"
+    ? undefined
+    : request.expiresAt - Math.min(hour, Math.floor(Math.max(0, request.expiresAt - request.at) / 4))
+
 /** Whether the request's time is up and its policy is to deny. */
 export const isExpired = (request: Interruption, now: Timestamp): boolean =>
   request.expiresAt !== undefined && now >= request.expiresAt && request.onExpiry !== "stay"

@@ -23,6 +23,8 @@ export const Limits = Schema.Struct({
   modelTimeoutMs: Schema.Natural,
   /** Milliseconds for one tool call, unless the tool says otherwise. Default 600,000. */
   toolTimeoutMs: Schema.Natural,
+  /** Processes that may die over the run in a row, without its getting any further, before it fails. Default 3. */
+  maxRecoveries: Schema.optionalKey(Schema.Natural),
   /** Read-only calls of one turn that run at the same time. Default 100. */
   toolConcurrency: Schema.Natural
 })
@@ -32,10 +34,11 @@ export type Limits = typeof Limits.Type
 export const Budget = Schema.Literals(["turns", "toolCalls", "tokens", "cost", "context"])
 export type Budget = typeof Budget.Type
 
-export const defaults: Limits = {
+export const defaults: Limits & { readonly maxRecoveries: number } = {
   maxTurns: 8,
   modelTimeoutMs: 600_000,
   toolTimeoutMs: 600_000,
+  maxRecoveries: 3,
   toolConcurrency: 100
 }
 

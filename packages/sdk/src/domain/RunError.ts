@@ -41,8 +41,17 @@ export class RunDefect extends Schema.TaggedError<RunDefect>()("RunDefect", { de
   }
 }
 
+/** The processes that worked on the run died, again and again, without its getting any further. */
+export class WorkersLost extends Schema.TaggedError<WorkersLost>()("WorkersLost", {
+  times: Schema.Finite
+}) {
+  override get message() {
+    return `${this.times} processes in a row died while they worked on this run, without its getting any further. Its state is kept: find out what ends them (memory, a crash in a tool), then continue it.`
+  }
+}
+
 /** Why a run failed, as an error. Every one of these leaves a state that can be continued. */
-export type RunError = BudgetExceeded | ModelFailed | RunDefect
+export type RunError = BudgetExceeded | ModelFailed | RunDefect | WorkersLost
 
 /** Why a run failed, as the plain data that a state holds. */
 export const RunFailure = Schema.Union([
@@ -52,7 +61,8 @@ export const RunFailure = Schema.Union([
     description: Schema.String,
     isRetryable: Schema.Boolean
   }),
-  Schema.TaggedStruct("RunDefect", { description: Schema.String })
+  Schema.TaggedStruct("RunDefect", { description: Schema.String }),
+  Schema.TaggedStruct("WorkersLost", { times: Schema.Finite })
 ])
 export type RunFailure = typeof RunFailure.Type
 
@@ -65,6 +75,8 @@ export const fromFailure = (failure: RunFailure): RunError => {
       return new ModelFailed(failure)
     case "RunDefect":
       return new RunDefect(failure)
+    case "WorkersLost":
+      return new WorkersLost(failure)
   }
 }
 

@@ -107,6 +107,9 @@ export const RequestSuperseded = Schema.TaggedStruct("request.superseded", {
   by: Schema.optionalKey(RequestId)
 })
 
+/** A request will expire soon: who could decide it was told. See `warnAt`. */
+export const RequestExpiring = Schema.TaggedStruct("request.expiring", { ...at, requestId: RequestId })
+
 /** A standing approval was withdrawn. */
 export const GrantRevoked = Schema.TaggedStruct("grant.revoked", {
   ...at,
@@ -126,7 +129,10 @@ export const LimitsChanged = Schema.TaggedStruct("limits.changed", { ...at, limi
 /** The run was parked: it waits for decisions and nobody works on it. */
 export const RunHeld = Schema.TaggedStruct("run.held", at)
 
-/** Somebody works on a run that was parked, had failed, or was left by a process that died. */
+/** Somebody goes on with a run that was left at work, by a process that died or was stopped. */
+export const RunRecovered = Schema.TaggedStruct("run.recovered", at)
+
+/** Somebody works on a run that was parked or had failed. */
 export const RunResumed = Schema.TaggedStruct("run.resumed", at)
 
 /** The run ended with an answer. */
@@ -169,11 +175,13 @@ const flat = [
   RequestOpened,
   RequestDecided,
   RequestSuperseded,
+  RequestExpiring,
   GrantRevoked,
   MessageQueued,
   OutputRejected,
   LimitsChanged,
   RunHeld,
+  RunRecovered,
   RunResumed,
   RunCompleted,
   RunCancelled,

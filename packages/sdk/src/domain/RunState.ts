@@ -49,7 +49,9 @@ export const RequestRecord = Schema.Struct({
   /** Set when nobody needs to answer any more. */
   superseded: Schema.optionalKey(
     Schema.Struct({ reason: Schema.String, by: Schema.optionalKey(Schema.String) })
-  )
+  ),
+  /** When it was told that the request will expire soon. */
+  warnedAt: Schema.optionalKey(Timestamp)
 })
 export type RequestRecord = typeof RequestRecord.Type
 
@@ -96,6 +98,8 @@ const stateFields = {
   toolCalls: Schema.Natural,
   usage: SessionUsage,
   sessionUsage: SessionUsage,
+  /** How often in a row the run was left by a process that died, without getting any further. */
+  recoveries: Schema.optionalKey(Schema.Natural),
   /** Set when a decision ends the run; what has been decided still runs first. */
   stop: Schema.optionalKey(Schema.Struct({ by: Schema.String, reason: Schema.String })),
   output: Schema.optionalKey(Schema.Json),

@@ -4,7 +4,8 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import type { Decision } from "./Decision.ts"
+import * as Schema from "effect/Schema"
+import { Decision } from "./Decision.ts"
 import type { ToolCallId } from "./Id.ts"
 import type { Interruption, Kind, LimitRequest } from "./Interruption.ts"
 import type { Rejection } from "./Rejection.ts"
@@ -39,6 +40,7 @@ export const decide = (
   if (found === undefined) return Result.fail(new RequestNotFound({ requestId: decision.requestId }))
   const { record, path } = found
   if (record.decision !== undefined) {
+    if (isRepeated(record.decision, decision)) return Result.succeed([])
     return Result.fail(
       new AlreadyDecided({
         requestId: decision.requestId,
@@ -63,6 +65,12 @@ export const decide = (
     ? Result.fail(checked.failure)
     : Result.succeed([wrap({ _tag: "request.decided", at: decision.at, decision }, path)])
 }
+
+const same = Schema.toEquivalence(Decision)
+
+/** Whether a decision is one on record that is sent again: the same in everything, with the same key. */
+export const isRepeated = (recorded: Decision, decision: Decision): boolean =>
+  recorded.idempotencyKey !== undefined && same(recorded, { ...decision, at: recorded.at })
 
 /** Why nothing on the way to a sub-agent's request can be decided any more, or `undefined`. */
 const endOf = (state: RunState, path: ReadonlyArray<ToolCallId>): string | undefined => {

@@ -23,11 +23,12 @@ import {
   flush,
   mayAppend,
   settle,
-  updateCall
+  updateCall,
+  updateRequest
 } from "./internal/turn.ts"
 import { text } from "./Message.ts"
 import { fromFailure } from "./RunError.ts"
-import type { RunEvent } from "./RunEvent.ts"
+import { type RunEvent, unwrap } from "./RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "./RunState.ts"
 import * as RunState_ from "./RunState.ts"
 import type { ModelUsage } from "./Usage.ts"
@@ -40,7 +41,25 @@ export const evolve = (state: RunState | undefined, event: RunEvent): RunState =
   if (event._tag === "run.started") return started(state, event)
   if (state === undefined) throw new Error(`A journal begins with run.started, not with ${event._tag}.`)
   const after = apply(state, event)
-  return { ...after, revision: (state.revision + 1) as Revision }
+  const revision = (state.revision + 1) as Revision
+  if (after.recoveries === undefined || !isProgress(event)) return { ...after, revision }
+  const { recoveries: _, ...rest } = after
+  return { ...rest, revision }
+}
+
+/** Whether the run has got further; events that only say that somebody tries do not count. */
+const isProgress = (event: RunEvent): boolean => {
+  switch (unwrap(event).event._tag) {
+    case "run.recovered":
+    case "tool.classified":
+    case "tool.started":
+    case "request.expiring":
+    case "message.queued":
+    case "limits.changed":
+      return false
+    default:
+      return true
+  }
 }
 
 /** The state after a list of events. */
@@ -83,6 +102,8 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       return decided(state, event)
     case "request.superseded":
       return superseded(state, event)
+    case "request.expiring":
+      return updateRequest(state, event.requestId, (record) => ({ ...record, warnedAt: event.at }))
     case "grant.revoked":
       return {
         ...state,
@@ -100,6 +121,8 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       return limitsChanged(state, event)
     case "run.held":
       return { ...flush(state), status: "held" }
+    case "run.recovered":
+      return { ...state, recoveries: (state.recoveries ?? 0) + 1 }
     case "run.resumed": {
       const { failure: _, ...rest } = flush(state)
       return { ...rest, status: "running" }

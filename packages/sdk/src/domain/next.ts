@@ -52,8 +52,13 @@ export const next = (state: RunState): Step => {
       return { _tag: "Finish", end: { _tag: "cancelled", reason: state.cancelled?.reason ?? "" } }
     case "error":
       return failed(state.failure ?? { _tag: "RunDefect", description: "unknown" })
-    default:
+    default: {
+      const { limits, recoveries = 0 } = state
+      if (recoveries > (limits.maxRecoveries ?? Limits.defaults.maxRecoveries)) {
+        return failed({ _tag: "WorkersLost", times: recoveries })
+      }
       return state.calls.length > 0 ? nextOfCalls(state) : nextOfTurn(state)
+    }
   }
 }
 

@@ -14,10 +14,12 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type * as Stream from "effect/Stream"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RequestId, Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
 import type { Rejection } from "../domain/Rejection.ts"
+import type { SessionBusy } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
 import { makeMemory } from "./internal/memory.ts"
@@ -83,6 +85,26 @@ export interface PendingRequest {
   readonly agent: string
 }
 
+/** A run that needs somebody, and why. */
+export interface ReadyRun {
+  readonly runId: RunId
+  /** Name of the root agent. */
+  readonly agent: string
+  /**
+   * `orphaned`: at work, and nobody holds it. The others are held: `decided`: there is a decision to act on. `expired`: the time of
+   * a request is up. `expiring`: it soon will be, and nobody was told. `cancelled`: somebody wants it to end.
+   */
+  readonly reason: "orphaned" | "decided" | "expired" | "expiring" | "cancelled"
+}
+
+/** Which ready runs to list. */
+export interface ReadyFilter {
+  /** Only runs of these agents. Default: of all. */
+  readonly agents?: ReadonlyArray<string>
+  /** At most this many. Default 100, at most 1,000. */
+  readonly limit?: number
+}
+
 /** Which requests to list. All conditions must hold. */
 export interface PendingFilter {
   readonly runId?: RunId
@@ -130,6 +152,7 @@ export class RunStore extends Context.Service<
      * **Errors**
      *
      * - `RunExists` — resume that one, or choose another id.
+     * - `SessionBusy` — another run of the session builds on `parent` already: a session is one line of runs.
      * - `RunStoreError` — also when `parent` is not in this store up to that revision.
      */
     readonly create: (options: {
@@ -141,7 +164,7 @@ export class RunStore extends Context.Service<
       readonly status: Status
       readonly owner: string
       readonly ttl: Duration.Input
-    }) => Effect.Effect<Lease, RunExists | RunStoreError>
+    }) => Effect.Effect<Lease, RunExists | SessionBusy | RunStoreError>
 
     /**
      * Appends events, all or none, and returns the new revision.
@@ -246,6 +269,18 @@ export class RunStore extends Context.Service<
 
     /** The runs, newest first. */
     readonly list: (filter?: ListFilter) => Effect.Effect<ReadonlyArray<RunHead>, RunStoreError>
+
+    /**
+     * The runs that need somebody to work on them, each once, the longest untouched first. Runs that wait for people are not
+     * among them, however many there are.
+     */
+    readonly ready: (filter?: ReadyFilter) => Effect.Effect<ReadonlyArray<ReadyRun>, RunStoreError>
+
+    /**
+     * Emits when a run may have become ready by what somebody did: at once for this process, as fast as the store can tell for
+     * others. It may emit for nothing, and time that passes (a lease, an expiry) is not told: look at `ready` now and then as well.
+     */
+    readonly changes: Stream.Stream<void>
 
     /** Asks whoever drives the run, now or next, to cancel it. The first reason stays. */
     readonly requestCancel: (runId: RunId, reason: string) => Effect.Effect<void, RunNotFound | RunStoreError>

@@ -105,6 +105,14 @@ export class StoreUnreadable extends Schema.TaggedError<StoreUnreadable>()("Stor
   }
 }
 
+/** The connection was lost while a commit was under way, and the database did not come back to be asked about it. */
+export class OutcomeUnknown extends Schema.TaggedError<OutcomeUnknown>()("OutcomeUnknown", {}) {
+  readonly isRetryable = true
+  override get message() {
+    return "The connection was lost during a commit and did not come back: what was written is not known. Read the run before you try again."
+  }
+}
+
 /** Anything else that the database reported. */
 export class StoreFault extends Schema.TaggedError<StoreFault>()("StoreFault", {
   detail: Schema.String,
@@ -121,7 +129,7 @@ export class StoreFault extends Schema.TaggedError<StoreFault>()("StoreFault", {
 /** The store could not do what was asked. Nothing was half-written. */
 export class RunStoreError extends Schema.TaggedError<RunStoreError>()("RunStoreError", {
   operation: Schema.String,
-  reason: Schema.Union([CannotOpen, StorageFull, StoreBusy, StoreUnreadable, StoreFault]),
+  reason: Schema.Union([CannotOpen, StorageFull, StoreBusy, StoreUnreadable, OutcomeUnknown, StoreFault]),
   cause: Schema.optionalKey(Schema.Defect())
 }) {
   get isRetryable(): boolean {

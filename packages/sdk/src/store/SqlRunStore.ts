@@ -14,12 +14,14 @@ import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
 import * as SqlClient from "effect/sql/SqlClient"
 import { makeAccess } from "./internal/sqlAccess.ts"
 import { makeJournal } from "./internal/sqlJournal.ts"
 import { makeRequests } from "./internal/sqlRequests.ts"
 import { makeCatalogue, makeLeases } from "./internal/sqlRuns.ts"
 import { migrate } from "./internal/sqlSchema.ts"
+import { makeSignal } from "./internal/signal.ts"
 import { RunStore } from "./RunStore.ts"
 import type { RunStoreError } from "./RunStoreError.ts"
 
@@ -27,6 +29,10 @@ import type { RunStoreError } from "./RunStoreError.ts"
 export interface Options {
   /** How long a transaction is tried again while others hold the lock. Default 10 seconds; then `StoreBusy`. */
   readonly busyDeadline?: Duration.Input
+  /** Emits when another process may have given a waiting worker something to do. What this process does is told anyway. */
+  readonly changes?: Stream.Stream<void>
+  /** Runs after something was deleted; for databases that keep what was deleted until they are told not to. */
+  readonly afterErase?: Effect.Effect<void>
 }
 
 /**
@@ -43,11 +49,20 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const access = makeAccess(yield* SqlClient.SqlClient, options?.busyDeadline ?? "10 seconds")
   yield* migrate(access)
   const requests = makeRequests(access)
+  const signal = makeSignal()
+  const { afterErase = Effect.void, changes = Stream.empty } = options ?? {}
+  const leases = makeLeases(access)
+  const catalogue = makeCatalogue(access)
   return RunStore.of({
     ...makeJournal(access, requests),
-    ...makeLeases(access),
-    ...makeCatalogue(access),
-    decide: requests.decide,
+    ...leases,
+    release: (lease) => Effect.tap(leases.release(lease), signal.tell),
+    requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), signal.tell),
+    ...catalogue,
+    remove: (runId) => Effect.tap(catalogue.remove(runId), afterErase),
+    prune: (before) => Effect.tap(catalogue.prune(before), (count) => (count > 0 ? afterErase : Effect.void)),
+    changes: Stream.merge(signal.told, changes),
+    decide: (input) => Effect.tap(requests.decide(input), signal.tell),
     decisions: Effect.fnUntraced(function* (runId) {
       const now = yield* Clock.currentTimeMillis
       return yield* access.query("decisions", requests.decisions("decisions", runId, now))

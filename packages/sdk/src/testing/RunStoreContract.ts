@@ -12,6 +12,7 @@ import { runGroups, type TestRunner } from "./internal/storeFixtures.ts"
 import { decisions, inbox } from "./internal/storeInbox.ts"
 import { journal } from "./internal/storeJournal.ts"
 import { deletion, leases } from "./internal/storeLeases.ts"
+import { work } from "./internal/storeWork.ts"
 
 export type { TestRunner } from "./internal/storeFixtures.ts"
 
@@ -37,4 +38,4 @@ export type { TestRunner } from "./internal/storeFixtures.ts"
 export const suite = (
   runner: TestRunner
 ): ((name: string, layer: Layer.Layer<RunStore, RunStoreError>) => void) =>
-  runGroups(runner, [journal, leases, decisions, inbox, deletion])
+  runGroups(runner, [journal, leases, decisions, inbox, work, deletion])

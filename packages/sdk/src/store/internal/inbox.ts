@@ -4,9 +4,9 @@
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
 import type { RequestId, Timestamp } from "../../domain/Id.ts"
-import { isExpired, toolOf } from "../../domain/Interruption.ts"
+import { isExpired, toolOf, warnAt } from "../../domain/Interruption.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { PendingFilter, PendingRequest } from "../RunStore.ts"
+import type { PendingFilter, PendingRequest, ReadyRun } from "../RunStore.ts"
 import { decisionOf, oldestFirst, requestChanges, type RequestEntry, sameDecision } from "./requests.ts"
 
 /** The requests of a run, by id, in the order they were asked. */
@@ -28,7 +28,9 @@ export const afterEvents = (
     const requestId = change._tag === "decided" ? change.decision.requestId : change.requestId
     const entry = next.get(requestId)
     if (entry === undefined) continue
-    if (change._tag === "superseded") {
+    if (change._tag === "warned") {
+      next.set(requestId, { ...entry, warned: true })
+    } else if (change._tag === "superseded") {
       if (entry.status === "journaled") continue
       const { by, reason } = change
       const superseded = { reason, ...(by === undefined ? {} : { by }) }
@@ -61,6 +63,16 @@ export const undelivered = (inbox: Inbox, now: Timestamp): ReadonlyArray<Decisio
       return decision === undefined ? [] : [decision]
     })
   )
+
+/** What a held run with these requests needs somebody for, or `undefined`. */
+export const readiness = (inbox: Inbox, now: Timestamp): ReadyRun["reason"] | undefined => {
+  const entries = Array.from(inbox.values())
+  if (entries.some(({ status }) => status === "decided")) return "decided"
+  const open = entries.filter(({ status }) => status === "open")
+  if (open.some(({ request }) => isExpired(request, now))) return "expired"
+  const due = ({ request, warned }: RequestEntry) => warned !== true && (warnAt(request) ?? Infinity) <= now
+  return open.some(due) ? "expiring" : undefined
+}
 
 /** Whether an open request passes a filter. */
 export const matches = (pending: PendingRequest, filter: PendingFilter, now: Timestamp): boolean => {

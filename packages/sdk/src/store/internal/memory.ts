@@ -5,11 +5,12 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { RequestId, Revision, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
+import { SessionBusy } from "../../domain/RunError.ts"
 import { version } from "../../domain/RunEvent.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { Status } from "../../domain/RunState.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
-import type { Lease, PendingRequest, RunHead, RunStore } from "../RunStore.ts"
+import type { Lease, PendingRequest, ReadyRun, RunHead, RunStore } from "../RunStore.ts"
 import {
   LeaseLost,
   RunBusy,
@@ -20,9 +21,10 @@ import {
   type RunStoreError
 } from "../RunStoreError.ts"
 import { leaseMs, pageSize, position } from "./bounds.ts"
-import { afterEvents, byAge, closed, type Inbox, matches, undelivered } from "./inbox.ts"
+import { afterEvents, byAge, closed, type Inbox, matches, readiness, undelivered } from "./inbox.ts"
 import { type Batch, missingParent, sliceBatches } from "./journal.ts"
 import { closingReason, decisionOf, decodeInput, judge, type RequestEntry } from "./requests.ts"
+import { makeSignal } from "./signal.ts"
 
 interface Run {
   readonly runId: RunId
@@ -44,6 +46,7 @@ interface Run {
 /** Makes an empty store. */
 export const makeMemory = (): RunStore["Service"] => {
   const runs = new Map<RunId, Run>()
+  const signal = makeSignal()
 
   const found = (runId: RunId): Result.Result<Run, RunNotFound> => {
     const run = runs.get(runId)
@@ -109,12 +112,18 @@ export const makeMemory = (): RunStore["Service"] => {
 
   return {
     create: (options) =>
-      atomically((now): Result.Result<Lease, RunExists | RunStoreError> => {
+      atomically((now): Result.Result<Lease, RunExists | SessionBusy | RunStoreError> => {
         const { agent, events, owner, parent, runId, sessionId, status } = options
         const existing = runs.get(runId)
         if (existing !== undefined) return Result.fail(new RunExists({ runId, status: existing.status }))
         if (parent !== undefined && (runs.get(parent.runId)?.revision ?? -1) < parent.revision) {
           return Result.fail(missingParent(parent.runId))
+        }
+        const other = Array.from(runs.values()).find(
+          (run) => run.sessionId === sessionId && run.parent?.runId === parent?.runId
+        )
+        if (other !== undefined) {
+          return Result.fail(new SessionBusy({ sessionId, runId: other.runId, status: other.status }))
         }
         const run: Run = {
           runId,
@@ -208,14 +217,14 @@ export const makeMemory = (): RunStore["Service"] => {
           held.success.leaseUntil = 0
         }
         return Result.void
-      }),
+      }).pipe(Effect.tap(signal.tell)),
 
     decide: (input) =>
       atomically((now) =>
         Result.gen(function* () {
           const decision = yield* decodeInput(input, now)
           const { entry, run } = yield* findRequest(decision.requestId)
-          const { record, refusal } = judge(entry, decision, now)
+          const { first, record, refusal } = judge(entry, decision, now)
           if (record !== undefined) {
             run.inbox = new Map(run.inbox).set(decision.requestId, {
               ...entry,
@@ -223,9 +232,11 @@ export const makeMemory = (): RunStore["Service"] => {
               decision: record
             })
           }
-          return refusal === undefined ? { runId: run.runId, decision } : yield* Result.fail(refusal)
+          return refusal === undefined
+            ? { runId: run.runId, decision: first ?? decision }
+            : yield* Result.fail(refusal)
         })
-      ),
+      ).pipe(Effect.tap(signal.tell)),
 
     decisions: (runId) =>
       atomically((now) => Result.succeed(undelivered(runs.get(runId)?.inbox ?? new Map(), now))),
@@ -276,7 +287,23 @@ export const makeMemory = (): RunStore["Service"] => {
         Result.map(found(runId), (run) => {
           run.cancelReason ??= reason
         })
+      ).pipe(Effect.tap(signal.tell)),
+
+    ready: (filter = {}) =>
+      atomically((now) =>
+        Result.succeed(
+          Array.from(runs.values())
+            .filter((run) => filter.agents?.includes(run.agent) ?? true)
+            .sort((a, b) => a.updatedAt - b.updatedAt)
+            .flatMap((run): ReadonlyArray<ReadyRun> => {
+              const reason = reasonOf(run, now)
+              return reason === undefined ? [] : [{ runId: run.runId, agent: run.agent, reason }]
+            })
+            .slice(0, pageSize(filter.limit))
+        )
       ),
+
+    changes: signal.told,
 
     remove: (runId) =>
       atomically((now) =>
@@ -315,6 +342,13 @@ const pendingOf = (run: Run, entry: RequestEntry): PendingRequest => ({
   sessionId: run.sessionId,
   agent: run.agent
 })
+
+const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefined => {
+  if (run.owner !== undefined && run.leaseUntil > now) return undefined
+  if (run.status === "running") return "orphaned"
+  if (run.status !== "held") return undefined
+  return run.cancelReason === undefined ? readiness(run.inbox, now) : "cancelled"
+}
 
 const cancelOf = (run: Run) => (run.cancelReason === undefined ? {} : { cancelReason: run.cancelReason })
 

@@ -5,7 +5,7 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { check, expiryDecision } from "../../domain/decide.ts"
+import { check, expiryDecision, isRepeated } from "../../domain/decide.ts"
 import { Decision, type DecisionInput } from "../../domain/Decision.ts"
 import type { RequestId, Timestamp } from "../../domain/Id.ts"
 import { isExpired, type Interruption } from "../../domain/Interruption.ts"
@@ -29,6 +29,7 @@ export type RequestChange =
       readonly reason: string
       readonly by?: RequestId
     }
+  | { readonly _tag: "warned"; readonly requestId: RequestId }
 
 /** What a batch of events does to the inbox, in order. Most batches do nothing. */
 export const requestChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<RequestChange> => {
@@ -37,6 +38,7 @@ export const requestChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<R
     const event = wrapped._tag === "child.advanced" ? unwrap(wrapped).event : wrapped
     if (event._tag === "request.opened") changes.push({ _tag: "opened", request: event.request })
     else if (event._tag === "request.decided") changes.push({ _tag: "decided", decision: event.decision })
+    else if (event._tag === "request.expiring") changes.push({ _tag: "warned", requestId: event.requestId })
     else if (event._tag === "request.superseded") {
       const { by, reason, requestId } = event
       changes.push({ _tag: "superseded", requestId, reason, ...(by === undefined ? {} : { by }) })
@@ -55,16 +57,20 @@ export interface RequestEntry {
   readonly status: RequestStatus
   readonly decision?: Decision
   readonly superseded?: { readonly reason: string; readonly by?: RequestId }
+  /** It was told that the request will expire soon. */
+  readonly warned?: boolean
 }
 
 /** The decision that counts at `now`, if there is one. */
 export const decisionOf = (entry: RequestEntry, now: Timestamp): Decision | undefined =>
   entry.status === "open" && isExpired(entry.request, now) ? expiryDecision(entry.request) : entry.decision
 
-/** What to do with a decision: record it, or refuse it (and record the expiry that came before it). */
+/** What to do with a decision: record it, refuse it (and record the expiry that came before it), or say again what was said. */
 export interface Verdict {
   readonly record?: Decision
   readonly refusal?: Rejection
+  /** The decision on record, which this one repeats. */
+  readonly first?: Decision
 }
 
 /** Judges a decision about a request as it stands now. */
@@ -79,6 +85,7 @@ export const judge = (entry: RequestEntry, decision: Decision, now: Timestamp): 
   }
   const first = decisionOf(entry, now)
   if (first !== undefined) {
+    if (isRepeated(first, decision)) return { first }
     const refusal = new AlreadyDecided({ requestId, by: first.by, at: first.at, decision: first })
     return entry.status === "open" ? { record: first, refusal } : { refusal }
   }

@@ -1,17 +1,22 @@
 /**
- * How the SQL store talks to a database: whole transactions that are tried again while somebody else holds the lock, errors
- * that a caller understands, and the few words in which the dialects differ.
+ * How the SQL store talks to a database: whole transactions that are tried again while somebody else holds the lock or the
+ * connection is gone, errors that a caller understands, and the few words in which the dialects differ.
+ *
+ * A connection that breaks before COMMIT was sent has written nothing, so the transaction is tried again. One that breaks
+ * between COMMIT and its answer leaves the outcome unknown. Then the transaction is tried again as well: its own conditions
+ * (a revision, an id, a request that is open) refuse it if it was committed after all, and what is stored tells whose it was.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import type { SqlClient } from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
 import type { Fragment } from "effect/sql/Statement"
-import { RunStoreError, StoreBusy } from "../RunStoreError.ts"
-import { isContention, toStoreError } from "./sqlErrors.ts"
+import { OutcomeUnknown, RunStoreError, StoreBusy } from "../RunStoreError.ts"
+import { isConnectionLost, isContention, toStoreError } from "./sqlErrors.ts"
 
 /** Access to the tables of one database. */
 export interface SqlAccess {
@@ -22,15 +27,26 @@ export interface SqlAccess {
   readonly forUpdate: Fragment
   /** Whether a text column contains a text. */
   readonly contains: (column: string, text: string) => Fragment
-  /** One transaction that writes. All or nothing; tried again while the database is locked. */
+  /** Part of a transaction: tells the processes that wait for something to do, once it is committed. */
+  readonly notify: Effect.Effect<unknown, SqlError>
+  /**
+   * One transaction that writes. All or nothing; tried again while the database is locked or away.
+   *
+   * `committed` is asked when the outcome of a commit is unknown and a second attempt was refused: whether what is stored is
+   * what `body` would have written, and then what it would have returned.
+   */
   readonly write: <A, E>(
+    operation: string,
+    body: Effect.Effect<A, E>,
+    committed: Effect.Effect<Option.Option<NoInfer<A>>, SqlError | RunStoreError>
+  ) => Effect.Effect<A, Exclude<E, SqlError> | RunStoreError>
+  /** Several statements that see the same snapshot. */
+  readonly read: <A, E>(
     operation: string,
     body: Effect.Effect<A, E>
   ) => Effect.Effect<A, Exclude<E, SqlError> | RunStoreError>
-  /** Several statements that see the same snapshot. */
-  readonly read: SqlAccess["write"]
-  /** One statement. */
-  readonly query: SqlAccess["write"]
+  /** One statement that may be repeated. */
+  readonly query: SqlAccess["read"]
 }
 
 /** Makes the access to a database. `busyDeadline` is how long to try for a lock. */
@@ -48,7 +64,7 @@ export const makeAccess = (sql: SqlClient, busyDeadline: Duration.Input): SqlAcc
       const start = clock.currentTimeMillisUnsafe()
       const waitedMs = () => clock.currentTimeMillisUnsafe() - start
       const again = Effect.retry(effect, {
-        while: (error) => contention(error) && waitedMs() < deadlineMs,
+        while: (error) => isPassing(error) && waitedMs() < deadlineMs,
         schedule: backoff
       })
       return mapSqlError(again, (error) => Effect.fail(toError(operation, error, waitedMs())))
@@ -56,7 +72,7 @@ export const makeAccess = (sql: SqlClient, busyDeadline: Duration.Input): SqlAcc
 
   const attempt: SqlAccess["query"] = (operation, effect) =>
     mapSqlError(effect, (error) =>
-      isContention(error) ? patiently(operation, effect) : Effect.fail(toError(operation, error, 0))
+      isPassing(error) ? patiently(operation, effect) : Effect.fail(toError(operation, error, 0))
     )
 
   /**
@@ -76,27 +92,57 @@ export const makeAccess = (sql: SqlClient, busyDeadline: Duration.Input): SqlAcc
     Effect.provideService(body, sql.transactionService, [connection, 0])
 
   /** Begins, runs and commits. Unlike the client's own, it survives a database that rolled back already. */
-  const transaction = <A, E>(begin: string, body: Effect.Effect<A, E>) =>
+  const transaction = <A, E>(begin: string, body: Effect.Effect<A, E>, lost: () => void) =>
     reserved((connection, restore) => {
       const rollback = Effect.ignore(control(connection, "ROLLBACK"))
+      const commit = Effect.tapError(control(connection, "COMMIT"), (error) =>
+        isConnectionLost(error) ? Effect.sync(lost) : rollback
+      )
       return control(connection, begin).pipe(
         Effect.andThen(Effect.onError(restore(within(connection, body)), () => rollback)),
-        Effect.tap(Effect.onError(control(connection, "COMMIT"), () => rollback))
+        Effect.tap(commit)
       )
     })
 
+  const query: SqlAccess["query"] = (operation, body) =>
+    attempt(
+      operation,
+      reserved((connection, restore) => restore(within(connection, body)))
+    )
+
   return {
     sql,
-    query: (operation, body) =>
+    query,
+    write: (operation, body, committed) =>
+      Effect.suspend(() => {
+        let unknown = false
+        const lost = () => {
+          unknown = true
+        }
+        return Effect.catch(attempt(operation, transaction(beginWrite, body, lost)), (refusal) =>
+          unknown ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)
+        )
+      }),
+    read: (operation, body) =>
       attempt(
         operation,
-        reserved((connection, restore) => restore(within(connection, body)))
+        transaction(beginRead, body, () => {})
       ),
-    write: (operation, body) => attempt(operation, transaction(beginWrite, body)),
-    read: (operation, body) => attempt(operation, transaction(beginRead, body)),
     ...words
   }
 }
+
+/** Whether a refused transaction had been committed before by the attempt whose outcome was unknown. */
+const resolve = <A, E>(
+  operation: string,
+  refusal: E,
+  committed: Effect.Effect<Option.Option<A>, RunStoreError>
+): Effect.Effect<A, E | RunStoreError> =>
+  Effect.matchEffect(committed, {
+    onSuccess: (found): Effect.Effect<A, E> =>
+      Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(refusal),
+    onFailure: () => Effect.fail(new RunStoreError({ operation, reason: new OutcomeUnknown({}) }))
+  })
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
@@ -109,11 +155,16 @@ const mapSqlError = <A, E, B, E2>(
     isSqlError(error) ? f(error) : Effect.fail(error as Exclude<E, SqlError>)
   )
 
-const contention = (error: unknown): boolean => isSqlError(error) && isContention(error)
+/** Whether the same thing may work a little later. */
+const isPassing = (error: unknown): boolean =>
+  isSqlError(error) && (isContention(error) || isConnectionLost(error))
 
 const backoff = Schedule.min([Schedule.exponential("2 millis"), Schedule.spaced("50 millis")]).pipe(
   Schedule.jittered
 )
+
+/** The channel on which Postgres tells that a run may have something to do. */
+export const channel = "fermata_runs"
 
 const dialectOf = (sql: SqlClient) =>
   sql.onDialectOrElse({
@@ -121,6 +172,8 @@ const dialectOf = (sql: SqlClient) =>
       now: sql.literal("(extract(epoch from clock_timestamp()) * 1000)::bigint"),
       forUpdate: sql.literal("FOR UPDATE"),
       contains: (column: string, text: string) => sql`strpos(${sql(column)}, ${text}) > 0`,
+      // Told to all on commit; a transaction that tells it twice tells it once.
+      notify: sql`SELECT pg_notify(${channel}, '')`,
       beginWrite: "BEGIN",
       beginRead: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
       control: (connection: Connection, statement: string) =>
@@ -130,6 +183,7 @@ const dialectOf = (sql: SqlClient) =>
       now: sql.literal("cast(unixepoch('subsec') * 1000 as integer)"),
       forUpdate: sql.literal(""),
       contains: (column: string, text: string) => sql`instr(${sql(column)}, ${text}) > 0`,
+      notify: Effect.void,
       // A deferred BEGIN cannot become a writer once somebody else has written: the transaction would be lost.
       beginWrite: "BEGIN IMMEDIATE",
       beginRead: "BEGIN",

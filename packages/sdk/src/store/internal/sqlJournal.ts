@@ -4,7 +4,9 @@
 import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import type { Revision, RunId, SessionId } from "../../domain/Id.ts"
+import { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, version } from "../../domain/RunEvent.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { RunStore } from "../RunStore.ts"
@@ -47,6 +49,17 @@ export const makeJournal = (
   const insertBatch = (runId: RunId, sequence: number, events: ReadonlyArray<RunEvent>) =>
     sql`INSERT INTO fermata_journal (run_id, sequence, count, version, events)
       VALUES (${runId}, ${sequence}, ${events.length}, ${version}, ${encodeEvents(events)})`
+
+  /** Whether the journal holds these very events at this place: an append whose answer was lost was made. */
+  const holds = (runId: RunId, sequence: number, events: ReadonlyArray<RunEvent>) =>
+    Effect.map(
+      sql`SELECT run_id FROM fermata_journal WHERE run_id = ${runId} AND sequence = ${sequence}
+        AND events = ${encodeEvents(events)}`,
+      (rows) => rows.length > 0
+    )
+
+  const appended = <A>({ events, expected, lease }: AppendOptions, value: A) =>
+    Effect.map(holds(lease.runId, expected, events), (ours) => (ours ? Option.some(value) : Option.none()))
 
   /** Why the fence let nothing through. */
   const refused = Effect.fnUntraced(function* ({ expected, lease }: AppendOptions) {
@@ -95,6 +108,25 @@ export const makeJournal = (
     FROM chain JOIN fermata_journal AS journal ON journal.run_id = chain.run_id AND journal.sequence < chain.upto
     ORDER BY chain.depth DESC, journal.sequence`
 
+  /** What stands where a new run would: the run itself, or another one that follows the same run of the session. */
+  const taken = Effect.fnUntraced(function* ({ parent, runId, sessionId }: Parameters<Service["create"]>[0]) {
+    const [own] = yield* heads(
+      "create",
+      yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
+    )
+    if (own !== undefined) return yield* new RunExists({ runId, status: own.status })
+    const [other] = yield* heads(
+      "create",
+      yield* sql`SELECT ${columns} FROM fermata_runs
+        WHERE session_id = ${sessionId} AND coalesce(parent_run_id, '') = ${parent?.runId ?? ""}`
+    )
+    return yield* new SessionBusy({
+      sessionId,
+      runId: other?.runId ?? runId,
+      status: other?.status ?? "running"
+    })
+  })
+
   return {
     create: Effect.fnUntraced(function* (options) {
       const { agent, events, owner, parent, runId, sessionId, status } = options
@@ -113,24 +145,29 @@ export const makeJournal = (
             ) VALUES (
               ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${agent}, ${status},
               ${events.length}, ${owner}, 1, ${now} + ${leaseMs(options.ttl)}, ${at}, ${at}
-            ) ON CONFLICT (run_id) DO NOTHING RETURNING lease_until`
-          if (created === undefined) {
-            const [existing] = yield* heads(
-              "create",
-              yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
-            )
-            return yield* new RunExists({ runId, status: existing?.status ?? "running" })
-          }
+            ) ON CONFLICT DO NOTHING RETURNING lease_until`
+          if (created === undefined) return yield* taken(options)
           yield* insertBatch(runId, 0, events)
           yield* requests.apply("create", { runId, sessionId, agent }, requestChanges(events))
           return { runId, owner, epoch: 1, until: Number(created.lease_until) }
+        }),
+        Effect.gen(function* () {
+          const [created] = yield* sql<{ readonly lease_until: number }>`SELECT lease_until FROM fermata_runs
+            WHERE run_id = ${runId} AND owner = ${owner} AND epoch = 1`
+          return created !== undefined && (yield* holds(runId, 0, events))
+            ? Option.some({ runId, owner, epoch: 1, until: Number(created.lease_until) })
+            : Option.none()
         })
       )
     }),
 
     append: (options) =>
       Effect.clockWith((clock) =>
-        write("append", commit(options, clock.currentTimeMillisUnsafe(), false)).pipe(
+        write(
+          "append",
+          commit(options, clock.currentTimeMillisUnsafe(), false),
+          appended(options, null)
+        ).pipe(
           Effect.map((cancelReason) => ({
             revision: (options.expected + options.events.length) as Revision,
             ...(cancelReason === null ? {} : { cancelReason })
@@ -141,7 +178,7 @@ export const makeJournal = (
 
     park: (options) =>
       Effect.clockWith((clock) =>
-        write("park", commit(options, clock.currentTimeMillisUnsafe(), true)).pipe(
+        write("park", commit(options, clock.currentTimeMillisUnsafe(), true), appended(options, null)).pipe(
           Effect.as({ parked: true, revision: (options.expected + options.events.length) as Revision }),
           Effect.catchTag("NotParked", () => Effect.succeed({ parked: false, revision: options.expected }))
         )

@@ -3,10 +3,11 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Decision } from "../../domain/Decision.ts"
 import type { RequestId, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
-import { type Interruption, toolOf } from "../../domain/Interruption.ts"
+import { type Interruption, toolOf, warnAt } from "../../domain/Interruption.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
 import type { PendingFilter, RunStore } from "../RunStore.ts"
 import type { RunStoreError } from "../RunStoreError.ts"
@@ -23,7 +24,7 @@ export interface Owner {
 }
 
 /** Makes the part of the store that deals with requests. */
-export const makeRequests = ({ contains, forUpdate, query, sql, write }: SqlAccess) => {
+export const makeRequests = ({ contains, forUpdate, notify, query, sql, write }: SqlAccess) => {
   const columns = sql.literal(
     "run_id, session_id, agent, request, status, decision, superseded_reason, superseded_by"
   )
@@ -39,6 +40,7 @@ export const makeRequests = ({ contains, forUpdate, query, sql, write }: SqlAcce
       tool: toolOf(request) ?? null,
       asked_at: request.at,
       expires_at: request.expiresAt ?? null,
+      warn_at: warnAt(request) ?? null,
       on_expiry: request.onExpiry ?? "deny",
       request: JSON.stringify(request),
       status: "open"
@@ -110,20 +112,29 @@ export const makeRequests = ({ contains, forUpdate, query, sql, write }: SqlAcce
     const decision = yield* Effect.fromResult(decodeInput(input, now))
     while (true) {
       const { entry, pending } = yield* find("decide", decision.requestId)
-      const { record, refusal } = judge(entry, decision, now)
-      const first =
+      const { first, record, refusal } = judge(entry, decision, now)
+      const recorded =
         record === undefined ||
         (yield* write(
           "decide",
           // The head is locked so that a decision and a park cannot pass each other.
-          Effect.andThen(
-            sql`SELECT run_id FROM fermata_runs WHERE run_id = ${pending.runId} ${forUpdate}`,
-            decideOpen(record, "decided")
+          sql`SELECT run_id FROM fermata_runs WHERE run_id = ${pending.runId} ${forUpdate}`.pipe(
+            Effect.andThen(decideOpen(record, "decided")),
+            Effect.tap(notify)
+          ),
+          Effect.map(
+            Effect.flatMap(read(decision.requestId), (rows) => requests("decide", rows)),
+            ([row]) =>
+              row?.entry.decision !== undefined && sameDecision(row.entry.decision, record)
+                ? Option.some(true)
+                : Option.none()
           )
         ))
       // Somebody decided between the read and the write: look again at what counts now.
-      if (!first) continue
-      return refusal === undefined ? { runId: pending.runId, decision } : yield* Effect.fail(refusal)
+      if (!recorded) continue
+      return refusal === undefined
+        ? { runId: pending.runId, decision: first ?? decision }
+        : yield* Effect.fail(refusal)
     }
   })
 
@@ -139,7 +150,9 @@ export const makeRequests = ({ contains, forUpdate, query, sql, write }: SqlAcce
       for (const change of changes) {
         if (change._tag === "opened") yield* open(owner, change.request)
         else if (change._tag === "superseded") yield* supersede(owner.runId, change)
-        else if (!(yield* journaled(operation, change.decision))) return false
+        else if (change._tag === "warned") {
+          yield* sql`UPDATE fermata_requests SET warn_at = NULL WHERE request_id = ${change.requestId}`
+        } else if (!(yield* journaled(operation, change.decision))) return false
       }
       return true
     }),

@@ -3,8 +3,10 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { Fragment } from "effect/sql/Statement"
 import type { RunId } from "../../domain/Id.ts"
-import type { Lease, ListFilter, RunStore } from "../RunStore.ts"
+import type { Lease, ListFilter, ReadyFilter, ReadyRun, RunStore } from "../RunStore.ts"
 import { LeaseLost, RunBusy, RunContinued, RunNotFound } from "../RunStoreError.ts"
 import { leaseMs, pageSize } from "./bounds.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
@@ -23,25 +25,38 @@ export const headColumns = ({
 export const makeLeases = (
   access: SqlAccess
 ): Pick<Service, "claim" | "renew" | "release" | "requestCancel"> => {
-  const { now, query, sql, write } = access
+  const { notify, now, query, sql, write } = access
   type Claimed = { readonly epoch: number; readonly lease_until: number }
   type Renewed = { readonly cancel_reason: string | null; readonly lease_until: number }
 
   return {
     claim: ({ owner, runId, ttl }) =>
-      write(
-        "claim",
-        Effect.gen(function* () {
-          const [claimed] = yield* sql<Claimed>`UPDATE fermata_runs
-            SET owner = ${owner}, epoch = epoch + 1, lease_until = ${now} + ${leaseMs(ttl)}
-            WHERE run_id = ${runId} AND (lease_until IS NULL OR lease_until <= ${now})
-            RETURNING epoch, lease_until`
-          if (claimed !== undefined) {
-            return { runId, owner, epoch: Number(claimed.epoch), until: Number(claimed.lease_until) }
-          }
-          return yield* Effect.fail(yield* whyNot(access, "claim", runId))
+      Effect.suspend(() => {
+        // The same owner may claim twice at once; this tells the claims apart when an answer is lost.
+        const claim = globalThis.crypto.randomUUID()
+        const lease = (claimed: Claimed) => ({
+          runId,
+          owner,
+          epoch: Number(claimed.epoch),
+          until: Number(claimed.lease_until)
         })
-      ),
+        return write(
+          "claim",
+          Effect.gen(function* () {
+            const [claimed] = yield* sql<Claimed>`UPDATE fermata_runs
+              SET owner = ${owner}, epoch = epoch + 1, lease_until = ${now} + ${leaseMs(ttl)}, claim = ${claim}
+              WHERE run_id = ${runId} AND (lease_until IS NULL OR lease_until <= ${now})
+              RETURNING epoch, lease_until`
+            return claimed === undefined
+              ? yield* Effect.fail(yield* whyNot(access, "claim", runId))
+              : lease(claimed)
+          }),
+          Effect.map(
+            sql<Claimed>`SELECT epoch, lease_until FROM fermata_runs WHERE run_id = ${runId} AND claim = ${claim}`,
+            ([claimed]) => Option.map(Option.fromUndefinedOr(claimed), lease)
+          )
+        )
+      }),
 
     renew: (lease, ttl) =>
       query(
@@ -67,13 +82,17 @@ export const makeLeases = (
       ),
 
     requestCancel: (runId, reason) =>
-      query(
+      write(
         "requestCancel",
-        Effect.flatMap(
-          sql`UPDATE fermata_runs SET cancel_reason = coalesce(cancel_reason, ${reason}) WHERE run_id = ${runId}
-            RETURNING run_id`,
-          (rows) => (rows.length === 0 ? Effect.fail(new RunNotFound({ runId })) : Effect.void)
-        )
+        sql`UPDATE fermata_runs SET cancel_reason = coalesce(cancel_reason, ${reason}) WHERE run_id = ${runId}
+          RETURNING run_id`.pipe(
+          Effect.flatMap((rows) =>
+            rows.length === 0 ? Effect.fail(new RunNotFound({ runId })) : Effect.void
+          ),
+          Effect.tap(notify)
+        ),
+        // A second attempt keeps the first one's reason.
+        Effect.succeedNone
       )
   }
 }
@@ -83,7 +102,9 @@ export const inForce = ({ now, sql }: SqlAccess, lease: Lease) => sql`run_id = $
   AND epoch = ${lease.epoch} AND owner = ${lease.owner} AND lease_until > ${now}`
 
 /** Makes the part of the store that lists runs and deletes them. */
-export const makeCatalogue = (access: SqlAccess): Pick<Service, "head" | "list" | "remove" | "prune"> => {
+export const makeCatalogue = (
+  access: SqlAccess
+): Pick<Service, "head" | "list" | "ready" | "remove" | "prune"> => {
   const { now, query, sql, write } = access
   const columns = headColumns(access)
 
@@ -111,6 +132,28 @@ export const makeCatalogue = (access: SqlAccess): Pick<Service, "head" | "list" 
       ORDER BY created_at DESC, run_id DESC LIMIT ${pageSize(filter.limit)}`
   })
 
+  /** What there is to do. Each part reads an index that holds nothing else. */
+  const waitingForSomebody = ({ agents, limit }: ReadyFilter, at: number) => {
+    const free = sql`(run.lease_until IS NULL OR run.lease_until <= ${now})`
+    const of = agents === undefined ? sql`` : sql` AND ${sql.in("run.agent", agents)}`
+    const held = (reason: string, condition: Fragment) =>
+      sql`SELECT run.run_id, run.agent, run.updated_at, ${sql.literal(`'${reason}'`)} AS reason
+        FROM fermata_requests AS request JOIN fermata_runs AS run ON run.run_id = request.run_id
+        WHERE ${condition} AND run.status = 'held' AND ${free}${of}`
+    return sql<Found>`SELECT run_id, agent, reason, updated_at FROM (
+        SELECT run.run_id, run.agent, run.updated_at, 'orphaned' AS reason
+          FROM fermata_runs AS run WHERE run.status = 'running' AND ${free}${of}
+        UNION ALL SELECT run.run_id, run.agent, run.updated_at, 'cancelled' AS reason
+          FROM fermata_runs AS run WHERE run.status = 'held' AND run.cancel_reason IS NOT NULL AND ${free}${of}
+        UNION ALL ${held("decided", sql`request.status = 'decided'`)}
+        UNION ALL ${held(
+          "expired",
+          sql`request.status = 'open' AND request.expires_at <= ${at} AND request.on_expiry = 'deny'`
+        )}
+        UNION ALL ${held("expiring", sql`request.status = 'open' AND request.warn_at <= ${at}`)}
+      ) AS ready ORDER BY updated_at LIMIT ${5 * pageSize(limit)}`
+  }
+
   /** Runs that ended before a time and that nobody holds. `created_at` is there for the index. */
   const endedBefore = (
     time: number
@@ -126,6 +169,19 @@ export const makeCatalogue = (access: SqlAccess): Pick<Service, "head" | "list" 
 
     list: (filter = {}) => Effect.flatMap(query("list", listed(filter)), (rows) => heads("list", rows)),
 
+    ready: Effect.fnUntraced(function* (filter = {}) {
+      if (filter.agents?.length === 0) return []
+      const at = yield* Clock.currentTimeMillis
+      const runs = new Map<RunId, ReadyRun>()
+      for (const { agent, reason, run_id: runId } of yield* query("ready", waitingForSomebody(filter, at))) {
+        const known = runs.get(runId)
+        if (known === undefined || urgency.indexOf(reason) < urgency.indexOf(known.reason)) {
+          runs.set(runId, { runId, agent, reason })
+        }
+      }
+      return [...runs.values()].slice(0, pageSize(filter.limit))
+    }),
+
     remove: (runId) =>
       write(
         "remove",
@@ -136,7 +192,10 @@ export const makeCatalogue = (access: SqlAccess): Pick<Service, "head" | "list" 
           const [child] = yield* childOf(runId)
           if (child !== undefined) return yield* new RunContinued({ runId, by: child.run_id })
           yield* erase(runId)
-        })
+        }),
+        Effect.map(sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId}`, (rows) =>
+          rows.length === 0 ? Option.some(undefined) : Option.none()
+        )
       ),
 
     prune: Effect.fnUntraced(function* (options) {
@@ -162,7 +221,8 @@ export const makeCatalogue = (access: SqlAccess): Pick<Service, "head" | "list" 
               erased += 1
             }
             return erased
-          })
+          }),
+          Effect.succeedNone
         )
       }
       return count
@@ -171,6 +231,13 @@ export const makeCatalogue = (access: SqlAccess): Pick<Service, "head" | "list" 
 }
 
 const pruneBatch = 50
+
+interface Found extends ReadyRun {
+  readonly run_id: RunId
+}
+
+/** Of several reasons, the first of these is told. */
+const urgency: ReadonlyArray<ReadyRun["reason"]> = ["orphaned", "cancelled", "decided", "expired", "expiring"]
 
 /** Why a run could not be taken. */
 const whyNot = Effect.fnUntraced(function* (access: SqlAccess, operation: string, runId: RunId) {

@@ -38,7 +38,9 @@ export const migrate = ({ sql, write }: SqlAccess): Effect.Effect<void, RunStore
         for (const statement of steps[version - 1]?.(sql) ?? []) yield* statement
         yield* sql`INSERT INTO fermata_schema (version, applied_at) VALUES (${version}, ${at})`
       }
-    })
+    }),
+    // A second attempt finds nothing to do.
+    Effect.succeedNone
   )
 
 type Step = (sql: SqlClient) => ReadonlyArray<Effect.Effect<unknown, SqlError>>
@@ -103,4 +105,14 @@ const first: Step = (sql) => {
   ]
 }
 
-const steps: ReadonlyArray<Step> = [first]
+/** Lets one run follow another only once, tells claims apart, and finds what a worker has to do without reading every run. */
+const second: Step = (sql) => [
+  sql`CREATE UNIQUE INDEX fermata_runs_next ON fermata_runs (session_id, coalesce(parent_run_id, ''))`,
+  sql`ALTER TABLE fermata_runs ADD COLUMN claim text`,
+  sql`CREATE INDEX fermata_runs_cancel ON fermata_runs (run_id) WHERE cancel_reason IS NOT NULL AND status IN ('running', 'held')`,
+  sql`ALTER TABLE fermata_requests ADD COLUMN warn_at bigint`,
+  sql`CREATE INDEX fermata_requests_warning ON fermata_requests (warn_at) WHERE status = 'open' AND warn_at IS NOT NULL`,
+  sql`CREATE INDEX fermata_requests_decided ON fermata_requests (decided_at) WHERE status = 'decided'`
+]
+
+const steps: ReadonlyArray<Step> = [first, second]

@@ -107,7 +107,7 @@ export const inChild = (parent: Id.RunId, event: RunEvent): RunEvent => ({
 export const approve = (requestId: Id.RequestId, by = "ada") => ({ _tag: "approve", requestId, by }) as const
 export const deny = (requestId: Id.RequestId, by = "bob") => ({ _tag: "deny", requestId, by }) as const
 
-/** Stores a run that is held for an hour by `me`. */
+/** Stores a run that is held for an hour by `me`, the first of a session of its own. */
 export const started = (
   store: Store,
   runId: Id.RunId,
@@ -115,7 +115,7 @@ export const started = (
 ): Effect.Effect<Lease, unknown> =>
   store.create({
     runId,
-    sessionId: session("s"),
+    sessionId: session(`s-${runId}`),
     agent: "root",
     events: [said("0")],
     status: "running",

@@ -264,7 +264,7 @@ export const inbox = ({ assert, test }: Group): void => {
       const request = approval(child, 1, { agentPath: ["root", "writer"] })
       const open = inChild(a, inChild(child, opened(request)))
       yield* store.release(yield* started(store, a, { events: [open], status: "held" }))
-      const pending = { request, runId: a, sessionId: session("s"), agent: "root" }
+      const pending = { request, runId: a, sessionId: session("s-run_a"), agent: "root" }
       assert.deepStrictEqual(yield* store.pending({ runId: a }), [pending])
       assert.deepStrictEqual(yield* store.pending({ runId: child }), [])
       assert.deepStrictEqual(yield* store.request(request.requestId), pending)
