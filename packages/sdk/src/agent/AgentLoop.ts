@@ -30,14 +30,16 @@ import { findCall, findRequest, interruptions, isEnded } from "../domain/RunStat
 import type * as Cancellation from "./Cancellation.ts"
 import { callModel, openLimit } from "./internal/callModel.ts"
 import { classify } from "./internal/classify.ts"
-import type { Drive, Journal, Restore, Scope } from "./internal/Drive.ts"
+import type { Drive, Journal, Leaving, Restore, Scope } from "./internal/Drive.ts"
 import {
   awaited,
+  confirmHeld,
   isPromise,
   describe,
   emit,
   emitRoot,
   flush,
+  isEnding,
   isStopped,
   now,
   stateOf,
@@ -62,9 +64,11 @@ export interface DriveOptions<E> {
   readonly staged: ReadonlyArray<RunEvent>
   /** Events that are committed already and that nobody has been told. */
   readonly committed?: ReadonlyArray<RunEvent>
+  /** Lets go of the run without ending it. */
+  readonly leaving?: Leaving | undefined
 }
 
-/** Drives a run until it is held or over, and returns its state then. */
+/** Drives a run until it is held or over, or let go of, and returns its state then. */
 export const drive = <E>(
   options: DriveOptions<E>
 ): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> =>
@@ -79,6 +83,7 @@ const driving = Effect.fnUntraced(function* <E>(
   const running: Drive<E> = {
     runtime: options.runtime,
     token,
+    leaving: options.leaving,
     clock: yield* Clock.Clock,
     journal: options.journal,
     onUpdate: options.onUpdate === undefined ? undefined : guarded(options.onUpdate),
@@ -102,6 +107,7 @@ const driving = Effect.fnUntraced(function* <E>(
     { startImmediately: true }
   )
   const unlink = token.onCancel(() => fiber.interruptUnsafe())
+  const unleave = options.leaving?.now.onCancel(() => fiber.interruptUnsafe())
   yield* Effect.onInterrupt(restoreCaller(Fiber.await(fiber)), () =>
     Effect.suspend(() => {
       token.cancel("The program that ran it stopped it.")
@@ -109,6 +115,7 @@ const driving = Effect.fnUntraced(function* <E>(
     })
   )
   unlink()
+  unleave?.()
   return yield* end ?? Effect.die(new Error("The loop ended without a state."))
 })
 
@@ -152,6 +159,11 @@ const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) 
         if (yield* hold(drive, restore)) return drive.state
         break
       default:
+        if (isEnding(drive)) {
+          yield* flush(drive)
+          return drive.state
+        }
+        yield* confirmHeld(drive)
         yield* perform(root, step, restore)
     }
   }
@@ -159,7 +171,7 @@ const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) 
 
 /** Parks the run, unless something can be decided right now. */
 const hold = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) {
-  if (yield* decideInline(drive, restore)) return false
+  if (!isEnding(drive) && (yield* decideInline(drive, restore))) return false
   const event = { _tag: "run.held", at: now(drive) } as const
   const held = evolve(drive.state, event)
   if (yield* drive.journal.park([...drive.staged, event], held)) {
@@ -180,7 +192,7 @@ const hold = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) 
 const decideInline = Effect.fnUntraced(function* (drive: Drive<unknown>, restore: Restore) {
   let decided = false
   for (const request of interruptions(drive.state)) {
-    if (drive.token.reason() !== undefined) return true
+    if (isEnding(drive)) return true
     if (isExpired(request, now(drive))) {
       decided = takeDecisions(drive, [expiryDecision(request)])
       continue
@@ -191,7 +203,7 @@ const decideInline = Effect.fnUntraced(function* (drive: Drive<unknown>, restore
     for (const event of answer.value) emitRoot(drive, event)
     decided = true
   }
-  return decided || drive.token.reason() !== undefined
+  return decided || isEnding(drive)
 })
 
 /** What the approval callback makes of a request: events, or nothing. */
@@ -266,7 +278,7 @@ const classifyAll = Effect.fnUntraced(function* (
 ) {
   for (const callId of callIds) {
     const call = findCall(stateOf(scope), callId)
-    if (call === undefined || scope.drive.token.reason() !== undefined) return
+    if (call === undefined || isEnding(scope.drive)) return
     const classified = yield* Effect.exit(restore(classify(scope, call)))
     if (Exit.isSuccess(classified) || isStopped(scope.drive, classified.cause)) continue
     // The definition of the tool is at fault. The call is over, or it would be classified for ever.
@@ -303,13 +315,17 @@ const resumeChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: Too
       structured: entry.bound.output !== undefined
     })
   }
-  while (drive.token.reason() === undefined) {
+  while (!isEnding(drive)) {
     const current = findCall(stateOf(scope), callId)?.child
     if (current === undefined || isEnded(current)) return
     const step = next(current)
     if (step._tag === "Hold") return
-    if (step._tag === "Finish") finish(child, step)
-    else yield* perform(child, step, restore)
+    if (step._tag === "Finish") {
+      finish(child, step)
+    } else {
+      yield* confirmHeld(drive)
+      yield* perform(child, step, restore)
+    }
   }
 }) as <E>(
   scope: Scope<E>,

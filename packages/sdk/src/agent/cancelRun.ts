@@ -12,6 +12,7 @@ import type { RunState } from "../domain/RunState.ts"
 import { isEnded } from "../domain/RunState.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { LeaseLost, RunBusy, RunConflict, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import { Scrubber } from "../tool/Scrubber.ts"
 import { reportCalls } from "./internal/reportCalls.ts"
 import { checkReadable, foldStored } from "./internal/stored.ts"
 
@@ -34,8 +35,10 @@ export const cancelRun: (
   reason: string
 ) => Effect.Effect<void, RunNotFound | RunConflict | LeaseLost | RunStoreError, RunStore> = Effect.fn(
   "fermata.cancelRun"
-)(function* (runId: RunId, reason: string) {
+)(function* (runId: RunId, given: string) {
   const store = yield* RunStore
+  const scrubber = yield* Scrubber
+  const reason = (scrubber.redact ?? scrubber.scrub)(given)
   yield* store.requestCancel(runId, reason)
   yield* Effect.catchTag(
     appendOnce(runId, (state, at) =>

@@ -15,6 +15,8 @@ import { RequestNotFound, type Rejection } from "../domain/Rejection.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo } from "./BoundAgent.ts"
+import { Scrubber } from "../tool/Scrubber.ts"
+import { redactDecision } from "./internal/redact.ts"
 import { checkEditedRequest, decodeDecision } from "./internal/staging.ts"
 import type { Runtime } from "./Runtime.ts"
 
@@ -51,7 +53,8 @@ export const checkStored = Effect.fnUntraced(function* (
   runId?: RunId
 ) {
   const store = yield* RunStore
-  const decision = yield* decodeDecision(given, yield* Clock.Clock)
+  const scrubber = runtimes[0]?.scrubber ?? (yield* Scrubber)
+  const decision = redactDecision(scrubber, yield* decodeDecision(given, yield* Clock.Clock))
   const { requestId } = decision
   const found = yield* store.request(requestId)
   if (runId !== undefined && found.runId !== runId) return yield* new RequestNotFound({ requestId })

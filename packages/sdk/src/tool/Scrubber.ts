@@ -1,5 +1,9 @@
 /**
- * Removes secrets and host paths from a tool's output before it is journaled, published or shown to a model.
+ * Removes secrets and host paths from a tool's output before it is journaled, published or shown to a model, and secrets from
+ * everything else that a run writes: prompts, answers, arguments, decisions, reasons.
+ *
+ * What is removed is gone before the first write, for the run as well: a tool whose arguments held a secret is called with what
+ * is left. Hand secrets to tools by other ways than the conversation.
  *
  * The default removes what has the unmistakable shape of a credential; it is precise rather than thorough, because a scrubber
  * that eats hashes and ids destroys an agent's work. Values that a program knows to be secret are removed exactly, whatever
@@ -17,7 +21,10 @@ import * as Redacted from "effect/Redacted"
  * @since 0.1.0
  */
 export interface Scrubber {
+  /** Cleans what a tool returned or reported. */
   readonly scrub: (text: string) => string
+  /** Removes secrets, and nothing else, from everything else. Default: `scrub`. */
+  readonly redact?: (text: string) => string
 }
 
 /** What to remove besides the known shapes. */
@@ -67,23 +74,36 @@ export const make = (options: ScrubberOptions = {}): Scrubber => {
   const values = new Set<string>()
   for (const secret of options.secrets ?? []) {
     const value = Redacted.isRedacted(secret) ? Redacted.value(secret) : secret
-    if (value.length >= 6) for (const form of encodings(value)) values.add(form)
+    if (value.length >= shortestSecret) for (const form of encodings(value)) values.add(form)
   }
   const longestFirst = [...values].sort((a, b) => b.length - a.length)
   const paths = [...(options.paths ?? [])]
     .filter(({ path }) => path.length > 1)
     .sort((a, b) => b.path.length - a.path.length)
+  const redact = (text: string): string => {
+    if (text.length < shortestSecret) return text
+    let out = text
+    for (const value of longestFirst) out = out.replaceAll(value, redacted)
+    if (!mayHoldShape.test(out)) return out
+    for (const shape of shapes) out = out.replace(shape, redacted)
+    for (const [context, show] of contexts) out = out.replace(context, show)
+    return out
+  }
   return {
+    redact,
     scrub: (text) => {
-      let out = text
-      for (const value of longestFirst) out = out.replaceAll(value, redacted)
-      for (const shape of shapes) out = out.replace(shape, redacted)
-      for (const [context, show] of contexts) out = out.replace(context, show)
+      let out = redact(text)
       for (const { path, show } of paths) out = out.replaceAll(path, show)
       return out
     }
   }
 }
+
+const shortestSecret = 6
+
+/** What every shape and context begins with or holds: one look tells that most texts have none of them. */
+const mayHoldShape =
+  /-----BEGIN|[srp]k[-_]|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|ASIA|AIza|npm_|eyJ|authorization:|:\/\//i
 
 /** Changes nothing. */
 export const none: Scrubber = { scrub: (text) => text }

@@ -20,6 +20,7 @@ import type { BoundAgent } from "../BoundAgent.ts"
 import type * as Cancellation from "../Cancellation.ts"
 import type { Runtime } from "../Runtime.ts"
 import type { RunUpdate } from "../RunUpdate.ts"
+import { redactEvent } from "./redact.ts"
 
 /** Where the events of a run go. `E` is what can go wrong there. */
 export interface Journal<E> {
@@ -32,8 +33,10 @@ export interface Journal<E> {
   readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, E>
   /** Decisions that are not in the state yet. */
   readonly decisions: Effect.Effect<ReadonlyArray<Decision>, E>
-  /** Whether the run is to be cancelled. */
+  /** Whether the run is to be cancelled. Fails when it is somebody else's. */
   readonly pulse: Effect.Effect<{ readonly cancelReason?: string }, E>
+  /** Whether so much time has passed since the last sign of life that the run may be somebody else's. */
+  readonly isStale: () => boolean
 }
 
 /** Without a store, the caller keeps the state. */
@@ -41,7 +44,8 @@ export const noJournal: Journal<never> = {
   append: () => Effect.succeed({}),
   park: () => Effect.succeed(true),
   decisions: Effect.succeed([]),
-  pulse: Effect.succeed({})
+  pulse: Effect.succeed({}),
+  isStale: () => false
 }
 
 /** Makes an effect interruptible again, inside the loop that is not. */
@@ -53,9 +57,18 @@ export interface Flight {
   late?: { readonly value: unknown }
 }
 
+/** How a program that ends lets go of a run, so that another can go on with it. */
+export interface Leaving {
+  /** Begin nothing new. */
+  readonly soon: Cancellation.CancellationToken
+  /** Stop what is going on, too. */
+  readonly now: Cancellation.CancellationToken
+}
+
 export interface Drive<E> {
   readonly runtime: Runtime<any>
   readonly token: Cancellation.CancellationToken
+  readonly leaving: Leaving | undefined
   readonly clock: Clock.Clock
   readonly journal: Journal<E>
   readonly onUpdate: ((update: RunUpdate) => void) | undefined
@@ -95,7 +108,8 @@ const isActedOn = (event: RunEvent): boolean => {
 }
 
 /** Folds an event of the root's run. */
-export const emitRoot = (drive: Drive<any>, event: RunEvent): void => {
+export const emitRoot = (drive: Drive<any>, given: RunEvent): void => {
+  const event = redactEvent(drive.runtime.scrubber, given)
   drive.state = evolve(drive.state, event)
   drive.staged.push(event)
   if (drive.onUpdate === undefined) return
@@ -153,9 +167,24 @@ const fromPromise = <A>(promise: Promise<A>): Effect.Effect<A, unknown> =>
 export const isPromise = <A>(value: unknown): value is Promise<A> =>
   typeof value === "object" && value !== null && "then" in value && typeof value.then === "function"
 
+/** Whether nothing new is to be begun: the run is cancelled, or let go of. */
+export const isEnding = (drive: Drive<any>): boolean =>
+  drive.token.reason() !== undefined || drive.leaving?.soon.reason() !== undefined
+
 /** Whether something ended because the run is being stopped. User code that interrupts itself has failed like any other. */
 export const isStopped = (drive: Drive<any>, cause: Cause.Cause<unknown>): boolean =>
-  Cause.hasInterruptsOnly(cause) && drive.token.reason() !== undefined
+  Cause.hasInterruptsOnly(cause) &&
+  (drive.token.reason() !== undefined || drive.leaving?.now.reason() !== undefined)
+
+/** Makes sure that the run is still this process's before something happens that cannot be taken back. */
+export const confirmHeld = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
+  Effect.suspend(() =>
+    drive.journal.isStale()
+      ? Effect.map(drive.journal.pulse, ({ cancelReason }) => {
+          if (cancelReason !== undefined) drive.token.cancel(cancelReason)
+        })
+      : Effect.void
+  )
 
 /** What went wrong, in one line that anybody may read: no stack, and no secret that the scrubber knows. */
 export const describe = (runtime: Runtime<any>, cause: unknown): string => {

@@ -18,6 +18,7 @@ import type { Question } from "../../tool/Tool.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { argumentsDigest } from "./digest.ts"
 import type { Scope } from "./Drive.ts"
+import { redactJson } from "./redact.ts"
 import { awaited, describe, emit, nextRequestId, now, stateOf } from "./Drive.ts"
 
 /** Classifies one call: emits its fate, or what has to be decided about it. */
@@ -48,8 +49,10 @@ export const classify = Effect.fnUntraced(function* (scope: Scope<unknown>, call
     )
   }
   const value: unknown = decoded.value
-  const args =
+  const encoded =
     (entry.decoder.encode as ((value: unknown) => Schema.Json | undefined) | undefined)?.(value) ?? json
+  // What is asked about, and its digest, are of what is written.
+  const args = redactJson(drive.runtime.scrubber, encoded)
 
   switch (entry.target) {
     case "agent":
@@ -203,6 +206,9 @@ export const openApproval = Effect.fnUntraced(function* (
   const { approval, preview, risk } = tool.options
   const shown =
     preview === undefined ? undefined : yield* Effect.option(awaited(drive.runtime, () => preview(value)))
+  if (shown?._tag === "Some" && typeof shown.value !== "string") {
+    return yield* Effect.die(new TypeError("its preview is not a text"))
+  }
   const risky =
     typeof risk === "function"
       ? yield* Effect.option(awaited<unknown>(drive.runtime, () => risk(value)))

@@ -21,7 +21,18 @@ import type { ToolContext } from "../../tool/ToolContext.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { openApproval } from "./classify.ts"
 import type { Flight, Restore, Scope } from "./Drive.ts"
-import { awaited, describe, emit, flush, isPromise, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
+import {
+  awaited,
+  confirmHeld,
+  describe,
+  emit,
+  flush,
+  isPromise,
+  isStopped,
+  nextRequestId,
+  now,
+  stateOf
+} from "./Drive.ts"
 
 type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
 
@@ -62,6 +73,8 @@ export const settle = Effect.fnUntraced(function* <E>(
     })
   }
   yield* flush(drive)
+  // The commit may have been answered to a process that was frozen since.
+  yield* confirmHeld(drive)
   const bodies =
     prepared.length === 1
       ? run(scope, prepared[0]!)

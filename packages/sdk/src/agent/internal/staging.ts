@@ -43,6 +43,7 @@ import type { Runtime } from "../Runtime.ts"
 import { argumentsDigest } from "./digest.ts"
 import { describe } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
+import { redactEvent } from "./redact.ts"
 
 /** A state, and the events of it that nobody has stored. */
 export interface Staged {
@@ -97,7 +98,7 @@ export const startRun = (
   const at = clock.currentTimeMillisUnsafe()
   const { bound, ids, options } = runtime
   const { previous } = input
-  const event: RunEvent = {
+  const event = redactEvent(runtime.scrubber, {
     _tag: "run.started",
     at,
     runId: input.runId ?? ids.runId(at),
@@ -110,7 +111,7 @@ export const startRun = (
     asks: input.asks && options.interactive !== false,
     structured: bound.output !== undefined,
     ...(previous === undefined ? {} : { parent: { runId: previous.runId, revision: previous.revision } })
-  }
+  })
   return { state: evolve(previous, event), events: [event] }
 }
 
@@ -147,7 +148,8 @@ export const continueRun = Effect.fnUntraced(function* (
 
   let { state } = input
   const events: Array<RunEvent> = []
-  const fold = (event: RunEvent) => {
+  const fold = (given: RunEvent) => {
+    const event = redactEvent(runtime.scrubber, given)
     state = evolve(state, event)
     events.push(event)
   }
@@ -179,7 +181,7 @@ export const continueRun = Effect.fnUntraced(function* (
     }
     fold({ _tag: "limits.changed", at, limits: changed })
   }
-  if (state.status !== "running") fold({ _tag: "run.resumed", at })
+  fold({ _tag: state.status === "running" ? "run.recovered" : "run.resumed", at })
   return { state, events }
 })
 

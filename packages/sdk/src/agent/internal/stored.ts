@@ -2,6 +2,7 @@
  * A run in a store while this process works on it: the lease, its heartbeat, and the journal under it.
  */
 import type * as Arr from "effect/Array"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -33,8 +34,38 @@ export const checkReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<vo
     )
   })
 
-/** The journal of a run that is held under `lease`. */
-export const storeJournal = (store: Store, lease: Lease, ttl: Duration.Input): Journal<JournalError> => {
+/** A lease as its holder knows it: how long it is surely good is counted here, from before it was asked for. */
+export interface Held {
+  readonly lease: Lease
+  readonly ttlMs: number
+  readonly clock: Clock.Clock
+  /** Monotonic nanoseconds. */
+  goodUntil: bigint
+}
+
+/** Takes a lease. */
+export const hold = Effect.fnUntraced(function* <E>(ttl: Duration.Input, take: Effect.Effect<Lease, E>) {
+  const clock = yield* Clock.Clock
+  const ttlMs = Duration.toMillis(Duration.fromInputUnsafe(ttl))
+  const goodUntil = afterMs(clock, ttlMs)
+  return { lease: yield* take, ttlMs, clock, goodUntil } satisfies Held as Held
+})
+
+const afterMs = (clock: Clock.Clock, ms: number): bigint =>
+  clock.monotonicTimeNanosUnsafe() + BigInt(Math.ceil(Math.min(ms, 1e12) * 1e6))
+
+const renew = (store: Store, held: Held) =>
+  Effect.suspend(() => {
+    const goodUntil = afterMs(held.clock, held.ttlMs)
+    return Effect.map(store.renew(held.lease, held.ttlMs), (renewed) => {
+      held.goodUntil = goodUntil
+      return renewed
+    })
+  })
+
+/** The journal of a run that is held. */
+export const storeJournal = (store: Store, held: Held): Journal<JournalError> => {
+  const { lease } = held
   const options = (events: ReadonlyArray<RunEvent>, state: RunState) => ({
     lease,
     expected: (state.revision - events.length) as Revision,
@@ -49,7 +80,8 @@ export const storeJournal = (store: Store, lease: Lease, ttl: Duration.Input): J
         Effect.map(store.park(options(events, state)), ({ parked }) => parked)
       ),
     decisions: store.decisions(lease.runId),
-    pulse: store.renew(lease, ttl)
+    pulse: renew(store, held),
+    isStale: () => held.clock.monotonicTimeNanosUnsafe() >= held.goodUntil
   }
 }
 
@@ -59,15 +91,14 @@ export const storeJournal = (store: Store, lease: Lease, ttl: Duration.Input): J
  */
 export const underLease = <A, E>(
   store: Store,
-  lease: Lease,
-  ttl: Duration.Input,
+  held: Held,
   token: Cancellation.CancellationToken,
   use: Effect.Effect<A, E>
 ): Effect.Effect<A, E> =>
   Effect.gen(function* () {
     const beat = Effect.gen(function* () {
-      yield* Effect.sleep(Duration.divideUnsafe(Duration.fromInputUnsafe(ttl), 3))
-      const { cancelReason } = yield* store.renew(lease, ttl)
+      yield* Effect.sleep(held.ttlMs / 3)
+      const { cancelReason } = yield* renew(store, held)
       if (cancelReason !== undefined) token.cancel(cancelReason)
     }).pipe(
       // A store that fails for a moment is tried again until the lease itself is gone.
@@ -77,7 +108,7 @@ export const underLease = <A, E>(
     )
     yield* Effect.forkScoped(beat)
     return yield* use
-  }).pipe(Effect.scoped, Effect.ensuring(Effect.ignore(store.release(lease))))
+  }).pipe(Effect.scoped, Effect.ensuring(Effect.ignore(store.release(held.lease))))
 
 /** The state of a stored run. */
 export const foldStored = (stored: StoredRun): Effect.Effect<RunState, RunStoreError> =>

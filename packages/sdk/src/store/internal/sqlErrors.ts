@@ -24,11 +24,16 @@ export const isConnectionLost = (error: SqlError): boolean => {
 /** What Postgres reports that is over soon, by SQLSTATE; see https://www.postgresql.org/docs/current/errcodes-appendix.html. */
 const passingStates: ReadonlySet<string> = new Set([
   // An administrator ended the session, another session crashed the server, the server is starting up or shutting down.
-  ...["57P01", "57P02", "57P03"],
+  "57P01",
+  "57P02",
+  "57P03",
   // The server ended a session that was idle, in a transaction or not, or a transaction that took too long.
-  ...["57P05", "25P03", "25P04"],
+  "57P05",
+  "25P03",
+  "25P04",
   // It has no connection left, or no memory.
-  ...["53300", "53200"],
+  "53300",
+  "53200",
   // It only takes reads: a standby that is about to be promoted, or a primary that was just replaced.
   "25006",
   // It lost the connection between a commit and its answer.

@@ -2,6 +2,7 @@
  * The inbox in SQL: what appended events do to it, decisions, and queries.
  */
 import * as Clock from "effect/Clock"
+import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
@@ -15,6 +16,9 @@ import { pageSize } from "./bounds.ts"
 import { decisionOf, decodeInput, judge, oldestFirst, type RequestChange, sameDecision } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import { type InboxEntry, requests } from "./sqlRows.ts"
+
+/** A request that somebody has decided meanwhile; nothing was written. */
+class NotOpen extends Data.TaggedError("NotOpen") {}
 
 /** The run that a batch of events belongs to. */
 export interface Owner {
@@ -120,6 +124,10 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write }:
           // The head is locked so that a decision and a park cannot pass each other.
           sql`SELECT run_id FROM fermata_runs WHERE run_id = ${pending.runId} ${forUpdate}`.pipe(
             Effect.andThen(decideOpen(record, "decided")),
+            Effect.filterOrFail(
+              (open) => open,
+              () => new NotOpen()
+            ),
             Effect.tap(notify)
           ),
           Effect.map(
@@ -129,7 +137,7 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write }:
                 ? Option.some(true)
                 : Option.none()
           )
-        ))
+        ).pipe(Effect.catchTag("NotOpen", () => Effect.succeed(false))))
       // Somebody decided between the read and the write: look again at what counts now.
       if (!recorded) continue
       return refusal === undefined

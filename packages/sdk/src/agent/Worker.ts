@@ -1,0 +1,155 @@
+/**
+ * A process that works on stored runs: it takes up what needs somebody, as soon as it does, and lets go when it is stopped.
+ *
+ * Any number of workers may share a store. Each run is driven by one of them at a time; what one leaves behind when it dies,
+ * another takes up when the lease has run out.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Queue from "effect/Queue"
+import * as Stream from "effect/Stream"
+import type { RunId } from "../domain/Id.ts"
+import { RunStore } from "../store/RunStore.ts"
+import * as Cancellation from "./Cancellation.ts"
+import { namesOf, type Recovered, takeUp } from "./recover.ts"
+import type { RunOptions } from "./runPrompt.ts"
+import type { Runtime } from "./Runtime.ts"
+
+/** How a worker works. */
+export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
+  /** Runs at the same time. Default 10. */
+  readonly concurrency?: number
+  /** How often to look for what nobody tells: leases that ran out, requests that expire. Default 2 seconds. */
+  readonly pollInterval?: Duration.Input
+  /** How long what is going on may take to finish when the worker is stopped, before it is stopped too. Default 2 seconds. */
+  readonly drainTimeout?: Duration.Input
+  /** Told of every run that was taken up, and what came of it. Must not throw. */
+  readonly onTakenUp?: (run: Recovered) => void
+}
+
+/**
+ * Works until it is interrupted.
+ *
+ * **Details**
+ *
+ * Interrupting it lets go of its runs: nothing new is begun, what is going on gets `drainTimeout` to finish and then the
+ * tools' grace period to stop, and the runs stay in the store for another worker; they are not cancelled. A store that fails
+ * for a while is tried again; a run that cannot be taken up (a tool is gone, say) is left alone for longer and longer.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const run: (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  options?: WorkerOptions
+) => Effect.Effect<never, never, RunStore> = (runtimes, options = {}) =>
+  Effect.acquireUseRelease(start(runtimes, options), work, stop)
+
+interface Worker {
+  readonly runtimes: ReadonlyArray<Runtime<any>>
+  readonly store: RunStore["Service"]
+  readonly options: WorkerOptions
+  readonly leaving: {
+    readonly soon: Cancellation.CancellationToken
+    readonly now: Cancellation.CancellationToken
+  }
+  readonly running: Map<RunId, Fiber.Fiber<unknown>>
+  /** Runs whose last attempt failed, and until when they are left alone. */
+  readonly resting: Map<RunId, { readonly failures: number; readonly until: number }>
+  /** Holds something when there may be work. */
+  readonly wake: Queue.Queue<void>
+}
+
+const start = Effect.fnUntraced(function* (runtimes: ReadonlyArray<Runtime<any>>, options: WorkerOptions) {
+  const worker: Worker = {
+    runtimes,
+    store: yield* RunStore,
+    options,
+    leaving: { soon: Cancellation.make(), now: Cancellation.make() },
+    running: new Map(),
+    resting: new Map(),
+    wake: yield* Queue.sliding<void>(1)
+  }
+  return worker
+})
+
+const work = (worker: Worker): Effect.Effect<never> => {
+  const { options, store, wake } = worker
+  const told = Stream.runForEach(store.changes, () => Queue.offer(wake, undefined))
+  const ticks = Effect.forever(
+    Effect.andThen(Queue.offer(wake, undefined), Effect.sleep(options.pollInterval ?? "2 seconds"))
+  )
+  const looking = Effect.forever(Effect.andThen(Queue.take(wake), look(worker)))
+  // All three go on for ever; interrupting the worker interrupts them, and not the runs.
+  return Effect.andThen(Effect.all([told, ticks, looking], { concurrency: "unbounded" }), Effect.never)
+}
+
+/** Takes up as many runs as there is room for. */
+const look = Effect.fnUntraced(function* (worker: Worker) {
+  const { options, resting, running, runtimes, store, wake } = worker
+  const room = (options.concurrency ?? 10) - running.size
+  if (room <= 0) return
+  const now = yield* Clock.currentTimeMillis
+  for (const [runId, { until }] of resting) {
+    // Long after its time it is as good as new.
+    if (now > until + longestRestMs) resting.delete(runId)
+  }
+  const limit = room + running.size + resting.size
+  const ready = yield* store
+    .ready({ agents: namesOf(runtimes), limit })
+    .pipe(
+      Effect.catch((error) =>
+        Effect.as(Effect.logWarning(`The worker cannot ask the store: ${error.message}`), [])
+      )
+    )
+  const free = ready.filter(({ runId }) => !running.has(runId) && (resting.get(runId)?.until ?? 0) <= now)
+  for (const run of free.slice(0, room)) {
+    const { onUpdate } = options
+    const hooks = { leaving: worker.leaving, ...(onUpdate === undefined ? {} : { onUpdate }) }
+    const done = Effect.flatMap(takeUp(runtimes, store, run, hooks), (recovered) => settle(worker, recovered))
+    // On its own, so that it can be let go of in its own time when the worker is stopped.
+    running.set(run.runId, yield* Effect.forkDetach(Effect.andThen(done, Queue.offer(wake, undefined))))
+  }
+})
+
+const longestRestMs = 5 * 60_000
+
+/** Keeps the books of what came of a run. */
+const settle = Effect.fnUntraced(function* (worker: Worker, recovered: Recovered) {
+  const { options, resting, running } = worker
+  const { error, runId } = recovered
+  running.delete(runId)
+  try {
+    options.onTakenUp?.(recovered)
+  } catch {
+    // Whoever watches cannot break the worker.
+  }
+  if (error === undefined || isElsewhere(error)) {
+    resting.delete(runId)
+    return
+  }
+  const failures = (resting.get(runId)?.failures ?? 0) + 1
+  const restMs = Math.min(longestRestMs, 1000 * 2 ** failures)
+  resting.set(runId, { failures, until: (yield* Clock.currentTimeMillis) + restMs })
+  yield* Effect.logWarning(
+    `The run ${runId} cannot be taken up, and is left alone for ${Math.round(restMs / 1000)} s: ${error.message}`
+  )
+})
+
+/** Another process has it, or it is gone: nothing is wrong. */
+const isElsewhere = ({ _tag }: NonNullable<Recovered["error"]>): boolean =>
+  _tag === "RunBusy" || _tag === "RunConflict" || _tag === "LeaseLost" || _tag === "RunNotFound"
+
+/** Lets go of the runs; whatever does not stop in time is left to its lease. */
+const stop = Effect.fnUntraced(function* ({ leaving, options, running, runtimes }: Worker) {
+  const over = Effect.suspend(() => Fiber.awaitAll([...running.values()]))
+  leaving.soon.cancel("The worker is being stopped.")
+  yield* Effect.timeoutOption(over, options.drainTimeout ?? "2 seconds")
+  leaving.now.cancel("The worker was stopped.")
+  const grace = runtimes.map(({ options }) => Duration.toMillis(options.cancelGrace ?? "2 seconds"))
+  yield* Effect.timeoutOption(over, Math.max(0, ...grace) + 500)
+})

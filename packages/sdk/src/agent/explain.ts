@@ -1,0 +1,231 @@
+/**
+ * Says in words what a run is doing or waiting for, and what resuming it would do.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { Decision } from "../domain/Decision.ts"
+import { evolve } from "../domain/evolve.ts"
+import type { RequestId, RunId, Timestamp } from "../domain/Id.ts"
+import type { Interruption, Kind } from "../domain/Interruption.ts"
+import { next, type Step } from "../domain/next.ts"
+import { fromFailure } from "../domain/RunError.ts"
+import { findCall, interruptions, type RunState, type Status } from "../domain/RunState.ts"
+import { type RunHead, RunStore } from "../store/RunStore.ts"
+import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import { eventsOf } from "./internal/eventsOf.ts"
+import { isRepeatable } from "./internal/settle.ts"
+import { foldStored } from "./internal/stored.ts"
+
+/** One thing that a run waits for. */
+export interface Wait {
+  readonly requestId: RequestId
+  readonly kind: Kind
+  /** In words, without the arguments. */
+  readonly what: string
+  /** Names of the agents from the one that asks to the root. */
+  readonly askedBy: ReadonlyArray<string>
+  readonly since: Timestamp
+  readonly expiresAt?: Timestamp
+  /** What happens then. */
+  readonly onExpiry?: "deny" | "stay"
+}
+
+/** What there is to say about a run. */
+export interface Explanation {
+  readonly runId: RunId
+  readonly status: Status
+  /** Who works on it now, and until when at least. */
+  readonly workedOnBy?: { readonly owner: string; readonly until: Timestamp }
+  /** Open requests, oldest first. */
+  readonly waitsFor: ReadonlyArray<Wait>
+  /** Decisions that were taken and that nobody has acted on yet. */
+  readonly decided: ReadonlyArray<Decision>
+  /** What resuming it now would do, in words, in order, up to the next model call. */
+  readonly resuming: ReadonlyArray<string>
+  /** All of it in a few sentences. */
+  readonly text: string
+}
+
+/**
+ * Explains a stored run.
+ *
+ * **Errors**
+ *
+ * - `RunNotFound` — check the id.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const explain: (runId: RunId) => Effect.Effect<Explanation, RunNotFound | RunStoreError, RunStore> =
+  Effect.fn("fermata.explain")(function* (runId: RunId) {
+    const stored = yield* (yield* RunStore).load(runId)
+    const state = yield* foldStored(stored)
+    return explainState(state, stored.decisions, yield* Clock.currentTimeMillis, stored.head)
+  })
+
+/** Explains a state: one that is stored, or one that is the caller's to keep. */
+export const explainState = (
+  state: RunState,
+  decisions: ReadonlyArray<Decision>,
+  now: Timestamp,
+  head?: Pick<RunHead, "lease">
+): Explanation => {
+  const answered = new Set(decisions.map(({ requestId }) => requestId))
+  const waitsFor = interruptions(state)
+    .filter(({ requestId }) => !answered.has(requestId))
+    .map(waitOf)
+    .toSorted((a, b) => a.since - b.since)
+  const resuming = resumingOf(state, decisions)
+  const lease = head?.lease
+  const parts = [
+    statusText(state, lease, now),
+    ...waitsFor.map((wait) => `It waits ${waitText(wait, now)}.`),
+    ...decisions.map(
+      (decision) => `${decision.by} has decided (${decision._tag}) and nobody has acted on it yet.`
+    ),
+    lease === undefined && resuming.length > 0 ? `Resuming it would ${resuming.join(", then ")}.` : ""
+  ]
+  return {
+    runId: state.runId,
+    status: state.status,
+    ...(lease === undefined ? {} : { workedOnBy: lease }),
+    waitsFor,
+    decided: decisions,
+    resuming,
+    text: parts.filter((part) => part !== "").join(" ")
+  }
+}
+
+const waitOf = (request: Interruption): Wait => ({
+  requestId: request.requestId,
+  kind: request._tag,
+  what: whatOf(request),
+  askedBy: request.agentPath.toReversed(),
+  since: request.at,
+  ...(request.expiresAt === undefined
+    ? {}
+    : { expiresAt: request.expiresAt, onExpiry: request.onExpiry ?? "deny" })
+})
+
+const whatOf = (request: Interruption): string => {
+  switch (request._tag) {
+    case "approval":
+      return `for approval of ${request.tool}`
+    case "question":
+      return `for an answer to "${request.question}"`
+    case "inDoubt":
+      return `to be told whether ${request.tool} has happened: it was started and its outcome is not known`
+    case "limit":
+      return `for a larger ${request.budget} budget: ${request.spent} of ${request.limit} are used`
+    case "login":
+      return `for a login to ${request.profile}`
+  }
+}
+
+const waitText = (wait: Wait, now: Timestamp): string => {
+  const end =
+    wait.expiresAt === undefined
+      ? "it does not expire"
+      : wait.onExpiry === "stay"
+        ? `it was to be answered ${when(wait.expiresAt, now)}, and stays open`
+        : `it expires ${when(wait.expiresAt, now)}, and is denied then`
+  return `${wait.what}, asked ${when(wait.since, now)} by ${wait.askedBy.join(" for ")}; ${end}`
+}
+
+const statusText = (state: RunState, lease: RunHead["lease"], now: Timestamp): string => {
+  const name = `The run ${state.runId} of ${state.agent.name}`
+  switch (state.status) {
+    case "running":
+      return lease === undefined
+        ? `${name} was left at work, and nobody works on it.`
+        : `${name} is being worked on by ${lease.owner}, who has it until ${when(lease.until, now)} at least.`
+    case "held":
+      return `${name} is held.`
+    case "completed":
+      return `${name} is completed.`
+    case "cancelled":
+      return `${name} was cancelled: ${state.cancelled?.reason ?? "no reason was given"}.`
+    case "error":
+      return `${name} failed. ${state.failure === undefined ? "" : fromFailure(state.failure).message}`.trim()
+  }
+}
+
+/** What would happen before the model is asked again, found by asking `next`; nothing is run. */
+const resumingOf = (before: RunState, decisions: ReadonlyArray<Decision>): ReadonlyArray<string> => {
+  let state = before
+  for (const decision of decisions)
+    for (const event of eventsOf(state, decision)) state = evolve(state, event)
+  if (state.status === "completed" || state.status === "cancelled") return []
+  if (state.status === "error") state = evolve(state, { _tag: "run.resumed", at: state.startedAt })
+  const steps: Array<string> = []
+  // What a call would come to is not known here; that it has come to something is enough to see what follows.
+  for (let bound = 0; bound < 1000; bound += 1) {
+    const step = next(state)
+    const said = stepText(state, step)
+    if (said !== undefined) steps.push(said)
+    if (step._tag !== "SettleToolCalls") break
+    const content = [{ _tag: "text", text: "" }] as const
+    for (const callId of step.callIds) {
+      state = evolve(state, { _tag: "tool.completed", at: state.startedAt, callId, content })
+    }
+  }
+  return steps
+}
+
+const stepText = (state: RunState, step: Step): string | undefined => {
+  const names = (callIds: ReadonlyArray<Parameters<typeof findCall>[1]>) =>
+    callIds.map((callId) => findCall(state, callId)?.name ?? callId).join(" and ")
+  switch (step._tag) {
+    case "CallModel":
+      return "call the model"
+    case "ClassifyCalls":
+      return `look at what the model asked for (${names(step.callIds)})`
+    case "SettleToolCalls":
+      return `run ${names(step.callIds)}`
+    case "ResumeChild":
+      return `go on with the sub-agent ${names([step.callId])}`
+    case "Reconcile": {
+      const again = step.callIds.filter((callId) => {
+        const call = findCall(state, callId)
+        return call !== undefined && isRepeatable(call)
+      })
+      const doubtful = step.callIds.filter((callId) => !again.includes(callId))
+      return [
+        ...(again.length === 0 ? [] : [`repeat ${names(again)}, which does no harm`]),
+        ...(doubtful.length === 0
+          ? []
+          : [`find out whether ${names(doubtful)} has happened, without running it again`])
+      ].join(" and ")
+    }
+    case "AskLimit":
+      return `ask for a larger ${step.exceeded.budget} budget`
+    case "DecodeOutput":
+      return "check the answer against the output schema"
+    case "Hold":
+      return steps(step.requests.length)
+    case "Finish":
+      return step.end._tag === "completed" ? "complete the run" : `end the run (${step.end._tag})`
+  }
+}
+
+const steps = (open: number): string =>
+  open === 1 ? "wait for the open request" : `wait for the ${open} open requests`
+
+const units: ReadonlyArray<readonly [number, string]> = [
+  [24 * 60 * 60 * 1000, "day"],
+  [60 * 60 * 1000, "hour"],
+  [60 * 1000, "minute"],
+  [1000, "second"]
+]
+
+/** A time as somebody would say it, and exactly. */
+const when = (time: Timestamp, now: Timestamp): string => {
+  const distance = Math.abs(time - now)
+  const [size, unit] = units.find(([size]) => distance >= size) ?? [1, "millisecond"]
+  const count = Math.floor(distance / size)
+  const about = `${count} ${unit}${count === 1 ? "" : "s"}`
+  const exact = new Date(time).toISOString()
+  return time <= now ? `${about} ago (${exact})` : `in ${about} (${exact})`
+}

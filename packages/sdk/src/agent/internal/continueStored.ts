@@ -1,0 +1,163 @@
+/**
+ * Working on a stored run: claimed, loaded, driven, and given back.
+ */
+import * as Arr from "effect/Array"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { Decision, DecisionInput } from "../../domain/Decision.ts"
+import { evolve } from "../../domain/evolve.ts"
+import type { RunId } from "../../domain/Id.ts"
+import { warnAt } from "../../domain/Interruption.ts"
+import type { Limits } from "../../domain/Limits.ts"
+import { next } from "../../domain/next.ts"
+import type { SessionBusy } from "../../domain/RunError.ts"
+import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
+import { findRequest, interruptions, isEnded, type RunState } from "../../domain/RunState.ts"
+import { RunStore } from "../../store/RunStore.ts"
+import type { LeaseLost, RunBusy, RunConflict, RunExists, RunNotFound } from "../../store/RunStoreError.ts"
+import type { RunStoreError } from "../../store/RunStoreError.ts"
+import { drive } from "../AgentLoop.ts"
+import type * as Cancellation from "../Cancellation.ts"
+import { checkStored, decideStored } from "../decideStored.ts"
+import type { Prompt, RunOptions, RunPromptError } from "../runPrompt.ts"
+import type { Runtime } from "../Runtime.ts"
+import type { Leaving } from "./Drive.ts"
+import { eventsOf } from "./eventsOf.ts"
+import { continueRun, decodePrompt, type Staged } from "./staging.ts"
+import { checkReadable, foldStored, hold, storeJournal, underLease } from "./stored.ts"
+
+type Store = RunStore["Service"]
+
+/** What can go wrong around a stored run. Nothing that was acknowledged is lost by any of these. */
+export type WorkError =
+  | RunPromptError
+  | SessionBusy
+  | RunNotFound
+  | RunExists
+  | RunBusy
+  | RunConflict
+  | LeaseLost
+  | RunStoreError
+
+/** Who works on a run, and how that is watched and ended. */
+export interface Work extends RunOptions {
+  readonly runtime: Runtime<any>
+  readonly store: Store
+  readonly token: Cancellation.CancellationToken
+  readonly leaving?: Leaving
+}
+
+const ttlOf = (runtime: Runtime<any>) => runtime.options.leaseTtl ?? "15 seconds"
+
+/** Commits the first event, which holds the user's message, before anything else happens; then drives the run. */
+export const create = Effect.fnUntraced(function* (
+  { leaving, onUpdate, runtime, store, token }: Work,
+  { state, events }: Staged
+) {
+  const [event] = events
+  if (event === undefined) return yield* Effect.die("A run starts with an event.")
+  yield* checkReadable([event])
+  const ttl = ttlOf(runtime)
+  const held = yield* hold(
+    ttl,
+    store.create({
+      runId: state.runId,
+      sessionId: state.sessionId,
+      agent: state.agent.name,
+      ...(state.parent === undefined ? {} : { parent: state.parent }),
+      events: [event],
+      status: state.status,
+      owner: runtime.owner,
+      ttl
+    })
+  )
+  const journal = storeJournal(store, held)
+  const work = drive({ runtime, journal, token, leaving, onUpdate, state, staged: [], committed: [event] })
+  return yield* underLease(store, held, token, work)
+})
+
+/** A stored run to go on with. */
+export interface Continuation {
+  readonly runId: RunId
+  readonly decisions?: ReadonlyArray<DecisionInput>
+  readonly message?: Prompt
+  readonly limits?: Partial<Limits>
+}
+
+/** Claims a run and goes on with it until it is held or over; a run with nothing to do is left as it is. */
+export const continueStored = Effect.fnUntraced(function* (
+  work: Work,
+  { decisions = [], limits, message, runId }: Continuation
+): Effect.fn.Return<RunState, WorkError> {
+  const { leaving, onUpdate, runtime, store, token } = work
+  const clock = yield* Clock.Clock
+  const prompt = message === undefined ? undefined : yield* decodePrompt(message)
+  for (const given of decisions) {
+    yield* Effect.provideService(checkStored([runtime], given, runId), RunStore, store)
+  }
+  for (const given of decisions) {
+    yield* Effect.provideService(decideStored([runtime], given, runId), RunStore, store)
+  }
+
+  const ttl = ttlOf(runtime)
+  const held = yield* hold(ttl, store.claim({ runId, owner: runtime.owner, ttl }))
+  const journal = storeJournal(store, held)
+  const going = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
+    const stored = yield* store.load(runId)
+    const taken = takeDecisions(yield* foldStored(stored), stored.decisions)
+    const { state } = taken
+    const asked = prompt !== undefined || limits !== undefined
+    if (isEnded(state) && !asked && state.status !== "error") return state
+    if (next(state)._tag === "Hold" && state.status === "held" && !asked && taken.events.length === 0) {
+      const cancelled = (yield* journal.pulse).cancelReason
+      if (cancelled === undefined) return yield* warn(journal, state, clock.currentTimeMillisUnsafe())
+      token.cancel(cancelled)
+    }
+
+    const continued = yield* continueRun(runtime, clock, {
+      state,
+      prompt,
+      asks: true,
+      ...(limits === undefined ? {} : { limits })
+    })
+    if (continued.state.runId !== state.runId) return continued
+    const staged = [...taken.events, ...continued.events]
+    return yield* drive({ runtime, journal, token, leaving, onUpdate, state: continued.state, staged })
+  })
+  const end = yield* underLease(store, held, token, going)
+  return "events" in end ? yield* create(work, end) : end
+})
+
+/** The state with the decisions that the store has and the journal has not. */
+const takeDecisions = (before: RunState, decisions: ReadonlyArray<Decision>): Staged => {
+  let state = before
+  const events: Array<RunEvent> = []
+  for (const decision of decisions) {
+    for (const event of eventsOf(state, decision)) {
+      state = evolve(state, event)
+      events.push(event)
+    }
+  }
+  return { state, events }
+}
+
+/** Puts on record, once for each request, that it will expire soon. */
+const warn = Effect.fnUntraced(function* (
+  journal: ReturnType<typeof storeJournal>,
+  before: RunState,
+  at: number
+) {
+  let state = before
+  const events: Array<RunEvent> = []
+  for (const request of interruptions(before)) {
+    const { requestId } = request
+    const due = warnAt(request)
+    const found = findRequest(before, requestId)
+    if (due === undefined || due > at || found === undefined || found.record.warnedAt !== undefined) continue
+    const event = wrap({ _tag: "request.expiring", at, requestId }, found.path)
+    state = evolve(state, event)
+    events.push(event)
+  }
+  if (Arr.isReadonlyArrayNonEmpty(events)) yield* journal.append(events, state)
+  return state
+})

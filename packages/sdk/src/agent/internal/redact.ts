@@ -1,0 +1,81 @@
+/**
+ * Takes secrets out of events before they are folded, told or written, so that the state in memory, the journal and every
+ * watcher hold the same text, and a secret that was typed into a prompt or an argument is in none of them.
+ */
+import type * as Schema from "effect/Schema"
+import type { Decision } from "../../domain/Decision.ts"
+import type { AnsweredPart, RunEvent } from "../../domain/RunEvent.ts"
+import type { Scrubber } from "../../tool/Scrubber.ts"
+
+/** The event without secrets; the same object when there are none. */
+export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
+  switch (event._tag) {
+    // Made of names, numbers and ids alone, or of what a tool returned, which is scrubbed where it is returned.
+    case "tool.started":
+    case "tool.completed":
+    case "request.expiring":
+    case "limits.changed":
+    case "run.held":
+    case "run.recovered":
+    case "run.resumed":
+      return event
+    case "child.advanced": {
+      const inner = redactEvent(scrubber, event.event)
+      return inner === event.event ? event : { ...event, event: inner }
+    }
+    case "model.answered": {
+      const content = mapUnlessSame(event.content, (part) => redactPart(scrubber, part))
+      return content === event.content ? event : { ...event, content }
+    }
+    default:
+      return redact(scrubber, event)
+  }
+}
+
+/** A decision without secrets. */
+export const redactDecision = (scrubber: Scrubber, decision: Decision): Decision => redact(scrubber, decision)
+
+/** JSON without secrets. */
+export const redactJson = (scrubber: Scrubber, json: Schema.Json): Schema.Json => redact(scrubber, json)
+
+/** What a provider signed is of no use when what it signed has changed. */
+const redactPart = (scrubber: Scrubber, part: AnsweredPart): AnsweredPart => {
+  const clean = redact(scrubber, part)
+  if (clean === part || !("payload" in clean)) return clean
+  const { payload: _, ...rest } = clean
+  return rest
+}
+
+/** Ids, digests, and what only its provider or its decoder can read: not text. */
+const opaque: ReadonlySet<string> = new Set([
+  "_tag",
+  "requestId",
+  "runId",
+  "sessionId",
+  "callId",
+  "providerCallId",
+  "grantId",
+  "digest",
+  "idempotencyKey",
+  "payload",
+  "base64"
+])
+
+const redact = <A>(scrubber: Scrubber, value: A): A => redactUnknown(scrubber, value) as A
+
+const redactUnknown = (scrubber: Scrubber, value: unknown): unknown => {
+  if (typeof value === "string") return (scrubber.redact ?? scrubber.scrub)(value)
+  if (Array.isArray(value)) return mapUnlessSame(value, (item) => redactUnknown(scrubber, item))
+  if (typeof value !== "object" || value === null) return value
+  let changed: Record<string, unknown> | undefined
+  for (const [key, field] of Object.entries(value)) {
+    const clean = opaque.has(key) ? field : redactUnknown(scrubber, field)
+    if (clean !== field) (changed ??= { ...value })[key] = clean
+  }
+  return changed ?? value
+}
+
+const mapUnlessSame = <A>(items: ReadonlyArray<A>, f: (item: A) => A): ReadonlyArray<A> => {
+  const mapped = items.map(f)
+  return mapped.every((item, index) => item === items[index]) ? items : mapped
+}

@@ -1,0 +1,98 @@
+/**
+ * Taking up what was left: runs whose process died, runs that somebody has decided about, requests whose time is up.
+ *
+ * A run that only waits is never touched, however many wait. `recover` looks once; `Worker` keeps looking.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Cause from "effect/Cause"
+import type { RunId } from "../domain/Id.ts"
+import { RunDefect } from "../domain/RunError.ts"
+import type { Status } from "../domain/RunState.ts"
+import { type ReadyRun, RunStore } from "../store/RunStore.ts"
+import type { RunStoreError } from "../store/RunStoreError.ts"
+import { answersTo } from "./BoundAgent.ts"
+import * as Cancellation from "./Cancellation.ts"
+import { continueStored, type WorkError } from "./internal/continueStored.ts"
+import { describe, type Leaving } from "./internal/Drive.ts"
+import type { RunOptions } from "./runPrompt.ts"
+import type { Runtime } from "./Runtime.ts"
+
+/** A run that was taken up, and what came of it. */
+export interface Recovered {
+  readonly runId: RunId
+  readonly agent: string
+  readonly reason: ReadyRun["reason"]
+  /** What the run is now; `undefined` when it could not be taken up, or not to an end. */
+  readonly status?: Status
+  /** Why it could not: another process has it, a tool is gone, the store failed. The run stays as it is. */
+  readonly error?: WorkError | RunDefect
+}
+
+/** How runs are taken up. */
+export interface RecoverOptions extends Pick<RunOptions, "onUpdate"> {
+  /** At most this many runs. Default 100, at most 1,000. */
+  readonly limit?: number
+  /** Runs at the same time. Default 10. */
+  readonly concurrency?: number
+}
+
+/**
+ * Takes up every run of these agents that needs somebody, and drives each until it is held or over.
+ *
+ * **Details**
+ *
+ * After a process died in the middle of a run: read-only and idempotent calls are repeated; a side-effecting call that was
+ * started is looked up with the tool's own `reconcile`, or else asked about (`inDoubt`). A run that another process has taken
+ * up meanwhile is left to it.
+ *
+ * **Errors**
+ *
+ * - `RunStoreError` — the store could not be asked. What goes wrong with one run is in its entry, and stops no other.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const recover: (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  options?: RecoverOptions
+) => Effect.Effect<ReadonlyArray<Recovered>, RunStoreError, RunStore> = Effect.fn("fermata.recover")(
+  function* (runtimes: ReadonlyArray<Runtime<any>>, options: RecoverOptions = {}) {
+    const { concurrency = 10, limit, onUpdate } = options
+    const store = yield* RunStore
+    const ready = yield* store.ready({
+      agents: namesOf(runtimes),
+      ...(limit === undefined ? {} : { limit })
+    })
+    return yield* Effect.forEach(
+      ready,
+      (run) => takeUp(runtimes, store, run, onUpdate === undefined ? {} : { onUpdate }),
+      { concurrency }
+    )
+  }
+)
+
+/** The names by which the runs of these agents may be stored. */
+export const namesOf = (runtimes: ReadonlyArray<Runtime<any>>): ReadonlyArray<string> =>
+  runtimes.flatMap(({ bound }) => [bound.agent.name, ...(bound.agent.options.aliases ?? [])])
+
+/** Takes up one run. */
+export const takeUp = (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  store: RunStore["Service"],
+  ready: ReadyRun,
+  options: Pick<RunOptions, "onUpdate"> & { readonly leaving?: Leaving }
+): Effect.Effect<Recovered> =>
+  Effect.suspend(() => {
+    const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, ready.agent))
+    if (runtime === undefined) return Effect.succeed(ready)
+    const work = { ...options, runtime, store, token: Cancellation.make() }
+    return Effect.map(Effect.exit(continueStored(work, { runId: ready.runId })), (exit): Recovered => {
+      if (Exit.isSuccess(exit)) return { ...ready, status: exit.value.status }
+      const error = Cause.findErrorOption(exit.cause)
+      if (error._tag === "Some") return { ...ready, error: error.value }
+      return { ...ready, error: new RunDefect({ description: describe(runtime, Cause.squash(exit.cause)) }) }
+    })
+  })
