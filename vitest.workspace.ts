@@ -1,6 +1,7 @@
 /**
- * The one test configuration: a project per package, each running the `*.test.ts` files under its `test/`. Workspace packages
- * resolve to their sources through the `@fermata/source` condition, so tests need no build.
+ * The one test configuration: a project per package, each running the `*.test.ts` files under its `test/`, and one for the tests
+ * that need a Postgres, which is started once for all of them. Workspace packages resolve to their sources through the
+ * `@fermata/source` condition, so tests need no build.
  */
 import { defineConfig } from "vitest/config"
 
@@ -10,11 +11,27 @@ const resolve = { conditions: ["@fermata/source", "module", "node", "development
 const project = (name: string) => ({
   // Inherits the conditions, so that `@fermata/*` means the sources everywhere.
   extends: true as const,
-  test: { name, root: `packages/${name}`, include: ["test/**/*.test.ts"] }
+  test: {
+    name,
+    root: `packages/${name}`,
+    include: ["test/**/*.test.ts"],
+    exclude: ["test/postgres/**", "node_modules/**"]
+  }
 })
+
+const postgres = {
+  extends: true as const,
+  test: {
+    name: "postgres",
+    root: "packages/node",
+    include: ["test/postgres/**/*.test.ts"],
+    globalSetup: "test/postgres/server.ts",
+    testTimeout: 20_000
+  }
+}
 
 export default defineConfig({
   resolve,
   ssr: { resolve },
-  test: { projects: [project("sdk"), project("node")] }
+  test: { projects: [project("sdk"), project("node"), postgres] }
 })

@@ -7,8 +7,6 @@
  *
  * @since 0.1.0
  */
-import { statSync } from "node:fs"
-import { dirname } from "node:path"
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -18,9 +16,21 @@ import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
-import { classifySqliteError, isSqlError, SqlError } from "effect/sql/SqlError"
-import { type RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
+import type { SqlError } from "effect/sql/SqlError"
+import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import * as SqliteClient from "#sqlite-client"
+import {
+  type FileState,
+  inspect,
+  networkFileSystemOf,
+  reported,
+  thrown,
+  unreadable
+} from "./internal/sqliteFile.ts"
+import { changesOf, emptyLog, logLimit, watchLog } from "./internal/sqliteWatch.ts"
+
+export { backup, BackupExists } from "./internal/sqliteBackup.ts"
+export { check, type CheckReport } from "./internal/sqliteCheck.ts"
 
 /** Which file, and how carefully it is written. */
 export interface Options {
@@ -38,44 +48,71 @@ export interface Options {
 /**
  * The run store in a SQLite file.
  *
+ * **Details**
+ *
+ * What is removed leaves the file: deleted rows are overwritten, and the log that still holds them is emptied as soon as nobody
+ * reads it. A log that grows because somebody keeps reading an old state is warned of, once it is above 64 MB.
+ *
+ * **Gotchas**
+ *
+ * The file, `-wal` and `-shm` belong together while the store is open: copy it with {@link backup}, and never delete one of them.
+ * Processes cannot share a file on a network file system; opening one there is warned of.
+ *
  * **Errors**
  *
  * - `RunStoreError` — `CannotOpen` for a path that cannot be a database file, `StoreUnreadable` for a file that is not a
- *   database or that a newer Fermata made, `StoreBusy` when others kept it locked.
+ *   database, that lost its log (or the log its file), that is damaged or that a newer Fermata made, `StoreBusy` when others kept
+ *   it locked. Nothing is created in the place of what is lost.
  *
  * @category layers
  * @since 0.1.0
  */
-export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> => {
+export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> =>
+  Layer.provide(Layer.effect(RunStore.RunStore, make(options)), Reactivity.layer)
+
+const make = Effect.fnUntraced(function* (options: Options) {
+  const { filename } = options
   const busyDeadline = options.busyDeadline ?? "10 seconds"
-  return SqlRunStore.layerWith({ busyDeadline }).pipe(
-    Layer.provide(Layer.effect(SqlClient.SqlClient, open(options, Duration.toMillis(busyDeadline)))),
-    Layer.provide(Reactivity.layer)
-  )
-}
+  const inMemory = filename === ":memory:"
+  const file: FileState = inMemory ? "missing" : yield* inspect("open", filename)
+  const { pages, sql, tables } = yield* open(options, Duration.toMillis(busyDeadline))
+  // A database that lists no tables and yet holds something has lost its list.
+  if (tables === 0 && pages > 1)
+    return yield* unreadable("open", "the database is damaged. Restore it from a backup.")
+  if (!inMemory) yield* warnOfPlace(filename, file)
+  const store = (extra: SqlRunStore.Options) =>
+    Effect.provideService(SqlRunStore.make({ busyDeadline, ...extra }), SqlClient.SqlClient, sql)
+  if (inMemory) return yield* store({})
+
+  const { afterErase } = yield* watchLog({ sql, filename })
+  const changes = yield* changesOf(sql)
+  const made = yield* store({ afterErase, changes })
+  // The tables must not be in the log alone: whoever deletes it would leave an empty database that looks new.
+  if (tables === 0)
+    yield* Effect.repeat(emptyLog(sql), { until: (emptied) => emptied, schedule: soon, times: 20 })
+  return made
+})
+
+const soon = Schedule.jittered(Schedule.spaced("20 millis"))
 
 /** Milliseconds that SQLite itself may wait, and block the event loop; everything longer is an Effect's wait. */
 const busyTimeoutMs = 10
 
-/** What the write-ahead log is cut back to after it has been copied into the database. */
-const journalSizeLimit = 64 * 1024 * 1024
-
 const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) {
-  if (options.filename === "" || options.filename.includes("\0")) {
-    return yield* cannotOpen("this is not a file name. Give the name of a file, or `:memory:`.")
-  }
-  const client = yield* connect(options).pipe(
+  return yield* connect(options).pipe(
     Effect.retry({
       while: (error) => error.reason._tag === "LockTimeoutError",
-      schedule: Schedule.spaced("20 millis").pipe(Schedule.jittered, Schedule.upTo({ duration: deadlineMs }))
+      schedule: Schedule.upTo(soon, { duration: deadlineMs })
     }),
     Effect.mapError((error) =>
       error.reason._tag === "LockTimeoutError"
-        ? failure(new RunStoreError.StoreBusy({ waitedMs: deadlineMs }))
-        : whyNot(options.filename, SqlRunStore.toStoreError("open", error))
+        ? new RunStoreError.RunStoreError({
+            operation: "open",
+            reason: new RunStoreError.StoreBusy({ waitedMs: deadlineMs })
+          })
+        : thrown("open")(error)
     )
   )
-  return client
 })
 
 /** One attempt to open the file. The driver throws what SQLite reports; a half-open connection is closed again. */
@@ -86,23 +123,44 @@ const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options)
       Effect.all([
         sql`PRAGMA busy_timeout = ${sql.literal(String(busyTimeoutMs))}`,
         sql`PRAGMA synchronous = ${sql.literal(synchronous === "normal" ? "NORMAL" : "FULL")}`,
-        sql`PRAGMA journal_size_limit = ${sql.literal(String(journalSizeLimit))}`,
+        sql`PRAGMA journal_size_limit = ${sql.literal(String(logLimit))}`,
+        // Deleted text is overwritten, and none of it goes to temporary files.
+        sql`PRAGMA secure_delete = ON`,
+        sql`PRAGMA temp_store = MEMORY`,
+        // A damaged page is reported rather than read.
+        sql`PRAGMA cell_size_check = ON`,
         warnOfOldVersion(sql)
       ])
     ),
+    Effect.flatMap((sql) => Effect.map(contentOf(sql), (content) => ({ sql, ...content }))),
     Scope.provide(scope),
-    Effect.catchCause((cause) => {
-      return Effect.andThen(Scope.close(scope, Exit.void), Effect.fail(reported(Cause.squash(cause))))
-    })
+    Effect.catchCause((cause): Effect.Effect<never, SqlError> =>
+      Effect.andThen(Scope.close(scope, Exit.void), Effect.fail(reported(Cause.squash(cause))))
+    )
   )
 })
 
-/** What the driver threw. Node gives SQLite's number as `errcode`, the classifier looks for `errno`. */
-const reported = (error: unknown): SqlError => {
-  if (isSqlError(error)) return error
-  const errno = typeof error === "object" && error !== null && "errcode" in error ? error.errcode : undefined
-  return new SqlError({ reason: classifySqliteError({ errno, cause: error }) })
-}
+/** What a database lists and holds. One that is new lists nothing and holds at most its first page. */
+const contentOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+  const [tables] = yield* sql<{ readonly count: number }>`SELECT count(*) AS count FROM sqlite_schema`
+  const [pages] = yield* sql<{ readonly page_count: number }>`PRAGMA page_count`
+  const [free] = yield* sql<{ readonly freelist_count: number }>`PRAGMA freelist_count`
+  return { tables: tables?.count ?? 0, pages: (pages?.page_count ?? 0) - (free?.freelist_count ?? 0) }
+})
+
+const warnOfPlace = Effect.fnUntraced(function* (filename: string, file: FileState) {
+  if (file === "empty") {
+    yield* Effect.logWarning(
+      "The file of the store was empty, so a new store was made in it. If it held runs before, stop, and restore a backup."
+    )
+  }
+  const network = yield* networkFileSystemOf(filename)
+  if (network !== undefined) {
+    yield* Effect.logWarning(
+      `The store lies on a network file system (${network}). SQLite needs a disk of this machine when several processes use one store: move the file, or use Postgres.`
+    )
+  }
+})
 
 /** SQLite before 3.51.3 can, very rarely, damage a file that several processes write; see https://sqlite.org/wal.html. */
 const warnOfOldVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
@@ -114,24 +172,3 @@ const warnOfOldVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) 
     )
   }
 })
-
-const failure = (reason: RunStoreError.RunStoreError["reason"]): RunStoreError.RunStoreError =>
-  new RunStoreError.RunStoreError({ operation: "open", reason })
-
-const cannotOpen = (detail: string) => failure(new RunStoreError.CannotOpen({ detail }))
-
-/** SQLite says no more than "unable to open"; the file system knows the rest. */
-const whyNot = (filename: string, error: RunStoreError.RunStoreError): RunStoreError.RunStoreError => {
-  if (error.reason._tag === "StoreUnreadable" || filename === ":memory:") return error
-  if (isDirectory(filename)) return cannotOpen("it is a directory. Give the name of a file in it.")
-  if (!isDirectory(dirname(filename))) return cannotOpen("its directory does not exist. Create it first.")
-  return error
-}
-
-const isDirectory = (path: string): boolean => {
-  try {
-    return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
-  } catch {
-    return false
-  }
-}

@@ -20,7 +20,7 @@ const create = (
 ) =>
   store.create({
     runId,
-    sessionId: Id.SessionId.make("s"),
+    sessionId: Id.SessionId.make(`s_${runId}`),
     agent: "root",
     events,
     status: "held",

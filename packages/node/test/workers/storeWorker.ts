@@ -91,7 +91,7 @@ const tasks: { readonly [task: string]: (store: Store) => Effect.Effect<unknown,
   endless: Effect.fnUntraced(function* (store) {
     const runId = Id.RunId.make(JSON.parse(argument))
     const events = [said("one"), said("two"), said("three")] as const
-    const sessionId = Id.SessionId.make("s")
+    const sessionId = Id.SessionId.make(`s_${runId}`)
     const run = { runId, sessionId, agent: "root", events, status: "running", owner: name } as const
     const lease = yield* store.create({ ...run, ttl: "1 minute" })
     for (let revision = Id.Revision.make(3); ;) {

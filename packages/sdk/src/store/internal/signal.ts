@@ -8,7 +8,7 @@ import * as Stream from "effect/Stream"
 /** Something that can be told. */
 export interface Signal {
   readonly tell: Effect.Effect<void>
-  /** Emits for everything that is told from the moment it is run; what is told while nobody looks is told once. */
+  /** Emits when it begins to listen, and for everything that is told from then on; what is told while nobody looks, once. */
   readonly told: Stream.Stream<void>
 }
 
@@ -24,6 +24,7 @@ export const makeSignal = (): Signal => {
           Effect.sync(() => {
             const listener = () => void Queue.offerUnsafe(queue, undefined)
             listeners.add(listener)
+            listener()
             return listener
           }),
           (listener) => Effect.sync(() => listeners.delete(listener))

@@ -118,15 +118,18 @@ export const work = ({ assert, test }: Group): void => {
       const lease = yield* started(store, b)
       const told = (act: Effect.Effect<unknown, unknown>) =>
         Effect.gen(function* () {
-          const heard = yield* Deferred.make<void>()
-          const listening = yield* Effect.forkChild(
-            Stream.runForEach(store.changes, () => Deferred.succeed(heard, undefined)),
-            { startImmediately: true }
+          const listening = yield* Deferred.make<void>()
+          const heard = yield* Effect.forkChild(
+            Stream.runDrain(
+              Stream.take(
+                Stream.tap(store.changes, () => Deferred.succeed(listening, undefined)),
+                2
+              )
+            )
           )
-          yield* Effect.yieldNow
+          yield* Deferred.await(listening)
           yield* act
-          yield* Deferred.await(heard)
-          yield* Fiber.interrupt(listening)
+          yield* Fiber.join(heard)
         })
       yield* told(store.decide(approve(request.requestId)))
       yield* told(store.requestCancel(a, "enough"))
