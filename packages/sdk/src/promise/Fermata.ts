@@ -6,7 +6,9 @@
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
 import type { Agent, Any } from "../agent/Agent.ts"
@@ -15,11 +17,14 @@ import * as Cancellation from "../agent/Cancellation.ts"
 import { cancelRun, revokeGrant } from "../agent/cancelRun.ts"
 import { checkBound, type ResumeReport } from "../agent/checkResume.ts"
 import { decideStored } from "../agent/decideStored.ts"
+import { explain, type Explanation } from "../agent/explain.ts"
+import { recover, type Recovered, type RecoverOptions } from "../agent/recover.ts"
 import type { Prompt } from "../agent/runPrompt.ts"
 import { runPromptStored } from "../agent/runPromptStored.ts"
 import type { RunResult } from "../agent/RunResult.ts"
 import type { RunUpdate } from "../agent/RunUpdate.ts"
 import * as Runtime from "../agent/Runtime.ts"
+import * as Worker from "../agent/Worker.ts"
 import { loadState } from "../agent/loadState.ts"
 import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
@@ -81,6 +86,14 @@ export interface ResumeOptions {
 export interface DecideOptions {
   readonly by?: string
   readonly note?: string
+  /** The same decision sent again with the same key gets the answer that the first one got. */
+  readonly idempotencyKey?: string
+}
+
+/** How a process works on what needs somebody. */
+export interface WorkOptions extends Worker.WorkerOptions {
+  /** Stops it. */
+  readonly signal?: AbortSignal
 }
 
 /** How a run is watched. */
@@ -116,6 +129,15 @@ export interface Fermata extends AsyncDisposable {
   ) => Promise<Decision>
   /** Everything that happens in a run: what is stored first, then what goes on. */
   readonly events: (runId: string, options?: EventsOptions) => AsyncIterable<RunUpdate>
+  /** Takes up, once, every run that needs somebody: left by a process that died, decided about, expired. */
+  readonly recover: (options?: RecoverOptions) => Promise<ReadonlyArray<Recovered>>
+  /**
+   * Keeps taking up runs that need somebody, as soon as they do, until the signal is aborted or this is closed. Then it lets go of
+   * them: they stay in the store for the next process.
+   */
+  readonly work: (options?: WorkOptions) => Promise<void>
+  /** What a run waits for, since when, who asked, when that expires, and what resuming it would do. */
+  readonly explain: (runId: string) => Promise<Explanation>
   /** Ends a run, whoever works on it. */
   readonly cancel: (runId: string, reason?: string) => Promise<void>
   /** The runs of the store, newest first. */
@@ -160,6 +182,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const closing = Cancellation.make()
   const running = new Set<Promise<unknown>>()
   const live = new Map<string, Cancellation.CancellationToken>()
+  const workers = new Set<AbortController>()
 
   const bind = (agent: Any) => managed.runPromise(Runtime.make({ ...runtimeOptions, agent }))
   const runtimes = new Map<Any, Runtime.Runtime<any>>()
@@ -205,6 +228,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     }
     return { cancellation: token, onUpdate }
   }
+  const told = (given: Pick<PromptOptions, "onUpdate">) => (update: RunUpdate) => {
+    hub.publish(update)
+    return given.onUpdate?.(update)
+  }
   /** Runs of this process are stopped at once; those of others hear of it through the store. */
   const cancel = async (runId: string, reason: string): Promise<void> => {
     live.get(runId)?.cancel(reason)
@@ -248,15 +275,42 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       )
     },
     pending: (filter) => run(Effect.flatMap(RunStore, (store) => store.pending(filter))),
-    decide: async (given, body, { by: decider = by, note } = {}) => {
+    decide: async (given, body, { by: decider = by, note, idempotencyKey } = {}) => {
       const request = typeof given === "object" && "request" in given ? given.request : given
       const requestId = (typeof request === "string" ? request : request.requestId) as RequestId
       const digest =
         typeof request === "object" && request._tag === "approval" ? { digest: request.digest } : {}
-      const input = { ...body, requestId, by: decider, ...digest, ...(note === undefined ? {} : { note }) }
+      const input = {
+        ...body,
+        requestId,
+        by: decider,
+        ...digest,
+        ...(note === undefined ? {} : { note }),
+        ...(idempotencyKey === undefined ? {} : { idempotencyKey })
+      }
       return run(decideStored([...runtimes.values()], input as DecisionInput))
     },
     events: (runId, given) => watch(runId as RunId, given),
+    recover: (given = {}) => run(recover([...runtimes.values()], { ...given, onUpdate: told(given) })),
+    work: async ({ signal, ...given } = {}) => {
+      const stop = new AbortController()
+      const abort = () => stop.abort()
+      if (signal?.aborted === true || closing.reason() !== undefined) return
+      signal?.addEventListener("abort", abort, { once: true })
+      workers.add(stop)
+      const working = managed.runPromiseExit(
+        Worker.run([...runtimes.values()], { ...given, onUpdate: told(given) }),
+        { signal: stop.signal }
+      )
+      running.add(working)
+      const exit = await working
+      running.delete(working)
+      workers.delete(stop)
+      signal?.removeEventListener("abort", abort)
+      // It ends by being stopped, or by a defect.
+      if (!stop.signal.aborted && Exit.isFailure(exit)) throw Cause.squash(exit.cause)
+    },
+    explain: (runId) => run(explain(runId as RunId)),
     cancel: (runId, reason = "cancelled by the caller") => cancel(runId, String(reason)),
     runs: (filter) => run(Effect.flatMap(RunStore, (store) => store.list(filter))),
     state: (runId) => run(loadState(runId as RunId)),
@@ -273,6 +327,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     remove: (runId) => run(Effect.flatMap(RunStore, (store) => store.remove(runId as RunId))),
     prune: (given) => run(Effect.flatMap(RunStore, (store) => store.prune(given))),
     close: async () => {
+      for (const worker of workers) worker.abort()
       closing.cancel("The program that ran it was closed.")
       hub.wakeAll()
       await Promise.allSettled(running)

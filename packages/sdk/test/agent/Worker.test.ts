@@ -1,0 +1,246 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as References from "effect/References"
+import * as Logger from "effect/Logger"
+import { TestClock } from "effect/testing"
+import * as Agent from "../../src/agent/Agent.ts"
+import { decideStored } from "../../src/agent/decideStored.ts"
+import { loadState } from "../../src/agent/loadState.ts"
+import type { Recovered } from "../../src/agent/recover.ts"
+import { runPromptStored } from "../../src/agent/runPromptStored.ts"
+import type { Runtime } from "../../src/agent/Runtime.ts"
+import * as Worker from "../../src/agent/Worker.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import { RunStoreError, StoreBusy } from "../../src/store/RunStoreError.ts"
+import { approve, bind, call, only, probe, rebind, results, safe } from "./Fixture.ts"
+
+const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
+  it.effect(title, () =>
+    Effect.provideService(Effect.provide(body, Layer.fresh(layerMemory)), References.MinimumLogLevel, "None")
+  )
+
+/** A worker, and what it does, one after the other. */
+const working = (runtimes: ReadonlyArray<Runtime<any>>, options: Worker.WorkerOptions = {}) =>
+  Effect.gen(function* () {
+    let waiting: Array<(run: Recovered) => void> = []
+    const done: Array<Recovered> = []
+    const onTakenUp = (run: Recovered) => {
+      done.push(run)
+      waiting.splice(0).forEach((resume) => resume(run))
+    }
+    const fiber = yield* Effect.forkChild(Worker.run(runtimes, { ...options, onTakenUp }), {
+      startImmediately: true
+    })
+    const next = Effect.callback<Recovered>((resume) => {
+      waiting.push((run) => resume(Effect.succeed(run)))
+    })
+    return { fiber, next, done }
+  })
+
+const held = (...script: Parameters<typeof bind>[1]) =>
+  Effect.gen(function* () {
+    const write = probe("write")
+    const bound = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+      { calls: [call("write", "1")] },
+      ...script
+    ])
+    const result = yield* runPromptStored(bound.runtime, { prompt: "go" })
+    return { ...bound, write, runId: result.runId, request: only(result, "approval") }
+  })
+
+describe("a worker", () => {
+  test(
+    "goes on with a run the moment it is decided about: no time passes",
+    Effect.gen(function* () {
+      const { request, runtime, write } = yield* held("done")
+      const { done, fiber, next } = yield* working([runtime])
+      yield* Effect.yieldNow
+      yield* decideStored([runtime], approve(request))
+      assert.deepInclude(yield* done.length === 0 ? next : Effect.succeed(done[0]!), {
+        reason: "decided",
+        status: "completed"
+      })
+      assert.deepStrictEqual(write.ran, ["1"])
+      yield* Fiber.interrupt(fiber)
+    })
+  )
+
+  test(
+    "takes up what was decided before it was started",
+    Effect.gen(function* () {
+      const { request, runtime } = yield* held("done")
+      yield* decideStored([runtime], approve(request))
+      const { next } = yield* working([runtime])
+      assert.deepInclude(yield* next, { reason: "decided", status: "completed" })
+    })
+  )
+
+  test(
+    "finds what nobody tells, such as a request whose time is up, within its poll interval",
+    Effect.gen(function* () {
+      const write = probe("write", { approval: { expiresIn: "1 second" } })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+        { calls: [call("write", "1")] },
+        "done"
+      ])
+      yield* runPromptStored(runtime, { prompt: "go" })
+      const { done } = yield* working([runtime])
+      yield* TestClock.adjust("500 millis")
+      assert.deepStrictEqual(done, [])
+      yield* TestClock.adjust("2 seconds")
+      assert.deepStrictEqual(
+        done.map(({ reason, status }) => `${reason} ${status}`),
+        ["expired completed"]
+      )
+    })
+  )
+
+  test(
+    "lets go of its runs when it is stopped: what was going on is kept, and another worker goes on",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const reached = yield* Deferred.make<void>()
+      const finish = yield* Deferred.make<void>()
+      const write = probe("write", {
+        needsApproval: false,
+        handler: () =>
+          Effect.as(Effect.andThen(Deferred.succeed(reached, undefined), Deferred.await(finish)), "written")
+      })
+      const agent = Agent.make("a", { tools: [write.tool, probe("other").tool] })
+      const { model, runtime } = yield* bind(agent, [
+        { calls: [call("other", "0")] },
+        { calls: [call("write", "1"), call("write", "2")] },
+        "done"
+      ])
+      const first = yield* runPromptStored(runtime, { prompt: "go" })
+      yield* decideStored([runtime], approve(only(first, "approval")))
+      const { fiber } = yield* working([runtime])
+      yield* Deferred.await(reached)
+      const stopping = yield* Effect.forkChild(Fiber.interrupt(fiber))
+      yield* Effect.yieldNow
+      yield* Deferred.succeed(finish, undefined)
+      yield* Fiber.join(stopping)
+      // The body that was going on has finished and is on record; the next was not begun.
+      assert.deepStrictEqual(write.ran, ["1"])
+      const head = yield* store.head(first.runId)
+      assert.deepInclude(head, { status: "running" })
+      assert.isUndefined(head.lease)
+
+      const again = yield* rebind(agent, model)
+      const { next } = yield* working([again.runtime])
+      assert.deepInclude(yield* next, { reason: "orphaned", status: "completed" })
+      assert.deepStrictEqual(write.ran, ["1", "2"])
+      assert.deepStrictEqual(results(yield* loadState(first.runId)).slice(1), [
+        "write completed: written",
+        "write completed: written"
+      ])
+    })
+  )
+
+  test(
+    "stops a body that does not finish in time; what became of it is then asked about, not guessed",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const reached = yield* Deferred.make<void>()
+      const write = probe("write", {
+        handler: () => Effect.andThen(Deferred.succeed(reached, undefined), Effect.never)
+      })
+      const agent = Agent.make("a", { tools: [write.tool] })
+      const { model, runtime } = yield* bind(agent, [{ calls: [call("write", "1")] }, "done"])
+      const first = yield* runPromptStored(runtime, { prompt: "go" })
+      yield* decideStored([runtime], approve(only(first, "approval")))
+      const { fiber } = yield* working([runtime], { drainTimeout: "2 seconds" })
+      yield* Deferred.await(reached)
+      const stopping = yield* Effect.forkChild(Fiber.interrupt(fiber))
+      yield* TestClock.adjust("2 seconds")
+      yield* Fiber.join(stopping)
+      assert.isUndefined((yield* store.head(first.runId)).lease)
+      const again = yield* rebind(agent, model)
+      const { next } = yield* working([again.runtime])
+      assert.deepInclude(yield* next, { reason: "orphaned", status: "held" })
+      assert.strictEqual((yield* store.pending())[0]?.request._tag, "inDoubt")
+    })
+  )
+
+  test(
+    "goes on when the store comes back",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const { request, runtime } = yield* held("done")
+      yield* decideStored([runtime], approve(request))
+      let down = true
+      const failing = new RunStoreError({ operation: "ready", reason: new StoreBusy({ waitedMs: 1 }) })
+      const view = {
+        ...store,
+        ready: (...args: Parameters<typeof store.ready>) =>
+          Effect.suspend(() => (down ? Effect.fail(failing) : store.ready(...args)))
+      }
+      const { done } = yield* Effect.provideService(working([runtime]), RunStore, view)
+      yield* TestClock.adjust("10 seconds")
+      assert.deepStrictEqual(done, [])
+      down = false
+      yield* TestClock.adjust("2 seconds")
+      assert.strictEqual(done[0]?.status, "completed")
+    })
+  )
+
+  test(
+    "leaves a run alone for longer and longer that cannot be taken up, and says so each time",
+    Effect.gen(function* () {
+      const { model, request, runtime, runId } = yield* held("done")
+      yield* decideStored([runtime], approve(request))
+      const changed = yield* rebind(Agent.make("a"), model)
+      const said: Array<string> = []
+      const logger = Logger.make(({ message }) => {
+        said.push(String(message))
+      })
+      const { done } = yield* working([changed.runtime]).pipe(
+        Effect.provideService(References.MinimumLogLevel, "Warn"),
+        Effect.provide(Logger.layer([logger]))
+      )
+      yield* TestClock.adjust("20 seconds")
+      assert.deepStrictEqual(
+        done.map(({ error }) => error?._tag),
+        ["ToolUnavailable", "ToolUnavailable", "ToolUnavailable", "ToolUnavailable"]
+      )
+      assert.strictEqual(said.length, 4)
+      assert.include(said[0], `The run ${runId} cannot be taken up`)
+      assert.include(said[0], "bring it back")
+    })
+  )
+
+  test(
+    "works on no more runs at once than it is told to",
+    Effect.gen(function* () {
+      let now = 0
+      let most = 0
+      const read = safe("read", {
+        handler: () =>
+          Effect.sync(() => {
+            most = Math.max(most, ++now)
+          }).pipe(
+            Effect.andThen(Effect.sleep("1 second")),
+            Effect.andThen(Effect.sync(() => void now--)),
+            Effect.as("seen")
+          )
+      })
+      const write = probe("write")
+      const script = Array.from({ length: 10 }, () => ({ calls: [call("write", "1")] }))
+      const { runtime } = yield* bind(Agent.make("a", { tools: [read.tool, write.tool] }), [
+        ...script,
+        ...Array.from({ length: 20 }, (_, index) => (index < 10 ? { calls: [call("read", "1")] } : "done"))
+      ])
+      for (let index = 0; index < 10; index += 1) {
+        const result = yield* runPromptStored(runtime, { prompt: "go" })
+        yield* decideStored([runtime], approve(only(result, "approval")))
+      }
+      const { done } = yield* working([runtime], { concurrency: 3 })
+      yield* TestClock.adjust("20 seconds")
+      assert.strictEqual(most, 3)
+      assert.strictEqual(done.filter(({ status }) => status === "completed").length, 10)
+    })
+  )
+})
