@@ -12,6 +12,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
 import type { Agent, Any } from "../agent/Agent.ts"
+import { exportRun, importRun, type RunArchive } from "../agent/archive.ts"
 import { answersTo } from "../agent/BoundAgent.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
 import { cancelRun, revokeGrant } from "../agent/cancelRun.ts"
@@ -148,6 +149,10 @@ export interface Fermata extends AsyncDisposable {
   readonly checkResume: (runId: string) => Promise<ResumeReport>
   /** Withdraws a standing approval. */
   readonly revokeGrant: (runId: string, grantId: string, options?: DecideOptions) => Promise<void>
+  /** A copy of a run, and of what it builds on, as one JSON value. */
+  readonly exportRun: (runId: string) => Promise<RunArchive>
+  /** Puts a copy into the store and returns the run's id. To move a run, remove the original before the copy is resumed. */
+  readonly importRun: (archive: unknown) => Promise<string>
   /** Deletes a run and everything that belongs to it. */
   readonly remove: (runId: string) => Promise<void>
   /** Deletes the sessions that ended before a time (milliseconds), and returns how many runs that were. */
@@ -324,6 +329,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     revokeGrant: (runId, grantId, { by: who = by } = {}) =>
       run(revokeGrant(runId as RunId, grantId as GrantId, who)),
+    exportRun: (runId) => run(exportRun(runId as RunId)),
+    importRun: (archive) => run(importRun(archive)),
     remove: (runId) => run(Effect.flatMap(RunStore, (store) => store.remove(runId as RunId))),
     prune: (given) => run(Effect.flatMap(RunStore, (store) => store.prune(given))),
     close: async () => {

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import type * as Archive from "../agent/archive.ts"
 import type * as Rejection from "../domain/Rejection.ts"
 import type * as RunError from "../domain/RunError.ts"
 import type * as Seal from "../domain/Seal.ts"
@@ -45,6 +46,8 @@ export const isRunContinued = tagged<RunStoreError.RunContinued>("RunContinued")
 export const isLeaseLost = tagged<RunStoreError.LeaseLost>("LeaseLost")
 /** The store failed; `reason` says how. */
 export const isRunStoreError = tagged<RunStoreError.RunStoreError>("RunStoreError")
+/** The value is not an archive that can be imported. */
+export const isArchiveInvalid = tagged<Archive.ArchiveInvalid>("ArchiveInvalid")
 /** The run has ended. */
 export const isRunEnded = tagged<RunError.RunEnded>("RunEnded")
 /** The session's last run has not ended. */
@@ -61,6 +64,8 @@ export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
 export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")
 /** The model did not answer. */
 export const isModelFailed = tagged<RunError.ModelFailed>("ModelFailed")
+/** Whoever worked on the run died, again and again. */
+export const isWorkersLost = tagged<RunError.WorkersLost>("WorkersLost")
 /** The program itself is at fault. */
 export const isRunDefect = tagged<RunError.RunDefect>("RunDefect")
 /** The key cannot seal anything. */

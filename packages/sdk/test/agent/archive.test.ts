@@ -1,0 +1,164 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Agent from "../../src/agent/Agent.ts"
+import { exportRun, importRun, type RunArchive } from "../../src/agent/archive.ts"
+import { loadState } from "../../src/agent/loadState.ts"
+import { runPromptStored } from "../../src/agent/runPromptStored.ts"
+import type { RunId, SessionId } from "../../src/domain/Id.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import { approve, bind, call, expect, only, probe, rebind, transcript } from "./Fixture.ts"
+
+const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
+  Effect.provide(body, Layer.fresh(layerMemory))
+
+const agent = () => Agent.make("a", { tools: [probe("write").tool] })
+
+/** The archive, as text would carry it, of a held run that builds on another one. */
+const archived = inOneStore(
+  Effect.gen(function* () {
+    const sessionId = "s" as SessionId
+    const { model, runtime } = yield* bind(agent(), [
+      "first answer",
+      { calls: [call("write", "1")] },
+      "second answer"
+    ])
+    yield* runPromptStored(runtime, { prompt: "one", sessionId })
+    const held = yield* runPromptStored(runtime, { prompt: "two", sessionId })
+    const state = yield* loadState(held.runId)
+    const text = JSON.stringify(yield* exportRun(held.runId))
+    return { model, request: only(held, "approval"), runId: held.runId, state, text }
+  })
+)
+
+describe("an archive of a run", () => {
+  it.effect("is continued in another store as it would have been in its own", () =>
+    Effect.gen(function* () {
+      const { model, request, runId, state, text } = yield* archived
+      yield* inOneStore(
+        Effect.gen(function* () {
+          const store = yield* RunStore
+          assert.strictEqual(yield* importRun(JSON.parse(text)), runId)
+          assert.deepStrictEqual(yield* loadState(runId), state)
+          assert.deepStrictEqual(
+            (yield* store.pending()).map(({ request }) => request),
+            [request]
+          )
+          assert.deepStrictEqual((yield* store.list({ sessionId: "s" as SessionId })).length, 2)
+          const { runtime } = yield* rebind(agent(), model)
+          const done = yield* runPromptStored(runtime, { runId, decisions: [approve(request)] })
+          assert.deepStrictEqual(transcript(expect(done, "completed").state), [
+            "user: one",
+            "assistant: first answer",
+            "user: two",
+            "assistant: (write)",
+            "tool: write:1",
+            "assistant: second answer"
+          ])
+          assert.deepStrictEqual(JSON.parse(JSON.stringify(yield* exportRun(runId))).runs.length, 2)
+        })
+      )
+    })
+  )
+
+  it.effect("takes along a decision that nobody has acted on yet", () =>
+    Effect.gen(function* () {
+      const text = yield* inOneStore(
+        Effect.gen(function* () {
+          const store = yield* RunStore
+          const { runtime } = yield* bind(agent(), [{ calls: [call("write", "1")] }])
+          const held = yield* runPromptStored(runtime, { prompt: "go" })
+          yield* store.decide(approve(only(held, "approval")))
+          return JSON.stringify(yield* exportRun(held.runId))
+        })
+      )
+      yield* inOneStore(
+        Effect.gen(function* () {
+          const store = yield* RunStore
+          const runId = yield* importRun(JSON.parse(text))
+          assert.deepStrictEqual(
+            (yield* store.ready()).map(({ reason }) => reason),
+            ["decided"]
+          )
+          assert.strictEqual((yield* store.decisions(runId))[0]?.by, "ann")
+        })
+      )
+    })
+  )
+
+  it.effect("is imported once, and never over another run", () =>
+    Effect.gen(function* () {
+      const { text } = yield* archived
+      yield* inOneStore(
+        Effect.gen(function* () {
+          yield* importRun(JSON.parse(text))
+          assert.strictEqual((yield* Effect.flip(importRun(JSON.parse(text))))._tag, "RunExists")
+        })
+      )
+      yield* inOneStore(
+        Effect.gen(function* () {
+          const { runtime } = yield* bind(agent(), ["other"])
+          yield* runPromptStored(runtime, { prompt: "mine", sessionId: "s" as SessionId })
+          assert.strictEqual((yield* Effect.flip(importRun(JSON.parse(text))))._tag, "SessionBusy")
+        })
+      )
+    })
+  )
+
+  it.effect("that does not add up is refused, and nothing is written", () =>
+    Effect.gen(function* () {
+      const { text } = yield* archived
+      const archive = JSON.parse(text) as RunArchive
+      const [first, second] = archive.runs as unknown as [RunArchive["runs"][0], RunArchive["runs"][0]]
+      const wrong: ReadonlyArray<readonly [unknown, string]> = [
+        [null, "does not have the form"],
+        [{ ...archive, format: "other" }, "does not have the form"],
+        [{ ...archive, version: 99 }, "newer Fermata"],
+        [{ ...archive, runs: [second] }, "do not add up"],
+        [{ ...archive, runs: [first, { ...second, runId: "run_x" }] }, "do not add up"],
+        [{ ...archive, runs: [first, { ...second, events: second.events.slice(1) }] }, "do not add up"],
+        [{ ...archive, runs: [first, { ...second, status: "completed" }] }, "is not completed"],
+        [
+          { ...archive, runs: [{ ...first, events: [...first.events, ...first.events] }, second] },
+          "do not add up"
+        ]
+      ]
+      yield* inOneStore(
+        Effect.gen(function* () {
+          const store = yield* RunStore
+          for (const [given, problem] of wrong) {
+            const error = yield* Effect.flip(importRun(given))
+            assert.strictEqual(error._tag, "ArchiveInvalid")
+            assert.include(error.message, problem)
+          }
+          assert.deepStrictEqual(yield* store.list(), [])
+        })
+      )
+    })
+  )
+
+  it.effect("of a run at work is refused: it would run in two places", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const { runtime } = yield* bind(agent(), [{ calls: [call("write", "1")] }])
+        const { runId } = yield* runPromptStored(runtime, { prompt: "go" })
+        const lease = yield* store.claim({ runId, owner: "me", ttl: "1 minute" })
+        const { revision } = yield* store.head(runId)
+        const events = [{ _tag: "run.resumed", at: 5 }] as const
+        yield* store.append({ lease, expected: revision, events, status: "running" })
+        const archive = yield* exportRun(runId)
+        const error = yield* Effect.flip(importRun({ ...archive, runs: [{ ...archive.runs[0] }] }))
+        assert.include(error.message, "was at work")
+      })
+    )
+  )
+
+  it.effect("of an unknown run is RunNotFound", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        assert.strictEqual((yield* Effect.flip(exportRun("run_none" as RunId)))._tag, "RunNotFound")
+      })
+    )
+  )
+})
