@@ -1,0 +1,234 @@
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Reactivity from "effect/reactivity/Reactivity"
+import * as Scope from "effect/Scope"
+import * as SqlClient from "effect/sql/SqlClient"
+import { createFermata, isRunStoreError } from "@fermata/node"
+import { RunStore, SqlRunStore } from "@fermata/sdk/store"
+import { FaultySqlClient } from "@fermata/sdk/testing"
+import * as SqliteClient from "#sqlite-client"
+import { model, program } from "./fixtures/stores/agents.ts"
+import { temporaryFile } from "./temporaryStore.ts"
+
+const folder = join(import.meta.dirname, "fixtures/stores")
+const frozen = readdirSync(folder).filter((name) => name.endsWith(".sql"))
+
+const thaw = (name: string, filename: string) => {
+  const database = new DatabaseSync(filename)
+  database.exec(readFileSync(join(folder, name), "utf8"))
+  database.close()
+}
+
+/** A store that an earlier version wrote, and a program of this version over it. */
+const opened = (name: string) =>
+  Effect.gen(function* () {
+    const filename = yield* temporaryFile
+    thaw(name, filename)
+    const { agents, effects } = program()
+    const fermata = yield* Effect.acquireRelease(
+      Effect.promise(() => createFermata({ agents, model: model(), store: filename, by: "bob" })),
+      (fermata) => Effect.promise(() => fermata.close())
+    )
+    return { effects, fermata, filename }
+  })
+
+const statuses = {
+  approval: "held",
+  budget: "held",
+  cancelled: "cancelled",
+  completed: "completed",
+  decided: "held",
+  left: "running",
+  question: "held",
+  second: "completed",
+  "sub-agent": "held"
+}
+
+describe.each(frozen)("the store that an earlier version left: %s", (name) => {
+  it.live("shows every run and what waits, and every run can be read", () =>
+    Effect.gen(function* () {
+      const { fermata } = yield* opened(name)
+      const runs = yield* Effect.promise(() => fermata.runs())
+      assert.deepStrictEqual(
+        Object.fromEntries(runs.map(({ runId, status }) => [String(runId), String(status)])),
+        statuses
+      )
+      const pending = yield* Effect.promise(() => fermata.pending())
+      assert.deepStrictEqual(pending.map(({ request, runId }) => `${runId}: ${request._tag}`).toSorted(), [
+        "approval: approval",
+        "budget: limit",
+        "decided: approval",
+        "question: question",
+        "sub-agent: approval"
+      ])
+      for (const { runId, status } of runs) {
+        assert.strictEqual((yield* Effect.promise(() => fermata.state(runId))).status, status)
+        assert.include((yield* Effect.promise(() => fermata.explain(runId))).text, runId)
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("lets everything be decided and carried to its end, each effect once", () =>
+    Effect.gen(function* () {
+      const { effects, fermata } = yield* opened(name)
+      yield* Effect.promise(() => fermata.recover())
+      const decide = async () => {
+        for (const { request } of await fermata.pending()) {
+          const decision =
+            request._tag === "question"
+              ? ({ _tag: "answer", answer: "that one" } as const)
+              : request._tag === "limit"
+                ? ({ _tag: "topUp", limit: 5 } as const)
+                : request._tag === "inDoubt"
+                  ? ({ _tag: "supply", result: "it happened" } as const)
+                  : ({ _tag: "approve" } as const)
+          await fermata.decide(request, decision)
+        }
+        return fermata.recover()
+      }
+      while ((yield* Effect.promise(decide)).length > 0);
+      const runs = yield* Effect.promise(() => fermata.runs())
+      assert.deepStrictEqual(
+        runs.filter(({ status }) => status !== "completed").map(({ runId }) => runId as string),
+        ["cancelled"]
+      )
+      // The note of the run that was left may have been made by the process that is gone: it was not made again.
+      assert.deepStrictEqual(effects.toSorted(), ["pay 10", "pay 7", "pay 8", "pay 9"])
+      const next = yield* Effect.promise(() =>
+        fermata.runPrompt("clerk", "the third of its session", { sessionId: "long" })
+      )
+      assert.strictEqual(next.status, "completed")
+      assert.strictEqual(next.state.sessionUsage.turns, 3)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live(
+    "has old tables or new ones, never something between, wherever the process dies that opens it first",
+    () =>
+      Effect.gen(function* () {
+        const open = (filename: string, plan: FaultySqlClient.Plan) =>
+          Effect.gen(function* () {
+            const scope = yield* Scope.make()
+            const connect = SqliteClient.make({ filename }).pipe(Scope.provide(scope))
+            const faulty = FaultySqlClient.make(yield* connect, plan)
+            const exit = yield* SqlRunStore.make().pipe(
+              Effect.provideService(SqlClient.SqlClient, faulty.client),
+              Effect.flatMap((store) => store.list()),
+              Effect.exit
+            )
+            const statements = faulty.statements()
+            faulty.crash()
+            yield* Scope.close(scope, Exit.void)
+            return { exit, statements }
+          }).pipe(Effect.provide(Layer.fresh(Reactivity.layer)))
+
+        const whole = yield* temporaryFile
+        thaw(name, whole)
+        const { statements } = yield* open(whole, () => "pass")
+        assert.isAbove(statements, 4)
+        for (let number = 1; number <= statements; number += 1) {
+          for (const fault of ["crashBefore", "crashAfter", "full", "ioError"] as const) {
+            const filename = yield* temporaryFile
+            thaw(name, filename)
+            yield* open(filename, (statement) => (statement.number === number ? fault : "pass"))
+            const { exit } = yield* open(filename, () => "pass")
+            assert.isTrue(Exit.isSuccess(exit), `${fault} at statement ${number}`)
+            assert.strictEqual(Exit.isSuccess(exit) ? exit.value.length : 0, Object.keys(statuses).length)
+          }
+        }
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("can be decided about through a program that has it open while a newer one opens it", () =>
+    Effect.gen(function* () {
+      const first = yield* opened(name)
+      const { agents, effects } = program()
+      const second = yield* Effect.acquireRelease(
+        Effect.promise(() => createFermata({ agents, model: model(), store: first.filename, by: "eve" })),
+        (fermata) => Effect.promise(() => fermata.close())
+      )
+      const [waiting] = yield* Effect.promise(() => first.fermata.pending({ runId: "approval" as never }))
+      yield* Effect.promise(() => first.fermata.decide(waiting!, { _tag: "approve" }))
+      const done = yield* Effect.promise(() => second.resume("approval"))
+      assert.strictEqual(done.status, "completed")
+      assert.deepStrictEqual([...first.effects, ...effects], ["pay 7"])
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("a store that a newer version wrote", () => {
+  it.live("is refused with a sentence before anything is written", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      thaw(frozen.at(-1)!, filename)
+      const database = new DatabaseSync(filename)
+      database.exec("INSERT INTO fermata_schema VALUES (99, 1)")
+      const before = database.prepare("SELECT count(*) AS n FROM sqlite_master").get()
+      const error = yield* Effect.promise(() =>
+        createFermata({ ...program(), model: model(), store: filename }).then(
+          () => undefined,
+          (error: unknown) => error
+        )
+      )
+      assert.isTrue(isRunStoreError(error))
+      assert.include(String(error), "written by a newer version of Fermata")
+      assert.deepStrictEqual(database.prepare("SELECT count(*) AS n FROM sqlite_master").get(), before)
+      database.close()
+    }).pipe(Effect.scoped)
+  )
+
+  it.live(
+    "that has one event which this version does not know keeps that run as it is, and shows the others",
+    () =>
+      Effect.gen(function* () {
+        const { fermata, filename } = yield* opened(frozen.at(-1)!)
+        const database = new DatabaseSync(filename)
+        database.exec(
+          `UPDATE fermata_journal SET events = replace(events, '"run.held"', '"run.suspended"') WHERE run_id = 'approval'`
+        )
+        const rows = () => JSON.stringify(database.prepare("SELECT * FROM fermata_journal").all())
+        const before = rows()
+        const error = yield* Effect.promise(() =>
+          fermata.resume("approval").then(
+            () => undefined,
+            (error: unknown) => error
+          )
+        )
+        assert.isTrue(isRunStoreError(error))
+        assert.include(String(error), "the journal of approval at revision")
+        assert.strictEqual(rows(), before)
+        assert.strictEqual((yield* Effect.promise(() => fermata.runs())).length, 9)
+        database.close()
+      }).pipe(Effect.scoped)
+  )
+})
+
+describe("a lease", () => {
+  it.effect("is counted by the database's clock: one whose own clock jumps neither keeps nor steals it", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      thaw(frozen.at(-1)!, filename)
+      yield* Effect.gen(function* () {
+        const store = yield* RunStore.RunStore
+        const runId = "approval" as never
+        // The clock of this process stands at 1970; the database's does not.
+        const lease = yield* store.claim({ runId, owner: "one", ttl: "1 hour" })
+        assert.isAbove(lease.until, Date.now())
+        const busy = yield* Effect.flip(store.claim({ runId, owner: "two", ttl: "1 hour" }))
+        assert.strictEqual(busy._tag, "RunBusy")
+      }).pipe(
+        Effect.provide(
+          SqlRunStore.layer.pipe(
+            Layer.provide(Layer.effect(SqlClient.SqlClient, SqliteClient.make({ filename }))),
+            Layer.provide(Reactivity.layer)
+          )
+        )
+      )
+    }).pipe(Effect.scoped)
+  )
+})
