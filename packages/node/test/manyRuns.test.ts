@@ -1,0 +1,112 @@
+import { DatabaseSync } from "node:sqlite"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { agent, createFermata, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/sdk/testing"
+import { temporaryFile } from "./temporaryStore.ts"
+
+const copies = 10_000
+
+const program = (filename: string) => {
+  let ran = 0
+  const act = tool("act", {
+    handler: () => {
+      ran += 1
+    }
+  })
+  const model = ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [{ tool: "act" }] } : "done")).client
+  return Effect.map(
+    Effect.acquireRelease(
+      Effect.promise(() =>
+        createFermata({ agents: [agent("ops", { tools: [act] })], model, store: filename })
+      ),
+      (fermata) => Effect.promise(() => fermata.close())
+    ),
+    (fermata) => ({ fermata, ran: () => ran })
+  )
+}
+
+/** Ten thousand runs that are held on an approval, made of one that is. */
+const parked = Effect.gen(function* () {
+  const filename = yield* temporaryFile
+  yield* Effect.scoped(
+    Effect.flatMap(program(filename), ({ fermata }) =>
+      Effect.promise(() => fermata.runPrompt("ops", "go", { runId: "original" }))
+    )
+  )
+  const database = new DatabaseSync(filename)
+  const columns = (table: string) =>
+    (database.prepare(`SELECT name FROM pragma_table_info('${table}')`).all() as Array<{ name: string }>).map(
+      ({ name }) =>
+        ["run_id", "request_id", "session_id", "request", "events"].includes(name)
+          ? `replace(replace(${name}, 'original', 'copy-' || n), 'ses_', 'ses-' || n || '_') AS ${name}`
+          : name
+    )
+  for (const table of ["fermata_runs", "fermata_journal", "fermata_requests"]) {
+    database.exec(`WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${copies})
+      INSERT INTO ${table} SELECT ${columns(table).join(", ")} FROM ${table} CROSS JOIN numbers WHERE run_id = 'original'`)
+  }
+  return { database, filename }
+})
+
+describe(`${copies} runs that wait for people`, () => {
+  it.live(
+    "are not touched by a start, do not hide the one that is decided, and are all listed page by page",
+    () =>
+      Effect.gen(function* () {
+        const { database, filename } = yield* parked
+        const untouched = () =>
+          (database.prepare("SELECT count(*) AS n FROM fermata_runs WHERE epoch = 1").get() as { n: number })
+            .n
+        const { fermata, ran } = yield* program(filename)
+        assert.deepStrictEqual(yield* Effect.promise(() => fermata.recover()), [])
+        assert.strictEqual(untouched(), copies + 1)
+
+        const [waiting] = yield* Effect.promise(() => fermata.pending({ runId: "copy-7777" as never }))
+        yield* Effect.promise(() => fermata.decide(waiting!, { _tag: "approve" }))
+        const recovered = yield* Effect.promise(() => fermata.recover())
+        assert.deepStrictEqual(
+          recovered.map(({ reason, runId, status }) => `${runId} ${reason} ${status}`),
+          ["copy-7777 decided completed"]
+        )
+        assert.strictEqual(ran(), 1)
+        assert.strictEqual(untouched(), copies)
+
+        const seen = new Set<string>()
+        for (let after: string | undefined; ;) {
+          const page = yield* Effect.promise(() =>
+            fermata.pending({ limit: 1000, ...(after === undefined ? {} : { after: after as never }) })
+          )
+          for (const { request } of page) seen.add(request.requestId)
+          after = page.at(-1)?.request.requestId
+          if (after === undefined) break
+        }
+        assert.strictEqual(seen.size, copies)
+        database.close()
+      }).pipe(Effect.scoped),
+    60_000
+  )
+
+  it.live(
+    "are not read to find the ones that need somebody: every part of that question is answered by an index",
+    () =>
+      Effect.gen(function* () {
+        const { database, filename } = yield* parked
+        yield* program(filename)
+        const conditions = [
+          "SELECT run_id FROM fermata_runs AS run WHERE run.status = 'running'",
+          "SELECT run_id FROM fermata_runs AS run WHERE run.status = 'held' AND run.cancel_reason IS NOT NULL",
+          "SELECT run_id FROM fermata_requests AS request WHERE request.status = 'decided'",
+          "SELECT run_id FROM fermata_requests AS request WHERE request.status = 'open' AND request.expires_at <= 1 AND request.on_expiry = 'deny'",
+          "SELECT run_id FROM fermata_requests AS request WHERE request.status = 'open' AND request.warn_at <= 1"
+        ]
+        for (const condition of conditions) {
+          const plan = database.prepare(`EXPLAIN QUERY PLAN ${condition}`).all() as Array<{ detail: string }>
+          const text = plan.map(({ detail }) => detail).join("; ")
+          assert.include(text, "INDEX", text)
+          assert.notInclude(text, "SCAN run;", text)
+        }
+        database.close()
+      }).pipe(Effect.scoped)
+  )
+})
