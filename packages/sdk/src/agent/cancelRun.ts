@@ -41,8 +41,8 @@ export const cancelRun: (
   const reason = (scrubber.redact ?? scrubber.scrub)(given)
   yield* store.requestCancel(runId, reason)
   yield* Effect.catchTag(
-    appendOnce(runId, (state, at) =>
-      isEnded(state) ? undefined : { _tag: "run.cancelled", at, reason, calls: reportCalls(state) }
+    appendOnce(runId, (state, at, first = reason) =>
+      isEnded(state) ? undefined : { _tag: "run.cancelled", at, reason: first, calls: reportCalls(state) }
     ),
     "RunBusy",
     () => Effect.void
@@ -74,7 +74,7 @@ export const revokeGrant: (
 
 const appendOnce = Effect.fnUntraced(function* (
   runId: RunId,
-  make: (state: RunState, at: number) => RunEvent | undefined
+  make: (state: RunState, at: number, cancelReason: string | undefined) => RunEvent | undefined
 ) {
   const store = yield* RunStore
   const clock = yield* Clock.Clock
@@ -85,7 +85,8 @@ const appendOnce = Effect.fnUntraced(function* (
   })
   const append = Effect.gen(function* () {
     const state = yield* Effect.flatMap(store.load(runId), foldStored)
-    const event = make(state, clock.currentTimeMillisUnsafe())
+    const { cancelReason } = yield* store.renew(lease, ttl)
+    const event = make(state, clock.currentTimeMillisUnsafe(), cancelReason)
     if (event === undefined) return
     yield* checkReadable([event])
     const { status } = evolve(state, event)

@@ -224,7 +224,7 @@ const units: ReadonlyArray<readonly [number, string]> = [
 const when = (time: Timestamp, now: Timestamp): string => {
   const distance = Math.abs(time - now)
   const [size, unit] = units.find(([size]) => distance >= size) ?? [1, "millisecond"]
-  const count = Math.floor(distance / size)
+  const count = time <= now ? Math.floor(distance / size) : Math.round(distance / size)
   const about = `${count} ${unit}${count === 1 ? "" : "s"}`
   const exact = new Date(time).toISOString()
   return time <= now ? `${about} ago (${exact})` : `in ${about} (${exact})`

@@ -5,6 +5,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
+import { cancelRun } from "../../src/agent/cancelRun.ts"
 import { decideStored } from "../../src/agent/decideStored.ts"
 import { loadState } from "../../src/agent/loadState.ts"
 import { recover } from "../../src/agent/recover.ts"
@@ -266,6 +267,22 @@ describe("a process that was frozen until its lease ran out", () => {
       assert.strictEqual(error._tag, "LeaseLost")
       assert.strictEqual(model.requests.length, 1)
       assert.strictEqual((yield* store.head(thief.runId)).revision, head!.revision)
+    })
+  )
+})
+
+describe("two reasons to cancel a run that nobody works on", () => {
+  test(
+    "leave it cancelled for the first",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [
+        { calls: [call("write", "1")] }
+      ])
+      const { runId } = yield* runPromptStored(runtime, { prompt: "go" })
+      yield* store.requestCancel(runId, "the first")
+      yield* cancelRun(runId, "the second")
+      assert.strictEqual((yield* loadState(runId)).cancelled?.reason, "the first")
     })
   )
 })
