@@ -1,0 +1,75 @@
+/**
+ * @title A rehearsal: prove that your agent never pays twice, whatever dies when
+ *
+ * The agent is run once, and then once more for every point at which its process could die: before and after each model call,
+ * each tool and each write to the store. Then for every pair of points. Time is virtual, so nothing waits. The same scenario
+ * with a tool that calls itself idempotent and is not shows what a failure looks like. The model is scripted.
+ */
+import assert from "node:assert/strict"
+import { agent, approve, tool } from "@fermata/node"
+import { Rehearsal, rehearseEveryCrash, ScriptedModel } from "@fermata/node/testing"
+import type { RehearsalSetup, Scenario } from "@fermata/node/testing"
+import { Schema } from "effect"
+
+/** Your agent as a program makes it; what it pays with is a parameter. */
+const cashier = (pay: (euros: number, key: string) => Promise<void>, idempotent: boolean) =>
+  agent("cashier", {
+    tools: [
+      tool("refund", {
+        parameters: Schema.Struct({ order: Schema.Finite, euros: Schema.Finite }),
+        idempotent,
+        handler: async ({ euros }, { idempotencyKey }) => {
+          await pay(euros, idempotencyKey)
+          return `refunded ${euros} euros`
+        }
+      })
+    ]
+  })
+
+const model = () =>
+  ScriptedModel.make([
+    { calls: [{ tool: "refund", arguments: { order: 7, euros: 50 } }] },
+    "The money is on its way."
+  ]).client
+
+const scenario: Scenario = async (rehearsal) => {
+  const held = await rehearsal.run("Refund order 7")
+  assert(held.status === "interrupted")
+  const done = await rehearsal.decide(held.interruptions[0]!, approve())
+  assert.equal(done.status, "completed")
+}
+
+export const main = async () => {
+  // A bank that moves money whenever it is told to. The tool says nothing about itself, so a call in doubt is asked about.
+  const honest: RehearsalSetup = (effects) => ({
+    agents: [cashier((_, key) => effects.record("money moved", key), false)],
+    model: model()
+  })
+  const reports = await rehearseEveryCrash(honest, scenario, { crashes: 2 })
+  Rehearsal.assertSafe(reports)
+  console.log(`${reports.length} rehearsals with crashes: the money moved once in each of them`)
+
+  // The same bank, and a tool that claims that it may be run again.
+  const lying: RehearsalSetup = (effects) => ({
+    agents: [cashier((_, key) => effects.record("money moved", key), true)],
+    model: model()
+  })
+  const found = await rehearseEveryCrash(lying, scenario)
+  assert.throws(
+    () => Rehearsal.assertSafe(found),
+    (error) => {
+      assert(error instanceof Rehearsal.EffectRepeated)
+      console.log(error.message)
+      return error.crashes[0] === "after-effect:money moved#1"
+    }
+  )
+
+  // A bank that knows the idempotency key again makes the claim true.
+  const careful: RehearsalSetup = (effects) => ({
+    agents: [cashier(async (_, key) => void (await effects.once("money moved", key)), true)],
+    model: model()
+  })
+  Rehearsal.assertSafe(await rehearseEveryCrash(careful, scenario))
+}
+
+if (import.meta.main) await main()

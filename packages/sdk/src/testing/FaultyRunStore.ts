@@ -1,0 +1,132 @@
+/**
+ * A run store that asks before and after each of its operations whether it may go on.
+ *
+ * It stands in front of any store and changes nothing itself. What a test answers decides what happens: fail before an operation
+ * and it was not done, fail after it and it was done and nobody was told, as when a connection is lost during a commit. The
+ * rehearsal of an agent stands on it; use it directly to test a program that has a store of its own.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { RunStore } from "../store/RunStore.ts"
+import { RunStoreError, StorageFull, StoreBusy, StoreFault } from "../store/RunStoreError.ts"
+
+type Store = RunStore["Service"]
+
+/** An operation of a run store. `changes` is none: it promises nothing that could be broken. */
+export type Operation = Exclude<keyof Store, "changes">
+
+/** The operations of a run store. */
+export const operations: ReadonlyArray<Operation> = [
+  "create",
+  "append",
+  "park",
+  "load",
+  "events",
+  "head",
+  "claim",
+  "renew",
+  "release",
+  "decide",
+  "decisions",
+  "request",
+  "pending",
+  "list",
+  "ready",
+  "requestCancel",
+  "remove",
+  "prune"
+]
+
+/** What is asked around each operation. Failing fails the operation. */
+export interface Hooks {
+  /** Before it is done. */
+  readonly before?: (operation: Operation) => Effect.Effect<void, RunStoreError>
+  /** After it was done, and before the caller is told. */
+  readonly after?: (operation: Operation) => Effect.Effect<void, RunStoreError>
+}
+
+/** What a database reports when it does not work: locked for too long, no space, or a connection that is gone. */
+export type Fault = "busy" | "full" | "connectionLost"
+
+/** The error that a store reports for a fault. */
+export const error = (operation: Operation, fault: Fault): RunStoreError =>
+  new RunStoreError({ operation, reason: reasonOf(fault) })
+
+const reasonOf = (fault: Fault): RunStoreError["reason"] => {
+  switch (fault) {
+    case "busy":
+      return new StoreBusy({ waitedMs: 10_000 })
+    case "full":
+      return new StorageFull({ detail: "the disk, or a limit on the file, is full" })
+    case "connectionLost":
+      return new StoreFault({
+        detail: "the connection to the database was lost. Try again.",
+        retryable: true
+      })
+  }
+}
+
+/**
+ * The store behind these hooks.
+ *
+ * **Example** (Losing the first acknowledgement)
+ *
+ * ```ts
+ * let lost = false
+ * const store = FaultyRunStore.make(sound, {
+ *   after: (operation) => {
+ *     if (operation !== "append" || lost) return Effect.void
+ *     lost = true
+ *     return Effect.fail(FaultyRunStore.error("append", "connectionLost"))
+ *   }
+ * })
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (store: Store, hooks: Hooks): Store => {
+  const { before = () => Effect.void, after = () => Effect.void } = hooks
+  const around =
+    <Args extends ReadonlyArray<any>, A, E>(
+      operation: Operation,
+      run: (...args: Args) => Effect.Effect<A, E | RunStoreError>
+    ) =>
+    (...args: Args): Effect.Effect<A, E | RunStoreError> =>
+      Effect.flatMap(before(operation), () => Effect.tap(run(...args), () => after(operation)))
+  return {
+    create: around("create", store.create),
+    append: around("append", store.append),
+    park: around("park", store.park),
+    load: around("load", store.load),
+    events: around("events", store.events),
+    head: around("head", store.head),
+    claim: around("claim", store.claim),
+    renew: around("renew", store.renew),
+    release: around("release", store.release),
+    decide: around("decide", store.decide),
+    decisions: around("decisions", store.decisions),
+    request: around("request", store.request),
+    pending: around("pending", store.pending),
+    list: around("list", store.list),
+    ready: around("ready", store.ready),
+    changes: store.changes,
+    requestCancel: around("requestCancel", store.requestCancel),
+    remove: around("remove", store.remove),
+    prune: around("prune", store.prune)
+  }
+}
+
+/**
+ * The store at hand behind these hooks.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (hooks: Hooks): Layer.Layer<RunStore, never, RunStore> =>
+  Layer.effect(
+    RunStore,
+    Effect.map(RunStore, (store) => make(store, hooks))
+  )

@@ -1,0 +1,308 @@
+/**
+ * Rehearses an agent: runs it as processes would, lets them die where you say, and keeps a record of what happened outside.
+ *
+ * A rehearsal takes your agent as it is. Workers stand for processes: one starts the run; when it dies, its memory is gone, its
+ * lease is not given back, nothing of it is written any more, and the next worker takes the run over when the lease has run out,
+ * in a time that moves only when it is moved. At the end a report says what happened outside, and assertions say whether that
+ * was right: no effect twice for one call, every history valid, nothing lost. `rehearse` is the same for tests without Effect.
+ *
+ * @since 0.1.0
+ */
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type { Layer } from "effect/Layer"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type { Agent } from "../agent/Agent.ts"
+import type { DefinitionError } from "../agent/BoundAgent.ts"
+import { cancelRun } from "../agent/cancelRun.ts"
+import type { Prompt } from "../agent/runPrompt.ts"
+import type { RunPromptStoredError, StoredStartInput } from "../agent/runPromptStored.ts"
+import type { RunResult } from "../agent/RunResult.ts"
+import type { RuntimeOptions } from "../agent/Runtime.ts"
+import type { Decision } from "../domain/Decision.ts"
+import type { RunId } from "../domain/Id.ts"
+import type { InDoubtRequest, Interruption } from "../domain/Interruption.ts"
+import type { AlreadyDecided } from "../domain/Rejection.ts"
+import type { ModelClient } from "../model/ModelClient.ts"
+import type { RunStore } from "../store/RunStore.ts"
+import type { RunStoreError } from "../store/RunStoreError.ts"
+import type { Body, EffectRecord } from "./internal/rehearsalLedger.ts"
+import { type Failure, type PointInvalid, PointNotReached, type Point } from "./internal/rehearsalPoints.ts"
+import type { Report } from "./internal/rehearsalReport.ts"
+import { make as makeRuns, reportOf } from "./internal/rehearsalRuns.ts"
+import { make as makeScene, type RehearsalStuck } from "./internal/rehearsalScene.ts"
+
+export type { Body, EffectRecord } from "./internal/rehearsalLedger.ts"
+export {
+  type Failure,
+  type Place,
+  type Point,
+  PointInvalid,
+  PointNotReached
+} from "./internal/rehearsalPoints.ts"
+export {
+  assertEffectsAtMostOnce,
+  assertNothingLost,
+  assertPromisesKept,
+  assertSafe,
+  assertTranscriptsValid,
+  EffectLost,
+  EffectRepeated,
+  EffectUnproven,
+  PromiseBroken,
+  type Report,
+  RunLost,
+  type RunReport,
+  TranscriptInvalid
+} from "./internal/rehearsalReport.ts"
+export { fromEvidence } from "./internal/rehearsalRuns.ts"
+export { RehearsalStuck } from "./internal/rehearsalScene.ts"
+export type { Crash } from "./internal/rehearsalWorker.ts"
+
+type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
+
+/** A decision before it is about a request: what `approve()`, `deny()` and their like return. */
+export type DecisionBody = Without<Decision, "requestId" | "by" | "at" | "digest" | "note">
+
+/** What is known of a call in doubt, in the rehearsal and nowhere else. */
+export interface Evidence {
+  /** The effects of the call so far. */
+  readonly effects: ReadonlyArray<EffectRecord>
+  /** The runs of its body so far. */
+  readonly bodies: ReadonlyArray<Body>
+}
+
+/** Where the fakes of the outside world say that something has happened. */
+export interface Effects {
+  /**
+   * Records an effect, and is a point before and after it. `key` is what the outside world tells one effect from another by;
+   * default: the idempotency key of the call whose body is running.
+   */
+  readonly record: (name: string, key?: string) => Effect.Effect<void, Error>
+  /** The same for an outside world that knows a key again: the second time nothing happens, and this is `false`. */
+  readonly once: (name: string, key?: string) => Effect.Effect<boolean, Error>
+}
+
+/** What is rehearsed. */
+export interface Parts<R> extends Pick<RuntimeOptions<never, unknown>, "approvalCallback" | "interactive"> {
+  readonly agents: ReadonlyArray<Agent<R, any>>
+  /** A model that is asked the same again, because its answer was lost, is not asked: the first answer counts. */
+  readonly model: ModelClient["Service"]
+  /** An empty store. Default: in memory. */
+  readonly store?: Layer<RunStore, RunStoreError>
+  /**
+   * How long a dead worker keeps a run, in the rehearsal's time. Default: 15 seconds. Where a database tells the time of leases, it
+   * is told when this has passed.
+   */
+  readonly leaseTtl?: Duration.Input
+  /**
+   * Answers the requests about calls in doubt, or leaves them to the scenario (`ask`). Default: {@link fromEvidence}, which is
+   * what somebody would do who looks.
+   */
+  readonly inDoubt?: "ask" | ((request: InDoubtRequest, evidence: Evidence) => DecisionBody)
+  /** How workers take turns in a race; every number is another order. Default: 1. */
+  readonly seed?: number
+  /** How long nothing may happen in real time. Default: 3 seconds. */
+  readonly patience?: Duration.Input
+}
+
+/** Sets the scene, anew for every rehearsal: the agents with fakes behind their tools, and the model. */
+export type Setup<R = never> = (effects: Effects) => Parts<R>
+
+/** How a run is started. */
+export interface RunOptions extends Pick<StoredStartInput, "limits" | "policy"> {
+  /** The agent's name. Default: the first one. */
+  readonly agent?: string
+  readonly runId?: string
+  readonly sessionId?: string
+}
+
+/** What a race for one request came to. */
+export interface RaceResult {
+  /** The decision that counts. */
+  readonly decision: Decision
+  /** What the others were told. */
+  readonly refused: ReadonlyArray<AlreadyDecided>
+  readonly result: RunResult
+}
+
+/** What can go wrong around a rehearsed run. */
+export type RehearsalError = RunPromptStoredError | RehearsalStuck
+
+/**
+ * One rehearsal.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Rehearsal {
+  /** Lets the worker die at each of these points, the next time it is passed, or (`#3`) the third time. */
+  readonly crashAt: (...points: ReadonlyArray<Point>) => Effect.Effect<void, PointInvalid>
+  /** Lets the store, the model, a tool or an effect fail at a point, once. */
+  readonly failAt: (point: Point, failure: Failure) => Effect.Effect<void, PointInvalid>
+  /** Runs a prompt until the run is held or over, with as many workers as that takes. */
+  readonly run: (prompt: Prompt, options?: RunOptions) => Effect.Effect<RunResult, RehearsalError>
+  /** Decides a request and goes on with its run until it is held again or over. */
+  readonly decide: (
+    request: Interruption,
+    decision: DecisionBody,
+    options?: { readonly by?: string }
+  ) => Effect.Effect<RunResult, RehearsalError>
+  /** One worker for each decision: all decide the same request at once, and all resume the run at once. */
+  readonly race: (
+    request: Interruption,
+    ...decisions: ReadonlyArray<DecisionBody>
+  ) => Effect.Effect<RaceResult, RehearsalError>
+  /** Cancels a run, and goes on with it until it has ended. */
+  readonly cancel: (runId: string, reason: string) => Effect.Effect<RunResult, RehearsalError>
+  /** Moves the time on. */
+  readonly adjust: (duration: Duration.Input) => Effect.Effect<void>
+  /** What a program does when it starts: goes on with every run that needs somebody. */
+  readonly recover: Effect.Effect<ReadonlyArray<RunResult>, RehearsalError>
+  /** Recovers, and says what it all came to. Fails with `PointNotReached` when something planned has not happened. */
+  readonly finish: Effect.Effect<Report, RehearsalError | PointNotReached>
+}
+
+/**
+ * Begins a rehearsal.
+ *
+ * **Errors**
+ *
+ * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
+ * - `RunStoreError` — the given store cannot be opened.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = <R>(
+  setup: Setup<R>
+): Effect.Effect<Rehearsal, DefinitionError | RunStoreError, R | Scope.Scope> =>
+  Effect.map(makeScene(setup), (scene) => {
+    const { points } = scene.world
+    const runs = makeRuns(scene)
+    const plan = (list: ReadonlyArray<Point>, failure?: Failure) =>
+      Effect.forEach(list, (point) => Effect.fromResult(points.plan(point, failure)), { discard: true })
+    return {
+      crashAt: (...list) => plan(list),
+      failAt: (point, failure) => plan([point], failure),
+      adjust: scene.adjust,
+      recover: runs.recover,
+      run: (prompt, options = {}) => Effect.suspend(() => runs.start(prompt, options)),
+      decide: (request, body, { by = "rehearsal" } = {}) =>
+        Effect.gen(function* () {
+          const runId = yield* runs.rootOf(request)
+          yield* runs.take(request, body, by)
+          return yield* runs.goOn(runId)
+        }),
+      race: runs.race,
+      cancel: (runId, reason) =>
+        Effect.andThen(
+          runs.persist(() => cancelRun(runId as RunId, reason)),
+          runs.goOn(runId as RunId)
+        ),
+      finish: Effect.gen(function* () {
+        yield* runs.recover
+        const planned = points.planned()
+        if (planned.length > 0) {
+          return yield* new PointNotReached({ points: planned, passed: points.passed.slice() })
+        }
+        return yield* reportOf(scene)
+      })
+    }
+  })
+
+/** A scenario failed that ends well without a fault. */
+export class ScenarioFailed extends Schema.TaggedError<ScenarioFailed>()("ScenarioFailed", {
+  crashes: Schema.Array(Schema.String),
+  problem: Schema.String,
+  cause: Schema.Defect()
+}) {
+  override get message() {
+    const where =
+      this.crashes.length === 0 ? "without a crash" : `with a crash at ${this.crashes.join(" and ")}`
+    return `The scenario failed ${where}: ${this.problem}`
+  }
+}
+
+/** How every crash is rehearsed. */
+export interface EveryCrashOptions {
+  /** With 2, every pair too: a second crash at every point that is passed after the first. Default: 1. */
+  readonly crashes?: 1 | 2
+  /** Only at these points. */
+  readonly where?: (point: Point) => boolean
+}
+
+/**
+ * Rehearses a scenario once, and returns the report.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const rehearse = <R, E, R2>(
+  setup: Setup<R>,
+  scenario: (rehearsal: Rehearsal) => Effect.Effect<unknown, E, R2>
+): Effect.Effect<
+  Report,
+  E | DefinitionError | RehearsalError | PointNotReached,
+  Exclude<R | R2, Scope.Scope>
+> =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const rehearsal = yield* make(setup)
+      yield* scenario(rehearsal)
+      return yield* rehearsal.finish
+    })
+  ) as Effect.Effect<
+    Report,
+    E | DefinitionError | RehearsalError | PointNotReached,
+    Exclude<R | R2, Scope.Scope>
+  >
+
+/**
+ * Rehearses a scenario once without a fault, and then once for every point that it passes, with a crash there.
+ *
+ * **Details**
+ *
+ * Returns one report for each crash (or pair of crashes). The scenario has to pass the same points whenever it is run: chance
+ * and real time belong behind a fake.
+ *
+ * **Errors**
+ *
+ * - `ScenarioFailed` — says at which points the worker crashed, and what the scenario failed with.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const everyCrash = <R, E, R2>(
+  setup: Setup<R>,
+  scenario: (rehearsal: Rehearsal) => Effect.Effect<unknown, E, R2>,
+  options: EveryCrashOptions = {}
+): Effect.Effect<ReadonlyArray<Report>, ScenarioFailed, Exclude<R | R2, Scope.Scope>> =>
+  Effect.gen(function* () {
+    const { crashes = 1, where = () => true } = options
+    const once = (points: ReadonlyArray<Point>) =>
+      Effect.mapError(
+        rehearse(setup, (rehearsal) =>
+          Effect.andThen(
+            Effect.orDie(rehearsal.crashAt(...points)),
+            Effect.suspend(() => scenario(rehearsal))
+          )
+        ),
+        (cause) => new ScenarioFailed({ crashes: points, problem: describe(cause), cause })
+      )
+    const undisturbed = yield* once([])
+    const reports: Array<Report> = []
+    for (const first of undisturbed.passed as ReadonlyArray<Point>) {
+      if (!where(first)) continue
+      const report = yield* once([first])
+      reports.push({ ...report, undisturbed })
+      if (crashes === 1) continue
+      for (const second of report.passed.slice(report.passed.indexOf(first) + 1) as ReadonlyArray<Point>) {
+        if (where(second)) reports.push({ ...(yield* once([first, second])), undisturbed })
+      }
+    }
+    return reports
+  })
+
+const describe = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))

@@ -1,0 +1,77 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as RunStore from "../../src/store/RunStore.ts"
+import * as FaultyRunStore from "../../src/testing/FaultyRunStore.ts"
+import { run, said, session, started } from "../../src/testing/internal/storeFixtures.ts"
+import * as RunStoreContract from "../../src/testing/RunStoreContract.ts"
+
+const over = (hooks: FaultyRunStore.Hooks) => Layer.provide(FaultyRunStore.layer(hooks), RunStore.layerMemory)
+
+RunStoreContract.suite({ assert, describe, it })("faulty, without a fault", over({}))
+
+describe("FaultyRunStore", () => {
+  const append = {
+    expected: 1 as never,
+    events: [said("1")],
+    status: "running"
+  } as const
+
+  const failing = (when: "before" | "after", fault: FaultyRunStore.Fault) =>
+    Effect.gen(function* () {
+      const store = yield* RunStore.RunStore
+      const lease = yield* started(store, run("r"))
+      const error = yield* Effect.flip(store.append({ lease, ...append }))
+      return { error, revision: (yield* store.head(run("r"))).revision }
+    }).pipe(
+      Effect.provide(
+        over({
+          [when]: (operation: FaultyRunStore.Operation) =>
+            operation === "append" ? Effect.fail(FaultyRunStore.error(operation, fault)) : Effect.void
+        })
+      )
+    )
+
+  it.effect("does nothing when it fails before", () =>
+    Effect.gen(function* () {
+      const { error, revision } = yield* failing("before", "full")
+      assert.strictEqual(error._tag, "RunStoreError")
+      assert.isTrue(
+        error._tag === "RunStoreError" && error.reason._tag === "StorageFull" && error.isRetryable
+      )
+      assert.strictEqual<number>(revision, 1)
+    })
+  )
+
+  it.effect("has done it when it fails after", () =>
+    Effect.gen(function* () {
+      const { error, revision } = yield* failing("after", "connectionLost")
+      assert.isTrue(error._tag === "RunStoreError" && error.reason._tag === "StoreFault" && error.isRetryable)
+      assert.strictEqual<number>(revision, 2)
+    })
+  )
+
+  it.effect("asks around every operation, in order, and not after one that was refused", () =>
+    Effect.gen(function* () {
+      const asked: Array<string> = []
+      const note = (when: string) => (operation: string) =>
+        Effect.sync(() => {
+          asked.push(`${when} ${operation}`)
+        })
+      yield* Effect.gen(function* () {
+        const store = yield* RunStore.RunStore
+        yield* started(store, run("r"), { sessionId: session("s") })
+        yield* Effect.flip(store.claim({ runId: run("r"), owner: "another", ttl: "1 second" }))
+      }).pipe(Effect.provide(over({ before: note("before"), after: note("after") })))
+      assert.deepStrictEqual(asked, ["before create", "after create", "before claim"])
+    })
+  )
+
+  it.effect("knows all operations of a store", () =>
+    Effect.gen(function* () {
+      const store = yield* RunStore.RunStore
+      const operations = Object.keys(store).filter((name) => name !== "changes")
+      assert.sameMembers(operations, [...FaultyRunStore.operations])
+    }).pipe(Effect.provide(RunStore.layerMemory))
+  )
+})

@@ -1,0 +1,546 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Agent from "../../src/agent/Agent.ts"
+import type { Interruption } from "../../src/domain/Interruption.ts"
+import type { RunResult } from "../../src/agent/RunResult.ts"
+import { ProviderFault } from "../../src/model/ModelError.ts"
+import * as Rehearsal from "../../src/testing/Rehearsal.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+import { ToolFailure } from "../../src/tool/ToolError.ts"
+
+type Options = Partial<Tool.ToolOptions<{ readonly euros: number }, unknown>>
+
+/** A cashier that refunds 10 euros; its bank says when money moves. */
+const cashier =
+  (options: (effects: Rehearsal.Effects) => Options = () => ({})): Rehearsal.Setup<any> =>
+  (effects) => ({
+    agents: [
+      Agent.make("cashier", {
+        tools: [
+          Tool.make("refund", {
+            parameters: Schema.Struct({ euros: Schema.Finite }),
+            handler: ({ euros }) => `refunded ${euros}`,
+            ...options(effects)
+          }) as Tool.Tool
+        ]
+      })
+    ],
+    model: ScriptedModel.make([
+      { calls: [{ tool: "refund", arguments: { euros: 10 } }] },
+      "The money is on its way."
+    ]).client
+  })
+
+const asked = (result: RunResult): Interruption => {
+  assert.strictEqual(result.status, "interrupted")
+  return (result as Extract<RunResult, { readonly status: "interrupted" }>).interruptions[0]!
+}
+
+const approve = { _tag: "approve" } as const
+
+const refundOnce = (rehearsal: Rehearsal.Rehearsal) =>
+  Effect.gen(function* () {
+    const held = yield* rehearsal.run("Refund order 7")
+    const done = yield* rehearsal.decide(asked(held), approve)
+    assert.strictEqual(done.status, "completed")
+  })
+
+/** What an assertion throws. */
+const thrown = (f: () => void): any => {
+  try {
+    f()
+  } catch (error) {
+    return error
+  }
+  return assert.fail("nothing was thrown")
+}
+
+/** A bank that moves money as often as it is told to. */
+const careless =
+  (options: Options = {}) =>
+  (effects: Rehearsal.Effects): Options => ({
+    ...options,
+    handler: (_, { idempotencyKey }) => Effect.as(effects.record("money moved", idempotencyKey), "refunded")
+  })
+
+/** A bank that knows a key again. */
+const careful =
+  (options: Options = {}) =>
+  (effects: Rehearsal.Effects): Options => ({
+    ...options,
+    handler: (_, { idempotencyKey }) =>
+      Effect.map(effects.once("money moved", idempotencyKey), (isNew) =>
+        isNew ? "refunded" : "refunded before"
+      )
+  })
+
+describe("Rehearsal", () => {
+  it.effect(
+    "passes an agent that asks before it acts over every crash and every pair of them",
+    () =>
+      Effect.gen(function* () {
+        const reports = yield* Rehearsal.everyCrash(cashier(), refundOnce, { crashes: 2 })
+        assert.isAbove(reports.length, 500)
+        assert.isTrue(reports.every(({ crashes }) => crashes.length > 0))
+        Rehearsal.assertSafe(reports)
+      }),
+    60_000
+  )
+
+  it.effect("crashes inside of a body too, where the body says that something has happened", () =>
+    Effect.gen(function* () {
+      const reports = yield* Rehearsal.everyCrash(cashier(careless()), refundOnce)
+      const points = reports.flatMap(({ crashes }) => crashes.map(({ point }) => point))
+      assert.include(points, "before-effect:money moved#1")
+      assert.include(points, "after-effect:money moved#1")
+      Rehearsal.assertSafe(reports)
+    })
+  )
+
+  it.effect("catches a tool that calls itself idempotent and is not", () =>
+    Effect.gen(function* () {
+      const reports = yield* Rehearsal.everyCrash(cashier(careless({ idempotent: true })), refundOnce)
+      const error = thrown(() => Rehearsal.assertEffectsAtMostOnce(reports))
+      assert.instanceOf(error, Rehearsal.EffectRepeated)
+      assert.deepStrictEqual(error.crashes, ["after-effect:money moved#1"])
+      assert.strictEqual(
+        error.message,
+        "money moved (in refund) happened 2 times for the call with the key run-1.t1.1: after 0 s and after 15.001 s, in " +
+          "attempts 1 and 2; the worker crashed at after-effect:money moved#1. The body ran again and did not recognise the " +
+          "key: hand the key to whoever has the effect, or do not call the tool idempotent."
+      )
+    })
+  )
+
+  it.effect(
+    "passes a tool that is idempotent because its bank knows the key again",
+    () =>
+      Effect.gen(function* () {
+        const reports = yield* Rehearsal.everyCrash(cashier(careful({ idempotent: true })), refundOnce, {
+          crashes: 2
+        })
+        assert.isTrue(reports.some(({ bodies }) => bodies.length === 3))
+        Rehearsal.assertSafe(reports)
+      }),
+    60_000
+  )
+
+  it.effect("does not take an idempotent tool at its word when it ran again and recorded nothing", () =>
+    Effect.gen(function* () {
+      const reports = yield* Rehearsal.everyCrash(
+        cashier(() => ({ idempotent: true })),
+        refundOnce
+      )
+      const error = thrown(() => Rehearsal.assertEffectsAtMostOnce(reports))
+      assert.instanceOf(error, Rehearsal.EffectUnproven)
+      assert.strictEqual(error.tool, "refund")
+    })
+  )
+
+  it.effect("catches a body that does one thing twice", () =>
+    Effect.gen(function* () {
+      const report = yield* Rehearsal.rehearse(
+        cashier(({ record }) => ({
+          handler: () => Effect.andThen(record("money moved"), record("money moved"))
+        })),
+        refundOnce
+      )
+      const error = thrown(() => Rehearsal.assertEffectsAtMostOnce(report))
+      assert.instanceOf(error, Rehearsal.EffectRepeated)
+      assert.deepStrictEqual(error.attempts, [1, 1])
+      assert.include(error.message, "no worker crashed. One run of the body did it twice")
+    })
+  )
+
+  it.effect("catches a body that does two things and can be cut in two", () =>
+    Effect.gen(function* () {
+      const reports = yield* Rehearsal.everyCrash(
+        cashier(({ record }) => ({
+          handler: () => Effect.as(Effect.andThen(record("money moved"), record("mail sent")), "done")
+        })),
+        refundOnce
+      )
+      Rehearsal.assertEffectsAtMostOnce(reports)
+      const error = thrown(() => Rehearsal.assertNothingLost(reports))
+      assert.instanceOf(error, Rehearsal.EffectLost)
+      assert.strictEqual(error.effect, "mail sent")
+      assert.deepStrictEqual(error.crashes, ["after-effect:money moved#1"])
+    })
+  )
+
+  it.effect("catches an answer to a call in doubt that runs again what has happened", () =>
+    Effect.gen(function* () {
+      const setup: Rehearsal.Setup<any> = (effects) => ({
+        ...cashier()(effects),
+        inDoubt: () => ({ _tag: "retry" })
+      })
+      const reports = yield* Rehearsal.everyCrash(setup, refundOnce)
+      const error = thrown(() => Rehearsal.assertEffectsAtMostOnce(reports))
+      assert.instanceOf(error, Rehearsal.EffectRepeated)
+      assert.deepStrictEqual(error.crashes, ["after-tool:refund#1"])
+    })
+  )
+
+  it.effect("leaves the lease of a dead worker where it is, and shows what the next one finds in doubt", () =>
+    Effect.gen(function* () {
+      const report = yield* Rehearsal.rehearse(
+        (effects) => ({ ...cashier()(effects), inDoubt: "ask", leaseTtl: "1 minute" }),
+        (rehearsal) =>
+          Effect.gen(function* () {
+            const held = yield* rehearsal.run("Refund order 7")
+            yield* rehearsal.crashAt("after-tool:refund")
+            const doubt = asked(yield* rehearsal.decide(asked(held), approve))
+            assert.strictEqual(doubt._tag, "inDoubt")
+            assert.isAbove(doubt.at, Date.UTC(2030, 0, 1, 0, 1))
+            const done = yield* rehearsal.decide(doubt, { _tag: "supply", result: "the bank says so" })
+            assert.strictEqual(done.status, "completed")
+          })
+      )
+      assert.deepStrictEqual(
+        report.crashes.map(({ point }) => point),
+        ["after-tool:refund#1"]
+      )
+      Rehearsal.assertSafe(report)
+    })
+  )
+
+  it.effect("asks a tool that can find out, and then nobody", () =>
+    Effect.gen(function* () {
+      const moved = new Set<string>()
+      const report = yield* Rehearsal.rehearse(
+        (effects) => ({
+          ...cashier(() => ({
+            needsApproval: false,
+            handler: (_, { idempotencyKey }) => Effect.sync(() => moved.add(idempotencyKey)),
+            reconcile: (key) =>
+              moved.has(key) ? { _tag: "happened", result: "found" } : { _tag: "notHappened" }
+          }))(effects),
+          inDoubt: "ask"
+        }),
+        (rehearsal) =>
+          Effect.gen(function* () {
+            yield* rehearsal.crashAt("before-tool:refund", "after-tool:refund")
+            assert.strictEqual((yield* rehearsal.run("Refund order 7")).status, "completed")
+          })
+      )
+      assert.strictEqual(report.crashes.length, 2)
+      assert.strictEqual(report.bodies.length, 1)
+    })
+  )
+
+  it.effect("records the tools of sub-agents, and reads that ran side by side", () =>
+    Effect.gen(function* () {
+      const setup: Rehearsal.Setup = () => {
+        const look = (name: string) =>
+          Tool.make(name, { safety: "readOnly", handler: () => Effect.succeed(name) })
+        const book = Tool.make("book", { handler: async () => "booked" })
+        const travel = Agent.make("travel", { tools: [look("flights"), look("hotels"), book] })
+        const model = ScriptedModel.make(({ agentPath, turn }) => {
+          switch (`${agentPath.join("/")} ${turn}`) {
+            case "assistant 1":
+              return { calls: [{ tool: "travel", arguments: { prompt: "To Turku" } }] }
+            case "assistant/travel 1":
+              return { calls: [{ tool: "flights" }, { tool: "hotels" }, { tool: "book" }] }
+            default:
+              return "Done."
+          }
+        })
+        return { agents: [Agent.make("assistant", { subAgents: [travel] })], model: model.client }
+      }
+      const reports = yield* Rehearsal.everyCrash(setup, refundOnce)
+      Rehearsal.assertSafe(reports)
+      for (const { effects } of reports) {
+        assert.deepStrictEqual(
+          effects.map(({ body, name }) => [name, body?.agentPath]),
+          [["book", ["assistant", "travel"]]]
+        )
+      }
+      const crashed = reports.flatMap(({ crashes }) => crashes.map(({ point }) => point))
+      assert.include(crashed, "after-tool:hotels#1")
+    })
+  )
+
+  it.effect(
+    "lets one of several workers win that decide and resume at once, in whatever order they take turns",
+    () =>
+      Effect.gen(function* () {
+        const winners = new Set<string>()
+        for (let seed = 1; seed <= 60; seed++) {
+          const report = yield* Rehearsal.rehearse(
+            (effects) => ({ ...cashier(careless())(effects), seed }),
+            (rehearsal) =>
+              Effect.gen(function* () {
+                const held = yield* rehearsal.run("Refund order 7")
+                const deny = { _tag: "deny" } as const
+                const race = yield* rehearsal.race(asked(held), approve, deny, approve)
+                winners.add(race.decision.by)
+                assert.strictEqual(race.refused.length, 2)
+                assert.isTrue(race.refused.every(({ by }) => by === race.decision.by))
+                assert.strictEqual(race.result.status, "completed")
+              })
+          )
+          Rehearsal.assertSafe(report)
+        }
+        assert.isAbove(winners.size, 1)
+      })
+  )
+
+  it.effect("passes a race in which a worker dies at any point", () =>
+    Effect.gen(function* () {
+      const reports = yield* Rehearsal.everyCrash(cashier(careless()), (rehearsal) =>
+        Effect.gen(function* () {
+          const held = yield* rehearsal.run("Refund order 7")
+          const race = yield* rehearsal.race(asked(held), approve, approve)
+          assert.strictEqual(race.result.status, "completed")
+        })
+      )
+      assert.isAbove(reports.length, 30)
+      Rehearsal.assertSafe(reports)
+    })
+  )
+
+  it.effect("lets two days pass at once, and a request expire", () =>
+    Effect.gen(function* () {
+      const report = yield* Rehearsal.rehearse(
+        cashier(() => ({ approval: { expiresIn: "1 day" } })),
+        (rehearsal) =>
+          Effect.gen(function* () {
+            const held = yield* rehearsal.run("Refund order 7")
+            yield* rehearsal.adjust("2 days")
+            const [over] = yield* rehearsal.recover
+            assert.strictEqual(over?.status, "completed")
+            const late = yield* Effect.flip(rehearsal.decide(asked(held), approve))
+            assert.strictEqual(late._tag, "AlreadyDecided")
+          })
+      )
+      assert.deepStrictEqual(report.effects, [])
+      Rehearsal.assertSafe(report)
+    })
+  )
+
+  it.effect("lets the store fail, before it has done something and after", () =>
+    Effect.gen(function* () {
+      const faults = [
+        ["before-store:append", "busy"],
+        ["before-store:park", "full"],
+        ["after-store:append", "connectionLost"],
+        ["after-store:create", "connectionLost"],
+        ["after-store:decide", "connectionLost"],
+        ["before-store:claim", "connectionLost"]
+      ] as const
+      for (const [point, fault] of faults) {
+        const report = yield* Rehearsal.rehearse(cashier(careless()), (rehearsal) =>
+          Effect.andThen(rehearsal.failAt(point, fault), refundOnce(rehearsal))
+        )
+        Rehearsal.assertSafe(report)
+        assert.strictEqual(report.effects.length, 1)
+      }
+    })
+  )
+
+  it.effect("lets a tool fail, before it has done something and after", () =>
+    Effect.gen(function* () {
+      for (const [point, count] of [
+        ["before-tool:refund", 0],
+        ["after-tool:refund", 1]
+      ] as const) {
+        const report = yield* Rehearsal.rehearse(cashier(), (rehearsal) =>
+          Effect.gen(function* () {
+            yield* rehearsal.failAt(point, new Error("the bank is down"))
+            yield* refundOnce(rehearsal)
+          })
+        )
+        assert.strictEqual(report.effects.length, count)
+        assert.include(JSON.stringify(report.runs[0]?.messages), "refund failed: the bank is down")
+      }
+    })
+  )
+
+  it.effect("lets the model fail", () =>
+    Effect.gen(function* () {
+      yield* Rehearsal.rehearse(cashier(), (rehearsal) =>
+        Effect.gen(function* () {
+          yield* rehearsal.failAt("before-model", new ProviderFault({ description: "overloaded" }))
+          assert.strictEqual((yield* rehearsal.run("Refund order 7")).status, "interrupted")
+          yield* rehearsal.failAt("after-model", new ProviderFault({ description: "cut" }))
+          assert.strictEqual((yield* rehearsal.run("Refund order 8")).status, "error")
+        })
+      )
+    })
+  )
+
+  it.effect("ends a run that is cancelled, whatever dies", () =>
+    Effect.gen(function* () {
+      const reports = yield* Rehearsal.everyCrash(cashier(), (rehearsal) =>
+        Effect.gen(function* () {
+          const { runId } = yield* rehearsal.run("Refund order 7")
+          const over = yield* rehearsal.cancel(runId, "the customer has changed her mind")
+          assert.strictEqual(over.status, "cancelled")
+        })
+      )
+      Rehearsal.assertSafe(reports)
+      assert.isTrue(reports.every(({ effects }) => effects.length === 0))
+    })
+  )
+
+  it.effect("fails when a point was never passed, since nothing was tested there", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(
+        Rehearsal.rehearse(cashier(), (rehearsal) =>
+          Effect.andThen(rehearsal.crashAt("after-tool:refund#2"), refundOnce(rehearsal))
+        )
+      )
+      assert.instanceOf(error, Rehearsal.PointNotReached)
+      assert.include(error.message, "ended without passing after-tool:refund#2")
+    })
+  )
+
+  it.effect("refuses points that cannot be passed, and faults that cannot happen there", () =>
+    Effect.gen(function* () {
+      const rehearsal = yield* Rehearsal.make(cashier())
+      const refused = (effect: Effect.Effect<void, Rehearsal.PointInvalid>) =>
+        Effect.map(Effect.flip(effect), ({ problem }) => problem)
+      assert.strictEqual(
+        yield* refused(rehearsal.crashAt("after-tool:refnd")),
+        'no agent here has a tool "refnd"; the tools are refund'
+      )
+      for (const point of [
+        "after-store:fetch",
+        "during-model",
+        "before-model:gpt",
+        "before-tool",
+        "after-model#0"
+      ]) {
+        yield* refused(rehearsal.crashAt(point as Rehearsal.Point))
+      }
+      yield* refused(rehearsal.failAt("before-store:append", new Error("busy")))
+      yield* refused(rehearsal.failAt("after-store:append", "full"))
+      yield* refused(rehearsal.failAt("before-tool:refund", "busy"))
+      yield* refused(rehearsal.failAt("before-model", new Error("down")))
+      yield* rehearsal.run("Refund order 7")
+      assert.strictEqual(
+        yield* refused(rehearsal.crashAt("before-model#1")),
+        "it was passed already, 1 times so far"
+      )
+    })
+  )
+
+  it.effect("says at which crash a scenario failed", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(
+        Rehearsal.everyCrash(cashier(), (rehearsal) =>
+          Effect.gen(function* () {
+            yield* rehearsal.run("Refund order 7")
+            const report = yield* rehearsal.finish
+            if (report.crashes.some(({ point }) => point === "after-model#1")) {
+              return yield* new ToolFailure({ description: "no" })
+            }
+          })
+        )
+      )
+      assert.instanceOf(error, Rehearsal.ScenarioFailed)
+      assert.strictEqual(error.message, "The scenario failed with a crash at after-model#1: no")
+    })
+  )
+
+  it.effect("says so when a run waits for time that nobody moves, and goes on when somebody does", () =>
+    Effect.gen(function* () {
+      const setup: Rehearsal.Setup<any> = (effects) => ({
+        ...cashier(() => ({
+          needsApproval: false,
+          handler: () => Effect.delay(Effect.succeed("late"), "5 seconds")
+        }))(effects),
+        patience: "50 millis"
+      })
+      const error = yield* Effect.flip(
+        Rehearsal.rehearse(setup, (rehearsal) => rehearsal.run("Refund order 7"))
+      )
+      assert.instanceOf(error, Rehearsal.RehearsalStuck)
+      assert.strictEqual(error.after, "before-tool:refund#1")
+      yield* Rehearsal.rehearse(setup, (rehearsal) =>
+        Effect.gen(function* () {
+          const [done] = yield* Effect.all([rehearsal.run("Refund order 7"), rehearsal.adjust("6 seconds")], {
+            concurrency: "unbounded"
+          })
+          assert.strictEqual(done.status, "completed")
+        })
+      )
+    })
+  )
+
+  it.effect("takes nothing more from a body that goes on after its worker has died", () =>
+    Effect.gen(function* () {
+      const first = Promise.withResolvers<void>()
+      const over = Promise.withResolvers<void>()
+      const report = yield* Rehearsal.rehearse(
+        cashier(({ record }) => ({
+          needsApproval: false,
+          handler: async (_, { attempt, idempotencyKey }) => {
+            if (attempt === 1) {
+              await first.promise
+              void Effect.runPromise(record("money moved", idempotencyKey)).then(() =>
+                over.reject(new Error("moved"))
+              )
+              over.resolve()
+              return "too late"
+            }
+            await Effect.runPromise(record("money moved", idempotencyKey))
+            return "refunded"
+          }
+        })),
+        (rehearsal) =>
+          Effect.gen(function* () {
+            // The heartbeat is the only thing that happens while the body waits.
+            yield* rehearsal.crashAt("before-store:renew")
+            const [done] = yield* Effect.all(
+              [rehearsal.run("Refund order 7"), rehearsal.adjust("6 seconds")],
+              {
+                concurrency: "unbounded"
+              }
+            )
+            assert.strictEqual(done.status, "completed")
+            first.resolve()
+            yield* Effect.promise(() => over.promise)
+          })
+      )
+      assert.deepStrictEqual(
+        report.effects.map(({ body }) => body?.attempt),
+        [2]
+      )
+      assert.deepStrictEqual(
+        report.bodies.map(({ state }) => state),
+        ["running", "returned"]
+      )
+      Rehearsal.assertSafe(report)
+      assert.notInclude(JSON.stringify(report.journals), "too late")
+    })
+  )
+
+  it.effect("tells a lost run, a history without a result and a torn journal from good ones", () =>
+    Effect.gen(function* () {
+      const report = yield* Rehearsal.rehearse(cashier(), (rehearsal) => rehearsal.run("Refund order 7"))
+      Rehearsal.assertSafe(report)
+      const [run] = report.runs
+      assert.strictEqual(run?.status, "held")
+      const lost = { ...report, runs: [{ ...run!, open: [] }] }
+      assert.instanceOf(
+        thrown(() => Rehearsal.assertNothingLost(lost)),
+        Rehearsal.RunLost
+      )
+      const broken = { ...report, runs: [{ ...run!, messages: run!.messages.slice(0, 2) }] }
+      assert.instanceOf(
+        thrown(() => Rehearsal.assertTranscriptsValid(broken)),
+        Rehearsal.TranscriptInvalid
+      )
+      const [journal] = report.journals
+      const torn = { ...report, journals: [{ ...journal!, events: journal!.events.slice(1) }] }
+      assert.instanceOf(
+        thrown(() => Rehearsal.assertPromisesKept(torn)),
+        Rehearsal.PromiseBroken
+      )
+      assert.throws(() => Rehearsal.assertSafe([]), "no report")
+    })
+  )
+})
