@@ -94,6 +94,13 @@ const checkLinks = (source: string): number => {
       fail(source, `${file} has no heading for the link ${target}`)
     }
   }
+  // A page that quotes what a file says, such as the title of a test, must quote it as it is.
+  for (const [, quoted = "", target = ""] of prose.matchAll(/\["([^"\]]+)"\]\(([^)\s]+\.ts)\)/g)) {
+    const file = Path.join(root, Path.dirname(source), decodeURI(target))
+    if (Fs.existsSync(file) && !Fs.readFileSync(file, "utf8").includes(quoted)) {
+      fail(source, `${target} does not say "${quoted}"`)
+    }
+  }
   return relative.length
 }
 
