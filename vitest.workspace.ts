@@ -3,6 +3,7 @@
  * that need a Postgres, which is started once for all of them. Workspace packages resolve to their sources through the
  * `@fermata/source` condition, so tests need no build.
  */
+import { join } from "node:path"
 import { defineConfig } from "vitest/config"
 
 // Naming conditions replaces Vite's own, so they are repeated after ours.
@@ -25,7 +26,7 @@ const postgres = {
     name: "postgres",
     root: "packages/node",
     include: ["test/postgres/**/*.test.ts"],
-    globalSetup: "test/postgres/server.ts",
+    globalSetup: join(import.meta.dirname, "packages/node/test/postgres/server.ts"),
     testTimeout: 20_000
   }
 }

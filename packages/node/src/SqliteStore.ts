@@ -19,18 +19,12 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import * as SqliteClient from "#sqlite-client"
-import {
-  type FileState,
-  inspect,
-  networkFileSystemOf,
-  reported,
-  thrown,
-  unreadable
-} from "./internal/sqliteFile.ts"
-import { changesOf, emptyLog, logLimit, watchLog } from "./internal/sqliteWatch.ts"
+import { damaged, type Found, inspect, networkFileSystemOf, reported, thrown } from "./internal/sqliteFile.ts"
+import { changesOf, logLimit, versionOf, watchLog } from "./internal/sqliteWatch.ts"
 
 export { backup, BackupExists } from "./internal/sqliteBackup.ts"
 export { check, type CheckReport } from "./internal/sqliteCheck.ts"
+export { compact } from "./internal/sqliteCompact.ts"
 
 /** Which file, and how carefully it is written. */
 export interface Options {
@@ -51,7 +45,8 @@ export interface Options {
  * **Details**
  *
  * What is removed leaves the file: deleted rows are overwritten, and the log that still holds them is emptied as soon as nobody
- * reads it. A log that grows because somebody keeps reading an old state is warned of, once it is above 64 MB.
+ * reads it ({@link compact} clears the last trace). A log that grows above 64 MB, because somebody keeps reading an old state, is
+ * warned of. An open store does not keep the process alive.
  *
  * **Gotchas**
  *
@@ -71,25 +66,20 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
   Layer.provide(Layer.effect(RunStore.RunStore, make(options)), Reactivity.layer)
 
 const make = Effect.fnUntraced(function* (options: Options) {
-  const { filename } = options
-  const busyDeadline = options.busyDeadline ?? "10 seconds"
-  const inMemory = filename === ":memory:"
-  const file: FileState = inMemory ? "missing" : yield* inspect("open", filename)
+  const { busyDeadline = "10 seconds", filename } = options
+  const found = filename === ":memory:" ? undefined : yield* inspect("open", filename)
   const { pages, sql, tables } = yield* open(options, Duration.toMillis(busyDeadline))
   // A database that lists no tables and yet holds something has lost its list.
-  if (tables === 0 && pages > 1)
-    return yield* unreadable("open", "the database is damaged. Restore it from a backup.")
-  if (!inMemory) yield* warnOfPlace(filename, file)
+  if (tables === 0 && pages > 1) return yield* damaged("open")
   const store = (extra: SqlRunStore.Options) =>
     Effect.provideService(SqlRunStore.make({ busyDeadline, ...extra }), SqlClient.SqlClient, sql)
-  if (inMemory) return yield* store({})
+  if (found === undefined) return yield* store({})
 
-  const { afterErase } = yield* watchLog({ sql, filename })
-  const changes = yield* changesOf(sql)
-  const made = yield* store({ afterErase, changes })
-  // The tables must not be in the log alone: whoever deletes it would leave an empty database that looks new.
-  if (tables === 0)
-    yield* Effect.repeat(emptyLog(sql), { until: (emptied) => emptied, schedule: soon, times: 20 })
+  yield* warnOfPlace(found)
+  const { settle } = yield* watchLog({ sql, filename: found.path })
+  const made = yield* store({ afterErase: settle, changes: yield* changesOf(versionOf(sql)) })
+  // The tables must not be in the log alone: whoever deleted it would leave an empty database that looks new.
+  if (tables === 0) yield* settle
   return made
 })
 
@@ -118,7 +108,8 @@ const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) 
 /** One attempt to open the file. The driver throws what SQLite reports; a half-open connection is closed again. */
 const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options) {
   const scope = yield* Scope.fork(yield* Effect.scope)
-  return yield* SqliteClient.make({ filename }).pipe(
+  // The driver keeps a failure to prepare a statement for as long as a prepared one; ten minutes, if it is not told otherwise.
+  return yield* SqliteClient.make({ filename, prepareCacheTTL: "1 second" }).pipe(
     Effect.tap((sql) =>
       Effect.all([
         sql`PRAGMA busy_timeout = ${sql.literal(String(busyTimeoutMs))}`,
@@ -148,13 +139,14 @@ const contentOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
   return { tables: tables?.count ?? 0, pages: (pages?.page_count ?? 0) - (free?.freelist_count ?? 0) }
 })
 
-const warnOfPlace = Effect.fnUntraced(function* (filename: string, file: FileState) {
-  if (file === "empty") {
+const warnOfPlace = Effect.fnUntraced(function* ({ age, path, state }: Found) {
+  // An empty file that is only just there is one that another process is making a store in.
+  if (state === "empty" && age > 2000) {
     yield* Effect.logWarning(
       "The file of the store was empty, so a new store was made in it. If it held runs before, stop, and restore a backup."
     )
   }
-  const network = yield* networkFileSystemOf(filename)
+  const network = yield* networkFileSystemOf(path)
   if (network !== undefined) {
     yield* Effect.logWarning(
       `The store lies on a network file system (${network}). SQLite needs a disk of this machine when several processes use one store: move the file, or use Postgres.`

@@ -114,23 +114,28 @@ describe("SqliteStore with several processes", () => {
     })
   )
 
-  it.effect("keeps whole batches, and all that was acknowledged, when a process is killed", () =>
-    Effect.gen(function* () {
-      const filename = yield* temporaryFile
-      for (const lines of [1, 20, 100, 300]) {
-        const task = { filename, task: "endless", argument: `run_${lines}` }
-        const acknowledged = Number((yield* Effect.promise(() => killAfter({ ...task, lines }))).at(-1))
-        yield* Effect.gen(function* () {
-          const store = yield* RunStore.RunStore
-          const { events, head } = yield* store.load(run(lines))
-          assert.strictEqual(head.revision, events.length)
-          assert.isTrue(head.revision >= acknowledged, `${head.revision} of ${acknowledged}`)
-          assert.strictEqual(head.revision % 3, 0)
-          const error = yield* Effect.flip(store.claim({ runId: run(lines), owner: "heir", ttl: "1 minute" }))
-          assert.strictEqual(error._tag, "RunBusy")
-        }).pipe(Effect.provide(SqliteStore.layer({ filename })))
-      }
-    })
+  it.effect(
+    "keeps whole batches, and all that was acknowledged, when a process is killed",
+    () =>
+      Effect.gen(function* () {
+        const filename = yield* temporaryFile
+        for (const lines of [1, 20, 100, 300]) {
+          const task = { filename, task: "endless", argument: `run_${lines}` }
+          const acknowledged = Number((yield* Effect.promise(() => killAfter({ ...task, lines }))).at(-1))
+          yield* Effect.gen(function* () {
+            const store = yield* RunStore.RunStore
+            const { events, head } = yield* store.load(run(lines))
+            assert.strictEqual(head.revision, events.length)
+            assert.isTrue(head.revision >= acknowledged, `${head.revision} of ${acknowledged}`)
+            assert.strictEqual(head.revision % 3, 0)
+            const error = yield* Effect.flip(
+              store.claim({ runId: run(lines), owner: "heir", ttl: "1 minute" })
+            )
+            assert.strictEqual(error._tag, "RunBusy")
+          }).pipe(Effect.provide(SqliteStore.layer({ filename })))
+        }
+      }),
+    30_000
   )
 
   it.effect("refuses a file that can only be read", () =>

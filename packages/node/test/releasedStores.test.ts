@@ -232,3 +232,26 @@ describe("a lease", () => {
     }).pipe(Effect.scoped)
   )
 })
+
+describe("a journal with a gap", () => {
+  it.live("is refused: what is missing is not taken for what never happened", () =>
+    Effect.gen(function* () {
+      for (const which of ["0", "1"]) {
+        const { fermata, filename } = yield* opened(frozen.at(-1)!)
+        const database = new DatabaseSync(filename)
+        const { changes } = database
+          .prepare(`DELETE FROM fermata_journal WHERE run_id = 'approval' AND sequence = ${which}`)
+          .run()
+        database.close()
+        assert.strictEqual(changes, 1)
+        const error = yield* Effect.promise(() =>
+          fermata.state("approval").then(
+            () => undefined,
+            (error: unknown) => error
+          )
+        )
+        assert.include(String(error), "the journal of approval has a gap")
+      }
+    }).pipe(Effect.scoped)
+  )
+})

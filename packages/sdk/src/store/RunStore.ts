@@ -288,6 +288,11 @@ export class RunStore extends Context.Service<
     /**
      * Deletes a run with everything that belongs to it.
      *
+     * **Details**
+     *
+     * A database may keep traces of what was deleted in the unused room of its pages: see `SqliteStore.compact`, and `VACUUM` on
+     * Postgres.
+     *
      * **Errors**
      *
      * - `RunBusy` — somebody works on it.

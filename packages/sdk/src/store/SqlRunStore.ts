@@ -2,8 +2,8 @@
  * Keeps runs in any SQL database.
  *
  * The layer needs a `SqlClient` and makes its tables (all named `fermata_…`) when it is built. An append is one transaction of
- * two statements: a fenced compare-and-set of the run's head, and one row of the journal that holds the whole batch. SQLite is
- * tested; the words in which Postgres differs are in place.
+ * two statements: a fenced compare-and-set of the run's head, and one row of the journal that holds the whole batch. The contract
+ * is tested on SQLite and on Postgres.
  *
  * Every operation is a transaction of its own. It must not be called inside a transaction of the same `SqlClient`: SQLite's
  * client has one connection, and the operation would wait for it for ever.
@@ -98,3 +98,13 @@ export {
    */
   toStoreError
 } from "./internal/sqlErrors.ts"
+
+export {
+  /**
+   * The Postgres channel on which a store tells the others that a run may have become ready. For layers that listen to it.
+   *
+   * @category notifications
+   * @since 0.1.0
+   */
+  channel
+} from "./internal/sqlAccess.ts"

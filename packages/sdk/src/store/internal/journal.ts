@@ -54,6 +54,15 @@ export const sliceBatches = (
   return Result.succeed(events)
 }
 
+/** Part of a journal is gone. */
+export const damaged = (runId: RunId): RunStoreError =>
+  new RunStoreError({
+    operation: "load",
+    reason: new StoreUnreadable({
+      detail: `the journal of ${runId} has a gap: restore the store from a backup, or remove the run.`
+    })
+  })
+
 /** A run cannot build on what is not there. */
 export const missingParent = (runId: RunId): RunStoreError =>
   new RunStoreError({

@@ -54,6 +54,10 @@ const reasonOfCause = (cause: unknown): RunStoreError["reason"] | undefined => {
   if (typeof code === "string") return reasonOfState(code)
   if (code === undefined) return undefined
   switch (code & 0xff) {
+    case 1:
+      return new StoreUnreadable({
+        detail: "its tables are not what this version expects: check it, or restore it from a backup."
+      })
     case 8:
       return new CannotOpen({ detail: "it can only be read. Make the file and its directory writable." })
     case 10:

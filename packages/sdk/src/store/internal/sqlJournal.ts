@@ -12,7 +12,7 @@ import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { RunStore } from "../RunStore.ts"
 import { LeaseLost, RunConflict, RunExists, RunNotFound } from "../RunStoreError.ts"
 import { leaseMs, position } from "./bounds.ts"
-import { type Batch, missingParent, sliceBatches } from "./journal.ts"
+import { type Batch, damaged, missingParent, sliceBatches } from "./journal.ts"
 import { closingReason, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import type { makeRequests } from "./sqlRequests.ts"
@@ -198,7 +198,10 @@ export const makeJournal = (
       const [head] = yield* heads("load", stored.head)
       if (head === undefined) return yield* new RunNotFound({ runId })
       const events: Array<RunEvent> = []
-      for (const row of yield* batchRows("load", stored.rows)) {
+      const rows = yield* batchRows("load", stored.rows)
+      const gap = gapIn(rows, head.runId, head.revision)
+      if (gap !== undefined) return yield* damaged(gap)
+      for (const row of rows) {
         for (const event of yield* Effect.fromResult(
           sliceBatches([batchOf(row)], { from: 0, to: row.upto }, "load")
         )) {
@@ -226,6 +229,22 @@ export const makeJournal = (
       return yield* Effect.fromResult(sliceBatches(batches, { from, to }, "events"))
     })
   }
+}
+
+type BatchRow = Parameters<typeof batchOf>[0] & { readonly upto: number }
+
+/** The first run whose rows leave something out: an event that is missing would be taken for one that never happened. */
+const gapIn = (rows: ReadonlyArray<BatchRow>, runId: RunId, revision: number): RunId | undefined => {
+  const reached = new Map<RunId, { readonly next: number; readonly upto: number }>([
+    [runId, { next: 0, upto: revision }]
+  ])
+  for (const row of rows) {
+    const next = reached.get(row.run_id)?.next ?? 0
+    if (row.sequence !== next) return row.run_id
+    reached.set(row.run_id, { next: next + row.count, upto: row.upto })
+  }
+  for (const [runId, { next, upto }] of reached) if (next < upto) return runId
+  return undefined
 }
 
 const batchOf = (row: {

@@ -1,0 +1,223 @@
+/**
+ * Keeps runs in a Postgres database, for processes on any number of machines.
+ *
+ * Writes of several processes take turns by row; a lost connection is replaced and the operation tried again; a restart of the
+ * server is waited for. Nothing is kept in a session (no advisory lock, no temporary table), so a connection that dies takes
+ * nothing with it. What was acknowledged survives a crash of the server. Processes that wait for something to do are woken by a
+ * notification.
+ *
+ * @since 0.1.0
+ */
+import type { ConnectionOptions } from "node:tls"
+import * as PgClient from "@effect/sql-pg/PgClient"
+import * as PgConnection from "@effect/sql-pg/PgConnection"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Reactivity from "effect/reactivity/Reactivity"
+import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import * as Stream from "effect/Stream"
+import { type RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
+import { withNulText } from "./internal/nulText.ts"
+
+/** Which database, and how it is used. */
+export interface Options {
+  /**
+   * `postgres://user:password@host:5432/database`, with `sslmode`, `options` and others as Postgres has them. The tables are
+   * made in the first schema of the search path.
+   */
+  readonly url: string | Redacted.Redacted
+  /** At most this many connections for work; one more listens for notifications. Default 10. */
+  readonly maxConnections?: number
+  /**
+   * How long an operation is tried while others hold a lock, or while the server is away. Default 10 seconds; then `StoreBusy`,
+   * or `StoreFault` for a server that did not come back.
+   */
+  readonly busyDeadline?: Duration.Input
+  /** How long a connection may take to be made. Default 5 seconds. */
+  readonly connectTimeout?: Duration.Input
+  /** TLS options, such as the authority (`ca`) that signed the server's certificate. `true` demands TLS. */
+  readonly ssl?: boolean | ConnectionOptions
+  /**
+   * Set this when the URL is that of a pooler in transaction mode, such as PgBouncer, where each transaction may get another
+   * connection of the server: no prepared statements, no settings of the session, no notifications (waiting processes look for
+   * themselves instead).
+   */
+  readonly transactionPooler?: boolean
+}
+
+/**
+ * The run store in a Postgres database.
+ *
+ * **Errors**
+ *
+ * - `RunStoreError` — `CannotOpen` for a URL that is none, a server that cannot be reached, a login that is refused or a database
+ *   that does not exist; `StoreUnreadable` for tables that a newer Fermata made; `StoreFault` when the server only takes reads.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const busyDeadline = options.busyDeadline ?? "10 seconds"
+      const config = yield* open(options, Duration.toMillis(busyDeadline))
+      const client = PgClient.make({ ...config, maxConnections: options.maxConnections ?? 10 })
+      return SqlRunStore.layerWith({
+        busyDeadline,
+        ...(options.transactionPooler === true ? {} : { changes: yield* changes(config) })
+      }).pipe(
+        Layer.provide(
+          Layer.effect(
+            SqlClient.SqlClient,
+            Effect.mapBoth(client, {
+              onSuccess: withNulText,
+              onFailure: (error) => SqlRunStore.toStoreError("open", error)
+            })
+          )
+        ),
+        Layer.provide(Reactivity.layer)
+      )
+    })
+  )
+
+/**
+ * How long the server lets a transaction of ours do nothing before it ends the session. Its statements follow each other at
+ * once: only a process that was stopped takes longer, and its locks must not stop the others.
+ */
+const idleInTransactionMs = 5000
+
+/** A row may be as large as Postgres makes them. */
+const maxMessageSize = 0x3fff_ffff
+
+/** Connects once, to tell what is wrong before anything is built on it, and settles how all other connections are made. */
+const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) {
+  const url = typeof options.url === "string" ? Redacted.make(options.url) : options.url
+  if (!isPostgresUrl(Redacted.value(url))) {
+    return yield* cannotOpen(
+      "this is not its URL. Give one such as `postgres://user:password@host:5432/database`."
+    )
+  }
+  const pooled = options.transactionPooler === true
+  const basic: PgConnection.Config = {
+    url,
+    applicationName: "fermata",
+    connectTimeout: options.connectTimeout ?? "5 seconds",
+    keepAlive: "10 seconds",
+    maxMessageSize,
+    prepare: !pooled,
+    ...(options.ssl === undefined ? {} : { ssl: options.ssl })
+  }
+  const synchronousCommit = yield* Effect.scoped(firstContact(basic)).pipe(
+    Effect.retry({
+      while: isPassing,
+      schedule: Schedule.spaced("100 millis").pipe(Schedule.jittered, Schedule.upTo({ duration: deadlineMs }))
+    }),
+    Effect.mapError(whyNot)
+  )
+  const forgets = synchronousCommit === "off"
+  if (pooled) {
+    if (forgets) {
+      yield* Effect.logWarning(
+        "The database acknowledges commits before they are on its disk (synchronous_commit is off): a crash of the server can lose the last ones. Turn it on for this user."
+      )
+    }
+    return basic
+  }
+  return {
+    ...basic,
+    startupParameters: {
+      lock_timeout: milliseconds(deadlineMs),
+      idle_in_transaction_session_timeout: milliseconds(idleInTransactionMs),
+      ...(forgets ? { synchronous_commit: "on" } : {})
+    }
+  }
+})
+
+const firstContact = Effect.fnUntraced(function* (config: PgConnection.Config) {
+  const connection = yield* PgConnection.make(config)
+  const { rows } = yield* connection.query(
+    "SELECT current_setting('synchronous_commit') AS synchronous_commit"
+  )
+  return rows[0]?.["synchronous_commit"]
+})
+
+/** A setting of the server; 0 would mean no limit. */
+const milliseconds = (value: number): string => String(Math.min(0x7fff_ffff, Math.max(1, Math.ceil(value))))
+
+/**
+ * Something when runs may have changed: after every connect, since what was told before is lost, and with every notification.
+ * While anybody looks it has a connection of its own, and makes another one for as long as that takes.
+ */
+const changes = (config: PgConnection.Config) =>
+  Stream.unwrap(
+    Effect.gen(function* () {
+      const connection = yield* PgConnection.make(config)
+      const notifications = Stream.fromQueue(yield* connection.listen(SqlRunStore.channel))
+      return Stream.concat(Stream.succeed(undefined), notifications)
+    })
+  ).pipe(
+    Stream.map(() => undefined),
+    Stream.retry(
+      Schedule.min([Schedule.exponential("50 millis"), Schedule.spaced("2 seconds")]).pipe(Schedule.jittered)
+    ),
+    Stream.orDie,
+    // Many notifications are one reason to look.
+    Stream.share({ capacity: 1, strategy: "sliding", replay: 1 })
+  )
+
+const isPostgresUrl = (url: string): boolean => {
+  const protocol = URL.parse(url)?.protocol
+  return protocol === "postgres:" || protocol === "postgresql:"
+}
+
+const cannotOpen = (detail: string): RunStoreError.RunStoreError =>
+  new RunStoreError.RunStoreError({ operation: "open", reason: new RunStoreError.CannotOpen({ detail }) })
+
+/** What a server that is not there yet, or not any more, answers: it may be one of the things that start together. */
+const passingCodes: ReadonlySet<unknown> = new Set([
+  "57P01",
+  "57P02",
+  "57P03",
+  "53300",
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EPIPE",
+  "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "EAI_AGAIN"
+])
+
+const isPassing = (error: SqlError): boolean => {
+  const code = codeOf(error)
+  return code === undefined ? isSilence(error) : passingCodes.has(code)
+}
+
+/** Whether the other side said nothing, or hung up in the middle. */
+const isSilence = (error: SqlError): boolean =>
+  /timed out|closed/i.test(error.reason.cause instanceof Error ? error.reason.cause.message : "")
+
+const codeOf = ({ reason: { cause } }: SqlError): unknown =>
+  typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined
+
+/** Why there is no connection, in words that name neither host nor user. */
+const whyNot = (error: SqlError): RunStoreError.RunStoreError => {
+  if (error.reason._tag !== "ConnectionError") return SqlRunStore.toStoreError("open", error)
+  const code = codeOf(error)
+  if (code === "ENOTFOUND") return cannotOpen("its host has no address. Check the name of the host.")
+  if (passingCodes.has(code) || isSilence(error)) {
+    return cannotOpen("its server does not answer. Check that it runs, and the host and the port.")
+  }
+  if (typeof code === "string" && /CERT|SIGNATURE|TLS|SSL/.test(code)) {
+    return cannotOpen(
+      `the server's certificate was not accepted (${code}). Give its authority as \`ssl.ca\`.`
+    )
+  }
+  // What is left is what the driver says about the URL and about TLS.
+  const said = error.reason.cause instanceof Error ? error.reason.cause.message : error.reason._tag
+  return cannotOpen(`the connection could not be made (${said}).`)
+}

@@ -1,0 +1,51 @@
+/**
+ * Texts with NUL characters in a database that takes none.
+ *
+ * Postgres refuses U+0000 in a text. It is written as U+FDD0 and a digit instead, and read back as what it was. U+FDD0 is a
+ * character that Unicode keeps for such uses inside a program, and is written that way too.
+ */
+import * as Effect from "effect/Effect"
+import type { SqlClient } from "effect/sql/SqlClient"
+import type { Connection } from "effect/sql/SqlConnection"
+import * as Stream from "effect/Stream"
+
+/** The client, whose reserved connections take and give back every text. */
+export const withNulText = <Client extends SqlClient>(client: Client): Client =>
+  Object.assign(client, { reserve: Effect.map(client.reserve, translated) })
+
+const translated = (connection: Connection): Connection => ({
+  execute: (sql, params, transform) =>
+    Effect.map(connection.execute(sql, params.map(toDatabase), transform), fromRows),
+  executeUnprepared: (sql, params, transform) =>
+    Effect.map(connection.executeUnprepared(sql, params.map(toDatabase), transform), fromRows),
+  executeRaw: (sql, params) => connection.executeRaw(sql, params.map(toDatabase)),
+  executeStream: (sql, params, transform) =>
+    Stream.map(connection.executeStream(sql, params.map(toDatabase), transform), fromRow),
+  executeValues: (sql, params) =>
+    Effect.map(connection.executeValues(sql, params.map(toDatabase)), fromValueRows),
+  executeValuesUnprepared: (sql, params) =>
+    Effect.map(connection.executeValuesUnprepared(sql, params.map(toDatabase)), fromValueRows)
+})
+
+const mark = "\uFDD0"
+
+const toDatabase = (value: unknown): unknown =>
+  typeof value === "string" && (value.includes("\0") || value.includes(mark))
+    ? value.replaceAll(/[\0\uFDD0]/g, (character) => mark + (character === mark ? "1" : "0"))
+    : value
+
+const fromDatabase = (value: unknown): unknown =>
+  typeof value === "string" && value.includes(mark)
+    ? value.replaceAll(/\uFDD0([01])/g, (_, digit) => (digit === "1" ? mark : "\0"))
+    : value
+
+const fromRows = (rows: ReadonlyArray<any>): ReadonlyArray<any> =>
+  rows.map((row: object) => (Object.values(row).some(isMarked) ? fromRow(row) : row))
+
+const isMarked = (value: unknown): boolean => typeof value === "string" && value.includes(mark)
+
+const fromRow = (row: object) =>
+  Object.fromEntries(Object.entries(row).map(([name, value]) => [name, fromDatabase(value)]))
+
+const fromValueRows = (rows: ReadonlyArray<ReadonlyArray<unknown>>) =>
+  rows.map((row) => row.map(fromDatabase))

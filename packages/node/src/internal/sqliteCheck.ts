@@ -1,0 +1,223 @@
+/**
+ * Reads a whole SQLite store and tells what is wrong with it.
+ */
+import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { Decision, Interruption, RunState, RunStateCodec } from "@fermata/sdk"
+import type { RunStoreError } from "@fermata/sdk/store"
+import { openExisting, patiently } from "./sqliteFile.ts"
+
+/** What a check found. */
+export interface CheckReport {
+  /** Whether nothing is wrong. */
+  readonly ok: boolean
+  readonly runs: number
+  readonly events: number
+  readonly requests: number
+  /** What is wrong, a sentence each. The first hundred; a last one counts the rest. */
+  readonly problems: ReadonlyArray<string>
+}
+
+/**
+ * Reads every page, every run and every request of a store, and reports what is wrong. It changes nothing, makes no file, and
+ * works while others use the store.
+ *
+ * **When to use**
+ *
+ * After a disk or a file was damaged, on a backup before you rely on it, and now and then. It reads the whole file, and this
+ * process does nothing else while SQLite reads the pages: run it in a process of its own when the store is large.
+ *
+ * **Errors**
+ *
+ * A store that is damaged is reported, not failed with.
+ *
+ * - `RunStoreError` — `CannotOpen` when there is no such file or it may not be read, `StoreBusy` when somebody kept it locked.
+ *
+ * @category maintaining
+ * @since 0.1.0
+ */
+export const check = (options: {
+  readonly filename: string
+}): Effect.Effect<CheckReport, RunStoreError.RunStoreError> => {
+  const found = new Findings()
+  return Effect.scoped(
+    Effect.gen(function* () {
+      const database = yield* openExisting("check", options.filename)
+      yield* patiently("check", () => checkPages(database, found))
+      yield* checkTables(database, found)
+    })
+  ).pipe(
+    Effect.catchIf(
+      (error) => error.reason._tag === "StoreUnreadable" || error.reason._tag === "StoreFault",
+      (error) => Effect.sync(() => found.problem(error.message))
+    ),
+    Effect.map(() => found.report())
+  )
+}
+
+class Findings {
+  runs = 0
+  events = 0
+  requests = 0
+  readonly problems: Array<string> = []
+  #more = 0
+
+  problem(sentence: string): void {
+    if (this.problems.length < mostProblems) this.problems.push(sentence)
+    else this.#more += 1
+  }
+
+  report(): CheckReport {
+    const { events, problems, requests, runs } = this
+    const rest = this.#more === 0 ? [] : [`There are ${this.#more} more problems.`]
+    return { ok: problems.length === 0, runs, events, requests, problems: [...problems, ...rest] }
+  }
+}
+
+const mostProblems = 100
+
+/** SQLite's own check of the file. Its lines name pages, rows and indexes, never contents. */
+const checkPages = (database: DatabaseSync, found: Findings): void => {
+  for (const row of database.prepare("PRAGMA integrity_check").iterate()) {
+    if (row["integrity_check"] !== "ok") {
+      found.problem(
+        `The file is damaged: ${String(row["integrity_check"])}. Restore a backup; what still can be read is in this file.`
+      )
+    }
+  }
+}
+
+/** Fermata's own check. All statements see the same moment. */
+const checkTables = (database: DatabaseSync, found: Findings) =>
+  Effect.gen(function* () {
+    const step = (act: () => void) => Effect.andThen(patiently("check", act), Effect.yieldNow)
+    let tables = new Set<unknown>()
+    yield* step(() => {
+      database.exec("BEGIN")
+      tables = new Set(
+        database
+          .prepare("SELECT name FROM sqlite_schema")
+          .all()
+          .map((row) => row["name"])
+      )
+    })
+    const missing = needed.filter((name) => !tables.has(name))
+    if (missing.length > 0) {
+      return found.problem(
+        missing.length === needed.length
+          ? "This is a database, but no Fermata store: it has none of its tables. Check the name of the file."
+          : `Tables are missing (${missing.join(", ")}): restore a backup.`
+      )
+    }
+    const heads = database.prepare("SELECT run_id, status, revision FROM fermata_runs ORDER BY run_id").all()
+    for (const head of heads) {
+      yield* step(() => checkRun(database, found, String(head["run_id"]), head))
+    }
+    yield* step(() => checkBelonging(database, found))
+    const requests = database.prepare("SELECT request_id FROM fermata_requests ORDER BY request_id").all()
+    const read = database.prepare(
+      "SELECT request, decision, status FROM fermata_requests WHERE request_id = ?"
+    )
+    for (const { request_id: id } of requests) {
+      yield* step(() => checkRequest(found, String(id), read.get(id ?? null)))
+    }
+  })
+
+const needed = ["fermata_schema", "fermata_runs", "fermata_journal", "fermata_requests"]
+
+type Row = Record<string, SQLOutputValue>
+
+const isStatus = Schema.is(RunState.Status)
+
+/** One run: its journal has no gap, adds up to the revision of its head, and can be read. */
+const checkRun = (database: DatabaseSync, found: Findings, runId: string, head: Row): void => {
+  found.runs += 1
+  if (!isStatus(head["status"])) found.problem(`The run ${runId} has a status that is none.`)
+  let next = 0
+  const batches = database
+    .prepare(
+      "SELECT sequence, count, version, events FROM fermata_journal WHERE run_id = ? ORDER BY sequence"
+    )
+    .iterate(runId)
+  for (const { count, events, sequence, version } of batches) {
+    if (sequence !== next) {
+      found.problem(
+        `The journal of ${runId} goes on at ${String(sequence)} after ${next} events: restore a backup, or remove the run.`
+      )
+    }
+    const decoded = RunStateCodec.decodeEvents(String(events), Number(version))
+    if (Result.isFailure(decoded)) {
+      found.problem(
+        decoded.failure._tag === "RunStateTooNew"
+          ? `The journal of ${runId} at revision ${String(sequence)} was written by a newer version of Fermata: update, then check again.`
+          : `The journal of ${runId} at revision ${String(sequence)} cannot be read: restore a backup, or remove the run.`
+      )
+    } else if (decoded.success.length !== count) {
+      found.problem(
+        `The journal of ${runId} at revision ${String(sequence)} holds ${decoded.success.length} events, not ${String(count)}: restore a backup, or remove the run.`
+      )
+    }
+    next = Number(sequence) + Number(count)
+    found.events += Number(count)
+  }
+  if (next !== head["revision"]) {
+    found.problem(
+      `The run ${runId} is at revision ${String(head["revision"])}, but its journal ends at ${next}: restore a backup, or remove the run.`
+    )
+  }
+}
+
+/** Rows that belong to a run which is not there, or not as far as it must be. */
+const checkBelonging = (database: DatabaseSync, found: Findings): void => {
+  const strays = (sql: string, sentence: (row: Row) => string) => {
+    for (const row of database.prepare(sql).iterate()) found.problem(sentence(row))
+  }
+  strays(
+    "SELECT DISTINCT run_id FROM fermata_journal WHERE run_id NOT IN (SELECT run_id FROM fermata_runs)",
+    (row) => `There is a journal of ${String(row["run_id"])}, but no such run.`
+  )
+  strays(
+    "SELECT request_id, run_id FROM fermata_requests WHERE run_id NOT IN (SELECT run_id FROM fermata_runs)",
+    (row) =>
+      `The request ${String(row["request_id"])} belongs to ${String(row["run_id"])}, but there is no such run.`
+  )
+  strays(
+    `SELECT child.run_id, child.parent_run_id FROM fermata_runs AS child
+      LEFT JOIN fermata_runs AS parent ON parent.run_id = child.parent_run_id
+      WHERE child.parent_run_id IS NOT NULL AND coalesce(parent.revision, -1) < child.parent_revision`,
+    (row) =>
+      `The run ${String(row["run_id"])} builds on ${String(row["parent_run_id"])}, which is not there as far as it must be: restore a backup.`
+  )
+}
+
+const decodeRequest = Schema.decodeUnknownResult(Schema.fromJsonString(Interruption.Interruption))
+const decodeDecision = Schema.decodeUnknownResult(Schema.fromJsonString(Decision.Decision))
+
+/** Whether a request of this status has a decision; a superseded one may have. */
+const isDecided: ReadonlyMap<unknown, boolean | undefined> = new Map([
+  ["open", false],
+  ["decided", true],
+  ["journaled", true],
+  ["superseded", undefined]
+])
+
+const checkRequest = (found: Findings, requestId: string, row: Row | undefined): void => {
+  if (row === undefined) return
+  found.requests += 1
+  const request = decodeRequest(row["request"])
+  if (Result.isFailure(request) || request.success.requestId !== requestId) {
+    found.problem(`The request ${requestId} cannot be read: restore a backup, or remove its run.`)
+  }
+  const decided = isDecided.get(row["status"])
+  if (!isDecided.has(row["status"])) found.problem(`The request ${requestId} has a status that is none.`)
+  else if (decided !== undefined && decided !== (row["decision"] !== null)) {
+    found.problem(
+      `The request ${requestId} is ${decided ? "decided, but its decision is missing" : "open, but has a decision"}: restore a backup, or remove its run.`
+    )
+  }
+  if (row["decision"] !== null && Result.isFailure(decodeDecision(row["decision"]))) {
+    found.problem(`The decision on ${requestId} cannot be read: restore a backup, or remove its run.`)
+  }
+}

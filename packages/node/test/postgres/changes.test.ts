@@ -1,0 +1,87 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
+import * as Schedule from "effect/Schedule"
+import * as Stream from "effect/Stream"
+import { emptyDatabase, withSql } from "./database.ts"
+import { answer, asked, create, openStore, runId, type Store } from "./storedRuns.ts"
+
+/** The connections that listen. */
+const listeners = (url: string) =>
+  withSql(
+    url,
+    (sql) => sql<{ readonly pid: number }>`SELECT pid FROM pg_stat_activity
+      WHERE datname = current_database() AND query LIKE 'LISTEN%'`
+  )
+
+const soon = Schedule.spaced("5 millis")
+
+/** What a store tells, from the moment that its connection listens. */
+const listenTo = Effect.fnUntraced(function* (store: Store, url: string) {
+  const told = yield* Queue.unbounded<void>()
+  yield* Effect.forkScoped(Stream.runForEach(store.changes, () => Queue.offer(told, undefined)))
+  yield* Effect.repeat(listeners(url), { until: (rows) => rows.length > 0, schedule: soon })
+  yield* Queue.take(told)
+  return told
+})
+
+describe("the changes of a PostgresStore", () => {
+  it.live("tell of a decision and of a cancellation that another process takes", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      const worker = yield* openStore({ url, maxConnections: 1 })
+      const inbox = yield* openStore({ url })
+      yield* create(worker, runId("a"), asked(runId("a")))
+      const told = yield* listenTo(worker, url)
+      yield* answer(inbox, runId("a"), "ann")
+      yield* Queue.take(told)
+      yield* inbox.requestCancel(runId("a"), "enough")
+      yield* Queue.take(told)
+    })
+  )
+
+  it.live("go on, and start with a look, at most 2 seconds after the listening connection died", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      const worker = yield* openStore({ url })
+      const inbox = yield* openStore({ url })
+      yield* create(worker, runId("a"), asked(runId("a")))
+      const told = yield* listenTo(worker, url)
+      for (let round = 0; round < 5; round += 1) {
+        yield* Queue.clear(told)
+        const start = yield* Clock.currentTimeMillis
+        const [listener] = yield* Effect.repeat(listeners(url), {
+          until: (rows) => rows.length === 1,
+          schedule: soon
+        })
+        yield* withSql(url, (sql) => sql`SELECT pg_terminate_backend(${listener!.pid})`)
+        yield* Queue.take(told)
+        assert.isBelow((yield* Clock.currentTimeMillis) - start, 2000)
+      }
+      yield* Queue.clear(told)
+      yield* answer(inbox, runId("a"), "ann")
+      yield* Queue.take(told)
+    })
+  )
+
+  it.live("use one connection for all who listen, and none when nobody does", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      const store = yield* openStore({ url })
+      yield* create(store, runId("a"), asked(runId("a")))
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const all = yield* Effect.forEach([1, 2, 3], () => listenTo(store, url))
+          const inbox = yield* openStore({ url })
+          for (const told of all) yield* Queue.clear(told)
+          yield* answer(inbox, runId("a"), "ann")
+          for (const told of all) yield* Queue.take(told)
+          assert.strictEqual((yield* listeners(url)).length, 1)
+        })
+      )
+      // The server forgets a connection a moment after it is closed.
+      yield* Effect.repeat(listeners(url), { until: (rows) => rows.length === 0, schedule: soon })
+    })
+  )
+})

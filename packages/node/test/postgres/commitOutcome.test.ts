@@ -1,0 +1,143 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type { Id } from "@fermata/sdk"
+import { emptyDatabase, emptySchema, withSql } from "./database.ts"
+import { type Fault, proxyTo } from "./proxy.ts"
+import { answer, asked, at, create, openStore, runId, said, type Store } from "./storedRuns.ts"
+
+/** How often each story is told: the commit that was done and not answered is the hard one. */
+const rounds = { after: 50, before: 10 }
+
+/** A store whose next commit can be broken, and one that sees what became of it. */
+const storeToBreak = Effect.gen(function* () {
+  const { url } = yield* emptySchema
+  const proxy = yield* proxyTo(url)
+  const store = yield* openStore({ url: proxy.url, maxConnections: 2 })
+  const witness = yield* openStore({ url, maxConnections: 1 })
+  const broken = <A, E>(fault: Fault, operation: Effect.Effect<A, E>) =>
+    Effect.suspend(() => {
+      proxy.breakNextCommit(fault)
+      return operation
+    })
+  return { store, witness, broken, count: proxy.broken }
+})
+
+/** Tells an operation's story often, once for each moment in which its commit is broken. */
+const tell = (
+  title: string,
+  story: (
+    context: Effect.Success<typeof storeToBreak>,
+    run: Id.RunId,
+    fault: Fault
+  ) => Effect.Effect<unknown, unknown>
+) => {
+  for (const fault of ["after", "before"] as const) {
+    it.live(
+      `${title}, when the connection breaks ${fault} the commit, ${rounds[fault]} of ${rounds[fault]}`,
+      () =>
+        Effect.gen(function* () {
+          const context = yield* storeToBreak
+          for (let round = 0; round < rounds[fault]; round += 1) yield* story(context, runId(round), fault)
+          assert.strictEqual(context.count(), rounds[fault])
+        })
+    )
+  }
+}
+
+const append = (store: Store, lease: Effect.Success<ReturnType<typeof create>>, text: string) =>
+  store.append({ lease, expected: at(1), events: [said(text)], status: "running" })
+
+describe("an operation whose commit was not answered", () => {
+  tell("creates its run once", ({ broken, store, witness }, run, fault) =>
+    Effect.gen(function* () {
+      const lease = yield* broken(fault, create(store, run))
+      const { events, head } = yield* witness.load(run)
+      assert.deepStrictEqual(events, [said("start")])
+      assert.deepStrictEqual(head.lease, { owner: lease.owner, until: lease.until })
+      // The lease is a working one.
+      assert.strictEqual((yield* append(store, lease, "1")).revision, 2)
+    })
+  )
+
+  tell("appends its events once", ({ broken, store, witness }, run, fault) =>
+    Effect.gen(function* () {
+      const lease = yield* create(store, run)
+      assert.deepStrictEqual(yield* broken(fault, append(store, lease, "1")), { revision: at(2) })
+      assert.deepStrictEqual((yield* witness.load(run)).events, [said("start"), said("1")])
+    })
+  )
+
+  tell("parks its run once", ({ broken, store, witness }, run, fault) =>
+    Effect.gen(function* () {
+      const lease = yield* create(store, run)
+      const park = store.park({ lease, expected: at(1), events: [asked(run)], status: "held" })
+      assert.deepStrictEqual(yield* broken(fault, park), { parked: true, revision: at(2) })
+      const { events, head } = yield* witness.load(run)
+      assert.deepStrictEqual(events, [said("start"), asked(run)])
+      assert.deepStrictEqual([head.status, head.lease], ["held", undefined])
+    })
+  )
+
+  tell("decides its request once, and as itself", ({ broken, store, witness }, run, fault) =>
+    Effect.gen(function* () {
+      yield* create(store, run, asked(run))
+      const { decision } = yield* broken(fault, answer(store, run, "ann"))
+      assert.strictEqual(decision.by, "ann")
+      const late = yield* Effect.flip(answer(witness, run, "ben"))
+      assert.strictEqual(late._tag === "AlreadyDecided" ? late.by : late._tag, "ann")
+      assert.deepStrictEqual(yield* witness.decisions(run), [decision])
+    })
+  )
+
+  tell("claims its run once", ({ broken, store, witness }, run, fault) =>
+    Effect.gen(function* () {
+      yield* store.release(yield* create(store, run))
+      const lease = yield* broken(fault, store.claim({ runId: run, owner: "heir", ttl: "1 minute" }))
+      assert.strictEqual((yield* append(store, lease, "1")).revision, 2)
+      const late = yield* Effect.flip(witness.claim({ runId: run, owner: "other", ttl: "1 minute" }))
+      assert.strictEqual(late._tag === "RunBusy" ? late.owner : late._tag, "heir")
+    })
+  )
+
+  tell("removes its run", ({ broken, store, witness }, run, fault) =>
+    Effect.gen(function* () {
+      yield* store.release(yield* create(store, run))
+      yield* broken(fault, store.remove(run))
+      assert.strictEqual((yield* Effect.flip(witness.head(run)))._tag, "RunNotFound")
+    })
+  )
+
+  it.live("still hears of an append that somebody else made first", () =>
+    Effect.gen(function* () {
+      const { broken, store, witness } = yield* storeToBreak
+      const lease = yield* create(store, runId("a"))
+      yield* append(witness, lease, "theirs")
+      // Its transaction is refused before it comes to a commit; the next one is the reader's.
+      const error = yield* Effect.flip(broken("after", append(store, lease, "mine")))
+      assert.strictEqual(error._tag, "RunConflict")
+      assert.deepStrictEqual((yield* witness.load(runId("a"))).events, [said("start"), said("theirs")])
+    })
+  )
+
+  it.live("is tried again when the server ended its session in the middle of the transaction", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      yield* withSql(
+        url,
+        (sql) => sql`DO $$ BEGIN
+          EXECUTE format('ALTER DATABASE %I SET idle_in_transaction_session_timeout = 100', current_database());
+        END $$`
+      )
+      const proxy = yield* proxyTo(url)
+      // Such a store leaves the settings of the session as the server has them.
+      const store = yield* openStore({ url: proxy.url, transactionPooler: true })
+      const lease = yield* create(store, runId("a"))
+      proxy.breakNextCommit("stall")
+      const exit = yield* Effect.exit(append(store, lease, "1"))
+      assert.deepStrictEqual(exit, Exit.succeed({ revision: at(2) }))
+      assert.strictEqual(proxy.broken(), 1)
+      assert.deepStrictEqual((yield* store.load(runId("a"))).events, [said("start"), said("1")])
+    })
+  )
+})

@@ -1,0 +1,54 @@
+/**
+ * Empty places on the test server, and a connection beside the store's.
+ */
+import * as PgClient from "@effect/sql-pg/PgClient"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as SqlClient from "effect/sql/SqlClient"
+import { inject } from "vitest"
+
+/** Runs statements of the test's own on a database. */
+export const withSql = <A, E>(url: string, use: (sql: SqlClient.SqlClient) => Effect.Effect<A, E>) =>
+  Effect.flatMap(SqlClient.SqlClient, use).pipe(
+    Effect.provide(PgClient.layer({ url: Redacted.make(url), maxConnections: 1, applicationName: "test" }))
+  )
+
+/** The URL of an empty schema: as good as a database, and faster made. It goes with its database. */
+export const emptySchema = Effect.suspend(() => {
+  const name = nextName()
+  const url = new URL(inject("postgresUrl"))
+  url.searchParams.set("options", `-csearch_path=${name}`)
+  return Effect.as(
+    withSql(inject("postgresUrl"), (sql) => sql`CREATE SCHEMA ${sql(name)}`),
+    { name, url: url.href }
+  )
+})
+
+/** The URL of an empty database, for tests that change its settings or end its connections. Gone when the test is over. */
+export const emptyDatabase = Effect.acquireRelease(
+  Effect.suspend(() => {
+    const name = nextName()
+    const url = new URL(inject("postgresUrl"))
+    url.pathname = `/${name}`
+    return Effect.as(
+      withSql(inject("postgresUrl"), (sql) => sql`CREATE DATABASE ${sql(name)}`),
+      { name, url: url.href }
+    )
+  }),
+  ({ name }) =>
+    Effect.ignore(withSql(inject("postgresUrl"), (sql) => sql`DROP DATABASE ${sql(name)} WITH (FORCE)`))
+)
+
+/** Ends all connections of stores to the database, and tells how many there were. */
+export const endConnections = (sql: SqlClient.SqlClient) =>
+  Effect.map(
+    sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'fermata'`,
+    (rows) => rows.length
+  )
+
+const nextName = (): string => {
+  count += 1
+  return `t_${process.pid}_${Math.trunc(performance.timeOrigin)}_${count}`
+}
+let count = 0

@@ -1,0 +1,48 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { inject } from "vitest"
+import { isConnectionLost, isContention, toStoreError } from "../../../sdk/src/store/internal/sqlErrors.ts"
+import { withSql } from "./database.ts"
+
+/** What the server reports, what the caller of the store is told, and whether the store tries again by itself. */
+const reports: ReadonlyArray<
+  readonly [state: string, told: string, reason: string, isRetryable: boolean, triesAgain: boolean]
+> = [
+  ["40001", "the database reported a problem (SerializationError).", "StoreFault", true, true],
+  ["40P01", "the database reported a problem (DeadlockError).", "StoreFault", true, true],
+  ["55P03", "the database reported a problem (LockTimeoutError).", "StoreFault", true, true],
+  ["08006", "the connection to the database was lost. Try again.", "StoreFault", true, true],
+  ["57P01", "the database is shutting down or starting up. Try again.", "StoreFault", true, true],
+  ["57P02", "the database is shutting down or starting up. Try again.", "StoreFault", true, true],
+  ["57P03", "the database is shutting down or starting up. Try again.", "StoreFault", true, true],
+  ["25P03", "the database ended a session that took too long. Try again.", "StoreFault", true, true],
+  ["53200", "the database is out of memory. Try again.", "StoreFault", true, true],
+  ["53100", "the disk, or a limit on the file, is full", "StorageFull", true, false],
+  ["58030", "the disk reported an error. Check it, then try again.", "StoreFault", true, false],
+  ["XX001", "the database is damaged. Restore it from a backup.", "StoreUnreadable", false, false],
+  ["42501", "the database user may not do this. Check its rights.", "CannotOpen", false, false],
+  ["3F000", "the search path names no schema that exists.", "CannotOpen", false, false],
+  ["26000", "a connection pooler lost a prepared statement.", "StoreFault", false, false],
+  ["23505", "the database reported a problem (UniqueViolation).", "StoreFault", false, false]
+]
+
+describe("what Postgres reports", () => {
+  for (const [state, told, reason, isRetryable, triesAgain] of reports) {
+    it.live(`says for ${state}: ${told}`, () =>
+      withSql(inject("postgresUrl"), (sql) =>
+        Effect.gen(function* () {
+          const error = yield* Effect.flip(
+            sql.unsafe(`DO $$ BEGIN RAISE EXCEPTION 'a secret' USING ERRCODE = '${state}'; END $$`)
+          )
+          const seen = toStoreError("append", error)
+          assert.include(seen.message, told)
+          assert.notInclude(seen.message, "secret")
+          assert.deepStrictEqual(
+            [seen.reason._tag, seen.isRetryable, isConnectionLost(error) || isContention(error)],
+            [reason, isRetryable, triesAgain]
+          )
+        })
+      )
+    )
+  }
+})

@@ -1,0 +1,213 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Schedule from "effect/Schedule"
+import type * as SqlClient from "effect/sql/SqlClient"
+import { inject } from "vitest"
+import { startPostgres } from "../../../../scripts/internal/postgres.ts"
+import { driveUntil } from "./cashier.ts"
+import { emptyDatabase, emptySchema, endConnections, withSql } from "./database.ts"
+import { proxyTo } from "./proxy.ts"
+import { at, create, openStore, runId, said } from "./storedRuns.ts"
+
+const run = runId("a")
+
+const settingOf = (sql: SqlClient.SqlClient, setting: string) =>
+  sql.unsafe(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I ${setting}', current_database()); END $$`)
+
+// Most of the time here is waited, so the stories are told at once; each has a database of its own.
+describe.concurrent("PostgresStore, when the database fails", { timeout: 60_000 }, () => {
+  it.live("finishes every run, and charges once, while the server keeps ending all connections", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      // Making the tables takes longer than the server leaves us here.
+      yield* Effect.scoped(openStore({ url }))
+      let ended = 0
+      const monkey = yield* withSql(url, (sql) =>
+        Effect.map(endConnections(sql), (count) => {
+          ended += count
+        }).pipe(Effect.repeat(Schedule.jittered(Schedule.spaced("25 millis"))))
+      ).pipe(Effect.forkChild)
+      const driven = yield* Effect.promise(() => driveUntil(url, { atLeast: 50, enough: () => ended >= 100 }))
+      assert.isAtLeast(driven, 50)
+      assert.strictEqual(monkey.pollUnsafe(), undefined)
+      yield* Fiber.interrupt(monkey)
+    })
+  )
+
+  it.live("finishes every run, and charges once, while the server crashes and starts again", () =>
+    Effect.gen(function* () {
+      const server = yield* Effect.acquireRelease(
+        Effect.promise(() => startPostgres({ fsync: true })),
+        (server) => Effect.promise(server.close)
+      )
+      let crashes = 0
+      const monkey = yield* Effect.promise(() => server.restart("immediate")).pipe(
+        Effect.tap(
+          Effect.sync(() => {
+            crashes += 1
+          })
+        ),
+        Effect.delay("400 millis"),
+        Effect.forever,
+        Effect.forkChild
+      )
+      const driven = yield* Effect.promise(() =>
+        driveUntil(server.url, { atLeast: 50, enough: () => crashes >= 4 })
+      )
+      assert.isAtLeast(driven, 50)
+      yield* Fiber.interrupt(monkey)
+    })
+  )
+
+  it.live(
+    "finishes every run while every third write is a deadlock, a conflict of transactions or a lock",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* emptyDatabase
+        yield* Effect.scoped(openStore({ url }))
+        yield* withSql(url, (sql) =>
+          Effect.gen(function* () {
+            yield* sql`CREATE SEQUENCE writes`
+            yield* sql`CREATE SEQUENCE failed`
+            // A sequence is not rolled back: the next attempt is another write.
+            yield* sql`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+            DECLARE n bigint := nextval('writes');
+            BEGIN
+              IF n % 3 = 0 THEN
+                PERFORM nextval('failed');
+                RAISE EXCEPTION 'injected' USING ERRCODE = (ARRAY['40P01', '40001', '55P03'])[1 + (n / 3) % 3];
+              END IF;
+              RETURN NULL;
+            END $$`
+            // One fails within the transaction, the other at its commit.
+            yield* sql`CREATE TRIGGER fail AFTER INSERT ON fermata_journal FOR EACH ROW EXECUTE FUNCTION fail()`
+            yield* sql`CREATE CONSTRAINT TRIGGER fail AFTER UPDATE ON fermata_requests DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION fail()`
+          })
+        )
+        const driven = yield* Effect.promise(() => driveUntil(url, { atLeast: 30, enough: () => true }))
+        const [failed] = yield* withSql(url, (sql) => sql`SELECT last_value AS count FROM failed`)
+        assert.isAtLeast(Number(failed?.["count"]), driven)
+      })
+  )
+
+  it.live("says that the database can only be read, and writes again when it can be written", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      const store = yield* openStore({ url, busyDeadline: "300 millis" })
+      const patient = yield* openStore({ url })
+      const lease = yield* create(store, run)
+      // As after a change of servers: the connections end, and the new ones lead to one that only takes reads.
+      const become = (setting: string) =>
+        withSql(url, (sql) => Effect.andThen(settingOf(sql, setting), endConnections(sql)))
+      const append = (to: typeof store, revision: number) =>
+        to.append({ lease, expected: at(revision), events: [said("more")], status: "running" })
+      yield* become("SET default_transaction_read_only = on")
+      const error = yield* Effect.flip(append(store, 1))
+      if (error._tag !== "RunStoreError") return assert.fail(error.message)
+      assert.strictEqual(
+        error.message,
+        "The store failed: the database can only be read at the moment. Connect to the primary, or try again when it can be written."
+      )
+      assert.isTrue(error.isRetryable)
+      assert.strictEqual((yield* store.load(run)).events.length, 1)
+
+      const waiting = yield* Effect.forkChild(append(patient, 1), { startImmediately: true })
+      yield* withSql(url, (sql) =>
+        Effect.gen(function* () {
+          yield* sql`SET default_transaction_read_only = off`
+          yield* settingOf(sql, "RESET default_transaction_read_only")
+          yield* endConnections(sql)
+        })
+      )
+      const lifted = yield* Clock.currentTimeMillis
+      assert.strictEqual((yield* Fiber.join(waiting)).revision, 2)
+      assert.strictEqual((yield* append(store, 2)).revision, 3)
+      assert.isBelow((yield* Clock.currentTimeMillis) - lifted, 10_000)
+    })
+  )
+
+  it.live("says that the server has no connection left, and goes on when it has", () =>
+    Effect.gen(function* () {
+      const { name, url } = yield* emptyDatabase
+      const server = inject("postgresUrl")
+      const limit = (count: number) =>
+        withSql(
+          server,
+          (sql) => sql`ALTER DATABASE ${sql(name)} CONNECTION LIMIT ${sql.literal(String(count))}`
+        )
+      const role = `clerk_${name}`
+      yield* withSql(url, (sql) =>
+        Effect.gen(function* () {
+          // Limits do not hold for superusers.
+          yield* sql`CREATE ROLE ${sql(role)} LOGIN PASSWORD 'clerk'`
+          yield* sql`GRANT ALL ON SCHEMA public TO ${sql(role)}`
+        })
+      )
+      yield* Effect.addFinalizer(() =>
+        Effect.ignore(
+          withSql(url, (sql) => sql`DROP OWNED BY ${sql(role)}`).pipe(
+            Effect.andThen(withSql(server, (sql) => sql`DROP ROLE ${sql(role)}`))
+          )
+        )
+      )
+      const clerk = new URL(url)
+      clerk.username = role
+      clerk.password = "clerk"
+      const store = yield* openStore({ url: clerk.href, busyDeadline: "300 millis", maxConnections: 1 })
+      const patient = yield* openStore({ url: clerk.href, maxConnections: 1 })
+      yield* create(store, run)
+      yield* limit(0)
+      yield* withSql(url, endConnections)
+      const error = yield* Effect.flip(store.load(run))
+      assert.strictEqual(
+        error.message,
+        "The store failed: the database has no connection left. Let it take more, or use fewer here; then try again."
+      )
+      const refused = yield* Effect.flip(
+        Effect.scoped(openStore({ url: clerk.href, busyDeadline: "100 millis" }))
+      )
+      assert.strictEqual(refused.message, error.message)
+      const waiting = yield* Effect.forkChild(patient.load(run), { startImmediately: true })
+      yield* limit(-1)
+      assert.strictEqual((yield* Fiber.join(waiting)).events.length, 1)
+      assert.strictEqual((yield* store.load(run)).events.length, 1)
+    })
+  )
+
+  it.live("goes on at most 5 seconds after another process stopped in the middle of a commit", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptySchema
+      const proxy = yield* proxyTo(url)
+      const stopped = yield* openStore({ url: proxy.url })
+      const other = yield* openStore({ url })
+      const lease = yield* create(stopped, run)
+      proxy.breakNextCommit("stall")
+      const append = stopped.append({ lease, expected: at(1), events: [said("more")], status: "running" })
+      const waiting = yield* Effect.forkChild(append, { startImmediately: true })
+      yield* Effect.repeat(Effect.sync(proxy.broken), {
+        until: (count) => count === 1,
+        schedule: Schedule.spaced("1 millis")
+      })
+      // The row is locked until the server ends the session that does nothing.
+      const start = yield* Clock.currentTimeMillis
+      yield* other.requestCancel(run, "enough")
+      const waited = (yield* Clock.currentTimeMillis) - start
+      assert.isAbove(waited, 4000)
+      assert.isBelow(waited, 9000)
+      assert.deepStrictEqual(yield* Fiber.join(waiting), { revision: at(2), cancelReason: "enough" })
+    })
+  )
+
+  it.live("serves many more operations than it has connections", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptySchema
+      const store = yield* openStore({ url, maxConnections: 2 })
+      const runs = Array.from({ length: 200 }, (_, index) => runId(index))
+      yield* Effect.forEach(runs, (run) => create(store, run), { concurrency: "unbounded" })
+      assert.strictEqual((yield* store.list({ limit: 1000 })).length, 200)
+    })
+  )
+})

@@ -1,0 +1,105 @@
+/**
+ * One process that writes to a SQLite store beside others: `sqliteWriter.ts <file> <name> <task>`. It says `ready`, waits for a
+ * line, does its task, and prints what came of it as one line of JSON.
+ */
+import { once } from "node:events"
+import * as Effect from "effect/Effect"
+import { Id, RunStore, SqliteStore } from "@fermata/node"
+
+const [filename = "", name = "", task = ""] = process.argv.slice(2)
+
+type Store = RunStore.RunStore["Service"]
+
+const said = (text: string) => ({ _tag: "message.queued", at: 1, content: [{ _tag: "text", text }] }) as const
+
+const runId = Id.RunId.make(`run_${name}`)
+const create = (store: Store) =>
+  store.create({
+    runId,
+    sessionId: Id.SessionId.make(`session_${name}`),
+    agent: "root",
+    events: [said("start")],
+    status: "running",
+    owner: name,
+    ttl: "10 minutes"
+  })
+
+const nextLine = () => once(process.stdin, "data")
+
+const tasks: { readonly [task: string]: (store: Store) => Effect.Effect<unknown, unknown> } = {
+  /** 1,500 transactions, one event each; the longest time that the event loop stood still meanwhile. */
+  count: Effect.fnUntraced(function* (store) {
+    let last = performance.now()
+    let stall = 0
+    const pulse = setInterval(() => {
+      const now = performance.now()
+      stall = Math.max(stall, now - last - 1)
+      last = now
+    }, 1)
+    const lease = yield* create(store)
+    let revision = Id.Revision.make(1)
+    let busy = 0
+    for (let index = 1; index < 1500; index += 1) {
+      const append = store.append({
+        lease,
+        expected: revision,
+        events: [said(`${index}`)],
+        status: "running"
+      })
+      revision = (yield* Effect.retry(append, {
+        while: (error) => error._tag === "RunStoreError" && error.reason._tag === "StoreBusy" && ++busy > 0
+      })).revision
+    }
+    clearInterval(pulse)
+    return { revision, busy, stall: Math.round(stall) }
+  }),
+
+  /** Appends, one large event after the other, until another line comes. */
+  steady: Effect.fnUntraced(function* (store) {
+    let told = false
+    void nextLine().then(() => (told = true))
+    const lease = yield* create(store)
+    process.stdout.write("writing\n")
+    let revision = Id.Revision.make(1)
+    while (!told) {
+      const events = [said(`${revision} ${"x".repeat(2000)}`)] as const
+      revision = (yield* store.append({ lease, expected: revision, events, status: "running" })).revision
+      yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+    }
+    return { revision }
+  }),
+
+  /** Appends until the store says no, tells why, and appends once more after another line. */
+  fill: Effect.fnUntraced(function* (store) {
+    const lease = yield* create(store)
+    let revision = Id.Revision.make(1)
+    const append = Effect.suspend(() =>
+      store.append({ lease, expected: revision, events: [said("x".repeat(50_000))], status: "running" })
+    )
+    const told: Array<string> = []
+    for (let full = 0; full < 3;) {
+      const outcome = yield* Effect.result(append)
+      if (outcome._tag === "Success") revision = outcome.success.revision
+      else {
+        full += 1
+        told.push(
+          outcome.failure._tag === "RunStoreError" ? outcome.failure.reason._tag : outcome.failure._tag
+        )
+      }
+    }
+    const readable = (yield* store.load(runId)).events.length
+    process.stdout.write(`${JSON.stringify({ told, revision, readable })}\n`)
+    yield* Effect.promise(nextLine)
+    revision = (yield* append).revision
+    return { revision, readable: (yield* store.load(runId)).events.length }
+  })
+}
+
+process.stdout.write("ready\n")
+await nextLine()
+const outcome = await RunStore.RunStore.use((store) => tasks[task]?.(store) ?? Effect.die(task)).pipe(
+  Effect.provide(SqliteStore.layer({ filename })),
+  Effect.runPromise
+)
+process.stdin.destroy()
+process.stdout.write(`${JSON.stringify(outcome)}\n`)

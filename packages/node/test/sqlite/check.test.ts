@@ -1,0 +1,195 @@
+import { copyFileSync, existsSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { Id } from "@fermata/sdk"
+import * as SqliteStore from "../../src/SqliteStore.ts"
+import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
+import { asked, foreign, run, said, started, type Store, withStore } from "./fixtures.ts"
+
+/** Five runs of three events, each with a question; the first is decided. */
+const populate = Effect.fnUntraced(function* (store: Store) {
+  for (let index = 1; index <= 5; index += 1) {
+    const lease = yield* started(store, run(index), asked(run(index), "?"))
+    const { revision } = yield* store.head(run(index))
+    yield* store.append({ lease, expected: revision, events: [said("more")], status: "held" })
+    yield* store.release(lease)
+  }
+  yield* store.decide({ _tag: "answer", requestId: Id.requestId(run(1), 1), by: "me", answer: "yes" })
+})
+
+const problemsAfter = Effect.fnUntraced(function* (...damage: ReadonlyArray<string>) {
+  const filename = yield* temporaryFile
+  yield* withStore(filename, populate)
+  foreign(filename, (database) => damage.forEach((sql) => database.exec(sql)))
+  const { ok, problems } = yield* SqliteStore.check({ filename })
+  assert.strictEqual(ok, problems.length === 0)
+  return problems
+})
+
+describe("SqliteStore.check", () => {
+  it.effect(
+    "finds nothing wrong with a store, also while others have it open, and leaves no file behind",
+    () =>
+      Effect.gen(function* () {
+        const filename = yield* temporaryFile
+        const expected = { ok: true, runs: 5, events: 15, requests: 5, problems: [] }
+        yield* withStore(filename, (store) =>
+          Effect.gen(function* () {
+            yield* populate(store)
+            assert.deepStrictEqual(yield* SqliteStore.check({ filename }), expected)
+            yield* store.load(run(1))
+          })
+        )
+        const before = readFileSync(filename)
+        assert.deepStrictEqual(yield* SqliteStore.check({ filename }), expected)
+        assert.deepStrictEqual(readdirSync(dirname(filename)), ["runs.db"])
+        assert.isTrue(before.equals(readFileSync(filename)))
+      })
+  )
+
+  it.effect("finds a store whatever its name, also through a link", () =>
+    Effect.gen(function* () {
+      const directory = yield* temporaryDirectory
+      const filename = join(directory, "a?b#c%20d.db")
+      const linked = join(directory, "linked.db")
+      symlinkSync(filename, linked)
+      yield* withStore(linked, (store) =>
+        Effect.gen(function* () {
+          yield* populate(store)
+          yield* SqliteStore.backup({ filename: linked, to: join(directory, "copy?mode=memory") })
+        })
+      )
+      for (const name of [filename, linked, join(directory, "copy?mode=memory")]) {
+        const { ok, runs } = yield* SqliteStore.check({ filename: name })
+        assert.deepStrictEqual({ ok, runs }, { ok: true, runs: 5 })
+      }
+    })
+  )
+
+  it.effect("never makes a file", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const error = yield* Effect.flip(SqliteStore.check({ filename }))
+      assert.strictEqual(error.message, "The store cannot be opened: there is no such file. Check its name.")
+      assert.isFalse(existsSync(filename))
+    })
+  )
+
+  it.effect("tells which journal has a gap, ends too early or cannot be read", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(
+        yield* problemsAfter("DELETE FROM fermata_journal WHERE run_id = 'run_2' AND sequence = 0"),
+        ["The journal of run_2 goes on at 2 after 0 events: restore a backup, or remove the run."]
+      )
+      assert.deepStrictEqual(
+        yield* problemsAfter("DELETE FROM fermata_journal WHERE run_id = 'run_2' AND sequence = 2"),
+        ["The run run_2 is at revision 3, but its journal ends at 2: restore a backup, or remove the run."]
+      )
+      assert.deepStrictEqual(
+        yield* problemsAfter(
+          "UPDATE fermata_journal SET events = '[{}]' WHERE run_id = 'run_3' AND sequence = 2"
+        ),
+        ["The journal of run_3 at revision 2 cannot be read: restore a backup, or remove the run."]
+      )
+      assert.deepStrictEqual(
+        yield* problemsAfter(
+          "UPDATE fermata_journal SET version = 99 WHERE run_id = 'run_3' AND sequence = 2"
+        ),
+        [
+          "The journal of run_3 at revision 2 was written by a newer version of Fermata: update, then check again."
+        ]
+      )
+      assert.deepStrictEqual(
+        yield* problemsAfter("UPDATE fermata_runs SET status = 'asleep' WHERE run_id = 'run_4'"),
+        ["The run run_4 has a status that is none."]
+      )
+    })
+  )
+
+  it.effect("tells what belongs to a run that is not there", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* problemsAfter("DELETE FROM fermata_runs WHERE run_id = 'run_5'"), [
+        "There is a journal of run_5, but no such run.",
+        "The request run_5.r1 belongs to run_5, but there is no such run."
+      ])
+      assert.deepStrictEqual(
+        yield* problemsAfter(
+          "UPDATE fermata_runs SET parent_run_id = 'run_1', parent_revision = 4 WHERE run_id = 'run_5'"
+        ),
+        ["The run run_5 builds on run_1, which is not there as far as it must be: restore a backup."]
+      )
+    })
+  )
+
+  it.effect("tells which request and which decision cannot be read", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(
+        yield* problemsAfter(
+          "UPDATE fermata_requests SET request = '{}' WHERE run_id = 'run_2'",
+          "UPDATE fermata_requests SET decision = 'yes' WHERE run_id = 'run_1'",
+          "UPDATE fermata_requests SET status = 'decided' WHERE run_id = 'run_3'"
+        ),
+        [
+          "The decision on run_1.r1 cannot be read: restore a backup, or remove its run.",
+          "The request run_2.r1 cannot be read: restore a backup, or remove its run.",
+          "The request run_3.r1 is decided, but its decision is missing: restore a backup, or remove its run."
+        ]
+      )
+    })
+  )
+
+  it.effect("tells of damaged pages, of a file that is no database, and of a database that is no store", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* withStore(filename, populate)
+      const bytes = readFileSync(filename)
+      bytes.fill(0xff, bytes.length - 4096)
+      writeFileSync(filename, bytes)
+      const { ok, problems } = yield* SqliteStore.check({ filename })
+      assert.isFalse(ok)
+      assert.isTrue(
+        problems.every((problem) => /^The (file|store|journal|run|request)/.test(problem)),
+        problems.join("\n")
+      )
+
+      writeFileSync(filename, "Dear diary, ".repeat(1000))
+      assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [
+        "The store cannot be read: the file is not a database. Choose another file, or move this one away."
+      ])
+
+      const other = yield* temporaryFile
+      foreign(other, (database) => database.exec("CREATE TABLE notes (text)"))
+      assert.deepStrictEqual((yield* SqliteStore.check({ filename: other })).problems, [
+        "This is a database, but no Fermata store: it has none of its tables. Check the name of the file."
+      ])
+    })
+  )
+
+  it.effect("tells that the log of a killed process is missing", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const copy = yield* temporaryFile
+      yield* withStore(filename, (store) =>
+        Effect.andThen(
+          populate(store),
+          Effect.sync(() => ["", "-shm"].forEach((suffix) => copyFileSync(filename + suffix, copy + suffix)))
+        )
+      )
+      const { ok, problems } = yield* SqliteStore.check({ filename: copy })
+      assert.isFalse(ok)
+      assert.include(problems[0], "was deleted while the store was in use")
+    })
+  )
+
+  it.effect("names a hundred problems and counts the rest", () =>
+    Effect.gen(function* () {
+      const problems = yield* problemsAfter(
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250)
+        INSERT INTO fermata_journal SELECT 'stray_' || i, 0, 1, 1, '[]' FROM n`
+      )
+      assert.strictEqual(problems.length, 101)
+      assert.strictEqual(problems[100], "There are 150 more problems.")
+    })
+  )
+})

