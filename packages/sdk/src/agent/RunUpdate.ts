@@ -34,5 +34,14 @@ export type RunUpdate =
     }
   /** A tool streams some output. */
   | { readonly _tag: "output"; readonly runId: RunId; readonly callId: ToolCallId; readonly chunk: string }
+  /** The model could not be reached, and will be asked again. */
+  | {
+      readonly _tag: "retry"
+      readonly runId: RunId
+      readonly turn: number
+      readonly attempt: number
+      readonly waitMs: number
+      readonly reason: string
+    }
   /** A stream failed before it brought anything; the model is asked for a whole answer instead. */
   | { readonly _tag: "fallback"; readonly runId: RunId; readonly turn: number; readonly reason: string }

@@ -11,7 +11,14 @@ import * as Schema from "effect/Schema"
 import { Timestamp, ToolCallId } from "./Id.ts"
 
 /** Plain text. */
-export const TextPart = Schema.TaggedStruct("text", { text: Schema.String })
+/** What a provider wants back with a part of its own answer, and who may be sent it. */
+const replay = {
+  provider: Schema.optionalKey(Schema.String),
+  payload: Schema.optionalKey(Schema.Json)
+}
+
+/** Text. In an answer it may carry the provider's own item, which is sent back to the same provider only. */
+export const TextPart = Schema.TaggedStruct("text", { text: Schema.String, ...replay })
 export type TextPart = typeof TextPart.Type
 
 /** A file or image: by bytes, by URL, or by a provider's reference. */
@@ -28,11 +35,7 @@ export const FilePart = Schema.TaggedStruct("file", {
 export type FilePart = typeof FilePart.Type
 
 /** The model's reasoning. `payload` is the provider's own item and is sent back to the same provider only. */
-export const ReasoningPart = Schema.TaggedStruct("reasoning", {
-  text: Schema.String,
-  provider: Schema.optionalKey(Schema.String),
-  payload: Schema.optionalKey(Schema.Json)
-})
+export const ReasoningPart = Schema.TaggedStruct("reasoning", { text: Schema.String, ...replay })
 export type ReasoningPart = typeof ReasoningPart.Type
 
 /** A call that the model asked for. */
@@ -43,7 +46,7 @@ export const ToolCallPart = Schema.TaggedStruct("toolCall", {
   name: Schema.String,
   /** JSON text as the model wrote it; after an edited approval, the arguments that ran. */
   arguments: Schema.String,
-  payload: Schema.optionalKey(Schema.Json)
+  ...replay
 })
 export type ToolCallPart = typeof ToolCallPart.Type
 

@@ -44,6 +44,7 @@ export const AnsweredCall = Schema.TaggedStruct("toolCall", {
   providerCallId: Schema.String,
   name: Schema.String,
   arguments: Schema.String,
+  provider: Schema.optionalKey(Schema.String),
   payload: Schema.optionalKey(Schema.Json)
 })
 

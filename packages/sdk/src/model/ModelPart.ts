@@ -14,6 +14,8 @@ import type { ModelUsage } from "../domain/Usage.ts"
 /** One part of a streamed answer. A stream ends with exactly one `finish`. */
 export type ModelPart =
   | { readonly _tag: "text-delta"; readonly delta: string }
+  /** Ends a piece of text; only needed when `payload`, the provider's own item, has to be kept for replay. */
+  | { readonly _tag: "text-end"; readonly provider?: string; readonly payload?: Schema.Json }
   | { readonly _tag: "reasoning-delta"; readonly delta: string }
   /** Ends a piece of reasoning; `payload` is the provider's own item, kept for replay. */
   | { readonly _tag: "reasoning-end"; readonly provider?: string; readonly payload?: Schema.Json }
@@ -31,6 +33,7 @@ export type ModelPart =
       readonly name: string
       /** JSON text; "" means no arguments. */
       readonly arguments: string
+      readonly provider?: string
       readonly payload?: Schema.Json
     }
   | { readonly _tag: "file"; readonly file: FilePart }
@@ -67,19 +70,14 @@ export const makeCollector = (): Collector => {
   let finish: Extract<ModelPart, { readonly _tag: "finish" }> | undefined
   let seen = false
 
-  const endText = () => {
-    if (text === "") return
-    content.push({ _tag: "text", text } satisfies TextPart)
+  const endText = (end?: Extract<ModelPart, { readonly _tag: "text-end" }>) => {
+    if (text === "" && end?.payload === undefined) return
+    content.push({ _tag: "text", text, ...replayOf(end) } satisfies TextPart)
     text = ""
   }
   const endReasoning = (end?: Extract<ModelPart, { readonly _tag: "reasoning-end" }>) => {
     if (reasoning === "" && end?.payload === undefined) return
-    content.push({
-      _tag: "reasoning",
-      text: reasoning,
-      ...(end?.provider === undefined ? {} : { provider: end.provider }),
-      ...(end?.payload === undefined ? {} : { payload: end.payload })
-    } satisfies ReasoningPart)
+    content.push({ _tag: "reasoning", text: reasoning, ...replayOf(end) } satisfies ReasoningPart)
     reasoning = ""
   }
 
@@ -90,6 +88,10 @@ export const makeCollector = (): Collector => {
           if (reasoning !== "") endReasoning()
           text += part.delta
           seen = true
+          return
+        case "text-end":
+          endReasoning()
+          endText(part)
           return
         case "reasoning-delta":
           endText()
@@ -107,13 +109,13 @@ export const makeCollector = (): Collector => {
           endText()
           endReasoning()
           seen = true
-          const { providerCallId, name, payload } = part
+          const { providerCallId, name } = part
           content.push({
             _tag: "toolCall",
             providerCallId,
             name,
             arguments: part.arguments,
-            ...(payload === undefined ? {} : { payload })
+            ...replayOf(part)
           })
           return
         }
@@ -138,6 +140,13 @@ export const makeCollector = (): Collector => {
   }
 }
 
+const replayOf = (
+  end: { readonly provider?: string; readonly payload?: Schema.Json } | undefined
+): { readonly provider?: string; readonly payload?: Schema.Json } => ({
+  ...(end?.provider === undefined ? {} : { provider: end.provider }),
+  ...(end?.payload === undefined ? {} : { payload: end.payload })
+})
+
 /** The parts of a whole answer, as a stream would have brought them. */
 export const partsOf = (response: ModelResponse): ReadonlyArray<ModelPart> => {
   const parts: Array<ModelPart> = []
@@ -145,10 +154,13 @@ export const partsOf = (response: ModelResponse): ReadonlyArray<ModelPart> => {
     switch (part._tag) {
       case "text":
         parts.push({ _tag: "text-delta", delta: part.text })
+        if (part.payload !== undefined) parts.push({ _tag: "text-end", ...replayOf(part) })
         break
       case "reasoning": {
-        const { text, _tag: _, ...end } = part
-        parts.push({ _tag: "reasoning-delta", delta: text }, { _tag: "reasoning-end", ...end })
+        parts.push(
+          { _tag: "reasoning-delta", delta: part.text },
+          { _tag: "reasoning-end", ...replayOf(part) }
+        )
         break
       }
       case "file":

@@ -22,7 +22,7 @@ export interface ModelSettings {
   readonly maxOutputTokens?: number
   readonly stop?: ReadonlyArray<string>
   readonly seed?: number
-  readonly reasoningEffort?: "none" | "minimal" | "low" | "medium" | "high"
+  readonly reasoningEffort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max"
   readonly toolChoice?: "auto" | "none" | "required" | { readonly tool: string }
   readonly parallelToolCalls?: boolean
   /** Added to the provider's request body, unchanged. */
@@ -47,4 +47,15 @@ export interface ModelRequest {
   /** The model profile to use; left out for the client's default. */
   readonly profile?: string
   readonly settings?: ModelSettings
+  /** Told when the client is about to try again, before it waits. */
+  readonly onRetry?: (retry: ModelRetry) => void
+}
+
+/** A request that failed and will be tried again. */
+export interface ModelRetry {
+  /** The attempt that failed, from 1. */
+  readonly attempt: number
+  readonly waitMs: number
+  /** The tag of the error's reason, such as `RateLimited`. */
+  readonly reason: string
 }

@@ -66,7 +66,8 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
       ? {}
       : { output: { name: bound.agent.name, schema: bound.output.jsonSchema } }),
     ...(profile === undefined ? {} : { profile }),
-    ...(settings === undefined ? {} : { settings })
+    ...(settings === undefined ? {} : { settings }),
+    onRetry: (retry) => drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, turn, ...retry })
   }
   const answered = yield* Effect.exit(restore(ask(scope, request, state.limits.modelTimeoutMs)))
   if (Exit.isSuccess(answered)) {

@@ -42,7 +42,7 @@ export const redactJson = (scrubber: Scrubber, json: Schema.Json): Schema.Json =
 const redactPart = (scrubber: Scrubber, part: AnsweredPart): AnsweredPart => {
   const clean = redact(scrubber, part)
   if (clean === part || !("payload" in clean)) return clean
-  const { payload: _, ...rest } = clean
+  const { payload: _, provider: __, ...rest } = clean
   return rest
 }
 

@@ -127,7 +127,7 @@ const editHistory = (state: RunState, callId: ToolCallId, args: string): RunStat
   if (answer?.role !== "assistant") return state
   const content = answer.content.map((part): AssistantPart => {
     if (part._tag !== "toolCall" || part.callId !== callId) return part
-    const { payload: _, ...rest } = part
+    const { payload: _, provider: __, ...rest } = part
     return { ...rest, arguments: args }
   })
   return { ...state, history: History.replaceLast(state.history, { ...answer, content }) }

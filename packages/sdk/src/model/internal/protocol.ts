@@ -1,0 +1,43 @@
+/**
+ * How a provider's protocol is spoken, without a network: a request becomes a body, and what comes back becomes parts.
+ *
+ * A protocol is pure. Sending, waiting, retrying and giving up are the transport's business and the same for all of them.
+ */
+import type * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import type { ModelError } from "../ModelError.ts"
+import type { ModelPart, ModelResponse } from "../ModelPart.ts"
+import type { ModelProfile } from "../ModelProfile.ts"
+import type { ModelRequest } from "../ModelRequest.ts"
+
+/** One provider protocol. */
+export interface Protocol {
+  /** Appended to the profile's base URL. */
+  readonly path: string
+  /** What every request says besides what the profile adds. */
+  readonly headers: Readonly<Record<string, string>>
+  /** The body of a request. */
+  readonly encode: (request: ModelRequest, profile: ModelProfile, streaming: boolean) => Schema.JsonObject
+  /** Reads one streamed answer. */
+  readonly decoder: (profile: ModelProfile) => AnswerDecoder
+  /** Reads a whole answer: the body of a response that was not streamed, already parsed. */
+  readonly decode: (body: unknown, profile: ModelProfile) => Result.Result<ModelResponse, ModelError>
+}
+
+/** Reads one streamed answer. Changed in place: one lives for one response. */
+export interface AnswerDecoder {
+  /**
+   * One event of the stream. Parts go to `emit` in order; an error ends the stream, whatever follows. Events, items and fields
+   * that are not known are skipped.
+   */
+  readonly event: (name: string, data: string, emit: (part: ModelPart) => void) => ModelError | undefined
+  /**
+   * There are no more events. Emits what is left, the `finish` last; an error when the stream did not come to its proper end, or
+   * when a call in it is not whole.
+   */
+  readonly end: (emit: (part: ModelPart) => void) => ModelError | undefined
+}
+
+/** Who may be sent a provider's own items back: the same protocol, server and model. */
+export const providerOf = ({ baseUrl, model, protocol }: ModelProfile): string =>
+  `${protocol}@${URL.parse(baseUrl)?.host ?? baseUrl}/${model}`
