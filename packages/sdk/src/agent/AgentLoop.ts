@@ -30,7 +30,7 @@ import { findCall, findRequest, interruptions, isEnded } from "../domain/RunStat
 import type * as Cancellation from "./Cancellation.ts"
 import { callModel, openLimit } from "./internal/callModel.ts"
 import { classify } from "./internal/classify.ts"
-import type { Drive, Journal, Leaving, Restore, Scope } from "./internal/Drive.ts"
+import type { Drive, Journal, Restore, Scope } from "./internal/Drive.ts"
 import {
   awaited,
   confirmHeld,
@@ -49,6 +49,7 @@ import { eventsOf } from "./internal/eventsOf.ts"
 import { reportCalls } from "./internal/reportCalls.ts"
 import { checkEditedRequest, decodeDecision } from "./internal/staging.ts"
 import { reconcile, settle } from "./internal/settle.ts"
+import type { Leaving } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
 

@@ -16,8 +16,8 @@ import type { RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo } from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { continueStored, type WorkError } from "./internal/continueStored.ts"
-import { describe, type Leaving } from "./internal/Drive.ts"
-import type { RunOptions } from "./runPrompt.ts"
+import { describe } from "./internal/Drive.ts"
+import type { Leaving, RunOptions } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
 
 /** A run that was taken up, and what came of it. */
@@ -37,6 +37,8 @@ export interface RecoverOptions extends Pick<RunOptions, "onUpdate"> {
   readonly limit?: number
   /** Runs at the same time. Default 10. */
   readonly concurrency?: number
+  /** Lets go of the runs before they are held or over. */
+  readonly leaving?: Leaving
 }
 
 /**
@@ -60,17 +62,17 @@ export const recover: (
   options?: RecoverOptions
 ) => Effect.Effect<ReadonlyArray<Recovered>, RunStoreError, RunStore> = Effect.fn("fermata.recover")(
   function* (runtimes: ReadonlyArray<Runtime<any>>, options: RecoverOptions = {}) {
-    const { concurrency = 10, limit, onUpdate } = options
+    const { concurrency = 10, leaving, limit, onUpdate } = options
+    const hooks = {
+      ...(onUpdate === undefined ? {} : { onUpdate }),
+      ...(leaving === undefined ? {} : { leaving })
+    }
     const store = yield* RunStore
     const ready = yield* store.ready({
       agents: namesOf(runtimes),
       ...(limit === undefined ? {} : { limit })
     })
-    return yield* Effect.forEach(
-      ready,
-      (run) => takeUp(runtimes, store, run, onUpdate === undefined ? {} : { onUpdate }),
-      { concurrency }
-    )
+    return yield* Effect.forEach(ready, (run) => takeUp(runtimes, store, run, hooks), { concurrency })
   }
 )
 

@@ -56,6 +56,14 @@ export interface RunOptions {
   readonly cancellation?: Cancellation.CancellationToken
 }
 
+/** How a program that ends lets go of a stored run, so that another can go on with it. */
+export interface Leaving {
+  /** Begin nothing new. */
+  readonly soon: Cancellation.CancellationToken
+  /** Stop what is going on, too. */
+  readonly now: Cancellation.CancellationToken
+}
+
 /** What can be wrong with the call itself. None of these changed anything. */
 export type RunPromptError = EmptyPrompt | IdInvalid | Rejection | RunEnded | AgentNotFound | ToolUnavailable
 

@@ -12,7 +12,7 @@ import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
-import { AgentNotFound, SessionBusy } from "../domain/RunError.ts"
+import { AgentNotFound, RunLetGo, SessionBusy } from "../domain/RunError.ts"
 import { type RunHead, RunStore } from "../store/RunStore.ts"
 import { RunExists, type RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo } from "./BoundAgent.ts"
@@ -21,7 +21,7 @@ import { continueStored, create, type Work, type WorkError } from "./internal/co
 import { toResult } from "./internal/result.ts"
 import { checkIds, decodePrompt, startRun } from "./internal/staging.ts"
 import { foldStored } from "./internal/stored.ts"
-import type { Prompt, RunOptions } from "./runPrompt.ts"
+import type { Leaving, Prompt, RunOptions } from "./runPrompt.ts"
 import type { RunResult } from "./RunResult.ts"
 import type { Runtime } from "./Runtime.ts"
 
@@ -48,8 +48,14 @@ export interface StoredContinueInput {
   readonly limits?: Partial<Limits>
 }
 
+/** How a stored run is watched, stopped, and let go of. */
+export interface StoredRunOptions extends RunOptions {
+  /** Lets go of the run without ending it: `RunLetGo`. */
+  readonly leaving?: Leaving
+}
+
 /** What can go wrong around a stored run. Nothing that was acknowledged is lost by any of these. */
-export type RunPromptStoredError = WorkError
+export type RunPromptStoredError = WorkError | RunLetGo
 
 /**
  * Runs a prompt until the run is held or over, with every step in the store.
@@ -67,6 +73,7 @@ export type RunPromptStoredError = WorkError
  * - `SessionBusy` — the session's last run has not ended.
  * - `RunConflict`, `LeaseLost` — another process took over; continue the run later.
  * - `RunStoreError` — the store failed; see its `reason`.
+ * - `RunLetGo` — it was let go of, as `leaving` said; it is in the store as it stood.
  *
  * @category running
  * @since 0.1.0
@@ -74,12 +81,12 @@ export type RunPromptStoredError = WorkError
 export const runPromptStored: <Output>(
   runtime: Runtime<Output>,
   input: StoredStartInput | StoredContinueInput,
-  options?: RunOptions
+  options?: StoredRunOptions
 ) => Effect.Effect<RunResult<Output>, RunPromptStoredError, RunStore> = Effect.fn("fermata.runPromptStored")(
   function* <Output>(
     runtime: Runtime<Output>,
     input: StoredStartInput | StoredContinueInput,
-    options: RunOptions = {}
+    options: StoredRunOptions = {}
   ) {
     const store = yield* RunStore
     const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
@@ -93,6 +100,7 @@ export const runPromptStored: <Output>(
     }
     const work = { ...options, runtime, store, token }
     const state = "prompt" in input ? yield* startStored(work, input) : yield* continueStored(work, input)
+    if (state.status === "running") return yield* new RunLetGo({ runId: state.runId })
     return yield* toResult<Output>(runtime, state)
   }
 )

@@ -158,6 +158,13 @@ export class RunEnded extends Schema.TaggedError<RunEnded>()("RunEnded", {
   }
 }
 
+/** The program let go of the run before it was held or over. Nothing of it is lost. */
+export class RunLetGo extends Schema.TaggedError<RunLetGo>()("RunLetGo", { runId: RunId }) {
+  override get message() {
+    return `The program let go of the run ${this.runId} before it was held or over. It is in the store as it stood: a worker, or recover(), goes on with it.`
+  }
+}
+
 /** The session's last run has not ended. */
 export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy", {
   sessionId: SessionId,

@@ -7,6 +7,7 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
@@ -62,6 +63,8 @@ export interface FermataOptions extends Pick<
   readonly by?: string
   /** What to remove from tools' output besides the known shapes of secrets. */
   readonly scrubber?: Scrubber
+  /** How long what is going on may take to finish when this is closed, or a worker is stopped. Default: 2 seconds. */
+  readonly drainTimeout?: Duration.Input
 }
 
 /** How a prompt is run. */
@@ -157,7 +160,10 @@ export interface Fermata extends AsyncDisposable {
   readonly remove: (runId: string) => Promise<void>
   /** Deletes the sessions that ended before a time (milliseconds), and returns how many runs that were. */
   readonly prune: (options: { readonly endedBefore: number }) => Promise<number>
-  /** Stops the runs of this process and lets go of the store. Runs that are stopped stay in the store as cancelled. */
+  /**
+   * Lets go of the runs of this process, and of the store. Nothing new is begun; what is going on gets `drainTimeout` to finish, then
+   * the tools' grace period. Runs that were not held or over by then reject with `RunLetGo`, and stay in the store for the next process.
+   */
   readonly close: () => Promise<void>
 }
 
@@ -176,7 +182,15 @@ const pollMs = 250
  * @since 0.1.0
  */
 export const make = async (options: FermataOptions): Promise<Fermata> => {
-  const { agents, model, store, scrubber, by = "unnamed", ...runtimeOptions } = options
+  const {
+    agents,
+    model,
+    store,
+    scrubber,
+    by = "unnamed",
+    drainTimeout = "2 seconds",
+    ...runtimeOptions
+  } = options
   const layer = Layer.mergeAll(
     store,
     Layer.succeed(ModelClient, model),
@@ -184,10 +198,11 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   )
   const managed = ManagedRuntime.make(layer)
   const hub = makeHub()
-  const closing = Cancellation.make()
+  const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
   const running = new Set<Promise<unknown>>()
   const live = new Map<string, Cancellation.CancellationToken>()
   const workers = new Set<AbortController>()
+  const isClosed = () => leaving.soon.reason() !== undefined
 
   const bind = (agent: Any) => managed.runPromise(Runtime.make({ ...runtimeOptions, agent }))
   const runtimes = new Map<Any, Runtime.Runtime<any>>()
@@ -223,7 +238,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     return promise
   }
   const runOptions = (given: Pick<PromptOptions, "signal" | "onUpdate">) => {
-    const token = Cancellation.make(closing)
+    const token = Cancellation.make()
     if (given.signal !== undefined) Cancellation.fromSignal(given.signal).onCancel(token.cancel)
     const onUpdate = (update: RunUpdate) => {
       if (update._tag !== "event" || !endsDrive(update.event)) live.set(update.runId, token)
@@ -231,7 +246,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       hub.publish(update)
       return given.onUpdate?.(update)
     }
-    return { cancellation: token, onUpdate }
+    return { cancellation: token, leaving, onUpdate }
   }
   const told = (given: Pick<PromptOptions, "onUpdate">) => (update: RunUpdate) => {
     hub.publish(update)
@@ -296,15 +311,16 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       return run(decideStored([...runtimes.values()], input as DecisionInput))
     },
     events: (runId, given) => watch(runId as RunId, given),
-    recover: (given = {}) => run(recover([...runtimes.values()], { ...given, onUpdate: told(given) })),
+    recover: (given = {}) =>
+      run(recover([...runtimes.values()], { leaving, ...given, onUpdate: told(given) })),
     work: async ({ signal, ...given } = {}) => {
       const stop = new AbortController()
       const abort = () => stop.abort()
-      if (signal?.aborted === true || closing.reason() !== undefined) return
+      if (signal?.aborted === true || isClosed()) return
       signal?.addEventListener("abort", abort, { once: true })
       workers.add(stop)
       const working = managed.runPromiseExit(
-        Worker.run([...runtimes.values()], { ...given, onUpdate: told(given) }),
+        Worker.run([...runtimes.values()], { drainTimeout, ...given, onUpdate: told(given) }),
         { signal: stop.signal }
       )
       running.add(working)
@@ -335,9 +351,15 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     prune: (given) => run(Effect.flatMap(RunStore, (store) => store.prune(given))),
     close: async () => {
       for (const worker of workers) worker.abort()
-      closing.cancel("The program that ran it was closed.")
+      leaving.soon.cancel("The program is being closed.")
       hub.wakeAll()
-      await Promise.allSettled(running)
+      const over = Promise.allSettled(running)
+      const drained = setTimeout(
+        () => leaving.now.cancel("The program was closed."),
+        Duration.toMillis(Duration.fromInputUnsafe(drainTimeout))
+      )
+      await over
+      clearTimeout(drained)
       await managed.dispose()
     }
   }
@@ -372,7 +394,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
           }
         }
         if (stale) continue
-        if (closing.reason() !== undefined) return
+        if (isClosed()) return
         if (isOver(last) || (until !== "end" && last?._tag === "run.held")) return
         const head = await headOf(runId)
         stale = head.revision > seen

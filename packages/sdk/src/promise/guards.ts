@@ -50,6 +50,8 @@ export const isRunStoreError = tagged<RunStoreError.RunStoreError>("RunStoreErro
 export const isArchiveInvalid = tagged<Archive.ArchiveInvalid>("ArchiveInvalid")
 /** The run has ended. */
 export const isRunEnded = tagged<RunError.RunEnded>("RunEnded")
+/** The program let go of the run; it is in the store as it stood. */
+export const isRunLetGo = tagged<RunError.RunLetGo>("RunLetGo")
 /** The session's last run has not ended. */
 export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")
 /** The run's agent is not here. */

@@ -15,6 +15,7 @@ import {
   isEditedArgumentsInvalid,
   isEmptyPrompt,
   isRunBusy,
+  isRunLetGo,
   isRunNotFound,
   isToolNameTaken
 } from "../../src/promise/guards.ts"
@@ -227,11 +228,11 @@ describe("a Fermata", () => {
 
 describe("stopping", () => {
   /** A tool that runs until it is told to stop, and a promise of its start. */
-  const endless = () => {
+  const endless = (options: { readonly safety?: "readOnly"; readonly needsApproval?: false } = {}) => {
     let begin = () => {}
     const begun = new Promise<void>((resolve) => (begin = resolve))
     const wait = tool("wait", {
-      safety: "readOnly",
+      ...(options.needsApproval === undefined ? { safety: "readOnly" } : options),
       handler: (_, { signal }) =>
         new Promise<string>((_, reject) => {
           signal.addEventListener("abort", () => reject(signal.reason as Error))
@@ -261,27 +262,60 @@ describe("stopping", () => {
     assert.strictEqual(result.status === "cancelled" && result.reason, "not today")
   })
 
-  it("closing cancels what runs, writes that down, and frees the run", async () => {
-    const { begun, agent } = endless()
+  it("closing lets go of what runs: it ends no run, and the next process goes on with it at once", async () => {
+    const { begun, agent } = endless({ needsApproval: false })
     const store = shared()
-    const fermata = await make([toWait], { agents: [agent], store })
-    const running = fermata.runPrompt("keeper", "go", { runId: "r" })
+    const quick = { drainTimeout: "10 millis", cancelGrace: "10 millis" } as const
+    const fermata = await make([toWait], { agents: [agent], store, ...quick })
+    const running = rejects(fermata.runPrompt("keeper", "go", { runId: "r" }))
     await begun
     await fermata.close()
-    const result = await running
-    assert.strictEqual(result.status === "cancelled" && result.reason, "The program that ran it was closed.")
+    assert.isTrue(isRunLetGo(await running))
     await using next = await make(["done"], { agents: [agent], store })
-    assert.strictEqual((await next.resume("r")).status, "cancelled")
-    assert.strictEqual((await next.resume("r", { prompt: "again" })).status, "completed")
+    const [head] = await next.runs()
+    assert.strictEqual(head?.status, "running")
+    assert.isUndefined(head?.lease)
+    // The tool was stopped in the middle: whether it took effect is asked about, and nobody guesses.
+    const held = await next.resume("r")
+    assert.strictEqual(held.status === "interrupted" && held.interruptions[0]?._tag, "inDoubt")
+    const [pending] = await next.pending()
+    await next.decide(pending!, supply("it happened"))
+    assert.strictEqual((await next.resume("r")).status, "completed")
     await fermata.close()
+  })
+
+  it("closing lets a body finish that does so in time, and keeps its result", async () => {
+    const store = shared()
+    const began = Promise.withResolvers<void>()
+    const finish = Promise.withResolvers<string>()
+    const wait = tool("wait", {
+      needsApproval: false,
+      handler: () => {
+        began.resolve()
+        return finish.promise
+      }
+    })
+    const agents = [agent("keeper", { tools: [wait] })]
+    const fermata = await make([toWait], { agents, store, drainTimeout: "1 minute" })
+    const running = rejects(fermata.runPrompt("keeper", "go", { runId: "r" }))
+    await began.promise
+    const closed = fermata.close()
+    finish.resolve("it is done")
+    await closed
+    assert.isTrue(isRunLetGo(await running))
+    await using next = await make(["done"], { agents, store })
+    const done = await next.resume("r")
+    assert.strictEqual(done.status, "completed")
+    assert.include(JSON.stringify(done.state.history), "it is done")
   })
 
   it("a run that one works on is busy for another", async () => {
     const { begun, agent } = endless()
     const store = shared()
-    const first = await make([toWait], { agents: [agent], store, owner: "first" })
+    const quick = { drainTimeout: "10 millis", cancelGrace: "10 millis" } as const
+    const first = await make([toWait], { agents: [agent], store, owner: "first", ...quick })
     await using second = await make([], { agents: [agent], store })
-    const running = first.runPrompt("keeper", "go", { runId: "r" })
+    const running = rejects(first.runPrompt("keeper", "go", { runId: "r" }))
     await begun
     const error = await rejects(second.resume("r"))
     assert.isTrue(isRunBusy(error) && error.owner === "first")

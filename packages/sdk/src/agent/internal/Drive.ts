@@ -18,6 +18,7 @@ import { findCall } from "../../domain/RunState.ts"
 import type { Awaitable } from "../../tool/Tool.ts"
 import type { BoundAgent } from "../BoundAgent.ts"
 import type * as Cancellation from "../Cancellation.ts"
+import type { Leaving } from "../runPrompt.ts"
 import type { Runtime } from "../Runtime.ts"
 import type { RunUpdate } from "../RunUpdate.ts"
 import { redactEvent } from "./redact.ts"
@@ -55,14 +56,6 @@ export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect
 export interface Flight {
   /** What the body returned after it was told to stop. */
   late?: { readonly value: unknown }
-}
-
-/** How a program that ends lets go of a run, so that another can go on with it. */
-export interface Leaving {
-  /** Begin nothing new. */
-  readonly soon: Cancellation.CancellationToken
-  /** Stop what is going on, too. */
-  readonly now: Cancellation.CancellationToken
 }
 
 export interface Drive<E> {
