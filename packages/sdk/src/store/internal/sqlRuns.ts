@@ -77,8 +77,12 @@ export const makeLeases = (
     release: (lease) =>
       query(
         "release",
-        Effect.asVoid(sql`UPDATE fermata_runs SET owner = NULL, lease_until = NULL WHERE run_id = ${lease.runId}
-          AND epoch = ${lease.epoch} AND owner = ${lease.owner}`)
+        Effect.flatMap(
+          sql<{ readonly status: string }>`UPDATE fermata_runs SET owner = NULL, lease_until = NULL
+            WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING status`,
+          // A run that is let go of at work is somebody else's to take up.
+          ([run]) => (run?.status === "running" ? Effect.asVoid(notify) : Effect.void)
+        )
       ),
 
     requestCancel: (runId, reason) =>
