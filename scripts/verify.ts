@@ -49,7 +49,7 @@ const groups: ReadonlyArray<ReadonlyArray<Step>> = [
     { name: "docs", command: script("docs") }
   ],
   [{ name: "examples", command: script("examples") }],
-  [{ name: "crash", command: ["node", "scripts/crash.ts", "--runs=20", "--kills=20", "--seed=1"] }],
+  [{ name: "crash", command: ["node", "--conditions=@fermata/source", "scripts/crash.ts", "--ci"] }],
   [{ name: "packages", command: script("packages") }]
 ]
 

@@ -1,7 +1,9 @@
 /**
- * A worker that starts runs, decides what is pending and drives what it can claim, until all runs of the campaign are over. It may
- * be killed at any moment. Its tools append what they do to a file, which is how the campaign knows what really happened.
+ * A worker of the campaign with real processes: it starts runs, decides what is pending and drives what it can claim, until all
+ * runs are over. It may be killed, stopped for a while or asked to end at any moment. Its tools append what they do to a file,
+ * and so does it with what it was told, which is how the campaign knows what really happened.
  */
+import { spawn } from "node:child_process"
 import * as Fs from "node:fs"
 import { setImmediate } from "node:timers/promises"
 import {
@@ -13,6 +15,7 @@ import {
   isRequestSuperseded,
   isRunBusy,
   isRunConflict,
+  isRunStoreError,
   retry,
   supply,
   tool
@@ -20,90 +23,188 @@ import {
 import { ScriptedModel } from "@fermata/sdk/testing"
 import * as Schema from "effect/Schema"
 
-const [store = "", log = "", runs = "0", owner = ""] = process.argv.slice(2)
+/** What the campaign tells a worker. */
+export interface Orders {
+  readonly store: string
+  readonly log: string
+  readonly runs: number
+  readonly owner: string
+  readonly leaseMs: number
+  /** What each run does. */
+  readonly work: "mixed" | "charges" | "child"
+  /** Says something on stdout for every run. */
+  readonly chatty: boolean
+}
 
-const write = (line: string) => Fs.appendFileSync(log, `${line}\n`)
-const happened = (key: string) => Fs.readFileSync(log, "utf8").includes(`done ${key}\n`)
+const orders = JSON.parse(process.argv[2] ?? "{}") as Orders
+const { log, owner, runs, store } = orders
+
+const write = (...line: ReadonlyArray<unknown>) => Fs.appendFileSync(log, `${JSON.stringify(line)}\n`)
+const happened = (key: string) => Fs.readFileSync(log, "utf8").includes(`["effect","${key}"`)
 
 const parameters = Schema.Struct({ amount: Schema.Number })
-const effect = async (key: string) => {
-  write(`start ${key}`)
-  // The gaps are where a kill leaves doubt: before the effect, and between the effect and its record.
-  for (let i = 0; i < 20; i++) await setImmediate()
-  write(`done ${key}`)
-  for (let i = 0; i < 20; i++) await setImmediate()
-  return "done"
+type Arguments = typeof parameters.Type
+interface Context {
+  readonly idempotencyKey: string
+  readonly attempt: number
 }
+
+/** The gaps are where a kill leaves doubt: before the effect, and between the effect and its record. */
+const acting =
+  (name: string) =>
+  async (args: Arguments, { attempt, idempotencyKey }: Context) => {
+    for (let i = 0; i < 20; i++) await setImmediate()
+    write("effect", idempotencyKey, name, args, attempt, owner, Date.now())
+    for (let i = 0; i < 20; i++) await setImmediate()
+    return name
+  }
+
+/** Starts a program that would outlive everybody. */
+const child = (_: Arguments, { signal }: { readonly signal: AbortSignal }) =>
+  new Promise<string>((resolve, reject) => {
+    const program = spawn("sleep", ["600"], { stdio: "ignore", signal })
+    program.on("error", reject).on("exit", () => resolve("over"))
+    write("child", program.pid)
+  })
+
 const tools = [
   tool("look", { safety: "readOnly", handler: async () => setImmediate("seen") }),
-  tool("note", {
-    parameters,
-    needsApproval: false,
-    handler: (_, { idempotencyKey }) => effect(idempotencyKey)
-  }),
-  tool("charge", { parameters, handler: (_, { idempotencyKey }) => effect(idempotencyKey) })
+  tool("note", { parameters, needsApproval: false, handler: acting("note") }),
+  tool("put", { parameters, needsApproval: false, idempotent: true, handler: acting("put") }),
+  tool("charge", { parameters, handler: acting("charge") }),
+  tool("child", { parameters, needsApproval: false, handler: child })
 ]
-const model = ScriptedModel.make(({ turn }) => {
-  if (turn === 1)
-    return { calls: [{ tool: "look" }, { tool: "look" }, { tool: "note", arguments: { amount: 1 } }] }
-  if (turn === 2) {
-    return {
-      calls: [
-        { tool: "charge", arguments: { amount: 2 } },
-        { tool: "look" },
-        { tool: "charge", arguments: { amount: 3 } }
-      ]
-    }
-  }
-  return "All is booked."
-})
+const call = (name: string, amount = 1) => ({ tool: name, arguments: { amount } })
+const stories: { readonly [work in Orders["work"]]: ReadonlyArray<ScriptedModel.ScriptedAnswer> } = {
+  mixed: [
+    { calls: [{ tool: "look" }, { tool: "look" }, call("note")] },
+    { calls: [call("charge", 2), { tool: "look" }, call("charge", 3)] },
+    { calls: [call("put", 4)] }
+  ],
+  charges: [{ calls: [1, 2, 3, 4, 5].map((amount) => call("charge", amount)) }],
+  child: [{ calls: [call("child")] }]
+}
+const model = ScriptedModel.make(({ turn }) => stories[orders.work][turn - 1] ?? "All is booked.")
 
-await using fermata = await createFermata({
-  agents: [agent("bookkeeper", { tools })],
-  model: model.client,
-  store,
-  owner,
-  by: owner,
-  leaseTtl: "300 millis"
-})
-process.stdout.write("ready\n")
+const layerOf = async () => {
+  if (!store.startsWith("postgres")) return store
+  const { PostgresStore } = await import("@fermata/node/postgres")
+  return PostgresStore.layer({ url: store, maxConnections: 4 })
+}
 
-/** Somebody else was faster, or works on it: not this worker's turn. */
-const isElsewhere = (error: unknown) =>
+/** Somebody else was faster, or works on it: not this worker's turn. A store that is away comes back. */
+const isPassing = (error: unknown) =>
   isRunBusy(error) ||
   isRunConflict(error) ||
   isLeaseLost(error) ||
   isAlreadyDecided(error) ||
-  isRequestSuperseded(error)
+  isRequestSuperseded(error) ||
+  (isRunStoreError(error) && error.isRetryable)
 
-const attempt = async (work: () => Promise<unknown>): Promise<void> => {
+let passed = 0
+const attempt = async <A>(work: () => Promise<A>): Promise<A | undefined> => {
   try {
-    await work()
+    return await work()
   } catch (error) {
-    if (!isElsewhere(error)) throw error
+    if (!isPassing(error)) throw error
+    passed += 1
+    if (isRunStoreError(error)) await new Promise((resolve) => setTimeout(resolve, 50))
+    return undefined
   }
 }
 
-const known = new Set((await fermata.runs({ limit: 1000 })).map(({ runId }) => runId as string))
-for (let i = 0; i < Number(runs); i++) {
-  const runId = `crash-${i}`
-  if (!known.has(runId)) await attempt(() => fermata.runPrompt("bookkeeper", `Book entry ${i}`, { runId }))
-}
-while (true) {
-  for (const { request } of await fermata.pending({ limit: 1000 })) {
-    if (request._tag === "inDoubt") {
-      // Doubt is asked about; here the answer can be looked up.
-      const answer = happened(request.idempotencyKey) ? supply("done") : retry()
-      write(`doubt ${request.idempotencyKey}`)
-      await attempt(() => fermata.decide(request, answer))
-    } else {
-      await attempt(() => fermata.decide(request, approve()))
-    }
+const open = async () => {
+  while (true) {
+    const fermata = await attempt(async () =>
+      createFermata({
+        agents: [agent("bookkeeper", { tools, limits: { maxRecoveries: 1000 } })],
+        model: model.client,
+        store: await layerOf(),
+        owner,
+        by: owner,
+        leaseTtl: orders.leaseMs,
+        cancelGrace: "500 millis"
+      })
+    )
+    if (fermata !== undefined) return fermata
   }
-  const open = (await fermata.runs({ limit: 1000 })).filter(
-    ({ status }) => status === "running" || status === "held"
-  )
-  if (open.length === 0 && (await fermata.runs({ limit: 1000 })).length === Number(runs)) break
-  for (const { runId } of open) await attempt(() => fermata.resume(runId))
 }
-process.stdout.write("over\n")
+
+let leaving = false
+const fermata = await open()
+process.on("SIGTERM", () => {
+  leaving = true
+  void fermata.close().then(() => process.exit(0))
+})
+const say = (text: string) => process.stdout.write(`${text}\n`)
+say("ready")
+
+const isOpen = async () => {
+  for (const status of ["running", "held"] as const) {
+    const found = await attempt(() => fermata.runs({ status, limit: 1 }))
+    if (found === undefined || found.length > 0) return true
+  }
+  return false
+}
+
+const decideAll = async () => {
+  const pending = (await attempt(() => fermata.pending({ limit: 200 }))) ?? []
+  for (const { request } of pending) {
+    if (leaving) return
+    // Doubt is asked about; here the answer can be looked up.
+    const answer =
+      request._tag === "inDoubt"
+        ? happened(request.idempotencyKey)
+          ? supply(request.tool)
+          : retry()
+        : approve()
+    if (request._tag === "inDoubt") write("doubt", request.idempotencyKey)
+    write("try", request.requestId)
+    const decided = await attempt(() => fermata.decide(request, answer))
+    if (decided !== undefined) write("decided", decided.by, request.requestId, decided)
+  }
+}
+
+const work = async () => {
+  const first = Number(/\d+$/.exec(owner)?.[0] ?? 0) * 7919
+  const starting = Array.from({ length: runs }, (_, i) => `crash-${(i + first) % runs}`)
+  for (let runId = starting.shift(); runId !== undefined && !leaving; runId = starting.shift()) {
+    try {
+      const result = await fermata.runPrompt("bookkeeper", `Book ${runId}`, { runId })
+      if (result.status === "completed") write("ended", runId, result.status)
+    } catch (error) {
+      const exists =
+        typeof error === "object" && error !== null && "_tag" in error && error._tag === "RunExists"
+      if (!exists && !isPassing(error)) throw error
+      // Whether it was stored before the store failed is found out by starting it again.
+      if (!exists) starting.push(runId)
+      if (isRunStoreError(error)) await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    if (orders.chatty) say(runId)
+    if (starting.length % 20 === 0) await decideAll()
+  }
+  // Every second worker leaves the looking to `work`.
+  const isStanding = Number(/\d+$/.exec(owner)?.[0] ?? 0) % 2 === 0
+  if (isStanding) fermata.work({ pollInterval: 100 }).catch(() => {})
+  while (!leaving) {
+    await decideAll()
+    if (isStanding) await new Promise((resolve) => setTimeout(resolve, 20))
+    for (const { runId, status } of isStanding
+      ? []
+      : ((await attempt(() => fermata.recover({ limit: 200 }))) ?? [])) {
+      if (status === "completed") write("ended", runId, status)
+      if (orders.chatty) say(runId)
+    }
+    if (!(await isOpen())) return
+  }
+}
+try {
+  await work()
+} catch (error) {
+  if (!leaving) throw error
+}
+if (!leaving) {
+  write("over", owner, passed)
+  await fermata.close()
+  say("over")
+}

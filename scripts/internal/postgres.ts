@@ -7,10 +7,12 @@
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
-import { chownSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { chownSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { readFile } from "node:fs/promises"
 import * as Net from "node:net"
 import * as Os from "node:os"
 import * as Path from "node:path"
+import { setTimeout } from "node:timers/promises"
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -70,22 +72,24 @@ export const startPostgres = async (options: StartOptions = {}): Promise<OwnPost
   const identity = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {}
   if (identity.uid !== undefined) chownSync(directory, identity.uid, identity.gid)
   const janitor = cleanUpAfterUs(directory)
+  const logFile = Path.join(directory, "log")
+  const log = openSync(logFile, "a")
 
   const program = (binary: string, args: ReadonlyArray<string>) =>
-    // In a group of its own: a Ctrl-C in the terminal is for us, and we stop the server.
+    // In a group of its own: a Ctrl-C in the terminal is for us, and we stop the server. What it says goes into a file, so that it
+    // never waits for us to read.
     spawn(binary, args, {
       ...identity,
       cwd: directory,
       detached: true,
       env: { ...process.env, LC_ALL: "C", PGTZ: "UTC" },
-      stdio: ["ignore", "ignore", "pipe"]
+      stdio: ["ignore", log, log]
     })
 
   const flags = ["--auth=trust", "--no-locale", "--no-sync", "--no-instructions"]
   const initialise = program(binaries.initdb, ["-D", data, "-U", user, "-E", "UTF8", ...flags])
-  const complaint = said(initialise)
   const [code] = (await once(initialise, "close")) as [number | null]
-  if (code !== 0) throw new Error(`initdb ended with ${code}:\n${complaint()}`)
+  if (code !== 0) throw new Error(`initdb ended with ${code}:\n${readFileSync(logFile, "utf8")}`)
 
   // We come in as we are; everybody else needs a password.
   writeFileSync(
@@ -108,7 +112,11 @@ export const startPostgres = async (options: StartOptions = {}): Promise<OwnPost
   const launch = async () => {
     const given = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])
     const child = program(binaries.postgres, ["-D", data, "-p", String(port), ...given])
-    await ready(child)
+    if (!(await ready(child, data))) {
+      throw new Error(`The Postgres server ended:\n${readFileSync(logFile, "utf8").slice(-4000)}`)
+    }
+    // The server does not keep this process alive.
+    child.unref()
     server = child
   }
   const stop = async (mode: StopMode) => {
@@ -155,6 +163,7 @@ export const startPostgres = async (options: StartOptions = {}): Promise<OwnPost
       inTurn(async () => {
         isClosed = true
         await stop("immediate")
+        closeSync(log)
         rmSync(directory, { recursive: true, force: true })
         janitor.stdin?.destroy()
       })
@@ -172,27 +181,17 @@ const findBinaries = async () => {
   return (await import(name)) as { readonly initdb: string; readonly postgres: string }
 }
 
-/** Waits until a server takes connections. */
-const ready = (child: ChildProcess): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const log = said(child)
-    child.stderr?.on("data", () => {
-      if (!log().includes("ready to accept connections")) return
-      child.stderr?.removeAllListeners("data").resume()
-      // The server does not keep this process alive.
-      child.unref()
-      ;(child.stderr as Net.Socket).unref()
-      resolve()
-    })
-    child.once("error", reject)
-    child.once("exit", () => reject(new Error(`The Postgres server ended:\n${log()}`)))
-  })
-
-/** What a program wrote so far. */
-const said = (child: ChildProcess): (() => string) => {
-  let text = ""
-  child.stderr?.setEncoding("utf8").on("data", (chunk: string) => (text += chunk))
-  return () => text
+/** Waits until a server takes connections: it says so in the last line of a file, after its process id in the first. */
+const ready = async (child: ChildProcess, data: string): Promise<boolean> => {
+  let hasEnded = false
+  child.once("exit", () => (hasEnded = true)).once("error", () => (hasEnded = true))
+  while (!hasEnded) {
+    const state = await readFile(Path.join(data, "postmaster.pid"), "utf8").catch(() => "")
+    const lines = state.split("\n")
+    if (lines[0] === String(child.pid) && lines[7]?.trim() === "ready") return true
+    await setTimeout(10)
+  }
+  return false
 }
 
 /**

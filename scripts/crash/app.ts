@@ -1,0 +1,203 @@
+/**
+ * A simulated process: an agent, a store, and a plan that can hit it at any operation. What a caller of the store is told goes
+ * into the world as acknowledged.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
+import * as Random from "effect/Random"
+import * as SqlClient from "effect/sql/SqlClient"
+import * as Stream from "effect/Stream"
+import {
+  type Agent,
+  cancelRun,
+  decideStored,
+  recover,
+  revokeGrant,
+  RunIds,
+  runPromptStored,
+  type StoredContinueInput,
+  type StoredStartInput,
+  Runtime
+} from "@fermata/sdk/agent"
+import type { RunResult } from "@fermata/sdk/agent"
+import type { Decision, Id } from "@fermata/sdk/domain"
+import { ModelClient, type ModelRequest } from "@fermata/sdk/model"
+import { RunStore, SqlRunStore } from "@fermata/sdk/store"
+import { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
+import { generator } from "./random.ts"
+import type { World } from "./world.ts"
+
+type Fault = FaultySqlClient.Fault
+
+/** Decides what happens at an operation, by its number and what it is. */
+export type Plan = (operation: number, what: string) => Fault | Effect.Effect<Fault>
+
+/** Where the tools of a scenario act. */
+export interface Outside {
+  readonly world: World
+  /** Something happens, once: an operation that can be hit. */
+  readonly act: (what: string, happen: () => void) => Effect.Effect<void>
+}
+
+/** An agent and what its model says. */
+export interface Definition {
+  readonly agent: (outside: Outside) => Agent.Agent<never, any>
+  readonly answer: (request: ModelRequest.ModelRequest) => string | ScriptedModel.ScriptedAnswer
+}
+
+/** The store, or a broken one. */
+export type Store = RunStore.RunStore["Service"]
+
+/** What a user can do with a running process. */
+export interface App {
+  readonly world: World
+  readonly store: Store
+  readonly start: (input: StoredStartInput) => Effect.Effect<RunResult.RunResult, unknown>
+  readonly go: (input: StoredContinueInput) => Effect.Effect<RunResult.RunResult, unknown>
+  readonly decide: (decision: Decision.DecisionInput) => Effect.Effect<unknown, unknown>
+  readonly cancel: (runId: Id.RunId, reason: string) => Effect.Effect<void, unknown>
+  readonly revoke: (runId: Id.RunId, grantId: Id.GrantId) => Effect.Effect<void, unknown>
+  readonly recover: Effect.Effect<void, unknown>
+}
+
+export interface ProcessOptions {
+  readonly world: World
+  readonly definition: Definition
+  readonly plan: Plan
+  readonly owner?: string
+  /** Breaks the store, or the agent's tools, to see that it is found. */
+  readonly mutate?: (store: Store) => Store
+  readonly seed?: number
+}
+
+/** How a process went. */
+export interface Lived<A> {
+  readonly exit: Exit.Exit<A, unknown>
+  readonly crashed: boolean
+  /** What its operations were, in order. */
+  readonly operations: ReadonlyArray<string>
+}
+
+const crash: Effect.Effect<never> = Effect.suspend(() => Effect.die(new FaultySqlClient.SimulatedCrash()))
+
+/** Lets a process live until it has done what `use` does, or is hit. Its connection is closed then. */
+export const live = <A>(
+  options: ProcessOptions,
+  use: (app: App) => Effect.Effect<A, unknown>
+): Effect.Effect<Lived<A>> =>
+  Effect.suspend(() => {
+    const { definition, mutate = (store) => store, owner = "worker", plan, world } = options
+    const operations: Array<string> = []
+    const planned = (what: string): Effect.Effect<Fault> => {
+      operations.push(what)
+      const fault = plan(operations.length, what)
+      return typeof fault === "string" ? Effect.succeed(fault) : fault
+    }
+    let process: FaultySqlClient.FaultySqlClient | undefined
+    const isGone = () => process?.crashed() === true
+
+    const act: Outside["act"] = (what, happen) =>
+      Effect.suspend(() => {
+        if (isGone()) return crash
+        return Effect.flatMap(planned(what), (fault) => {
+          if (isGone()) return crash
+          if (fault === "crashBefore") process?.crash()
+          if (isGone()) return crash
+          happen()
+          if (fault === "crashAfter") process?.crash()
+          return isGone() ? crash : Effect.void
+        })
+      })
+
+    const scripted = ScriptedModel.make(definition.answer).client
+    const asked = act("model", () => {})
+    const model: ModelClient.ModelClient["Service"] = {
+      stream: (request) => Stream.unwrap(Effect.as(asked, scripted.stream(request))),
+      complete: (request) => Effect.andThen(asked, scripted.complete(request))
+    }
+
+    const work = Effect.gen(function* () {
+      const sql = yield* world.open
+      process = FaultySqlClient.make(sql, ({ sql }) => planned(nameOf(sql)))
+      const stored = yield* Effect.provideService(SqlRunStore.make(), SqlClient.SqlClient, process.client)
+      const store = mutate(remembering(stored, world))
+      const runtime = yield* Effect.provideService(
+        Runtime.make({ agent: definition.agent({ act, world }), owner }),
+        ModelClient.ModelClient,
+        model
+      )
+      return yield* use(appOf(world, store, runtime))
+    })
+    const seeded = generator(options.seed ?? 1)
+    return work.pipe(
+      Effect.scoped,
+      Effect.provideService(Clock.Clock, world.clock),
+      Effect.provideService(Random.Random, {
+        nextDoubleUnsafe: seeded,
+        nextIntUnsafe: () => Math.floor(seeded() * 2 ** 31)
+      }),
+      Effect.provideService(RunIds.RunIds, {
+        runId: () => `run-${operations.length}` as Id.RunId,
+        sessionId: () => "session" as Id.SessionId
+      }),
+      Effect.exit,
+      Effect.map((exit) => ({ exit, crashed: isGone(), operations }))
+    )
+  })
+
+/** The first words of a statement. */
+const nameOf = (sql: string): string => sql.trim().split(/\s+/).slice(0, 3).join(" ")
+
+/** A store that writes into the world what it acknowledges. */
+const remembering = (store: Store, world: World): Store => ({
+  ...store,
+  create: (options) =>
+    Effect.tap(store.create(options), () =>
+      Effect.sync(() => world.appended.push({ runId: options.runId, revision: 0, events: options.events }))
+    ),
+  append: (options) =>
+    Effect.tap(store.append(options), () =>
+      Effect.sync(() =>
+        world.appended.push({
+          runId: options.lease.runId,
+          revision: options.expected,
+          events: options.events
+        })
+      )
+    ),
+  park: (options) =>
+    Effect.tap(store.park(options), ({ parked }) =>
+      Effect.sync(() => {
+        if (!parked) return
+        world.appended.push({
+          runId: options.lease.runId,
+          revision: options.expected,
+          events: options.events
+        })
+      })
+    ),
+  decide: (decision) =>
+    Effect.tap(store.decide(decision), (decided) => Effect.sync(() => world.decisions.push(decided)))
+})
+
+const appOf = (world: World, store: Store, runtime: Runtime.Runtime<any>): App => {
+  const stored = <A, E>(effect: Effect.Effect<A, E, RunStore.RunStore>) =>
+    Effect.provideService(effect, RunStore.RunStore, store)
+  const drive = (input: StoredStartInput | StoredContinueInput) =>
+    Effect.tap(stored(runPromptStored(runtime, input)), ({ runId, status }) =>
+      Effect.sync(() => {
+        if (status === "completed" || status === "cancelled") world.ended.push({ runId, status })
+      })
+    )
+  return {
+    world,
+    store,
+    start: drive,
+    go: drive,
+    decide: (decision) => stored(decideStored([runtime], decision)),
+    cancel: (runId, reason) => stored(cancelRun(runId, reason)),
+    revoke: (runId, grantId) => stored(revokeGrant(runId, grantId, "ann")),
+    recover: Effect.asVoid(stored(recover([runtime], { concurrency: 3 })))
+  }
+}

@@ -1,0 +1,208 @@
+/**
+ * Worker processes on one store, what they left behind in their log, and whether it agrees with the store.
+ */
+import * as ChildProcess from "node:child_process"
+import * as Fs from "node:fs"
+import * as Path from "node:path"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import { SqliteStore } from "@fermata/node"
+import type { Decision, Id, RunEvent } from "@fermata/sdk/domain"
+import { RunStore, type RunStoreError } from "@fermata/sdk/store"
+import { RunChecker } from "@fermata/sdk/testing"
+import { environment, sourceCondition } from "../internal/run.ts"
+import { collect } from "./evidence.ts"
+import type { Orders } from "./worker.ts"
+
+/** A worker process. */
+export interface Worker {
+  readonly owner: string
+  readonly process: ChildProcess.ChildProcess
+  /** It has opened its store, or ended. */
+  readonly ready: Promise<void>
+  readonly exit: Promise<{ readonly code: number | null; readonly output: string }>
+}
+
+/** Marks our processes and everything that they start. */
+const marker = `FERMATA_CAMPAIGN=${process.pid}`
+
+let spawned = 0
+
+// A campaign that fails itself leaves no worker behind.
+const children = new Set<ChildProcess.ChildProcess>()
+process.once("exit", () => children.forEach((child) => child.kill("SIGKILL")))
+
+/** Starts a worker. */
+export const spawn = (
+  orders: Omit<Orders, "owner">,
+  options: { readonly fileBlocks?: number } = {}
+): Worker => {
+  const owner = `worker-${++spawned}`
+  const args = [
+    sourceCondition,
+    Path.join(import.meta.dirname, "worker.ts"),
+    JSON.stringify({ ...orders, owner } satisfies Orders)
+  ]
+  const [name, value] = marker.split("=")
+  const limit = options.fileBlocks
+  const child = ChildProcess.spawn(
+    limit === undefined ? process.execPath : "bash",
+    limit === undefined
+      ? args
+      : ["-c", `ulimit -f ${limit}; trap '' XFSZ; exec "$0" "$@"`, process.execPath, ...args],
+    { stdio: ["ignore", "pipe", "pipe"], env: { ...environment, [name!]: value } }
+  )
+  children.add(child)
+  child.once("exit", () => children.delete(child))
+  let output = ""
+  const exit = new Promise<{ readonly code: number | null; readonly output: string }>((resolve) =>
+    child.once("close", (code) => resolve({ code, output }))
+  )
+  const ready = new Promise<void>((resolve) => {
+    const listen = (text: string) => {
+      output = (output + text).slice(-20_000)
+      if (output.includes("ready\n")) resolve()
+    }
+    child.stdout?.setEncoding("utf8").on("data", listen)
+    child.stderr?.setEncoding("utf8").on("data", listen)
+    void exit.then(() => resolve())
+  })
+  return { owner, process: child, ready, exit }
+}
+
+/** The processes, ours and those that ours have started, that are still there. */
+export const survivors = (): ReadonlyArray<number> =>
+  Fs.readdirSync("/proc").flatMap((name) => {
+    if (!/^\d+$/.test(name) || Number(name) === process.pid) return []
+    try {
+      const environ = Fs.readFileSync(`/proc/${name}/environ`, "utf8")
+      const isZombie = /\) Z /.test(Fs.readFileSync(`/proc/${name}/stat`, "utf8"))
+      return environ.split("\0").includes(marker) && !isZombie ? [Number(name)] : []
+    } catch {
+      return []
+    }
+  })
+
+/** An effect, whose it was, and when. */
+interface Logged extends RunChecker.Effect {
+  readonly owner: string
+  readonly at: number
+}
+
+/** What the workers wrote down. */
+export interface Log {
+  readonly effects: ReadonlyArray<Logged>
+  readonly decided: ReadonlyArray<{
+    readonly by: string
+    readonly requestId: string
+    readonly decision: Decision.Decision
+  }>
+  readonly ended: ReadonlyArray<{ readonly runId: Id.RunId; readonly status: "completed" }>
+  /** How often somebody tried to decide. */
+  readonly tries: number
+  readonly doubts: number
+}
+
+/** Reads a log; the last line of a worker that was killed may be cut. */
+export const readLog = (path: string): Log => {
+  const effects: Array<Logged> = []
+  const decided: Array<Log["decided"][number]> = []
+  const ended: Array<Log["ended"][number]> = []
+  let tries = 0
+  let doubts = 0
+  for (const text of Fs.readFileSync(path, "utf8").split("\n")) {
+    let line: ReadonlyArray<any>
+    try {
+      line = JSON.parse(text) as ReadonlyArray<any>
+    } catch {
+      continue
+    }
+    if (line[0] === "effect") {
+      const [, idempotencyKey, tool, args, attempt, owner, at] = line
+      effects.push({ idempotencyKey, tool, arguments: args, attempt, owner, at })
+    } else if (line[0] === "decided") {
+      decided.push({ by: line[1], requestId: line[2], decision: line[3] })
+    } else if (line[0] === "ended") ended.push({ runId: line[1], status: line[2] })
+    else if (line[0] === "try") tries += 1
+    else if (line[0] === "doubt") doubts += 1
+  }
+  return { effects, decided, ended, tries, doubts }
+}
+
+/** The layer of a store that is named by a file or a URL. */
+const layerOf = async (
+  store: string
+): Promise<Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>> => {
+  if (!store.startsWith("postgres")) return SqliteStore.layer({ filename: store })
+  const { PostgresStore } = await import("@fermata/node/postgres")
+  return PostgresStore.layer({ url: store, maxConnections: 2 })
+}
+
+const isClosed = (event: RunEvent.RunEvent | undefined) =>
+  event?._tag === "run.cancelled" && event.reason === "The program that ran it was closed."
+
+/** Checks the store against the log. All runs must be over. */
+export const inspect = async (
+  store: string,
+  log: Log,
+  runs: number
+): Promise<{ readonly violations: ReadonlyArray<string>; readonly late: number }> => {
+  const { inbox, journals } = await Effect.runPromise(
+    Effect.provide(Effect.flatMap(RunStore.RunStore, collect), await layerOf(store))
+  )
+  const violations = RunChecker.check({
+    journals,
+    inbox,
+    effects: log.effects,
+    effectTools: ["note", "charge", "put"],
+    acknowledged: {
+      ended: log.ended,
+      decisions: log.decided.map(({ decision, requestId }) => ({
+        runId: requestId.replace(/\.r\d+$/, "") as Id.RunId,
+        decision
+      }))
+    }
+  }).map(({ detail, invariant, runId }) => `${invariant} ${runId ?? ""}: ${detail}`)
+  // A run that was at work in a process that was asked to end is cancelled by it.
+  const others = journals.filter(
+    ({ events, status }) => status !== "completed" && !(status === "cancelled" && isClosed(events.at(-1)))
+  )
+  if (journals.length !== runs) violations.push(`there are ${journals.length} runs instead of ${runs}`)
+  for (const { events, runId, status } of others) {
+    violations.push(`${runId} is ${status}; the last event is ${JSON.stringify(events.at(-1)).slice(0, 300)}`)
+  }
+  const winners = new Map<string, string>()
+  for (const { by, requestId } of log.decided) {
+    const first = winners.get(requestId)
+    if (first !== undefined && first !== by) violations.push(`${requestId} was won by ${first} and by ${by}`)
+    winners.set(requestId, by)
+  }
+  const actors = new Map<string, string>()
+  for (const { attempt, idempotencyKey, owner } of log.effects) {
+    const dispatch = `${idempotencyKey} attempt ${attempt}`
+    const first = actors.get(dispatch)
+    if (first !== undefined && first !== owner) {
+      violations.push(`${dispatch} was dispatched by ${first} and by ${owner}`)
+    }
+    actors.set(dispatch, owner)
+  }
+  return { violations, late: lateEffects(journals, log) }
+}
+
+/**
+ * Effects of an attempt that came after the next attempt had begun: the body was at work when its process was frozen, and went
+ * on when it woke. No store can prevent that; anything dispatched later is refused, and would be a violation.
+ */
+const lateEffects = (journals: ReadonlyArray<RunChecker.Journal>, { effects }: Log): number => {
+  const starts = new Map<string, Array<number>>()
+  for (const { events } of journals) {
+    for (const event of events) {
+      if (event._tag !== "tool.started") continue
+      starts.set(event.callId, [...(starts.get(event.callId) ?? []), event.at])
+    }
+  }
+  return effects.filter(({ at, attempt, idempotencyKey }) => {
+    const next = starts.get(idempotencyKey)?.[attempt]
+    return next !== undefined && at > next
+  }).length
+}

@@ -1,0 +1,231 @@
+/**
+ * Stores that are broken on purpose. A campaign that lets one of them through proves nothing.
+ */
+import * as Effect from "effect/Effect"
+import type { Decision, Id, RunEvent } from "@fermata/sdk/domain"
+import type { Store } from "./app.ts"
+import type { World } from "./world.ts"
+
+/** A broken store. */
+export interface Mutant {
+  readonly name: string
+  /** Where it must be found: in the sweep of a scenario, or by the seeds. */
+  readonly scenario: string | undefined
+  readonly mutate: (store: Store, world: World) => Store
+}
+
+type Append = Parameters<Store["append"]>[0]
+type Events = Append["events"]
+
+/** Runs a statement beside the store. */
+const execute = (world: World, statement: string, ...parameters: ReadonlyArray<string | number>) =>
+  Effect.sync(() => {
+    world.execute(statement, parameters)
+  })
+
+const has = (events: ReadonlyArray<RunEvent.RunEvent>, tag: RunEvent.RunEvent["_tag"]) =>
+  events.some((event) => event._tag === tag)
+
+/** Every mutant, with the store's own mistake in its name. */
+export const mutants: ReadonlyArray<Mutant> = [
+  {
+    name: "writes tool.started only with the result",
+    scenario: "act",
+    mutate: (store) => {
+      let held: Append | undefined
+      const merged = (options: Append): Append => {
+        if (held === undefined) return options
+        const events = [...held.events, ...options.events] as unknown as Events
+        const { expected } = held
+        held = undefined
+        return { ...options, events, expected }
+      }
+      return {
+        ...store,
+        append: (options) => {
+          const all = merged(options)
+          if (all.events[all.events.length - 1]?._tag !== "tool.started") return store.append(all)
+          held = all
+          return Effect.succeed({ revision: (all.expected + all.events.length) as Id.Revision })
+        },
+        park: (options) => store.park(merged(options))
+      }
+    }
+  },
+  {
+    name: "acknowledges an end before it is written",
+    scenario: "act",
+    mutate: (store) => ({
+      ...store,
+      append: (options) =>
+        has(options.events, "run.completed")
+          ? Effect.succeed({ revision: (options.expected + options.events.length) as Id.Revision })
+          : store.append(options)
+    })
+  },
+  {
+    name: "appends a result twice",
+    scenario: "act",
+    mutate: (store, world) => ({
+      ...store,
+      append: (options) => {
+        const twice = options.events.flatMap((event): ReadonlyArray<RunEvent.RunEvent> =>
+          event._tag === "tool.completed" ? [event, event] : [event]
+        )
+        return Effect.tap(store.append({ ...options, events: twice as unknown as Events }), () =>
+          // The head does not show it.
+          execute(
+            world,
+            "UPDATE fermata_runs SET revision = ? WHERE run_id = ?",
+            options.expected + options.events.length,
+            options.lease.runId
+          )
+        )
+      }
+    })
+  },
+  {
+    name: "loses the arguments that somebody edited",
+    scenario: "edit",
+    mutate: (store) => ({
+      ...store,
+      load: (runId) =>
+        Effect.map(store.load(runId), (run) => ({ ...run, decisions: run.decisions.map(withoutArguments) }))
+    })
+  },
+  {
+    name: "leaves requests open when a run ends",
+    scenario: "cancel",
+    mutate: (store, world) => ({
+      ...store,
+      append: (options) =>
+        Effect.tap(store.append(options), () =>
+          options.status === "cancelled"
+            ? execute(
+                world,
+                "UPDATE fermata_requests SET status = 'open' WHERE run_id = ? AND status = 'superseded'",
+                options.lease.runId
+              )
+            : Effect.void
+        )
+    })
+  },
+  {
+    name: "does not deliver decisions",
+    scenario: "approve",
+    mutate: (store) => ({
+      ...store,
+      decisions: () => Effect.succeed([]),
+      load: (runId) => Effect.map(store.load(runId), (run) => ({ ...run, decisions: [] }))
+    })
+  },
+  {
+    name: "forgets what it has asked",
+    scenario: "act",
+    mutate: (store, world) => ({
+      ...store,
+      park: (options) =>
+        Effect.tap(store.park(options), () =>
+          execute(
+            world,
+            "DELETE FROM fermata_requests WHERE run_id = ? AND kind = 'inDoubt'",
+            options.lease.runId
+          )
+        )
+    })
+  },
+  {
+    name: "skips an event",
+    scenario: "reads",
+    mutate: (store, world) => ({
+      ...store,
+      append: (options) =>
+        Effect.tap(store.append(options), () =>
+          has(options.events, "tool.completed")
+            ? execute(
+                world,
+                "UPDATE fermata_journal SET events = ? WHERE run_id = ? AND sequence = ?",
+                JSON.stringify(options.events.slice(0, -1)),
+                options.lease.runId,
+                options.expected
+              )
+            : Effect.void
+        )
+    })
+  },
+  {
+    name: "lets two workers have one run",
+    scenario: undefined,
+    mutate: (store, world) => {
+      /** Takes the run from whoever has it. */
+      const seize: Store["claim"] = (options) =>
+        Effect.suspend(() => {
+          world.expireLeases()
+          return store.claim(options)
+        })
+      return {
+        ...store,
+        claim: seize,
+        // Whatever is there by now, this is written behind it.
+        append: (options) =>
+          Effect.catchTag(store.append(options), ["LeaseLost", "RunConflict"], () =>
+            Effect.gen(function* () {
+              const { owner, runId } = options.lease
+              const lease = yield* seize({ runId, owner, ttl: "15 seconds" })
+              const { revision } = yield* store.head(runId)
+              return yield* store.append({ ...options, lease, expected: revision })
+            }).pipe(Effect.catchTag(["RunBusy", "RunNotFound"], () => store.append(options)))
+          )
+      }
+    }
+  },
+  {
+    name: "lets the last decision win",
+    scenario: undefined,
+    mutate: (store, world) => ({
+      ...store,
+      decide: (input) =>
+        Effect.catchTag(store.decide(input), "AlreadyDecided", ({ decision: first, requestId }) => {
+          const decision = { ...input, at: first.at } as Decision.Decision
+          return Effect.andThen(
+            execute(
+              world,
+              "UPDATE fermata_requests SET decision = ?, decided_by = ? WHERE request_id = ?",
+              JSON.stringify(decision),
+              decision.by,
+              requestId
+            ),
+            Effect.map(store.request(requestId), ({ runId }) => ({ runId, decision }))
+          ).pipe(Effect.catchTag("RequestNotFound", Effect.die))
+        })
+    })
+  },
+  {
+    name: "never tells that somebody has decided",
+    scenario: undefined,
+    mutate: (store) => ({
+      ...store,
+      ready: (filter) =>
+        Effect.map(store.ready(filter), (runs) => runs.filter(({ reason }) => reason !== "decided"))
+    })
+  },
+  {
+    name: "says that a run is parked and writes nothing",
+    scenario: "approve",
+    mutate: (store, world) => ({
+      ...store,
+      park: (options) =>
+        Effect.sync(() => {
+          const { events, expected, lease } = options
+          world.appended.push({ runId: lease.runId, revision: expected, events })
+          return { parked: true, revision: (expected + events.length) as Id.Revision }
+        })
+    })
+  }
+]
+
+const withoutArguments = (decision: Decision.Decision): Decision.Decision => {
+  if (decision._tag !== "approve") return decision
+  const { arguments: _, ...rest } = decision
+  return rest
+}

@@ -1,0 +1,218 @@
+/**
+ * What people do with agents, each as a program that can be repeated from the start after any crash.
+ */
+import * as Effect from "effect/Effect"
+import { Agent, type RunResult } from "@fermata/sdk/agent"
+import { Id, Message } from "@fermata/sdk/domain"
+import type { ModelRequest } from "@fermata/sdk/model"
+import type { ScriptedModel } from "@fermata/sdk/testing"
+import type { App, Definition, Outside } from "./app.ts"
+import * as tools from "./tools.ts"
+import { begin, type Choose, decide, honest, settle } from "./user.ts"
+
+/** A scenario. */
+export interface Scenario {
+  readonly name: string
+  /** Whether pairs of crashes are tried too. */
+  readonly core: boolean
+  /** Whether it begins with a database without tables. */
+  readonly fresh: boolean
+  readonly definition: Definition
+  readonly user: (app: App) => Effect.Effect<unknown, unknown>
+}
+
+const runId = "run" as Id.RunId
+const sessionId = "session" as Id.SessionId
+
+type Call = readonly [tool: string, amount?: number]
+
+const calls = (...list: ReadonlyArray<Call>): ScriptedModel.ScriptedAnswer => ({
+  calls: list.map(([tool, amount = 1]) => ({ tool, arguments: { amount } }))
+})
+
+const question: ScriptedModel.ScriptedAnswer = {
+  calls: [{ tool: "ask_user", arguments: { question: "Go on?" } }]
+}
+
+/** Answers by how many answers the last prompt already has, so that a repeated call is answered the same. */
+const byTurn =
+  (...answers: ReadonlyArray<string | ScriptedModel.ScriptedAnswer>) =>
+  ({ turn }: ModelRequest.ModelRequest) =>
+    answers[turn - 1] ?? "Done."
+
+const plainAgent = (outside: Outside) =>
+  Agent.make("clerk", { tools: [...tools.make(outside)], limits: { maxRecoveries: 1000 } })
+
+const scenario = (
+  name: string,
+  answer: Definition["answer"],
+  user: (app: App) => Effect.Effect<unknown, unknown>,
+  options: { readonly core?: boolean; readonly fresh?: boolean; readonly agent?: Definition["agent"] } = {}
+): Scenario => ({
+  name,
+  core: options.core ?? false,
+  fresh: options.fresh ?? false,
+  definition: { agent: options.agent ?? plainAgent, answer },
+  user
+})
+
+const prompt = "Do it."
+const start = (app: App) => begin(app, { runId, sessionId, prompt })
+const startAndSettle =
+  (choose: Choose = honest, options?: { readonly oneByOne?: boolean }) =>
+  (app: App) =>
+    Effect.flatMap(start(app), (result) => settle(app, result, choose, options))
+
+const denying: Choose = (request, app) =>
+  request._tag === "approval"
+    ? { _tag: "deny", requestId: request.requestId, by: "ann", message: "Not today." }
+    : honest(request, app)
+
+const editing: Choose = (request, app) =>
+  request._tag === "approval"
+    ? {
+        _tag: "approve",
+        requestId: request.requestId,
+        by: "ann",
+        digest: request.digest,
+        arguments: { amount: 7 }
+      }
+    : honest(request, app)
+
+const granting: Choose = (request, app) =>
+  request._tag === "approval"
+    ? {
+        _tag: "approve",
+        requestId: request.requestId,
+        by: "ann",
+        digest: request.digest,
+        grant: { scope: "session", arguments: {} }
+      }
+    : honest(request, app)
+
+const isHeld = (result: RunResult.RunResult) => result.status === "interrupted"
+
+/** Only calls in doubt, so that whatever else waits goes on waiting. */
+const doubtOnly: Choose = (request, app) => (request._tag === "inDoubt" ? honest(request, app) : undefined)
+
+const withAssistant = (outside: Outside) =>
+  Agent.make("clerk", {
+    tools: [...tools.make(outside)],
+    limits: { maxRecoveries: 1000 },
+    subAgents: [
+      Agent.make("assistant", {
+        description: "Helps",
+        tools: [...tools.make(outside)],
+        limits: { maxRecoveries: 1000 }
+      })
+    ]
+  })
+
+const delegating = (request: ModelRequest.ModelRequest) =>
+  request.agentPath.length > 1
+    ? byTurn(calls(["look"], ["charge", 3], ["note", 4]), "Helped.")(request)
+    : byTurn(
+        {
+          calls: [
+            { tool: "note", arguments: { amount: 1 } },
+            { tool: "assistant", arguments: { prompt } }
+          ]
+        },
+        calls(["charge", 5])
+      )(request)
+
+/** All scenarios. */
+export const scenarios: ReadonlyArray<Scenario> = [
+  scenario("open", byTurn("Done."), startAndSettle(), { fresh: true }),
+  scenario("plain", byTurn("Done."), startAndSettle()),
+  scenario("reads", byTurn(calls(["look", 1], ["look", 2], ["look", 3])), startAndSettle()),
+  scenario("act", byTurn(calls(["note"])), startAndSettle(), { core: true }),
+  scenario("approve", byTurn(calls(["charge"])), startAndSettle(), { core: true }),
+  scenario("deny", byTurn(calls(["charge"])), startAndSettle(denying)),
+  scenario("edit", byTurn(calls(["charge"])), startAndSettle(editing)),
+  scenario(
+    "one-by-one",
+    byTurn(calls(["charge", 1], ["charge", 2])),
+    startAndSettle(honest, { oneByOne: true }),
+    {
+      core: true
+    }
+  ),
+  scenario("question", byTurn(question, calls(["note"])), startAndSettle()),
+  scenario("idempotent", byTurn(calls(["put", 1], ["put", 2])), startAndSettle()),
+  scenario("reconcile", byTurn(calls(["book", 1], ["note", 2])), startAndSettle(), { core: true }),
+  scenario(
+    "mixed",
+    byTurn(
+      calls(["look"], ["note", 1], ["charge", 2], ["look"], ["charge", 3]),
+      calls(["put", 4], ["book", 5])
+    ),
+    startAndSettle(),
+    { core: true }
+  ),
+  scenario("sub-agent", delegating, startAndSettle(), { core: true, agent: withAssistant }),
+  scenario("cancel", byTurn(calls(["note"], ["charge"])), (app) =>
+    Effect.gen(function* () {
+      const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
+      if (isHeld(result)) yield* app.cancel(runId, "changed my mind")
+      return yield* app.go({ runId })
+    })
+  ),
+  scenario("top-up", byTurn(calls(["note"]), calls(["charge"])), (app) =>
+    Effect.gen(function* () {
+      const result = yield* begin(app, { runId, sessionId, prompt, limits: { maxTurns: 1 } })
+      return yield* settle(app, result)
+    })
+  ),
+  scenario("expiry", byTurn(calls(["transfer"]), calls(["note"])), (app) =>
+    Effect.gen(function* () {
+      const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
+      if (!isHeld(result)) return result
+      app.world.clock.advance(2 * 3_600_000)
+      return yield* Effect.flatMap(app.go({ runId }), (result) => settle(app, result))
+    })
+  ),
+  scenario("session", byTurn(calls(["charge"], ["note"])), (app) =>
+    Effect.gen(function* () {
+      // The grant of the first run lets the second one's call through.
+      yield* Effect.flatMap(start(app), (result) => settle(app, result, granting))
+      const second = "run-2" as Id.RunId
+      return yield* Effect.flatMap(begin(app, { runId: second, sessionId, prompt: "Again." }), (result) =>
+        settle(app, result)
+      )
+    })
+  ),
+  scenario("revoke", byTurn(calls(["charge", 1]), question, calls(["charge", 2])), (app) =>
+    Effect.gen(function* () {
+      const first = Id.requestId(runId, 1)
+      const toQuestion: Choose = (request, app) =>
+        request.requestId === first ? granting(request, app) : doubtOnly(request, app)
+      let result = yield* Effect.flatMap(start(app), (result) => settle(app, result, toQuestion))
+      const asked = result.status === "interrupted" && result.interruptions[0]?._tag === "question"
+      if (asked) yield* app.revoke(runId, Id.grantId(first))
+      return yield* settle(app, result)
+    })
+  ),
+  scenario("message", byTurn(calls(["charge"])), (app) =>
+    Effect.gen(function* () {
+      let result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
+      const said = "And be quick."
+      const { events } = yield* app.store.load(runId)
+      const was = events.some(
+        (event) => event._tag === "message.queued" && Message.textOf(event.content) === said
+      )
+      if (!was && isHeld(result)) result = yield* app.go({ runId, message: said })
+      return yield* settle(app, result)
+    })
+  ),
+  scenario("deny-and-stop", byTurn(calls(["charge", 1], ["charge", 2])), (app) =>
+    Effect.gen(function* () {
+      const result = yield* start(app)
+      const last = Id.requestId(runId, 2)
+      if (isHeld(result)) {
+        yield* decide(app, { _tag: "deny", requestId: last, by: "bob", then: "stop", message: "Stop." })
+      }
+      return yield* Effect.flatMap(app.go({ runId }), (result) => settle(app, result))
+    })
+  )
+]

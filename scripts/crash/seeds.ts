@@ -1,0 +1,300 @@
+/**
+ * Random stories: for each seed a made-up model, several workers on one database, people who decide, repeat themselves, change
+ * their minds and disagree, failing statements, crashes, leases that run out under a worker, and a clock that jumps. In the end
+ * one calm worker takes up what is left, every run must come to an end, and everything is checked.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import { Agent } from "@fermata/sdk/agent"
+import type { Decision, Id, Interruption } from "@fermata/sdk/domain"
+import type { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
+import { type App, type Definition, live, type Plan, type Store } from "./app.ts"
+import { judge } from "./evidence.ts"
+import { generator } from "./random.ts"
+import * as tools from "./tools.ts"
+import * as Turnstile from "./turnstile.ts"
+import { begin, decide, honest } from "./user.ts"
+import type { World, Worlds } from "./world.ts"
+
+type Random = () => number
+
+const below = (random: Random, count: number) => Math.floor(random() * count)
+const one = <A>(random: Random, items: ReadonlyArray<A>): A => items[below(random, items.length)]!
+
+/** A number that depends on the text alone. */
+const hash = (text: string): number => {
+  let value = 2166136261
+  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 16777619) >>> 0
+  return value
+}
+
+const names = [
+  "look",
+  "look",
+  "note",
+  "charge",
+  "charge",
+  "transfer",
+  "put",
+  "book",
+  "ask_user",
+  "assistant",
+  "nothing_such"
+]
+
+/** What the model of a seed says: the same to the same request, whoever asks. */
+const answerOf =
+  (seed: number): Definition["answer"] =>
+  ({ agentPath, runId, turn }) => {
+    const random = generator(hash(`${seed} ${runId} ${turn}`))
+    if (turn > 1 + below(random, 3)) return "Done."
+    const deep = agentPath.length > 2
+    const calls = Array.from({ length: below(random, 4) }, (): ScriptedModel.ScriptedCall => {
+      const tool = one(random, names)
+      if (tool === "ask_user") return { tool, arguments: { question: "Well?" } }
+      if (tool === "assistant")
+        return { tool: deep ? "look" : tool, arguments: { prompt: "Help.", amount: 1 } }
+      return random() < 0.05
+        ? { tool, argumentsText: "{cut" }
+        : { tool, arguments: { amount: below(random, 9) } }
+    })
+    return { text: "Let me see.", calls }
+  }
+
+const agentOf =
+  (seed: number): Definition["agent"] =>
+  (outside) => {
+    const random = generator(hash(`agent ${seed}`))
+    const limits = { maxRecoveries: 1000, ...(random() < 0.2 ? { maxTurns: 1 } : {}) }
+    const own = { tools: [...tools.make(outside)], limits }
+    const helper = Agent.make("assistant", own)
+    return Agent.make("clerk", {
+      ...own,
+      subAgents: [Agent.make("assistant", { ...own, subAgents: [helper] })],
+      ...(random() < 0.1 ? { policy: { mode: "all" as const } } : {})
+    })
+  }
+
+const faults: ReadonlyArray<FaultySqlClient.Fault> = [
+  "crashBefore",
+  "crashAfter",
+  "crashAfter",
+  "busy",
+  "full",
+  "ioError",
+  "connectionLost",
+  "lostAcknowledgement"
+]
+
+/** Faults are most telling around commits and effects. */
+const weight = (what: string): number => {
+  if ((tools.effectTools as ReadonlyArray<string>).includes(what)) return 12
+  return what === "COMMIT" ? 3 : 1
+}
+
+const hour = 3_600_000
+
+/** What the actions of a worker are drawn from. */
+interface Story {
+  readonly random: Random
+  readonly runs: ReadonlyArray<Id.RunId>
+  readonly turnstile: Turnstile.Turnstile
+}
+
+/** A program that is stopped in the middle. */
+const interrupted = (work: Effect.Effect<unknown, unknown>, { random, turnstile }: Story) =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.forkChild(work)
+    for (let turns = below(random, 40); turns > 0; turns--) yield* turnstile.pass
+    yield* Fiber.interrupt(fiber)
+  })
+
+/** One thing that somebody does. */
+const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
+  const { random, runs } = story
+  const runId = one(random, runs)
+  const { clock } = app.world
+  switch (below(random, 14)) {
+    case 0:
+    case 1:
+      return begin(app, {
+        runId,
+        prompt: "Do it.",
+        sessionId: (random() < 0.3 ? "shared" : `of-${runId}`) as Id.SessionId
+      })
+    case 2:
+    case 3:
+      return app.go({ runId })
+    case 4:
+      return app.recover
+    case 5:
+      return Effect.sync(() =>
+        clock.advance(one(random, [1000, 10_000, hour, hour, -hour, 10 * 365 * 24 * hour]))
+      )
+    case 6:
+      return random() < 0.3 ? app.cancel(runId, "changed my mind") : Effect.void
+    case 7:
+      return random() < 0.5 ? app.go({ runId, message: "And then?" }) : Effect.void
+    case 8:
+      // A worker that is only slow: its lease runs out while it works.
+      return random() < 0.6 ? Effect.sync(() => app.world.expireLeases()) : Effect.void
+    case 9:
+      return revokeSomething(random, app, runId)
+    case 10:
+      return interrupted(action(story, app), story)
+    case 11:
+      return Effect.all([Effect.exit(action(story, app)), Effect.exit(action(story, app))], {
+        concurrency: 2
+      })
+    default:
+      return decideSomething(random, app)
+  }
+}
+
+const revokeSomething = (random: Random, app: App, runId: Id.RunId) =>
+  Effect.flatMap(app.store.load(runId), ({ events }) => {
+    const approved = events.flatMap((event) =>
+      event._tag === "request.decided" &&
+      event.decision._tag === "approve" &&
+      event.decision.grant !== undefined
+        ? [event.decision.requestId]
+        : []
+    )
+    return approved.length === 0
+      ? Effect.void
+      : app.revoke(runId, `${one(random, approved)}.grant` as Id.GrantId)
+  })
+
+const decideSomething = (random: Random, app: App) =>
+  Effect.gen(function* () {
+    const pending = yield* app.store.pending()
+    if (pending.length === 0) return
+    const { request, runId } = one(random, pending)
+    const decision = whim(random, request, app)
+    if (decision === undefined) return
+    yield* decide(app, decision)
+    // Twice, by the same person or another one.
+    if (random() < 0.3) yield* decide(app, random() < 0.5 ? decision : { ...decision, by: "bob" })
+    if (random() < 0.5) yield* app.go({ runId })
+  })
+
+const whim = (
+  random: Random,
+  request: Interruption.Interruption,
+  app: App
+): Decision.DecisionInput | undefined => {
+  const { requestId } = request
+  const by = one(random, ["ann", "bob"])
+  if (request._tag === "approval") {
+    const { digest } = request
+    const chance = random()
+    if (chance < 0.15) return { _tag: "deny", requestId, by }
+    if (chance < 0.2) return { _tag: "deny", requestId, by, then: "stop" }
+    if (chance < 0.35) return { _tag: "approve", requestId, by, digest, arguments: { amount: 77 } }
+    if (chance < 0.4) return { _tag: "supply", requestId, by, result: "it is done" }
+    if (chance < 0.55 && request.safety !== "privileged") {
+      return { _tag: "approve", requestId, by, digest, grant: { scope: "session", inherit: random() < 0.5 } }
+    }
+  }
+  if (request._tag === "limit" && random() < 0.2) return { _tag: "deny", requestId, by }
+  const decision = honest(request, app)
+  return decision === undefined ? undefined : { ...decision, by }
+}
+
+export interface SeedOptions {
+  readonly worlds: Worlds
+  readonly seed: number
+  readonly mutate?: (store: Store, world: World) => Store
+}
+
+/** Plays one seed. */
+export const play = async ({ mutate, seed, worlds }: SeedOptions): Promise<ReadonlyArray<string>> => {
+  const random = generator(seed)
+  const turnstile = Turnstile.make(generator(hash(`turns ${seed}`)))
+  const world = worlds.make()
+  const definition: Definition = { agent: agentOf(seed), answer: answerOf(seed) }
+  const runs = Array.from({ length: 1 + below(random, 3) }, (_, index) => `run-${index + 1}` as Id.RunId)
+  const trouble = one(random, [0, 0.01, 0.02, 0.04, 0.1])
+  const defects: Array<string> = []
+  // Nobody makes sure that owners have different names.
+  const isAnonymous = random() < 0.2
+  const mutated = mutate === undefined ? {} : { mutate: (store: Store) => mutate(store, world) }
+
+  const worker = (index: number): Effect.Effect<void> =>
+    Effect.gen(function* () {
+      const mine = generator(hash(`worker ${seed} ${index}`))
+      const plan: Plan = (_, what) =>
+        Effect.map(turnstile.pass, () => (mine() < trouble * weight(what) ? one(mine, faults) : "pass"))
+      for (let left = 6 + below(mine, 14); left > 0;) {
+        const lived = yield* live(
+          { world, definition, plan, owner: isAnonymous ? "worker" : `worker-${index}`, seed, ...mutated },
+          (app) =>
+            Effect.gen(function* () {
+              for (; left > 0; left--) {
+                const exit = yield* Effect.exit(action({ random: mine, runs, turnstile }, app))
+                if (Exit.isFailure(exit) && Cause.hasDies(exit.cause)) {
+                  left -= 1
+                  return yield* exit
+                }
+              }
+            })
+        )
+        if (Exit.isFailure(lived.exit) && !lived.crashed) {
+          // A database that cannot be opened just now is tried again.
+          if (Cause.hasDies(lived.exit.cause)) defects.push(`died: ${Cause.pretty(lived.exit.cause)}`)
+          left -= 1
+        }
+        // What it held is taken over at once, or only later.
+        if (lived.crashed && mine() < 0.5) world.expireLeases()
+      }
+    })
+
+  /** Nothing fails any more. Only what `recover` finds is driven: a run that it does not find is lost. */
+  const calm = Effect.gen(function* () {
+    if (!world.expireLeases()) return yield* Effect.die(new Error("Somebody still writes."))
+    const plan: Plan = () => Effect.as(turnstile.pass, "pass" as const)
+    const lived = yield* live({ world, definition, plan, owner: "last", ...mutated }, (app) =>
+      Effect.gen(function* () {
+        for (let round = 0; round < 60; round++) {
+          yield* app.recover
+          const pending = yield* app.store.pending({ limit: 1000 })
+          for (const { request } of pending) {
+            const decision = honest(request, app)
+            if (decision !== undefined) yield* decide(app, decision)
+          }
+          if (pending.length === 0) break
+        }
+        const runs = yield* app.store.list({ limit: 1000 })
+        return runs.flatMap(({ runId, status }) =>
+          status === "running" || status === "held" ? [`${runId} is ${status} and nobody is asked`] : []
+        )
+      })
+    )
+    if (Exit.isSuccess(lived.exit)) defects.push(...lived.exit.value)
+    else defects.push(`the last worker failed: ${Cause.pretty(lived.exit.cause)}`)
+  })
+
+  try {
+    await turnstile.run(
+      Effect.gen(function* () {
+        const workers = 1 + below(random, 3)
+        yield* Effect.forEach(
+          Array.from({ length: workers }, (_, index) => index),
+          worker,
+          {
+            concurrency: workers,
+            discard: true
+          }
+        )
+        yield* calm
+      })
+    )
+  } catch (error) {
+    defects.push(`stuck: ${error instanceof Error ? error.message : String(error)}`)
+  }
+  const { violations } = await Effect.runPromise(judge(world))
+  world.close()
+  return [...defects, ...violations]
+}

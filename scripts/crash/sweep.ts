@@ -1,0 +1,178 @@
+/**
+ * The sweep: every scenario is hit at every operation, before and after, and at pairs of operations; then it is recovered, the
+ * user finishes, and everything is checked, also that it came to what it would have come to without the crash.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Cause from "effect/Cause"
+import { type App, live, type Plan, type Store } from "./app.ts"
+import { judge, type Verdict } from "./evidence.ts"
+import * as Points from "./points.ts"
+import type { Scenario } from "./scenarios.ts"
+import type { World, Worlds } from "./world.ts"
+
+/** One execution of a scenario under a plan. */
+export interface Execution extends Verdict {
+  /** What each process did. */
+  readonly operations: ReadonlyArray<ReadonlyArray<string>>
+}
+
+/** After this many processes a scenario has no excuse for not being over. */
+const maxProcesses = 12
+
+/** Runs a scenario to its end, whatever hits it. */
+export const execute = (
+  worlds: Worlds,
+  scenario: Scenario,
+  points: ReadonlyArray<Points.Point>,
+  mutate?: (store: Store, world: World) => Store
+): Effect.Effect<Execution> =>
+  Effect.gen(function* () {
+    const world = worlds.make({ empty: scenario.fresh })
+    const operations: Array<ReadonlyArray<string>> = []
+    let failure: string | undefined
+    for (let process = 0; process < maxProcesses; process++) {
+      const mine = points.filter((point) => point.process === process)
+      const plan: Plan = (operation) => mine.find((point) => point.operation === operation)?.fault ?? "pass"
+      const lived = yield* live(
+        {
+          world,
+          definition: scenario.definition,
+          plan,
+          owner: `worker-${process}`,
+          ...(mutate === undefined ? {} : { mutate: (store: Store) => mutate(store, world) })
+        },
+        (app: App) => (process === 0 ? scenario.user(app) : Effect.andThen(app.recover, scenario.user(app)))
+      )
+      operations.push(lived.operations)
+      if (Exit.isSuccess(lived.exit) && !lived.crashed) {
+        failure = undefined
+        break
+      }
+      failure = Exit.isFailure(lived.exit) ? Cause.pretty(lived.exit.cause) : "it was hit after its end"
+      world.expireLeases()
+    }
+    const verdict = yield* judge(world)
+    world.close()
+    return failure === undefined
+      ? { ...verdict, operations }
+      : {
+          ...verdict,
+          violations: [...verdict.violations, `it does not come to an end: ${failure}`],
+          operations
+        }
+  })
+
+/** A place in the sweep. */
+export interface Place {
+  readonly scenario: Scenario
+  readonly points: ReadonlyArray<Points.Point>
+}
+
+const nameOf = ({ points, scenario }: Place): string => `${scenario.name}:${Points.print(points)}`
+
+/** The operations that can fail without a crash: statements. */
+const isStatement = (what: string) => /^[A-Z]/.test(what)
+
+const crashes = (process: number, operations: ReadonlyArray<string>): ReadonlyArray<Points.Point> =>
+  operations.flatMap((_, index) => [
+    { process, operation: index + 1, fault: "crashBefore" as const },
+    { process, operation: index + 1, fault: "crashAfter" as const }
+  ])
+
+const failures = (operations: ReadonlyArray<string>): ReadonlyArray<Points.Point> =>
+  operations.flatMap((what, index) =>
+    isStatement(what)
+      ? Points.errors
+          .filter((fault) => fault !== "lostAcknowledgement" || what.startsWith("COMMIT"))
+          .map((fault) => ({ process: 0, operation: index + 1, fault }))
+      : []
+  )
+
+/** Every `count`-th-or-so of the items, evenly, always the first. */
+const spread = <A>(items: ReadonlyArray<A>, count: number): ReadonlyArray<A> => {
+  if (items.length <= count) return items
+  return Array.from({ length: count }, (_, index) => items[Math.floor((index * items.length) / count)]!)
+}
+
+/** What the sweep found. */
+export interface Swept {
+  readonly points: number
+  readonly singles: number
+  readonly pairs: number
+  readonly violations: ReadonlyArray<string>
+}
+
+export interface SweepOptions {
+  readonly worlds: Worlds
+  readonly scenarios: ReadonlyArray<Scenario>
+  /** How many points to try at most. */
+  readonly points: number
+  readonly progress: (text: string) => void
+  readonly mutate?: (store: Store, world: World) => Store
+  /** Stops at the first violation. */
+  readonly first?: boolean
+}
+
+/** Tries one place. */
+export const visit = (
+  worlds: Worlds,
+  place: Place,
+  expected: ReadonlyArray<string>,
+  mutate?: (store: Store, world: World) => Store
+) =>
+  Effect.map(execute(worlds, place.scenario, place.points, mutate), (execution) => {
+    const complaints = execution.violations.slice()
+    const differs = execution.outcome.find((line, index) => line !== expected[index])
+    if (differs !== undefined || execution.outcome.length !== expected.length) {
+      complaints.push(
+        `another outcome: ${JSON.stringify(execution.outcome)} instead of ${JSON.stringify(expected)}`
+      )
+    }
+    return { execution, complaints: complaints.map((complaint) => `${nameOf(place)} ${complaint}`) }
+  })
+
+/** Sweeps. */
+export const sweep = (options: SweepOptions): Effect.Effect<Swept> =>
+  Effect.gen(function* () {
+    const { mutate, progress, scenarios, worlds } = options
+    const violations: Array<string> = []
+    const singles: Array<Place> = []
+    const expected = new Map<string, ReadonlyArray<string>>()
+    for (const scenario of scenarios) {
+      const calm = yield* execute(worlds, scenario, [])
+      violations.push(...calm.violations.map((violation) => `${scenario.name} ${violation}`))
+      expected.set(scenario.name, calm.outcome)
+      const [operations = []] = calm.operations
+      for (const point of [...crashes(0, operations), ...failures(operations)]) {
+        singles.push({ scenario, points: [point] })
+      }
+    }
+    const isDone = () => options.first === true && violations.length > 0
+    let done = 0
+    const pairs: Array<Place> = []
+    const chosen = spread(singles, Math.ceil(options.points * 0.6))
+    for (const place of chosen) {
+      if (isDone()) break
+      const found = yield* visit(worlds, place, expected.get(place.scenario.name)!, mutate)
+      violations.push(...found.complaints)
+      const [, recovery] = found.execution.operations
+      if (place.scenario.core && recovery !== undefined) {
+        for (const point of crashes(1, recovery)) {
+          pairs.push({ scenario: place.scenario, points: [...place.points, point] })
+        }
+      }
+      if (++done % 500 === 0) progress(`${done} of ${chosen.length} points, ${violations.length} violations`)
+    }
+    const room = Math.max(0, options.points - chosen.length)
+    const twice = isDone() ? [] : spread(pairs, room)
+    let second = 0
+    for (const place of twice) {
+      if (isDone()) break
+      const found = yield* visit(worlds, place, expected.get(place.scenario.name)!, mutate)
+      violations.push(...found.complaints)
+      if (++second % 1000 === 0)
+        progress(`${second} of ${twice.length} pairs, ${violations.length} violations`)
+    }
+    return { points: done + second, singles: done, pairs: second, violations }
+  })

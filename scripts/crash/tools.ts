@@ -1,0 +1,63 @@
+/**
+ * The tools of the scenarios. Each writes down what it does to the world at the moment it does it.
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { Tool, type ToolContext } from "@fermata/sdk/tool"
+import type { Outside } from "./app.ts"
+
+const Parameters = Schema.Struct({ amount: Schema.Number })
+type Arguments = typeof Parameters.Type
+
+/** The tools that have an effect. */
+export const effectTools = ["note", "charge", "transfer", "put", "book"] as const
+type EffectTool = (typeof effectTools)[number]
+
+const options = {
+  /** Acts, and nobody is asked. */
+  note: { needsApproval: false },
+  /** Acts after approval. */
+  charge: {},
+  transfer: { safety: "privileged", approval: { expiresIn: "1 hour" } },
+  /** May be repeated. */
+  put: { needsApproval: false, idempotent: true },
+  /** Can be asked what became of it. */
+  book: { needsApproval: false }
+} as const satisfies { readonly [name in EffectTool]: Partial<Tool.ToolOptions<Arguments, unknown>> }
+
+/** Makes all tools, and `look`, which changes nothing. */
+export const make = ({ act, world }: Outside): ReadonlyArray<Tool.Tool> => {
+  const happened = (key: string) => world.effects.some(({ idempotencyKey }) => idempotencyKey === key)
+  const acting = (name: EffectTool) =>
+    Tool.make(name, {
+      description: `Does ${name}`,
+      parameters: Parameters,
+      ...options[name],
+      ...(name === "book"
+        ? {
+            reconcile: (idempotencyKey: string) =>
+              Effect.gen(function* () {
+                const answer = happened(idempotencyKey) ? "happened" : "notHappened"
+                yield* act("reconcile", () => world.reconciled.push({ idempotencyKey, answer }))
+                return answer === "happened" ? { _tag: answer, result: "book" } : { _tag: answer }
+              }) as Effect.Effect<Tool.Reconciled>
+          }
+        : {}),
+      handler: (args: Arguments, { attempt, idempotencyKey }: ToolContext.ToolContext) =>
+        Effect.as(
+          act(name, () => world.effects.push({ idempotencyKey, tool: name, arguments: args, attempt })),
+          name
+        )
+    })
+  const look = Tool.make("look", {
+    description: "Looks",
+    parameters: Parameters,
+    safety: "readOnly",
+    handler: () =>
+      Effect.as(
+        act("look", () => {}),
+        "seen"
+      )
+  })
+  return [...effectTools.map(acting), look, Tool.askUser]
+}

@@ -1,0 +1,67 @@
+/**
+ * The people of the scenarios. They do not know whether what they asked for has happened when a process dies, so they look,
+ * and ask again: everything here may be done any number of times.
+ */
+import * as Effect from "effect/Effect"
+import type { RunResult, StoredStartInput } from "@fermata/sdk/agent"
+import type { Decision, Id, Interruption } from "@fermata/sdk/domain"
+import type { App } from "./app.ts"
+
+/** What somebody decides about a request; `undefined` to leave it. */
+export type Choose = (request: Interruption.Interruption, app: App) => Decision.DecisionInput | undefined
+
+const hasTag = (error: unknown, ...tags: ReadonlyArray<string>): boolean =>
+  typeof error === "object" && error !== null && "_tag" in error && tags.includes(String(error._tag))
+
+/** Starts a run, or finds that it was started. */
+export const begin = (app: App, input: StoredStartInput & { readonly runId: Id.RunId }) =>
+  Effect.catch(app.start(input), (error) =>
+    hasTag(error, "RunExists") ? app.go({ runId: input.runId }) : Effect.fail(error)
+  )
+
+/** Approves, answers, tops up; says of a call in doubt what really became of it. */
+export const honest: Choose = (request, { world }) => {
+  const { requestId } = request
+  const by = "ann"
+  switch (request._tag) {
+    case "approval":
+      return { _tag: "approve", requestId, by, digest: request.digest }
+    case "question":
+      return { _tag: "answer", requestId, by, answer: "yes" }
+    case "inDoubt":
+      return world.effects.some(({ idempotencyKey }) => idempotencyKey === request.idempotencyKey)
+        ? { _tag: "supply", requestId, by, result: request.tool }
+        : { _tag: "retry", requestId, by }
+    case "limit":
+      return { _tag: "topUp", requestId, by, limit: request.spent + 5 }
+    case "login":
+      return { _tag: "retry", requestId, by }
+  }
+}
+
+/** Takes a decision, unless somebody (perhaps the same person, before the crash) has. */
+export const decide = (app: App, decision: Decision.DecisionInput) =>
+  Effect.catch(app.decide(decision), (error) =>
+    hasTag(error, "AlreadyDecided", "RequestSuperseded") ? Effect.void : Effect.fail(error)
+  )
+
+/** Decides and continues until the run is over, or waits for something that nobody here decides. */
+export const settle = (
+  app: App,
+  result: RunResult.RunResult,
+  choose: Choose = honest,
+  options: { readonly oneByOne?: boolean } = {}
+): Effect.Effect<RunResult.RunResult, unknown> =>
+  Effect.gen(function* () {
+    let current = result
+    for (let round = 0; round < 60; round++) {
+      if (current.status !== "interrupted") return current
+      const decisions = current.interruptions.flatMap((request) => choose(request, app) ?? [])
+      if (decisions.length === 0) return current
+      for (const decision of options.oneByOne === true ? decisions.slice(0, 1) : decisions) {
+        yield* decide(app, decision)
+      }
+      current = yield* app.go({ runId: current.runId })
+    }
+    return yield* Effect.die(new Error("The run asks for ever."))
+  })
