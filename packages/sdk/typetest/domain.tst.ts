@@ -36,11 +36,13 @@ describe("RunEvent", () => {
       | "request.opened"
       | "request.decided"
       | "request.superseded"
+      | "request.expiring"
       | "grant.revoked"
       | "message.queued"
       | "output.rejected"
       | "limits.changed"
       | "run.held"
+      | "run.recovered"
       | "run.resumed"
       | "run.completed"
       | "run.cancelled"
@@ -159,6 +161,6 @@ describe("the pure core", () => {
       | "EditedArgumentsInvalid"
       | "DecisionMalformed"
     >()
-    expect<RunFailure["_tag"]>().type.toBe<"BudgetExceeded" | "ModelFailed" | "RunDefect">()
+    expect<RunFailure["_tag"]>().type.toBe<"BudgetExceeded" | "ModelFailed" | "RunDefect" | "WorkersLost">()
   })
 })

@@ -36,15 +36,12 @@ describe("a Fermata that works", () => {
     const inbox = await make(store, [asked, asked])
     const worker = await make(store, ["done"])
     const stop = new AbortController()
-    let tell = (_: unknown) => {}
-    const takenUp = new Promise((resolve) => {
-      tell = resolve
-    })
-    const working = worker.fermata.work({ signal: stop.signal, onTakenUp: tell })
+    const first = Promise.withResolvers<unknown>()
+    const working = worker.fermata.work({ signal: stop.signal, onTakenUp: first.resolve })
     const { runId } = await inbox.fermata.runPrompt("ops", "go")
     const [pending] = await inbox.fermata.pending()
     await inbox.fermata.decide(pending!, approve())
-    assert.deepInclude(await takenUp, { runId, reason: "decided", status: "completed" })
+    assert.deepInclude(await first.promise, { runId, reason: "decided", status: "completed" })
     assert.strictEqual(worker.deployed.length, 1)
     stop.abort()
     await working
