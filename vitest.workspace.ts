@@ -34,5 +34,5 @@ const postgres = {
 export default defineConfig({
   resolve,
   ssr: { resolve },
-  test: { projects: [project("sdk"), project("node"), postgres] }
+  test: { projects: [project("sdk"), project("node"), project("ai-sdk"), postgres] }
 })

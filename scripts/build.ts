@@ -12,7 +12,7 @@ interface Manifest {
   readonly exports: Readonly<Record<string, { readonly "@fermata/source"?: string } | string | null>>
 }
 
-const declared = await run("node", ["scripts/tsc.ts", "-b", "packages/node"])
+const declared = await run("node", ["scripts/tsc.ts", "-b", "packages/node", "packages/ai-sdk"])
 if (!declared.ok) {
   console.error(declared.output)
   process.exit(1)

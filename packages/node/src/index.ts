@@ -6,4 +6,7 @@
  */
 export * from "@fermata/sdk"
 export * from "./createFermata.ts"
+export * as FileTokenStore from "./FileTokenStore.ts"
+export * as GptTokenizer from "./GptTokenizer.ts"
+export * from "./models.ts"
 export * as SqliteStore from "./SqliteStore.ts"

@@ -13,6 +13,7 @@ import type { DecisionInput } from "../domain/Decision.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import { ContextPolicy } from "../context/ContextPolicy.ts"
 import { ModelClient } from "../model/ModelClient.ts"
+import { Tokenizer } from "../model/Tokenizer.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
 import type { Awaitable } from "../tool/Tool.ts"
 import type { Agent } from "./Agent.ts"
@@ -53,6 +54,7 @@ export interface Runtime<Output = unknown> {
   /** The services that handlers run with. */
   readonly services: Context.Context<any>
   readonly contextPolicy: ContextPolicy
+  readonly tokenizer: Tokenizer
   readonly scrubber: Scrubber
   readonly ids: RunIds
   readonly owner: string
@@ -75,6 +77,7 @@ export const make = <R, Output>(
       model: yield* ModelClient,
       services: yield* Effect.context<R>(),
       contextPolicy: yield* ContextPolicy,
+      tokenizer: yield* Tokenizer,
       scrubber: yield* Scrubber,
       ids: yield* RunIds,
       owner: options.owner ?? `worker-${globalThis.crypto.randomUUID().slice(0, 8)}`

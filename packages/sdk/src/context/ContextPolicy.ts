@@ -18,6 +18,8 @@ export interface ContextInput {
   /** The whole, valid history. */
   readonly messages: ReadonlyArray<Message>
   readonly limits: Limits
+  /** Counts what would be sent, with the tokenizer in force and the agent's tools. Left out: counted roughly. */
+  readonly countTokens?: (context: PreparedContext) => number
 }
 
 /** What the model gets to see. */
@@ -53,12 +55,15 @@ export const estimateTokens = (text: string): number => Math.ceil(text.length / 
 export const estimateMessages = (messages: ReadonlyArray<Message>): number =>
   messages.reduce((sum, message) => sum + estimateTokens(JSON.stringify(message.content)), 0)
 
+const roughly = ({ instructions, messages }: PreparedContext): number =>
+  estimateTokens(instructions) + estimateMessages(messages)
+
 /** Sends everything; fails when that is over `limits.maxContextTokens`. */
 export const everything: ContextPolicy = {
-  prepare: ({ instructions, messages, limits }) => {
+  prepare: ({ countTokens = roughly, instructions, limits, messages }) => {
     const limit = limits.maxContextTokens
     if (limit === undefined) return Effect.succeed({ instructions, messages })
-    const tokens = estimateTokens(instructions) + estimateMessages(messages)
+    const tokens = countTokens({ instructions, messages })
     return tokens <= limit
       ? Effect.succeed({ instructions, messages })
       : Effect.fail({ _tag: "ContextTooLarge", tokens, limit })

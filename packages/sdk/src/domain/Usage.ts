@@ -34,6 +34,8 @@ export type SessionUsage = typeof SessionUsage.Type
 export const ModelUsage = Schema.Struct({
   inputTokens: Schema.Natural,
   cachedInputTokens: Schema.optionalKey(Schema.Natural),
+  /** The part of `inputTokens` that the provider was asked to cache. */
+  cacheWriteTokens: Schema.optionalKey(Schema.Natural),
   outputTokens: Schema.Natural,
   reasoningTokens: Schema.optionalKey(Schema.Natural),
   costUsd: Schema.optionalKey(Schema.Finite)

@@ -15,8 +15,11 @@ export class RateLimited extends Schema.TaggedError<RateLimited>()("RateLimited"
   readonly isRetryable = true
 }
 
-/** The provider has a fault or is overloaded. */
-export class ProviderFault extends Schema.TaggedError<ProviderFault>()("ProviderFault", described) {
+/** The provider has a fault or is overloaded; `retryAfterMs` is its own advice. */
+export class ProviderFault extends Schema.TaggedError<ProviderFault>()("ProviderFault", {
+  ...described,
+  retryAfterMs: Schema.optionalKey(Schema.Finite)
+}) {
   readonly isRetryable = true
 }
 
@@ -69,8 +72,11 @@ export class LoginRequired extends Schema.TaggedError<LoginRequired>()("LoginReq
   readonly isRetryable = false
 }
 
-/** The account has no quota or money left. */
-export class QuotaExhausted extends Schema.TaggedError<QuotaExhausted>()("QuotaExhausted", described) {
+/** The account has no quota or money left; `resetsAt` is when it has again, in milliseconds since 1970, where that is known. */
+export class QuotaExhausted extends Schema.TaggedError<QuotaExhausted>()("QuotaExhausted", {
+  ...described,
+  resetsAt: Schema.optionalKey(Schema.Finite)
+}) {
   readonly isRetryable = false
 }
 
@@ -94,10 +100,12 @@ export type Reason = typeof Reason.Type
 export class ModelError extends Schema.TaggedError<ModelError>()("ModelError", {
   reason: Reason,
   /** The provider's id of the request, for its support. */
-  requestId: Schema.optionalKey(Schema.String)
+  requestId: Schema.optionalKey(Schema.String),
+  /** The provider's own word on whether trying again can help, against what the reason says. */
+  retryable: Schema.optionalKey(Schema.Boolean)
 }) {
   get isRetryable(): boolean {
-    return this.reason.isRetryable
+    return this.retryable ?? this.reason.isRetryable
   }
   override get message() {
     return `The model did not answer (${this.reason._tag}): ${this.reason.description}`

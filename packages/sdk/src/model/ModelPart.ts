@@ -14,11 +14,24 @@ import type { ModelUsage } from "../domain/Usage.ts"
 /** One part of a streamed answer. A stream ends with exactly one `finish`. */
 export type ModelPart =
   | { readonly _tag: "text-delta"; readonly delta: string }
-  /** Ends a piece of text; only needed when `payload`, the provider's own item, has to be kept for replay. */
-  | { readonly _tag: "text-end"; readonly provider?: string; readonly payload?: Schema.Json }
+  /**
+   * Ends a piece of text; only needed when `payload`, the provider's own item, has to be kept for replay, or when the deltas do
+   * not add up to `text`.
+   */
+  | {
+      readonly _tag: "text-end"
+      readonly text?: string
+      readonly provider?: string
+      readonly payload?: Schema.Json
+    }
   | { readonly _tag: "reasoning-delta"; readonly delta: string }
-  /** Ends a piece of reasoning; `payload` is the provider's own item, kept for replay. */
-  | { readonly _tag: "reasoning-end"; readonly provider?: string; readonly payload?: Schema.Json }
+  /** Ends a piece of reasoning; `payload` is the provider's own item, kept for replay, and `text` is as for a text. */
+  | {
+      readonly _tag: "reasoning-end"
+      readonly text?: string
+      readonly provider?: string
+      readonly payload?: Schema.Json
+    }
   /** A piece of the arguments of a call that is being written; for display only. */
   | {
       readonly _tag: "tool-call-delta"
@@ -71,14 +84,16 @@ export const makeCollector = (): Collector => {
   let seen = false
 
   const endText = (end?: Extract<ModelPart, { readonly _tag: "text-end" }>) => {
-    if (text === "" && end?.payload === undefined) return
-    content.push({ _tag: "text", text, ...replayOf(end) } satisfies TextPart)
+    const whole = end?.text ?? text
     text = ""
+    if (whole === "" && end?.payload === undefined) return
+    content.push({ _tag: "text", text: whole, ...replayOf(end) } satisfies TextPart)
   }
   const endReasoning = (end?: Extract<ModelPart, { readonly _tag: "reasoning-end" }>) => {
-    if (reasoning === "" && end?.payload === undefined) return
-    content.push({ _tag: "reasoning", text: reasoning, ...replayOf(end) } satisfies ReasoningPart)
+    const whole = end?.text ?? reasoning
     reasoning = ""
+    if (whole === "" && end?.payload === undefined) return
+    content.push({ _tag: "reasoning", text: whole, ...replayOf(end) } satisfies ReasoningPart)
   }
 
   return {

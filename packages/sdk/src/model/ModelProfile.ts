@@ -17,22 +17,29 @@ export type ProtocolName = "chat" | "responses" | "messages"
 
 /** Headers that say who asks. */
 export interface Auth {
-  /** Asked before each request. `forced` after a 401: what was given last time is not good any more. */
+  /** Asked before each request. `forced` after a 401: what was given last time, `given`, is not good any more. */
   readonly headers: (options: {
     readonly forced: boolean
+    readonly given?: Readonly<Record<string, Redacted.Redacted<string>>>
   }) => Effect.Effect<Readonly<Record<string, Redacted.Redacted<string>>>, ModelError>
   /** Whether a 401 may be answered with other headers. */
   readonly canRefresh: boolean
 }
 
-/** US dollars for a million tokens. What is left out is unknown, and then so is the cost of a call that uses it. */
-export interface Prices {
+/** US dollars for a million tokens. */
+export interface Rates {
   readonly input: number
   /** Input that the provider had cached. Default: as `input`. */
   readonly cachedInput?: number
   /** Input that the provider is asked to cache. Default: as `input`. */
   readonly cacheWrite?: number
   readonly output: number
+}
+
+/** What a model's tokens cost. Without prices the cost of a call is unknown, unless the provider tells it. */
+export interface Prices extends Rates {
+  /** Other rates, for all tokens of a call whose input is longer than `above` tokens; the shortest first. */
+  readonly tiers?: ReadonlyArray<Rates & { readonly above: number }>
 }
 
 /** What differs between servers that speak one protocol. Every field has a default that suits the protocol's own provider. */
@@ -71,11 +78,16 @@ export interface RetryOptions {
   readonly cap?: Duration.Input
 }
 
-/** How long to wait for what. */
+/**
+ * How long to wait for what.
+ *
+ * Node's own `fetch` gives up after 5 minutes without a head, and without a part of the body, whatever is set here; for longer
+ * waits provide another `HttpClient`.
+ */
 export interface Timeouts {
-  /** For the head of the response. Default 60 seconds. */
+  /** For the head of the response, where it is streamed. Default 60 seconds. */
   readonly response?: Duration.Input
-  /** For the first part of the body. Default 5 minutes. */
+  /** For the first part of the body; for a whole answer, which is written first, also for the head. Default 5 minutes. */
   readonly firstByte?: Duration.Input
   /** Between two parts of the body, whatever is in them. Default 5 minutes. */
   readonly idle?: Duration.Input

@@ -10,7 +10,13 @@ import * as Agent from "../../src/agent/Agent.ts"
 import { runPrompt } from "../../src/agent/runPrompt.ts"
 import * as ContextPolicy from "../../src/context/ContextPolicy.ts"
 import { messages } from "../../src/domain/RunState.ts"
-import { InvalidRequest, ProviderFault, RateLimited, StreamUnsupported } from "../../src/model/ModelError.ts"
+import {
+  ConnectionLost,
+  InvalidRequest,
+  ProviderFault,
+  RateLimited,
+  StreamUnsupported
+} from "../../src/model/ModelError.ts"
 import type { DataSchema } from "../../src/tool/DataSchema.ts"
 import * as Scrubber from "../../src/tool/Scrubber.ts"
 import * as Tool from "../../src/tool/Tool.ts"
@@ -299,7 +305,7 @@ describe("streaming", () => {
   it.effect("falls back to a whole answer, once, when it fails before its first part", () =>
     Effect.gen(function* () {
       for (const error of [
-        new ProviderFault({ description: "down" }),
+        new ConnectionLost({ description: "cut" }),
         new StreamUnsupported({ description: "no streams" })
       ]) {
         const { runtime, model } = yield* bind(Agent.make("a"), [
@@ -320,12 +326,12 @@ describe("streaming", () => {
 
   it.effect("that fails twice ends the run, which can be continued", () =>
     Effect.gen(function* () {
-      const error = new RateLimited({ description: "slow down" })
+      const error = new ConnectionLost({ description: "cut" })
       const { runtime, model } = yield* bind(Agent.make("a"), [{ error }, { error }, "done"])
       const failed = expect(yield* runPrompt(runtime, { prompt: "go" }), "error")
       assert.deepInclude(
         { ...failed.error },
-        { _tag: "ModelFailed", reason: "RateLimited", isRetryable: true }
+        { _tag: "ModelFailed", reason: "ConnectionLost", isRetryable: true }
       )
       assert.strictEqual(model.requests.length, 2)
       expect(yield* runPrompt(runtime, { state: throughJson(failed.state) }), "completed")
@@ -337,7 +343,10 @@ describe("streaming", () => {
       for (const answer of [
         { text: "abc", chunkSize: 1, error: new ProviderFault({ description: "down" }), failAfter: 1 },
         { text: "abc", cut: true },
-        { error: new InvalidRequest({ description: "bad" }) }
+        { error: new InvalidRequest({ description: "bad" }) },
+        // The client has waited for these already.
+        { error: new RateLimited({ description: "slow down" }) },
+        { error: new ProviderFault({ description: "down" }) }
       ]) {
         const { runtime, model } = yield* bind(Agent.make("a"), [answer, "never asked"])
         expect(yield* runPrompt(runtime, { prompt: "go" }), "error")

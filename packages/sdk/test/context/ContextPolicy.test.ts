@@ -1,8 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Agent from "../../src/agent/Agent.ts"
+import { runPrompt } from "../../src/agent/runPrompt.ts"
 import * as ContextPolicy from "../../src/context/ContextPolicy.ts"
 import * as Limits from "../../src/domain/Limits.ts"
 import type { Message } from "../../src/domain/Message.ts"
+import * as Tokenizer from "../../src/model/Tokenizer.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+import { bind, expect } from "../agent/Fixture.ts"
 
 const message: Message = {
   role: "user",
@@ -34,4 +39,28 @@ describe("the plain context policy", () => {
     assert.strictEqual(ContextPolicy.estimateTokens("abcd"), 2)
     assert.isAtLeast(ContextPolicy.estimateMessages([message]), 100)
   })
+})
+
+describe("the context budget of a run", () => {
+  it.effect("counts with the tokenizer in force, tools included", () =>
+    Effect.gen(function* () {
+      const counted: Array<string> = []
+      const count = (text: string) => {
+        counted.push(text)
+        return text.length
+      }
+      const tool = Tool.make("look", { description: "Looks", handler: () => "" })
+      const agent = Agent.make("a", {
+        instructions: "Be kind.",
+        tools: [tool],
+        limits: { maxContextTokens: 50 }
+      })
+      const { runtime } = yield* Effect.provideService(bind(agent, ["Hello."]), Tokenizer.Tokenizer, {
+        count
+      })
+      const { error } = expect(yield* runPrompt(runtime, { prompt: "Hi" }), "error")
+      assert.deepInclude({ ...error }, { _tag: "BudgetExceeded", budget: "context", limit: 50 })
+      assert.includeMembers(counted, ["Be kind.", "Hi", "look", "Looks"])
+    })
+  )
 })

@@ -28,6 +28,23 @@ describe("the collector", () => {
     )
   })
 
+  it("takes the whole text that a piece ends with for the sum of its deltas", () => {
+    assert.deepStrictEqual(
+      contentOf(
+        { _tag: "reasoning-delta", delta: "hm" },
+        { _tag: "reasoning-end", text: "hum" },
+        { _tag: "text-delta", delta: "Hlo" },
+        { _tag: "text-end", text: "Hello", provider: "p", payload: { id: 1 } },
+        { _tag: "text-delta", delta: "gone" },
+        { _tag: "text-end", text: "" }
+      ),
+      [
+        { _tag: "reasoning", text: "hum" },
+        { _tag: "text", text: "Hello", provider: "p", payload: { id: 1 } }
+      ]
+    )
+  })
+
   it("keeps the order in which parts of different kinds came", () => {
     assert.deepStrictEqual(
       contentOf(

@@ -4,7 +4,7 @@ import * as Schema from "effect/Schema"
 import * as Agent from "../../src/agent/Agent.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
 import type { RunResult } from "../../src/agent/RunResult.ts"
-import { ProviderFault } from "../../src/model/ModelError.ts"
+import { ConnectionLost, ProviderFault } from "../../src/model/ModelError.ts"
 import * as Rehearsal from "../../src/testing/Rehearsal.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
@@ -362,7 +362,7 @@ describe("Rehearsal", () => {
     Effect.gen(function* () {
       yield* Rehearsal.rehearse(cashier(), (rehearsal) =>
         Effect.gen(function* () {
-          yield* rehearsal.failAt("before-model", new ProviderFault({ description: "overloaded" }))
+          yield* rehearsal.failAt("before-model", new ConnectionLost({ description: "cut" }))
           assert.strictEqual((yield* rehearsal.run("Refund order 7")).status, "interrupted")
           yield* rehearsal.failAt("after-model", new ProviderFault({ description: "cut" }))
           assert.strictEqual((yield* rehearsal.run("Refund order 8")).status, "error")

@@ -11,6 +11,7 @@ import { collect } from "../../model/ModelClient.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
+import { countRequest } from "../../model/Tokenizer.ts"
 import type { Restore, Scope } from "./Drive.ts"
 import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
 
@@ -39,7 +40,8 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
       runtime.contextPolicy.prepare({
         instructions: instructed.value,
         messages: History.toArray(state.history),
-        limits: state.limits
+        limits: state.limits,
+        countTokens: (context) => countRequest(runtime.tokenizer, { ...context, tools: bound.definitions })
       })
     )
   )
@@ -120,12 +122,13 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
 const soundUsage = (usage: ModelUsage): ModelUsage => {
   const count = (value: number | undefined) =>
     typeof value === "number" && Number.isFinite(value) && value > 0 ? Math.round(value) : 0
-  const { costUsd } = usage
+  const { cacheWriteTokens, costUsd } = usage
   return {
     inputTokens: count(usage.inputTokens),
     cachedInputTokens: count(usage.cachedInputTokens),
     outputTokens: count(usage.outputTokens),
     reasoningTokens: count(usage.reasoningTokens),
+    ...(cacheWriteTokens === undefined ? {} : { cacheWriteTokens: count(cacheWriteTokens) }),
     ...(typeof costUsd === "number" && Number.isFinite(costUsd) ? { costUsd } : {})
   }
 }
@@ -194,7 +197,7 @@ const ask = (
       })
     }
     return Effect.catch(limited(collect(model.stream(request), onPart), timeoutMs), (error) => {
-      if (seen || !(error.isRetryable || error.reason._tag === "StreamUnsupported")) return Effect.fail(error)
+      if (seen || !mayBeWhole(error)) return Effect.fail(error)
       onUpdate?.({
         _tag: "fallback",
         runId: drive.state.runId,
@@ -204,6 +207,20 @@ const ask = (
       return limited(model.complete(request), timeoutMs)
     })
   })
+
+/** Whether a whole answer may come where a stream did not. An overload or a rate limit is the same for both, and was waited for. */
+const mayBeWhole = (error: ModelError): boolean => {
+  switch (error.reason._tag) {
+    case "StreamUnsupported":
+      return true
+    case "ConnectionLost":
+    case "TimedOut":
+    case "InvalidResponse":
+      return error.isRetryable
+    default:
+      return false
+  }
+}
 
 const limited = <A>(effect: Effect.Effect<A, ModelError>, timeoutMs: number): Effect.Effect<A, ModelError> =>
   Effect.timeoutOrElse(effect, {

@@ -36,6 +36,11 @@ export interface AnswerDecoder {
    * when a call in it is not whole.
    */
   readonly end: (emit: (part: ModelPart) => void) => ModelError | undefined
+  /**
+   * Whether the event that ends an answer has come. The answer is then ended at once, however long the server keeps the
+   * connection open. Left out: an answer ends when the body does.
+   */
+  readonly isDone?: () => boolean
 }
 
 /** Who may be sent a provider's own items back: the same protocol, server and model. */

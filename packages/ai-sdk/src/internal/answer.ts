@@ -1,0 +1,172 @@
+/** What an AI SDK model answers, part by part, told to an answer of ours. */
+import type {
+  LanguageModelV2FinishReason,
+  LanguageModelV2Usage,
+  LanguageModelV4Content,
+  LanguageModelV4File,
+  LanguageModelV4GenerateResult,
+  LanguageModelV4StreamPart,
+  LanguageModelV4ToolCall,
+  LanguageModelV4Usage
+} from "@ai-sdk/provider"
+import type { RunEvent, Usage } from "@fermata/sdk/domain"
+import type { ModelBridge } from "@fermata/sdk/model"
+import * as Base64 from "effect/encoding/Base64"
+import type * as Schema from "effect/Schema"
+
+type Part = Exclude<LanguageModelV4StreamPart, { type: "error" }>
+
+/** Tells the answer about a part of a stream. */
+export const addPart =
+  (answer: ModelBridge.Answer) =>
+  (part: Part): undefined => {
+    switch (part.type) {
+      case "text-start":
+      case "reasoning-start":
+        answer.start(kindOf(part.type), part.id, payloadOf(part))
+        break
+      case "text-delta":
+      case "reasoning-delta":
+        answer.delta(kindOf(part.type), part.id, part.delta, payloadOf(part))
+        break
+      case "text-end":
+      case "reasoning-end":
+        answer.end(kindOf(part.type), part.id, payloadOf(part))
+        break
+      case "tool-input-start":
+        if (part.providerExecuted !== true) answer.callStart(part.id, part.toolName)
+        break
+      case "tool-input-delta":
+        answer.callDelta(part.id, part.delta)
+        break
+      case "tool-call":
+        addCall(answer, part)
+        break
+      case "file":
+        addFile(answer, part)
+        break
+      case "finish":
+        answer.finish(finishReasonOf(part.finishReason), usageOf(part.usage))
+    }
+  }
+
+/** What a whole answer holds, and how it ended. */
+type Content = LanguageModelV4Content | ({ readonly type: "finish" } & LanguageModelV4GenerateResult)
+
+/** Tells the answer about a part of a whole answer. */
+export const addContent =
+  (answer: ModelBridge.Answer) =>
+  (part: Content): undefined => {
+    switch (part.type) {
+      case "text":
+      case "reasoning":
+        answer.delta(part.type, "whole", part.text, payloadOf(part))
+        answer.end(part.type, "whole")
+        break
+      case "tool-call":
+        addCall(answer, part)
+        break
+      case "file":
+        addFile(answer, part)
+        break
+      case "finish":
+        answer.finish(finishReasonOf(part.finishReason), usageOf(part.usage))
+    }
+  }
+
+const kindOf = (type: string) => (type.startsWith("text") ? "text" : "reasoning")
+
+const addCall = (answer: ModelBridge.Answer, part: LanguageModelV4ToolCall) => {
+  if (part.providerExecuted === true) return
+  const payload = payloadOf(part)
+  // The specification says text; some models of the specification 2 give the value.
+  const written = typeof part.input === "string" ? part.input : (JSON.stringify(part.input) ?? "")
+  answer.call({
+    providerCallId: part.toolCallId,
+    name: part.toolName,
+    arguments: written,
+    ...(payload === undefined ? {} : { payload })
+  })
+}
+
+/** Since the specification 4 the data of a file says what it is. */
+const addFile = (answer: ModelBridge.Answer, { data, mediaType }: LanguageModelV4File) => {
+  const bare: unknown =
+    typeof data === "object" && "type" in data ? (data.type === "url" ? data.url : data.data) : data
+  if (bare instanceof URL) {
+    answer.file({ _tag: "file", mediaType, source: { _tag: "url", url: bare.href } })
+  } else if (typeof bare === "string" || bare instanceof Uint8Array) {
+    const base64 = typeof bare === "string" ? bare : Base64.encode(bare)
+    answer.file({ _tag: "file", mediaType, source: { _tag: "bytes", base64 } })
+  }
+}
+
+/** Metadata as it can be stored: as JSON. */
+const payloadOf = ({
+  providerMetadata
+}: {
+  readonly providerMetadata?: object
+}): Schema.JsonObject | undefined =>
+  providerMetadata === undefined ? undefined : JSON.parse(JSON.stringify(providerMetadata))
+
+const finishReasons: Readonly<Record<string, RunEvent.FinishReason | "error">> = {
+  stop: "stop",
+  length: "length",
+  "content-filter": "contentFilter",
+  "tool-calls": "toolCalls",
+  error: "error"
+}
+
+const finishReasonOf = (
+  reason: LanguageModelV4GenerateResult["finishReason"] | LanguageModelV2FinishReason
+): RunEvent.FinishReason | "error" =>
+  finishReasons[typeof reason === "string" ? reason : reason.unified] ?? "other"
+
+const usageOf = (usage: LanguageModelV4Usage | LanguageModelV2Usage): Usage.ModelUsage => {
+  if (typeof usage.inputTokens !== "object" || typeof usage.outputTokens !== "object") {
+    const { cachedInputTokens, inputTokens, outputTokens, reasoningTokens } = usage as LanguageModelV2Usage
+    return counts(inputTokens, outputTokens, cachedInputTokens, undefined, reasoningTokens)
+  }
+  const { inputTokens, outputTokens, raw } = usage as LanguageModelV4Usage
+  const { cacheRead, cacheWrite, noCache } = inputTokens
+  const input = inputTokens.total ?? sum(noCache, cacheRead, cacheWrite)
+  const output = outputTokens.total ?? sum(outputTokens.text, outputTokens.reasoning)
+  const costUsd = costIn(raw)
+  return {
+    // Some providers count reasoning in the total only.
+    ...counts(
+      input,
+      Math.max(output, (numberIn(raw?.total_tokens) ?? 0) - input),
+      cacheRead,
+      cacheWrite,
+      outputTokens.reasoning
+    ),
+    ...(costUsd === undefined ? {} : { costUsd })
+  }
+}
+
+/** OpenRouter tells dollars; 10^10 of xAI's ticks are one. */
+const costIn = (raw: LanguageModelV4Usage["raw"]): number | undefined => {
+  const ticks = numberIn(raw?.cost_in_usd_ticks)
+  return ticks === undefined ? numberIn(raw?.cost) : ticks / 1e10
+}
+
+const numberIn = (value: unknown): number | undefined =>
+  typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined
+
+const sum = (...numbers: ReadonlyArray<number | undefined>) =>
+  numbers.reduce<number>((total, number) => total + (number ?? 0), 0)
+
+const counts = (
+  inputTokens: number | undefined,
+  outputTokens: number | undefined,
+  cachedInputTokens: number | undefined,
+  cacheWriteTokens: number | undefined,
+  reasoningTokens: number | undefined
+): Usage.ModelUsage => ({
+  inputTokens: inputTokens ?? 0,
+  outputTokens: outputTokens ?? 0,
+  ...(cachedInputTokens === undefined ? {} : { cachedInputTokens }),
+  ...(cacheWriteTokens === undefined ? {} : { cacheWriteTokens }),
+  ...(reasoningTokens === undefined ? {} : { reasoningTokens })
+})

@@ -1,0 +1,88 @@
+/**
+ * Models of providers, ready to be given to {@link createFermata}. Each is loaded when it is first asked.
+ *
+ * In Effect programs the same are services: `OpenAiResponses`, `OpenAiChat` and `AnthropicMessages` of `@fermata/sdk/model`.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type * as HttpClient from "effect/http/HttpClient"
+import * as Stream from "effect/Stream"
+import type {
+  AnthropicMessages,
+  ModelClient,
+  ModelProfile,
+  OpenAiChat,
+  OpenAiResponses
+} from "@fermata/sdk/model"
+import type * as Models from "@fermata/sdk/model"
+
+type Client = ModelClient.ModelClient["Service"]
+type Made = Effect.Effect<Client, never, HttpClient.HttpClient>
+
+/**
+ * A model of OpenAI, through `/responses`. The key is `OPENAI_API_KEY` unless another is given.
+ *
+ * **Example** (An agent with a real model)
+ *
+ * ```ts
+ * await using fermata = await createFermata({ agents: [ops], model: openAi({ model: "gpt-5.5" }) })
+ * ```
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const openAi = (options: OpenAiResponses.Options): Client =>
+  lazily(({ OpenAiResponses }) => OpenAiResponses.make(options))
+
+/**
+ * A model behind `/chat/completions`: of any server that speaks it, at its `baseUrl` (default: OpenAI's).
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const openAiCompatible = (options: OpenAiChat.Options): Client =>
+  lazily(({ OpenAiChat }) => OpenAiChat.make(options))
+
+/**
+ * A model of Anthropic, through `/v1/messages`. The key is `ANTHROPIC_API_KEY` unless another is given.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const anthropic = (options: AnthropicMessages.Options): Client =>
+  lazily(({ AnthropicMessages }) => AnthropicMessages.make(options))
+
+/**
+ * The model of a profile, whichever protocol it names.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const modelOf = (profile: ModelProfile.ModelProfile): Client =>
+  lazily(({ AnthropicMessages, OpenAiChat, OpenAiResponses }) => {
+    switch (profile.protocol) {
+      case "chat":
+        return OpenAiChat.make(profile)
+      case "responses":
+        return OpenAiResponses.make(profile)
+      case "messages":
+        return AnthropicMessages.make(profile)
+    }
+  })
+
+const lazily = (make: (models: typeof Models) => Made): Client => {
+  let made: Promise<Client> | undefined
+  const load = async (): Promise<Client> => {
+    const [models, http] = await Promise.all([
+      import("@fermata/sdk/model"),
+      import("effect/http/FetchHttpClient")
+    ])
+    return Effect.runPromise(Effect.provide(make(models), http.layer))
+  }
+  const client = Effect.promise(() => (made ??= load()))
+  return {
+    stream: (request) => Stream.unwrap(Effect.map(client, (client) => client.stream(request))),
+    complete: (request) => Effect.flatMap(client, (client) => client.complete(request))
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * List prices of models, for cost budgets. An entry of its own (`@fermata/node/prices`), because the table takes 60 ms to load.
+ *
+ * The table is as new as the installed `@pydantic/genai-prices`; nothing is fetched. What a provider reports as the cost of a call
+ * always comes first, and a model that is not in the table has no price rather than a wrong one.
+ *
+ * @since 0.1.0
+ */
+import { calcPrice, findProvider, type ModelPrice } from "@pydantic/genai-prices"
+import type { ModelProfile } from "@fermata/sdk/model"
+
+type Prices = ModelProfile.Prices
+
+/**
+ * The prices of a model, in US dollars for a million tokens; `undefined` when they are not known.
+ *
+ * **Details**
+ *
+ * `provider` is a provider's name in the table (`openai`, `anthropic`, `google`, `x-ai`, `openrouter`, …) or its base URL. `at` is
+ * the moment whose prices are meant, by default now: a few models have cheaper hours. Where a model charges more for a long
+ * context, that is in `tiers`. Left out are batches, images, audio, searches and caching for longer than five minutes: what a call
+ * spends on these is not in its cost.
+ *
+ * **Example** (Giving a model its prices)
+ *
+ * ```ts
+ * const model = OpenAiResponses.make({ model: "gpt-5.5", prices: pricesOf("openai", "gpt-5.5") })
+ * ```
+ */
+export const pricesOf = (provider: string, model: string, at: Date = new Date()): Prices | undefined => {
+  const known = findProvider(
+    provider.includes("://") ? { providerApiUrl: provider } : { providerId: provider.toLowerCase() }
+  )
+  if (known === undefined) return undefined
+  const price = calcPrice({}, model, { provider: known, timestamp: at })?.model_price
+  return price === undefined ? undefined : pricesIn(price)
+}
+
+const fields = {
+  input: "input_mtok",
+  cachedInput: "cache_read_mtok",
+  cacheWrite: "cache_write_mtok",
+  output: "output_mtok"
+} as const
+
+type Price = ModelPrice[string]
+
+const pricesIn = (price: ModelPrice): Prices | undefined => {
+  const rates = ratesAt(price, 0)
+  if (rates === undefined) return undefined
+  const starts = new Set(Object.values(fields).flatMap((field) => startsIn(price[field])))
+  const tiers = [...starts]
+    .sort((a, b) => a - b)
+    .flatMap((start) => {
+      const above = ratesAt(price, start + 1)
+      return above === undefined ? [] : [{ above: start, ...above }]
+    })
+  return tiers.length === 0 ? rates : { ...rates, tiers }
+}
+
+/** The rates of a call with this much input. */
+const ratesAt = (price: ModelPrice, inputTokens: number): Omit<Prices, "tiers"> | undefined => {
+  const input = rateAt(price[fields.input], inputTokens)
+  const output = rateAt(price[fields.output], inputTokens)
+  if (input === undefined || output === undefined) return undefined
+  const cachedInput = rateAt(price[fields.cachedInput], inputTokens)
+  const cacheWrite = rateAt(price[fields.cacheWrite], inputTokens)
+  return {
+    input,
+    output,
+    ...(cachedInput === undefined ? {} : { cachedInput }),
+    ...(cacheWrite === undefined ? {} : { cacheWrite })
+  }
+}
+
+const rateAt = (price: Price, inputTokens: number): number | undefined => {
+  if (price === undefined || typeof price === "number") return price
+  let rate = price.base
+  for (const { price: above, start } of price.tiers) if (inputTokens > start) rate = above
+  return rate
+}
+
+const startsIn = (price: Price): ReadonlyArray<number> =>
+  price === undefined || typeof price === "number" ? [] : price.tiers.map(({ start }) => start)

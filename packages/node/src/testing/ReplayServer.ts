@@ -1,0 +1,214 @@
+/**
+ * A model's server for tests: it answers over a real socket with recorded or written responses, in the pieces, at the pace and
+ * with the faults that a test asks for, and it keeps what it was asked and when each connection ended.
+ *
+ * @since 0.1.0
+ */
+import { readFile } from "node:fs/promises"
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
+import { join } from "node:path"
+import { setTimeout as wait } from "node:timers/promises"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import { chunksOf, type Chunking } from "./chunks.ts"
+
+/** One response. */
+export interface Response {
+  /** Default: 200. */
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array
+  /** How the body is cut into writes. Default: `events`. */
+  readonly chunking?: Chunking
+  /** Milliseconds before the head, before the body, and between two writes. */
+  readonly delay?: { readonly head?: number; readonly body?: number; readonly chunk?: number }
+  readonly fault?: Fault
+}
+
+/** What goes wrong, after this many bytes of the body. */
+export interface Fault {
+  readonly after: number
+  /**
+   * `end`: the body ends well, too early. `cut`: the connection is closed within the body. `reset`: it is reset. `stall`: nothing
+   * more is sent, and nothing is closed.
+   */
+  readonly kind: "end" | "cut" | "reset" | "stall"
+}
+
+/** A request as it arrived. */
+export interface Request {
+  readonly method: string
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  /** When the exchange ended, by `performance.now()`, and whether the client left before the response was out. */
+  readonly closed: Promise<{ readonly at: number; readonly early: boolean }>
+}
+
+/** What to answer: responses in order, or one for each request. A request beyond the last response gets status 599. */
+export type Responses =
+  | ReadonlyArray<Response>
+  | ((request: Request, index: number) => Response | Promise<Response>)
+
+/** A running server. */
+export interface ReplayServer {
+  /** Such as `http://127.0.0.1:41234`. */
+  readonly url: string
+  /** What it was asked, oldest first. */
+  readonly requests: ReadonlyArray<Request>
+  /** Connections that are open now. */
+  readonly connections: () => number
+}
+
+/**
+ * Starts a server on a free port of this machine. It stops, with all its connections, when the scope closes.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (responses: Responses): Effect.Effect<ReplayServer, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.promise(() => start(responses)),
+    (server) => Effect.promise(() => server[Symbol.asyncDispose]())
+  )
+
+/**
+ * The response in a folder with a recording: `meta.json` tells status, headers and file.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const recorded = async (
+  folder: string,
+  options: Omit<Response, "body" | "status"> = {}
+): Promise<Response> => {
+  const meta: Meta = JSON.parse(await readFile(join(folder, "meta.json"), "utf8"))
+  const type = contentTypes[meta.file.slice(meta.file.lastIndexOf("."))]
+  return {
+    ...options,
+    status: meta.http.status,
+    headers: {
+      ...(type === undefined ? {} : { "content-type": type }),
+      ...withoutFraming(meta.http.headers ?? {}),
+      ...options.headers
+    },
+    body: await readFile(join(folder, meta.file))
+  }
+}
+
+interface Meta {
+  readonly file: string
+  readonly http: { readonly status: number; readonly headers?: Readonly<Record<string, string>> }
+}
+
+const contentTypes: Readonly<Record<string, string>> = {
+  ".sse": "text/event-stream",
+  ".json": "application/json",
+  ".txt": "text/plain"
+}
+
+/** How the bytes travelled then is not how they travel now. */
+const withoutFraming = (headers: Readonly<Record<string, string>>) =>
+  Object.fromEntries(
+    Object.entries(headers).filter(
+      ([name]) => !/^(content-length|content-encoding|transfer-encoding|connection|date)$/i.test(name)
+    )
+  )
+
+/**
+ * Like {@link make}, for programs without Effect: `await using server = await ReplayServer.start([...])`.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const start = async (responses: Responses): Promise<ReplayServer & AsyncDisposable> => {
+  const requests: Array<Request> = []
+  let open = 0
+  const server = createServer((incoming, outgoing) => {
+    void answer(incoming, outgoing).catch(() => outgoing.destroy())
+  })
+  const answer = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    const closed = new Promise<{ readonly at: number; readonly early: boolean }>((resolve) => {
+      outgoing.once("close", () => resolve({ at: performance.now(), early: !outgoing.writableFinished }))
+    })
+    const index = requests.length
+    const request = {
+      method: incoming.method ?? "",
+      path: incoming.url ?? "",
+      headers: incoming.headers as Readonly<Record<string, string>>,
+      body: "",
+      closed
+    }
+    requests.push(request)
+    for await (const piece of incoming.setEncoding("utf8")) request.body += piece
+    await write(outgoing, await choose(responses, request, index))
+  }
+  server.on("connection", (socket) => {
+    open += 1
+    socket.setNoDelay(true)
+    socket.once("close", () => (open -= 1))
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject)
+    server.listen(0, "127.0.0.1", resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    requests,
+    connections: () => open,
+    [Symbol.asyncDispose]: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      })
+  }
+}
+
+const choose = async (responses: Responses, request: Request, index: number): Promise<Response> => {
+  if (typeof responses === "function") return responses(request, index)
+  return (
+    responses[index] ?? {
+      status: 599,
+      body: JSON.stringify({
+        error: { message: `There are ${responses.length} responses, and this is one more.` }
+      }),
+      headers: { "content-type": "application/json", "x-should-retry": "false" }
+    }
+  )
+}
+
+const write = async (outgoing: ServerResponse, response: Response) => {
+  const { delay = {}, fault } = response
+  const body = typeof response.body === "string" ? new TextEncoder().encode(response.body) : response.body
+  if (delay.head !== undefined) await wait(delay.head)
+  if (outgoing.destroyed) return
+  outgoing.writeHead(response.status ?? 200, { ...response.headers })
+  outgoing.flushHeaders()
+  if (delay.body !== undefined) await wait(delay.body)
+  let first = true
+  for (const chunk of chunksOf(
+    fault === undefined ? body : body.subarray(0, fault.after),
+    response.chunking
+  )) {
+    if (!first && delay.chunk !== undefined) await wait(delay.chunk)
+    first = false
+    if (outgoing.destroyed) return
+    // Each piece is on its way before the next one is written, or they would arrive as one.
+    await new Promise<void>((resolve) => outgoing.write(chunk, () => resolve()))
+  }
+  if (outgoing.destroyed) return
+  switch (fault?.kind) {
+    case "stall":
+      return
+    case "cut":
+      outgoing.socket?.destroy()
+      return
+    case "reset":
+      outgoing.socket?.resetAndDestroy()
+      return
+    default:
+      outgoing.end()
+  }
+}

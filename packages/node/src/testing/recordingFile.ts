@@ -1,0 +1,25 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { dirname } from "node:path"
+import * as Effect from "effect/Effect"
+import type { RecordedModel } from "@fermata/sdk/testing"
+
+/**
+ * Keeps the recordings of a `RecordedModel` in this file. A file that cannot be read or written is a defect: it belongs to the
+ * test.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const recordingFile = (filename: string): RecordedModel.Recordings => ({
+  read: Effect.promise(() =>
+    readFile(filename, "utf8").catch((cause: NodeJS.ErrnoException) => {
+      if (cause.code === "ENOENT") return undefined
+      throw cause
+    })
+  ),
+  write: (text) =>
+    Effect.promise(async () => {
+      await mkdir(dirname(filename), { recursive: true })
+      await writeFile(filename, text)
+    })
+})

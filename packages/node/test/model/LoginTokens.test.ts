@@ -1,0 +1,329 @@
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { createInterface } from "node:readline"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as FileTokenStore from "../../src/FileTokenStore.ts"
+import { ReplayServer } from "@fermata/node/testing"
+import { LoginTokens, ModelClient, OpenAiResponses } from "@fermata/sdk/model"
+import { ask, eventStream, json, refusal } from "./asking.ts"
+
+/** A file of one's own, removed afterwards. */
+const temporaryFile = Effect.map(
+  Effect.acquireRelease(
+    Effect.promise(() => mkdtemp(join(tmpdir(), "fermata-login-"))),
+    (folder) => Effect.promise(() => rm(folder, { recursive: true }))
+  ),
+  (folder) => join(folder, "login", "tokens.json")
+)
+
+/** An issuer that takes each refresh token once, and says what it gave. */
+const issuer = (options: { readonly delay?: number; readonly lifetime?: number } = {}) => {
+  let given = 0
+  const used = new Set<string>()
+  return ReplayServer.make((request) => {
+    const fields = new URLSearchParams(request.body)
+    const token = fields.get("refresh_token") ?? ""
+    if (used.has(token)) return refusedBy("refresh_token_reused", 401)
+    used.add(token)
+    given += 1
+    return {
+      headers: json,
+      ...(options.delay === undefined ? {} : { delay: { head: options.delay } }),
+      body: JSON.stringify({
+        access_token: `access-${given}`,
+        refresh_token: `refresh-${given}`,
+        expires_in: options.lifetime ?? 3600
+      })
+    }
+  })
+}
+
+const refusedBy = (code: string, status = 400): ReplayServer.Response => ({
+  status,
+  headers: json,
+  body: JSON.stringify({ error: { code, message: `Your refresh token is no good: ${code}` } })
+})
+
+const expired: LoginTokens.Tokens = { accessToken: "access-0", refreshToken: "refresh-0", expiresAt: 1000 }
+const good = (): LoginTokens.Tokens => ({ ...expired, expiresAt: Date.now() + 3_600_000 })
+
+/** A login in a file, at this issuer. */
+const login = (
+  server: ReplayServer.ReplayServer,
+  tokens: LoginTokens.Tokens | undefined,
+  options: Partial<LoginTokens.Options> = {}
+) =>
+  Effect.gen(function* () {
+    const store = FileTokenStore.make(yield* temporaryFile)
+    if (tokens !== undefined) yield* store.write(tokens)
+    const auth = yield* LoginTokens.make({
+      profile: "tested",
+      store,
+      tokenUrl: `${server.url}/oauth/token`,
+      clientId: "client-of-the-test",
+      guidance: "Run the login again.",
+      ...options
+    })
+    const access = Effect.map(auth.headers({ forced: false }), (headers) =>
+      Redacted.value(headers.authorization!)
+    )
+    return { store, auth, access }
+  }).pipe(Effect.provide(FetchHttpClient.layer))
+
+describe("A login", () => {
+  it.live("is used as it is while it is good, and renewed five minutes before it ends", () =>
+    Effect.gen(function* () {
+      const server = yield* issuer()
+      const lasting = yield* login(server, good())
+      assert.strictEqual(yield* lasting.access, "Bearer access-0")
+      assert.strictEqual(server.requests.length, 0)
+      const ending = yield* login(server, { ...expired, expiresAt: Date.now() + 4 * 60_000 })
+      assert.strictEqual(yield* ending.access, "Bearer access-1")
+      const [request] = server.requests
+      assert.strictEqual(request!.path, "/oauth/token")
+      assert.deepStrictEqual(Object.fromEntries(new URLSearchParams(request!.body)), {
+        grant_type: "refresh_token",
+        client_id: "client-of-the-test",
+        refresh_token: "refresh-0"
+      })
+      // What is kept is what the issuer gave: the old refresh token is used up.
+      assert.deepInclude(yield* ending.store.read, { accessToken: "access-1", refreshToken: "refresh-1" })
+      assert.strictEqual(yield* ending.access, "Bearer access-1")
+      assert.strictEqual(server.requests.length, 1)
+    })
+  )
+
+  it.live("tells its end by the token itself where nobody else does", () =>
+    Effect.gen(function* () {
+      const jwt = (exp: number) => `x.${Buffer.from(JSON.stringify({ exp })).toString("base64url")}.x`
+      const server = yield* issuer()
+      const now = Math.floor(Date.now() / 1000)
+      const lasting = yield* login(server, { accessToken: jwt(now + 3600), refreshToken: "a" })
+      yield* lasting.access
+      assert.strictEqual(server.requests.length, 0)
+      const ended = yield* login(server, { accessToken: jwt(now - 1), refreshToken: "b" })
+      assert.strictEqual(yield* ended.access, "Bearer access-1")
+    })
+  )
+
+  it.live("is renewed once for all who ask at the same time, also when one of them gives up", () =>
+    Effect.gen(function* () {
+      const server = yield* issuer({ delay: 50 })
+      // A store for one process, which locks nobody out.
+      let kept: LoginTokens.Tokens | undefined = expired
+      const store: LoginTokens.TokenStore = {
+        read: Effect.sync(() => kept),
+        write: (tokens) => Effect.sync(() => void (kept = tokens)),
+        locked: (effect) => effect
+      }
+      const { access } = yield* login(server, undefined, { store })
+      const first = yield* Effect.forkChild(access, { startImmediately: true })
+      const others = yield* Effect.forEach(Array.from({ length: 50 }), () =>
+        Effect.forkChild(access, { startImmediately: true })
+      )
+      yield* Fiber.interrupt(first)
+      const answers = yield* Effect.forEach(others, Fiber.join)
+      assert.deepStrictEqual([...new Set(answers)], ["Bearer access-1"])
+      assert.strictEqual(server.requests.length, 1)
+    })
+  )
+
+  it.live(
+    "is renewed by exactly one of several processes; the others take over what it got",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* issuer({ delay: 100 })
+        const file = yield* temporaryFile
+        yield* FileTokenStore.make(file).write(expired)
+        const program = join(import.meta.dirname, "../programs/renewLogin.ts")
+        const processes = yield* Effect.forEach([1, 2, 3], () =>
+          Effect.acquireRelease(
+            Effect.sync(() => {
+              const child = spawn(
+                process.execPath,
+                ["--conditions=@fermata/source", "--no-warnings", program, file, `${server.url}/token`],
+                { stdio: ["pipe", "pipe", "inherit"] }
+              )
+              return { child, lines: createInterface({ input: child.stdout })[Symbol.asyncIterator]() }
+            }),
+            ({ child }) =>
+              Effect.promise(async () => {
+                child.stdin.end()
+                if (child.exitCode === null) await once(child, "exit")
+              })
+          )
+        )
+        const next = Effect.forEach(processes, ({ lines }) =>
+          Effect.promise(async () => (await lines.next()).value as string)
+        )
+        assert.deepStrictEqual(yield* next, ["ready", "ready", "ready"])
+        for (const { child } of processes) child.stdin.write("\n")
+        assert.deepStrictEqual(yield* next, ["Bearer access-1", "Bearer access-1", "Bearer access-1"])
+        assert.strictEqual(server.requests.length, 1)
+      }),
+    20_000
+  )
+
+  it.live("ends when the issuer says so: a person has to log in, and the token is not sent again", () =>
+    Effect.gen(function* () {
+      for (const [code, status] of [
+        ["refresh_token_expired", 400],
+        ["refresh_token_reused", 401],
+        ["refresh_token_invalidated", 401],
+        ["invalid_grant", 400],
+        ["something_else", 401]
+      ] as const) {
+        const server = yield* ReplayServer.make(() => refusedBy(code, status))
+        const { access, store } = yield* login(server, expired)
+        for (let call = 0; call < 2; call++) {
+          const { message, reason } = yield* Effect.flip(access)
+          assert.deepInclude(reason, { _tag: "LoginRequired", profile: "tested" })
+          assert.include(message, "Run the login again.")
+          assert.notInclude(message, "refresh-0")
+        }
+        assert.strictEqual(server.requests.length, 1)
+        // A person logs in; nothing has to be started again.
+        yield* store.write({ accessToken: "fresh", refreshToken: "fresh", expiresAt: Date.now() + 3_600_000 })
+        assert.strictEqual(yield* access, "Bearer fresh")
+      }
+    })
+  )
+
+  it.live(
+    "asks for a person when nobody is logged in, and when another account is there all of a sudden",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* issuer()
+        const nobody = yield* login(server, undefined)
+        assert.include((yield* Effect.flip(nobody.access)).message, "Nobody is logged in to tested")
+        const token = (account: string, expiresAt: number): LoginTokens.Tokens => ({
+          accessToken: `x.${Buffer.from(JSON.stringify({ auth: { account } })).toString("base64url")}.x`,
+          refreshToken: account,
+          expiresAt
+        })
+        const account = { header: "account-id", claim: ["auth", "account"] }
+        const before = yield* login(server, token("a", Date.now() + 3_600_000), { account })
+        const headers = yield* before.auth.headers({ forced: false })
+        assert.strictEqual(Redacted.value(headers["account-id"]!), "a")
+        yield* before.store.write(token("b", Date.now() + 3_600_000))
+        const swapped = yield* Effect.flip(before.auth.headers({ forced: true, given: headers }))
+        assert.include(swapped.message, "Another account has logged in")
+        const after = yield* before.auth.headers({ forced: false })
+        assert.strictEqual(Redacted.value(after["account-id"]!), "b")
+        assert.strictEqual(server.requests.length, 0)
+      })
+  )
+
+  it.live("goes on with what is still good while the issuer has a fault", () =>
+    Effect.gen(function* () {
+      const server = yield* ReplayServer.make([
+        refusal(503, "down"),
+        refusal(503, "down"),
+        refusal(400, "odd")
+      ])
+      const soon = yield* login(server, { ...expired, expiresAt: Date.now() + 60_000 })
+      assert.strictEqual(yield* soon.access, "Bearer access-0")
+      const over = yield* login(server, expired)
+      const error = yield* Effect.flip(over.access)
+      assert.deepInclude(error.reason, { _tag: "ProviderFault" })
+      assert.isTrue(error.isRetryable)
+      assert.isFalse((yield* Effect.flip(over.access)).isRetryable)
+    })
+  )
+
+  it.live("is renewed once after a 401 for all calls that were refused, with the account in a header", () =>
+    Effect.gen(function* () {
+      const server = yield* issuer()
+      const answer = [
+        { type: "response.output_text.delta", output_index: 0, delta: "Hello." },
+        {
+          type: "response.completed",
+          response: { id: "r", status: "completed", output: [], usage: { input_tokens: 1, output_tokens: 1 } }
+        }
+      ]
+      const backend = yield* ReplayServer.make((request) =>
+        request.headers.authorization === "Bearer access-0"
+          ? { status: 401, headers: json, body: '{"detail":"Unauthorized"}' }
+          : {
+              headers: eventStream,
+              body: answer.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("")
+            }
+      )
+      const { auth } = yield* login(server, good())
+      const client = yield* OpenAiResponses.make({
+        model: "m",
+        baseUrl: `${backend.url}/backend/codex`,
+        auth,
+        headers: { originator: "fermata-test" },
+        compatibility: { streamOnly: true, store: false, maxOutputTokens: false },
+        maxOutputTokens: 100
+      }).pipe(Effect.provide(FetchHttpClient.layer))
+      const answers = yield* Effect.forEach(
+        [client.complete(ask()), client.complete(ask()), ModelClient.collect(client.stream(ask()))],
+        (call) => call,
+        { concurrency: "unbounded" }
+      )
+      for (const { content } of answers) assert.deepInclude(content[0], { _tag: "text", text: "Hello." })
+      assert.strictEqual(server.requests.length, 1)
+      const { body, headers, path } = backend.requests.at(-1)!
+      assert.strictEqual(path, "/backend/codex/responses")
+      assert.strictEqual(headers.originator, "fermata-test")
+      const sent = JSON.parse(body)
+      assert.deepInclude(sent, { store: false, stream: true })
+      assert.notProperty(sent, "max_output_tokens")
+    })
+  )
+})
+
+describe("The file with a login", () => {
+  it.live("can be read by its owner alone, and is replaced as a whole", () =>
+    Effect.gen(function* () {
+      const file = yield* temporaryFile
+      const store = FileTokenStore.make(file)
+      assert.isUndefined(yield* store.read)
+      yield* store.write(expired)
+      yield* Effect.promise(() => writeFile(file, JSON.stringify(expired), { mode: 0o644 }))
+      yield* store.write({ ...expired, accessToken: "next" })
+      assert.strictEqual((yield* Effect.promise(() => stat(file))).mode & 0o777, 0o600)
+      assert.strictEqual(JSON.parse(yield* Effect.promise(() => readFile(file, "utf8"))).accessToken, "next")
+    })
+  )
+
+  it.live("is refused with a sentence when it holds something else", () =>
+    Effect.gen(function* () {
+      const file = yield* temporaryFile
+      const store = FileTokenStore.make(file)
+      yield* store.write(expired)
+      yield* Effect.promise(() => writeFile(file, '{"accessToken": 7, "secret": "hidden"}'))
+      const { message } = yield* Effect.flip(store.read)
+      assert.include(message, "does not hold one")
+      assert.notInclude(message, "hidden")
+      assert.notInclude(message, file)
+    })
+  )
+
+  it.live("is locked against others, and free again when its holder is interrupted", () =>
+    Effect.gen(function* () {
+      const file = yield* temporaryFile
+      const store = FileTokenStore.make(file)
+      const held = yield* Deferred.make<void>()
+      const holder = yield* Effect.forkChild(
+        store.locked(Effect.andThen(Deferred.succeed(held, undefined), Effect.never))
+      )
+      yield* Deferred.await(held)
+      const other = FileTokenStore.make(file).locked(Effect.succeed("mine"))
+      assert.isTrue(Option.isNone(yield* Effect.timeoutOption(other, "60 millis")))
+      yield* Fiber.interrupt(holder)
+      assert.strictEqual(yield* other, "mine")
+    })
+  )
+})

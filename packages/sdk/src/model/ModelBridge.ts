@@ -1,0 +1,233 @@
+/**
+ * What a client around another library's model needs, so that its answers mean the same as those of the clients here.
+ *
+ * The bridges to `effect/ai` and to the AI SDK are made of it. A bridge maps requests and parts; when a call is whole, what an ending
+ * means, which errors may pass and when to ask again is decided here.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type { ToolCallId } from "../domain/Id.ts"
+import type { FilePart, Message } from "../domain/Message.ts"
+import type { FinishReason } from "../domain/RunEvent.ts"
+import type { ModelUsage } from "../domain/Usage.ts"
+import { brokenCall, cutCall } from "./internal/answerFaults.ts"
+import { type Blocks, makeBlocks } from "./internal/blocks.ts"
+import { wholeArguments } from "./internal/callArguments.ts"
+import { wireIds } from "./internal/callIds.ts"
+import { priced } from "./internal/cost.ts"
+import { reasonOf } from "./internal/errors.ts"
+import { requestIdOf, shouldRetry, shown } from "./internal/responseError.ts"
+import { beforeRetry, retryAfter } from "./internal/retry.ts"
+import type { ModelClient } from "./ModelClient.ts"
+import { ConnectionLost, ModelError, ProviderFault } from "./ModelError.ts"
+import type { ModelPart, ModelResponse } from "./ModelPart.ts"
+import type { Prices, RetryOptions } from "./ModelProfile.ts"
+import type { ModelRequest } from "./ModelRequest.ts"
+
+/**
+ * The client, asked again after errors that may pass, as long as nothing of an answer is out.
+ *
+ * **When to use**
+ *
+ * Around a bridge to another library whose own retries are off. The clients of this SDK and its bridges do it already, and two
+ * layers of retries multiply.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const retrying = (client: ModelClient["Service"], options?: RetryOptions): ModelClient["Service"] => {
+  const stream = (request: ModelRequest, attempt: number): Stream.Stream<ModelPart, ModelError> =>
+    Stream.suspend(() => {
+      let seen = false
+      return client.stream(request).pipe(
+        Stream.mapArray((parts) => {
+          seen = true
+          return parts
+        }),
+        Stream.catch((error) =>
+          seen
+            ? Stream.fail(error)
+            : Stream.unwrap(
+                Effect.map(beforeRetry(error, attempt, options, request.onRetry), () =>
+                  stream(request, attempt + 1)
+                )
+              )
+        )
+      )
+    })
+  const complete = (request: ModelRequest, attempt: number): Effect.Effect<ModelResponse, ModelError> =>
+    Effect.catch(client.complete(request), (error) =>
+      Effect.flatMap(beforeRetry(error, attempt, options, request.onRetry), () =>
+        complete(request, attempt + 1)
+      )
+    )
+  return {
+    stream: (request) => stream(request, 1),
+    complete: (request) => complete(request, 1)
+  }
+}
+
+/** An answer that is being read. Changed in place: one lives for one model call. */
+export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
+  /** A call is being written. */
+  readonly callStart: (id: string, name: string) => void
+  readonly callDelta: (id: string, delta: string) => void
+  /** A call is written. `payload` is what the provider wants back with it. */
+  readonly call: (call: {
+    readonly providerCallId: string
+    readonly name: string
+    readonly arguments: string
+    readonly payload?: Schema.JsonObject
+  }) => void
+  readonly file: (file: FilePart) => void
+  /** Why the answer ended. */
+  readonly finish: (finishReason: FinishReason | "error", usage: ModelUsage) => void
+  /** There is nothing more: tells the calls and the end, or what keeps this from being a whole answer. */
+  readonly close: () => ModelError | undefined
+  /** The parts since the last time. */
+  readonly take: () => ReadonlyArray<ModelPart>
+}
+
+/** Whose answer it is. */
+export interface AnswerOptions {
+  /** Who may be given back what came with the parts. */
+  readonly provider: string
+  /** The name under which the model is known. */
+  readonly profile: string
+  /** Make the cost, where the provider does not tell it. */
+  readonly prices?: Prices
+}
+
+/**
+ * Reads an answer whose parts come in any order.
+ *
+ * **Details**
+ *
+ * Calls are told at the end, when it is known that the answer is whole: never when it was cut at its limit on tokens, filtered, or
+ * broken off.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const makeAnswer = (options: AnswerOptions): Answer => {
+  const { profile, provider } = options
+  let out: Array<ModelPart> = []
+  const emit = (part: ModelPart) => void out.push(part)
+  const blocks = makeBlocks(provider, emit)
+  const writing = new Map<string, { readonly index: number; readonly name: string }>()
+  const calls: Array<Extract<ModelPart, { readonly _tag: "tool-call" }>> = []
+  let ending: { readonly finishReason: FinishReason | "error"; readonly usage: ModelUsage } | undefined
+
+  return {
+    start: blocks.start,
+    delta: blocks.delta,
+    end: blocks.end,
+    callStart: (id, name) => void writing.set(id, { index: writing.size, name }),
+    callDelta: (id, delta) => {
+      const call = writing.get(id)
+      if (call !== undefined && delta !== "") emit({ _tag: "tool-call-delta", ...call, delta })
+    },
+    call: ({ payload, ...call }) => {
+      const replay = payload === undefined || Object.keys(payload).length === 0 ? {} : { provider, payload }
+      calls.push({ _tag: "tool-call", ...call, ...replay })
+    },
+    file: (file) => {
+      blocks.endAll()
+      emit({ _tag: "file", file })
+    },
+    finish: (finishReason, usage) => {
+      ending = { finishReason, usage }
+    },
+    close: () => {
+      blocks.endAll()
+      if (ending === undefined) return cutOff()
+      const { finishReason } = ending
+      const usage = priced(options, ending.usage)
+      if (finishReason === "error") return endedInError()
+      const [first] = calls
+      if (first === undefined || finishReason === "contentFilter") {
+        emit({ _tag: "finish", finishReason, usage, profile })
+        return undefined
+      }
+      if (finishReason === "length") return cutCall(first.name)
+      for (const call of calls) {
+        const whole = wholeArguments(call.arguments)
+        if (whole === undefined) return brokenCall(call.name)
+        emit({ ...call, arguments: whole })
+      }
+      emit({ _tag: "finish", finishReason: "toolCalls", usage, profile })
+      return undefined
+    },
+    take: () => {
+      const taken = out
+      out = []
+      return taken
+    }
+  }
+}
+
+const cutOff = () =>
+  new ModelError({ reason: new ConnectionLost({ description: "The answer was cut off before its end." }) })
+
+const endedInError = () =>
+  new ModelError({
+    reason: new ProviderFault({ description: "The provider ended the answer with an error." })
+  })
+
+/** The parts of an answer; `add` tells the answer about each piece of it, and says when one is an error. */
+export const readAnswer = <A>(
+  pieces: Stream.Stream<A, ModelError>,
+  answer: Answer,
+  add: (piece: A) => ModelError | undefined
+): Stream.Stream<ModelPart, ModelError> => {
+  const taken = (error: ModelError | undefined) =>
+    error === undefined ? Effect.succeed(answer.take()) : Effect.fail(error)
+  return Stream.concat(
+    Stream.mapEffect(pieces, (piece) => taken(add(piece))),
+    Stream.fromEffect(Effect.suspend(() => taken(answer.close())))
+  ).pipe(Stream.flattenIterable)
+}
+
+/**
+ * The id of each call of a history on the wire: the provider's own where it is well formed and unique, else one made from ours. The
+ * same for a call and its result.
+ */
+export const callIds = (messages: ReadonlyArray<Message>): ReadonlyMap<ToolCallId, string> =>
+  wireIds(messages, /^[a-zA-Z0-9_-]+$/, 40)
+
+/** The arguments of a call of the history as a value. What is not an object is wrapped in one. */
+export const argumentsOf = (text: string): unknown => {
+  const whole = wholeArguments(text)
+  return whole === undefined ? { malformed: text } : whole === "" ? {} : JSON.parse(whole)
+}
+
+/** What is known of an error. */
+export interface ErrorDetails {
+  /** The body, as a value or as JSON, or a message. */
+  readonly body: unknown
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string | undefined>>
+  /** Whether the library thinks that trying again can help. */
+  readonly retryable?: boolean
+  /** What must not be shown. */
+  readonly secrets?: ReadonlyArray<string>
+}
+
+/** The error that this means. Its description is the provider's own, on one line, bounded and without the secrets. */
+export const errorOf = (details: ErrorDetails): Effect.Effect<ModelError> =>
+  Effect.gen(function* () {
+    const { body, headers = {}, secrets = [], status } = details
+    const retryAfterMs = yield* retryAfter(headers)
+    const reason = reasonOf(body, {
+      now: yield* Clock.currentTimeMillis,
+      ...(status === undefined ? {} : { status }),
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs })
+    })
+    const retryable = shouldRetry(headers) ?? details.retryable
+    const error = new ModelError({ reason, ...(retryable === undefined ? {} : { retryable }) })
+    return shown(error, secrets, requestIdOf(headers))
+  })

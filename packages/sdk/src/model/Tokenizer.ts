@@ -1,0 +1,140 @@
+/**
+ * How many tokens a request will take, before a provider says so.
+ *
+ * Only a provider knows for sure: it wraps messages and tools in text of its own, and every model cuts text in its own way. A
+ * count is therefore taken from the last usage that a provider reported, where there is one, and estimates only what was added
+ * since; keep 10 to 20 % of a context free all the same. Counts of messages are kept, so that a long history is counted once.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import type { AssistantPart, FilePart, Message } from "../domain/Message.ts"
+import type { ModelUsage } from "../domain/Usage.ts"
+import type { ModelRequest, ToolDefinition } from "./ModelRequest.ts"
+
+/** Counts the tokens of a text. It never fails, whatever the text. */
+export interface Tokenizer {
+  readonly count: (text: string) => number
+}
+
+/**
+ * Counts without a table: one token for three ASCII characters, and one for every other UTF-16 unit.
+ *
+ * That is a quarter too many for English prose, about right for code and JSON, up to twice too many for other scripts, and too few
+ * for base64 and other noise.
+ */
+export const estimate: Tokenizer = {
+  count: (text) => {
+    let ascii = 0
+    for (let index = 0; index < text.length; index += 1) if (text.charCodeAt(index) < 128) ascii += 1
+    return Math.ceil(ascii / 3) + text.length - ascii
+  }
+}
+
+/**
+ * The tokenizer in force; {@link estimate} unless another is provided, such as `GptTokenizer` of `@fermata/node`.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export const Tokenizer = Context.Reference<Tokenizer>("@fermata/sdk/model/Tokenizer", {
+  defaultValue: () => estimate
+})
+
+/** What a provider counted: the tokens of the first `messages` messages of a history, with the instructions and tools. */
+export interface Anchor {
+  readonly messages: number
+  readonly tokens: number
+}
+
+/**
+ * The anchor that a model's answer gives. `messages` counts the history with that answer as its last message.
+ *
+ * **Gotchas**
+ *
+ * It holds for that history only, and for the same instructions and tools: drop it when the history is shortened.
+ */
+export const anchorOf = (usage: ModelUsage, messages: number): Anchor => ({
+  messages,
+  tokens: usage.inputTokens + usage.outputTokens
+})
+
+/** The tokens of messages: those that the anchor does not know are counted. */
+export const countMessages = (
+  tokenizer: Tokenizer,
+  messages: ReadonlyArray<Message>,
+  anchor?: Anchor
+): number => {
+  const known = anchor !== undefined && anchor.messages <= messages.length ? anchor : none
+  let tokens = known.tokens
+  for (let index = known.messages; index < messages.length; index += 1) {
+    tokens += countMessage(tokenizer, messages[index]!)
+  }
+  return tokens
+}
+
+const none: Anchor = { messages: 0, tokens: 0 }
+
+/** The tokens of a whole request. */
+export const countRequest = (
+  tokenizer: Tokenizer,
+  { instructions, messages, tools }: Pick<ModelRequest, "instructions" | "messages" | "tools">,
+  anchor?: Anchor
+): number => {
+  const counted = countMessages(tokenizer, messages, anchor)
+  return anchor !== undefined && anchor.messages <= messages.length
+    ? counted
+    : counted + tokenizer.count(instructions) + countTools(tokenizer, tools)
+}
+
+/** What a provider puts around a message: its role, its beginning and its end. */
+const tokensAroundMessage = 4
+
+/** What an image or a document takes is its provider's secret; most take about this much. */
+const tokensOfFile = 1500
+
+/** Counts of what does not change any more, by tokenizer. */
+const kept = new WeakMap<Tokenizer, WeakMap<object, number>>()
+
+const keptCount = (tokenizer: Tokenizer, value: object, count: () => number): number => {
+  let counts = kept.get(tokenizer)
+  if (counts === undefined) kept.set(tokenizer, (counts = new WeakMap()))
+  let tokens = counts.get(value)
+  if (tokens === undefined) counts.set(value, (tokens = count()))
+  return tokens
+}
+
+const countMessage = (tokenizer: Tokenizer, message: Message): number =>
+  keptCount(tokenizer, message, () => {
+    let tokens = tokensAroundMessage
+    for (const part of message.content) tokens += countPart(tokenizer, part)
+    return tokens
+  })
+
+const countPart = (tokenizer: Tokenizer, part: AssistantPart): number => {
+  switch (part._tag) {
+    case "text":
+    case "reasoning":
+      return tokenizer.count(part.text)
+    case "toolCall":
+      return tokensAroundMessage + tokenizer.count(part.name) + tokenizer.count(part.arguments)
+    case "file":
+      return countFile(part)
+  }
+}
+
+/** Text goes to the model as it is: four characters of base64 are three bytes, which are about a token. */
+const countFile = ({ mediaType, source }: FilePart): number =>
+  source._tag === "bytes" && (mediaType.startsWith("text/") || mediaType === "application/json")
+    ? Math.ceil(source.base64.length / 4)
+    : tokensOfFile
+
+const countTools = (tokenizer: Tokenizer, tools: ReadonlyArray<ToolDefinition>): number =>
+  keptCount(tokenizer, tools, () => {
+    let tokens = 0
+    for (const { description, name, parameters } of tools) {
+      tokens += tokensAroundMessage + tokenizer.count(name) + tokenizer.count(description)
+      tokens += tokenizer.count(JSON.stringify(parameters))
+    }
+    return tokens
+  })

@@ -1,0 +1,253 @@
+/**
+ * What a provider's error means: any of the shapes in which providers put errors becomes one reason, whether it came as a
+ * response of its own or inside a stream that began well.
+ *
+ * Codes and types are believed first, then the text (for the two things that providers only say in words: that the request is
+ * too long for the model, and that the money is gone), then the status.
+ */
+import type { Reason } from "../ModelError.ts"
+import {
+  ContextOverflow,
+  InvalidRequest,
+  NotAuthorized,
+  ProviderFault,
+  QuotaExhausted,
+  RateLimited,
+  StreamUnsupported
+} from "../ModelError.ts"
+import { type Fields, fieldsOf, textOf } from "./fields.ts"
+
+/** What is known about an error besides its body. */
+export interface ErrorFacts {
+  /** Of the response that is the error. Left out for an error inside a stream. */
+  readonly status?: number
+  /** The provider's advice in the headers. */
+  readonly retryAfterMs?: number
+  /** Milliseconds since 1970. */
+  readonly now?: number
+}
+
+/** Why there is no answer, by the parsed body of an error: an object in any of the known shapes, or text. */
+export const reasonOf = (body: unknown, facts: ErrorFacts = {}): Reason => {
+  const said = read(body)
+  const status = facts.status ?? statusIn(said.code)
+  const description = said.message === "" ? wordsFor(status) : said.message
+  const { code, type } = said
+  const is = (names: ReadonlySet<string>) =>
+    (typeof code === "string" && names.has(code)) || (type !== undefined && names.has(type))
+
+  if (is(overflowCodes) || status === 413 || speaksOfOverflow(said.message)) {
+    return new ContextOverflow({
+      description: said.sizes === undefined ? description : `${description} (${said.sizes})`
+    })
+  }
+  if (status === 402 || is(quotaCodes) || quotaWords.test(said.message)) {
+    const resetsAt = said.resetsAt ?? later(facts.now, said.resetsInSeconds)
+    return new QuotaExhausted({
+      description:
+        resetsAt === undefined ? description : `${description} It is back at ${isoTime(resetsAt)}.`,
+      ...(resetsAt === undefined ? {} : { resetsAt })
+    })
+  }
+  if (status === 401 || status === 403 || is(authorizationCodes)) return new NotAuthorized({ description })
+  const retryAfterMs = facts.retryAfterMs ?? said.retryAfterMs
+  const advice = retryAfterMs === undefined ? {} : { retryAfterMs }
+  if (status === 429 || is(rateLimitCodes)) return new RateLimited({ description, ...advice })
+  if (said.param === "stream" && status !== undefined && status < 500)
+    return new StreamUnsupported({ description })
+  if (is(faultCodes) || (status !== undefined && isTransient(status))) {
+    return new ProviderFault({ description, ...advice })
+  }
+  if (status !== undefined || is(requestCodes)) return new InvalidRequest({ description })
+  return new ProviderFault({ description, ...advice })
+}
+
+/** Whether a status says that the same request may be answered later. 501 is the one 5xx that does not. */
+const isTransient = (status: number): boolean =>
+  status === 408 || status === 409 || status === 425 || status === 429 || (status >= 500 && status !== 501)
+
+/** Whether an error body speaks of the model that was asked for, and not of the address. */
+export const speaksOfModel = (body: unknown): boolean => {
+  const { code, message, type } = read(body)
+  return (
+    code === "model_not_found" || (type !== "invalid_url" && /\bmodels?\b|\bdeployments?\b/i.test(message))
+  )
+}
+
+/** The same reason in other words. */
+export const described = (reason: Reason, description: string): Reason => {
+  if (reason.description === description) return reason
+  const Same = reason.constructor as new (fields: object) => Reason
+  return new Same({ ...reason, description })
+}
+
+const overflowCodes = new Set([
+  "context_length_exceeded",
+  "exceed_context_size_error",
+  "model_context_window_exceeded",
+  "request_too_large",
+  "string_above_max_length"
+])
+
+const quotaCodes = new Set([
+  "insufficient_quota",
+  "usage_limit_reached",
+  "usage_not_included",
+  "billing_error",
+  "billing_hard_limit_reached",
+  "billing_not_active",
+  "quota_exceeded",
+  "insufficient_balance",
+  "payment_required"
+])
+
+const authorizationCodes = new Set([
+  "invalid_api_key",
+  "authentication_error",
+  "permission_error",
+  "unauthorized",
+  "invalid_authentication_error",
+  "permission_denied"
+])
+
+const rateLimitCodes = new Set([
+  "rate_limit_exceeded",
+  "rate_limit_error",
+  "too_many_requests",
+  "requests",
+  "tokens",
+  "slow_down"
+])
+
+const faultCodes = new Set([
+  "api_error",
+  "overloaded_error",
+  "server_error",
+  "internal_error",
+  "internal_server_error",
+  "server_is_overloaded",
+  "timeout_error",
+  "service_unavailable",
+  "bad_gateway",
+  "network_error"
+])
+
+const requestCodes = new Set([
+  "invalid_request_error",
+  "invalid_prompt",
+  "not_found_error",
+  "model_not_found",
+  "tool_use_failed",
+  "invalid_type",
+  "unsupported_value"
+])
+
+// The texts of npm `@mariozechner/pi-ai` (MIT), `utils/overflow`, without those that also announce throttling.
+const overflowWords =
+  /prompt is too long|input is too long|exceeds? the (?:model'?s )?(?:maximum )?context (?:window|length|size)|maximum context length|maximum prompt length is|reduce the length of the (?:messages|prompt)|exceeds the available context size|context size has been exceeded|exceeded model token limit|too large for model with \d+ maximum context length|context[ _]length[ _]exceeded|context window exceeds limit|greater than the context length|input token count .{0,40}exceeds the maximum/i
+const throttlingWords = /rate limit|too many tokens, please wait|tokens per (?:min|day)|throttl/i
+
+const speaksOfOverflow = (message: string): boolean =>
+  overflowWords.test(message) && !throttlingWords.test(message)
+
+const quotaWords =
+  /monthly (?:usage |spend(?:ing)? )?limit|credit balance is too low|insufficient (?:credits|balance|funds)|out of credits|spending (?:limit|cap)/i
+
+const wordsFor = (status: number | undefined): string =>
+  status === undefined
+    ? "The provider reported an error without saying which."
+    : `The provider answered with status ${status} and no message.`
+
+/** What an error says, whatever its shape. */
+interface Said {
+  readonly message: string
+  readonly code: string | number | undefined
+  readonly type: string | undefined
+  readonly param: string | undefined
+  readonly retryAfterMs: number | undefined
+  readonly resetsAt: number | undefined
+  readonly resetsInSeconds: number | undefined
+  readonly sizes: string | undefined
+}
+
+const numberOf = (value: unknown): number | undefined =>
+  typeof value === "number" && Number.isFinite(value) ? value : undefined
+
+const read = (body: unknown): Said => {
+  const outer = fieldsOf(Array.isArray(body) ? body[0] : body)
+  const holder = outer?.error ?? fieldsOf(outer?.response)?.error ?? firstOf(outer?.errors) ?? outer ?? body
+  const error = fieldsOf(holder)
+  const message = textOf(holder) ?? messageIn(error) ?? messageIn(outer) ?? ""
+  const metadata = fieldsOf(error?.metadata)
+  const raw = textOf(metadata?.raw)
+  const code = error?.code ?? error?.status
+  const prompt = numberOf(error?.n_prompt_tokens)
+  const room = numberOf(error?.n_ctx)
+  const resetsAt = numberOf(error?.resets_at)
+  return {
+    // OpenRouter says what its provider said beside a sentence that says nothing.
+    message: isText(message) ? (raw === undefined ? message : `${message}: ${raw}`) : "",
+    code: textOf(code) ?? numberOf(code),
+    type: textOf(error?.type),
+    param: textOf(error?.param),
+    retryAfterMs: delayIn(error, message),
+    resetsAt: resetsAt === undefined ? undefined : numberOf(resetsAt * 1000),
+    resetsInSeconds: numberOf(error?.resets_in_seconds),
+    sizes:
+      prompt === undefined || room === undefined
+        ? undefined
+        : `${prompt} tokens, and there is room for ${room}`
+  }
+}
+
+const firstOf = (value: unknown): unknown => (Array.isArray(value) ? value[0] : undefined)
+
+const messageIn = (fields: Fields | undefined): string | undefined => {
+  if (fields === undefined) return undefined
+  const detail = firstOf(fields.detail) ?? fields.detail
+  return (
+    textOf(fields.message) ??
+    textOf(detail) ??
+    textOf(fieldsOf(detail)?.msg) ??
+    textOf(fieldsOf(detail)?.message) ??
+    textOf(fields.msg) ??
+    textOf(fields.error_description)
+  )
+}
+
+/** A page is not a message. */
+const isText = (message: string): boolean => !/^\s*<(?:!doctype|html|head|\?xml)/i.test(message)
+
+const statusIn = (code: string | number | undefined): number | undefined => {
+  const status = typeof code === "string" && /^[45]\d\d$/.test(code) ? Number(code) : code
+  return typeof status === "number" && status >= 400 && status < 600 ? status : undefined
+}
+
+/** "Please try again in 1.3s" (OpenAI), or a `retryDelay` of "34s" among the details (Google). */
+const delayIn = (error: Fields | undefined, message: string): number | undefined => {
+  const details = Array.isArray(error?.details) ? error.details : []
+  const delay = details
+    .map((detail) => textOf(fieldsOf(detail)?.retryDelay))
+    .find((text) => text !== undefined)
+  const written = /try again in ((?:\d+h)?(?:\d+m(?!s))?(?:[\d.]+ ?m?s)?)/i.exec(message)?.[1]
+  const text = delay ?? written
+  return text === undefined || text === "" ? undefined : millisOf(text)
+}
+
+const units: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 }
+
+const millisOf = (text: string): number | undefined => {
+  let millis = 0
+  for (const [, count, unit] of text.matchAll(/([\d.]+) ?(ms|h|m|s)/gi)) {
+    millis += Number(count) * units[unit!.toLowerCase()]!
+  }
+  return Number.isFinite(millis) && millis > 0 ? Math.ceil(millis) : undefined
+}
+
+const later = (now: number | undefined, seconds: number | undefined): number | undefined =>
+  now === undefined || seconds === undefined ? undefined : numberOf(now + seconds * 1000)
+
+const isoTime = (millis: number): string => {
+  const date = new Date(millis)
+  return Number.isNaN(date.getTime()) ? "an unknown time" : date.toISOString()
+}

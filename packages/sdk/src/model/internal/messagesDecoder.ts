@@ -1,0 +1,281 @@
+/**
+ * Reads an answer of Anthropic's `/v1/messages`, streamed or whole.
+ *
+ * An answer is a list of blocks, each told with a beginning, deltas and an end. Calls are told when the reason is known for
+ * which the answer ended, since an answer that was cut off or refused in the middle of a call ends that call all the same.
+ *
+ * Thinking goes back with its signature; blocks that are neither text, thinking nor calls (encrypted thinking, tools that ran at
+ * the provider) become empty reasoning that carries the block, so that it goes back in its place.
+ */
+import type * as Schema from "effect/Schema"
+import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
+import type { FinishReason } from "../../domain/RunEvent.ts"
+import { ConnectionLost, InvalidResponse, ModelError } from "../ModelError.ts"
+import type { ModelPart } from "../ModelPart.ts"
+import { brokenCall, cutCall, notJson, tooManyPieces } from "./answerFaults.ts"
+import { wholeArguments, writtenArguments } from "./callArguments.ts"
+import { reasonOf } from "./errors.ts"
+import type { Fields } from "./fields.ts"
+import { fieldsOf, textOf } from "./fields.ts"
+import type { MessagesUsage } from "./messagesUsage.ts"
+import { addUsage, usageOf } from "./messagesUsage.ts"
+import type { Ending, Piece } from "./pieces.ts"
+import { makePieces, placeIn } from "./pieces.ts"
+import type { AnswerDecoder } from "./protocol.ts"
+
+type Emit = (part: ModelPart) => void
+
+/** The names of the events that are read; `message` is what an event without a name is called. */
+const ours = /^(?:error|message.*|content_block_.*)$/
+
+/** One block of the answer, as far as it has come. */
+interface Block extends Piece {
+  readonly type: string
+  /** As it was when it began, with what its deltas changed besides its text. */
+  fields: Fields
+  /** The pieces of its input. */
+  input: string
+  readonly citations: Array<unknown>
+  /** A delta that is not known changed it: what there is of it is not the whole. */
+  unknown: boolean
+  readonly ordinal: number
+}
+
+/** Also reads an answer in one piece. */
+export interface MessagesDecoder extends AnswerDecoder {
+  readonly whole: (message: Fields, emit: Emit) => void
+}
+
+/** A decoder of one answer. `provider` is who may be sent its blocks back. */
+export const messagesDecoder = (provider: string): MessagesDecoder => {
+  const blocks = makePieces<Block>(provider)
+  let calls = 0
+  let latest = -1
+  let usage: MessagesUsage = {}
+  let stopReason: string | undefined
+  let broken = false
+  let stopped = false
+
+  const open = (event: Fields, emit: Emit) => {
+    const fields = fieldsOf(event.content_block)
+    if (fields === undefined) return
+    const told = placeIn(event.index)
+    const index = told === undefined || blocks.at(told) !== undefined ? latest + 1 : told
+    latest = Math.max(latest, index)
+    const type = textOf(fields.type) ?? ""
+    const block: Block = {
+      index,
+      type,
+      kind: type === "text" ? "text" : type === "thinking" ? "reasoning" : "other",
+      text: textOf(type === "text" ? fields.text : type === "thinking" ? fields.thinking : "") ?? "",
+      told: 0,
+      ending: undefined,
+      fields,
+      input: "",
+      citations: [...listOf(fields.citations)],
+      unknown: false,
+      ordinal: type === "tool_use" ? calls++ : -1
+    }
+    blocks.add(block, emit)
+  }
+
+  const grow = (event: Fields, emit: Emit) => {
+    const block = blocks.at(placeIn(event.index) ?? latest)
+    const delta = fieldsOf(event.delta)
+    if (block === undefined || delta === undefined) return
+    switch (delta.type) {
+      case "text_delta":
+        if (block.type === "text" && typeof delta.text === "string") blocks.write(block, delta.text, emit)
+        return
+      case "thinking_delta":
+        if (block.type === "thinking" && typeof delta.thinking === "string") {
+          blocks.write(block, delta.thinking, emit)
+        }
+        return
+      case "signature_delta":
+        block.fields = { ...block.fields, signature: delta.signature }
+        return
+      case "citations_delta":
+        block.citations.push(delta.citation)
+        return
+      case "compaction_delta":
+        block.fields = {
+          ...block.fields,
+          content: (textOf(block.fields.content) ?? "") + (textOf(delta.content) ?? "")
+        }
+        return
+      case "input_json_delta": {
+        if (typeof delta.partial_json !== "string") return
+        block.input += delta.partial_json
+        const name = textOf(block.fields.name)
+        if (block.ordinal >= 0 && name !== undefined) {
+          emit({ _tag: "tool-call-delta", index: block.ordinal, name, delta: delta.partial_json })
+        }
+        return
+      }
+      default:
+        block.unknown = true
+    }
+  }
+
+  const event = (type: string, data: Fields, emit: Emit): ModelError | undefined => {
+    switch (type) {
+      case "message_start":
+        // Some servers say it twice; in the middle of an answer it begins another one.
+        if (latest >= 0) return invalid("A second answer began in the middle of the first.")
+        usage = addUsage(usage, fieldsOf(data.message)?.usage)
+        return
+      case "content_block_start":
+        open(data, emit)
+        return
+      case "content_block_delta":
+        grow(data, emit)
+        return
+      case "content_block_stop": {
+        const block = blocks.at(placeIn(data.index) ?? latest)
+        if (block !== undefined && block.type !== "tool_use") blocks.close(block, endingOf(block), emit)
+        return
+      }
+      case "message_delta":
+        stopReason = textOf(fieldsOf(data.delta)?.stop_reason) ?? stopReason
+        usage = addUsage(usage, data.usage)
+        return
+      case "message_stop":
+        stopped = true
+        return
+      case "error": {
+        const requestId = textOf(data.request_id)
+        return new ModelError({ reason: reasonOf(data), ...(requestId === undefined ? {} : { requestId }) })
+      }
+    }
+  }
+
+  const end = (emit: Emit): ModelError | undefined => {
+    if (!stopped) {
+      return new ModelError({
+        reason: new ConnectionLost({ description: "The answer was cut off before its end." })
+      })
+    }
+    if (blocks.areTooMany()) return tooManyPieces()
+    const all = blocks.all()
+    const called = all.filter(({ type }) => type === "tool_use")
+    const finish = finishOf(stopReason)
+    if (finish === "length" && called.length > 0) return cutCall(nameOf(called.at(-1)!))
+    // What was refused is not acted on.
+    const told = finish === "contentFilter" ? [] : called
+    for (const block of told) {
+      const ending = callOf(block, provider)
+      if (ending === undefined) return brokenCall(nameOf(block))
+      blocks.close(block, ending, emit)
+    }
+    for (const block of all) blocks.close(block, block.type === "tool_use" ? {} : endingOf(block), emit)
+    emit({
+      _tag: "finish",
+      finishReason: told.length > 0 ? "toolCalls" : finish,
+      usage: usageOf(usage)
+    })
+    return undefined
+  }
+
+  return {
+    event: (name, written, emit) => {
+      const text = written.trim()
+      if (stopped || text === "" || text === "[DONE]") return
+      if (broken) return notJson()
+      let data: Fields | undefined
+      try {
+        data = fieldsOf(JSON.parse(text))
+      } catch {
+        // The last event of a stream that was cut is a piece of one. Others, of names that are not known, may be no JSON.
+        broken = text.startsWith("{") || ours.test(name)
+        return
+      }
+      if (data === undefined) return
+      const type = textOf(data.type) ?? (fieldsOf(data.error) === undefined ? name : "error")
+      return event(type, data, emit) ?? (blocks.areTooMany() ? tooManyPieces() : undefined)
+    },
+    end,
+    isDone: () => stopped,
+    whole: (message, emit) => {
+      for (const block of listOf(message.content)) open({ content_block: block }, emit)
+      stopReason = textOf(message.stop_reason)
+      usage = addUsage(usage, message.usage)
+      stopped = true
+    }
+  }
+}
+
+const invalid = (description: string): ModelError =>
+  new ModelError({ reason: new InvalidResponse({ description }) })
+
+const listOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
+
+const nameOf = (block: Block): string => textOf(block.fields.name) ?? "a tool"
+
+/** What a block ends with. */
+const endingOf = (block: Block): Ending => {
+  const { citations, fields, input, type, unknown } = block
+  switch (type) {
+    case "text":
+      // What was cited from the provider's own searches has to go back with the text.
+      return citations.length === 0 ? {} : keep({ type, citations })
+    case "thinking": {
+      const { signature } = fields
+      if (block.text === "" && textOf(signature) === undefined) return {}
+      return keep({ type, ...(typeof signature === "string" ? { signature } : {}) })
+    }
+    case "":
+      return {}
+    default: {
+      if (unknown) return {}
+      if (input === "") return keep(fields)
+      const whole = wholeArguments(input)
+      return whole === undefined ? {} : keep({ ...fields, input: whole === "" ? {} : JSON.parse(whole) })
+    }
+  }
+}
+
+const keep = (fields: Fields): Ending =>
+  isDeeperThan(fields, maxGivenDepth) ? {} : { payload: fields as Schema.JsonObject }
+
+/** A call with what goes back with it; `undefined` when nobody can tell what is called. */
+const callOf = (block: Block, provider: string): Ending | undefined => {
+  const { id, input, name, type: _, ...rest } = block.fields
+  const text = writtenArguments(block.input === "" ? argumentsOf(input) : block.input)
+  if (textOf(name) === undefined) return undefined
+  const { payload } = Object.keys(rest).length === 0 ? {} : keep(rest)
+  return {
+    part: {
+      _tag: "tool-call",
+      providerCallId: textOf(id) ?? "",
+      name: name as string,
+      arguments: text,
+      ...(payload === undefined ? {} : { provider, payload })
+    }
+  }
+}
+
+/** The input that a block begins with; in a stream it is empty. */
+const argumentsOf = (input: unknown): string =>
+  typeof input === "string"
+    ? input
+    : input === undefined || isDeeperThan(input, maxGivenDepth)
+      ? ""
+      : JSON.stringify(input)
+
+const finishOf = (reason: string | undefined): FinishReason => {
+  switch (reason) {
+    case "end_turn":
+    case "stop_sequence":
+    case undefined:
+      return "stop"
+    case "max_tokens":
+    case "model_context_window_exceeded":
+      return "length"
+    case "refusal":
+      return "contentFilter"
+    // `pause_turn`: the provider wants to be asked to go on. `tool_use` without a call.
+    default:
+      return "other"
+  }
+}

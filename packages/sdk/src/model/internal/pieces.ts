@@ -1,0 +1,130 @@
+/**
+ * Tells the pieces of an answer one after the other, although a provider may write several of them at the same time.
+ *
+ * The first piece that is still open is told as it grows; the others wait for their turn with what they have so far. When a
+ * piece is closed and the provider's final word differs from the sum of what was told, the final word is told with its end.
+ */
+import type * as Schema from "effect/Schema"
+import type { ModelPart } from "../ModelPart.ts"
+import { countOf } from "./fields.ts"
+
+type Emit = (part: ModelPart) => void
+
+/** One block or item of an answer. Changed in place. */
+export interface Piece {
+  /** Its place among the others. */
+  readonly index: number
+  readonly kind: "text" | "reasoning" | "other"
+  /** What is told of it as it grows. */
+  text: string
+  /** How much of `text` has been told. */
+  told: number
+  /** How it ends; `undefined` while it is open. */
+  ending: Ending | undefined
+}
+
+/** How a piece ends. */
+export interface Ending {
+  /** The provider's final word on a text. Default: what was written. */
+  readonly text?: string
+  /** What the provider wants back with it, or in its place. */
+  readonly payload?: Schema.Json
+  /** The whole of a piece that is neither text nor reasoning. */
+  readonly part?: ModelPart
+}
+
+/** The pieces of one answer. Changed in place. */
+export interface Pieces<P extends Piece> {
+  readonly at: (index: number) => P | undefined
+  readonly add: (piece: P, emit: Emit) => P
+  /** Adds to a text that is told as it grows. */
+  readonly write: (piece: P, delta: string, emit: Emit) => void
+  readonly close: (piece: P, ending: Ending, emit: Emit) => void
+  /** By place. */
+  readonly all: () => ReadonlyArray<P>
+  /** No answer has that many; putting them in order would take its time. */
+  readonly areTooMany: () => boolean
+}
+
+const mostPieces = 10_000
+
+/** The place that a provider says a piece has, where that can be one. */
+export const placeIn = (value: unknown): number | undefined => {
+  const place = countOf(value)
+  return place !== undefined && place < 1e9 ? place : undefined
+}
+
+/** No pieces yet. `provider` is who may be sent payloads back. */
+export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
+  const pieces = new Map<number, P>()
+  const waiting: Array<P> = []
+
+  const grow = (piece: P, emit: Emit) => {
+    if (piece.kind === "other" || piece.told === piece.text.length) return
+    const delta = piece.told === 0 ? piece.text : piece.text.slice(piece.told)
+    piece.told = piece.text.length
+    emit(piece.kind === "text" ? { _tag: "text-delta", delta } : { _tag: "reasoning-delta", delta })
+  }
+
+  const end = (piece: P, ending: Ending, emit: Emit) => {
+    const replay = ending.payload === undefined ? {} : { provider, payload: ending.payload }
+    if (piece.kind === "other") {
+      if (ending.part !== undefined) emit(ending.part)
+      else if (ending.payload !== undefined) emit({ _tag: "reasoning-end", ...replay })
+      return
+    }
+    const whole = ending.text ?? piece.text
+    const agrees = whole.startsWith(piece.text.slice(0, piece.told))
+    if (agrees) {
+      piece.text = whole
+      grow(piece, emit)
+    }
+    if (agrees && ending.payload === undefined) return
+    emit({
+      _tag: piece.kind === "text" ? "text-end" : "reasoning-end",
+      ...(agrees ? {} : { text: whole }),
+      ...replay
+    })
+  }
+
+  /** Tells what can be told now. */
+  const tell = (emit: Emit) => {
+    for (let first = waiting[0]; first !== undefined; first = waiting[0]) {
+      if (first.ending === undefined) return grow(first, emit)
+      end(first, first.ending, emit)
+      waiting.shift()
+    }
+  }
+
+  return {
+    at: (index) => pieces.get(index),
+    add: (piece, emit) => {
+      pieces.set(piece.index, piece)
+      const last = waiting.at(-1)
+      if (last === undefined || last.index < piece.index) waiting.push(piece)
+      else {
+        const place = waiting.findIndex((other) => other.index > piece.index)
+        // Once a piece is being told, none gets in before it.
+        waiting.splice(place === 0 && waiting[0]!.told > 0 ? 1 : place, 0, piece)
+      }
+      tell(emit)
+      return piece
+    },
+    write: (piece, delta, emit) => {
+      if (piece.ending !== undefined || delta === "") return
+      const isTold = piece === waiting[0] && piece.told === piece.text.length
+      piece.text += delta
+      if (!isTold) return
+      // Not by `grow`: cutting the end off a text that is put together piece by piece costs as much as the whole of it.
+      piece.told = piece.text.length
+      emit(piece.kind === "text" ? { _tag: "text-delta", delta } : { _tag: "reasoning-delta", delta })
+    },
+    close: (piece, ending, emit) => {
+      if (piece.ending !== undefined) return
+      piece.ending = ending
+      if (piece === waiting[0]) tell(emit)
+    },
+    all: () => [...pieces.values()].sort((a, b) => a.index - b.index),
+    areTooMany: () => pieces.size > mostPieces
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * What a response that is not an answer means: its status, its headers and its body become one error, with a hint where the
+ * address is likely to be wrong.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { ErrorFacts } from "./errors.ts"
+import { described, reasonOf, speaksOfModel } from "./errors.ts"
+import { retryAfter } from "./retry.ts"
+import type { Reason } from "../ModelError.ts"
+import { InvalidRequest, InvalidResponse, ModelError } from "../ModelError.ts"
+import type { ModelProfile, ProtocolName } from "../ModelProfile.ts"
+
+type Headers = Readonly<Record<string, string | undefined>>
+
+/** The error that a response with this status, these headers and this body is. */
+export const responseError = (
+  response: { readonly status: number; readonly headers: Headers; readonly body: string },
+  profile: ModelProfile
+): Effect.Effect<ModelError> =>
+  Effect.gen(function* () {
+    const { body, headers, status } = response
+    const retryAfterMs = yield* retryAfter(headers)
+    const facts: ErrorFacts = {
+      status,
+      now: yield* Clock.currentTimeMillis,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs })
+    }
+    const retryable = shouldRetry(headers) ?? (status < 400 ? false : undefined)
+    return new ModelError({
+      reason: explain(reasonOf(parsed(body), facts), status, body, headers, profile),
+      ...(retryable === undefined ? {} : { retryable })
+    })
+  })
+
+/** The provider's id of the request. */
+export const requestIdOf = (headers: Headers): string | undefined => {
+  const id = headers["x-request-id"] ?? headers["request-id"] ?? headers["x-amzn-requestid"]
+  return id === undefined || id === "" ? undefined : id.slice(0, 200)
+}
+
+/**
+ * The error as it may be shown: without the secrets that were sent, bounded, on one line, and with the provider's id of the
+ * request.
+ */
+export const shown = (error: ModelError, secrets: ReadonlyArray<string>, requestId?: string): ModelError => {
+  const { reason, retryable } = error
+  const id = error.requestId ?? requestId
+  return new ModelError({
+    reason: described(reason, tidy(reason.description, secrets)),
+    ...(id === undefined ? {} : { requestId: id }),
+    ...(retryable === undefined ? {} : { retryable })
+  })
+}
+
+const longestDescription = 500
+
+/** Secrets out first, then the length: half a secret is one, too. */
+const tidy = (text: string, secrets: ReadonlyArray<string>): string => {
+  let out = text
+  for (const secret of secrets) out = out.replaceAll(secret, "[redacted]")
+  out = out.replace(/\s+/g, " ").trim()
+  return out.length <= longestDescription ? out : `${out.slice(0, longestDescription - 1)}…`
+}
+
+/** A body as JSON where it is JSON, else as text. */
+const parsed = (body: string): unknown => {
+  const text = body.trim()
+  if (!/^[{["]/.test(text)) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** OpenAI's and Anthropic's own clients obey this header; so does this one. */
+export const shouldRetry = (headers: Headers): boolean | undefined => {
+  const said = headers["x-should-retry"]
+  return said === "true" ? true : said === "false" ? false : undefined
+}
+
+const explain = (
+  reason: Reason,
+  status: number,
+  body: string,
+  headers: Headers,
+  profile: ModelProfile
+): Reason => {
+  if (reason._tag === "InvalidRequest" && (status === 404 || status === 405 || status === 501)) {
+    if (speaksOfModel(parsed(body))) return reason
+    return new InvalidRequest({ description: `${reason.description} ${addressHint(profile)}` })
+  }
+  if (status < 400) {
+    return new InvalidResponse({
+      description:
+        status >= 300
+          ? `The server sends the request on to ${target(headers.location, profile)}. Redirects are not followed, because the key would go along: set that address as the base URL of ${profile.name} if it is right.`
+          : `The server answered with status ${status}, which is no answer.`
+    })
+  }
+  return reason
+}
+
+const target = (location: string | undefined, profile: ModelProfile): string => {
+  const url = location === undefined ? null : URL.parse(location, profile.baseUrl)
+  return url === null ? "another address" : url.origin
+}
+
+const paths: Readonly<Record<ProtocolName, string>> = {
+  chat: "/chat/completions",
+  responses: "/responses",
+  messages: "/messages"
+}
+
+/** What to look at when the address does not exist. */
+const addressHint = ({ baseUrl, name, protocol }: ModelProfile): string => {
+  const path = (URL.parse(baseUrl)?.pathname ?? "").replace(/\/+$/, "")
+  if (/\/v\d+\/v\d+$/.test(path)) {
+    return `The base URL of ${name} holds the version twice (${path}): once is enough.`
+  }
+  if (path.endsWith(paths[protocol])) {
+    return `The base URL of ${name} ends in ${paths[protocol]}, which is added to it: leave that out.`
+  }
+  const others = Object.keys(paths).filter((name) => name !== protocol)
+  const version = /\/v\d+/.test(path) ? "" : ` The base URL has no version in it: most end in /v1.`
+  return `The server does not know ${path}${paths[protocol]}: perhaps it speaks "${others.join('" or "')}" instead of "${protocol}"; see the protocol of ${name}.${version}`
+}

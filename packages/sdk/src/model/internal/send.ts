@@ -1,0 +1,255 @@
+/**
+ * Sends one request of a protocol and hands back the response once it is known to hold an answer. Everything else is an error
+ * that says what to do, and that holds nothing of what was sent.
+ */
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as HttpClient from "effect/http/HttpClient"
+import type * as HttpClientError from "effect/http/HttpClientError"
+import * as HttpClientRequest from "effect/http/HttpClientRequest"
+import type * as HttpClientResponse from "effect/http/HttpClientResponse"
+import * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import {
+  ConnectionLost,
+  InvalidRequest,
+  LoginRequired,
+  ModelError,
+  NotAuthorized,
+  TimedOut
+} from "../ModelError.ts"
+import type { ModelProfile } from "../ModelProfile.ts"
+import type { Protocol } from "./protocol.ts"
+import { requestIdOf, responseError, shown } from "./responseError.ts"
+
+/** A response with an answer in its body, and how to show an error that is found in it. */
+export interface Sent {
+  readonly response: HttpClientResponse.HttpClientResponse
+  readonly shown: (error: ModelError) => ModelError
+}
+
+type AuthHeaders = Readonly<Record<string, Redacted.Redacted<string>>>
+
+/** Sends this body. Closing the scope closes the connection. */
+export const send = (
+  http: HttpClient.HttpClient,
+  protocol: Protocol,
+  profile: ModelProfile,
+  body: string,
+  streaming: boolean
+): Effect.Effect<Sent, ModelError, Scope.Scope> => {
+  // Also closes a connection whose response nobody came to read, because the call was interrupted at that moment.
+  const client = HttpClient.withScope(http)
+  const headLimit = headLimitOf(profile, streaming)
+
+  const once = (refused?: AuthHeaders): Effect.Effect<Sent, ModelError, Scope.Scope> =>
+    Effect.gen(function* () {
+      const url = yield* address(profile, protocol)
+      const given: AuthHeaders =
+        profile.auth === undefined
+          ? {}
+          : yield* profile.auth.headers(
+              refused === undefined ? { forced: false } : { forced: true, given: refused }
+            )
+      const secret: Record<string, string> = {}
+      for (const [name, value] of Object.entries(given)) secret[name] = Redacted.value(value)
+      const headers = {
+        accept: streaming ? "text/event-stream" : "application/json",
+        ...protocol.headers,
+        ...profile.headers,
+        ...secret
+      }
+      yield* checkHeaders(headers, profile)
+      const secrets = secretsOf({ ...profile.headers, ...secret })
+      const request = HttpClientRequest.post(url, { headers }).pipe(
+        HttpClientRequest.bodyText(body, "application/json")
+      )
+      const response = yield* client.execute(request).pipe(
+        Effect.mapError((error) => shown(connectionError(error, profile), secrets)),
+        Effect.timeoutOrElse({
+          duration: headLimit,
+          orElse: () => Effect.fail(noHead(profile, headLimit))
+        }),
+        discreetly
+      )
+      const requestId = requestIdOf(response.headers)
+      const show = (error: ModelError) => shown(error, secrets, requestId)
+      if (response.status >= 200 && response.status < 300 && response.status !== 204) {
+        return { response, shown: show }
+      }
+      const { headers: said, status } = response
+      yield* Effect.annotateCurrentSpan("http.response.status_code", status)
+      const read = yield* errorBody(response)
+      const error = show(yield* responseError({ status, headers: said, body: read }, profile))
+      if (status !== 401 || profile.auth?.canRefresh !== true) return yield* error
+      if (refused === undefined) return yield* once(given)
+      return yield* new ModelError({
+        reason: new LoginRequired({
+          profile: profile.name,
+          description: `The provider does not accept the login of ${profile.name}, although it was just renewed: log in again. It said: ${error.reason.description}`
+        }),
+        ...(requestId === undefined ? {} : { requestId })
+      })
+    })
+
+  // A span keeps what its effect returns, and a response knows the request with its headers.
+  return Effect.map(once(), (sent) => Redacted.make(sent)).pipe(
+    Effect.withSpan("ModelClient.send", {
+      kind: "client",
+      attributes: {
+        profile: profile.name,
+        model: profile.model,
+        protocol: profile.protocol,
+        server: host(profile)
+      }
+    }),
+    Effect.map(Redacted.value)
+  )
+}
+
+/** The profile's base URL with the protocol's path, before a query such as Azure's `?api-version=`. */
+const address = (profile: ModelProfile, protocol: Protocol): Effect.Effect<string, ModelError> => {
+  const url = URL.parse(profile.baseUrl)
+  const refuse = (what: string) =>
+    Effect.fail(
+      new ModelError({
+        reason: new InvalidRequest({ description: `The base URL of ${profile.name} ${what}` })
+      })
+    )
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    return refuse("is not an http or https address: set one such as https://api.openai.com/v1.")
+  }
+  if (url.username !== "" || url.password !== "") {
+    return refuse("holds a user name or password: give them as auth or as headers instead.")
+  }
+  url.pathname = url.pathname.replace(/\/+$/, "") + protocol.path
+  return Effect.succeed(url.href)
+}
+
+/** What cannot be part of a header would otherwise be shown by the error that says so. */
+const checkHeaders = (headers: Readonly<Record<string, string>>, profile: ModelProfile) => {
+  for (const [name, value] of Object.entries(headers)) {
+    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
+      return Effect.fail(
+        new ModelError({
+          reason: new NotAuthorized({
+            description: `The ${name} header of ${profile.name} holds characters that cannot be sent: look for line breaks or quotes in the key.`
+          })
+        })
+      )
+    }
+  }
+  return Effect.void
+}
+
+/** Values that must not come back in an error; also without the word in front of them. */
+const secretsOf = (headers: Readonly<Record<string, string>>): ReadonlyArray<string> =>
+  Object.values(headers)
+    .flatMap((value) => [value, value.replace(/^\w+ /, "")])
+    .filter((value) => value.length >= 6)
+    .sort((a, b) => b.length - a.length)
+
+/**
+ * Redirects are not followed: `fetch` would send every header but `authorization` along. And the HTTP client makes no span of its
+ * own, because it would hold the request with its headers, and would tell the provider of our traces.
+ */
+export const discreetly = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.updateContext(effect, (context: Context.Context<R>) =>
+    context.pipe(
+      Context.add(FetchHttpClient.RequestInit, {
+        ...Context.getOrUndefined(context, FetchHttpClient.RequestInit),
+        redirect: "manual"
+      }),
+      Context.add(HttpClient.TracerDisabledWhen, () => true)
+    )
+  )
+
+/** An answer that is not streamed is written before its head is sent. */
+const headLimitOf = ({ timeouts = {} }: ModelProfile, streaming: boolean): Duration.Duration => {
+  const response = Duration.fromInputUnsafe(timeouts.response ?? "60 seconds")
+  const written = Duration.fromInputUnsafe(timeouts.firstByte ?? "5 minutes")
+  return streaming ? response : Duration.max(response, written)
+}
+
+const noHead = (profile: ModelProfile, limit: Duration.Duration): ModelError => {
+  const timeoutMs = Duration.toMillis(limit)
+  return new ModelError({
+    reason: new TimedOut({
+      description: `${host(profile)} did not answer within ${timeoutMs} ms.`,
+      timeoutMs
+    })
+  })
+}
+
+/** The connection failed: said by its code, never by its cause, which may hold what was sent. */
+export const connectionError = (
+  error: HttpClientError.HttpClientError,
+  profile: ModelProfile
+): ModelError => {
+  const code = codeOf(error.reason.cause)
+  const where = host(profile)
+  if (error.reason._tag === "InvalidUrlError" || error.reason._tag === "EncodeError") {
+    return new ModelError({
+      reason: new InvalidRequest({ description: `The request to ${where} cannot be sent.` })
+    })
+  }
+  const known = code === undefined ? undefined : connectionWords[code]
+  if (code !== undefined && /CERT|SELF_SIGNED|ERR_TLS|UNABLE_TO_/.test(code)) {
+    return new ModelError({
+      reason: new ConnectionLost({
+        description: `The certificate of ${where} is not accepted (${code}): check the base URL, or give Node the authority that signed it.`
+      }),
+      retryable: false
+    })
+  }
+  return new ModelError({
+    reason: new ConnectionLost({
+      description: `The connection to ${where} failed${known === undefined ? (code === undefined ? "" : ` (${code})`) : `: ${known} (${code})`}.`
+    })
+  })
+}
+
+const connectionWords: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nothing listens there",
+  ECONNRESET: "it was cut",
+  EPIPE: "it was cut",
+  UND_ERR_SOCKET: "it was cut",
+  ENOTFOUND: "there is no such host",
+  EAI_AGAIN: "the name could not be looked up",
+  ETIMEDOUT: "nobody answered",
+  UND_ERR_CONNECT_TIMEOUT: "nobody answered",
+  UND_ERR_HEADERS_TIMEOUT: "nobody answered",
+  UND_ERR_BODY_TIMEOUT: "nothing came any more"
+}
+
+const codeOf = (cause: unknown): string | undefined => {
+  for (let at = cause, depth = 0; typeof at === "object" && at !== null && depth < 5; depth++) {
+    if ("code" in at && typeof at.code === "string" && /^[A-Z0-9_]{1,60}$/.test(at.code)) return at.code
+    at = "cause" in at ? at.cause : undefined
+  }
+  return undefined
+}
+
+const host = ({ baseUrl, name }: ModelProfile): string => URL.parse(baseUrl)?.host ?? name
+
+const largestError = 64 * 1024
+
+/** The beginning of an error's body: as much as is needed, for as long as is sensible. What does not come is left out. */
+const errorBody = (response: HttpClientResponse.HttpClientResponse): Effect.Effect<string> =>
+  Effect.suspend(() => {
+    const decoder = new TextDecoder()
+    let text = ""
+    return response.stream.pipe(
+      Stream.takeWhile((bytes) => {
+        text += decoder.decode(bytes, { stream: true })
+        return text.length < largestError
+      }),
+      Stream.runDrain,
+      Effect.timeoutOption("10 seconds"),
+      Effect.ignore,
+      Effect.map(() => text.slice(0, largestError))
+    )
+  })

@@ -1,0 +1,53 @@
+/**
+ * What login tokens say about themselves. Nothing is verified here: whoever issued them and whoever is shown them does that.
+ */
+import type { Tokens } from "../LoginTokens.ts"
+import { type Fields, fieldsOf, textOf } from "./fields.ts"
+
+/** When the access token ends, in milliseconds since 1970, where that is known. */
+export const expiryOf = (tokens: Tokens): number | undefined => {
+  if (tokens.expiresAt !== undefined) return tokens.expiresAt
+  const exp = claimsOf(tokens.accessToken)?.exp
+  return typeof exp === "number" && Number.isFinite(exp) ? exp * 1000 : undefined
+}
+
+/** The account that the tokens are for, by the claim at this path. */
+export const accountOf = (tokens: Tokens, claim: ReadonlyArray<string> | undefined): string | undefined => {
+  if (claim === undefined) return undefined
+  for (const token of [tokens.idToken, tokens.accessToken]) {
+    let at: unknown = token === undefined ? undefined : claimsOf(token)
+    for (const name of claim) at = fieldsOf(at)?.[name]
+    if (typeof at === "string" && at !== "") return at
+  }
+  return undefined
+}
+
+/** An issuer's answer (RFC 6749, section 5.1). What it leaves out stays as it was. */
+export const readTokens = (body: unknown, before: Tokens, now: number): Tokens | undefined => {
+  const fields = fieldsOf(body)
+  const accessToken = textOf(fields?.access_token)
+  if (accessToken === undefined) return undefined
+  const refreshToken = textOf(fields?.refresh_token) ?? before.refreshToken
+  const idToken = textOf(fields?.id_token) ?? before.idToken
+  const seconds = fields?.expires_in
+  return {
+    accessToken,
+    ...(refreshToken === undefined ? {} : { refreshToken }),
+    ...(idToken === undefined ? {} : { idToken }),
+    ...(typeof seconds === "number" && seconds > 0 ? { expiresAt: now + seconds * 1000 } : {})
+  }
+}
+
+/** The middle part of a JSON web token; `undefined` for a token that is none. */
+const claimsOf = (token: string): Fields | undefined => {
+  const part = token.split(".")[1]
+  if (part === undefined) return undefined
+  try {
+    const bytes = Uint8Array.from(atob(part.replaceAll("-", "+").replaceAll("_", "/")), (c) =>
+      c.charCodeAt(0)
+    )
+    return fieldsOf(JSON.parse(new TextDecoder().decode(bytes)))
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,250 @@
+/**
+ * The tools of MCP servers as tools of an agent.
+ *
+ * A server's tools are asked for once, when they are made, and are then tools like any other: their arguments are checked before
+ * anybody is asked, their calls are approved, journaled and scrubbed. What a server says about the safety of its tools is not
+ * believed unless the caller says so: a server that calls a deletion read-only would have it run without being asked about.
+ *
+ * This module has an entry of its own, `@fermata/sdk/mcp`, and stands on Effect's MCP client, which speaks over a process or over
+ * HTTP, and does not log in, ask the user back, or connect again: when a server has gone, make its tools again.
+ *
+ * @since 0.1.0
+ */
+import * as Base64 from "effect/encoding/Base64"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as McpClient from "effect/ai/McpClient"
+import type { McpClientError } from "effect/ai/McpClientError"
+import * as McpProtocol from "effect/ai/McpProtocol"
+import type * as McpSchema from "effect/ai/McpSchema"
+import type * as HttpClient from "effect/http/HttpClient"
+import type * as ChildProcess from "effect/process/ChildProcess"
+import type * as ChildProcessSpawner from "effect/process/ChildProcessSpawner"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import type { Safety } from "../domain/Interruption.ts"
+import type { UserPart } from "../domain/Message.ts"
+import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
+import * as Tool from "./Tool.ts"
+import { ToolFailure } from "./ToolError.ts"
+
+/** A server cannot be used. */
+export class McpServerError extends Schema.TaggedError<McpServerError>()("McpServerError", {
+  /** What went wrong, by the tag of the MCP client's reason. */
+  reason: Schema.String,
+  description: Schema.String
+}) {
+  override get message() {
+    return `The MCP server cannot be used (${this.reason}): ${this.description}`
+  }
+}
+
+/** How a server's tools are used. */
+export interface Options {
+  /** Before the name of each tool, such as `github_`, so that the tools of two servers differ. */
+  readonly prefix?: string
+  /** What the tools may do: for all of them, or for each. Default: `sideEffecting`, or what {@link trustHints} makes of it. */
+  readonly safety?: Safety | ((tool: McpSchema.Tool) => Safety)
+  /**
+   * Whether the server is believed about its tools: one that it calls read-only is run without being asked about, and one that it
+   * calls idempotent is repeated after a crash. Default: no.
+   */
+  readonly trustHints?: boolean
+  /** Whether somebody has to be asked. Default: only for tools that are not read-only. */
+  readonly needsApproval?: boolean | ((tool: McpSchema.Tool) => boolean)
+  /** Which of the server's tools are used. Default: all. */
+  readonly include?: (tool: McpSchema.Tool) => boolean
+}
+
+/** How a connection is made. */
+export interface ConnectOptions {
+  /** Revisions of MCP to try, in this order. Default: `2025-11-25`, then `2026-07-28`. */
+  readonly protocols?: ReadonlyArray<McpClient.ProtocolVersion>
+  /** For connecting, and for listing the tools. Default: 60 seconds. */
+  readonly timeout?: Duration.Input
+}
+
+/**
+ * The tools of a connected server.
+ *
+ * **Errors**
+ *
+ * - `McpServerError`: the tools cannot be listed.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (
+  client: McpClient.McpClient,
+  options: Options = {}
+): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError> =>
+  Effect.map(Effect.mapError(client.listTools(), unusable), (listed) =>
+    listed.filter((tool) => options.include?.(tool) ?? true).map((tool) => toolOf(client, tool, options))
+  )
+
+/**
+ * Starts a server as a process and gives its tools. The process ends with the scope.
+ *
+ * **Example** (Using a server's tools)
+ *
+ * ```ts
+ * const tools = yield* McpTools.fromProcess(ChildProcess.make("npx", ["-y", "@modelcontextprotocol/server-filesystem", "."]))
+ * const agent = Agent.make("files", { tools })
+ * ```
+ *
+ * **Errors**
+ *
+ * - `McpServerError`: it does not start, does not speak MCP, or none of the revisions.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromProcess = (
+  command: ChildProcess.Command,
+  options: Options & ConnectOptions = {}
+): Effect.Effect<
+  ReadonlyArray<Tool.Tool>,
+  McpServerError,
+  ChildProcessSpawner.ChildProcessSpawner | Scope.Scope
+> => connect((protocol) => McpClient.stdio({ command, protocol }), options)
+
+/**
+ * Connects to a server by its URL and gives its tools. The session ends with the scope.
+ *
+ * **Errors**
+ *
+ * - `McpServerError`: it cannot be reached, refuses, does not speak MCP, or none of the revisions.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromUrl = (
+  url: string | URL,
+  options: Options & ConnectOptions & { readonly headers?: Readonly<Record<string, string>> } = {}
+): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError, HttpClient.HttpClient | Scope.Scope> =>
+  connect((protocol) => McpClient.http({ url, protocol, headers: options.headers }), options)
+
+type Protocol = McpProtocol.ProtocolAdapter<McpClient.ProtocolVersion>
+
+const adapters: Readonly<Record<McpClient.ProtocolVersion, Protocol>> = {
+  "2025-11-25": McpProtocol.v2025_11_25,
+  "2026-07-28": McpProtocol.v2026_07_28
+}
+
+const connect = <R>(
+  transport: (protocol: Protocol) => Effect.Effect<McpClient.Transport, McpClientError, R>,
+  options: Options & ConnectOptions
+): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError, R | Scope.Scope> => {
+  const { protocols = ["2025-11-25", "2026-07-28"], timeout } = options
+  const attempt = (protocol: Protocol): Effect.Effect<McpClient.McpClient, McpClientError, R | Scope.Scope> =>
+    Effect.gen(function* () {
+      const outer = yield* Effect.scope
+      const own = yield* Scope.fork(outer)
+      const made = McpClient.make({ name: "fermata", version: "0.1.0", timeout }).pipe(
+        Effect.provideServiceEffect(McpClient.Transport, transport(protocol)),
+        Scope.provide(own)
+      )
+      // What is left of an attempt that failed goes before the next one begins.
+      return yield* Effect.onExit(made, (exit) =>
+        Exit.isFailure(exit) ? Scope.close(own, exit) : Effect.void
+      )
+    })
+  const connected = protocols
+    .slice(1)
+    .reduce(
+      (tried, version) =>
+        Effect.catch(tried, (error) =>
+          isOtherRevision(error) ? attempt(adapters[version]) : Effect.fail(error)
+        ),
+      attempt(adapters[protocols[0] ?? "2025-11-25"])
+    )
+  return Effect.flatMap(Effect.mapError(connected, unusable), (client) => make(client, options))
+}
+
+/** Whether the server may speak another revision: it said so, or did not understand how it was greeted. */
+const isOtherRevision = ({ reason }: McpClientError): boolean =>
+  reason._tag === "UnsupportedError" ||
+  reason._tag === "ProtocolError" ||
+  (reason._tag === "HttpError" && reason.status >= 400 && reason.status < 500 && reason.status !== 401)
+
+const unusable = ({ reason }: McpClientError): McpServerError =>
+  new McpServerError({ reason: reason._tag, description: reason.message })
+
+const toolOf = (client: McpClient.McpClient, tool: McpSchema.Tool, options: Options): Tool.Tool => {
+  const { needsApproval, prefix = "", safety, trustHints = false } = options
+  const hints = trustHints ? tool.annotations : undefined
+  const hinted = hints?.readOnlyHint === true ? "readOnly" : "sideEffecting"
+  const asked = typeof needsApproval === "function" ? needsApproval(tool) : needsApproval
+  return Tool.make(nameOf(prefix, tool.name), {
+    description: tool.description ?? tool.title ?? "",
+    parameters: fromJsonSchema(tool.inputSchema as Schema.JsonObject),
+    safety: typeof safety === "function" ? safety(tool) : (safety ?? hinted),
+    idempotent: hints?.idempotentHint === true,
+    ...(asked === undefined ? {} : { needsApproval: asked }),
+    handler: (args) =>
+      Effect.flatMap(
+        Effect.mapError(client.callTool({ tool, arguments: args }), (error) => failed(tool.name, error)),
+        resultOf
+      )
+  })
+}
+
+/** Names as every model takes them. */
+const nameOf = (prefix: string, name: string): string =>
+  `${prefix}${name}`.replaceAll(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64)
+
+const resultOf = (result: McpSchema.CallToolResult): Effect.Effect<Tool.Content, ToolFailure> => {
+  const parts = result.content.flatMap(partsOf)
+  if (result.isError === true) {
+    const said = parts.flatMap((part) => (part._tag === "text" ? [part.text] : [])).join("\n")
+    return Effect.fail(
+      new ToolFailure({ description: said === "" ? "The server says that it failed." : said })
+    )
+  }
+  if (parts.length === 0 && result.structuredContent !== undefined) {
+    parts.push({ _tag: "text", text: JSON.stringify(result.structuredContent) })
+  }
+  return Effect.succeed(Tool.content(parts))
+}
+
+const partsOf = (block: McpSchema.CallToolResult["content"][number]): ReadonlyArray<UserPart> => {
+  switch (block.type) {
+    case "text":
+      return [{ _tag: "text", text: block.text }]
+    case "image":
+    case "audio":
+      return [fileOf(block.mimeType, block.data)]
+    case "resource_link": {
+      const about = block.description === undefined ? "" : `\n${block.description}`
+      return [{ _tag: "text", text: `${block.title ?? block.name}: ${block.uri}${about}` }]
+    }
+    case "resource": {
+      const { resource } = block
+      return "text" in resource
+        ? [{ _tag: "text", text: resource.text }]
+        : [fileOf(resource.mimeType ?? "application/octet-stream", resource.blob, resource.uri)]
+    }
+  }
+}
+
+const fileOf = (mediaType: string, bytes: Uint8Array, name?: string): UserPart => ({
+  _tag: "file",
+  mediaType,
+  source: { _tag: "bytes", base64: Base64.encode(bytes) },
+  ...(name === undefined ? {} : { name })
+})
+
+/** Whether a call took effect is not known when its connection was lost. */
+const failed = (name: string, { reason }: McpClientError): ToolFailure => {
+  switch (reason._tag) {
+    case "TransportError":
+    case "ClosedError":
+    case "TimeoutError":
+      return new ToolFailure({
+        description: `The server of ${name} has gone. The call may have taken effect all the same.`
+      })
+    default:
+      return new ToolFailure({ description: `The server of ${name} could not answer: ${reason.message}` })
+  }
+}

@@ -1,0 +1,345 @@
+/**
+ * What every protocol's decoder has to do with the recordings of its protocol, however they are chunked, framed, cut and spoiled.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Result from "effect/Result"
+import type { Protocol } from "../../src/model/internal/protocol.ts"
+import type { ModelError } from "../../src/model/ModelError.ts"
+import type { ModelPart } from "../../src/model/ModelPart.ts"
+import type { ModelProfile } from "../../src/model/ModelProfile.ts"
+import type { Fixture, Random, Reading } from "./Fixtures.ts"
+import {
+  assertExpected,
+  bytesOf,
+  failsInside,
+  fixtures,
+  inPieces,
+  inRandomPieces,
+  randomFrom,
+  read,
+  summaryOf
+} from "./Fixtures.ts"
+
+export interface DecoderSuite {
+  readonly protocol: Protocol
+  readonly profile: ModelProfile
+  /** The reason that a recording ends with instead of an answer. */
+  readonly errors: Readonly<Record<string, string>>
+  /** How a text of 5 letters a piece begins and goes on, and how the piece at a place begins. */
+  readonly longText: {
+    readonly begin: ReadonlyArray<unknown>
+    readonly delta: unknown
+    readonly piece: (index: number) => unknown
+  }
+  /** The whole answer that a stream would have been. */
+  readonly joined: (events: ReadonlyArray<any>) => unknown
+}
+
+export const decoderSuite = (
+  name: string,
+  { errors, joined, longText, profile, protocol }: DecoderSuite
+): void => {
+  const answered = fixtures(profile.protocol).filter(({ status }) => status === 200)
+  const streams = answered.filter(({ stream }) => stream)
+  const bodies = answered.filter(({ stream }) => !stream)
+  const whole = streams.filter((fixture) => !failsInside(fixture))
+
+  const readIn = (chunks: Iterable<Uint8Array>) => read(protocol.decoder(profile), chunks)
+  const readText = (text: string) => readIn([bytesOf(text)])
+  const assertReading = (fixture: Fixture, reading: Reading) => {
+    const reason = errors[fixture.name]
+    if (reason === undefined) return assertExpected(fixture, reading.response)
+    assert.isUndefined(reading.response, fixture.name)
+    assert.strictEqual(reading.error?.reason._tag, reason, fixture.name)
+  }
+
+  describe(`a streamed ${name}`, () => {
+    for (const fixture of streams) {
+      it(`reads ${fixture.name}`, () => assertReading(fixture, readIn([fixture.bytes])))
+    }
+
+    it("reads the same one byte at a time", () => {
+      for (const fixture of streams) assertReading(fixture, readIn(inPieces(fixture.bytes, 1)))
+    })
+
+    it("reads the same at any chunking", () => {
+      for (let seed = 0; seed < 1000; seed++) {
+        const fixture = streams[seed % streams.length]!
+        assertReading(fixture, readIn(inRandomPieces(fixture.bytes, randomFrom(seed))))
+      }
+    })
+
+    it.each<{ readonly framing: string; readonly of: (text: string) => string }>([
+      { framing: "CRLF", of: (text) => text.replaceAll("\n", "\r\n") },
+      { framing: "CR", of: (text) => text.replaceAll("\n", "\r") },
+      { framing: "a byte order mark", of: (text) => `\uFEFF${text}` },
+      { framing: "comments", of: (text) => text.replaceAll("\n\n", "\n: alive\n\n: alive\n\n") },
+      { framing: "a flood of blank lines", of: (text) => `${"\n".repeat(5000)}${text}` },
+      { framing: "no blank after the colon", of: (text) => text.replaceAll("data: ", "data:") },
+      { framing: "no names", of: (text) => text.replaceAll(/^event:.*\n/gm, "") },
+      { framing: "ids and retry times", of: (text) => text.replaceAll("data: ", "id: 7\nretry: 10\ndata: ") },
+      { framing: "empty events", of: (text) => text.replaceAll("data: {", "data:\n\ndata:  \n\ndata: {") },
+      { framing: "events of unknown names", of: (text) => `event: ping\ndata: now\n\n${text}` },
+      { framing: "events of unknown types", of: (text) => `data: {"type":"x.y","delta":"z"}\n\n${text}` },
+      { framing: "no blank line at the end", of: (text) => text.trimEnd() },
+      { framing: "[DONE] at the end", of: (text) => `${text}\n\ndata: [DONE]\n\n` },
+      { framing: "data over several lines", of: (text) => text.replace(/^(data: \{)/gm, "$1\ndata: ") }
+    ])("reads the same with $framing", ({ of }) => {
+      for (const fixture of streams) assertReading(fixture, readText(of(fixture.text)))
+    })
+
+    for (const fixture of streams) {
+      it(`is cut wherever ${fixture.name} is cut, and never has a call that was not asked for`, () => {
+        const bytes = bytesOf(shortened(fixture.text))
+        const entire = readIn([bytes])
+        for (let at = 0; at < bytes.length; at++) {
+          const { error, parts, response } = readIn([bytes.subarray(0, at)])
+          const where = `cut at byte ${at}`
+          assertCallsOf(parts, fixture, where)
+          if (response !== undefined) assert.deepStrictEqual(response, entire.response, where)
+          else
+            assert.isTrue(
+              error?.reason._tag === "ConnectionLost" || error?.reason._tag === errors[fixture.name],
+              where
+            )
+        }
+      })
+    }
+
+    it("is an answer or an error whatever happens to its bytes", () => {
+      for (let seed = 0; seed < 2000; seed++) {
+        const random = randomFrom(seed)
+        const fixture = streams[seed % streams.length]!
+        let bytes = fixture.bytes
+        for (let times = 1 + random(4); times > 0; times--) bytes = spoiled(bytes, random)
+        const { error, parts, response } = readIn(inRandomPieces(bytes, random))
+        assert.strictEqual(error === undefined, response !== undefined)
+        for (const part of parts) if (part._tag === "tool-call") assert.isString(part.arguments)
+      }
+    })
+
+    it("is an answer or an error whatever its fields are", () => {
+      for (let seed = 0; seed < 1000; seed++) {
+        const random = randomFrom(seed)
+        const fixture = streams[seed % streams.length]!
+        const events = eventsOf(fixture.text).map((event) =>
+          random(4) === 0 ? distorted(event, random) : event
+        )
+        const { error, parts, response } = readText(
+          events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("")
+        )
+        assert.strictEqual(error === undefined, response !== undefined)
+        for (const part of parts) if (part._tag === "tool-call") assert.isString(part.arguments)
+      }
+    })
+
+    it("is no answer with more pieces than any answer has", () => {
+      const decoder = protocol.decoder(profile)
+      let error: ModelError | undefined
+      for (let index = 20_000; index >= 0; index--) {
+        error ??= decoder.event("message", JSON.stringify(longText.piece(index)), () => {})
+      }
+      assert.strictEqual(error?.reason._tag, "InvalidResponse")
+    })
+
+    it("says that it is done with its last event, and reads nothing after it", () => {
+      for (const fixture of whole) {
+        const decoder = protocol.decoder(profile)
+        const events = eventsOf(fixture.text)
+        for (const event of events) {
+          assert.isFalse(decoder.isDone?.(), fixture.name)
+          decoder.event("message", JSON.stringify(event), () => {})
+        }
+        assert.isTrue(decoder.isDone?.(), fixture.name)
+        const more = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("")
+        assertReading(fixture, readText(`${fixture.text}\n\n${more}data: x\n\ndata: y\n\n`))
+      }
+    })
+  })
+
+  describe(`a whole ${name}`, () => {
+    for (const fixture of bodies) {
+      it(`reads ${fixture.name}`, () => {
+        const result = protocol.decode(JSON.parse(fixture.text), profile)
+        if (errors[fixture.name] === undefined) return assertExpected(fixture, valueOf(result))
+        assert.strictEqual<unknown>(
+          Result.isFailure(result) && result.failure.reason._tag,
+          errors[fixture.name]
+        )
+      })
+    }
+
+    it("says what a streamed one says", () => {
+      for (const fixture of whole) {
+        const result = valueOf(protocol.decode(joined(eventsOf(fixture.text)), profile))
+        assert.isDefined(result, fixture.name)
+        assert.deepStrictEqual(
+          result && summaryOf(result),
+          summaryOf(readIn([fixture.bytes]).response!),
+          fixture.name
+        )
+      }
+    })
+
+    it("is an answer or an error, whatever it is", () => {
+      const values = [
+        ...bodies.map(({ text }) => JSON.parse(text)),
+        ...whole.map(({ text }) => joined(eventsOf(text)))
+      ]
+      for (let seed = 0; seed < 2000; seed++) {
+        const random = randomFrom(seed)
+        const result = protocol.decode(distorted(values[seed % values.length], random), profile)
+        for (const part of valueOf(result)?.content ?? []) {
+          if (part._tag === "toolCall") assert.isString(part.arguments)
+        }
+      }
+    })
+
+    it.each<{ readonly body: unknown }>([
+      { body: undefined },
+      { body: null },
+      { body: "" },
+      { body: "<html>" },
+      { body: 7 },
+      { body: [] },
+      { body: {} },
+      { body: { object: "list", data: [] } },
+      { body: { choices: [{ message: { content: "hi" } }] } }
+    ])("is not $body", ({ body }) => {
+      const result = protocol.decode(body, profile)
+      assert.strictEqual(Result.isFailure(result) && result.failure.reason._tag, "InvalidResponse")
+    })
+
+    it("fails with the error that came in its place", () => {
+      const result = protocol.decode({ error: { code: "insufficient_quota", message: "No money." } }, profile)
+      assert.strictEqual(Result.isFailure(result) && result.failure.reason._tag, "QuotaExhausted")
+    })
+  })
+}
+
+const valueOf = <A, E>(result: Result.Result<A, E>): A | undefined => Result.getOrUndefined(result)
+
+/** The events of a stream, parsed. */
+export const eventsOf = (text: string): ReadonlyArray<any> =>
+  text
+    .split("\n")
+    .filter((line) => line.startsWith("data: {"))
+    .map((line) => JSON.parse(line.slice(6)))
+
+const assertCallsOf = (parts: ReadonlyArray<ModelPart>, { expected }: Fixture, where: string) => {
+  for (const part of parts) {
+    if (part._tag !== "tool-call") continue
+    const { arguments: text, name, providerCallId: id } = part
+    const known = expected.toolCalls?.some(
+      (call) => call.id === id && call.name === name && call.arguments === text
+    )
+    assert.isTrue(known === true, where)
+  }
+}
+
+/** A stream with fewer deltas of a text and without what is not read: reading each beginning of a long one takes long. */
+const shortened = (text: string): string => {
+  let deltas = 0
+  return eventsOf(text)
+    .filter(
+      ({ delta, type }) => !/text|thinking/.test(delta?.type ?? type) || !/delta/.test(type) || deltas++ < 5
+    )
+    .map((event) => ({
+      ...event,
+      ...(event.response === undefined ? {} : { response: slim(event.response) })
+    }))
+    .map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event, withoutBulk)}\n\n`)
+    .join("")
+}
+
+const slim = ({ error, id, incomplete_details, output, status, usage }: any) => ({
+  id,
+  status,
+  error,
+  incomplete_details,
+  output,
+  usage
+})
+
+const withoutBulk = (key: string, value: unknown) =>
+  key === "logprobs" || key === "annotations"
+    ? []
+    : typeof value === "string" && key !== "arguments"
+      ? value.slice(0, 80)
+      : value
+
+/** One accident: a byte or a line is changed, lost, doubled or made up, or two events change places. */
+const spoiled = (bytes: Uint8Array, random: Random): Uint8Array => {
+  const at = random(bytes.length)
+  switch (random(7)) {
+    case 0: {
+      const out = bytes.slice()
+      out[at] = random(256)
+      return out
+    }
+    case 1:
+      return joinedBytes(bytes.subarray(0, at), bytes.subarray(at + 1 + random(9)))
+    case 2:
+      return joinedBytes(bytes.subarray(0, at + 1 + random(9)), bytes.subarray(at))
+    case 3:
+      return joinedBytes(
+        bytes.subarray(0, at),
+        bytesOf('\n:{}[]"\\,e0\r'.slice(random(10))),
+        bytes.subarray(at)
+      )
+    default: {
+      const events = new TextDecoder().decode(bytes).split("\n\n")
+      const [one, other] = [random(events.length), random(events.length)]
+      if (random(3) === 0) events.splice(one, 1)
+      else if (random(2) === 0) events.splice(one, 0, events[other]!)
+      else [events[one], events[other]] = [events[other]!, events[one]!]
+      return bytesOf(events.join("\n\n"))
+    }
+  }
+}
+
+const joinedBytes = (...pieces: ReadonlyArray<Uint8Array>): Uint8Array => {
+  const out = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const piece of pieces) {
+    out.set(piece, at)
+    at += piece.length
+  }
+  return out
+}
+
+const odd: ReadonlyArray<unknown> = [
+  null,
+  "",
+  "x",
+  "{",
+  "[1]",
+  0,
+  -1,
+  1.5,
+  1e308,
+  true,
+  [],
+  {},
+  [null],
+  [[]],
+  { type: "x" },
+  JSON.parse(`${"[".repeat(300)}${"]".repeat(300)}`),
+  JSON.parse('{"__proto__":{"type":"text"}}')
+]
+
+/** JSON with some of its values exchanged for others, lost or doubled. */
+const distorted = (value: any, random: Random): any => {
+  if (random(12) === 0) return odd[random(odd.length)]
+  if (Array.isArray(value)) {
+    return value.flatMap((item) =>
+      Array.from({ length: [1, 1, 1, 1, 0, 2][random(6)]! }, () => distorted(item, random))
+    )
+  }
+  if (typeof value !== "object" || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, inner]) =>
+      random(20) === 0 ? [] : [[key, distorted(inner, random)]]
+    )
+  )
+}

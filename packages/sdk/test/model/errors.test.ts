@@ -1,0 +1,320 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as TestClock from "effect/testing/TestClock"
+import { reasonOf } from "../../src/model/internal/errors.ts"
+import { requestIdOf, responseError, shown } from "../../src/model/internal/responseError.ts"
+import { InvalidRequest, ModelError } from "../../src/model/ModelError.ts"
+import type { ModelProfile } from "../../src/model/ModelProfile.ts"
+import { fixtures } from "./Fixtures.ts"
+
+const profile: ModelProfile = {
+  name: "tested",
+  protocol: "chat",
+  baseUrl: "https://models.example.com/v1",
+  model: "m"
+}
+
+const failed = (status: number, body: unknown, headers: Record<string, string> = {}, changed = {}) =>
+  responseError(
+    { status, headers, body: typeof body === "string" ? body : JSON.stringify(body) },
+    { ...profile, ...changed }
+  )
+
+describe("The meaning of a provider's error", () => {
+  const table: ReadonlyArray<readonly [name: string, status: number, body: unknown, reason: string]> = [
+    [
+      "a wrong key",
+      401,
+      { error: { message: "Incorrect API key", code: "invalid_api_key" } },
+      "NotAuthorized"
+    ],
+    [
+      "Anthropic's wrong key",
+      401,
+      { type: "error", error: { type: "authentication_error", message: "x" } },
+      "NotAuthorized"
+    ],
+    ["a forbidden model", 403, { error: { message: "no access" } }, "NotAuthorized"],
+    ["no money", 402, { error: { message: "Insufficient Balance" } }, "QuotaExhausted"],
+    [
+      "OpenAI's used-up quota",
+      429,
+      {
+        error: {
+          type: "insufficient_quota",
+          code: "insufficient_quota",
+          message: "You exceeded your current quota"
+        }
+      },
+      "QuotaExhausted"
+    ],
+    [
+      "Anthropic's used-up credit",
+      400,
+      {
+        type: "error",
+        error: { type: "invalid_request_error", message: "Your credit balance is too low to access the API" }
+      },
+      "QuotaExhausted"
+    ],
+    [
+      "the plan's limit, with 404",
+      404,
+      {
+        error: {
+          type: "usage_limit_reached",
+          message: "The usage limit has been reached",
+          plan_type: "plus",
+          resets_at: 1_800_000_000
+        }
+      },
+      "QuotaExhausted"
+    ],
+    [
+      "Google's limit of a minute",
+      429,
+      [
+        {
+          error: {
+            code: 429,
+            status: "RESOURCE_EXHAUSTED",
+            message: "You exceeded your current quota, please check your plan",
+            details: [{ retryDelay: "34s" }]
+          }
+        }
+      ],
+      "RateLimited"
+    ],
+    [
+      "a rate limit",
+      429,
+      { error: { message: "Rate limit reached", type: "tokens", code: "rate_limit_exceeded" } },
+      "RateLimited"
+    ],
+    [
+      "a rate limit that speaks of length",
+      429,
+      {
+        error: { message: "Rate limit reached for this model: wait, or reduce the length of the messages." }
+      },
+      "RateLimited"
+    ],
+    [
+      "a rate limit that speaks of tokens",
+      400,
+      { message: "Too many tokens, please wait before trying again." },
+      "InvalidRequest"
+    ],
+    [
+      "OpenAI's overflow",
+      400,
+      {
+        error: {
+          message: "This model's maximum context length is 8192 tokens.",
+          code: "context_length_exceeded"
+        }
+      },
+      "ContextOverflow"
+    ],
+    [
+      "Anthropic's overflow",
+      400,
+      {
+        type: "error",
+        error: {
+          type: "invalid_request_error",
+          message: "prompt is too long: 212345 tokens > 200000 maximum"
+        }
+      },
+      "ContextOverflow"
+    ],
+    [
+      "llama.cpp's overflow",
+      400,
+      {
+        error: {
+          code: 400,
+          type: "exceed_context_size_error",
+          message: "the request exceeds the available context size",
+          n_prompt_tokens: 9000,
+          n_ctx: 4096
+        }
+      },
+      "ContextOverflow"
+    ],
+    [
+      "llama.cpp's overflow as a fault",
+      500,
+      { error: { code: 500, message: "Context size has been exceeded." } },
+      "ContextOverflow"
+    ],
+    ["Cerebras's overflow without a body", 413, "", "ContextOverflow"],
+    [
+      "a model that may not be streamed",
+      400,
+      {
+        error: {
+          message: "Your organization must be verified to stream this model.",
+          param: "stream",
+          code: "unsupported_value"
+        }
+      },
+      "StreamUnsupported"
+    ],
+    [
+      "a refused request",
+      400,
+      { error: { message: "Invalid 'temperature'", type: "invalid_request_error" } },
+      "InvalidRequest"
+    ],
+    [
+      "a refused request in FastAPI's words",
+      422,
+      { detail: [{ loc: ["body"], msg: "field required" }] },
+      "InvalidRequest"
+    ],
+    ["a conflict", 409, { error: { message: "try again" } }, "ProviderFault"],
+    [
+      "a fault",
+      500,
+      { error: { message: "The server had an error", type: "server_error" } },
+      "ProviderFault"
+    ],
+    [
+      "an overloaded provider",
+      529,
+      { type: "error", error: { type: "overloaded_error", message: "Overloaded" } },
+      "ProviderFault"
+    ],
+    ["a gateway's page", 502, "<html><body>Bad gateway</body></html>", "ProviderFault"]
+  ]
+  for (const [name, status, body, reason] of table) {
+    it.effect(`${name} is ${reason}`, () =>
+      Effect.gen(function* () {
+        const error = yield* failed(status, body)
+        assert.strictEqual(error.reason._tag, reason)
+        assert.notInclude(error.reason.description, "<")
+        assert.isAbove(error.reason.description.length, 0)
+      })
+    )
+  }
+
+  it("tells from inside a stream what a status would have told", () => {
+    const cases: ReadonlyArray<readonly [unknown, string]> = [
+      [{ type: "error", error: { type: "overloaded_error", message: "Overloaded" } }, "ProviderFault"],
+      [{ type: "error", error: { type: "rate_limit_error", message: "slow" } }, "RateLimited"],
+      [{ error: { code: 502, message: "Upstream" }, choices: [] }, "ProviderFault"],
+      [
+        { error: { code: 429, message: "Provider returned error", metadata: { raw: "busy" } } },
+        "RateLimited"
+      ],
+      [
+        { type: "response.failed", response: { error: { code: "insufficient_quota", message: "x" } } },
+        "QuotaExhausted"
+      ],
+      [
+        { type: "response.failed", response: { error: { code: "context_length_exceeded", message: "x" } } },
+        "ContextOverflow"
+      ],
+      [{ error: { type: "invalid_request_error", code: "tool_use_failed", message: "x" } }, "InvalidRequest"],
+      [{ error: "something broke" }, "ProviderFault"],
+      [undefined, "ProviderFault"],
+      [[], "ProviderFault"],
+      [{ error: { resets_at: 1e308, code: "quota_exceeded" } }, "QuotaExhausted"]
+    ]
+    for (const [body, reason] of cases) assert.strictEqual(reasonOf(body)._tag, reason, JSON.stringify(body))
+  })
+
+  it("finds the wait in words and in details", () => {
+    const wait = (body: unknown) => {
+      const reason = reasonOf(body, { status: 429 })
+      return reason._tag === "RateLimited" ? reason.retryAfterMs : undefined
+    }
+    assert.strictEqual(wait({ error: { message: "Please try again in 1.3s. Visit" } }), 1300)
+    assert.strictEqual(wait({ error: { message: "Please try again in 120ms." } }), 120)
+    assert.strictEqual(wait({ error: { message: "Please try again in 6m0s." } }), 360_000)
+    assert.strictEqual(wait([{ error: { message: "quota", details: [{ retryDelay: "34s" }] } }]), 34_000)
+    assert.strictEqual(wait({ error: { message: "Try again in a while" } }), undefined)
+  })
+
+  it.effect("tells when a used-up quota is back", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(Date.parse("2026-01-01T00:00:00Z"))
+      const error = yield* failed(429, {
+        error: { type: "usage_limit_reached", message: "Limit.", resets_in_seconds: 3600 }
+      })
+      assert.deepInclude(error.reason, { resetsAt: Date.parse("2026-01-01T01:00:00Z") })
+      assert.include(error.message, "2026-01-01T01:00:00.000Z")
+    })
+  )
+
+  it.effect("reads the wait from the headers: milliseconds, seconds, or a date", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(Date.parse("2026-01-01T00:00:00Z"))
+      const wait = (headers: Record<string, string>) =>
+        Effect.map(failed(503, "", headers), ({ reason }) =>
+          reason._tag === "ProviderFault" ? reason.retryAfterMs : undefined
+        )
+      assert.strictEqual(yield* wait({ "retry-after-ms": "250", "retry-after": "9" }), 250)
+      assert.strictEqual(yield* wait({ "retry-after": "2" }), 2000)
+      assert.strictEqual(yield* wait({ "retry-after": "Thu, 01 Jan 2026 00:00:30 GMT" }), 30_000)
+      assert.strictEqual(yield* wait({ "retry-after": "Wed, 31 Dec 2025 00:00:00 GMT" }), 0)
+      assert.strictEqual(yield* wait({ "retry-after": "soon" }), undefined)
+    })
+  )
+
+  it.effect("lets the provider say whether to try again", () =>
+    Effect.gen(function* () {
+      assert.isFalse((yield* failed(500, "", { "x-should-retry": "false" })).isRetryable)
+      assert.isTrue((yield* failed(400, "", { "x-should-retry": "true" })).isRetryable)
+    })
+  )
+
+  it.effect("hints at the address only where the address is likely to be wrong", () =>
+    Effect.gen(function* () {
+      const hint = "perhaps it speaks"
+      for (const body of ["404 page not found", '{"detail":"Not Found"}', "", "<html>nginx</html>"]) {
+        assert.include((yield* failed(404, body)).message, hint)
+      }
+      assert.include((yield* failed(405, "")).message, hint)
+      const model = { error: { message: "The model `gpt-9` does not exist", code: "model_not_found" } }
+      assert.notInclude((yield* failed(404, model)).message, hint)
+      const twice = yield* failed(404, "", {}, { baseUrl: "https://models.example.com/v1/v1" })
+      assert.include(twice.message, "holds the version twice")
+      const none = yield* failed(404, "", {}, { baseUrl: "https://models.example.com" })
+      assert.include(none.message, "most end in /v1")
+      const whole = yield* failed(404, "", {}, { baseUrl: "https://models.example.com/v1/chat/completions" })
+      assert.include(whole.message, "leave that out")
+    })
+  )
+
+  for (const protocol of ["chat", "responses", "messages"] as const) {
+    for (const { expected, name, status, text } of fixtures(protocol).filter(
+      ({ status }) => status !== 200
+    )) {
+      it.effect(`reads the recorded error ${protocol}/${name}`, () =>
+        Effect.gen(function* () {
+          const error = yield* responseError({ status, headers: {}, body: text }, { ...profile, protocol })
+          assert.strictEqual(error.isRetryable, status === 429)
+          assert.include(error.reason.description, expected.error?.message ?? "no message is expected")
+          assert.notInclude(error.reason.description, "perhaps it speaks")
+        })
+      )
+    }
+  }
+
+  it("is shown without secrets, on one line, bounded, with the provider's id of the request", () => {
+    const description = `Bad key sk-verysecret\n${"x".repeat(1000)}`
+    const error = shown(
+      new ModelError({ reason: new InvalidRequest({ description }) }),
+      ["sk-verysecret"],
+      "req_1"
+    )
+    assert.strictEqual(error.reason._tag, "InvalidRequest")
+    assert.isTrue(error.reason.description.startsWith("Bad key [redacted] xxx"))
+    assert.strictEqual(error.reason.description.length, 500)
+    assert.strictEqual(error.requestId, "req_1")
+    assert.strictEqual(requestIdOf({ "request-id": "a" }), "a")
+    assert.strictEqual(requestIdOf({ "x-request-id": "b" }), "b")
+  })
+})

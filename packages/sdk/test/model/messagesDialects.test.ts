@@ -1,0 +1,293 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Result from "effect/Result"
+import { messages } from "../../src/model/internal/messages.ts"
+import type { ModelProfile } from "../../src/model/ModelProfile.ts"
+import { eventsOf } from "./DecoderSuite.ts"
+import { assertExpected, bytesOf, fixture, read, summaryOf } from "./Fixtures.ts"
+
+const profile: ModelProfile = {
+  name: "test",
+  protocol: "messages",
+  baseUrl: "https://models.example/v1",
+  model: "test"
+}
+const provider = "messages@models.example/test"
+const readEvents = (events: ReadonlyArray<unknown>) =>
+  read(messages.decoder(profile), [
+    bytesOf(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""))
+  ])
+
+const start = { type: "message_start", message: { usage: { input_tokens: 3, output_tokens: 1 } } }
+const begin = (index: number, content_block: object) => ({
+  type: "content_block_start",
+  index,
+  content_block
+})
+const delta = (index: number, type: string, more: object) => ({
+  type: "content_block_delta",
+  index,
+  delta: { type, ...more }
+})
+const stop = (index: number) => ({ type: "content_block_stop", index })
+const end = (stop_reason: string | null, usage: object = { output_tokens: 2 }) => [
+  { type: "message_delta", delta: { stop_reason }, usage },
+  { type: "message_stop" }
+]
+const use = { type: "tool_use", id: "toolu_1", name: "read", input: {} }
+const input = (index: number, partial_json: string) => delta(index, "input_json_delta", { partial_json })
+
+describe("an answer of /v1/messages", () => {
+  it.each([
+    { reason: "end_turn", finishReason: "stop" },
+    { reason: "stop_sequence", finishReason: "stop" },
+    { reason: null, finishReason: "stop" },
+    { reason: "max_tokens", finishReason: "length" },
+    { reason: "model_context_window_exceeded", finishReason: "length" },
+    { reason: "refusal", finishReason: "contentFilter" },
+    { reason: "pause_turn", finishReason: "other" },
+    { reason: "something new", finishReason: "other" }
+  ])("ends as $finishReason when it stops with $reason", ({ finishReason, reason }) => {
+    assert.strictEqual(readEvents([start, ...end(reason)]).response?.finishReason, finishReason)
+    const result = messages.decode({ content: [], stop_reason: reason, usage: {} }, profile)
+    assert.strictEqual<unknown>(Result.isSuccess(result) && result.success.finishReason, finishReason)
+  })
+
+  it("acts when it has calls, whatever it says", () => {
+    for (const reason of ["tool_use", "end_turn", "pause_turn", null]) {
+      const { response } = readEvents([
+        start,
+        begin(0, use),
+        input(0, '{"path":"a"}'),
+        stop(0),
+        ...end(reason)
+      ])
+      assert.strictEqual(response?.finishReason, "toolCalls")
+      assert.deepStrictEqual(response?.content, [
+        { _tag: "toolCall", providerCallId: "toolu_1", name: "read", arguments: '{"path":"a"}' }
+      ])
+    }
+  })
+
+  it("never acts when it reached its limit in the middle of a call, and is not asked for again", () => {
+    for (const partial of ["", '{"path":', "{}"]) {
+      const { error, parts } = readEvents([
+        start,
+        begin(0, use),
+        input(0, partial),
+        stop(0),
+        ...end("max_tokens")
+      ])
+      assert.strictEqual(error?.reason._tag, "InvalidResponse")
+      assert.isFalse(error?.isRetryable)
+      assert.include(error?.message, "read: raise maxOutputTokens")
+      assert.isEmpty(parts.filter(({ _tag }) => _tag === "tool-call"))
+    }
+  })
+
+  it("does not act on what was refused", () => {
+    const { parts, response } = readEvents([start, begin(0, use), stop(0), ...end("refusal")])
+    assert.strictEqual(response?.finishReason, "contentFilter")
+    assert.isEmpty(parts.filter(({ _tag }) => _tag === "tool-call"))
+  })
+
+  it.each([{ partial: '{"half' }, { partial: "[1]" }, { partial: '"text"' }, { partial: "{} {}" }])(
+    "tells a call as it was written when its arguments are no object: $partial",
+    ({ partial }) => {
+      const { error, parts } = readEvents([
+        start,
+        begin(0, use),
+        input(0, partial),
+        stop(0),
+        ...end("tool_use")
+      ])
+      assert.isUndefined(error)
+      assert.deepStrictEqual(
+        parts.flatMap((part) => (part._tag === "tool-call" ? [part.arguments] : [])),
+        [partial]
+      )
+    }
+  )
+
+  it("tells the pieces of a call as they come", () => {
+    const { parts } = readEvents([
+      start,
+      begin(0, use),
+      input(0, '{"pa'),
+      begin(1, { ...use, id: "toolu_2" }),
+      input(1, "{"),
+      input(0, 'th":1}'),
+      input(1, "}"),
+      stop(0),
+      stop(1),
+      ...end("tool_use")
+    ])
+    assert.deepStrictEqual(
+      parts.flatMap((part) => (part._tag === "tool-call-delta" ? [[part.index, part.delta]] : [])),
+      [
+        [0, '{"pa'],
+        [1, "{"],
+        [0, 'th":1}'],
+        [1, "}"]
+      ]
+    )
+    assert.deepStrictEqual(
+      parts.flatMap((part) => (part._tag === "tool-call" ? [part.providerCallId] : [])),
+      ["toolu_1", "toolu_2"]
+    )
+  })
+
+  it("keeps thinking with its signature, also when there is nothing to read in it", () => {
+    const { response } = readEvents([
+      start,
+      begin(0, { type: "thinking", thinking: "", signature: "" }),
+      delta(0, "thinking_delta", { thinking: "Hm." }),
+      delta(0, "signature_delta", { signature: "sig1" }),
+      stop(0),
+      begin(1, { type: "thinking", thinking: "", signature: "" }),
+      delta(1, "signature_delta", { signature: "sig2" }),
+      stop(1),
+      begin(2, { type: "redacted_thinking", data: "secret" }),
+      stop(2),
+      ...end("end_turn")
+    ])
+    assert.deepStrictEqual(response?.content, [
+      { _tag: "reasoning", text: "Hm.", provider, payload: { type: "thinking", signature: "sig1" } },
+      { _tag: "reasoning", text: "", provider, payload: { type: "thinking", signature: "sig2" } },
+      { _tag: "reasoning", text: "", provider, payload: { type: "redacted_thinking", data: "secret" } }
+    ])
+  })
+
+  it("keeps the tools that ran at the provider, and what was cited from them", () => {
+    const searched = { type: "web_search_tool_result", tool_use_id: "srv_1", content: [{ url: "u" }] }
+    const citation = { type: "web_search_result_location", encrypted_index: "e" }
+    const { response } = readEvents([
+      start,
+      begin(0, { type: "server_tool_use", id: "srv_1", name: "web_search", input: {} }),
+      input(0, '{"query":'),
+      input(0, '"x"}'),
+      stop(0),
+      begin(1, searched),
+      stop(1),
+      begin(2, { type: "text", text: "" }),
+      delta(2, "citations_delta", { citation }),
+      delta(2, "text_delta", { text: "It is." }),
+      stop(2),
+      begin(3, { type: "something_new", data: 1 }),
+      delta(3, "new_delta", { data: 2 }),
+      stop(3),
+      ...end("end_turn")
+    ])
+    const ran = { type: "server_tool_use", id: "srv_1", name: "web_search", input: { query: "x" } }
+    assert.deepStrictEqual(response?.content, [
+      { _tag: "reasoning", text: "", provider, payload: ran },
+      { _tag: "reasoning", text: "", provider, payload: searched },
+      { _tag: "text", text: "It is.", provider, payload: { type: "text", citations: [citation] } }
+    ])
+  })
+
+  it("keeps what a compaction at the provider left", () => {
+    const { response } = readEvents([
+      start,
+      begin(0, { type: "compaction", content: null }),
+      delta(0, "compaction_delta", { content: "In short, …" }),
+      stop(0),
+      ...end("end_turn")
+    ])
+    assert.deepStrictEqual(response?.content[0], {
+      _tag: "reasoning",
+      text: "",
+      provider,
+      payload: { type: "compaction", content: "In short, …" }
+    })
+  })
+
+  it("counts what was read from and written to the cache as input", () => {
+    const { response } = readEvents([
+      { type: "message_start", message: { usage: { input_tokens: 3, cache_read_input_tokens: 10 } } },
+      ...end("end_turn", {
+        cache_creation_input_tokens: 20,
+        output_tokens: 5,
+        output_tokens_details: { thinking_tokens: 4 }
+      })
+    ])
+    assert.deepStrictEqual(response?.usage, {
+      inputTokens: 33,
+      cachedInputTokens: 10,
+      cacheWriteTokens: 20,
+      outputTokens: 5,
+      reasoningTokens: 4
+    })
+  })
+
+  it("counts all passes when the provider compacted the request", () => {
+    const { response } = readEvents([
+      start,
+      ...end("end_turn", {
+        input_tokens: 181,
+        output_tokens: 8,
+        iterations: [
+          { type: "compaction", input_tokens: 100, cache_read_input_tokens: 50, output_tokens: 83 },
+          { type: "message", input_tokens: 181, output_tokens: 8 }
+        ]
+      })
+    ])
+    assert.strictEqual(response?.usage.inputTokens, 331)
+    assert.strictEqual(response?.usage.cachedInputTokens, 50)
+    assert.strictEqual(response?.usage.outputTokens, 91)
+  })
+
+  it("may begin twice, but not in the middle of another one", () => {
+    const { error } = readEvents([start, begin(0, { type: "text", text: "" }), start])
+    assert.strictEqual(error?.reason._tag, "InvalidResponse")
+    assert.isUndefined(readEvents([start, start, ...end("end_turn")]).error)
+  })
+
+  it("may leave out the ends of blocks, their numbers and its beginning", () => {
+    for (const name of ["code-execution", "thinking", "tool-no-args", "text"]) {
+      const recorded = fixture("messages", name)
+      const events = eventsOf(recorded.text)
+      const open = events.filter(({ type }) => type !== "content_block_stop")
+      assertExpected(recorded, readEvents(open).response)
+      assertExpected(recorded, readEvents(open.map((event) => ({ ...event, index: undefined }))).response)
+    }
+    const { response } = readEvents([begin(0, { type: "text", text: "Hi" }), ...end("end_turn")])
+    assert.strictEqual(response && summaryOf(response).text, "Hi")
+  })
+
+  it.each([
+    { type: "overloaded_error", message: "Overloaded", reason: "ProviderFault", again: true },
+    { type: "api_error", message: "Oops", reason: "ProviderFault", again: true },
+    { type: "rate_limit_error", message: "Slowly.", reason: "RateLimited", again: true },
+    { type: "invalid_request_error", message: "No.", reason: "InvalidRequest", again: false },
+    {
+      type: "invalid_request_error",
+      message: "prompt is too long: 210000 tokens > 200000 maximum",
+      reason: "ContextOverflow",
+      again: false
+    },
+    {
+      type: "invalid_request_error",
+      message: "Your credit balance is too low to access the API.",
+      reason: "QuotaExhausted",
+      again: false
+    },
+    { type: "authentication_error", message: "invalid x-api-key", reason: "NotAuthorized", again: false }
+  ])("fails with $reason for $type, wherever it comes", ({ again, message, reason, type }) => {
+    const error = { type: "error", error: { type, message }, request_id: "req_1" }
+    for (const before of [[], [start], [start, begin(0, { type: "text", text: "so far" })]]) {
+      const { error: failure } = readEvents([...before, error])
+      assert.strictEqual(failure?.reason._tag, reason)
+      assert.strictEqual(failure?.isRetryable, again)
+      assert.strictEqual(failure?.requestId, "req_1")
+      assert.include(failure?.reason.description, message)
+    }
+    const result = messages.decode(error, profile)
+    assert.strictEqual<unknown>(Result.isFailure(result) && result.failure.reason._tag, reason)
+  })
+
+  it("fails with an error that only its name tells", () => {
+    const text = 'event: error\ndata: {"error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
+    const { error } = read(messages.decoder(profile), [bytesOf(text)])
+    assert.strictEqual(error?.reason._tag, "ProviderFault")
+  })
+})

@@ -1,0 +1,450 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Result from "effect/Result"
+import type { AnsweredPart } from "../../src/domain/RunEvent.ts"
+import { providerOf } from "../../src/model/internal/protocol.ts"
+import { responses } from "../../src/model/internal/responses.ts"
+import type { Compatibility, ModelProfile } from "../../src/model/ModelProfile.ts"
+import type { ModelRequest } from "../../src/model/ModelRequest.ts"
+import { fixture, read } from "./Fixtures.ts"
+import { answer, call, requestOf, result, tool, user } from "./Histories.ts"
+
+const profile: ModelProfile = {
+  name: "test",
+  protocol: "responses",
+  baseUrl: "https://api.openai.com/v1",
+  model: "gpt-5.5"
+}
+const provider = providerOf(profile)
+const encode = (request: ModelRequest, more: Partial<ModelProfile> = {}): any =>
+  responses.encode(request, { ...profile, ...more }, true)
+const inputOf = (messages: Parameters<typeof requestOf>[0], more: Partial<ModelProfile> = {}): Array<any> =>
+  encode(requestOf(messages), more).input
+
+/** What a recording answered. */
+const contentOf = (name: string): ReadonlyArray<AnsweredPart> => {
+  const recorded = fixture("responses", name)
+  const content = recorded.stream
+    ? read(responses.decoder(profile), [recorded.bytes]).response?.content
+    : Result.getOrThrow(responses.decode(JSON.parse(recorded.text), profile)).content
+  return content ?? assert.fail(`${name} is no answer`)
+}
+
+describe("a request to /responses", () => {
+  it("asks for the same as a recorded one", () => {
+    const { request } = fixture("responses", "openai-tool-call")
+    const recorded = request as any
+    const body = encode(
+      requestOf([user(recorded.input[0].content)], {
+        tools: [
+          {
+            name: recorded.tools[0].name,
+            description: recorded.tools[0].description,
+            parameters: recorded.tools[0].parameters
+          }
+        ],
+        ...(recorded.reasoning === undefined
+          ? {}
+          : { settings: { reasoningEffort: recorded.reasoning.effort } }),
+        instructions: recorded.instructions ?? ""
+      }),
+      { model: recorded.model }
+    )
+    for (const [field, value] of Object.entries<any>(recorded)) {
+      if (field === "tools") {
+        assert.deepStrictEqual(body.tools, [{ ...value[0], strict: value[0].strict ?? false }])
+      } else assert.deepStrictEqual(body[field], value, field)
+    }
+  })
+
+  it.each<{ readonly says: string; readonly more: Partial<ModelRequest>; readonly fields: object }>([
+    { says: "instructions", more: { instructions: "Be kind." }, fields: { instructions: "Be kind." } },
+    { says: "no empty instructions", more: {}, fields: { instructions: undefined, tools: undefined } },
+    { says: "that nothing is to be kept", more: {}, fields: { store: false } },
+    {
+      says: "that reasoning is wanted encrypted",
+      more: {},
+      fields: { include: ["reasoning.encrypted_content"] }
+    },
+    {
+      says: "settings",
+      more: { settings: { temperature: 0.5, topP: 0.9, maxOutputTokens: 100, reasoningEffort: "low" } },
+      fields: { temperature: 0.5, top_p: 0.9, max_output_tokens: 100, reasoning: { effort: "low" } }
+    },
+    {
+      says: "nothing that does not exist there",
+      more: { settings: { stop: ["x"], seed: 1 } },
+      fields: { stop: undefined, seed: undefined }
+    },
+    {
+      says: "tools, flat, and that they are not strict",
+      more: { tools: [tool] },
+      fields: { tools: [{ type: "function", ...tool, strict: false }] }
+    },
+    {
+      says: "which tool to call",
+      more: { tools: [tool], settings: { toolChoice: { tool: "read" }, parallelToolCalls: false } },
+      fields: { tool_choice: { type: "function", name: "read" }, parallel_tool_calls: false }
+    },
+    {
+      says: "that some tool has to be called",
+      more: { tools: [tool], settings: { toolChoice: "required" } },
+      fields: { tool_choice: "required" }
+    },
+    {
+      says: "nothing about calling tools that are not there",
+      more: { settings: { toolChoice: "required", parallelToolCalls: false } },
+      fields: { tool_choice: undefined, parallel_tool_calls: undefined }
+    },
+    {
+      says: "what the answer has to look like",
+      more: { output: { name: "the answer", schema: tool.parameters } },
+      fields: {
+        text: {
+          format: { type: "json_schema", name: "the_answer", schema: tool.parameters, strict: false }
+        }
+      }
+    },
+    {
+      says: "what is extra, last",
+      more: { settings: { temperature: 1, extra: { temperature: 2, service_tier: "flex" } } },
+      fields: { temperature: 2, service_tier: "flex" }
+    }
+  ])("says $says", ({ fields, more }) => {
+    const body = encode(requestOf([user("hi")], more))
+    for (const [field, value] of Object.entries(fields)) assert.deepStrictEqual(body[field], value, field)
+  })
+
+  it.each<{
+    readonly server: string
+    readonly compatibility: Compatibility
+    readonly field: string
+    readonly value: unknown
+  }>([
+    {
+      server: "takes no bound on output",
+      compatibility: { maxOutputTokens: false },
+      field: "max_output_tokens",
+      value: undefined
+    },
+    { server: "keeps what is said", compatibility: { store: true }, field: "include", value: undefined },
+    {
+      server: "knows no parallel calls",
+      compatibility: { parallelToolCalls: false },
+      field: "parallel_tool_calls",
+      value: undefined
+    },
+    {
+      server: "knows no effort",
+      compatibility: { reasoningEffort: false },
+      field: "reasoning",
+      value: undefined
+    },
+    {
+      server: "knows JSON but no schemas",
+      compatibility: { structuredOutput: "jsonObject" },
+      field: "text",
+      value: { format: { type: "json_object" } }
+    },
+    {
+      server: "knows no structured output",
+      compatibility: { structuredOutput: "none" },
+      field: "text",
+      value: undefined
+    }
+  ])("suits a server that $server", ({ compatibility, field, value }) => {
+    const body = encode(
+      requestOf([user("hi")], {
+        tools: [tool],
+        output: { name: "o", schema: tool.parameters },
+        settings: { maxOutputTokens: 9, parallelToolCalls: true, reasoningEffort: "low" }
+      }),
+      { compatibility }
+    )
+    assert.deepStrictEqual(body[field], value)
+    const inWords = compatibility.structuredOutput !== undefined
+    assert.strictEqual(JSON.stringify(body.instructions ?? "").includes("JSON Schema"), inWords)
+  })
+
+  it("marks as strict only what strict mode takes", () => {
+    const closed = { ...tool.parameters, additionalProperties: false }
+    const body = encode(
+      requestOf([user("hi")], {
+        tools: [tool, { ...tool, name: "closed", parameters: closed }],
+        output: { name: "o", schema: closed }
+      }),
+      { compatibility: { strict: true } }
+    )
+    assert.deepStrictEqual(
+      body.tools.map(({ strict }: any) => strict),
+      [false, true]
+    )
+    assert.isTrue(body.text.format.strict)
+  })
+
+  it("asks for no more output than the model can write", () => {
+    const settings = { maxOutputTokens: 5000 }
+    assert.strictEqual(encode(requestOf([], { settings }), { maxOutputTokens: 4000 }).max_output_tokens, 4000)
+  })
+
+  it.each([
+    { model: "gpt-4o", asks: false },
+    { model: "openai/gpt-4.1-mini", asks: false },
+    { model: "gpt-5-chat-latest", asks: false },
+    { model: "gpt-5.1-codex-max", asks: true },
+    { model: "o3", asks: true },
+    { model: "deepseek-v4-flash", asks: true },
+    { model: "openai.gpt-oss-120b", asks: true }
+  ])("asks for encrypted reasoning of $model: $asks", ({ asks, model }) => {
+    assert.strictEqual(encode(requestOf([]), { model }).include !== undefined, asks)
+  })
+
+  it("carries images and files", () => {
+    const bytes = { _tag: "bytes", base64: "aGk=" } as const
+    const [{ content }] = inputOf([
+      user([
+        { _tag: "text", text: "Look:" },
+        { _tag: "file", mediaType: "image/png", source: bytes },
+        { _tag: "file", mediaType: "image/png", source: { _tag: "url", url: "https://x.example/a.png" } },
+        { _tag: "file", mediaType: "application/pdf", name: "a.pdf", source: bytes },
+        { _tag: "file", mediaType: "application/pdf", source: { _tag: "url", url: "https://x.example/a" } },
+        { _tag: "file", mediaType: "text/plain", name: "a.txt", source: bytes },
+        { _tag: "file", mediaType: "image/png", source: { _tag: "reference", id: "file_1", provider } },
+        {
+          _tag: "file",
+          mediaType: "image/png",
+          source: { _tag: "reference", id: "file_1", provider: "another" }
+        }
+      ])
+    ])
+    assert.deepStrictEqual(content, [
+      { type: "input_text", text: "Look:" },
+      { type: "input_image", image_url: "data:image/png;base64,aGk=" },
+      { type: "input_image", image_url: "https://x.example/a.png" },
+      { type: "input_file", filename: "a.pdf", file_data: "data:application/pdf;base64,aGk=" },
+      { type: "input_file", file_url: "https://x.example/a" },
+      { type: "input_text", text: "a.txt:\nhi" },
+      { type: "input_image", file_id: "file_1" },
+      { type: "input_text", text: "[image/png: not available to this model]" }
+    ])
+  })
+
+  it("gives a tool's images back with its result", () => {
+    const image = { _tag: "file", mediaType: "image/png", source: { _tag: "bytes", base64: "aGk=" } } as const
+    const items = inputOf([user("hi"), answer(1, [call("a")]), result(1, 1, [image])])
+    assert.deepStrictEqual(items.at(-1), {
+      type: "function_call_output",
+      call_id: "a",
+      output: [{ type: "input_image", image_url: "data:image/png;base64,aGk=" }]
+    })
+  })
+})
+
+describe("a history sent to /responses", () => {
+  it("ties each result to its call, whatever the ids were", () => {
+    const long = "x".repeat(65)
+    const items = inputOf([
+      user("hi"),
+      answer(1, [call("a"), call("a"), call(""), call("with blank"), call(long)]),
+      ...[1, 2, 3, 4, 5].map((ordinal) => result(1, ordinal, `${ordinal}`)),
+      answer(2, [call("a")]),
+      result(2, 1, "6")
+    ])
+    const calls = items.filter(({ type }) => type === "function_call").map(({ call_id }) => call_id)
+    const outputs = items.filter(({ type }) => type === "function_call_output").map(({ call_id }) => call_id)
+    assert.deepStrictEqual(outputs, calls)
+    assert.strictEqual(new Set(calls).size, 6)
+    assert.strictEqual(calls[0], "a")
+    for (const id of calls) assert.match(id, /^[a-zA-Z0-9_-]{1,64}$/)
+  })
+
+  it("is the same whenever it is sent again", () => {
+    const before = [user("hi"), answer(1, [call("a"), call("a")]), result(1, 1, "1"), result(1, 2, "2")]
+    const items = inputOf(before)
+    assert.deepStrictEqual(
+      inputOf([...before, answer(2, [call("a")]), result(2, 1, "3")]).slice(0, items.length),
+      items
+    )
+  })
+
+  it("names calls that a model made up as the provider takes them, with arguments that are an object", () => {
+    const [, item] = inputOf([
+      user("hi"),
+      answer(1, [call("a", "no such tool!", '{"half": ')]),
+      result(1, 1, "There is no such tool.", "failed")
+    ])
+    assert.deepStrictEqual(item, {
+      type: "function_call",
+      call_id: "a",
+      name: "no_such_tool_",
+      arguments: '{"malformed":"{\\"half\\": "}'
+    })
+  })
+
+  it("has the reasoning that was given encrypted before the call it belongs to, without ids", () => {
+    const items = inputOf([
+      user("hi"),
+      answer(1, contentOf("openai-encrypted-summary-1")),
+      result(1, 1, "19"),
+      answer(2, contentOf("openai-encrypted-summary-2")),
+      result(2, 1, "57")
+    ])
+    assert.deepStrictEqual(
+      items.map(({ type }) => type),
+      [
+        undefined,
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "function_call",
+        "function_call_output"
+      ]
+    )
+    const [, reasoning, first] = items
+    const [recorded] = fixture("responses", "openai-encrypted-summary-1")
+      .text.split("\n")
+      .filter((line) => line.startsWith("data: {"))
+      .map((line) => JSON.parse(line.slice(6)))
+      .filter(({ item, type }) => type === "response.output_item.done" && item.type === "reasoning")
+    assert.isAbove(reasoning.encrypted_content.length, 100)
+    assert.strictEqual(reasoning.encrypted_content, recorded.item.encrypted_content)
+    assert.deepStrictEqual(reasoning.summary, recorded.item.summary)
+    for (const item of items) assert.notProperty(item, "id")
+    assert.strictEqual(first.call_id, "call_AB6AaRZ1FYZB2RwS6A5vbdqn")
+  })
+
+  it("is what a recorded client sent back", () => {
+    const { request } = fixture("responses", "json-interleaved-reasoning-3")
+    const recorded = (request as any).input as ReadonlyArray<any>
+    const outputs = recorded.filter(({ type }) => type === "function_call_output")
+    const items = inputOf([
+      user(recorded[0].content),
+      answer(1, contentOf("json-interleaved-reasoning-1")),
+      result(1, 1, outputs[0].output),
+      answer(2, contentOf("json-interleaved-reasoning-2")),
+      result(2, 1, outputs[1].output)
+    ])
+    assert.strictEqual(items.length, recorded.length)
+    for (const [index, { id: _, arguments: text, ...item }] of recorded.entries()) {
+      const { arguments: sent, ...rest } = items[index]
+      assert.deepStrictEqual(rest, item)
+      if (text !== undefined) assert.deepStrictEqual(JSON.parse(sent), JSON.parse(text))
+    }
+  })
+
+  it("has raw reasoning as it came", () => {
+    const [, reasoning] = inputOf([
+      user("hi"),
+      answer(1, contentOf("deepseek-raw-reasoning-tool")),
+      result(1, 1, "20")
+    ])
+    assert.deepStrictEqual(reasoning, {
+      type: "reasoning",
+      summary: [],
+      content: [
+        {
+          type: "reasoning_text",
+          text: "The user asks about temperature in Tokyo. I'll call the tool."
+        }
+      ]
+    })
+  })
+
+  it("always has a summary, even an empty one", () => {
+    const payload = { type: "reasoning", encrypted_content: "secret" }
+    const [, reasoning] = inputOf([
+      user("hi"),
+      answer(1, [
+        { _tag: "reasoning", text: "", provider, payload },
+        { _tag: "text", text: "yes", provider, payload: { type: "message" } }
+      ])
+    ])
+    assert.deepStrictEqual(reasoning, { ...payload, summary: [] })
+  })
+
+  it("says in which phase a text was said, and has searches in their place", () => {
+    const items = inputOf([user("hi"), answer(1, contentOf("openai-phase"))])
+    const said = items.filter(({ type }) => type === "message")
+    assert.deepStrictEqual(
+      said.map(({ phase }) => phase),
+      ["commentary", "final_answer"]
+    )
+    const searched = inputOf([user("hi"), answer(1, contentOf("openai-annotations"))])
+    assert.deepStrictEqual(
+      searched.map(({ type }) => type),
+      [undefined, "web_search_call", "web_search_call", "message"]
+    )
+  })
+
+  it("has ids where the provider keeps what is said", () => {
+    const stored = { compatibility: { store: true } }
+    const items = inputOf(
+      [user("hi"), answer(1, contentOf("openai-encrypted-summary-1")), result(1, 1, "19")],
+      stored
+    )
+    assert.match(items[1].id, /^rs_/)
+    assert.match(items[2].id, /^fc_/)
+    const [, message] = inputOf([user("hi"), answer(1, contentOf("openai-text"))], stored)
+    assert.match(message.id, /^msg_/)
+  })
+
+  it("has nothing of a provider's own for another provider, model or server", () => {
+    for (const another of [
+      { model: "gpt-5.4" },
+      { baseUrl: "https://proxy.example/v1" },
+      { protocol: "chat" as const }
+    ]) {
+      const items = inputOf(
+        [
+          user("hi"),
+          answer(1, contentOf("openai-encrypted-summary-1")),
+          result(1, 1, "19"),
+          answer(2, contentOf("openai-annotations"))
+        ],
+        another
+      )
+      assert.deepStrictEqual(
+        items.map(({ type }) => type),
+        [undefined, "function_call", "function_call_output", "message"]
+      )
+      assert.deepStrictEqual(Object.keys(items[1]).sort(), ["arguments", "call_id", "name", "type"])
+      assert.notInclude(JSON.stringify(items), "gAAAA")
+    }
+  })
+
+  it("has no reasoning of a turn in which a person edited a call", () => {
+    const content = contentOf("openai-encrypted-summary-1").map((part): AnsweredPart =>
+      part._tag === "toolCall" ? call(part.providerCallId, part.name, '{"a":1}') : part
+    )
+    const items = inputOf([user("hi"), answer(1, content), result(1, 1, "19")])
+    assert.deepStrictEqual(
+      items.map(({ type }) => type),
+      [undefined, "function_call", "function_call_output"]
+    )
+    assert.strictEqual(items[1].arguments, '{"a":1}')
+  })
+
+  it("has no reasoning that nothing follows", () => {
+    const reasoning = contentOf("openai-encrypted-summary-1").slice(0, 1)
+    assert.strictEqual(reasoning[0]?._tag, "reasoning")
+    assert.strictEqual(inputOf([user("hi"), answer(1, reasoning)]).length, 1)
+  })
+
+  it("has no item that waits for something a run cannot give, nor the reasoning before it", () => {
+    for (const name of ["openai-custom-tool", "openai-mcp-approval"]) {
+      assert.strictEqual(inputOf([user("hi"), answer(1, contentOf(name))]).length, 1, name)
+    }
+  })
+
+  it("has nothing between calls and their results that has no need to be there", () => {
+    const items = inputOf([
+      user("hi"),
+      answer(1, [{ _tag: "text", text: "one" }, call("a"), { _tag: "text", text: "two" }, call("b")]),
+      result(1, 1, "1"),
+      result(1, 2, "2")
+    ])
+    assert.deepStrictEqual(
+      items.slice(1).map(({ type }) => type),
+      ["message", "message", "function_call", "function_call", "function_call_output", "function_call_output"]
+    )
+  })
+})

@@ -1,0 +1,264 @@
+import { assert, describe, it } from "@effect/vitest"
+import { evolveAll } from "../../src/domain/evolve.ts"
+import type { RequestId, Revision, RunId, SessionId, ToolCallId } from "../../src/domain/Id.ts"
+import type { Interruption } from "../../src/domain/Interruption.ts"
+import * as Limits from "../../src/domain/Limits.ts"
+import type { RunEvent } from "../../src/domain/RunEvent.ts"
+import * as RunChecker from "../../src/testing/RunChecker.ts"
+
+const runId = "run" as RunId
+const callId = "run.t1.1" as ToolCallId
+const requestId = "run.r1" as RequestId
+const args = { amount: 1 }
+
+const usage = { inputTokens: 1, outputTokens: 1, cachedInputTokens: 0, reasoningTokens: 0 }
+const answered = (...calls: ReadonlyArray<string>): RunEvent => ({
+  _tag: "model.answered",
+  at: 2,
+  content: [
+    { _tag: "text", text: "Well." },
+    ...calls.map(
+      (name) =>
+        ({
+          _tag: "toolCall",
+          providerCallId: "call_0",
+          name,
+          arguments: JSON.stringify(args)
+        }) as const
+    )
+  ],
+  usage,
+  finishReason: "stop"
+})
+const started: RunEvent = {
+  _tag: "run.started",
+  at: 1,
+  runId,
+  sessionId: "session" as SessionId,
+  agent: { name: "clerk", instructions: "", tools: {} },
+  agentPath: ["clerk"],
+  prompt: [{ _tag: "text", text: "Do it." }],
+  limits: Limits.defaults,
+  policy: { mode: "ask" },
+  asks: true,
+  structured: false
+}
+const classified: RunEvent = {
+  _tag: "tool.classified",
+  at: 3,
+  callId,
+  target: "tool",
+  safety: "sideEffecting",
+  idempotent: false,
+  arguments: args
+}
+const approval: Interruption = {
+  _tag: "approval",
+  requestId,
+  runId,
+  agentPath: ["clerk"],
+  at: 3,
+  callId,
+  tool: "charge",
+  arguments: args,
+  digest: "d",
+  safety: "sideEffecting"
+}
+const opened: RunEvent = { _tag: "request.opened", at: 3, request: approval }
+const approve = { _tag: "approve", requestId, by: "ann", at: 4, digest: "d" } as const
+const decided: RunEvent = { _tag: "request.decided", at: 4, decision: approve }
+const held: RunEvent = { _tag: "run.held", at: 3 }
+const resumed: RunEvent = { _tag: "run.resumed", at: 4 }
+const toolStarted: RunEvent = { _tag: "tool.started", at: 5, callId, idempotencyKey: callId }
+const completed: RunEvent = { _tag: "tool.completed", at: 6, callId, content: [{ _tag: "text", text: "ok" }] }
+const done: RunEvent = { _tag: "run.completed", at: 8 }
+
+const beforeDecision = [started, answered("charge"), classified, opened, held]
+const sound = [...beforeDecision, decided, resumed, toolStarted, completed, answered(), done]
+const effect: RunChecker.Effect = { idempotencyKey: callId, tool: "charge", arguments: args, attempt: 1 }
+
+/** What is wrong with one run of these events. */
+const check = (events: ReadonlyArray<RunEvent>, evidence: Partial<RunChecker.Evidence> = {}) => {
+  let status: RunChecker.Journal["status"] = "running"
+  try {
+    status = evolveAll(undefined, events)?.status ?? "running"
+  } catch {
+    // A journal that cannot be folded has no status.
+  }
+  const revision = events.length as Revision
+  return RunChecker.check({ journals: [{ runId, events, revision, status }], ...evidence })
+}
+const invariants = (...given: Parameters<typeof check>) => [
+  ...new Set(check(...given).map(({ invariant }) => invariant))
+]
+const without = (...left: ReadonlyArray<RunEvent>) => sound.filter((event) => !left.includes(event))
+const inserted = (event: RunEvent, after: RunEvent) =>
+  sound.flatMap((other) => (other === after ? [other, event] : [other]))
+const all = { effects: [effect], effectTools: ["charge"] }
+
+describe("RunChecker", () => {
+  it("finds nothing wrong with a run that kept every promise", () => {
+    const evidence: Partial<RunChecker.Evidence> = {
+      ...all,
+      inbox: { open: [], undelivered: [] },
+      acknowledged: {
+        appended: [{ runId, revision: 5, events: [decided, resumed] }],
+        decisions: [{ runId, decision: approve }],
+        ended: [{ runId, status: "completed" }]
+      },
+      secrets: { values: ["sesame"], texts: [JSON.stringify(sound)] }
+    }
+    assert.deepStrictEqual(check(sound, evidence), [])
+  })
+
+  it("names the run and says what happened", () => {
+    assert.deepStrictEqual(check(sound, { effects: [effect, effect] }), [
+      { invariant: "atMostOnce", runId, detail: "run.t1.1 took effect 2 times and was released 1 times" },
+      { invariant: "atMostOnce", runId, detail: "run.t1.1 took effect twice in one attempt" }
+    ])
+  })
+
+  it("misses an event that the head has counted", () => {
+    const journal = {
+      runId,
+      events: sound,
+      revision: (sound.length + 1) as Revision,
+      status: "completed"
+    } as const
+    assert.deepStrictEqual(
+      RunChecker.check({ journals: [journal] }).map(({ invariant }) => invariant),
+      ["gapless"]
+    )
+  })
+
+  it("refuses a journal without its beginning, and one whose status is not the head's", () => {
+    assert.deepStrictEqual(invariants(sound.slice(1)), ["foldable"])
+    const journal = { runId, events: sound, revision: sound.length as Revision, status: "held" } as const
+    assert.deepStrictEqual(
+      RunChecker.check({ journals: [journal] }).map(({ invariant }) => invariant),
+      ["foldable"]
+    )
+  })
+
+  it("finds an effect whose attempt was not in the journal", () => {
+    assert.include(invariants(without(toolStarted), all), "attemptFirst")
+    assert.deepStrictEqual(invariants(sound, { effects: [effect, { ...effect, idempotencyKey: "other" }] }), [
+      "attemptFirst"
+    ])
+  })
+
+  it("finds a result whose effect never happened", () => {
+    assert.deepStrictEqual(invariants(sound, { ...all, effects: [] }), ["lostEffect"])
+  })
+
+  it("finds a call that was started again without anybody's word", () => {
+    assert.include(invariants(inserted(toolStarted, toolStarted), all), "atMostOnce")
+  })
+
+  it("lets a call run again after the tool said that nothing happened", () => {
+    const events = inserted(toolStarted, toolStarted)
+    const reconciled = [{ idempotencyKey: callId, answer: "notHappened" } as const]
+    const effects = [{ ...effect, attempt: 2 }]
+    assert.deepStrictEqual(check(events, { ...all, effects, reconciled }), [])
+  })
+
+  it("lets a call run again after somebody decided so", () => {
+    const doubt = "run.r2" as RequestId
+    const request: Interruption = {
+      ...approval,
+      _tag: "inDoubt",
+      requestId: doubt,
+      idempotencyKey: callId,
+      startedAt: 5,
+      attempt: 1
+    }
+    const retry = { _tag: "retry", requestId: doubt, by: "ann", at: 6 } as const
+    const events = sound.flatMap((event): ReadonlyArray<RunEvent> =>
+      event === toolStarted
+        ? [
+            toolStarted,
+            { _tag: "request.opened", at: 5, request },
+            { _tag: "request.decided", at: 6, decision: retry },
+            toolStarted
+          ]
+        : [event]
+    )
+    assert.deepStrictEqual(check(events, { effects: [effect, { ...effect, attempt: 2 }] }), [])
+    assert.deepStrictEqual(invariants(events, { effects: [effect, effect, { ...effect, attempt: 2 }] }), [
+      "atMostOnce"
+    ])
+  })
+
+  it("finds a second result", () => {
+    assert.include(invariants(inserted(completed, completed)), "oneResult")
+  })
+
+  it("finds a call that ran without its approval", () => {
+    assert.include(invariants(without(decided), all), "approvedOnly")
+  })
+
+  it("finds a call that was let through by a grant that is not there", () => {
+    const granted = { ...classified, allowedBy: "grant of ann", grantId: "run.r9.grant" } as RunEvent
+    const events = [started, answered("charge"), granted, toolStarted, completed, answered(), done]
+    assert.deepStrictEqual(invariants(events), ["approvedOnly"])
+  })
+
+  it("finds arguments that are not the approved ones", () => {
+    assert.deepStrictEqual(invariants(sound, { effects: [{ ...effect, arguments: { amount: 2 } }] }), [
+      "asApproved"
+    ])
+    const edited: RunEvent = { ...decided, decision: { ...approve, digest: "of something else" } } as RunEvent
+    assert.include(invariants(sound.map((event) => (event === decided ? edited : event))), "asApproved")
+  })
+
+  it("finds a request that was decided twice", () => {
+    assert.include(invariants(inserted({ ...decided, at: 5 } as RunEvent, decided)), "oneDecision")
+  })
+
+  it("finds a decision on a request that nobody opened", () => {
+    assert.include(invariants(without(opened)), "oneDecision")
+  })
+
+  it("finds what happens after the end of a run", () => {
+    assert.deepStrictEqual(invariants([...sound, answered()]), ["terminal"])
+    assert.deepStrictEqual(
+      invariants([...sound, { _tag: "grant.revoked", at: 9, grantId: "g", by: "ann" } as RunEvent]),
+      []
+    )
+  })
+
+  it("finds a model call while a call was open", () => {
+    assert.include(invariants(without(completed)), "validHistory")
+  })
+
+  it("misses what was acknowledged", () => {
+    const told = (acknowledged: RunChecker.Acknowledged) => invariants(beforeDecision, { acknowledged })
+    assert.deepStrictEqual(told({ appended: [{ runId, revision: 5, events: [decided] }] }), ["acknowledged"])
+    assert.deepStrictEqual(told({ decisions: [{ runId, decision: approve }] }), ["acknowledged"])
+    assert.deepStrictEqual(told({ ended: [{ runId, status: "completed" }] }), ["terminal"])
+  })
+
+  it("takes an acknowledged decision that waits to be delivered for kept", () => {
+    const inbox = { open: [], undelivered: [{ runId, decision: approve }] }
+    const acknowledged = { decisions: [{ runId, decision: approve }] }
+    assert.deepStrictEqual(check(beforeDecision, { acknowledged, inbox }), [])
+  })
+
+  it("compares the inbox with what the journals wait for", () => {
+    const inbox = (...open: ReadonlyArray<Interruption>) => ({
+      inbox: { open: open.map((request) => ({ runId, request })), undelivered: [] }
+    })
+    assert.deepStrictEqual(check(beforeDecision, inbox(approval)), [])
+    assert.deepStrictEqual(invariants(beforeDecision, inbox()), ["inbox"])
+    assert.deepStrictEqual(invariants(beforeDecision, inbox({ ...approval, arguments: { amount: 2 } })), [
+      "inbox"
+    ])
+    assert.deepStrictEqual(invariants(sound, inbox(approval)), ["inbox"])
+  })
+
+  it("finds a secret without repeating it", () => {
+    const [violation] = check(sound, { secrets: { values: ["sesame"], texts: ["open sesame"] } })
+    assert.strictEqual(violation?.invariant, "secret")
+    assert.notInclude(violation?.detail ?? "", "sesame")
+  })
+})
