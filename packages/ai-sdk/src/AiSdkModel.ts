@@ -53,7 +53,8 @@ export interface Options {
  * **Example** (Running an agent on an AI SDK model)
  *
  * ```ts
- * const fermata = createFermata({ model: AiSdkModel.make(anthropic("claude-sonnet-4-5")) })
+ * const model = AiSdkModel.make(anthropic("claude-sonnet-4-5"))
+ * await using fermata = await createFermata({ agents: [ops], model })
  * ```
  *
  * @category constructors

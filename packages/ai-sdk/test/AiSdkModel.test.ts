@@ -4,11 +4,13 @@ import type { LanguageModelV2, LanguageModelV2StreamPart } from "@ai-sdk/provide
 import { assert, describe, it } from "@effect/vitest"
 import { AiSdkModel } from "@fermata/ai-sdk"
 import { ReplayServer } from "@fermata/node/testing"
+import { Agent, runPrompt, Runtime, Tool } from "@fermata/sdk"
 import type { Id, Message } from "@fermata/sdk/domain"
 import { ModelClient, type ModelPart, type ModelRequest } from "@fermata/sdk/model"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { join } from "node:path"
 import { ask, end, hello, pieces, refusal, streamed } from "../../node/test/model/asking.ts"
@@ -389,6 +391,42 @@ describe("AiSdkModel", () => {
         complete(AiSdkModel.make(older([{ type: "text-delta", id: "t", delta: "Hel" }]), once), ask())
       )
       assert.strictEqual(error.reason._tag, "ConnectionLost")
+    })
+  )
+})
+
+describe("an agent on an AI SDK model", () => {
+  it.live("is held at a call, released by a decision, and finishes with what the model says next", () =>
+    Effect.gen(function* () {
+      const responses = yield* Effect.promise(() =>
+        Promise.all(
+          ["openai-tool-call", "openai-text"].map((name) =>
+            ReplayServer.recorded(join(recordings, "chat", name))
+          )
+        )
+      )
+      const server = yield* ReplayServer.make(responses)
+      const capital = Tool.make("get_capital", {
+        parameters: Schema.Struct({ country: Schema.String }),
+        handler: ({ country }) => `London is the capital of the ${country}.`
+      })
+      const runtime = yield* Effect.provide(
+        Runtime.make({ agent: Agent.make("geographer", { tools: [capital] }) }),
+        AiSdkModel.layer(models.chat(server.url))
+      )
+      const held = yield* runPrompt(runtime, { prompt: "What is the capital of the UK?" })
+      if (held.status !== "interrupted") return assert.fail(held.status)
+      const decisions = held.interruptions.map(({ requestId }) => ({
+        _tag: "approve" as const,
+        requestId,
+        by: "tester"
+      }))
+      const done = yield* runPrompt(runtime, { state: held.state, decisions })
+      if (done.status !== "completed") return assert.fail(done.status)
+      assert.strictEqual(done.text, "The capital of the UK is London.")
+      assert.deepInclude(done.usage, { requests: 2, inputTokens: 53 + 78, outputTokens: 15 + 9 })
+      const [, second] = bodies(server)
+      assert.include(second.messages.at(-1).content, "London is the capital of the UK.")
     })
   )
 })

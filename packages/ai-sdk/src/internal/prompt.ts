@@ -105,7 +105,7 @@ const assistantParts = (
           {
             type: "tool-call",
             toolCallId: ids.get(part.callId) ?? part.callId,
-            toolName: part.name,
+            toolName: ModelBridge.toolName(part.name),
             input: ModelBridge.argumentsOf(part.arguments),
             ...options
           }
@@ -157,7 +157,7 @@ const resultPart = (
 ): LanguageModelV4ToolResultPart => ({
   type: "tool-result",
   toolCallId,
-  toolName: message.name,
+  toolName: ModelBridge.toolName(message.name),
   output: outputOf(message, version) as LanguageModelV4ToolResultOutput
 })
 

@@ -13,9 +13,10 @@ import * as Fiber from "effect/Fiber"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import type { RunId } from "../domain/Id.ts"
-import { RunStore } from "../store/RunStore.ts"
+import { type ReadyRun, RunStore } from "../store/RunStore.ts"
 import * as Cancellation from "./Cancellation.ts"
-import { namesOf, type Recovered, takeUp } from "./recover.ts"
+import { isPromise } from "./internal/Drive.ts"
+import { pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
 import type { RunOptions } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
 
@@ -27,7 +28,9 @@ export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
   readonly pollInterval?: Duration.Input
   /** How long what is going on may take to finish when the worker is stopped, before it is stopped too. Default 2 seconds. */
   readonly drainTimeout?: Duration.Input
-  /** Told of every run that was taken up, and what came of it. Must not throw. */
+  /** Told of every run before it is taken up, with what cancels it. */
+  readonly onTakingUp?: (runId: RunId, cancellation: Cancellation.CancellationToken) => void
+  /** Told of every run that was taken up, and what came of it. */
   readonly onTakenUp?: (run: Recovered) => void
 }
 
@@ -39,6 +42,8 @@ export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
  * Interrupting it lets go of its runs: nothing new is begun, what is going on gets `drainTimeout` to finish and then the
  * tools' grace period to stop, and the runs stay in the store for another worker; they are not cancelled. A store that fails
  * for a while is tried again; a run that cannot be taken up (a tool is gone, say) is left alone for longer and longer.
+ *
+ * Numbers that are none, or below 1, are taken for the nearest that makes sense: one run at a time, a look every 50 ms.
  *
  * @category running
  * @since 0.1.0
@@ -79,9 +84,13 @@ const start = Effect.fnUntraced(function* (runtimes: ReadonlyArray<Runtime<any>>
 
 const work = (worker: Worker): Effect.Effect<never> => {
   const { options, store, wake } = worker
-  const told = Stream.runForEach(store.changes, () => Queue.offer(wake, undefined))
+  // A store that stops telling is still looked at now and then.
+  const told = Effect.exit(Stream.runForEach(store.changes, () => Queue.offer(wake, undefined)))
   const ticks = Effect.forever(
-    Effect.andThen(Queue.offer(wake, undefined), Effect.sleep(options.pollInterval ?? "2 seconds"))
+    Effect.andThen(
+      Queue.offer(wake, undefined),
+      Effect.sleep(atLeast(shortestPollMs, Duration.toMillis(options.pollInterval ?? "2 seconds"), 2000))
+    )
   )
   const looking = Effect.forever(Effect.andThen(Queue.take(wake), look(worker)))
   // All three go on for ever; interrupting the worker interrupts them, and not the runs.
@@ -91,30 +100,46 @@ const work = (worker: Worker): Effect.Effect<never> => {
 /** Takes up as many runs as there is room for. */
 const look = Effect.fnUntraced(function* (worker: Worker) {
   const { options, resting, running, runtimes, store, wake } = worker
-  const room = (options.concurrency ?? 10) - running.size
+  const room = atLeast(1, options.concurrency, 10) - running.size
   if (room <= 0) return
   const now = yield* Clock.currentTimeMillis
   for (const [runId, { until }] of resting) {
     // Long after its time it is as good as new.
     if (now > until + longestRestMs) resting.delete(runId)
   }
-  const limit = room + running.size + resting.size
-  const ready = yield* store
-    .ready({ agents: namesOf(runtimes), limit })
-    .pipe(
+  const isFree = ({ runId }: ReadyRun) => !running.has(runId) && (resting.get(runId)?.until ?? 0) <= now
+  const free: Array<ReadyRun> = []
+  let after: RunId | undefined
+  // Runs that cannot be taken up, however many, are not in the way of those that can.
+  do {
+    const page: ReadonlyArray<ReadyRun> = yield* readyPage(runtimes, store, pageSize, after).pipe(
       Effect.catch((error) =>
         Effect.as(Effect.logWarning(`The worker cannot ask the store: ${error.message}`), [])
       )
     )
-  const free = ready.filter(({ runId }) => !running.has(runId) && (resting.get(runId)?.until ?? 0) <= now)
+    free.push(...page.filter(isFree))
+    after = page.length < pageSize ? undefined : page.at(-1)?.runId
+  } while (after !== undefined && free.length < room)
   for (const run of free.slice(0, room)) {
     const { onUpdate } = options
-    const hooks = { leaving: worker.leaving, ...(onUpdate === undefined ? {} : { onUpdate }) }
+    const cancellation = Cancellation.make()
+    const hooks = {
+      leaving: worker.leaving,
+      cancellation,
+      ...(onUpdate === undefined ? {} : { onUpdate })
+    }
     const done = Effect.flatMap(takeUp(runtimes, store, run, hooks), (recovered) => settle(worker, recovered))
+    options.onTakingUp?.(run.runId, cancellation)
     // On its own, so that it can be let go of in its own time when the worker is stopped.
     running.set(run.runId, yield* Effect.forkDetach(Effect.andThen(done, Queue.offer(wake, undefined))))
   }
 })
+
+/** What an untyped program gives as a number may be anything. */
+const atLeast = (least: number, given: number | undefined, otherwise: number): number =>
+  given === undefined || Number.isNaN(given) ? otherwise : Math.max(least, Math.trunc(given))
+
+const shortestPollMs = 50
 
 const longestRestMs = 5 * 60_000
 
@@ -123,10 +148,12 @@ const settle = Effect.fnUntraced(function* (worker: Worker, recovered: Recovered
   const { options, resting, running } = worker
   const { error, runId } = recovered
   running.delete(runId)
+  // Whoever watches cannot break the worker, at once or later.
   try {
-    options.onTakenUp?.(recovered)
+    const told: unknown = options.onTakenUp?.(recovered)
+    if (isPromise(told)) told.then(undefined, () => undefined)
   } catch {
-    // Whoever watches cannot break the worker.
+    // The watcher's own failure; there is nobody here to tell.
   }
   if (error === undefined || isElsewhere(error)) {
     resting.delete(runId)

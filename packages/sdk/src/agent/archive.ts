@@ -14,18 +14,13 @@ import { Decision } from "../domain/Decision.ts"
 import { evolveAll } from "../domain/evolve.ts"
 import { Revision, RunId, SessionId } from "../domain/Id.ts"
 import { isDeeperThan } from "../domain/internal/json.ts"
-import type { Rejection } from "../domain/Rejection.ts"
 import type { SessionBusy } from "../domain/RunError.ts"
-import { RunEvents, version as eventVersion } from "../domain/RunEvent.ts"
-import { Status } from "../domain/RunState.ts"
-import { RunStore } from "../store/RunStore.ts"
-import {
-  type LeaseLost,
-  type RunConflict,
-  RunExists,
-  type RunNotFound,
-  type RunStoreError
-} from "../store/RunStoreError.ts"
+import { type RunEvent, RunEvents, version as eventVersion } from "../domain/RunEvent.ts"
+import { type RunState, Status } from "../domain/RunState.ts"
+import { type RunHead, RunStore } from "../store/RunStore.ts"
+import type { RunExists, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import { Scrubber } from "../tool/Scrubber.ts"
+import { redactDecision, redactEvent } from "./internal/redact.ts"
 
 /** A run, and those that it builds on, oldest first. */
 export const RunArchive = Schema.Struct({
@@ -70,26 +65,32 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
   Effect.fn("fermata.exportRun")(function* (runId: RunId) {
     const store = yield* RunStore
     const { decisions, events, head } = yield* store.load(runId)
-    const runs: Array<RunArchive["runs"][number]> = []
+    const slices: Array<{ readonly head: RunHead; readonly events: ReadonlyArray<RunEvent> }> = []
     let upto = events.length
     let current = head
     let own = head.revision as number
     while (true) {
-      const { agent, parent, runId, sessionId, status } = current
-      const slice = events.slice(upto - own, upto)
-      runs.unshift({
-        runId,
-        sessionId,
-        agent,
-        status,
-        events: slice,
-        ...(parent === undefined ? {} : { parent })
-      })
+      slices.unshift({ head: current, events: events.slice(upto - own, upto) })
+      const { parent } = current
       if (parent === undefined) break
       upto -= own
       own = parent.revision
       current = yield* store.head(parent.runId)
     }
+    let state: RunState | undefined
+    const runs = slices.map(({ events, head }) => {
+      // A run may have gone on after the next one began; what counts is where that one took it up.
+      state = evolveAll(state, events)
+      const { agent, parent, runId, sessionId } = head
+      return {
+        runId,
+        sessionId,
+        agent,
+        status: state?.status ?? head.status,
+        events,
+        ...(parent === undefined ? {} : { parent })
+      }
+    })
     return { format: "fermata.run", version: eventVersion, runs: runs as [(typeof runs)[number]], decisions }
   })
 
@@ -107,98 +108,77 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
  */
 export const importRun: (
   given: unknown
-) => Effect.Effect<
-  RunId,
-  | ArchiveInvalid
-  | RunExists
-  | SessionBusy
-  | RunNotFound
-  | RunConflict
-  | LeaseLost
-  | Rejection
-  | RunStoreError,
-  RunStore
-> = Effect.fn("fermata.importRun")(function* (given: unknown) {
-  const store = yield* RunStore
+) => Effect.Effect<RunId, ArchiveInvalid | RunExists | SessionBusy | RunStoreError, RunStore> = Effect.fn(
+  "fermata.importRun"
+)(function* (given: unknown) {
+  const scrubber = yield* Scrubber
   const { decisions, runs } = yield* check(given)
-  const last = Arr.lastNonEmpty(runs)
-  const existing = yield* absent(store.head(last.runId))
-  if (existing !== undefined) return yield* new RunExists({ runId: last.runId, status: existing.status })
-  for (const run of runs) {
-    const { agent, events, parent, runId, sessionId, status } = run
-    const first = events.slice(0, -1)
-    const end = events.slice(-1)
-    if (!Arr.isReadonlyArrayNonEmpty(first) || !Arr.isReadonlyArrayNonEmpty(end)) continue
-    const known = yield* absent(store.events(runId))
-    if (known !== undefined) {
-      if (JSON.stringify(known.slice(0, events.length)) === JSON.stringify(events)) continue
-      return yield* new ArchiveInvalid({ problem: `the store has another run ${runId}, which it builds on` })
-    }
-    const lease = yield* store.create({
-      runId,
-      sessionId,
-      agent,
-      events: first,
-      status: "running",
-      owner: `import-${globalThis.crypto.randomUUID().slice(0, 8)}`,
-      ttl: "15 seconds",
-      ...(parent === undefined ? {} : { parent })
-    })
-    const expected = Revision.make(first.length)
-    yield* Effect.ensuring(
-      store.append({ lease, expected, events: end, status }),
-      Effect.ignore(store.release(lease))
+  const restored = Arr.map(runs, (run) => ({
+    ...run,
+    events: Arr.map(run.events as Arr.NonEmptyReadonlyArray<RunEvent>, (event) =>
+      redactEvent(scrubber, event)
     )
-  }
-  for (const decision of decisions) yield* store.decide(decision)
-  return last.runId
+  }))
+  yield* (yield* RunStore).restore(
+    restored,
+    decisions.map((decision) => redactDecision(scrubber, decision))
+  )
+  return Arr.lastNonEmpty(runs).runId
 })
-
-const absent = <A, E>(found: Effect.Effect<A, RunNotFound | E>): Effect.Effect<A | undefined, E> =>
-  Effect.catchTag(found as Effect.Effect<A, RunNotFound>, "RunNotFound", () =>
-    Effect.succeed(undefined)
-  ) as Effect.Effect<A | undefined, E>
 
 /** Levels of JSON that an archive may have: the journal's own bound is half of it. */
 const maxDepth = 400
 
 const decode = Schema.decodeUnknownEffect(RunArchive)
 
-/** The archive, if its runs add up. */
+const invalid = (problem: string) => new ArchiveInvalid({ problem })
+
+/** The value as plain JSON, whatever kind of object it was. */
+const plain = (given: unknown): Effect.Effect<unknown, ArchiveInvalid> =>
+  Effect.try({
+    try: () => {
+      if (isDeeperThan(given, maxDepth)) throw new Error(`it nests deeper than ${maxDepth} levels`)
+      return JSON.parse(JSON.stringify(given)) as unknown
+    },
+    catch: (error) => invalid(isDeeperThanSaid(error) ? error.message : "it is not JSON")
+  })
+
+const isDeeperThanSaid = (error: unknown): error is Error =>
+  error instanceof Error && error.message.startsWith("it nests")
+
+/** The archive, if its runs add up and are what they say they are. */
 const check = Effect.fnUntraced(function* (given: unknown) {
-  const invalid = (problem: string) => new ArchiveInvalid({ problem })
-  if (isDeeperThan(given, maxDepth)) return yield* invalid(`it nests deeper than ${maxDepth} levels`)
-  const archive = yield* Effect.mapError(decode(given), () => invalid("it does not have the form of one"))
+  const json = yield* plain(given)
+  const archive = yield* Effect.mapError(decode(json), () => invalid("it does not have the form of one"))
   if (archive.version > eventVersion) {
     return yield* invalid(`it was written by a newer Fermata (version ${archive.version}): update first`)
   }
-  const { runs } = archive
-  const fold = Effect.try({
-    try: () =>
-      evolveAll(
-        undefined,
-        runs.flatMap(({ events }) => events)
-      ),
-    catch: () => invalid("its events do not add up to a run")
-  })
-  const state = yield* fold
-  const last = Arr.lastNonEmpty(runs)
-  const connected = runs.every(({ parent }, index) => {
-    const before = runs[index - 1]
-    return before === undefined
-      ? parent === undefined
-      : parent?.runId === before.runId && parent.revision === before.events.length
-  })
-  if (state?.runId !== last.runId || state.revision !== last.events.length || !connected) {
-    return yield* invalid("its events do not add up to the runs that it names")
-  }
-  if (state.status !== last.status) return yield* invalid(`its run is not ${last.status}`)
-  if (runs.some(({ events }) => events.length < 2)) return yield* invalid("it has a run without a turn")
-  const working = runs.find(({ status }) => status === "running")
-  if (working !== undefined) {
-    return yield* invalid(
-      `the run ${working.runId} was at work when it was exported: export it when it is held or over`
-    )
+  let state: RunState | undefined
+  let before: RunArchive["runs"][number] | undefined
+  for (const run of archive.runs) {
+    const { agent, events, parent, runId, sessionId, status } = run
+    if (events.length < 2) return yield* invalid("it has a run without a turn")
+    state = yield* Effect.try({
+      try: () => evolveAll(state, events),
+      catch: () => invalid("its events do not add up to a run")
+    })
+    const follows =
+      before === undefined
+        ? parent === undefined
+        : parent?.runId === before.runId && parent.revision === before.events.length
+    if (!follows || state?.runId !== runId || state.revision !== events.length) {
+      return yield* invalid("its events do not add up to the runs that it names")
+    }
+    if (state.sessionId !== sessionId || state.agent.name !== agent) {
+      return yield* invalid(`its run ${runId} is of another session or agent than it says`)
+    }
+    if (state.status !== status) return yield* invalid(`its run ${runId} is not ${status}`)
+    if (status === "running") {
+      return yield* invalid(
+        `the run ${runId} was at work when it was exported: export it when it is held or over`
+      )
+    }
+    before = run
   }
   return archive
 })

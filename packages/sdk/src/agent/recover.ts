@@ -33,7 +33,7 @@ export interface Recovered {
 
 /** How runs are taken up. */
 export interface RecoverOptions extends Pick<RunOptions, "onUpdate"> {
-  /** At most this many runs. Default 100, at most 1,000. */
+  /** At most this many runs; those that cannot be taken up do not count. Default 100. */
   readonly limit?: number
   /** Runs at the same time. Default 10. */
   readonly concurrency?: number
@@ -62,22 +62,47 @@ export const recover: (
   options?: RecoverOptions
 ) => Effect.Effect<ReadonlyArray<Recovered>, RunStoreError, RunStore> = Effect.fn("fermata.recover")(
   function* (runtimes: ReadonlyArray<Runtime<any>>, options: RecoverOptions = {}) {
-    const { concurrency = 10, leaving, limit, onUpdate } = options
+    const { concurrency = 10, leaving, limit = 100, onUpdate } = options
     const hooks = {
       ...(onUpdate === undefined ? {} : { onUpdate }),
       ...(leaving === undefined ? {} : { leaving })
     }
     const store = yield* RunStore
-    const ready = yield* store.ready({
-      agents: namesOf(runtimes),
-      ...(limit === undefined ? {} : { limit })
-    })
-    return yield* Effect.forEach(ready, (run) => takeUp(runtimes, store, run, hooks), { concurrency })
+    const seen = new Set<RunId>()
+    const recovered: Array<Recovered> = []
+    let room = Math.max(0, Math.trunc(limit))
+    let after: RunId | undefined
+    while (room > 0) {
+      const size = Math.min(pageSize, room)
+      const page: ReadonlyArray<ReadyRun> = yield* readyPage(runtimes, store, size, after)
+      const fresh = page.filter(({ runId }) => !seen.has(runId))
+      for (const { runId } of fresh) seen.add(runId)
+      const done = yield* Effect.forEach(fresh, (run) => takeUp(runtimes, store, run, hooks), {
+        concurrency: Math.max(1, Math.trunc(concurrency))
+      })
+      recovered.push(...done)
+      room -= done.filter(({ error }) => error === undefined).length
+      if (page.length < size) break
+      after = page.at(-1)?.runId
+    }
+    return recovered
   }
 )
 
+/** Runs to look at together. */
+export const pageSize = 100
+
+/** A page of the runs that need somebody. */
+export const readyPage = (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  store: RunStore["Service"],
+  limit: number,
+  after: RunId | undefined
+): Effect.Effect<ReadonlyArray<ReadyRun>, RunStoreError> =>
+  store.ready({ agents: namesOf(runtimes), limit, ...(after === undefined ? {} : { after }) })
+
 /** The names by which the runs of these agents may be stored. */
-export const namesOf = (runtimes: ReadonlyArray<Runtime<any>>): ReadonlyArray<string> =>
+const namesOf = (runtimes: ReadonlyArray<Runtime<any>>): ReadonlyArray<string> =>
   runtimes.flatMap(({ bound }) => [bound.agent.name, ...(bound.agent.options.aliases ?? [])])
 
 /** Takes up one run. */
@@ -85,12 +110,12 @@ export const takeUp = (
   runtimes: ReadonlyArray<Runtime<any>>,
   store: RunStore["Service"],
   ready: ReadyRun,
-  options: Pick<RunOptions, "onUpdate"> & { readonly leaving?: Leaving }
+  options: RunOptions & { readonly leaving?: Leaving }
 ): Effect.Effect<Recovered> =>
   Effect.suspend(() => {
     const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, ready.agent))
     if (runtime === undefined) return Effect.succeed(ready)
-    const work = { ...options, runtime, store, token: Cancellation.make() }
+    const work = { ...options, runtime, store, token: Cancellation.make(options.cancellation) }
     return Effect.map(Effect.exit(continueStored(work, { runId: ready.runId })), (exit): Recovered => {
       if (Exit.isSuccess(exit)) return { ...ready, status: exit.value.status }
       const error = Cause.findErrorOption(exit.cause)

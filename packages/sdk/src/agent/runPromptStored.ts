@@ -132,10 +132,7 @@ const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartI
 
 /** The state that the session's next run builds on. */
 const lastOf = Effect.fnUntraced(function* (store: Store, sessionId: SessionId) {
-  // Clocks do not tell runs apart that began in the same millisecond or on machines whose clocks differ; what builds on what does.
-  const newest = yield* store.list({ sessionId, limit: 20 })
-  const continued = new Set(newest.map(({ parent }) => parent?.runId))
-  const last = newest.find(({ runId }) => !continued.has(runId))
+  const last = yield* store.latest(sessionId)
   if (last === undefined) return undefined
   if (last.status === "running" || last.status === "held") {
     return yield* new SessionBusy({ sessionId, runId: last.runId, status: last.status })

@@ -22,6 +22,7 @@ import { priced } from "./internal/cost.ts"
 import { reasonOf } from "./internal/errors.ts"
 import { requestIdOf, shouldRetry, shown } from "./internal/responseError.ts"
 import { beforeRetry, retryAfter } from "./internal/retry.ts"
+import { wireName } from "./internal/wireName.ts"
 import type { ModelClient } from "./ModelClient.ts"
 import { ConnectionLost, ModelError, ProviderFault } from "./ModelError.ts"
 import type { ModelPart, ModelResponse } from "./ModelPart.ts"
@@ -198,6 +199,9 @@ export const readAnswer = <A>(
  */
 export const callIds = (messages: ReadonlyArray<Message>): ReadonlyMap<ToolCallId, string> =>
   wireIds(messages, /^[a-zA-Z0-9_-]+$/, 40)
+
+/** The name of a tool as every provider takes it: a model may have made one up. */
+export const toolName = (name: string): string => wireName(name)
 
 /** The arguments of a call of the history as a value. What is not an object is wrapped in one. */
 export const argumentsOf = (text: string): unknown => {

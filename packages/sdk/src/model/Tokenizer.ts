@@ -41,50 +41,52 @@ export const Tokenizer = Context.Reference<Tokenizer>("@fermata/sdk/model/Tokeni
   defaultValue: () => estimate
 })
 
-/** What a provider counted: the tokens of the first `messages` messages of a history, with the instructions and tools. */
-export interface Anchor {
-  readonly messages: number
-  readonly tokens: number
+/** What counts of a request. */
+export type Counted = Pick<ModelRequest, "instructions" | "messages" | "tools">
+
+/** What a provider counted, and for what. */
+interface Told {
+  readonly request: Counted
+  readonly inputTokens: number
 }
+
+/** By the last message of the request that it was told for. */
+const told = new WeakMap<Message, Told>()
 
 /**
- * The anchor that a model's answer gives. `messages` counts the history with that answer as its last message.
- *
- * **Gotchas**
- *
- * It holds for that history only, and for the same instructions and tools: drop it when the history is shortened.
+ * Keeps what a provider counted for a request. Later requests that begin with the same messages, and have the same instructions and
+ * tools, are counted from there.
  */
-export const anchorOf = (usage: ModelUsage, messages: number): Anchor => ({
-  messages,
-  tokens: usage.inputTokens + usage.outputTokens
-})
-
-/** The tokens of messages: those that the anchor does not know are counted. */
-export const countMessages = (
-  tokenizer: Tokenizer,
-  messages: ReadonlyArray<Message>,
-  anchor?: Anchor
-): number => {
-  const known = anchor !== undefined && anchor.messages <= messages.length ? anchor : none
-  let tokens = known.tokens
-  for (let index = known.messages; index < messages.length; index += 1) {
-    tokens += countMessage(tokenizer, messages[index]!)
-  }
-  return tokens
+export const remember = (request: Counted, { inputTokens }: ModelUsage): void => {
+  const last = request.messages.at(-1)
+  if (last !== undefined && inputTokens > 0) told.set(last, { request, inputTokens })
 }
 
-const none: Anchor = { messages: 0, tokens: 0 }
+/** The tokens of a request: what a provider has told of its beginning, and a count of the rest. */
+export const countRequest = (tokenizer: Tokenizer, request: Counted): number => {
+  const { instructions, messages, tools } = request
+  for (let index = messages.length - 1; index >= 0; index -= 1) {
+    const before = told.get(messages[index]!)
+    if (before !== undefined && isBeginning(before.request, request, index)) {
+      return before.inputTokens + countMessages(tokenizer, messages, index + 1)
+    }
+  }
+  return tokenizer.count(instructions) + countTools(tokenizer, tools) + countMessages(tokenizer, messages)
+}
 
-/** The tokens of a whole request. */
-export const countRequest = (
-  tokenizer: Tokenizer,
-  { instructions, messages, tools }: Pick<ModelRequest, "instructions" | "messages" | "tools">,
-  anchor?: Anchor
-): number => {
-  const counted = countMessages(tokenizer, messages, anchor)
-  return anchor !== undefined && anchor.messages <= messages.length
-    ? counted
-    : counted + tokenizer.count(instructions) + countTools(tokenizer, tools)
+/** Messages never change, so the same ones at both ends, and as many, are the same beginning. */
+const isBeginning = (before: Counted, request: Counted, last: number): boolean =>
+  before.messages.length === last + 1 &&
+  before.messages[0] === request.messages[0] &&
+  before.tools === request.tools &&
+  before.instructions === request.instructions
+
+/** The tokens of messages, from one of them on. */
+export const countMessages = (tokenizer: Tokenizer, messages: ReadonlyArray<Message>, from = 0): number => {
+  let tokens = 0
+  for (let index = from; index < messages.length; index += 1)
+    tokens += countMessage(tokenizer, messages[index]!)
+  return tokens
 }
 
 /** What a provider puts around a message: its role, its beginning and its end. */

@@ -320,7 +320,19 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       signal?.addEventListener("abort", abort, { once: true })
       workers.add(stop)
       const working = managed.runPromiseExit(
-        Worker.run([...runtimes.values()], { drainTimeout, ...given, onUpdate: told(given) }),
+        Worker.run([...runtimes.values()], {
+          drainTimeout,
+          ...given,
+          onUpdate: told(given),
+          onTakingUp: (runId, cancellation) => {
+            live.set(runId, cancellation)
+            given.onTakingUp?.(runId, cancellation)
+          },
+          onTakenUp: (run) => {
+            live.delete(run.runId)
+            return given.onTakenUp?.(run)
+          }
+        }),
         { signal: stop.signal }
       )
       running.add(working)
@@ -353,13 +365,15 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       for (const worker of workers) worker.abort()
       leaving.soon.cancel("The program is being closed.")
       hub.wakeAll()
-      const over = Promise.allSettled(running)
-      const drained = setTimeout(
-        () => leaving.now.cancel("The program was closed."),
-        Duration.toMillis(Duration.fromInputUnsafe(drainTimeout))
+      // Not a bare timer: those take what is longer than 25 days for nothing.
+      const drained = Effect.runFork(
+        Effect.andThen(
+          Effect.sleep(drainTimeout),
+          Effect.sync(() => leaving.now.cancel("The program was closed."))
+        )
       )
-      await over
-      clearTimeout(drained)
+      await Promise.allSettled(running)
+      drained.interruptUnsafe()
       await managed.dispose()
     }
   }

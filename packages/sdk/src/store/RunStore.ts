@@ -103,6 +103,18 @@ export interface ReadyFilter {
   readonly agents?: ReadonlyArray<string>
   /** At most this many. Default 100, at most 1,000. */
   readonly limit?: number
+  /** Go on after this run of an earlier page. One that was deleted starts over. */
+  readonly after?: RunId
+}
+
+/** A run as another store held it. */
+export interface RestoredRun {
+  readonly runId: RunId
+  readonly sessionId: SessionId
+  readonly agent: string
+  readonly status: Status
+  readonly parent?: { readonly runId: RunId; readonly revision: Revision }
+  readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
 }
 
 /** Which requests to list. All conditions must hold. */
@@ -202,6 +214,21 @@ export class RunStore extends Context.Service<
       RunConflict | LeaseLost | RunStoreError
     >
 
+    /**
+     * Stores runs that another store held, oldest first, with the decisions on the last one that its journal does not hold: all of
+     * it or nothing. A run that is here already with these very events is left as it is, unless it is the last. Nobody holds them
+     * afterwards.
+     *
+     * **Errors**
+     *
+     * - `RunExists` — the last run is here, or another run has the id of one of the others.
+     * - `SessionBusy` — another run is in its place in the session.
+     */
+    readonly restore: (
+      runs: Arr.NonEmptyReadonlyArray<RestoredRun>,
+      decisions: ReadonlyArray<Decision>
+    ) => Effect.Effect<void, RunExists | SessionBusy | RunStoreError>
+
     /** Reads a run. */
     readonly load: (runId: RunId) => Effect.Effect<StoredRun, RunNotFound | RunStoreError>
 
@@ -266,6 +293,9 @@ export class RunStore extends Context.Service<
 
     /** The open requests of all runs, oldest first: the inbox. */
     readonly pending: (filter?: PendingFilter) => Effect.Effect<ReadonlyArray<PendingRequest>, RunStoreError>
+
+    /** The run of a session that no other run of it follows; `undefined` when there is none. */
+    readonly latest: (sessionId: SessionId) => Effect.Effect<RunHead | undefined, RunStoreError>
 
     /** The runs, newest first. */
     readonly list: (filter?: ListFilter) => Effect.Effect<ReadonlyArray<RunHead>, RunStoreError>

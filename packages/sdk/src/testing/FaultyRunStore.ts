@@ -34,6 +34,8 @@ export const operations: ReadonlyArray<Operation> = [
   "pending",
   "list",
   "ready",
+  "restore",
+  "latest",
   "requestCancel",
   "remove",
   "prune"
@@ -112,6 +114,8 @@ export const make = (store: Store, hooks: Hooks): Store => {
     pending: around("pending", store.pending),
     list: around("list", store.list),
     ready: around("ready", store.ready),
+    restore: around("restore", store.restore),
+    latest: around("latest", store.latest),
     changes: store.changes,
     requestCancel: around("requestCancel", store.requestCancel),
     remove: around("remove", store.remove),

@@ -3,7 +3,8 @@
  *
  * A server's tools are asked for once, when they are made, and are then tools like any other: their arguments are checked before
  * anybody is asked, their calls are approved, journaled and scrubbed. What a server says about the safety of its tools is not
- * believed unless the caller says so: a server that calls a deletion read-only would have it run without being asked about.
+ * believed unless the caller says so: a server that calls a deletion read-only would have it run without being asked about. Its
+ * words reach the model all the same, as descriptions and results: use servers that you trust with what the agent may do.
  *
  * This module has an entry of its own, `@fermata/sdk/mcp`, and stands on Effect's MCP client, which speaks over a process or over
  * HTTP, and does not log in, ask the user back, or connect again: when a server has gone, make its tools again.
@@ -59,8 +60,10 @@ export interface Options {
 
 /** How a connection is made. */
 export interface ConnectOptions {
-  /** Revisions of MCP to try, in this order. Default: `2025-11-25`, then `2026-07-28`. */
-  readonly protocols?: ReadonlyArray<McpClient.ProtocolVersion>
+  /** Revisions of MCP to try, in this order. Default: all, from `2025-11-25` back, and then the newest. */
+  readonly protocols?: ReadonlyArray<McpProtocol.ProtocolVersion>
+  /** Who the server is told is asking. Default: `fermata`. */
+  readonly client?: { readonly name: string; readonly version: string }
   /** For connecting, and for listing the tools. Default: 60 seconds. */
   readonly timeout?: Duration.Input
 }
@@ -127,21 +130,27 @@ export const fromUrl = (
 
 type Protocol = McpProtocol.ProtocolAdapter<McpClient.ProtocolVersion>
 
-const adapters: Readonly<Record<McpClient.ProtocolVersion, Protocol>> = {
+/** Effect's client names two revisions, and speaks the older ones as it does the first: they are greeted in the same way. */
+const adapters = {
   "2025-11-25": McpProtocol.v2025_11_25,
+  "2025-06-18": McpProtocol.v2025_06_18,
+  "2025-03-26": McpProtocol.v2025_03_26,
+  "2024-11-05": McpProtocol.v2024_11_05,
   "2026-07-28": McpProtocol.v2026_07_28
-}
+} as unknown as Readonly<Record<McpProtocol.ProtocolVersion, Protocol>>
+
+const revisions = Object.keys(adapters) as ReadonlyArray<McpProtocol.ProtocolVersion>
 
 const connect = <R>(
   transport: (protocol: Protocol) => Effect.Effect<McpClient.Transport, McpClientError, R>,
   options: Options & ConnectOptions
 ): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError, R | Scope.Scope> => {
-  const { protocols = ["2025-11-25", "2026-07-28"], timeout } = options
+  const { client = { name: "fermata", version: "0" }, protocols = revisions, timeout } = options
   const attempt = (protocol: Protocol): Effect.Effect<McpClient.McpClient, McpClientError, R | Scope.Scope> =>
     Effect.gen(function* () {
       const outer = yield* Effect.scope
       const own = yield* Scope.fork(outer)
-      const made = McpClient.make({ name: "fermata", version: "0.1.0", timeout }).pipe(
+      const made = McpClient.make({ ...client, timeout }).pipe(
         Effect.provideServiceEffect(McpClient.Transport, transport(protocol)),
         Scope.provide(own)
       )

@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import { exportRun, importRun, type RunArchive } from "../../src/agent/archive.ts"
+import { cancelRun } from "../../src/agent/cancelRun.ts"
 import { loadState } from "../../src/agent/loadState.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import type { RunId, SessionId } from "../../src/domain/Id.ts"
@@ -32,6 +34,59 @@ const archived = inOneStore(
 )
 
 describe("an archive of a run", () => {
+  it.effect("keeps a decision that was taken in time, however late it is imported", () =>
+    Effect.gen(function* () {
+      const expiring = () =>
+        Agent.make("a", { tools: [probe("write", { approval: { expiresIn: "1 hour" } }).tool] })
+      const { model, text } = yield* inOneStore(
+        Effect.gen(function* () {
+          const store = yield* RunStore
+          const { model, runtime } = yield* bind(expiring(), [{ calls: [call("write", "1")] }, "done"])
+          const held = yield* runPromptStored(runtime, { prompt: "go" })
+          yield* store.decide(approve(only(held, "approval")))
+          return { model, text: JSON.stringify(yield* exportRun(held.runId)) }
+        })
+      )
+      yield* TestClock.adjust("2 hours")
+      yield* inOneStore(
+        Effect.gen(function* () {
+          const runId = yield* importRun(JSON.parse(text))
+          const { runtime } = yield* rebind(expiring(), model)
+          const done = expect(yield* runPromptStored(runtime, { runId }), "completed")
+          assert.include(transcript(done.state), "tool: write:1")
+        })
+      )
+    })
+  )
+
+  it.effect("of a cancelled run is never brought back to life, whatever dies while it is imported", () =>
+    Effect.gen(function* () {
+      const text = yield* inOneStore(
+        Effect.gen(function* () {
+          const { runtime } = yield* bind(agent(), [{ calls: [call("write", "1")] }])
+          const { runId } = yield* runPromptStored(runtime, { prompt: "go" })
+          yield* cancelRun(runId, "do not")
+          return JSON.stringify(yield* exportRun(runId))
+        })
+      )
+      yield* inOneStore(
+        Effect.gen(function* () {
+          const store = yield* RunStore
+          const asked: Array<string> = []
+          const view = new Proxy(store, {
+            get: (target, name) => {
+              asked.push(String(name))
+              return Reflect.get(target, name)
+            }
+          })
+          yield* Effect.provideService(importRun(JSON.parse(text)), RunStore, view)
+          assert.deepStrictEqual(asked, ["restore"])
+          assert.deepStrictEqual(yield* store.ready(), [])
+        })
+      )
+    })
+  )
+
   it.effect("is continued in another store as it would have been in its own", () =>
     Effect.gen(function* () {
       const { model, request, runId, state, text } = yield* archived
@@ -118,6 +173,9 @@ describe("an archive of a run", () => {
         [{ ...archive, runs: [first, { ...second, runId: "run_x" }] }, "do not add up"],
         [{ ...archive, runs: [first, { ...second, events: second.events.slice(1) }] }, "do not add up"],
         [{ ...archive, runs: [first, { ...second, status: "completed" }] }, "is not completed"],
+        [{ ...archive, runs: [first, { ...second, agent: "b" }] }, "another session or agent"],
+        [{ ...archive, runs: [{ ...first, status: "cancelled" }, second] }, "is not cancelled"],
+        [new Proxy(archive, { get: () => assert.fail("no") }), "is not JSON"],
         [
           { ...archive, runs: [{ ...first, events: [...first.events, ...first.events] }, second] },
           "do not add up"

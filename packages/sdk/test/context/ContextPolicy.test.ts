@@ -63,4 +63,16 @@ describe("the context budget of a run", () => {
       assert.includeMembers(counted, ["Be kind.", "Hi", "look", "Looks"])
     })
   )
+
+  it.effect("goes by what the provider counted in the turn before", () =>
+    Effect.gen(function* () {
+      const tool = Tool.make("look", { safety: "readOnly", handler: () => "seen" })
+      const agent = Agent.make("a", { tools: [tool], limits: { maxContextTokens: 1000 } })
+      const calls = [{ tool: "look" }]
+      const { model, runtime } = yield* bind(agent, [{ calls, usage: { inputTokens: 5000 } }, "done"])
+      const { error } = expect(yield* runPrompt(runtime, { prompt: "Hi" }), "error")
+      assert.deepInclude({ ...error }, { _tag: "BudgetExceeded", budget: "context", limit: 1000 })
+      assert.strictEqual(model.requests.length, 1)
+    })
+  )
 })

@@ -47,21 +47,38 @@ describe("Tokenizer", () => {
     assert.deepStrictEqual(counted, ["one two", "three", "four"])
   })
 
-  it("believes the last usage, and counts only what came after it", () => {
+  it("believes what a provider counted, and counts only what came after it", () => {
     const { counted, tokenizer } = words()
-    const messages = [user(0, "one two"), user(1, "three"), user(2, "four five")]
-    const anchor = Tokenizer.anchorOf({ inputTokens: 900, outputTokens: 100 }, 2)
-    assert.strictEqual(Tokenizer.countMessages(tokenizer, messages, anchor), 1000 + 4 + 2)
-    const request = { instructions: "be brief", messages, tools: [] }
-    assert.strictEqual(Tokenizer.countRequest(tokenizer, request, anchor), 1000 + 4 + 2)
-    assert.notInclude(counted, "be brief")
+    const first = { instructions: "be brief", messages: [user(0, "one two"), user(1, "three")], tools: [] }
+    Tokenizer.remember(first, { inputTokens: 1000, outputTokens: 100 })
+    const second = { ...first, messages: [...first.messages, user(2, "four five")] }
+    assert.strictEqual(Tokenizer.countRequest(tokenizer, second), 1000 + 4 + 2)
+    assert.deepStrictEqual(counted, ["four five"])
+    Tokenizer.remember(second, { inputTokens: 2000, outputTokens: 100 })
+    assert.strictEqual(Tokenizer.countRequest(tokenizer, second), 2000)
+    assert.strictEqual(Tokenizer.countRequest(tokenizer, first), 1000)
   })
 
-  it("counts everything when the history is shorter than the one that the usage was for", () => {
+  it("counts everything when the request does not begin as the one that was counted", () => {
+    const { tokenizer } = words()
+    const [one, two, three] = [user(0, "one two"), user(1, "three"), user(2, "four five")]
+    const request = { instructions: "be brief", messages: [one, two], tools: [] }
+    Tokenizer.remember(request, { inputTokens: 1000, outputTokens: 100 })
+    for (const other of [
+      { ...request, messages: [two, three] },
+      { ...request, messages: [one, three] },
+      { ...request, instructions: "be long" },
+      { ...request, tools: [] }
+    ]) {
+      assert.isBelow(Tokenizer.countRequest(tokenizer, other), 50)
+    }
+  })
+
+  it("does not believe a provider that counted nothing", () => {
     const { tokenizer } = words()
     const request = { instructions: "be brief", messages: [user(0, "one two")], tools: [] }
-    const anchor = Tokenizer.anchorOf({ inputTokens: 900, outputTokens: 100 }, 7)
-    assert.strictEqual(Tokenizer.countRequest(tokenizer, request, anchor), 2 + 4 + 2)
+    Tokenizer.remember(request, { inputTokens: 0, outputTokens: 0 })
+    assert.strictEqual(Tokenizer.countRequest(tokenizer, request), 2 + 4 + 2)
   })
 
   it("counts calls, results, files and tools", () => {

@@ -11,7 +11,7 @@ import { collect } from "../../model/ModelClient.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
-import { countRequest } from "../../model/Tokenizer.ts"
+import { countRequest, remember } from "../../model/Tokenizer.ts"
 import type { Restore, Scope } from "./Drive.ts"
 import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
 
@@ -75,6 +75,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
   if (Exit.isSuccess(answered)) {
     const { content, finishReason, profile } = answered.value
     const usage = soundUsage(answered.value.usage)
+    remember(request, usage)
     return emit(scope, {
       _tag: "model.answered",
       at: now(drive),

@@ -88,11 +88,13 @@ export const makeMemory = (): RunStore["Service"] => {
       return { run, inbox }
     })
 
+  const eventsIn = (run: Run, to: number) => sliceBatches(run.batches, { from: 0, to }, "load")
+
   const eventsOf = (run: Run, to: number): Result.Result<ReadonlyArray<RunEvent>, RunStoreError> =>
     Result.gen(function* () {
       const before = run.parent === undefined ? undefined : runs.get(run.parent.runId)
       const inherited = before === undefined ? [] : yield* eventsOf(before, run.parent?.revision ?? 0)
-      return [...inherited, ...(yield* sliceBatches(run.batches, { from: 0, to }, "load"))]
+      return [...inherited, ...(yield* eventsIn(run, to))]
     })
 
   const findRequest = (requestId: RequestId) => {
@@ -146,6 +148,53 @@ export const makeMemory = (): RunStore["Service"] => {
         runs.set(runId, run)
         return Result.succeed({ runId, owner, epoch: run.epoch, until: run.leaseUntil })
       }),
+
+    restore: (restored, decisions) =>
+      atomically((now): Result.Result<void, RunExists | SessionBusy | RunStoreError> => {
+        const fresh: Array<Run> = []
+        for (const [index, given] of restored.entries()) {
+          const { agent, events, parent, runId, sessionId, status } = given
+          const existing = runs.get(runId)
+          if (existing !== undefined) {
+            const known = Result.getOrElse(eventsIn(existing, events.length), () => [])
+            if (index < restored.length - 1 && encodeEvents(known) === encodeEvents(events)) continue
+            return Result.fail(new RunExists({ runId, status: existing.status }))
+          }
+          const other = [...runs.values(), ...fresh].find(
+            (run) => run.sessionId === sessionId && run.parent?.runId === parent?.runId
+          )
+          if (other !== undefined) {
+            return Result.fail(new SessionBusy({ sessionId, runId: other.runId, status: other.status }))
+          }
+          const run: Run = {
+            runId,
+            sessionId,
+            agent,
+            ...(parent === undefined ? {} : { parent }),
+            createdAt: now,
+            batches: [],
+            updatedAt: now,
+            status,
+            revision: 0,
+            owner: undefined,
+            leaseUntil: 0,
+            epoch: 0,
+            cancelReason: undefined,
+            inbox: new Map()
+          }
+          const inbox = Result.getOrElse(afterEvents(run.inbox, events), () => run.inbox)
+          write(run, events, status, inbox, now)
+          fresh.push(run)
+        }
+        const last = fresh.at(-1)
+        for (const decision of decisions) {
+          const entry = last?.inbox.get(decision.requestId)
+          if (last === undefined || entry?.status !== "open") continue
+          last.inbox = new Map(last.inbox).set(decision.requestId, { ...entry, status: "decided", decision })
+        }
+        for (const run of fresh) runs.set(run.runId, run)
+        return Result.void
+      }).pipe(Effect.tap(signal.tell)),
 
     append: (options) =>
       atomically((now) =>
@@ -289,19 +338,29 @@ export const makeMemory = (): RunStore["Service"] => {
         })
       ).pipe(Effect.tap(signal.tell)),
 
+    latest: (sessionId) =>
+      atomically((now) => {
+        const all = Array.from(runs.values()).filter((run) => run.sessionId === sessionId)
+        const followed = new Set(all.map(({ parent }) => parent?.runId))
+        const [last] = all.filter(({ runId }) => !followed.has(runId)).sort(newestFirst)
+        return Result.succeed(last === undefined ? undefined : headOf(last, now))
+      }),
+
     ready: (filter = {}) =>
-      atomically((now) =>
-        Result.succeed(
+      atomically((now) => {
+        const after = filter.after === undefined ? undefined : runs.get(filter.after)
+        return Result.succeed(
           Array.from(runs.values())
             .filter((run) => filter.agents?.includes(run.agent) ?? true)
-            .sort((a, b) => a.updatedAt - b.updatedAt)
+            .sort(untouchedFirst)
+            .filter((run) => after === undefined || untouchedFirst(after, run) < 0)
             .flatMap((run): ReadonlyArray<ReadyRun> => {
               const reason = reasonOf(run, now)
               return reason === undefined ? [] : [{ runId: run.runId, agent: run.agent, reason }]
             })
             .slice(0, pageSize(filter.limit))
         )
-      ),
+      }),
 
     changes: signal.told,
 
@@ -365,5 +424,8 @@ const headOf = (run: Run, now: Timestamp): RunHead => ({
     ? {}
     : { lease: { owner: run.owner, until: run.leaseUntil } })
 })
+
+const untouchedFirst = (a: Run, b: Run): number =>
+  a.updatedAt - b.updatedAt || (a.runId < b.runId ? -1 : a.runId === b.runId ? 0 : 1)
 
 const newestFirst = (a: Run, b: Run): number => b.createdAt - a.createdAt || (a.runId < b.runId ? 1 : -1)

@@ -9,7 +9,7 @@ import type { Revision, RunId, SessionId } from "../../domain/Id.ts"
 import { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, version } from "../../domain/RunEvent.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
-import type { RunStore } from "../RunStore.ts"
+import type { RestoredRun, RunStore } from "../RunStore.ts"
 import { LeaseLost, RunConflict, RunExists, RunNotFound } from "../RunStoreError.ts"
 import { leaseMs, position } from "./bounds.ts"
 import { type Batch, damaged, missingParent, sliceBatches } from "./journal.ts"
@@ -29,8 +29,8 @@ class NotParked extends Data.TaggedError("NotParked") {}
 export const makeJournal = (
   access: SqlAccess,
   requests: ReturnType<typeof makeRequests>
-): Pick<Service, "create" | "append" | "park" | "load" | "events"> => {
-  const { forUpdate, now, query, read, sql, write } = access
+): Pick<Service, "create" | "restore" | "append" | "park" | "load" | "events"> => {
+  const { forUpdate, notify, now, query, read, sql, write } = access
   const columns = headColumns(access)
   const releasing = sql.literal(", owner = NULL, lease_until = NULL")
   const keeping = sql.literal("")
@@ -57,6 +57,15 @@ export const makeJournal = (
         AND events = ${encodeEvents(events)}`,
       (rows) => rows.length > 0
     )
+
+  /** Whether the run's journal begins with these events, however they were appended. */
+  const isHere = Effect.fnUntraced(function* (runId: RunId, events: ReadonlyArray<RunEvent>) {
+    const rows = yield* sql`SELECT run_id, ${events.length} AS upto, sequence, count, version, events
+      FROM fermata_journal WHERE run_id = ${runId} AND sequence < ${events.length} ORDER BY sequence`
+    const batches = (yield* batchRows("restore", rows)).map(batchOf)
+    const known = yield* Effect.fromResult(sliceBatches(batches, { from: 0, to: events.length }, "restore"))
+    return encodeEvents(known) === encodeEvents(events)
+  })
 
   const appended = <A>({ events, expected, lease }: AppendOptions, value: A) =>
     Effect.map(holds(lease.runId, expected, events), (ours) => (ours ? Option.some(value) : Option.none()))
@@ -109,14 +118,17 @@ export const makeJournal = (
     ORDER BY chain.depth DESC, journal.sequence`
 
   /** What stands where a new run would: the run itself, or another one that follows the same run of the session. */
-  const taken = Effect.fnUntraced(function* ({ parent, runId, sessionId }: Parameters<Service["create"]>[0]) {
+  const taken = Effect.fnUntraced(function* (
+    operation: string,
+    { parent, runId, sessionId }: Pick<RestoredRun, "parent" | "runId" | "sessionId">
+  ) {
     const [own] = yield* heads(
-      "create",
+      operation,
       yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
     )
     if (own !== undefined) return yield* new RunExists({ runId, status: own.status })
     const [other] = yield* heads(
-      "create",
+      operation,
       yield* sql`SELECT ${columns} FROM fermata_runs
         WHERE session_id = ${sessionId} AND coalesce(parent_run_id, '') = ${parent?.runId ?? ""}`
     )
@@ -146,7 +158,7 @@ export const makeJournal = (
               ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${agent}, ${status},
               ${events.length}, ${owner}, 1, ${now} + ${leaseMs(options.ttl)}, ${at}, ${at}
             ) ON CONFLICT DO NOTHING RETURNING lease_until`
-          if (created === undefined) return yield* taken(options)
+          if (created === undefined) return yield* taken("create", options)
           yield* insertBatch(runId, 0, events)
           yield* requests.apply("create", { runId, sessionId, agent }, requestChanges(events))
           return { runId, owner, epoch: 1, until: Number(created.lease_until) }
@@ -158,6 +170,38 @@ export const makeJournal = (
             ? Option.some({ runId, owner, epoch: 1, until: Number(created.lease_until) })
             : Option.none()
         })
+      )
+    }),
+
+    restore: Effect.fnUntraced(function* (runs, decisions) {
+      const at = yield* Clock.currentTimeMillis
+      const lastId = runs.at(-1)?.runId
+      yield* write(
+        "restore",
+        Effect.gen(function* () {
+          for (const run of runs) {
+            const { agent, events, parent, runId, sessionId, status } = run
+            const [created] = yield* sql`INSERT INTO fermata_runs (
+                run_id, session_id, parent_run_id, parent_revision, agent, status, revision, epoch, created_at, updated_at
+              ) VALUES (
+                ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${agent}, ${status},
+                ${events.length}, 0, ${at}, ${at}
+              ) ON CONFLICT DO NOTHING RETURNING run_id`
+            if (created === undefined) {
+              if (runId === lastId || !(yield* isHere(runId, events))) return yield* taken("restore", run)
+              continue
+            }
+            yield* insertBatch(runId, 0, events)
+            yield* requests.apply("restore", { runId, sessionId, agent }, requestChanges(events))
+            const closing = closingReason(status)
+            if (closing !== undefined) yield* requests.close(runId, closing)
+          }
+          for (const decision of decisions) yield* requests.record(decision)
+          yield* notify
+        }),
+        Effect.map(isHere(lastId!, runs.at(-1)!.events), (here) =>
+          here ? Option.some(undefined) : Option.none()
+        )
       )
     }),
 

@@ -165,6 +165,9 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write }:
       return true
     }),
 
+    /** A decision that was taken elsewhere, as it was taken: time has not decided meanwhile. */
+    record: (decision: Decision): Effect.Effect<boolean, SqlError> => decideOpen(decision, "decided"),
+
     /** Closes what is still open when a run ends. */
     close: (runId: RunId, reason: string): Effect.Effect<unknown, SqlError> =>
       sql`UPDATE fermata_requests SET status = 'superseded', superseded_reason = ${reason}

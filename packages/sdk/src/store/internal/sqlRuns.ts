@@ -108,7 +108,7 @@ export const inForce = ({ now, sql }: SqlAccess, lease: Lease) => sql`run_id = $
 /** Makes the part of the store that lists runs and deletes them. */
 export const makeCatalogue = (
   access: SqlAccess
-): Pick<Service, "head" | "list" | "ready" | "remove" | "prune"> => {
+): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
   const { now, query, sql, write } = access
   const columns = headColumns(access)
 
@@ -137,17 +137,26 @@ export const makeCatalogue = (
   })
 
   /** What there is to do. Each part reads an index that holds nothing else. */
-  const waitingForSomebody = ({ agents, limit }: ReadyFilter, at: number) => {
+  const waitingForSomebody = Effect.fnUntraced(function* ({ after, agents, limit }: ReadyFilter, at: number) {
+    const [last] =
+      after === undefined
+        ? []
+        : yield* sql<{
+            readonly updated_at: number
+          }>`SELECT updated_at FROM fermata_runs WHERE run_id = ${after}`
+    const onward =
+      last === undefined ? sql`1 = 1` : sql`(updated_at, run_id) > (${last.updated_at}, ${after})`
     const free = sql`(run.lease_until IS NULL OR run.lease_until <= ${now})`
     const of = agents === undefined ? sql`` : sql` AND ${sql.in("run.agent", agents)}`
-    const held = (reason: string, condition: Fragment) =>
-      sql`SELECT run.run_id, run.agent, run.updated_at, ${sql.literal(`'${reason}'`)} AS reason
+    const urgencyOf = (reason: ReadyRun["reason"]) => sql.literal(String(urgency.indexOf(reason)))
+    const held = (reason: ReadyRun["reason"], condition: Fragment) =>
+      sql`SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf(reason)} AS urgency
         FROM fermata_requests AS request JOIN fermata_runs AS run ON run.run_id = request.run_id
         WHERE ${condition} AND run.status = 'held' AND ${free}${of}`
-    return sql<Found>`SELECT run_id, agent, reason, updated_at FROM (
-        SELECT run.run_id, run.agent, run.updated_at, 'orphaned' AS reason
+    return yield* sql<Found>`SELECT run_id, agent, min(urgency) AS urgency FROM (
+        SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf("orphaned")} AS urgency
           FROM fermata_runs AS run WHERE run.status = 'running' AND ${free}${of}
-        UNION ALL SELECT run.run_id, run.agent, run.updated_at, 'cancelled' AS reason
+        UNION ALL SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf("cancelled")} AS urgency
           FROM fermata_runs AS run WHERE run.status = 'held' AND run.cancel_reason IS NOT NULL AND ${free}${of}
         UNION ALL ${held("decided", sql`request.status = 'decided'`)}
         UNION ALL ${held(
@@ -155,8 +164,9 @@ export const makeCatalogue = (
           sql`request.status = 'open' AND request.expires_at <= ${at} AND request.on_expiry = 'deny'`
         )}
         UNION ALL ${held("expiring", sql`request.status = 'open' AND request.warn_at <= ${at}`)}
-      ) AS ready ORDER BY updated_at LIMIT ${5 * pageSize(limit)}`
-  }
+      ) AS ready WHERE ${onward}
+      GROUP BY run_id, agent, updated_at ORDER BY updated_at, run_id LIMIT ${pageSize(limit)}`
+  })
 
   /** Runs that ended before a time and that nobody holds. `created_at` is there for the index. */
   const endedBefore = (
@@ -171,19 +181,27 @@ export const makeCatalogue = (
       return head ?? (yield* new RunNotFound({ runId }))
     }),
 
+    latest: Effect.fnUntraced(function* (sessionId) {
+      const rows = yield* query(
+        "latest",
+        sql`SELECT ${columns} FROM fermata_runs AS run WHERE session_id = ${sessionId} AND NOT EXISTS (
+          SELECT 1 FROM fermata_runs AS next WHERE next.parent_run_id = run.run_id AND next.session_id = run.session_id
+        ) ORDER BY created_at DESC, run_id DESC LIMIT 1`
+      )
+      return (yield* heads("latest", rows))[0]
+    }),
+
     list: (filter = {}) => Effect.flatMap(query("list", listed(filter)), (rows) => heads("list", rows)),
 
     ready: Effect.fnUntraced(function* (filter = {}) {
       if (filter.agents?.length === 0) return []
       const at = yield* Clock.currentTimeMillis
-      const runs = new Map<RunId, ReadyRun>()
-      for (const { agent, reason, run_id: runId } of yield* query("ready", waitingForSomebody(filter, at))) {
-        const known = runs.get(runId)
-        if (known === undefined || urgency.indexOf(reason) < urgency.indexOf(known.reason)) {
-          runs.set(runId, { runId, agent, reason })
-        }
-      }
-      return [...runs.values()].slice(0, pageSize(filter.limit))
+      const found = yield* query("ready", waitingForSomebody(filter, at))
+      return found.map((run) => ({
+        runId: run.run_id,
+        agent: run.agent,
+        reason: urgency[Number(run.urgency)] ?? "orphaned"
+      }))
     }),
 
     remove: (runId) =>
@@ -236,8 +254,10 @@ export const makeCatalogue = (
 
 const pruneBatch = 50
 
-interface Found extends ReadyRun {
+interface Found {
   readonly run_id: RunId
+  readonly agent: string
+  readonly urgency: number
 }
 
 /** Of several reasons, the first of these is told. */

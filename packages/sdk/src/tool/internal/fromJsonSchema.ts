@@ -1,10 +1,9 @@
 /** Arguments that somebody else described by a JSON Schema. */
 import * as JsonSchema from "effect/JsonSchema"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import * as SchemaRepresentation from "effect/SchemaRepresentation"
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "effect/StandardSchema"
 import * as Result from "effect/Result"
-import * as SchemaParser from "effect/SchemaParser"
 import type { DataSchema } from "../DataSchema.ts"
 
 /** An object by its names. */
@@ -41,9 +40,9 @@ const checkOf = (schema: Schema.JsonObject, dialect: string): ((value: unknown) 
       ? JsonSchema.fromSchemaDraft07(schema)
       : JsonSchema.fromSchemaDraft2020_12(schema)
     const imported = SchemaRepresentation.fromJsonSchemaDocument(document, { patterns: "ignore" })
-    const decode = SchemaParser.decodeUnknownResult(imported as Schema.Codec<unknown, unknown>)
+    const decode = Schema.decodeUnknownResult(imported as Schema.Codec<unknown, unknown>)
     return (value) =>
-      Result.match(decode(value), { onSuccess: () => undefined, onFailure: (issue) => issue.toString() })
+      Result.match(decode(value), { onSuccess: () => undefined, onFailure: ({ message }) => message })
   } catch {
     return () => undefined
   }

@@ -1,0 +1,44 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import { decoder } from "../../src/tool/DataSchema.ts"
+import { fromJsonSchema } from "../../src/tool/internal/fromJsonSchema.ts"
+
+const decoderOf = (schema: Schema.JsonObject) => Result.getOrThrow(decoder(fromJsonSchema(schema)))
+
+describe("a schema that somebody else wrote", () => {
+  it.effect("is shown as it is, without its dialect, and lets through what fits, extra names included", () =>
+    Effect.gen(function* () {
+      const shown = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] }
+      for (const version of [
+        "http://json-schema.org/draft-07/schema#",
+        "https://json-schema.org/draft/2020-12/schema"
+      ]) {
+        const { decode, jsonSchema } = decoderOf({ $schema: version, ...shown })
+        assert.deepStrictEqual(jsonSchema, shown)
+        assert.deepStrictEqual(yield* decode({ n: 1, more: true }), { n: 1, more: true })
+        assert.strictEqual(yield* Effect.flip(decode({ n: "1" })), 'Expected number\n  at ["n"]')
+        assert.include(yield* Effect.flip(decode({})), "n")
+        assert.strictEqual(yield* Effect.flip(decode([1])), "Expected an object")
+      }
+    })
+  )
+
+  it.effect("is left to its author where Effect cannot read it", () =>
+    Effect.gen(function* () {
+      const { decode } = decoderOf({ type: "object", if: { required: ["a"] }, then: { required: ["b"] } })
+      assert.deepStrictEqual(yield* decode({ a: 1 }), { a: 1 })
+    })
+  )
+
+  it.effect("cannot make a check take for ever by a pattern", () =>
+    Effect.gen(function* () {
+      const { decode } = decoderOf({
+        type: "object",
+        properties: { s: { type: "string", pattern: "^(a+)+$" } }
+      })
+      assert.deepStrictEqual(yield* decode({ s: `${"a".repeat(60)}!` }), { s: `${"a".repeat(60)}!` })
+    })
+  )
+})
