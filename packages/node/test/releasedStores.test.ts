@@ -233,6 +233,41 @@ describe("a lease", () => {
   )
 })
 
+describe("a session that forked before forks were refused", () => {
+  it.live("is one line again: the others are sessions of their own, with all that belongs to them", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      thaw("tables-1.sql", filename)
+      const database = new DatabaseSync(filename)
+      // The approval of another run is made a second follower of the first run of the session.
+      database.exec(
+        "UPDATE fermata_runs SET session_id = 'long', parent_run_id = 'completed', parent_revision = 3 WHERE run_id = 'approval'"
+      )
+      database.exec("UPDATE fermata_requests SET session_id = 'long' WHERE run_id = 'approval'")
+      database.close()
+      const { agents } = program()
+      const fermata = yield* Effect.acquireRelease(
+        Effect.promise(() => createFermata({ agents, model: model(), store: filename })),
+        (fermata) => Effect.promise(() => fermata.close())
+      )
+      const sessions = new Map(
+        (yield* Effect.promise(() => fermata.runs())).map(({ runId, sessionId }) => [
+          String(runId),
+          String(sessionId)
+        ])
+      )
+      assert.strictEqual(sessions.get("second"), "long")
+      assert.strictEqual(sessions.get("approval"), "long.fork.approval")
+      const [asked] = yield* Effect.promise(() => fermata.pending({ runId: "approval" as never }))
+      assert.strictEqual<string | undefined>(asked?.sessionId, "long.fork.approval")
+      const third = yield* Effect.promise(() =>
+        fermata.runPrompt("clerk", "the third of its session", { sessionId: "long" })
+      )
+      assert.strictEqual<string | undefined>(third.state.parent?.runId, "second")
+    }).pipe(Effect.scoped)
+  )
+})
+
 describe("a journal with a gap", () => {
   it.live("is refused: what is missing is not taken for what never happened", () =>
     Effect.gen(function* () {

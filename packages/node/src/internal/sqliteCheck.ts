@@ -5,7 +5,7 @@ import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { Decision, Interruption, RunState, RunStateCodec } from "@fermata/sdk"
+import { Decision, evolveAll, Interruption, RunState, RunStateCodec } from "@fermata/sdk"
 import type { RunStoreError } from "@fermata/sdk/store"
 import { openExisting, patiently } from "./sqliteFile.ts"
 
@@ -116,6 +116,7 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
       yield* step(() => checkRun(database, found, String(head["run_id"]), head))
     }
     yield* step(() => checkBelonging(database, found))
+    for (const head of heads) yield* step(() => checkFold(database, found, String(head["run_id"])))
     const requests = database.prepare("SELECT request_id FROM fermata_requests ORDER BY request_id").all()
     const read = database.prepare(
       "SELECT request, decision, status FROM fermata_requests WHERE request_id = ?"
@@ -167,6 +168,72 @@ const checkRun = (database: DatabaseSync, found: Findings, runId: string, head: 
       `The run ${runId} is at revision ${String(head["revision"])}, but its journal ends at ${next}: restore a backup, or remove the run.`
     )
   }
+}
+
+/**
+ * What a run's journal amounts to is what its head and the inbox say of it: a request that the journal waits for and the inbox does
+ * not hold is one that nobody can decide.
+ */
+const checkFold = (database: DatabaseSync, found: Findings, runId: string): void => {
+  const head = database
+    .prepare("SELECT session_id, agent, status, revision, parent_run_id FROM fermata_runs WHERE run_id = ?")
+    .get(runId)
+  const state = foldOf(database, runId, Infinity)
+  // What cannot be read is told already.
+  if (head === undefined || state === undefined || state.revision !== head["revision"]) return
+  if (state.status !== head["status"] || state.agent.name !== head["agent"]) {
+    found.problem(
+      `The run ${runId} is ${state.status} by its journal, and listed as ${String(head["status"])}: restore a backup.`
+    )
+  }
+  const rows = database
+    .prepare("SELECT request_id, status, request FROM fermata_requests WHERE run_id = ?")
+    .all(runId)
+  const inbox = new Map(rows.map((row) => [String(row["request_id"]), row]))
+  for (const request of RunState.isEnded(state) ? [] : RunState.interruptions(state)) {
+    const row = inbox.get(request.requestId)
+    if (row === undefined || row["status"] === "superseded" || row["status"] === "journaled") {
+      found.problem(
+        `The run ${runId} waits for ${request.requestId}, which nobody can decide: restore a backup, or cancel the run.`
+      )
+    } else if (!isSame(row["request"], request)) {
+      found.problem(`The request ${request.requestId} is not what its run asked for: restore a backup.`)
+    }
+  }
+}
+
+const same = Schema.toEquivalence(Interruption.Interruption)
+
+const isSame = (text: unknown, request: Interruption.Interruption): boolean => {
+  const decoded = decodeRequest(text)
+  // What cannot be read is told already.
+  return Result.isFailure(decoded) || same(decoded.success, request)
+}
+
+/** The state of a run up to a revision; `undefined` when it cannot be read. */
+const foldOf = (database: DatabaseSync, runId: string, upto: number): RunState.RunState | undefined => {
+  const head = database
+    .prepare("SELECT parent_run_id, parent_revision FROM fermata_runs WHERE run_id = ?")
+    .get(runId)
+  if (head === undefined) return undefined
+  const { parent_revision: revision, parent_run_id: parent } = head
+  let state = parent === null ? undefined : foldOf(database, String(parent), Number(revision))
+  if (parent !== null && state === undefined) return undefined
+  let left = upto
+  const batches = database
+    .prepare("SELECT version, events FROM fermata_journal WHERE run_id = ? ORDER BY sequence")
+    .all(runId)
+  for (const { events, version } of batches) {
+    const decoded = RunStateCodec.decodeEvents(String(events), Number(version))
+    if (Result.isFailure(decoded)) return undefined
+    try {
+      state = evolveAll(state, decoded.success.slice(0, Math.max(0, Math.min(left, Number.MAX_SAFE_INTEGER))))
+    } catch {
+      return undefined
+    }
+    left -= decoded.success.length
+  }
+  return state
 }
 
 /** Rows that belong to a run which is not there, or not as far as it must be. */

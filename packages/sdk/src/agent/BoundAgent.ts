@@ -6,6 +6,7 @@
  *
  * @since 0.1.0
  */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Hash from "effect/Hash"
 import * as Result from "effect/Result"
@@ -152,6 +153,10 @@ const checkTool = (agent: string, tool: Tool<any>): Effect.Effect<Decoder<unknow
   }
   if (tool.options.retry !== undefined && tool.safety !== "readOnly" && !tool.idempotent) {
     return invalid("it has a retry policy, which is only for tools that are readOnly or idempotent")
+  }
+  const expiresIn = tool.options.approval?.expiresIn
+  if (expiresIn !== undefined && !(Duration.toMillis(Duration.fromInputUnsafe(expiresIn)) > 0)) {
+    return invalid("its approval expires before anybody can give it: expiresIn must be longer than nothing")
   }
   return Effect.succeed(parameters.success)
 }

@@ -64,7 +64,9 @@ export const revokeGrant: (
   grantId: GrantId,
   by: string
 ) => Effect.Effect<void, RunNotFound | RunBusy | RunConflict | LeaseLost | RunStoreError, RunStore> =
-  Effect.fn("fermata.revokeGrant")(function* (runId: RunId, grantId: GrantId, by: string) {
+  Effect.fn("fermata.revokeGrant")(function* (runId: RunId, grantId: GrantId, who: string) {
+    const scrubber = yield* Scrubber
+    const by = (scrubber.redact ?? scrubber.scrub)(who)
     yield* appendOnce(runId, (state, at) =>
       state.grants.some((grant) => grant.id === grantId && grant.revoked === undefined)
         ? { _tag: "grant.revoked", at, grantId, by }

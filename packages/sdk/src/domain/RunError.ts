@@ -92,7 +92,7 @@ export class IdInvalid extends Schema.TaggedError<IdInvalid>()("IdInvalid", {
   what: Schema.Literals(["runId", "sessionId"])
 }) {
   override get message() {
-    return `The ${this.what} cannot be used: 1 to ${maxChosenId} letters, digits, "_", ".", ":" or "-".`
+    return `The ${this.what} cannot be used: 1 to ${maxChosenId} letters, digits, "_", ".", ":" or "-", and not as Fermata's own (".t1.1", ".r1").`
   }
 }
 

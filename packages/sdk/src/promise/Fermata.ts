@@ -12,6 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Schema from "effect/Schema"
 import type { Agent, Any } from "../agent/Agent.ts"
 import { exportRun, importRun, type RunArchive } from "../agent/archive.ts"
 import { answersTo } from "../agent/BoundAgent.ts"
@@ -49,6 +50,13 @@ import { Scrubber } from "../tool/Scrubber.ts"
 import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { makeHub } from "./internal/updates.ts"
+
+/** It was closed. Make another one; the runs are in the store. */
+export class FermataClosed extends Schema.TaggedError<FermataClosed>()("FermataClosed", {}) {
+  override get message() {
+    return "This Fermata was closed: make another one. Its runs are in the store."
+  }
+}
 
 /** What a Fermata is made of. */
 export interface FermataOptions extends Pick<
@@ -231,6 +239,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   }
 
   const run = <A, E>(effect: Effect.Effect<A, E, RunStore | ModelClient>): Promise<A> => {
+    if (isClosed()) return Promise.reject(new FermataClosed())
     const promise = managed.runPromise(effect)
     running.add(promise)
     const done = () => running.delete(promise)
@@ -316,7 +325,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     work: async ({ signal, ...given } = {}) => {
       const stop = new AbortController()
       const abort = () => stop.abort()
-      if (signal?.aborted === true || isClosed()) return
+      if (isClosed()) throw new FermataClosed()
+      if (signal?.aborted === true) return
       signal?.addEventListener("abort", abort, { once: true })
       workers.add(stop)
       const working = managed.runPromiseExit(

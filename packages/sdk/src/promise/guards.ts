@@ -10,6 +10,7 @@ import type * as RunError from "../domain/RunError.ts"
 import type * as Seal from "../domain/Seal.ts"
 import type * as RunStoreError from "../store/RunStoreError.ts"
 import type * as ToolError from "../tool/ToolError.ts"
+import type * as Fermata from "./Fermata.ts"
 
 const tagged =
   <E extends { readonly _tag: string }>(tag: E["_tag"]) =>
@@ -50,6 +51,8 @@ export const isRunStoreError = tagged<RunStoreError.RunStoreError>("RunStoreErro
 export const isArchiveInvalid = tagged<Archive.ArchiveInvalid>("ArchiveInvalid")
 /** The run has ended. */
 export const isRunEnded = tagged<RunError.RunEnded>("RunEnded")
+/** It was closed. */
+export const isFermataClosed = tagged<Fermata.FermataClosed>("FermataClosed")
 /** The program let go of the run; it is in the store as it stood. */
 export const isRunLetGo = tagged<RunError.RunLetGo>("RunLetGo")
 /** The session's last run has not ended. */

@@ -566,6 +566,21 @@ describe("a question of the model", () => {
   )
 })
 
+describe("a time to decide", () => {
+  it.effect("that never ends is no expiry, and one that is over at once is refused", () =>
+    Effect.gen(function* () {
+      const { tool } = probe("write", { approval: { expiresIn: Infinity } })
+      const request = only(yield* one(tool), "approval")
+      assert.isUndefined(request.expiresAt)
+      for (const expiresIn of [0, -1, Number.NaN]) {
+        const wrong = probe("write", { approval: { expiresIn } })
+        const error = yield* Effect.flip(bind(Agent.make("a", { tools: [wrong.tool] }), []))
+        assert.strictEqual(error._tag, "ToolDefinitionError")
+      }
+    })
+  )
+})
+
 describe("a request that expires", () => {
   const expiring = (onExpiry?: "deny" | "stay") =>
     Effect.gen(function* () {

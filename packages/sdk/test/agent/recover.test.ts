@@ -286,3 +286,59 @@ describe("two reasons to cancel a run that nobody works on", () => {
     })
   )
 })
+
+describe("a rule or a lookup that never answers", () => {
+  test(
+    "does not keep the run: the call is in doubt, or asked about, when the tool's time is over",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const { runId, model } = yield* finished()
+      yield* leftBehind(
+        runId,
+        (event) => event._tag === "tool.started" && event.callId === Id.toolCallId(runId, 1, 2)
+      )
+      const hanging = probe("write", { ...open, timeout: "1 minute", reconcile: () => Effect.never })
+      const { runtime } = yield* rebind(Agent.make("a", { tools: [safe("read").tool, hanging.tool] }), model)
+      const recovering = yield* Effect.forkChild(outcomes([runtime]))
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(yield* Fiber.join(recovering), ["orphaned: held"])
+      assert.strictEqual((yield* store.pending())[0]?.request._tag, "inDoubt")
+
+      const ruled = probe("ruled", { timeout: "1 minute", needsApproval: () => Effect.never })
+      const { runtime: other } = yield* bind(Agent.make("b", { tools: [ruled.tool] }), [
+        { calls: [call("ruled", "1")] }
+      ])
+      const running = yield* Effect.forkChild(runPromptStored(other, { prompt: "go" }))
+      yield* TestClock.adjust("1 minute")
+      const asked = only(yield* Fiber.join(running), "approval")
+      assert.include(asked.reason, "The approval rule of ruled failed")
+    })
+  )
+})
+
+describe("a run that cannot be taken up", () => {
+  test(
+    "is not in the way of those that can, however many there are of it",
+    Effect.gen(function* () {
+      const { model, runtime } = yield* bind(Agent.make("a", { tools: [probe("gone").tool] }), [
+        ...Array.from({ length: 120 }, () => ({ calls: [call("gone", "1"), call("gone", "2")] }))
+      ])
+      for (let index = 0; index < 120; index += 1) {
+        const { interruptions } = expect(yield* runPromptStored(runtime, { prompt: "go" }), "interrupted")
+        for (const request of interruptions) yield* decideStored([runtime], approve(request))
+      }
+      const healthy = yield* bind(Agent.make("b", { tools: [probe("write").tool] }), [
+        { calls: [call("write", "1")] },
+        "done"
+      ])
+      const held = yield* runPromptStored(healthy.runtime, { prompt: "go" })
+      yield* decideStored([healthy.runtime], approve(only(held, "approval")))
+      const changed = yield* rebind(Agent.make("a"), model)
+      const runs = yield* recover([changed.runtime, healthy.runtime], { limit: 1 })
+      assert.deepStrictEqual(
+        runs.filter(({ error }) => error === undefined).map(({ status }) => status),
+        ["completed"]
+      )
+    })
+  )
+})

@@ -4,6 +4,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as References from "effect/References"
+import * as Schema from "effect/Schema"
 import * as Tracer from "effect/Tracer"
 import * as Agent from "../../src/agent/Agent.ts"
 import { cancelRun } from "../../src/agent/cancelRun.ts"
@@ -13,6 +14,7 @@ import { loadState } from "../../src/agent/loadState.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as Scrubber from "../../src/tool/Scrubber.ts"
+import * as Tool from "../../src/tool/Tool.ts"
 import { approve, bind, call, expect, only, probe, safe, watch } from "./Fixture.ts"
 
 const canary = "canary-5e55a1b2c3d4"
@@ -111,6 +113,38 @@ describe("a secret that the scrubber knows", () => {
       Effect.provide(Layer.fresh(layerMemory)),
       Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [canary] }))
     )
+  )
+
+  it.effect(
+    "is in no field of arguments or results, whatever the field is called, nor in the field's name",
+    () =>
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const ran: Array<unknown> = []
+        const write = Tool.make("write", {
+          parameters: Schema.Struct({ id: Schema.String, more: Schema.Json }),
+          handler: (args) => {
+            ran.push(args)
+            return { payload: canary, [canary]: 1 }
+          }
+        })
+        const hidden = { payload: canary, digest: canary, nested: [{ base64: canary, [`key ${canary}`]: 1 }] }
+        const escaped = JSON.stringify({ id: "1", more: hidden }).replaceAll("-", "\\u002d")
+        const { runtime } = yield* bind(Agent.make("a", { tools: [write] }), [
+          { calls: [{ tool: "write", argumentsText: escaped }] },
+          "done"
+        ])
+        const held = yield* runPromptStored(runtime, { prompt: "go" })
+        const edited = { id: "1", more: hidden }
+        yield* decideStored([runtime], approve(only(held, "approval"), { arguments: edited }))
+        expect(yield* runPromptStored(runtime, { runId: held.runId }), "completed")
+        const everything = JSON.stringify([yield* store.load(held.runId), yield* loadState(held.runId), ran])
+        assert.notInclude(everything, canary)
+        assert.include(JSON.stringify(ran), '"payload":"[redacted]"')
+      }).pipe(
+        Effect.provide(Layer.fresh(layerMemory)),
+        Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [canary] }))
+      )
   )
 
   it.effect("is not in the reason of a cancellation, nor in the error of what was refused", () =>

@@ -4,7 +4,7 @@ import * as Layer from "effect/Layer"
 import { approve } from "../../src/promise/decisions.ts"
 import { agent, tool } from "../../src/promise/define.ts"
 import * as Fermata from "../../src/promise/Fermata.ts"
-import { isAlreadyDecided, isArchiveInvalid } from "../../src/promise/guards.ts"
+import { isAlreadyDecided, isArchiveInvalid, isFermataClosed } from "../../src/promise/guards.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 
@@ -61,7 +61,10 @@ describe("a Fermata that works", () => {
     await fermata.work({ signal: AbortSignal.abort() })
     await fermata.close()
     await working
-    await fermata.work()
+    for (const late of [fermata.work(), fermata.runs(), fermata.recover(), fermata.runPrompt("ops", "go")]) {
+      assert.isTrue(isFermataClosed(await late.catch((error: unknown) => error)))
+    }
+    await fermata.close()
   })
 
   it("takes up once what is ready, and says what came of it", async () => {

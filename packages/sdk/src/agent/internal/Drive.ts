@@ -5,6 +5,7 @@
  * body, a hold, an end. What people act on (requests, decisions, holds, ends) is told after the commit, never before.
  */
 import * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Clock from "effect/Clock"
 import type { Decision } from "../../domain/Decision.ts"
@@ -15,7 +16,8 @@ import type { RunEvent } from "../../domain/RunEvent.ts"
 import { unwrap, wrap } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { findCall } from "../../domain/RunState.ts"
-import type { Awaitable } from "../../tool/Tool.ts"
+import type { Awaitable, Tool } from "../../tool/Tool.ts"
+import { ToolFailure } from "../../tool/ToolError.ts"
 import type { BoundAgent } from "../BoundAgent.ts"
 import type * as Cancellation from "../Cancellation.ts"
 import type { Leaving } from "../runPrompt.ts"
@@ -147,6 +149,23 @@ export const awaited = <A>(runtime: Runtime<any>, f: () => Awaitable<A, any>): E
     if (Effect.isEffect(out)) return Effect.provideContext(out as Effect.Effect<A, unknown>, runtime.services)
     return isPromise<A>(out) ? fromPromise(out) : Effect.succeed(out as A)
   }).pipe(Effect.catchDefect((defect) => Effect.fail(defect)))
+
+/** How long a tool, and what it says about its calls, may take: its own time, else the run's. */
+export const toolTimeoutMs = (scope: Scope<any>, { options }: Tool<any>): number =>
+  options.timeout === undefined
+    ? stateOf(scope).limits.toolTimeoutMs
+    : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
+
+/** Like {@link awaited}, for what must answer in its time: nobody else can work on the run meanwhile. */
+export const awaitedWithin = <A>(
+  runtime: Runtime<any>,
+  ms: number,
+  f: () => Awaitable<A, any>
+): Effect.Effect<A, unknown> =>
+  Effect.timeoutOrElse(awaited(runtime, f), {
+    duration: ms,
+    orElse: () => Effect.fail(new ToolFailure({ description: `it did not answer within ${ms} ms` }))
+  })
 
 /** What a user's promise is rejected with may be anything. */
 const fromPromise = <A>(promise: Promise<A>): Effect.Effect<A, unknown> =>

@@ -19,7 +19,7 @@ import type { Entry } from "../BoundAgent.ts"
 import { argumentsDigest } from "./digest.ts"
 import type { Scope } from "./Drive.ts"
 import { redactJson } from "./redact.ts"
-import { awaited, describe, emit, nextRequestId, now, stateOf } from "./Drive.ts"
+import { awaitedWithin, describe, emit, nextRequestId, now, stateOf, toolTimeoutMs } from "./Drive.ts"
 
 /** Classifies one call: emits its fate, or what has to be decided about it. */
 export const classify = Effect.fnUntraced(function* (scope: Scope<unknown>, call: ToolCall) {
@@ -160,7 +160,9 @@ const needsApproval = Effect.fnUntraced(function* (
   if (typeof needs === "boolean") return { needed: needs, reason: undefined }
   const { runId, sessionId, agentPath } = stateOf(scope)
   const judged = yield* Effect.exit(
-    awaited<boolean>(scope.drive.runtime, () => needs(value, { runId, sessionId, agentPath }))
+    awaitedWithin<boolean>(scope.drive.runtime, toolTimeoutMs(scope, tool), () =>
+      needs(value, { runId, sessionId, agentPath })
+    )
   )
   return Exit.isSuccess(judged)
     ? { needed: judged.value !== false, reason: undefined }
@@ -193,6 +195,15 @@ const findGrant = (scope: Scope<unknown>, tool: string, args: Schema.Json): Gran
   return undefined
 }
 
+/** When a request that is asked now expires; never, for a time that no calendar has. */
+const expiryOf = (at: number, expiresIn: Duration.Input | undefined): number | undefined => {
+  if (expiresIn === undefined) return undefined
+  const expiresAt = at + Duration.toMillis(Duration.fromInputUnsafe(expiresIn))
+  return expiresAt <= lastDate ? Math.ceil(expiresAt) : undefined
+}
+
+const lastDate = 8.64e15
+
 /** Asks whether the call may run. `reason` says why it is asked when that is not plain. */
 export const openApproval = Effect.fnUntraced(function* (
   scope: Scope<unknown>,
@@ -205,19 +216,24 @@ export const openApproval = Effect.fnUntraced(function* (
   const { drive } = scope
   const { approval, preview, risk } = tool.options
   const shown =
-    preview === undefined ? undefined : yield* Effect.option(awaited(drive.runtime, () => preview(value)))
+    preview === undefined
+      ? undefined
+      : yield* Effect.option(awaitedWithin(drive.runtime, toolTimeoutMs(scope, tool), () => preview(value)))
   if (shown?._tag === "Some" && typeof shown.value !== "string") {
     return yield* Effect.die(new TypeError("its preview is not a text"))
   }
   const risky =
     typeof risk === "function"
-      ? yield* Effect.option(awaited<unknown>(drive.runtime, () => risk(value)))
+      ? yield* Effect.option(
+          awaitedWithin<unknown>(drive.runtime, toolTimeoutMs(scope, tool), () => risk(value))
+        )
       : undefined
   const digest = yield* argumentsDigest(tool.name, args)
   const state = stateOf(scope)
   const at = now(drive)
   const { scrub } = drive.runtime.scrubber
   const said: unknown = risky === undefined ? risk : risky._tag === "Some" ? risky.value : undefined
+  const expiresAt = expiryOf(at, approval?.expiresIn)
   const riskText = typeof said === "string" ? said : undefined
   emit(scope, {
     _tag: "request.opened",
@@ -233,12 +249,7 @@ export const openApproval = Effect.fnUntraced(function* (
       arguments: args,
       digest,
       safety: tool.safety,
-      ...(approval?.expiresIn === undefined
-        ? {}
-        : {
-            expiresAt: at + Duration.toMillis(Duration.fromInputUnsafe(approval.expiresIn)),
-            onExpiry: approval.onExpiry ?? "deny"
-          }),
+      ...(expiresAt === undefined ? {} : { expiresAt, onExpiry: approval?.onExpiry ?? "deny" }),
       ...(riskText === undefined ? {} : { risk: riskText }),
       ...(shown?._tag === "Some" ? { preview: scrub(shown.value) } : {}),
       ...(reason === undefined ? {} : { reason })

@@ -36,7 +36,8 @@ export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
 export const redactDecision = (scrubber: Scrubber, decision: Decision): Decision => redact(scrubber, decision)
 
 /** JSON without secrets. */
-export const redactJson = (scrubber: Scrubber, json: Schema.Json): Schema.Json => redact(scrubber, json)
+export const redactJson = (scrubber: Scrubber, json: Schema.Json): Schema.Json =>
+  redactFree(scrubber, json) as Schema.Json
 
 /** What a provider signed is of no use when what it signed has changed. */
 const redactPart = (scrubber: Scrubber, part: AnsweredPart): AnsweredPart => {
@@ -46,7 +47,7 @@ const redactPart = (scrubber: Scrubber, part: AnsweredPart): AnsweredPart => {
   return rest
 }
 
-/** Ids, digests, and what only its provider or its decoder can read: not text. */
+/** Ids, digests, and what only its provider or its decoder can read: not text. In the fields of events and their parts only. */
 const opaque: ReadonlySet<string> = new Set([
   "_tag",
   "requestId",
@@ -61,6 +62,9 @@ const opaque: ReadonlySet<string> = new Set([
   "base64"
 ])
 
+/** Fields that hold whatever a model, a tool or a person made: all of it is text, whatever it is called. */
+const free: ReadonlySet<string> = new Set(["arguments", "result", "output"])
+
 const redact = <A>(scrubber: Scrubber, value: A): A => redactUnknown(scrubber, value) as A
 
 const redactUnknown = (scrubber: Scrubber, value: unknown): unknown => {
@@ -69,10 +73,27 @@ const redactUnknown = (scrubber: Scrubber, value: unknown): unknown => {
   if (typeof value !== "object" || value === null) return value
   let changed: Record<string, unknown> | undefined
   for (const [key, field] of Object.entries(value)) {
-    const clean = opaque.has(key) ? field : redactUnknown(scrubber, field)
+    const clean = opaque.has(key)
+      ? field
+      : free.has(key)
+        ? redactFree(scrubber, field)
+        : redactUnknown(scrubber, field)
     if (clean !== field) (changed ??= { ...value })[key] = clean
   }
   return changed ?? value
+}
+
+/** Every text in it, names of fields included. */
+const redactFree = (scrubber: Scrubber, value: unknown): unknown => {
+  if (typeof value !== "object" || value === null) return redactUnknown(scrubber, value)
+  if (Array.isArray(value)) return mapUnlessSame(value, (item) => redactFree(scrubber, item))
+  const entries = Object.entries(value)
+  const clean = entries.map(
+    ([key, field]) => [redactUnknown(scrubber, key), redactFree(scrubber, field)] as const
+  )
+  return clean.every(([key, field], index) => key === entries[index]![0] && field === entries[index]![1])
+    ? value
+    : Object.fromEntries(clean)
 }
 
 const mapUnlessSame = <A>(items: ReadonlyArray<A>, f: (item: A) => A): ReadonlyArray<A> => {

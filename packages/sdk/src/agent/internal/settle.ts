@@ -22,7 +22,7 @@ import type { Entry } from "../BoundAgent.ts"
 import { openApproval } from "./classify.ts"
 import type { Flight, Restore, Scope } from "./Drive.ts"
 import {
-  awaited,
+  awaitedWithin,
   confirmHeld,
   describe,
   emit,
@@ -31,7 +31,8 @@ import {
   isStopped,
   nextRequestId,
   now,
-  stateOf
+  stateOf,
+  toolTimeoutMs
 } from "./Drive.ts"
 
 type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
@@ -130,13 +131,10 @@ const reopen = Effect.fnUntraced(function* (
 const run = (scope: Scope<any>, { call, tool, value }: Prepared): Effect.Effect<void> => {
   const { options } = tool
   const flight: Flight = {}
-  const timeoutMs =
-    options.timeout === undefined
-      ? stateOf(scope).limits.toolTimeoutMs
-      : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
+  const ms = toolTimeoutMs(scope, tool)
   const body = Effect.timeoutOrElse(invoke(scope, call, tool, value, flight), {
-    duration: timeoutMs,
-    orElse: () => Effect.fail(new ToolFailure({ description: timeoutText(call, timeoutMs) }))
+    duration: ms,
+    orElse: () => Effect.fail(new ToolFailure({ description: timeoutText(call, ms) }))
   })
   const { retry } = options
   const tried = retry !== undefined && isRepeatable(call) ? Effect.retry(body, { schedule: retry }) : body
@@ -310,11 +308,13 @@ export const reconcile = Effect.fnUntraced(function* <E>(
 const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
   Effect.gen(function* () {
     const entry = scope.bound.entries.get(call.name)
-    const reconcile =
-      entry === undefined || entry.target === "agent" ? undefined : entry.tool.options.reconcile
-    if (entry === undefined || reconcile === undefined) return unknown
+    if (entry === undefined || entry.target === "agent") return unknown
+    const { reconcile } = entry.tool.options
+    if (reconcile === undefined) return unknown
     const value = yield* entry.decoder.decode(call.arguments ?? {})
-    const found = yield* awaited<unknown>(scope.drive.runtime, () => reconcile(idempotencyKey(call), value))
+    const found = yield* awaitedWithin<unknown>(scope.drive.runtime, toolTimeoutMs(scope, entry.tool), () =>
+      reconcile(idempotencyKey(call), value)
+    )
     return isReconciled(found) ? found : unknown
   }).pipe(Effect.catch(() => Effect.succeed(unknown)))
 

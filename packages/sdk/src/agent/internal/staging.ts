@@ -69,6 +69,9 @@ export const decodePrompt = (
 
 const chosenId = new RegExp(`^[A-Za-z0-9_.:-]{1,${maxChosenId}}$`)
 
+/** What Fermata itself makes of ids: a call, and the run of a sub-agent; a request. */
+const derivedId = /\.t\d+\.\d+(\.|$)|\.r\d+$/
+
 /** Whether the ids that a caller chose can be ids. */
 export const checkIds = (input: {
   readonly runId?: string
@@ -76,7 +79,8 @@ export const checkIds = (input: {
 }): Effect.Effect<void, IdInvalid> => {
   for (const what of ["runId", "sessionId"] as const) {
     const id = input[what]
-    if (id !== undefined && !chosenId.test(id)) return Effect.fail(new IdInvalid({ what }))
+    if (id !== undefined && (!chosenId.test(id) || derivedId.test(id)))
+      return Effect.fail(new IdInvalid({ what }))
   }
   return Effect.void
 }

@@ -2,8 +2,9 @@
  * The rows of a journal, one per append, as text; shared by all stores, so that what works in memory works on disk.
  */
 import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import type { RunId } from "../../domain/Id.ts"
-import type { RunEvent } from "../../domain/RunEvent.ts"
+import { type RunEvent, RunEvents } from "../../domain/RunEvent.ts"
 import { decodeEvents } from "../../domain/RunStateCodec.ts"
 import { RunStoreError, StoreFault, StoreUnreadable } from "../RunStoreError.ts"
 
@@ -53,6 +54,9 @@ export const sliceBatches = (
   }
   return Result.succeed(events)
 }
+
+/** Whether two lists of events say the same, whatever the order of their fields. */
+export const sameEvents = Schema.toEquivalence(RunEvents)
 
 /** Part of a journal is gone. */
 export const damaged = (runId: RunId): RunStoreError =>

@@ -22,7 +22,7 @@ import {
 } from "../RunStoreError.ts"
 import { leaseMs, pageSize, position } from "./bounds.ts"
 import { afterEvents, byAge, closed, type Inbox, matches, readiness, undelivered } from "./inbox.ts"
-import { type Batch, missingParent, sliceBatches } from "./journal.ts"
+import { type Batch, missingParent, sameEvents, sliceBatches } from "./journal.ts"
 import { closingReason, decisionOf, decodeInput, judge, type RequestEntry } from "./requests.ts"
 import { makeSignal } from "./signal.ts"
 
@@ -157,7 +157,7 @@ export const makeMemory = (): RunStore["Service"] => {
           const existing = runs.get(runId)
           if (existing !== undefined) {
             const known = Result.getOrElse(eventsIn(existing, events.length), () => [])
-            if (index < restored.length - 1 && encodeEvents(known) === encodeEvents(events)) continue
+            if (index < restored.length - 1 && sameEvents(known, events)) continue
             return Result.fail(new RunExists({ runId, status: existing.status }))
           }
           const other = [...runs.values(), ...fresh].find(

@@ -12,7 +12,7 @@ import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { RestoredRun, RunStore } from "../RunStore.ts"
 import { LeaseLost, RunConflict, RunExists, RunNotFound } from "../RunStoreError.ts"
 import { leaseMs, position } from "./bounds.ts"
-import { type Batch, damaged, missingParent, sliceBatches } from "./journal.ts"
+import { type Batch, damaged, missingParent, sameEvents, sliceBatches } from "./journal.ts"
 import { closingReason, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import type { makeRequests } from "./sqlRequests.ts"
@@ -64,7 +64,7 @@ export const makeJournal = (
       FROM fermata_journal WHERE run_id = ${runId} AND sequence < ${events.length} ORDER BY sequence`
     const batches = (yield* batchRows("restore", rows)).map(batchOf)
     const known = yield* Effect.fromResult(sliceBatches(batches, { from: 0, to: events.length }, "restore"))
-    return encodeEvents(known) === encodeEvents(events)
+    return sameEvents(known, events)
   })
 
   const appended = <A>({ events, expected, lease }: AppendOptions, value: A) =>

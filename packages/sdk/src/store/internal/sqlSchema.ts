@@ -107,6 +107,28 @@ const first: Step = (sql) => {
 
 /** Lets one run follow another only once, tells claims apart, and finds what a worker has to do without reading every run. */
 const second: Step = (sql) => [
+  // Two processes may have made a session fork. The line of the first run stays; the others become sessions of their own.
+  sql`CREATE TEMPORARY TABLE fermata_forks AS
+    WITH RECURSIVE forks (run_id) AS (
+      SELECT run.run_id FROM fermata_runs AS run WHERE EXISTS (
+        SELECT 1 FROM fermata_runs AS other WHERE other.session_id = run.session_id
+          AND coalesce(other.parent_run_id, '') = coalesce(run.parent_run_id, '')
+          AND (other.created_at, other.run_id) < (run.created_at, run.run_id)
+      )
+    ), moved (run_id, root) AS (
+      SELECT run_id, run_id FROM forks
+      UNION ALL
+      SELECT child.run_id, moved.root FROM moved JOIN fermata_runs AS child ON child.parent_run_id = moved.run_id
+        WHERE child.run_id NOT IN (SELECT run_id FROM forks)
+    )
+    SELECT run_id, root FROM moved`,
+  sql`UPDATE fermata_requests SET session_id = session_id || '.fork.' ||
+    (SELECT root FROM fermata_forks WHERE fermata_forks.run_id = fermata_requests.run_id)
+    WHERE run_id IN (SELECT run_id FROM fermata_forks)`,
+  sql`UPDATE fermata_runs SET session_id = session_id || '.fork.' ||
+    (SELECT root FROM fermata_forks WHERE fermata_forks.run_id = fermata_runs.run_id)
+    WHERE run_id IN (SELECT run_id FROM fermata_forks)`,
+  sql`DROP TABLE fermata_forks`,
   sql`CREATE UNIQUE INDEX fermata_runs_next ON fermata_runs (session_id, coalesce(parent_run_id, ''))`,
   sql`ALTER TABLE fermata_runs ADD COLUMN claim text`,
   sql`CREATE INDEX fermata_runs_cancel ON fermata_runs (run_id) WHERE cancel_reason IS NOT NULL AND status IN ('running', 'held')`,

@@ -193,6 +193,86 @@ export const work = ({ assert, test }: Group): void => {
   )
 
   test(
+    "lists each ready run once and page by page, however many of its requests are decided",
+    Effect.fnUntraced(function* (store) {
+      const busy = Array.from({ length: 12 }, (_, index) => approval(a, index + 1))
+      yield* heldOn(store, a, [busy[0]!, ...busy.slice(1)])
+      for (const { requestId } of busy) yield* store.decide(approve(requestId))
+      yield* TestClock.adjust("1 second")
+      yield* started(store, b, { ttl: 0 })
+      const first = yield* store.ready({ limit: 1 })
+      assert.deepStrictEqual(first, [{ runId: a, agent: "root", reason: "decided" }])
+      const second = yield* store.ready({ limit: 1, after: a })
+      assert.deepStrictEqual(second, [{ runId: b, agent: "root", reason: "orphaned" }])
+      assert.deepStrictEqual(yield* store.ready({ limit: 1, after: b }), [])
+    })
+  )
+
+  test(
+    "knows the run of a session that no other follows, whatever the clocks said",
+    Effect.fnUntraced(function* (store) {
+      const sessionId = session("line")
+      assert.isTrue((yield* store.latest(sessionId)) === undefined)
+      yield* TestClock.adjust("1 hour")
+      yield* started(store, a, { sessionId, status: "completed", ttl: 0 })
+      yield* TestClock.setTime(0)
+      yield* started(store, b, {
+        sessionId,
+        status: "completed",
+        ttl: 0,
+        parent: { runId: a, revision: rev(1) }
+      })
+      assert.strictEqual((yield* store.latest(sessionId))?.runId, b)
+    })
+  )
+
+  test(
+    "restores runs of another store with their inbox and decisions, all of it or nothing",
+    Effect.fnUntraced(function* (store) {
+      const sessionId = session("moved")
+      const one = { runId: a, sessionId, agent: "root", status: "completed", events: manySaid(2) } as const
+      const asked = approval(b, 1, { at: 0, expiresAt: 1 })
+      const two = {
+        runId: b,
+        sessionId,
+        agent: "root",
+        status: "held",
+        parent: { runId: a, revision: rev(2) },
+        events: [said("0"), opened(asked)]
+      } as const
+      const decision = { ...approve(asked.requestId), at: 0 }
+      yield* TestClock.adjust("1 hour")
+      yield* store.restore([one, two], [decision])
+      const { decisions, events, head } = yield* store.load(b)
+      assert.deepStrictEqual(events.length, 4)
+      assert.deepStrictEqual(decisions, [decision])
+      assert.deepStrictEqual([head.status, head.lease, head.revision], ["held", undefined, 2])
+      assert.deepStrictEqual(yield* reasons(store), ["run_b decided"])
+
+      const again = yield* Effect.flip(store.restore([one, two], []))
+      assert.deepStrictEqual(fields(again), { _tag: "RunExists", runId: b, status: "held" })
+      const three = {
+        ...two,
+        runId: run("run_c"),
+        parent: { runId: b, revision: rev(2) },
+        events: manySaid(2)
+      } as const
+      yield* store.restore([one, two, three], [])
+      assert.strictEqual((yield* store.latest(sessionId))?.runId, three.runId)
+
+      const other = { ...one, events: manySaid(2, 7) }
+      const next = {
+        ...three,
+        runId: run("run_d"),
+        parent: { runId: three.runId, revision: rev(2) }
+      } as const
+      const clash = yield* Effect.flip(store.restore([other, two, three, next], []))
+      assert.strictEqual(clash._tag, "RunExists")
+      assert.deepStrictEqual((yield* store.list({ sessionId })).length, 3)
+    })
+  )
+
+  test(
     "keeps what an event says of a request that it does not know",
     Effect.fnUntraced(function* (store) {
       const lease = yield* started(store, a)
