@@ -1,6 +1,6 @@
 /**
  * What Fermata itself costs, beside the least that the same work can cost in the same process: a step in memory, a step with
- * everything in SQLite, a hold cycle, and an import. `npm run bench -- --rounds 5 --json out.json`.
+ * everything in SQLite, a hold cycle, a streamed answer, and an import. `npm run bench -- --rounds 5 --json out.json`.
  *
  * Figures are CPU time, medians over rounds that take turns, and ratios to the floor of the same round; only ratios travel from one
  * machine to another.
@@ -11,11 +11,13 @@ import * as Os from "node:os"
 import * as Path from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { parseArgs } from "node:util"
-import { agent, approve, createFermata, ModelClient, Runtime, runPrompt, tool } from "@fermata/node"
+import { agent, approve, createFermata, Id, ModelClient, Runtime, runPrompt, tool } from "@fermata/node"
 import * as Effect from "effect/Effect"
+import * as HttpClient from "effect/http/HttpClient"
+import * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { ModelPart } from "@fermata/sdk/model"
+import { type ModelPart, type ModelRequest, OpenAiChat } from "@fermata/sdk/model"
 import { environment, root } from "./internal/run.ts"
 
 const { values } = parseArgs({
@@ -143,6 +145,68 @@ const holdCycle = async (messages: number): Promise<number> => {
   return micros(before)
 }
 
+const deltas = 20_000
+const answer = new TextEncoder().encode(
+  Array.from({ length: deltas }, (_, index) => {
+    const choice = { index: 0, delta: { content: `word${index} ` }, finish_reason: null }
+    return `data: ${JSON.stringify({ id: "chatcmpl-1", object: "chat.completion.chunk", choices: [choice] })}\n\n`
+  }).join("") + 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+)
+
+/** The answer as a network brings it, 4 kB at a time. */
+const body = () =>
+  new ReadableStream<Uint8Array>({
+    start: (controller) => {
+      for (let from = 0; from < answer.length; from += 4096)
+        controller.enqueue(answer.subarray(from, from + 4096))
+      controller.close()
+    }
+  })
+
+/** The data of each event, and nothing made of it. */
+const splitEvents = async (): Promise<void> => {
+  const decoder = new TextDecoder()
+  let rest = ""
+  let events = 0
+  for await (const chunk of body()) {
+    const pieces = (rest + decoder.decode(chunk, { stream: true })).split("\n\n")
+    rest = pieces.pop() ?? ""
+    for (const piece of pieces) if (piece.slice(6) !== "") events += 1
+  }
+  if (events !== deltas + 2) throw new Error(`There are ${events} events.`)
+}
+
+const http = HttpClient.make((request) =>
+  Effect.succeed(
+    HttpClientResponse.fromWeb(
+      request,
+      new Response(body(), { headers: { "content-type": "text/event-stream" } })
+    )
+  )
+)
+const decodeAnswer = (): Promise<void> =>
+  Effect.runPromise(
+    Effect.gen(function* () {
+      const client = yield* OpenAiChat.make({ model: "m", apiKey: "none" })
+      let parts = 0
+      yield* Stream.runForEachArray(client.stream(asked), (some) => {
+        parts += some.length
+        return Effect.void
+      })
+      if (parts < deltas) throw new Error(`There are ${parts} parts.`)
+    }).pipe(Effect.provideService(HttpClient.HttpClient, http))
+  )
+const asked: ModelRequest.ModelRequest = {
+  runId: Id.RunId.make("run"),
+  sessionId: Id.SessionId.make("session"),
+  agentPath: ["a"],
+  turn: 1,
+  instructions: "",
+  messages: [],
+  tools: []
+}
+const perDelta = (work: () => Promise<void>) => async () => (await timed(work)) / deltas
+
 // What is imported is what would be published.
 ChildProcess.execFileSync(process.execPath, ["scripts/build.ts"], {
   cwd: root,
@@ -214,6 +278,12 @@ const workloads: ReadonlyArray<Workload> = [
     unit: "µs",
     floor: () => storedFloor(3),
     fermata: () => holdCycle(5000)
+  },
+  {
+    name: "reading a streamed answer (floor: splitting its events)",
+    unit: "µs/delta",
+    floor: perDelta(splitEvents),
+    fermata: perDelta(decodeAnswer)
   },
   {
     name: "import @fermata/sdk (floor: the Effect that it needs)",
