@@ -320,9 +320,10 @@ describe("a run that cannot be taken up", () => {
   test(
     "is not in the way of those that can, however many there are of it",
     Effect.gen(function* () {
-      const { model, runtime } = yield* bind(Agent.make("a", { tools: [probe("gone").tool] }), [
-        ...Array.from({ length: 120 }, () => ({ calls: [call("gone", "1"), call("gone", "2")] }))
-      ])
+      const { model, runtime } = yield* bind(
+        Agent.make("a", { tools: [probe("gone").tool] }),
+        Array.from({ length: 120 }, () => ({ calls: [call("gone", "1"), call("gone", "2")] }))
+      )
       for (let index = 0; index < 120; index += 1) {
         const { interruptions } = expect(yield* runPromptStored(runtime, { prompt: "go" }), "interrupted")
         for (const request of interruptions) yield* decideStored([runtime], approve(request))
