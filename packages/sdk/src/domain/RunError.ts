@@ -172,6 +172,8 @@ export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy"
   status: Schema.String
 }) {
   override get message() {
-    return `The session ${this.sessionId} has the run ${this.runId}, which is ${this.status}: resume it, or send the prompt to it by its runId.`
+    return this.status === "running" || this.status === "held"
+      ? `The session ${this.sessionId} has the run ${this.runId}, which is ${this.status}: resume it, or send the prompt to it by its runId.`
+      : `The session ${this.sessionId} has gone on with the run ${this.runId} meanwhile: start again, and it will be built upon.`
   }
 }

@@ -68,9 +68,16 @@ export const decide = (
 
 const same = Schema.toEquivalence(Decision)
 
+const withoutDigest = (given: Decision): Decision => {
+  const { digest: _, ...decision } = given
+  return decision
+}
+
 /** Whether a decision is one on record that is sent again: the same in everything, with the same key. */
 export const isRepeated = (recorded: Decision, decision: Decision): boolean =>
-  recorded.idempotencyKey !== undefined && same(recorded, { ...decision, at: recorded.at })
+  recorded.idempotencyKey !== undefined &&
+  // A digest only says what was looked at; whoever sends it again may have it or not.
+  same(withoutDigest(recorded), { ...withoutDigest(decision), at: recorded.at })
 
 /** Why nothing on the way to a sub-agent's request can be decided any more, or `undefined`. */
 const endOf = (state: RunState, path: ReadonlyArray<ToolCallId>): string | undefined => {

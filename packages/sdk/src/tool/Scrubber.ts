@@ -12,6 +12,7 @@
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
+import * as Base64 from "effect/encoding/Base64"
 import * as Redacted from "effect/Redacted"
 
 /**
@@ -56,10 +57,12 @@ const contexts: ReadonlyArray<readonly [RegExp, string]> = [
   [/(\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@"']{0,100}:)[^\s/@"']{3,200}(@)/gi, `$1${redacted}$2`]
 ]
 
-const encodings = (secret: string): ReadonlyArray<string> => {
-  const bytes = new TextEncoder().encode(secret)
-  const base64 = btoa(String.fromCharCode(...bytes))
+const encodings = (given: string): ReadonlyArray<string> => {
+  // Half of a character cannot be encoded, and is in no text that anybody sends.
+  const secret = given.toWellFormed()
+  const base64 = Base64.encode(new TextEncoder().encode(secret))
   return [
+    given,
     secret,
     // Results that are not text are scrubbed as JSON.
     JSON.stringify(secret).slice(1, -1),
@@ -73,7 +76,9 @@ const encodings = (secret: string): ReadonlyArray<string> => {
 export const make = (options: ScrubberOptions = {}): Scrubber => {
   const values = new Set<string>()
   for (const secret of options.secrets ?? []) {
-    const value = Redacted.isRedacted(secret) ? Redacted.value(secret) : secret
+    const value: unknown = Redacted.isRedacted(secret) ? Redacted.value(secret) : secret
+    // An untyped program may hand over a setting that is not there.
+    if (typeof value !== "string") continue
     if (value.length >= shortestSecret) for (const form of encodings(value)) values.add(form)
   }
   const longestFirst = [...values].sort((a, b) => b.length - a.length)

@@ -122,3 +122,13 @@ describe("the scrubber", () => {
     assert.strictEqual(Scrubber.none.scrub(`sk-${letters(40)}`), `sk-${letters(40)}`)
   })
 })
+
+describe("secrets that are no ordinary text", () => {
+  it("are taken as they are: half a character, very long, or not there", () => {
+    const half = "secret-\ud800-half"
+    const long = "x1y2".repeat(100_000)
+    const { scrub } = Scrubber.make({ secrets: [half, long, undefined as unknown as string] })
+    assert.strictEqual(scrub(`a ${half} b`), "a [redacted] b")
+    assert.strictEqual(scrub(`a ${long} b`), "a [redacted] b")
+  })
+})
