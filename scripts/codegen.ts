@@ -32,6 +32,7 @@ const notInRoot = new Set([
   "store/SqlRunStore",
   "model/AnthropicMessages",
   "model/LoginTokens",
+  "model/ModelBridge",
   "model/OpenAiChat",
   "model/OpenAiResponses"
 ])

@@ -141,7 +141,7 @@ const demonstrate = async (directory: string, flag: Answer | undefined): Promise
   console.log(`\n3  What happened, as the file has it`)
   for (const line of await timeline(fermata, first)) console.log(line)
   const second = await race(directory, fermata)
-  return account(directory, fermata, [first, second])
+  return await account(directory, fermata, [first, second])
 }
 
 const main = async (): Promise<number> => {
