@@ -25,7 +25,7 @@ import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { addContent, addPart } from "./internal/answer.ts"
-import { errorFrom } from "./internal/errors.ts"
+import { errorsWithout } from "./internal/errors.ts"
 import { callOptions } from "./internal/prompt.ts"
 
 /** A model of the AI SDK. The specifications 3 and 4 are those of its versions 6 and 7; 2 is read as far as it goes. */
@@ -65,6 +65,14 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
   const current = model as LanguageModelV4
   const provider = `ai-sdk@${model.provider}/${model.modelId}`
   const answered = { ...options, provider, profile: options.name ?? model.modelId }
+  const errorFrom = errorsWithout(Object.values(options.headers ?? {}))
+  const failed = ({ error }: Thrown): Stream.Stream<never, ModelError.ModelError> =>
+    Stream.fromEffect(Effect.flatMap(errorFrom(error), Effect.fail))
+  const attempt = <A>(call: () => PromiseLike<A>): Effect.Effect<A, ModelError.ModelError> =>
+    Effect.catch(
+      Effect.tryPromise({ try: async () => call(), catch: (error) => new Thrown(error) }),
+      ({ error }) => Effect.flatMap(errorFrom(error), Effect.fail)
+    )
 
   const asked = (request: ModelRequest.ModelRequest, abortSignal: AbortSignal) => ({
     ...callOptions(request, provider, model.specificationVersion),
@@ -131,12 +139,3 @@ class Thrown {
     this.error = error
   }
 }
-
-const attempt = <A>(call: () => PromiseLike<A>): Effect.Effect<A, ModelError.ModelError> =>
-  Effect.catch(
-    Effect.tryPromise({ try: async () => call(), catch: (error) => new Thrown(error) }),
-    ({ error }) => Effect.flatMap(errorFrom(error), Effect.fail)
-  )
-
-const failed = ({ error }: Thrown): Stream.Stream<never, ModelError.ModelError> =>
-  Stream.fromEffect(Effect.flatMap(errorFrom(error), Effect.fail))

@@ -275,6 +275,27 @@ describe("AiSdkModel", () => {
     })
   )
 
+  it.live("shows no key of a request in an error, also when the provider repeats it", () =>
+    Effect.gen(function* () {
+      const server = yield* ReplayServer.make(({ headers }) => ({
+        status: 400,
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({
+          error: { message: `bad key ${headers["authorization"]} and ${headers["x-own"]}`, type: "invalid" }
+        })
+      }))
+      const client = AiSdkModel.make(models.chat(server.url), {
+        ...once,
+        headers: { "x-own": "hush-hush-1" }
+      })
+      const { reason } = yield* Effect.flip(client.complete(ask()))
+      assert.isString(server.requests[0]?.headers["authorization"])
+      assert.notInclude(reason.description, server.requests[0]!.headers["authorization"]!)
+      assert.notInclude(reason.description, "hush-hush-1")
+      assert.include(reason.description, "[redacted]")
+    })
+  )
+
   it.live("does not ask again once something is out, and never tells a cut answer as a whole one", () =>
     Effect.gen(function* () {
       const server = yield* ReplayServer.make([

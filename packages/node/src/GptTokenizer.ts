@@ -50,13 +50,15 @@ const keptMerges = 10_000
 /** Merging takes the square of a run's length: 200 kB of blanks would take 20 seconds. A cut costs a token at most. */
 const longestRun = 2000
 
-const longRuns = /\S{2001,}|\s{2001,}/g
+/** Each run is looked at once; a pattern that asks for long ones would try from every place in a short one. */
+const runs = /\S+|\s+/g
 
 /** The text in pieces, of which none is one run that is too long. */
 const pieces = (text: string): ReadonlyArray<string> => {
   const out: Array<string> = []
   let done = 0
-  for (const { 0: run, index } of text.matchAll(longRuns)) {
+  for (const { 0: run, index } of text.matchAll(runs)) {
+    if (run.length <= longestRun) continue
     if (index > done) out.push(text.slice(done, index))
     for (let at = 0; at < run.length;) {
       let end = Math.min(at + longestRun, run.length)

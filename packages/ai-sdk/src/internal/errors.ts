@@ -5,8 +5,16 @@
 import { ModelBridge, ModelError } from "@fermata/sdk/model"
 import * as Effect from "effect/Effect"
 
-/** The error that this is. */
-export const errorFrom = (thrown: unknown): Effect.Effect<ModelError.ModelError> => {
+/**
+ * The error that something thrown is, without what was sent: the headers that the bridge was given, and what has the shape of a key,
+ * since the model has one of its own.
+ */
+export const errorsWithout =
+  (secrets: ReadonlyArray<string>) =>
+  (thrown: unknown): Effect.Effect<ModelError.ModelError> =>
+    Effect.map(errorFrom(thrown), (error) => ModelBridge.clean(error, secrets))
+
+const errorFrom = (thrown: unknown): Effect.Effect<ModelError.ModelError> => {
   const error = unwrapped(thrown)
   if (!(error instanceof Error)) return ModelBridge.errorOf({ body: error })
   if (error.name === "AI_APICallError") return fromCall(error)

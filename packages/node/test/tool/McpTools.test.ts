@@ -203,3 +203,24 @@ describe("McpTools over HTTP", () => {
     }).pipe(Effect.provide(FetchHttpClient.layer))
   )
 })
+
+describe("what a server of MCP may do", () => {
+  it.live("is not to send the caller's key to another host", () =>
+    Effect.gen(function* () {
+      const other = yield* ReplayServer.make(() => ({ body: "{}" }))
+      const redirecting = yield* ReplayServer.make(() => ({
+        status: 307,
+        headers: { location: `${other.url}/mcp` },
+        body: ""
+      }))
+      const error = yield* Effect.flip(
+        McpTools.fromUrl(`${redirecting.url}/mcp`, { headers: { "x-api-key": "mcp-secret" } })
+      )
+      assert.strictEqual(error._tag, "McpServerError")
+      assert.notInclude(JSON.stringify(error), "mcp-secret")
+      assert.deepStrictEqual(other.requests, [])
+      assert.isAbove(redirecting.requests.length, 0)
+      assert.isUndefined(redirecting.requests[0]?.headers["traceparent"])
+    }).pipe(Effect.scoped, Effect.provide(FetchHttpClient.layer))
+  )
+})

@@ -14,9 +14,9 @@ import type { ToolCallId } from "../domain/Id.ts"
 import type { FilePart, Message } from "../domain/Message.ts"
 import type { FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
-import { brokenCall, cutCall } from "./internal/answerFaults.ts"
+import { cutCall } from "./internal/answerFaults.ts"
 import { type Blocks, makeBlocks } from "./internal/blocks.ts"
-import { wholeArguments } from "./internal/callArguments.ts"
+import { wholeArguments, writtenArguments } from "./internal/callArguments.ts"
 import { wireIds } from "./internal/callIds.ts"
 import { priced } from "./internal/cost.ts"
 import { reasonOf } from "./internal/errors.ts"
@@ -156,9 +156,7 @@ export const makeAnswer = (options: AnswerOptions): Answer => {
       }
       if (finishReason === "length") return cutCall(first.name)
       for (const call of calls) {
-        const whole = wholeArguments(call.arguments)
-        if (whole === undefined) return brokenCall(call.name)
-        emit({ ...call, arguments: whole })
+        emit({ ...call, arguments: writtenArguments(call.arguments) })
       }
       emit({ _tag: "finish", finishReason: "toolCalls", usage, profile })
       return undefined
@@ -235,3 +233,16 @@ export const errorOf = (details: ErrorDetails): Effect.Effect<ModelError> =>
     const error = new ModelError({ reason, ...(retryable === undefined ? {} : { retryable }) })
     return shown(error, secrets, requestIdOf(headers))
   })
+
+const keyShapes = /\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk)[-_][\w-]{6,}/gi
+
+/**
+ * The error as it may be shown: without these secrets and without what has the shape of a key, bounded, on one line.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export const clean = (error: ModelError, secrets: ReadonlyArray<string>): ModelError => {
+  const found = error.reason.description.match(keyShapes) ?? []
+  return shown(error, [...secrets, ...found], error.requestId)
+}

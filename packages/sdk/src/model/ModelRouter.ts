@@ -59,12 +59,13 @@ export interface ModelRouter extends Client {
  */
 export const make = (options: RouterOptions): ModelRouter => {
   const clients = new Map(Object.entries(options.clients))
+  const fallbacks = new Map(Object.entries(options.fallbacks ?? {}))
   const profiles = [...clients.keys()]
   let current = options.default ?? profiles[0] ?? ""
 
   /** The clients to ask, in order, with their names. */
   const chain = (name: string): ReadonlyArray<readonly [string, Client]> =>
-    [name, ...(options.fallbacks?.[name] ?? [])].flatMap((name) => {
+    [name, ...(fallbacks.get(name) ?? [])].flatMap((name) => {
       const client = clients.get(name)
       return client === undefined ? [] : [[name, client] as const]
     })

@@ -19,7 +19,8 @@ import * as McpClient from "effect/ai/McpClient"
 import type { McpClientError } from "effect/ai/McpClientError"
 import * as McpProtocol from "effect/ai/McpProtocol"
 import type * as McpSchema from "effect/ai/McpSchema"
-import type * as HttpClient from "effect/http/HttpClient"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as HttpClient from "effect/http/HttpClient"
 import type * as ChildProcess from "effect/process/ChildProcess"
 import type * as ChildProcessSpawner from "effect/process/ChildProcessSpawner"
 import * as Schema from "effect/Schema"
@@ -54,6 +55,8 @@ export interface Options {
   readonly trustHints?: boolean
   /** Whether somebody has to be asked. Default: only for tools that are not read-only. */
   readonly needsApproval?: boolean | ((tool: McpSchema.Tool) => boolean)
+  /** Characters of a result, or of an error, that are passed on; a file that is larger is left out. Default: 1,000,000. */
+  readonly maxResultLength?: number
   /** Which of the server's tools are used. Default: all. */
   readonly include?: (tool: McpSchema.Tool) => boolean
 }
@@ -126,7 +129,24 @@ export const fromUrl = (
   url: string | URL,
   options: Options & ConnectOptions & { readonly headers?: Readonly<Record<string, string>> } = {}
 ): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError, HttpClient.HttpClient | Scope.Scope> =>
-  connect((protocol) => McpClient.http({ url, protocol, headers: options.headers }), options)
+  connect(
+    (protocol) =>
+      Effect.provideServiceEffect(
+        McpClient.http({ url, protocol, headers: options.headers }),
+        HttpClient.HttpClient,
+        Effect.map(HttpClient.HttpClient, discreet)
+      ),
+    options
+  )
+
+/** Redirects are not followed: `fetch` would send every header but one along. Nobody is told of our traces. */
+const discreet = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
+  HttpClient.transform(client, (response) =>
+    response.pipe(
+      Effect.provideService(FetchHttpClient.RequestInit, { redirect: "error" }),
+      Effect.provideService(HttpClient.TracerDisabledWhen, () => true)
+    )
+  )
 
 type Protocol = McpProtocol.ProtocolAdapter<McpClient.ProtocolVersion>
 
@@ -194,7 +214,7 @@ const toolOf = (client: McpClient.McpClient, tool: McpSchema.Tool, options: Opti
     handler: (args) =>
       Effect.flatMap(
         Effect.mapError(client.callTool({ tool, arguments: args }), (error) => failed(tool.name, error)),
-        resultOf
+        (result) => resultOf(result, options.maxResultLength ?? 1_000_000)
       )
   })
 }
@@ -203,19 +223,42 @@ const toolOf = (client: McpClient.McpClient, tool: McpSchema.Tool, options: Opti
 const nameOf = (prefix: string, name: string): string =>
   `${prefix}${name}`.replaceAll(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64)
 
-const resultOf = (result: McpSchema.CallToolResult): Effect.Effect<Tool.Content, ToolFailure> => {
+const resultOf = (
+  result: McpSchema.CallToolResult,
+  longest: number
+): Effect.Effect<Tool.Content, ToolFailure> => {
   const parts = result.content.flatMap(partsOf)
   if (result.isError === true) {
     const said = parts.flatMap((part) => (part._tag === "text" ? [part.text] : [])).join("\n")
     return Effect.fail(
-      new ToolFailure({ description: said === "" ? "The server says that it failed." : said })
+      new ToolFailure({ description: said === "" ? "The server says that it failed." : cut(said, longest) })
     )
   }
   if (parts.length === 0 && result.structuredContent !== undefined) {
     parts.push({ _tag: "text", text: JSON.stringify(result.structuredContent) })
   }
-  return Effect.succeed(Tool.content(parts))
+  let room = longest
+  const bounded = parts.map((part): UserPart => {
+    const size = part._tag === "text" ? part.text.length : sizeOf(part)
+    const fits = size <= room
+    const shown =
+      part._tag === "text"
+        ? cut(part.text, room)
+        : `A file of ${part.mediaType} was left out: it is too large.`
+    room = Math.max(0, room - size)
+    return fits ? part : { _tag: "text", text: shown }
+  })
+  return Effect.succeed(Tool.content(bounded))
 }
+
+/** The beginning of a text that is too long, and how much of it there was. */
+const cut = (text: string, longest: number): string =>
+  text.length <= longest
+    ? text
+    : `${text.slice(0, longest)}\n[Cut here: the server sent ${text.length} characters, and ${longest} are passed on.]`
+
+const sizeOf = ({ source }: Extract<UserPart, { readonly _tag: "file" }>): number =>
+  source._tag === "bytes" ? source.base64.length : 0
 
 const partsOf = (block: McpSchema.CallToolResult["content"][number]): ReadonlyArray<UserPart> => {
   switch (block.type) {

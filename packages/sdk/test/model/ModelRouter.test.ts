@@ -80,6 +80,17 @@ describe("a router", () => {
     })
   )
 
+  it.effect("knows no profile that nobody named, whatever objects have by nature", () =>
+    Effect.gen(function* () {
+      const router = ModelRouter.make({ clients: { fast: answering("fast") }, fallbacks: {} })
+      for (const profile of ["constructor", "toString", "__proto__"]) {
+        for (const answer of both(router, { profile })) {
+          assert.strictEqual((yield* Effect.flip(answer)).reason._tag, "InvalidRequest")
+        }
+      }
+    })
+  )
+
   it.effect("falls back along the chain when a provider is away or out of quota, and tells", () =>
     Effect.gen(function* () {
       const told: Array<string> = []
@@ -144,5 +155,7 @@ describe("the price of a call", () => {
     assert.closeTo(priced({ prices: { input: 2, output: 10 } }, usage).costUsd ?? 0, 2 + 0.5, 1e-9)
     assert.strictEqual(priced({ prices }, { ...usage, costUsd: 0.01 }).costUsd, 0.01)
     assert.isUndefined(priced({}, usage).costUsd)
+    // A provider that does not say what a call was has not given it away.
+    assert.isUndefined(priced({ prices }, { inputTokens: 0, outputTokens: 0 }).costUsd)
   })
 })

@@ -13,6 +13,8 @@ const perToken = 1 / 1_000_000
 export const priced = ({ prices }: Pick<ModelProfile, "prices">, usage: ModelUsage): ModelUsage => {
   if (usage.costUsd !== undefined || prices === undefined) return usage
   const { cacheWriteTokens = 0, cachedInputTokens = 0, inputTokens, outputTokens } = usage
+  // No call is made of nothing: the provider did not say what it was.
+  if (inputTokens === 0) return usage
   const rates = prices.tiers?.findLast(({ above }) => inputTokens > above) ?? prices
   const { cacheWrite = rates.input, cachedInput = rates.input, input, output } = rates
   const fresh = Math.max(0, inputTokens - cachedInputTokens - cacheWriteTokens)
