@@ -10,6 +10,7 @@ import type * as HttpClient from "effect/http/HttpClient"
 import * as Stream from "effect/Stream"
 import type {
   AnthropicMessages,
+  LoginTokens,
   ModelClient,
   ModelProfile,
   OpenAiChat,
@@ -70,6 +71,25 @@ export const modelOf = (profile: ModelProfile.ModelProfile): Client =>
         return AnthropicMessages.make(profile)
     }
   })
+
+/**
+ * A login instead of a key, as `auth` of a model: renewed ahead of its end, once for all processes that share the token file.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const login = (options: LoginTokens.Options): ModelProfile.Auth => {
+  let made: Promise<ModelProfile.Auth> | undefined
+  const load = async (): Promise<ModelProfile.Auth> => {
+    const [{ LoginTokens }, http] = await Promise.all([
+      import("@fermata/sdk/model"),
+      import("effect/http/FetchHttpClient")
+    ])
+    return Effect.runPromise(Effect.provide(LoginTokens.make(options), http.layer))
+  }
+  const auth = Effect.promise(() => (made ??= load()))
+  return { canRefresh: true, headers: (given) => Effect.flatMap(auth, (auth) => auth.headers(given)) }
+}
 
 const lazily = (make: (models: typeof Models) => Made): Client => {
   let made: Promise<Client> | undefined
