@@ -94,7 +94,8 @@ export const makeAccess = (sql: SqlClient, busyDeadline: Duration.Input): SqlAcc
   /** Begins, runs and commits. Unlike the client's own, it survives a database that rolled back already. */
   const transaction = <A, E>(begin: string, body: Effect.Effect<A, E>, lost: () => void) =>
     reserved((connection, restore) => {
-      const rollback = Effect.ignore(control(connection, "ROLLBACK"))
+      // One that fails leaves the transaction open on a connection that others use next.
+      const rollback = Effect.ignore(Effect.retry(control(connection, "ROLLBACK"), { times: 2 }))
       const commit = Effect.tapError(control(connection, "COMMIT"), (error) =>
         isConnectionLost(error) ? Effect.sync(lost) : rollback
       )

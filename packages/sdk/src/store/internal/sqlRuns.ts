@@ -174,6 +174,36 @@ export const makeCatalogue = (
   ) => sql`status IN ('completed', 'cancelled', 'error') AND created_at < ${time}
     AND updated_at < ${time} AND (lease_until IS NULL OR lease_until <= ${now})`
 
+  const pruneOnce = Effect.fnUntraced(function* (before: number) {
+    const candidates = yield* query(
+      "prune",
+      sql<{
+        readonly run_id: RunId
+      }>`SELECT run_id FROM fermata_runs WHERE ${endedBefore(before)}
+        ORDER BY created_at DESC, run_id DESC`
+    )
+    let count = 0
+    // Newest first: a run goes before the one it builds on. In small transactions: others can write in between.
+    for (let start = 0; start < candidates.length; start += pruneBatch) {
+      count += yield* write(
+        "prune",
+        Effect.gen(function* () {
+          let erased = 0
+          for (const { run_id: runId } of candidates.slice(start, start + pruneBatch)) {
+            const [still] = yield* sql`SELECT run_id FROM fermata_runs
+              WHERE run_id = ${runId} AND ${endedBefore(before)} ${access.forUpdate}`
+            if (still === undefined || (yield* childOf(runId)).length > 0) continue
+            yield* erase(runId)
+            erased += 1
+          }
+          return erased
+        }),
+        Effect.succeedNone
+      )
+    }
+    return count
+  })
+
   return {
     head: Effect.fnUntraced(function* (runId) {
       const rows = yield* query("head", sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`)
@@ -221,33 +251,13 @@ export const makeCatalogue = (
       ),
 
     prune: Effect.fnUntraced(function* (options) {
-      const candidates = yield* query(
-        "prune",
-        sql<{
-          readonly run_id: RunId
-        }>`SELECT run_id FROM fermata_runs WHERE ${endedBefore(options.endedBefore)}
-          ORDER BY created_at DESC, run_id DESC`
-      )
-      let count = 0
-      // Newest first: a run goes before the one it builds on. In small transactions: others can write in between.
-      for (let start = 0; start < candidates.length; start += pruneBatch) {
-        count += yield* write(
-          "prune",
-          Effect.gen(function* () {
-            let erased = 0
-            for (const { run_id: runId } of candidates.slice(start, start + pruneBatch)) {
-              const [still] = yield* sql`SELECT run_id FROM fermata_runs
-                WHERE run_id = ${runId} AND ${endedBefore(options.endedBefore)} ${access.forUpdate}`
-              if (still === undefined || (yield* childOf(runId)).length > 0) continue
-              yield* erase(runId)
-              erased += 1
-            }
-            return erased
-          }),
-          Effect.succeedNone
-        )
+      let total = 0
+      // Of two runs that began in the same millisecond, the earlier may have come first: it goes in the next round.
+      while (true) {
+        const pruned = yield* pruneOnce(options.endedBefore)
+        if (pruned === 0) return total
+        total += pruned
       }
-      return count
     })
   }
 }
