@@ -16,7 +16,9 @@ const project = (name: string) => ({
     name,
     root: `packages/${name}`,
     include: ["test/**/*.test.ts"],
-    exclude: ["test/postgres/**", "node_modules/**"]
+    exclude: ["test/postgres/**", "node_modules/**"],
+    // Generous, for machines that are busy: what hangs is found all the same.
+    testTimeout: 30_000
   }
 })
 
@@ -27,7 +29,7 @@ const postgres = {
     root: "packages/node",
     include: ["test/postgres/**/*.test.ts"],
     globalSetup: join(import.meta.dirname, "packages/node/test/postgres/server.ts"),
-    testTimeout: 20_000
+    testTimeout: 30_000
   }
 }
 

@@ -13,7 +13,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as FileTokenStore from "../../src/FileTokenStore.ts"
 import { ReplayServer } from "@fermata/node/testing"
-import { LoginTokens, ModelClient, OpenAiResponses } from "@fermata/sdk/model"
+import { LoginTokens, ModelClient, ModelError, OpenAiResponses } from "@fermata/sdk/model"
 import { ask, eventStream, json, refusal } from "./asking.ts"
 
 /** A file of one's own, removed afterwards. */
@@ -221,6 +221,109 @@ describe("A login", () => {
         assert.strictEqual(Redacted.value(after["account-id"]!), "b")
         assert.strictEqual(server.requests.length, 0)
       })
+  )
+
+  it.live("is not lost when it cannot be written: it is used, and written at a later call", () =>
+    Effect.gen(function* () {
+      const server = yield* issuer()
+      const fault = new ModelError.ModelError({
+        reason: new ModelError.NotAuthorized({ description: "disk full" })
+      })
+      let kept: LoginTokens.Tokens = expired
+      let isFull = true
+      const store: LoginTokens.TokenStore = {
+        read: Effect.sync(() => kept),
+        write: (tokens) => (isFull ? Effect.fail(fault) : Effect.sync(() => void (kept = tokens))),
+        locked: (effect) => effect
+      }
+      const { access, auth } = yield* login(server, undefined, { store })
+      assert.strictEqual(yield* access, "Bearer access-1")
+      assert.strictEqual(yield* access, "Bearer access-1")
+      assert.deepStrictEqual(kept, expired)
+      // Renewed again while nothing can be written: with the token in memory, never with the one that was used.
+      const given = { authorization: Redacted.make("Bearer access-1") }
+      const forced = yield* auth.headers({ forced: true, given })
+      assert.strictEqual(Redacted.value(forced.authorization!), "Bearer access-2")
+      assert.deepStrictEqual(
+        server.requests.map(({ body }) => new URLSearchParams(body).get("refresh_token")),
+        ["refresh-0", "refresh-1"]
+      )
+      isFull = false
+      assert.strictEqual(yield* access, "Bearer access-2")
+      assert.deepInclude(kept, { accessToken: "access-2", refreshToken: "refresh-2" })
+      assert.strictEqual(server.requests.length, 2)
+    })
+  )
+
+  it.live("that cannot be written yields to a person who logs in meanwhile", () =>
+    Effect.gen(function* () {
+      const server = yield* issuer()
+      let kept: LoginTokens.Tokens = expired
+      const store: LoginTokens.TokenStore = {
+        read: Effect.sync(() => kept),
+        write: () => Effect.die("disk full"),
+        locked: (effect) => effect
+      }
+      const { access } = yield* login(server, undefined, { store })
+      assert.strictEqual(yield* access, "Bearer access-1")
+      kept = { ...good(), accessToken: "fresh", refreshToken: "fresh" }
+      assert.strictEqual(yield* access, "Bearer fresh")
+      assert.strictEqual(server.requests.length, 1)
+    })
+  )
+
+  it.live("of two minutes is renewed after one, not at every call", () =>
+    Effect.gen(function* () {
+      const server = yield* issuer({ lifetime: 120 })
+      const { access, store } = yield* login(server, expired)
+      for (let call = 0; call < 3; call++) assert.strictEqual(yield* access, "Bearer access-1")
+      assert.strictEqual(server.requests.length, 1)
+      // What another process has got meanwhile is as good, though it is not known for how long it was given.
+      const other = yield* login(server, good(), { store })
+      const headers = yield* other.auth.headers({ forced: false })
+      yield* store.write({ accessToken: "other", refreshToken: "other", expiresAt: Date.now() + 120_000 })
+      for (let call = 0; call < 3; call++) {
+        const next = yield* other.auth.headers({ forced: true, given: headers })
+        assert.strictEqual(Redacted.value(next.authorization!), "Bearer other")
+      }
+      const begun = server.requests.length
+      assert.strictEqual(yield* other.access, "Bearer other")
+      assert.strictEqual(server.requests.length, begun)
+    })
+  )
+
+  it.live("may be given with its lifetime as a text, and with one that is no number", () =>
+    Effect.gen(function* () {
+      const cases: ReadonlyArray<readonly [unknown, boolean]> = [
+        ["3600", true],
+        [3600, true],
+        ["soon", false],
+        ["9".repeat(400), false],
+        [1e308, false]
+      ]
+      for (const [expires_in, isKnown] of cases) {
+        const server = yield* ReplayServer.make(() => ({
+          headers: json,
+          body: JSON.stringify({ access_token: "a", refresh_token: "r", expires_in })
+        }))
+        const { access, store } = yield* login(server, expired)
+        assert.strictEqual(yield* access, "Bearer a")
+        const tokens = yield* store.read
+        if (isKnown) assert.approximately(tokens!.expiresAt!, Date.now() + 3_600_000, 60_000)
+        else assert.isUndefined(tokens!.expiresAt)
+      }
+    })
+  )
+
+  it.live("is not read from an answer of more than 1 MB", () =>
+    Effect.gen(function* () {
+      const long = JSON.stringify({ access_token: "a", filler: "x".repeat(2 * 1024 * 1024) })
+      const server = yield* ReplayServer.make([{ headers: json, body: long, chunking: 65536 }])
+      const { access } = yield* login(server, expired)
+      const { reason } = yield* Effect.flip(access)
+      assert.strictEqual(reason._tag, "InvalidResponse")
+      assert.include(reason.description, "without an access token")
+    })
   )
 
   it.live("goes on with what is still good while the issuer has a fault", () =>

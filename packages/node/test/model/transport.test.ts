@@ -306,6 +306,20 @@ describe("A model client and faults", () => {
   )
 })
 
+describe("A model client that is told to wait for ages", () => {
+  it.live("fails at once with a model error, however many digits the wait has", () =>
+    Effect.gen(function* () {
+      const many = { "retry-after": "9".repeat(400) }
+      const { client, server } = yield* served([refusal(429, "slow", many), refusal(503, "down", many)])
+      assert.strictEqual((yield* failure(client)).reason._tag, "RateLimited")
+      const { message, reason } = yield* Effect.flip(client.complete(ask()))
+      assert.strictEqual(reason._tag, "ProviderFault")
+      assert.include(message, "too long for one call")
+      assert.strictEqual(server.requests.length, 2)
+    })
+  )
+})
+
 describe("A model client that is interrupted", () => {
   /** Interrupts a call as soon as `when` says so; how long the server then waited for the end of the connection. */
   const interrupted = (
@@ -432,6 +446,29 @@ describe("A model client and secrets", () => {
         const at = shown.indexOf(value)
         assert.strictEqual(at, -1, shown.slice(Math.max(0, at - 300), at + 20))
       }
+    })
+  )
+
+  it.live("shows no key as the id of a request, though the server repeats it there", () =>
+    Effect.gen(function* () {
+      const { client } = yield* served((request) =>
+        refusal(400, "bad", { "x-request-id": request.headers.authorization! })
+      )
+      const error = yield* failure(client)
+      assert.isUndefined(error.requestId)
+      assert.notInclude(inspect(error, { depth: 9 }), "sk-secret-of-the-test")
+    })
+  )
+
+  it.live("shows no value of the base URL's query, though the server repeats it", () =>
+    Effect.gen(function* () {
+      const server = yield* ReplayServer.make(({ path }) =>
+        refusal(400, `Bad: ${path} ${decodeURIComponent(path)}`)
+      )
+      const { client } = yield* served([], { baseUrl: `${server.url}/v1?key=query%2Fsecret` })
+      const { message } = yield* failure(client)
+      assert.include(message, "?key=[redacted]")
+      assert.notMatch(message, /query.*secret/)
     })
   )
 

@@ -3,7 +3,8 @@
  *
  * Refresh tokens can be used once. Whoever uses one that another has just used is logged out, so a renewal happens at one place
  * at a time: among the fibers of a process by sharing it, among processes by the store's lock, inside which the tokens are read
- * again. What another process has renewed is taken over, and nothing is sent.
+ * again. What another process has renewed is taken over, and nothing is sent. Tokens that cannot be written are used all the
+ * same, and written at a later call.
  *
  * Where to renew, and on whose behalf, is configuration: Fermata has no client id of its own.
  *
@@ -16,7 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as HttpClient from "effect/http/HttpClient"
 import * as Redacted from "effect/Redacted"
-import { accountOf, expiryOf, readTokens } from "./internal/tokens.ts"
+import { accountOf, expiryOf, lifetimeOf, readTokens } from "./internal/tokens.ts"
 import { renew } from "./internal/renew.ts"
 import { LoginRequired, ModelError } from "./ModelError.ts"
 import type { Auth } from "./ModelProfile.ts"
@@ -51,7 +52,7 @@ export interface Options {
   readonly scope?: string
   /** How the renewal is written. Default: `form`, as RFC 6749 has it. */
   readonly encoding?: "form" | "json"
-  /** Tokens are renewed this long before they expire. Default: 5 minutes. */
+  /** Tokens are renewed this long before they expire, but not in the first half of their life. Default: 5 minutes. */
   readonly ahead?: Duration.Input
   /** A header that names the account, from a claim inside the tokens, such as `["https://api.openai.com/auth", "chatgpt_account_id"]`. */
   readonly account?: { readonly header: string; readonly claim: ReadonlyArray<string> }
@@ -79,6 +80,10 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
     const aheadMs = Duration.toMillis(options.ahead ?? "5 minutes")
     /** What was given to calls last. */
     let current: Tokens | undefined
+    /** Tokens that could not be written, and what the store holds instead of them. */
+    let unsaved: { readonly tokens: Tokens; readonly over: Tokens } | undefined
+    /** For how long a token is good that was seen when it was new. */
+    let seen: { readonly accessToken: string; readonly lifetime: number } | undefined
     /** A refresh token that will never work again. */
     let refused: string | undefined
     let renewal: Deferred.Deferred<Tokens, ModelError> | undefined
@@ -87,24 +92,50 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
       new ModelError({ reason: new LoginRequired({ profile, description: `${why} ${guidance}` }) })
     const isFresh = (tokens: Tokens, now: number) => {
       const expiry = expiryOf(tokens)
-      return expiry === undefined || expiry - aheadMs > now
+      const lifetime =
+        (seen?.accessToken === tokens.accessToken ? seen.lifetime : undefined) ?? lifetimeOf(tokens)
+      return expiry === undefined || expiry - Math.min(aheadMs, (lifetime ?? Infinity) / 2) > now
+    }
+    const seeNew = (tokens: Tokens, now: number) => {
+      const expiry = expiryOf(tokens)
+      if (seen?.accessToken === tokens.accessToken || expiry === undefined) return
+      seen = { accessToken: tokens.accessToken, lifetime: Math.max(0, expiry - now) }
     }
 
-    /** Runs alone among all who use the store. `stale` is not good any more, or will soon not be. */
-    const renewed = (stale: Tokens): Effect.Effect<Tokens, ModelError> =>
+    /** A login that cannot be written is not lost: the process goes on with it, and tries again at the next call. */
+    const save = (tokens: Tokens, over: Tokens): Effect.Effect<void> =>
+      Effect.flatMap(Effect.exit(store.write(tokens)), (exit) => {
+        const isKnown = unsaved !== undefined
+        unsaved = Exit.isSuccess(exit) ? undefined : { tokens, over }
+        return unsaved === undefined || isKnown
+          ? Effect.void
+          : Effect.logWarning(`The renewed login of ${profile} cannot be written: it ends with this process.`)
+      })
+
+    /**
+     * Runs alone among all who use the store. `stale` is not good any more, or will soon not be, or is not written yet. Where it
+     * was refused, it is renewed in any case.
+     */
+    const renewed = (stale: Tokens, forced: boolean): Effect.Effect<Tokens, ModelError> =>
       Effect.gen(function* () {
         const stored = yield* store.read
+        // Whoever has changed the store meanwhile knows better.
+        if (unsaved !== undefined && !isSame(stored, unsaved.over)) unsaved = undefined
         if (stored === undefined) return yield* logIn(`Nobody is logged in to ${profile}.`)
+        const kept = unsaved?.tokens ?? stored
+        if (unsaved !== undefined) yield* save(kept, stored)
+        const inStore = unsaved === undefined ? kept : stored
         const before = accountOf(stale, account?.claim)
-        const after = accountOf(stored, account?.claim)
+        const after = accountOf(kept, account?.claim)
         if (before !== undefined && after !== before) {
           // The next call goes on with the account that is there now: by then a person has been told.
           return yield* logIn(`Another account has logged in to ${profile} meanwhile.`)
         }
-        if (stored.accessToken !== stale.accessToken && isFresh(stored, yield* Clock.currentTimeMillis)) {
-          return stored
-        }
-        const { refreshToken } = stored
+        const now = yield* Clock.currentTimeMillis
+        const isOther = kept.accessToken !== stale.accessToken
+        if (isOther) seeNew(kept, now)
+        if ((isOther || !forced) && isFresh(kept, now)) return kept
+        const { refreshToken } = kept
         if (refreshToken === undefined || refreshToken === refused) {
           return yield* logIn(`The login of ${profile} cannot be renewed any more.`)
         }
@@ -113,19 +144,22 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
           refused = refreshToken
           return yield* logIn(`The login of ${profile} has ended (${answer.why}).`)
         }
-        const tokens = readTokens(answer.body, stored, yield* Clock.currentTimeMillis)
+        const then = yield* Clock.currentTimeMillis
+        const tokens = readTokens(answer.body, kept, then)
         if (tokens === undefined) return yield* answer.unreadable
-        yield* store.write(tokens)
+        if (tokens.refreshToken !== refreshToken) refused = refreshToken
+        seeNew(tokens, then)
+        yield* save(tokens, inStore)
         return tokens
       })
 
     /** Shared by all who ask meanwhile, and not given up when one of them is: the refresh token may be used already. */
-    const shared = (stale: Tokens): Effect.Effect<Tokens, ModelError> =>
+    const shared = (stale: Tokens, forced: boolean): Effect.Effect<Tokens, ModelError> =>
       Effect.uninterruptibleMask((restore) => {
         if (renewal !== undefined) return restore(Deferred.await(renewal))
         const done = Deferred.makeUnsafe<Tokens, ModelError>()
         renewal = done
-        const work = Effect.flatMap(Effect.exit(store.locked(renewed(stale))), (exit) => {
+        const work = Effect.flatMap(Effect.exit(store.locked(renewed(stale, forced))), (exit) => {
           // After a failure the next call looks into the store: a person may have logged in.
           current = Exit.isSuccess(exit) ? exit.value : undefined
           renewal = undefined
@@ -136,18 +170,22 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
 
     const tokens = (refusedAccess?: string): Effect.Effect<Tokens, ModelError> =>
       Effect.gen(function* () {
-        const known = current ?? (yield* store.read)
+        const known = current ?? unsaved?.tokens ?? (yield* store.read)
         if (known === undefined) return yield* logIn(`Nobody is logged in to ${profile}.`)
         current = known
         const now = yield* Clock.currentTimeMillis
         // Whoever was refused with an older token than the one that is known now has only to use that.
         const forced = refusedAccess === known.accessToken
-        if (!forced && isFresh(known, now)) return known
-        return yield* Effect.catch(shared(known), (error) => {
-          // What is not expired yet is still good when the issuer has a fault.
+        const fresh = !forced && isFresh(known, now)
+        if (fresh && unsaved === undefined) return known
+        const got = yield* Effect.catch(shared(known, forced), (error) => {
+          // What is not expired yet is still good when the issuer has a fault, and what is fresh when the store has one.
           const stillGood = !forced && error.isRetryable && (expiryOf(known) ?? 0) > now
-          return stillGood ? Effect.succeed(known) : Effect.fail(error)
+          const storeFault = fresh && error.reason._tag !== "LoginRequired"
+          return stillGood || storeFault ? Effect.succeed(known) : Effect.fail(error)
         })
+        // Whoever was refused may have waited for somebody who only had to write.
+        return forced && got.accessToken === refusedAccess ? yield* shared(got, true) : got
       })
 
     return {
@@ -162,6 +200,9 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
         })
     }
   })
+
+const isSame = (one: Tokens | undefined, other: Tokens): boolean =>
+  one?.accessToken === other.accessToken && one.refreshToken === other.refreshToken
 
 const bearer = "Bearer "
 

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import { chat } from "../../src/model/internal/chat.ts"
+import type { ModelError } from "../../src/model/ModelError.ts"
 import type { ModelPart } from "../../src/model/ModelPart.ts"
 import type { ModelProfile } from "../../src/model/ModelProfile.ts"
 import type { Fixture, Random, Reading } from "./Fixtures.ts"
@@ -137,6 +138,25 @@ describe("a streamed chat completion", () => {
       const { error, parts, response } = readText(text)
       assert.strictEqual(error === undefined, response !== undefined)
       for (const part of parts) if (part._tag === "tool-call") assert.isString(part.arguments)
+    }
+  })
+
+  it("is no answer with more calls than any answer has", () => {
+    for (const numbered of [true, false]) {
+      const decoder = chat.decoder(profile)
+      const call = (place: number) => ({
+        ...(numbered ? { index: place } : {}),
+        id: `call_${place}`,
+        function: { name: "read", arguments: "{}" }
+      })
+      let error: ModelError | undefined
+      let calls = 0
+      for (; error === undefined && calls < 20_000; calls++) {
+        const delta = { tool_calls: [call(calls)] }
+        error = decoder.event("message", JSON.stringify({ choices: [{ delta }] }), () => {})
+      }
+      assert.strictEqual(error?.reason._tag, "InvalidResponse")
+      assert.strictEqual(calls, 10_001)
     }
   })
 

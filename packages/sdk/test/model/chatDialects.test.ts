@@ -87,6 +87,37 @@ describe("tool calls in chat completions", () => {
       calls: [':f({"x":1})', ':f({"x":2})']
     },
     {
+      server: "that says a whole call again at its end",
+      chunks: [
+        entries({ index: 0, id: "a", ...fn("f", '{"x"') }),
+        entries({ index: 0, ...fn(undefined, ":1}") }),
+        entries({ index: 0, id: "a", ...fn("f", '{"x":1}') })
+      ],
+      calls: ['a:f({"x":1})']
+    },
+    {
+      server: "that says all calls again, numbered or not",
+      chunks: [0, undefined].flatMap((index) =>
+        ["a", "b", "a", "b"].map((id) => entries({ index, id: `${id}${index ?? ""}`, ...fn("f", "{}") }))
+      ),
+      calls: ["a0:f({})", "b0:f({})", "a:f({})", "b:f({})"]
+    },
+    {
+      server: "that gives every call the number 0 and the id 0, and these the same name",
+      chunks: [
+        entries({ index: 0, id: "0", ...fn("f", '{"x":1}') }),
+        entries({ index: 0, id: "0", ...fn("f", '{"x":2}') })
+      ],
+      calls: ['0:f({"x":1})', '0:f({"x":2})']
+    },
+    {
+      server: "that says id and name again with every piece, where braces are letters",
+      chunks: ['{"x":"{}', "}", '\\"}', '"', "}"].map((text) =>
+        entries({ index: 0, id: "a", ...fn("f", text) })
+      ),
+      calls: ['a:f({"x":"{}}\\"}"})']
+    },
+    {
       server: "that counts from 1",
       chunks: [
         entries({ index: 1, id: "a", ...fn("f", "{}") }),
@@ -171,6 +202,27 @@ describe("tool calls in chat completions", () => {
     }
   ])("are read from a server $server", ({ calls, chunks }) => {
     assert.deepStrictEqual(callsOf(...chunks), calls)
+  })
+
+  it("are read in one pass, however many pieces say id and name again", () => {
+    let reads = 0
+    const parse = JSON.parse
+    const decoder = chat.decoder(profile)
+    const piece = (text: string) => JSON.stringify(entries({ index: 0, id: "a", ...fn("f", text) }))
+    JSON.parse = (text: string) => {
+      reads += text.length
+      return parse(text)
+    }
+    let written = 0
+    try {
+      for (const text of ['{"x":[', ...Array.from({ length: 2000 }, () => "{},{}"), "]}"]) {
+        written += piece(text).length
+        decoder.event("message", piece(text), () => {})
+      }
+    } finally {
+      JSON.parse = parse
+    }
+    assert.isAtMost(reads, 2 * written)
   })
 
   it("are told as they grow, and as a whole only at the end", () => {

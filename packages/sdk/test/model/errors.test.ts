@@ -263,6 +263,40 @@ describe("The meaning of a provider's error", () => {
     })
   )
 
+  it.effect("takes a wait of 400 digits for a year, also as milliseconds and in words", () =>
+    Effect.gen(function* () {
+      const year = 365 * 86_400_000
+      const many = "9".repeat(400)
+      for (const headers of [{ "retry-after": many }, { "retry-after-ms": many }]) {
+        const limited = yield* failed(429, "", headers)
+        assert.deepInclude(limited.reason, { _tag: "RateLimited", retryAfterMs: year })
+        const down = yield* failed(503, "", headers)
+        assert.deepInclude(down.reason, { _tag: "ProviderFault", retryAfterMs: year })
+      }
+      const said = yield* failed(429, { error: { message: `Please try again in ${"9".repeat(300)}s.` } })
+      assert.deepInclude(said.reason, { _tag: "RateLimited", retryAfterMs: year })
+    })
+  )
+
+  it.effect("takes what cannot be read at all for a fault of the provider", () =>
+    Effect.gen(function* () {
+      const broken = {
+        get error() {
+          throw new Error("broken")
+        }
+      }
+      assert.strictEqual(reasonOf(broken, { status: 400 })._tag, "ProviderFault")
+      const headers = {
+        get "retry-after-ms"(): string {
+          throw new Error("broken")
+        }
+      }
+      const { reason } = yield* responseError({ status: 429, headers, body: "" }, profile)
+      assert.strictEqual(reason._tag, "ProviderFault")
+      assert.include(reason.description, "status 429")
+    })
+  )
+
   it.effect("lets the provider say whether to try again", () =>
     Effect.gen(function* () {
       assert.isFalse((yield* failed(500, "", { "x-should-retry": "false" })).isRetryable)
@@ -285,6 +319,32 @@ describe("The meaning of a provider's error", () => {
       assert.include(none.message, "most end in /v1")
       const whole = yield* failed(404, "", {}, { baseUrl: "https://models.example.com/v1/chat/completions" })
       assert.include(whole.message, "leave that out")
+    })
+  )
+
+  it.effect("gives no hint at the address where a provider says what else it does not have", () =>
+    Effect.gen(function* () {
+      const hint = "perhaps it speaks"
+      const type = "invalid_request_error"
+      const others = [
+        { error: { message: "Item with id 'rs_1' not found.", type, param: "input", code: null } },
+        { error: { message: "Previous response not found.", type, code: "previous_response_not_found" } },
+        { error: { message: "No such File object: file-1", type, param: "id", code: null } },
+        { error: { message: "No endpoints found that support tool use", code: 404 } },
+        { type: "error", error: { type: "not_found_error", message: "File not found: file_1" } },
+        { type: "error", error: { type: "not_found_error", message: "File not found" } }
+      ]
+      for (const body of others) assert.notInclude((yield* failed(404, body)).message, hint)
+      const addresses = [
+        { error: { message: "Unknown request URL: POST /v1/x", type, code: "unknown_url" } },
+        { error: { message: "Invalid URL (POST /v1/x)", type, param: null, code: null } },
+        { error: { message: "This is no address.", type: "invalid_url" } },
+        { error: { message: "Not Found", code: 404 } },
+        { error: { message: "Resource not found", code: "404" } },
+        { error: { message: "File Not Found", type: "not_found_error", code: 404 } },
+        { error: "Not Found" }
+      ]
+      for (const body of addresses) assert.include((yield* failed(404, body)).message, hint)
     })
   )
 
@@ -316,5 +376,30 @@ describe("The meaning of a provider's error", () => {
     assert.strictEqual(error.requestId, "req_1")
     assert.strictEqual(requestIdOf({ "request-id": "a" }), "a")
     assert.strictEqual(requestIdOf({ "x-request-id": "b" }), "b")
+  })
+
+  it("has no id of the request where that holds a secret, or is none", () => {
+    const idOf = (inBody: string | undefined, inHeader?: string) => {
+      const reason = new InvalidRequest({ description: "no" })
+      const error = new ModelError({ reason, ...(inBody === undefined ? {} : { requestId: inBody }) })
+      return shown(error, ["Bearer sk-verysecret", "sk-verysecret"], inHeader).requestId
+    }
+    for (const id of [
+      "Bearer sk-verysecret",
+      "id:sk-verysecret",
+      "two words",
+      "x\u001b[2J",
+      "x".repeat(201)
+    ]) {
+      assert.isUndefined(idOf(undefined, id))
+      assert.isUndefined(idOf(id))
+      assert.strictEqual(idOf(id, "req_1"), "req_1")
+    }
+    assert.strictEqual(idOf("req_0:a.b-c", "req_1"), "req_0:a.b-c")
+  })
+
+  it("is shown without characters that change a terminal or the order of the text", () => {
+    const reason = new InvalidRequest({ description: "a\u001b[31mb\u0000\u009bc\u202ed\u2066e\u200ff" })
+    assert.strictEqual(shown(new ModelError({ reason }), []).reason.description, "a [31mb c d e f")
   })
 })

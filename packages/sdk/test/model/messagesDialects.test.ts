@@ -108,6 +108,23 @@ describe("an answer of /v1/messages", () => {
     }
   )
 
+  it("makes a call once when its block is told again", () => {
+    const block = [begin(0, use), input(0, '{"a"'), input(0, ":1}"), stop(0)]
+    const other = [begin(1, { ...use, id: "toolu_2" }), input(1, '{"a":1}'), stop(1)]
+    for (const events of [
+      [...block, ...block, ...other],
+      [...block, ...other, ...block, ...block],
+      [...block, begin(0, use), stop(0), ...other],
+      [begin(0, use), ...block, ...other]
+    ]) {
+      const { response } = readEvents([start, ...events, ...end("tool_use")])
+      assert.deepStrictEqual(
+        response && summaryOf(response).toolCalls.map(({ id, arguments: text }) => `${id}${text}`),
+        ['toolu_1{"a":1}', 'toolu_2{"a":1}']
+      )
+    }
+  })
+
   it("tells the pieces of a call as they come", () => {
     const { parts } = readEvents([
       start,

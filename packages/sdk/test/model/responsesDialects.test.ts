@@ -134,6 +134,83 @@ describe("a server that speaks /responses its own way", () => {
     assert.deepStrictEqual(textsOf(parts), ["a1", "a2", "b1b2"])
   })
 
+  const call = (id: string, number: number, more: object = {}) => ({
+    ...called(`call_${number}`, { arguments: `{"n":${number}}` }),
+    id,
+    ...more
+  })
+  const begun = (id: string, number: number) => call(id, number, { arguments: "" })
+  const args = (type: "delta" | "done", output_index: number | undefined, item_id: string, text: string) => ({
+    type: `response.function_call_arguments.${type}`,
+    output_index,
+    item_id,
+    [type === "delta" ? "delta" : "arguments"]: text
+  })
+  /** A call from its beginning to its end. */
+  const told = (index: any, id: string, number: number, endId = id) => [
+    added(index, begun(id, number)),
+    args("delta", index, id, `{"n":${number}}`),
+    args("done", index, id, `{"n":${number}}`),
+    done(index, call(endId, number))
+  ]
+  const none = undefined as unknown as number
+
+  it.each<{ readonly how: string; readonly events: ReadonlyArray<object> }>([
+    { how: "its end twice", events: [done(0, call("fc_1", 1)), done(0, call("fc_1", 1))] },
+    {
+      how: "its end twice, the next call being open",
+      events: [
+        added(0, begun("fc_1", 1)),
+        added(1, begun("fc_2", 2)),
+        done(0, call("fc_1", 1)),
+        done(0, call("fc_1", 1)),
+        done(1, call("fc_2", 2))
+      ]
+    },
+    {
+      how: "its end at another place",
+      events: [added(0, begun("fc_1", 1)), args("done", 0, "fc_1", '{"n":1}'), done(1, call("fc_1", 1))]
+    },
+    {
+      how: "its end at another place, and no beginning",
+      events: [args("done", 0, "fc_1", '{"n":1}'), done(1, call("fc_1", 1))]
+    },
+    { how: "all of it twice", events: [...told(0, "fc_1", 1), ...told(0, "fc_1", 1)] },
+    { how: "all of it twice without a number", events: [...told(none, "fc_1", 1), ...told(none, "fc_1", 1)] },
+    {
+      how: "all of it twice without a number or an id",
+      events: [...told(none, "", 1), ...told(none, "", 1)]
+    },
+    { how: "all of it twice with other ids", events: [...told(0, "a", 1, "b"), ...told(0, "c", 1, "d")] },
+    {
+      how: "all calls twice",
+      events: [1, 2, 1, 2].flatMap((number) => told(number, `fc_${number}`, number))
+    }
+  ])("makes a call once when it tells $how", ({ events }) => {
+    const numbers = events.some((event) => JSON.stringify(event).includes("call_2")) ? [1, 2] : [1]
+    for (const output of [[], numbers.map((number) => call(`fc_${number}`, number))]) {
+      const { response } = readEvents([...events, completed({ output })])
+      assert.deepStrictEqual(
+        response && summaryOf(response).toolCalls.map(({ id, arguments: text }) => `${id}${text}`),
+        numbers.map((number) => `call_${number}{"n":${number}}`)
+      )
+    }
+  })
+
+  it("may make different calls that have one item id, and equal ones that have different call ids", () => {
+    const { response } = readEvents([
+      ...told(0, "fc", 1),
+      ...told(1, "fc", 2),
+      done(2, call("x", 3, { arguments: "{}" })),
+      done(3, call("y", 4, { arguments: "{}" })),
+      completed()
+    ])
+    assert.deepStrictEqual(
+      response && summaryOf(response).toolCalls.map(({ id, arguments: text }) => `${id}${text}`),
+      ['call_1{"n":1}', 'call_2{"n":2}', "call_3{}", "call_4{}"]
+    )
+  })
+
   it("has the last word on a text whose deltas were lost", () => {
     const { response } = readEvents([text("a"), text("c"), done(0, message("abc")), completed()])
     assert.strictEqual(response && summaryOf(response).text, "abc")

@@ -3,20 +3,23 @@
  *
  * Servers disagree on what tells one call from the next. Most number them; some give every call the number 0, some start at 1,
  * some leave the number out; ids may be empty, the same for all, or said again with every piece. A new id together with a name
- * starts a new call, and so does a name when the call before is whole.
+ * starts a new call, and so does a name when the call before is whole, unless id, name and arguments are all said again.
  */
 import type * as Schema from "effect/Schema"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import type { ModelPart } from "../ModelPart.ts"
 import { wholeArguments } from "./callArguments.ts"
 import { fieldsOf, textOf } from "./fields.ts"
+import { mostPieces } from "./pieces.ts"
 
 /** One call, as far as it has come. */
 interface ChatCall {
   readonly ordinal: number
+  readonly index: number | undefined
   id: string
   name: string
   arguments: string
+  readonly scan: Scan
   /** What the provider wants back with the call. */
   extra: Schema.Json | undefined
 }
@@ -27,12 +30,14 @@ export interface ChatCalls {
   readonly add: (entry: unknown, whole: boolean, emit: (part: ModelPart) => void) => void
   /** In the order in which they began. */
   readonly calls: ReadonlyArray<ChatCall>
+  readonly areTooMany: () => boolean
 }
 
 /** No calls yet. */
 export const makeChatCalls = (): ChatCalls => {
   const calls: Array<ChatCall> = []
   const latestAt = new Map<number, ChatCall>()
+  const latestOf = new Map<string, ChatCall>()
 
   /** The call that an entry goes on with, if it does not begin one. */
   const continued = (index: number | undefined, id: string, name: string, more: boolean) => {
@@ -40,17 +45,18 @@ export const makeChatCalls = (): ChatCalls => {
       index !== undefined
         ? latestAt.get(index)
         : id !== ""
-          ? calls.findLast((call) => call.id === id)
+          ? latestOf.get(id)
           : name !== ""
             ? undefined
             : calls.at(-1)
     if (call === undefined || name === "") return call
     if (id !== "" && call.id !== "" && id !== call.id) return undefined
-    return (more || name !== call.name) && isWhole(call.arguments) ? undefined : call
+    return (more || name !== call.name) && isWhole(call) ? undefined : call
   }
 
   return {
     calls,
+    areTooMany: () => calls.length > mostPieces,
     add: (entry, whole, emit) => {
       const fields = fieldsOf(entry)
       if (fields === undefined) return
@@ -62,9 +68,15 @@ export const makeChatCalls = (): ChatCalls => {
       const extra = extraOf(fields.extra_content)
       if (id === "" && name === "" && piece === "" && extra === undefined) return
 
+      const same = whole ? undefined : latestOf.get(id)
+      // The whole call said again.
+      if (same?.index === index && same?.name === name && same.arguments === piece && isWhole(same)) {
+        if (extra !== undefined) same.extra = extra
+        return
+      }
       let call = whole ? undefined : continued(index, id, name, piece !== "")
       if (call === undefined) {
-        call = { ordinal: calls.length, id, name, arguments: "", extra: undefined }
+        call = { ordinal: calls.length, index, id, name, arguments: "", scan: newScan(), extra: undefined }
         calls.push(call)
         if (index !== undefined) latestAt.set(index, call)
       } else {
@@ -72,8 +84,10 @@ export const makeChatCalls = (): ChatCalls => {
         // A name in pieces comes before the arguments; the same name again is only said again.
         if (name !== "" && name !== call.name && call.arguments === "") call.name += name
       }
+      if (id !== "" && call.id === id) latestOf.set(id, call)
       if (extra !== undefined) call.extra = extra
       call.arguments += piece
+      scanOn(call.scan, piece)
       emit({ _tag: "tool-call-delta", index: call.ordinal, name: call.name, delta: piece })
     }
   }
@@ -92,5 +106,44 @@ export const extraOf = (value: unknown): Schema.JsonObject | undefined =>
     ? undefined
     : (value as Schema.JsonObject)
 
-/** Whether a text is a whole JSON object; cheap for the pieces that are not. */
-const isWhole = (text: string): boolean => text.endsWith("}") && wholeArguments(text) !== undefined
+/** Looks for the end of a JSON object in a text that comes in pieces. Every letter is looked at once. */
+interface Scan {
+  length: number
+  depth: number
+  inString: boolean
+  escaped: boolean
+  /** Where the object ends. */
+  end: number | undefined
+  /** Whether what ends there is JSON, once that was asked. */
+  isJson: boolean | undefined
+}
+
+const newScan = (): Scan => ({
+  length: 0,
+  depth: 0,
+  inString: false,
+  escaped: false,
+  end: undefined,
+  isJson: undefined
+})
+
+const scanOn = (scan: Scan, piece: string) => {
+  for (let at = 0; at < piece.length && scan.end === undefined; at++) {
+    const letter = piece[at]
+    if (scan.escaped) scan.escaped = false
+    else if (scan.inString) {
+      if (letter === "\\") scan.escaped = true
+      else if (letter === '"') scan.inString = false
+    } else if (letter === '"') scan.inString = true
+    else if (letter === "{") scan.depth++
+    else if (letter === "}" && --scan.depth === 0) scan.end = scan.length + at + 1
+  }
+  scan.length += piece.length
+}
+
+/** Whether the arguments are a whole JSON object. They are parsed once at most. */
+const isWhole = ({ arguments: text, scan }: ChatCall): boolean => {
+  if (scan.end !== scan.length) return false
+  scan.isJson ??= wholeArguments(text) !== undefined
+  return scan.isJson
+}

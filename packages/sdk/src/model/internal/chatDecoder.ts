@@ -12,7 +12,7 @@ import { ConnectionLost, InvalidResponse, ModelError, ProviderFault } from "../M
 import type { ModelPart, ModelResponse } from "../ModelPart.ts"
 import { makeCollector } from "../ModelPart.ts"
 import type { ModelProfile } from "../ModelProfile.ts"
-import { cutCall, notJson } from "./answerFaults.ts"
+import { cutCall, notJson, tooManyPieces } from "./answerFaults.ts"
 import { writtenArguments } from "./callArguments.ts"
 import { extraOf, makeChatCalls } from "./chatCalls.ts"
 import type { ReasoningField } from "./chatReasoning.ts"
@@ -174,7 +174,7 @@ const makeReader = (provider: string) => {
         if (message !== undefined) addMessage(message, whole, emit)
         finish = textOf(choice.finish_reason) ?? finish
       }
-      return undefined
+      return calls.areTooMany() ? tooManyPieces() : undefined
     },
     isFinished: () => finish !== undefined,
     end: (emit: Emit): ModelError | undefined => {

@@ -33,7 +33,8 @@ const reasonFrom = (reason: AiError.AiErrorReason): Reason => {
   switch (reason._tag) {
     case "RateLimitError": {
       const { retryAfter } = reason
-      const wait = retryAfter === undefined ? {} : { retryAfterMs: Duration.toMillis(retryAfter) }
+      const waitMs = retryAfter === undefined ? Infinity : Duration.toMillis(retryAfter)
+      const wait = Number.isFinite(waitMs) ? { retryAfterMs: waitMs } : {}
       return new RateLimited({ description, ...wait })
     }
     case "QuotaExhaustedError": {

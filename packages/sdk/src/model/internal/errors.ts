@@ -27,8 +27,22 @@ export interface ErrorFacts {
   readonly now?: number
 }
 
-/** Why there is no answer, by the parsed body of an error: an object in any of the known shapes, or text. */
+/**
+ * Why there is no answer, by the parsed body of an error: an object in any of the known shapes, or text. Whatever the body is,
+ * there is a reason: what cannot be read is a fault of the provider.
+ */
 export const reasonOf = (body: unknown, facts: ErrorFacts = {}): Reason => {
+  try {
+    return meaningOf(body, facts)
+  } catch {
+    return new ProviderFault({ description: wordsFor(facts.status) })
+  }
+}
+
+/** Nobody waits longer than this for an answer. Also keeps `Infinity` out, as which a number of 400 digits is read. */
+const longestAdvice = 365 * 86_400_000
+
+const meaningOf = (body: unknown, facts: ErrorFacts): Reason => {
   const said = read(body)
   const status = facts.status ?? statusIn(said.code)
   const description = said.message === "" ? wordsFor(status) : said.message
@@ -50,8 +64,8 @@ export const reasonOf = (body: unknown, facts: ErrorFacts = {}): Reason => {
     })
   }
   if (status === 401 || status === 403 || is(authorizationCodes)) return new NotAuthorized({ description })
-  const retryAfterMs = facts.retryAfterMs ?? said.retryAfterMs
-  const advice = retryAfterMs === undefined ? {} : { retryAfterMs }
+  const asked = facts.retryAfterMs ?? said.retryAfterMs
+  const advice = asked === undefined ? {} : { retryAfterMs: Math.min(asked, longestAdvice) }
   if (status === 429 || is(rateLimitCodes)) return new RateLimited({ description, ...advice })
   if (said.param === "stream" && status !== undefined && status < 500)
     return new StreamUnsupported({ description })
@@ -73,6 +87,22 @@ export const speaksOfModel = (body: unknown): boolean => {
     code === "model_not_found" || (type !== "invalid_url" && /\bmodels?\b|\bdeployments?\b/i.test(message))
   )
 }
+
+/**
+ * Whether the body of a 404 speaks of something that the request names: a provider's error in its full shape, which does not
+ * say that the address is unknown.
+ */
+export const speaksOfRequest = (body: unknown): boolean => {
+  const { code, isNested, message, param, type } = read(body)
+  if (!isNested || message === "") return false
+  if (code === undefined && type === undefined && param === undefined) return false
+  return code !== "invalid_url" && type !== "invalid_url" && !speaksOfAddress(message, code)
+}
+
+/** Groq, OpenAI, servers on FastAPI, and Azure; llama.cpp says the last of an address, Anthropic nearly the same of a file. */
+const speaksOfAddress = (message: string, code: string | number | undefined): boolean =>
+  /unknown request url|^invalid url|^(?:resource )?not found\.?$/i.test(message) ||
+  (message === "File Not Found" && code === 404)
 
 /** The same reason in other words. */
 export const described = (reason: Reason, description: string): Reason => {
@@ -160,6 +190,8 @@ const wordsFor = (status: number | undefined): string =>
 
 /** What an error says, whatever its shape. */
 interface Said {
+  /** Whether it is in a field of its own, `error`. */
+  readonly isNested: boolean
   readonly message: string
   readonly code: string | number | undefined
   readonly type: string | undefined
@@ -185,6 +217,7 @@ const read = (body: unknown): Said => {
   const room = numberOf(error?.n_ctx)
   const resetsAt = numberOf(error?.resets_at)
   return {
+    isNested: fieldsOf(outer?.error) !== undefined,
     // OpenRouter says what its provider said beside a sentence that says nothing.
     message: isText(message) ? (raw === undefined ? message : `${message}: ${raw}`) : "",
     code: textOf(code) ?? numberOf(code),

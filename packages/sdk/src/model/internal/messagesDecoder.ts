@@ -38,6 +38,10 @@ interface Block extends Piece {
   readonly citations: Array<unknown>
   /** A delta that is not known changed it: what there is of it is not the whole. */
   unknown: boolean
+  /** Its end was told. */
+  stopped: boolean
+  /** It was begun again after its end: what follows was said before. */
+  repeated: boolean
   readonly ordinal: number
 }
 
@@ -60,9 +64,14 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
     const fields = fieldsOf(event.content_block)
     if (fields === undefined) return
     const told = placeIn(event.index)
-    const index = told === undefined || blocks.at(told) !== undefined ? latest + 1 : told
-    latest = Math.max(latest, index)
+    const there = told === undefined ? undefined : blocks.at(told)
     const type = textOf(fields.type) ?? ""
+    if (there !== undefined && type === "tool_use" && isSameCall(there.fields, fields)) {
+      there.repeated = there.stopped
+      return
+    }
+    const index = told === undefined || there !== undefined ? latest + 1 : told
+    latest = Math.max(latest, index)
     const block: Block = {
       index,
       type,
@@ -74,6 +83,8 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
       input: "",
       citations: [...listOf(fields.citations)],
       unknown: false,
+      stopped: false,
+      repeated: false,
       ordinal: type === "tool_use" ? calls++ : -1
     }
     blocks.add(block, emit)
@@ -82,7 +93,7 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
   const grow = (event: Fields, emit: Emit) => {
     const block = blocks.at(placeIn(event.index) ?? latest)
     const delta = fieldsOf(event.delta)
-    if (block === undefined || delta === undefined) return
+    if (block === undefined || block.repeated || delta === undefined) return
     switch (delta.type) {
       case "text_delta":
         if (block.type === "text" && typeof delta.text === "string") blocks.write(block, delta.text, emit)
@@ -133,7 +144,9 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
         return
       case "content_block_stop": {
         const block = blocks.at(placeIn(data.index) ?? latest)
-        if (block !== undefined && block.type !== "tool_use") blocks.close(block, endingOf(block), emit)
+        if (block === undefined) return
+        block.stopped = true
+        if (block.type !== "tool_use") blocks.close(block, endingOf(block), emit)
         return
       }
       case "message_delta":
@@ -209,6 +222,9 @@ const invalid = (description: string): ModelError =>
   new ModelError({ reason: new InvalidResponse({ description }) })
 
 const listOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
+
+const isSameCall = (one: Fields, other: Fields): boolean =>
+  one.type === other.type && one.name === other.name && textOf(one.id) !== undefined && one.id === other.id
 
 const nameOf = (block: Block): string => textOf(block.fields.name) ?? "a tool"
 

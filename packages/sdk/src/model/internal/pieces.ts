@@ -46,7 +46,8 @@ export interface Pieces<P extends Piece> {
   readonly areTooMany: () => boolean
 }
 
-const mostPieces = 10_000
+/** How many pieces, or calls, an answer may have. */
+export const mostPieces = 10_000
 
 /** The place that a provider says a piece has, where that can be one. */
 export const placeIn = (value: unknown): number | undefined => {

@@ -4,12 +4,14 @@
  */
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
+import type * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
+import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as UrlParams from "effect/http/UrlParams"
 import { ConnectionLost, InvalidResponse, ModelError, ProviderFault } from "../ModelError.ts"
 import { reasonOf } from "./errors.ts"
 import { shown } from "./responseError.ts"
-import { discreetly } from "./send.ts"
+import { beginning, discreetly } from "./send.ts"
 
 /** What the issuer said. */
 type Renewed =
@@ -41,7 +43,9 @@ export const renew = (
         : HttpClientRequest.bodyUrlParams(UrlParams.fromInput(fields))
     )
     const { status, text } = yield* http.execute(request).pipe(
-      Effect.flatMap((response) => Effect.map(response.text, (text) => ({ status: response.status, text }))),
+      Effect.flatMap((response) =>
+        Effect.map(textOf(response), (text) => ({ status: response.status, text }))
+      ),
       Effect.timeout("30 seconds"),
       Effect.mapError(
         () =>
@@ -69,6 +73,20 @@ export const renew = (
     return yield* shown(new ModelError({ reason: new ProviderFault({ description }), retryable }), [
       refreshToken
     ])
+  })
+
+/** Tokens are short. What is longer is cut off, and then it is no JSON. */
+const largestAnswer = 1024 * 1024
+
+const textOf = (
+  response: HttpClientResponse.HttpClientResponse
+): Effect.Effect<string, HttpClientError.HttpClientError> =>
+  Effect.suspend(() => {
+    const { read, text } = beginning(response, largestAnswer)
+    return read.pipe(
+      Effect.catch((error) => (error.reason._tag === "EmptyBodyError" ? Effect.void : Effect.fail(error))),
+      Effect.map(text)
+    )
   })
 
 const dead = new Set([

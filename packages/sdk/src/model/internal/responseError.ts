@@ -5,15 +5,15 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { ErrorFacts } from "./errors.ts"
-import { described, reasonOf, speaksOfModel } from "./errors.ts"
+import { described, reasonOf, speaksOfModel, speaksOfRequest } from "./errors.ts"
 import { retryAfter } from "./retry.ts"
 import type { Reason } from "../ModelError.ts"
-import { InvalidRequest, InvalidResponse, ModelError } from "../ModelError.ts"
+import { InvalidRequest, InvalidResponse, ModelError, ProviderFault } from "../ModelError.ts"
 import type { ModelProfile, ProtocolName } from "../ModelProfile.ts"
 
 type Headers = Readonly<Record<string, string | undefined>>
 
-/** The error that a response with this status, these headers and this body is. */
+/** The error that a response with this status, these headers and this body is. There is always one. */
 export const responseError = (
   response: { readonly status: number; readonly headers: Headers; readonly body: string },
   profile: ModelProfile
@@ -31,12 +31,17 @@ export const responseError = (
       reason: explain(reasonOf(parsed(body), facts), status, body, headers, profile),
       ...(retryable === undefined ? {} : { retryable })
     })
-  })
+  }).pipe(
+    Effect.catchDefect(() => {
+      const description = `The provider answered with status ${response.status}, and nothing that can be read.`
+      return Effect.succeed(new ModelError({ reason: new ProviderFault({ description }) }))
+    })
+  )
 
-/** The provider's id of the request. */
+/** The provider's id of the request, as it came: `shown` decides whether it is one. */
 export const requestIdOf = (headers: Headers): string | undefined => {
   const id = headers["x-request-id"] ?? headers["request-id"] ?? headers["x-amzn-requestid"]
-  return id === undefined || id === "" ? undefined : id.slice(0, 200)
+  return id === "" ? undefined : id
 }
 
 /**
@@ -45,7 +50,9 @@ export const requestIdOf = (headers: Headers): string | undefined => {
  */
 export const shown = (error: ModelError, secrets: ReadonlyArray<string>, requestId?: string): ModelError => {
   const { reason, retryable } = error
-  const id = error.requestId ?? requestId
+  const id = [error.requestId, requestId].find(
+    (id) => id !== undefined && /^[\w.:-]{1,200}$/.test(id) && !secrets.some((secret) => id.includes(secret))
+  )
   return new ModelError({
     reason: described(reason, tidy(reason.description, secrets)),
     ...(id === undefined ? {} : { requestId: id }),
@@ -55,11 +62,14 @@ export const shown = (error: ModelError, secrets: ReadonlyArray<string>, request
 
 const longestDescription = 500
 
+/** Blanks, and what would change the terminal or the order of the text that it is shown in. */
+const invisible = /[\s\p{Cc}\p{Bidi_Control}]+/gu
+
 /** Secrets out first, then the length: half a secret is one, too. */
 const tidy = (text: string, secrets: ReadonlyArray<string>): string => {
   let out = text
   for (const secret of secrets) out = out.replaceAll(secret, "[redacted]")
-  out = out.replace(/\s+/g, " ").trim()
+  out = out.replace(invisible, " ").trim()
   return out.length <= longestDescription ? out : `${out.slice(0, longestDescription - 1)}…`
 }
 
@@ -88,7 +98,8 @@ const explain = (
   profile: ModelProfile
 ): Reason => {
   if (reason._tag === "InvalidRequest" && (status === 404 || status === 405 || status === 501)) {
-    if (speaksOfModel(parsed(body))) return reason
+    const said = parsed(body)
+    if (speaksOfModel(said) || (status === 404 && speaksOfRequest(said))) return reason
     return new InvalidRequest({ description: `${reason.description} ${addressHint(profile)}` })
   }
   if (status < 400) {

@@ -2,8 +2,9 @@
  * Reads an answer of `/responses`, streamed or whole.
  *
  * An answer is a list of items. A stream tells each of them several times: in deltas, with its end, and in the final response.
- * Items are told apart by their `output_index`, since some servers change the ids from event to event. What is believed, first
- * to last: an item's own end, the final response, the deltas. Calls are told when the whole answer is there.
+ * The same id is the same item, wherever it is told of. Different ids say nothing, since some servers change them from event to
+ * event: those items are told apart by their `output_index`. What is believed, first to last: an item's own end, the final
+ * response, the deltas. Calls are told when the whole answer is there, and one that repeats another is not told again.
  *
  * Items that are neither text, reasoning nor function calls (searches, code that ran at the provider) become empty reasoning
  * that carries the item, so that it goes back in its place.
@@ -19,7 +20,7 @@ import { countOf, fieldsOf, textOf } from "./fields.ts"
 import { makePieces, placeIn } from "./pieces.ts"
 import type { AnswerDecoder } from "./protocol.ts"
 import type { Channel, Item } from "./responsesItem.ts"
-import { callOf, endingOf, isRefusal, nameOf } from "./responsesItem.ts"
+import { callKeyOf, callOf, endingOf, isRefusal, nameOf } from "./responsesItem.ts"
 
 type Emit = (part: ModelPart) => void
 
@@ -35,6 +36,7 @@ export interface ResponsesDecoder extends AnswerDecoder {
 export const responsesDecoder = (provider: string): ResponsesDecoder => {
   const items = makePieces<Item>(provider)
   const latestOf = new Map<string, Item>()
+  const itemsById = new Map<string, Item>()
   let calls = 0
   let latest = -1
   let refused = false
@@ -59,7 +61,19 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
       ordinal: type === "function_call" ? calls++ : -1
     }
     latestOf.set(type, item)
+    remember(item, fields.id)
     return items.add(item, emit)
+  }
+
+  const remember = (item: Item, id: unknown) => {
+    if (textOf(id) !== undefined) itemsById.set(`${item.type} ${id as string}`, item)
+  }
+
+  /** The item of an id. Calls that have different `call_id`s are different, also on a server that gives all items one id. */
+  const known = (id: unknown, type: string, callId?: unknown): Item | undefined => {
+    const item = textOf(id) === undefined ? undefined : itemsById.get(`${type} ${id as string}`)
+    const [one, other] = [textOf(item?.fields.call_id), textOf(callId)]
+    return one === undefined || other === undefined || one === other ? item : undefined
   }
 
   /** The open item of a type that an event is about. Some servers leave out its number, or give all items the same one. */
@@ -78,8 +92,13 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
   }
 
   /** The item that a delta is about; some servers leave out its beginning. */
-  const itemOf = (event: Fields, type: string, emit: Emit): Item =>
-    find(event, type) ?? closedAt(event, type) ?? open(placeOf(event), type, {}, emit)
+  const itemOf = (event: Fields, type: string, emit: Emit): Item => {
+    const told = known(event.item_id, type) ?? find(event, type) ?? closedAt(event, type)
+    if (told !== undefined) return told
+    const item = open(placeOf(event), type, {}, emit)
+    remember(item, event.item_id)
+    return item
+  }
 
   /** The item of a delta that comes too late. */
   const closedAt = (event: Fields, type: string): Item | undefined => {
@@ -107,9 +126,11 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     const fields = fieldsOf(event.item)
     if (fields === undefined) return
     const type = textOf(fields.type) ?? ""
-    const item = items.at(placeIn(event.output_index) ?? -1)
-    if (item === undefined || item.type !== type || item.done) open(placeOf(event), type, fields, emit)
-    else item.fields = fields
+    const same = known(fields.id, type, fields.call_id)
+    const item = same ?? items.at(placeIn(event.output_index) ?? -1)
+    if (item === undefined || item.type !== type || (item.done && item !== same)) {
+      open(placeOf(event), type, fields, emit)
+    } else if (!item.done) item.fields = fields
   }
 
   /** The provider's last word on an item. Calls stay open until the answer is whole. */
@@ -117,6 +138,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     if (item.done) return
     item.done = true
     item.fields = fields
+    remember(item, fields.id)
     if (item.type !== "function_call") items.close(item, endingOf(item), emit)
   }
 
@@ -124,7 +146,8 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     const fields = fieldsOf(event.item)
     if (fields === undefined) return
     const type = textOf(fields.type) ?? ""
-    settle(find(event, type) ?? open(placeOf(event), type, fields, emit), fields, emit)
+    const item = known(fields.id, type, fields.call_id) ?? find(event, type)
+    settle(item ?? open(placeOf(event), type, fields, emit), fields, emit)
   }
 
   /** Gives the items of the final response to those that have not ended, and adds the ones that no event told of. */
@@ -174,6 +197,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
       case "response.function_call_arguments.delta": {
         if (typeof data.delta !== "string") return
         const item = itemOf(data, "function_call", emit)
+        if (item.done) return
         item.arguments += data.delta
         const name = textOf(item.fields.name)
         if (name !== undefined && item.ordinal >= 0) {
@@ -242,7 +266,14 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     reconcile(Array.isArray(final.output) ? final.output : [], emit)
     if (items.areTooMany()) return tooManyPieces()
     const all = items.all()
-    const called = all.filter((item) => item.type === "function_call")
+    const seen = new Set<string>()
+    const called = all.filter((item) => {
+      if (item.type !== "function_call") return false
+      const key = callKeyOf(item)
+      const isNew = key === undefined || !seen.has(key)
+      if (key !== undefined) seen.add(key)
+      return isNew
+    })
     const cutBy = status === "incomplete" ? cutReason(fieldsOf(final.incomplete_details)) : undefined
     if (cutBy === "length" && called.length > 0) return cutCall(nameOf(called.at(-1)!))
     // What a filter cut off is not acted on.

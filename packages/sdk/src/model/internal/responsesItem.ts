@@ -61,14 +61,22 @@ const written = (fields: Fields, raw: string, summary: string): Fields => ({
 
 /** A call with what goes back with it; `undefined` when it is not whole. */
 export const callOf = (item: Item, provider: string): Ending | undefined => {
-  const { arguments: last, call_id: callId, name: _, status, ...rest } = item.fields
-  const told = textOf(last) ?? (fieldsOf(last) === undefined ? item.arguments : JSON.stringify(last))
-  const text = status === "incomplete" ? undefined : writtenArguments(told)
+  const { arguments: _, call_id: callId, name: __, status, ...rest } = item.fields
+  const text = status === "incomplete" ? undefined : writtenArguments(argumentsOf(item))
   const name = textOf(item.fields.name)
   if (text === undefined || name === undefined) return undefined
   const providerCallId = textOf(callId) ?? textOf(rest.id) ?? ""
   const payload = payloadOf({ ...rest, type: "function_call" })
   return { part: { _tag: "tool-call", providerCallId, name, arguments: text, provider, payload } }
+}
+
+const argumentsOf = ({ arguments: told, fields: { arguments: last } }: Item): string =>
+  textOf(last) ?? (fieldsOf(last) === undefined ? told : JSON.stringify(last))
+
+/** What two calls have in common when one is the other said again; `undefined` where nothing tells. */
+export const callKeyOf = (item: Item): string | undefined => {
+  const { call_id: callId, name } = item.fields
+  return textOf(callId) === undefined ? undefined : JSON.stringify([callId, name, argumentsOf(item)])
 }
 
 export const nameOf = (item: Item): string => textOf(item.fields.name) ?? "a tool"

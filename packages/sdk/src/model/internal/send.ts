@@ -63,7 +63,7 @@ export const send = (
         ...secret
       }
       yield* checkHeaders(headers, profile)
-      const secrets = secretsOf({ ...profile.headers, ...secret })
+      const secrets = secretsOf([...Object.values({ ...profile.headers, ...secret }), ...queryOf(url)])
       const request = HttpClientRequest.post(url, { headers }).pipe(
         HttpClientRequest.bodyText(body, "application/json")
       )
@@ -91,7 +91,7 @@ export const send = (
           profile: profile.name,
           description: `The provider does not accept the login of ${profile.name}, although it was just renewed: log in again. It said: ${error.reason.description}`
         }),
-        ...(requestId === undefined ? {} : { requestId })
+        ...(error.requestId === undefined ? {} : { requestId: error.requestId })
       })
     })
 
@@ -146,11 +146,18 @@ const checkHeaders = (headers: Readonly<Record<string, string>>, profile: ModelP
 }
 
 /** Values that must not come back in an error; also without the word in front of them. */
-const secretsOf = (headers: Readonly<Record<string, string>>): ReadonlyArray<string> =>
-  Object.values(headers)
+const secretsOf = (values: ReadonlyArray<string>): ReadonlyArray<string> =>
+  values
     .flatMap((value) => [value, value.replace(/^\w+ /, "")])
     .filter((value) => value.length >= 6)
     .sort((a, b) => b.length - a.length)
+
+/** The values in an address's query, as they are and as they are sent: some servers take their key there. */
+const queryOf = (address: string): ReadonlyArray<string> => {
+  const { search, searchParams } = new URL(address)
+  const sent = search.slice(1).split("&")
+  return [...searchParams.values(), ...sent.map((pair) => pair.slice(pair.indexOf("=") + 1))]
+}
 
 /**
  * Redirects are not followed: `fetch` would send every header but `authorization` along. And the HTTP client makes no span of its
@@ -237,19 +244,23 @@ const host = ({ baseUrl, name }: ModelProfile): string => URL.parse(baseUrl)?.ho
 
 const largestError = 64 * 1024
 
+/** Reads a body until this many characters have come; `text` is what has come, also where reading fails. */
+export const beginning = (response: HttpClientResponse.HttpClientResponse, limit: number) => {
+  const decoder = new TextDecoder()
+  let text = ""
+  const read = response.stream.pipe(
+    Stream.takeWhile((bytes) => {
+      text += decoder.decode(bytes, { stream: true })
+      return text.length < limit
+    }),
+    Stream.runDrain
+  )
+  return { read, text: () => text.slice(0, limit) }
+}
+
 /** The beginning of an error's body: as much as is needed, for as long as is sensible. What does not come is left out. */
 const errorBody = (response: HttpClientResponse.HttpClientResponse): Effect.Effect<string> =>
   Effect.suspend(() => {
-    const decoder = new TextDecoder()
-    let text = ""
-    return response.stream.pipe(
-      Stream.takeWhile((bytes) => {
-        text += decoder.decode(bytes, { stream: true })
-        return text.length < largestError
-      }),
-      Stream.runDrain,
-      Effect.timeoutOption("10 seconds"),
-      Effect.ignore,
-      Effect.map(() => text.slice(0, largestError))
-    )
+    const { read, text } = beginning(response, largestError)
+    return read.pipe(Effect.timeoutOption("10 seconds"), Effect.ignore, Effect.map(text))
   })

@@ -7,8 +7,15 @@ import { type Fields, fieldsOf, textOf } from "./fields.ts"
 /** When the access token ends, in milliseconds since 1970, where that is known. */
 export const expiryOf = (tokens: Tokens): number | undefined => {
   if (tokens.expiresAt !== undefined) return tokens.expiresAt
-  const exp = claimsOf(tokens.accessToken)?.exp
-  return typeof exp === "number" && Number.isFinite(exp) ? exp * 1000 : undefined
+  return millisOf(claimsOf(tokens.accessToken)?.exp)
+}
+
+/** For how long the access token is good altogether, in milliseconds, where it says that itself. */
+export const lifetimeOf = ({ accessToken }: Tokens): number | undefined => {
+  const claims = claimsOf(accessToken)
+  const from = millisOf(claims?.iat)
+  const to = millisOf(claims?.exp)
+  return from === undefined || to === undefined || to <= from ? undefined : to - from
 }
 
 /** The account that the tokens are for, by the claim at this path. */
@@ -29,14 +36,20 @@ export const readTokens = (body: unknown, before: Tokens, now: number): Tokens |
   if (accessToken === undefined) return undefined
   const refreshToken = textOf(fields?.refresh_token) ?? before.refreshToken
   const idToken = textOf(fields?.id_token) ?? before.idToken
-  const seconds = fields?.expires_in
+  const said = fields?.expires_in
+  // Some issuers write it as a text.
+  const lifetime = millisOf(typeof said === "string" && /^\d+(\.\d+)?$/.test(said) ? Number(said) : said)
   return {
     accessToken,
     ...(refreshToken === undefined ? {} : { refreshToken }),
     ...(idToken === undefined ? {} : { idToken }),
-    ...(typeof seconds === "number" && seconds > 0 ? { expiresAt: now + seconds * 1000 } : {})
+    ...(lifetime !== undefined && lifetime > 0 ? { expiresAt: now + lifetime } : {})
   }
 }
+
+/** Seconds as milliseconds, where they are a number that can be calculated with. */
+const millisOf = (seconds: unknown): number | undefined =>
+  typeof seconds === "number" && Number.isFinite(seconds * 1000) ? seconds * 1000 : undefined
 
 /** The middle part of a JSON web token; `undefined` for a token that is none. */
 const claimsOf = (token: string): Fields | undefined => {
