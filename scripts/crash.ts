@@ -3,12 +3,14 @@
  *
  * - `sweep`: scenarios that are hit at every statement, effect and model call, before and after, and at pairs of them.
  * - `seeds`: random stories of several workers on one database, the same for the same seed.
- * - `processes`: real processes that are killed, frozen, asked to end, and that decide the same requests.
  * - `mutants`: stores that are broken on purpose, each of which the parts above must find.
+ * - `processes`: real processes that are killed, frozen, asked to end, and that decide the same requests.
+ * - `restarts`: real processes while a Postgres server crashes again and again.
  *
- * `npm run crash` runs all of it, `npm run crash -- --ci` the part that fits into CI, `npm run crash -- --only mixed:37a/12b` or
- * `--only 4711` one point or seed again. Progress goes to stderr; the last line of stdout is the result as JSON. A violation
- * ends it with 1.
+ * `npm run crash` runs all of it on SQLite, with `--store postgres` on Postgres; `--part sweep` one part, `--ci` what fits into
+ * CI, on both stores; `--only move` one scenario, `--only mixed:37a/12b` or `--only 4711` one point or seed again. `--report`
+ * writes what came out into docs/reliability.md. Progress goes to stderr; the last line of stdout is the result as JSON. A
+ * violation ends it with 1.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -17,13 +19,15 @@ import * as Effect from "effect/Effect"
 import { mutants } from "./crash/mutants.ts"
 import * as Points from "./crash/points.ts"
 import { postgres, type PostgresStores } from "./crash/postgres.ts"
+import { postgresDatabases } from "./crash/postgresDatabases.ts"
 import { processes } from "./crash/processes.ts"
 import * as Report from "./crash/report.ts"
-import { scenarios } from "./crash/scenarios.ts"
+import { type Scenario, scenarios } from "./crash/scenarios.ts"
 import { play } from "./crash/seeds.ts"
+import { fastDirectory, sqliteDatabases } from "./crash/sqliteDatabases.ts"
 import { execute, sweep, visit } from "./crash/sweep.ts"
 import { hashAtOnce } from "./crash/turnstile.ts"
-import { fastDirectory, sqlite } from "./crash/world.ts"
+import type { Databases } from "./crash/world.ts"
 
 const { values } = parseArgs({
   options: {
@@ -55,79 +59,113 @@ const progress = (text: string) =>
   console.error(`${((performance.now() - started) / 1000).toFixed(1).padStart(7)} s  ${text}`)
 
 const violations: Array<string> = []
-const result: Record<string, unknown> = { seed: firstSeed, store: values.store }
+const result: Record<string, unknown> = { seed: firstSeed }
 const figures: Array<Report.Figure> = []
 const found = (part: string, list: ReadonlyArray<string>) => {
   violations.push(...list.map((violation) => `${part} ${violation}`))
   for (const violation of list.slice(0, 10)) progress(`VIOLATION ${part} ${violation}`)
 }
 
-hashAtOnce()
-const worlds = await sqlite()
+/** Databases for simulated processes, and whose they are. */
+interface Simulated {
+  readonly databases: Databases
+  readonly store: Report.StoreName
+}
 
-const runOnly = async (only: string) => {
+const simulated = async (
+  store: Report.StoreName,
+  use: (simulated: Simulated) => Promise<void>
+): Promise<void> => {
+  hashAtOnce()
+  const databases = await (store === "Postgres" ? postgresDatabases() : sqliteDatabases())
+  await use({ databases, store })
+  await databases.close()
+}
+
+const runOnly = async (only: string, simulated: Simulated) => {
+  const { databases } = simulated
+  if (/^\d+$/.test(only)) return found(`seed ${only}`, await play({ databases, seed: Number(only) }))
   const [name = "", text] = only.split(":")
-  if (text === undefined) return found(`seed ${only}`, await play({ worlds, seed: Number(only) }))
   const scenario = scenarios.find((scenario) => scenario.name === name)
   if (scenario === undefined) throw new Error(`There is no scenario ${name}.`)
-  const calm = await Effect.runPromise(execute(worlds, scenario, []))
+  if (text === undefined) return runSweep(simulated, [scenario], points)
+  const calm = await Effect.runPromise(execute(databases, scenario, []))
   const place = { scenario, points: Points.parse(text) }
-  const { complaints, execution } = await Effect.runPromise(visit(worlds, place, calm.outcome))
+  const { complaints, execution } = await Effect.runPromise(visit(databases, place, calm.outcome))
   for (const operations of execution.operations) {
     progress(operations.map((what, index) => `${index + 1} ${what}`).join(", "))
   }
   found("sweep", complaints)
 }
 
-const runSweep = async () => {
+const runSweep = async (
+  { databases, store }: Simulated,
+  scenarios: ReadonlyArray<Scenario>,
+  points: number
+) => {
+  const part = `sweep on ${store}`
   const swept = await Effect.runPromise(
-    sweep({ worlds, scenarios, points, progress: (text) => progress(`sweep: ${text}`) })
+    sweep({ databases, scenarios, points, progress: (text) => progress(`${part}: ${text}`) })
   )
-  found("sweep", swept.violations)
-  result["sweep"] = { points: swept.points, singles: swept.singles, pairs: swept.pairs }
-  figures.push(["points at which a process was hit, scenarios and their pairs", swept.points])
-  figures.push(["scenarios", scenarios.length])
+  found(part, swept.violations)
+  result[part] = { points: swept.points, singles: swept.singles, pairs: swept.pairs }
+  figures.push(["sweep: scenarios", store, scenarios.length])
+  figures.push(["sweep: points at which a process was hit, one by one and in pairs", store, swept.points])
+  figures.push(["sweep: violations", store, swept.violations.length])
 }
 
-const runSeeds = async () => {
+const runSeeds = async ({ databases, store }: Simulated, seeds: number) => {
+  const part = `seeds on ${store}`
   let bad = 0
-  for (let seed = firstSeed; seed < firstSeed + seeds; seed++) {
-    const list = await play({ worlds, seed })
-    if (list.length > 0) bad += 1
-    found(`seed ${seed}`, list)
-    if ((seed - firstSeed + 1) % 500 === 0) progress(`seeds: ${seed - firstSeed + 1} of ${seeds}, ${bad} bad`)
+  let done = 0
+  let next = firstSeed
+  const playAll = async () => {
+    while (next < firstSeed + seeds) {
+      const seed = next++
+      const list = await play({ databases, seed })
+      if (list.length > 0) bad += 1
+      found(`${part} ${seed}`, list)
+      if (++done % 500 === 0) progress(`${part}: ${done} of ${seeds}, ${bad} bad`)
+    }
   }
-  result["seeds"] = { seeds, bad }
-  figures.push(["random stories", seeds])
+  await Promise.all(Array.from({ length: databases.worlds }, playAll))
+  result[part] = { seeds, bad }
+  figures.push(["seeds: random stories", store, seeds])
+  figures.push(["seeds: stories with a violation", store, bad])
 }
 
 /** A mutant that nobody finds is a violation. */
-const runMutants = async () => {
+const runMutants = async ({ databases, store }: Simulated) => {
+  const part = `mutants on ${store}`
   const killed: Array<string> = []
   for (const { mutate, name, scenario } of mutants) {
     let seen: string | undefined
     if (scenario !== undefined) {
       const there = scenarios.filter((candidate) => candidate.name === scenario)
       const swept = await Effect.runPromise(
-        sweep({ worlds, scenarios: there, points: 500, progress: () => {}, mutate, first: true })
+        sweep({ databases, scenarios: there, points: 500, progress: () => {}, mutate, first: true })
       )
       seen = swept.violations[0]
     } else {
       for (let seed = 1; seed <= 400 && seen === undefined; seed++) {
-        seen = (await play({ worlds, seed, mutate }))[0]
+        seen = (await play({ databases, seed, mutate }))[0]
       }
     }
-    if (seen === undefined) found("mutants", [`a store that ${name} is not found`])
+    if (seen === undefined) found(part, [`a store that ${name} is not found`])
     else {
       killed.push(name)
-      progress(`mutants: ${name}: ${seen.split("\n")[0]?.slice(0, 160)}`)
+      progress(`${part}: ${name}: ${seen.split("\n")[0]?.slice(0, 160)}`)
     }
   }
-  result["mutants"] = { mutants: mutants.length, killed: killed.length }
-  figures.push(["broken stores that were found", `${killed.length} of ${mutants.length}`])
+  result[part] = { mutants: mutants.length, killed: killed.length }
+  figures.push([
+    "mutants: broken stores that the sweep or the seeds found",
+    store,
+    `${killed.length} of ${mutants.length}`
+  ])
 }
 
-const runProcesses = async (server: PostgresStores | undefined, label: string, scale: number) => {
+const runProcesses = async (server: PostgresStores | undefined, store: Report.StoreName, scale: number) => {
   const directory = Fs.mkdtempSync(Path.join(fastDirectory, "fermata-files-"))
   const lived = await processes({
     store: server === undefined ? (name) => Promise.resolve(Path.join(directory, `${name}.db`)) : server.make,
@@ -135,49 +173,78 @@ const runProcesses = async (server: PostgresStores | undefined, label: string, s
     doubleDecides: Math.ceil(doubleDecides * scale),
     workers: Number(values.workers),
     seed: firstSeed,
-    progress: (text) => progress(`processes on ${label}: ${text}`),
+    progress: (text) => progress(`processes on ${store}: ${text}`),
     sqlite: server === undefined
   })
   Fs.rmSync(directory, { recursive: true, force: true })
   const { violations, ...counts } = lived
-  found(`processes on ${label}`, violations)
-  result[`processes on ${label}`] = counts
-  figures.push([`processes killed (${label})`, counts.kills])
-  figures.push([`processes frozen for longer than their lease (${label})`, counts.stops])
-  figures.push([`decisions by several processes at once (${label})`, counts.decideTries])
-  figures.push([`effects of tools that were checked one by one (${label})`, counts.effects])
-  figures.push([
-    `of them late: the body was at work when its process was frozen (${label})`,
-    counts.lateEffects
-  ])
-  figures.push([`slowest end of a process that was asked to (${label})`, `${counts.slowestStopMs} ms`])
+  found(`processes on ${store}`, violations)
+  result[`processes on ${store}`] = counts
+  const figure = (what: string, value: string | number) => figures.push([`processes: ${what}`, store, value])
+  figure("killed with SIGKILL", counts.kills)
+  figure("frozen for longer than their lease", counts.stops)
+  figure("asked to end with SIGTERM", counts.terminations)
+  figure("slowest end of one that was asked to", `${counts.slowestStopMs} ms`)
+  figure("left over", counts.leftOver)
+  figure("run without its process until another took it up, median", `${counts.medianTakeoverMs} ms`)
+  figure("run without its process until another took it up, slowest", `${counts.slowestTakeoverMs} ms`)
+  figure("decisions of the same requests by several at once", counts.decideTries)
+  figure("effects of tools, checked one by one", counts.effects)
+  figure("effects of a body that was at work when its process was frozen, seen late", counts.lateEffects)
+  figure("calls in doubt that were asked about", counts.doubts)
+  figure("violations", violations.length)
 }
 
-if (values.only !== undefined) await runOnly(values.only)
-else {
-  if (values.store === "sqlite") {
-    if (wants("sweep")) await runSweep()
-    if (wants("seeds")) await runSeeds()
-    if (wants("mutants")) await runMutants()
-    if (wants("processes")) await runProcesses(undefined, "SQLite", 1)
-  }
-  if (wants("processes") && (values.store === "postgres" || isCi || values.part === "all")) {
-    const server = await postgres({ seed: firstSeed, progress })
-    await runProcesses(server, "Postgres", 0.3)
-    if (!isCi && server.chaos !== undefined) {
-      const chaos = await server.chaos(5000)
-      found("Postgres restarts", chaos.violations)
-      result["restarts"] = { runs: chaos.runs, restarts: chaos.restarts }
-      figures.push(["runs while Postgres was restarted every 5-10 s", chaos.runs])
-    }
-    result["postgres"] = server.counts()
-    await server.close()
-  }
+const runRestarts = async (server: PostgresStores) => {
+  if (server.chaos === undefined) return
+  const chaos = await server.chaos(5000)
+  found("Postgres restarts", chaos.violations)
+  result["restarts"] = { runs: chaos.runs, restarts: chaos.restarts }
+  figures.push(["restarts: crashes of the server", "Postgres", chaos.restarts])
+  figures.push(["restarts: runs meanwhile", "Postgres", chaos.runs])
+  figures.push(["restarts: violations", "Postgres", chaos.violations.length])
 }
-worlds.close()
+
+/** All that is wanted, on one store. */
+const runAll = async (
+  store: Report.StoreName,
+  scale: { readonly simulated: number; readonly real: number }
+) => {
+  const scaled = (count: number) => Math.ceil(count * scale.simulated)
+  if (wants("sweep") || wants("seeds") || wants("mutants")) {
+    await simulated(store, async (simulated) => {
+      if (wants("sweep")) await runSweep(simulated, scenarios, scaled(points))
+      if (wants("seeds")) await runSeeds(simulated, scaled(seeds))
+      if (wants("mutants") && scale.simulated === 1) await runMutants(simulated)
+    })
+  }
+  if (store === "SQLite") {
+    if (wants("processes")) await runProcesses(undefined, store, scale.real)
+    return
+  }
+  if (!wants("processes") && !wants("restarts")) return
+  const server = await postgres({ seed: firstSeed, progress })
+  if (wants("processes")) {
+    await runProcesses(server, store, scale.real)
+    const counts = server.counts()
+    result["connections"] = counts
+    figures.push(["processes: connections cut in the moment of a commit", store, counts.commitsCut])
+    figures.push(["processes: connections ended by the server", store, counts.connectionsEnded])
+  }
+  if (wants("restarts") && !isCi) await runRestarts(server)
+  await server.close()
+}
+
+const store = values.store === "postgres" ? "Postgres" : "SQLite"
+const only = values.only
+if (only !== undefined) await simulated(store, (simulated) => runOnly(only, simulated))
+else {
+  await runAll(store, { simulated: 1, real: 1 })
+  // Most of it is the same code on both stores.
+  if (isCi && store === "SQLite") await runAll("Postgres", { simulated: 0.1, real: 0.3 })
+}
 
 const seconds = Math.round((performance.now() - started) / 100) / 10
-figures.push(["violations", violations.length])
 if (values.report) {
   const command = ["npm run crash --", ...process.argv.slice(2)].join(" ")
   progress(`wrote ${await Report.write(figures, command, new Date())}`)

@@ -25,6 +25,9 @@ import type { Decision, Id } from "@fermata/sdk/domain"
 import { ModelClient, type ModelRequest } from "@fermata/sdk/model"
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
+import { Scrubber } from "@fermata/sdk/tool"
+import { scrubber } from "./canary.ts"
+import * as Points from "./points.ts"
 import { generator } from "./random.ts"
 import type { World } from "./world.ts"
 
@@ -53,6 +56,10 @@ export type Store = RunStore.RunStore["Service"]
 export interface App {
   readonly world: World
   readonly store: Store
+  /** The same on the world's second database, where there is one. */
+  readonly second: App | undefined
+  /** Does what needs a store. */
+  readonly stored: <A, E>(effect: Effect.Effect<A, E, RunStore.RunStore>) => Effect.Effect<A, E>
   readonly start: (input: StoredStartInput) => Effect.Effect<RunResult.RunResult, unknown>
   readonly go: (input: StoredContinueInput) => Effect.Effect<RunResult.RunResult, unknown>
   readonly decide: (decision: Decision.DecisionInput) => Effect.Effect<unknown, unknown>
@@ -89,23 +96,26 @@ export const live = <A>(
   Effect.suspend(() => {
     const { definition, mutate = (store) => store, owner = "worker", plan, world } = options
     const operations: Array<string> = []
+    const clients: Array<FaultySqlClient.FaultySqlClient> = []
+    const isGone = () => clients.some(({ crashed }) => crashed())
+    const crashAll = () => clients.forEach(({ crash }) => crash())
     const planned = (what: string): Effect.Effect<Fault> => {
+      // The whole process is gone, not only its connection to one database.
+      if (isGone()) return Effect.succeed("crashBefore")
       operations.push(what)
-      const fault = plan(operations.length, what)
-      return typeof fault === "string" ? Effect.succeed(fault) : fault
+      const planned = plan(operations.length, what)
+      const fault = typeof planned === "string" ? Effect.succeed(planned) : planned
+      return what === "ROLLBACK" ? Effect.map(fault, ofRollback) : fault
     }
-    let process: FaultySqlClient.FaultySqlClient | undefined
-    const isGone = () => process?.crashed() === true
-
     const act: Outside["act"] = (what, happen) =>
       Effect.suspend(() => {
         if (isGone()) return crash
         return Effect.flatMap(planned(what), (fault) => {
           if (isGone()) return crash
-          if (fault === "crashBefore") process?.crash()
+          if (fault === "crashBefore") crashAll()
           if (isGone()) return crash
           happen()
-          if (fault === "crashAfter") process?.crash()
+          if (fault === "crashAfter") crashAll()
           return isGone() ? crash : Effect.void
         })
       })
@@ -118,21 +128,29 @@ export const live = <A>(
     }
 
     const work = Effect.gen(function* () {
-      const sql = yield* world.open
-      process = FaultySqlClient.make(sql, ({ sql }) => planned(nameOf(sql)))
-      const stored = yield* Effect.provideService(SqlRunStore.make(), SqlClient.SqlClient, process.client)
-      const store = mutate(remembering(stored, world))
+      const stores: Array<Store> = []
+      for (const { open } of world.databases) {
+        const client = FaultySqlClient.make(yield* open, ({ sql }) => planned(nameOf(sql)))
+        clients.push(client)
+        const stored = yield* Effect.provideService(SqlRunStore.make(), SqlClient.SqlClient, client.client)
+        stores.push(mutate(remembering(stored, world)))
+      }
       const runtime = yield* Effect.provideService(
         Runtime.make({ agent: definition.agent({ act, world }), owner }),
         ModelClient.ModelClient,
         model
       )
-      return yield* use(appOf(world, store, runtime))
+      const app = stores.reduceRight<App | undefined>(
+        (second, store) => appOf({ world, store, runtime, second }),
+        undefined
+      )
+      return yield* use(app!)
     })
     const seeded = generator(options.seed ?? 1)
     return work.pipe(
       Effect.scoped,
       Effect.provideService(Clock.Clock, world.clock),
+      Effect.provideService(Scrubber.Scrubber, scrubber),
       Effect.provideService(Random.Random, {
         nextDoubleUnsafe: seeded,
         nextIntUnsafe: () => Math.floor(seeded() * 2 ** 31)
@@ -145,6 +163,10 @@ export const live = <A>(
       Effect.map((exit) => ({ exit, crashed: isGone(), operations }))
     )
   })
+
+/** No database refuses to roll back: it does, or the connection is gone, which comes to the same. */
+const ofRollback = (fault: Fault): Fault =>
+  (Points.errors as ReadonlyArray<Fault>).includes(fault) ? "connectionLost" : fault
 
 /** The first words of a statement. */
 const nameOf = (sql: string): string => sql.trim().split(/\s+/).slice(0, 3).join(" ")
@@ -181,9 +203,14 @@ const remembering = (store: Store, world: World): Store => ({
     Effect.tap(store.decide(decision), (decided) => Effect.sync(() => world.decisions.push(decided)))
 })
 
-const appOf = (world: World, store: Store, runtime: Runtime.Runtime<any>): App => {
-  const stored = <A, E>(effect: Effect.Effect<A, E, RunStore.RunStore>) =>
-    Effect.provideService(effect, RunStore.RunStore, store)
+const appOf = (options: {
+  readonly world: World
+  readonly store: Store
+  readonly runtime: Runtime.Runtime<any>
+  readonly second: App | undefined
+}): App => {
+  const { runtime, second, store, world } = options
+  const stored: App["stored"] = (effect) => Effect.provideService(effect, RunStore.RunStore, store)
   const drive = (input: StoredStartInput | StoredContinueInput) =>
     Effect.tap(stored(runPromptStored(runtime, input)), ({ runId, status }) =>
       Effect.sync(() => {
@@ -193,11 +220,13 @@ const appOf = (world: World, store: Store, runtime: Runtime.Runtime<any>): App =
   return {
     world,
     store,
+    second,
+    stored,
     start: drive,
     go: drive,
     decide: (decision) => stored(decideStored([runtime], decision)),
     cancel: (runId, reason) => stored(cancelRun(runId, reason)),
     revoke: (runId, grantId) => stored(revokeGrant(runId, grantId, "ann")),
-    recover: Effect.asVoid(stored(recover([runtime], { concurrency: 3 })))
+    recover: Effect.andThen(stored(recover([runtime], { concurrency: 3 })), second?.recover ?? Effect.void)
   }
 }

@@ -3,11 +3,12 @@
  */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import { evolveAll, Message, type RunEvent, RunState } from "@fermata/sdk/domain"
+import { evolveAll, type Id, Message, type RunEvent, RunState } from "@fermata/sdk/domain"
 import { type RunStore, type RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import { RunChecker } from "@fermata/sdk/testing"
+import { secretsIn } from "./canary.ts"
 import * as tools from "./tools.ts"
-import type { World } from "./world.ts"
+import type { Database, World } from "./world.ts"
 
 /** What is wrong, and what the runs came to. */
 export interface Verdict {
@@ -52,27 +53,46 @@ export const collect: (
   }
 )
 
+const stored = ({ open }: Database) =>
+  Effect.flatMap(Effect.provideServiceEffect(SqlRunStore.make(), SqlClient.SqlClient, open), collect)
+
 /** Looks at a world from outside. */
 export const judge = (world: World): Effect.Effect<Verdict> =>
   Effect.gen(function* () {
-    const store = yield* Effect.provideServiceEffect(SqlRunStore.make(), SqlClient.SqlClient, world.open)
-    const { folded, inbox, journals } = yield* collect(store)
+    const collected = yield* Effect.forEach(world.databases, (database) => Effect.scoped(stored(database)))
+    const journals = collected.flatMap(({ journals }) => journals)
+    const inbox = {
+      open: collected.flatMap(({ inbox }) => inbox.open),
+      undelivered: collected.flatMap(({ inbox }) => inbox.undelivered)
+    }
+    const dumps = yield* Effect.forEach(world.databases, ({ dump }) => dump)
+    // Of a run that was removed, and is gone, nobody expects anything.
+    const isKept = ({ runId }: { readonly runId: Id.RunId }) =>
+      !world.removed.has(runId) || journals.some((journal) => journal.runId === runId)
+    const isOfKept = ({ idempotencyKey }: { readonly idempotencyKey: string }) =>
+      isKept({ runId: idempotencyKey.split(".")[0] as Id.RunId })
     const violations = RunChecker.check({
       journals,
       inbox,
-      effects: world.effects,
+      effects: world.effects.filter(isOfKept),
       effectTools: tools.effectTools,
       reconciled: world.reconciled,
-      acknowledged: { appended: world.appended, decisions: world.decisions, ended: world.ended }
+      acknowledged: {
+        appended: world.appended.filter(isKept),
+        decisions: world.decisions.filter(isKept),
+        ended: world.ended.filter(isKept)
+      },
+      secrets: secretsIn([JSON.stringify([journals, inbox]), ...dumps.flat()])
     }).map(({ detail, invariant, runId }) => `${invariant} ${runId ?? ""}: ${detail}`)
-    const damage = world.damage()
-    const outcome = folded.map((events) => summary(evolveAll(undefined, events)))
-    return {
-      violations: damage === undefined ? violations : [...violations, `damaged: ${damage}`],
-      outcome: [...outcome.toSorted(), ...effectsOf(world)]
+    for (const { damage } of world.databases) {
+      const damaged = yield* damage
+      if (damaged !== undefined) violations.push(`damaged: ${damaged}`)
     }
+    const outcome = collected.flatMap(({ folded }) =>
+      folded.map((events) => summary(evolveAll(undefined, events)))
+    )
+    return { violations, outcome: [...outcome.toSorted(), ...effectsOf(world)] }
   }).pipe(
-    Effect.scoped,
     // What the store itself finds to be damaged is found.
     Effect.catch((error) => Effect.succeed({ violations: [`unreadable: ${error.message}`], outcome: [] }))
   )

@@ -7,11 +7,14 @@ import * as Path from "node:path"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { SqliteStore } from "@fermata/node"
-import type { Decision, Id, RunEvent } from "@fermata/sdk/domain"
+import type { Decision, Id } from "@fermata/sdk/domain"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import { RunChecker } from "@fermata/sdk/testing"
 import { environment, sourceCondition } from "../internal/run.ts"
+import { secretsIn } from "./canary.ts"
 import { collect } from "./evidence.ts"
+import { dumpTables } from "./postgresDatabases.ts"
+import { connect } from "./postgresSessions.ts"
 import type { Orders } from "./worker.ts"
 
 /** A worker process. */
@@ -101,6 +104,7 @@ export interface Log {
   /** How often somebody tried to decide. */
   readonly tries: number
   readonly doubts: number
+  readonly text: string
 }
 
 /** Reads a log; the last line of a worker that was killed may be cut. */
@@ -110,10 +114,11 @@ export const readLog = (path: string): Log => {
   const ended: Array<Log["ended"][number]> = []
   let tries = 0
   let doubts = 0
-  for (const text of Fs.readFileSync(path, "utf8").split("\n")) {
+  const text = Fs.readFileSync(path, "utf8")
+  for (const written of text.split("\n")) {
     let line: ReadonlyArray<any>
     try {
-      line = JSON.parse(text) as ReadonlyArray<any>
+      line = JSON.parse(written) as ReadonlyArray<any>
     } catch {
       continue
     }
@@ -126,7 +131,7 @@ export const readLog = (path: string): Log => {
     else if (line[0] === "try") tries += 1
     else if (line[0] === "doubt") doubts += 1
   }
-  return { effects, decided, ended, tries, doubts }
+  return { effects, decided, ended, tries, doubts, text }
 }
 
 /** The layer of a store that is named by a file or a URL. */
@@ -138,15 +143,25 @@ const layerOf = async (
   return PostgresStore.layer({ url: store, maxConnections: 2 })
 }
 
-const isClosed = (event: RunEvent.RunEvent | undefined) =>
-  event?._tag === "run.cancelled" && event.reason === "The program that ran it was closed."
+/** Everything that the store has, as text: the files as they are, or the tables. */
+const dumpOf = async (store: string): Promise<ReadonlyArray<string>> => {
+  if (store.startsWith("postgres")) {
+    return Effect.runPromise(Effect.scoped(Effect.flatMap(connect(store, {}), dumpTables)))
+  }
+  const files = [store, `${store}-wal`]
+  return files.flatMap((file) => (Fs.existsSync(file) ? [Fs.readFileSync(file, "latin1")] : []))
+}
+
+/** What came out of looking at a store and its log. */
+export interface Inspected {
+  readonly violations: ReadonlyArray<string>
+  /** See {@link lateEffects}. */
+  readonly late: number
+  readonly takeoversMs: ReadonlyArray<number>
+}
 
 /** Checks the store against the log. All runs must be over. */
-export const inspect = async (
-  store: string,
-  log: Log,
-  runs: number
-): Promise<{ readonly violations: ReadonlyArray<string>; readonly late: number }> => {
+export const inspect = async (store: string, log: Log, runs: number): Promise<Inspected> => {
   const { inbox, journals } = await Effect.runPromise(
     Effect.provide(Effect.flatMap(RunStore.RunStore, collect), await layerOf(store))
   )
@@ -161,12 +176,11 @@ export const inspect = async (
         runId: requestId.replace(/\.r\d+$/, "") as Id.RunId,
         decision
       }))
-    }
+    },
+    secrets: secretsIn([JSON.stringify([journals, inbox]), log.text, ...(await dumpOf(store))])
   }).map(({ detail, invariant, runId }) => `${invariant} ${runId ?? ""}: ${detail}`)
-  // A run that was at work in a process that was asked to end is cancelled by it.
-  const others = journals.filter(
-    ({ events, status }) => status !== "completed" && !(status === "cancelled" && isClosed(events.at(-1)))
-  )
+  // Stopping a process ends no run.
+  const others = journals.filter(({ status }) => status !== "completed")
   if (journals.length !== runs) violations.push(`there are ${journals.length} runs instead of ${runs}`)
   for (const { events, runId, status } of others) {
     violations.push(`${runId} is ${status}; the last event is ${JSON.stringify(events.at(-1)).slice(0, 300)}`)
@@ -186,8 +200,16 @@ export const inspect = async (
     }
     actors.set(dispatch, owner)
   }
-  return { violations, late: lateEffects(journals, log) }
+  return { violations, late: lateEffects(journals, log), takeoversMs: takeovers(journals) }
 }
+
+/** From the last thing that a process wrote about a run until another one took the run up. */
+const takeovers = (journals: ReadonlyArray<RunChecker.Journal>): ReadonlyArray<number> =>
+  journals.flatMap(({ events }) =>
+    events.flatMap((event, index) =>
+      event._tag === "run.recovered" ? [event.at - (events[index - 1]?.at ?? event.at)] : []
+    )
+  )
 
 /**
  * Effects of an attempt that came after the next attempt had begun: the body was at work when its process was frozen, and went

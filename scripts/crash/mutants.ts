@@ -4,6 +4,7 @@
 import * as Effect from "effect/Effect"
 import type { Decision, Id, RunEvent } from "@fermata/sdk/domain"
 import type { Store } from "./app.ts"
+import { canary } from "./canary.ts"
 import type { World } from "./world.ts"
 
 /** A broken store. */
@@ -19,9 +20,7 @@ type Events = Append["events"]
 
 /** Runs a statement beside the store. */
 const execute = (world: World, statement: string, ...parameters: ReadonlyArray<string | number>) =>
-  Effect.sync(() => {
-    world.execute(statement, parameters)
-  })
+  Effect.forEach(world.databases, (database) => database.execute(statement, parameters), { discard: true })
 
 const has = (events: ReadonlyArray<RunEvent.RunEvent>, tag: RunEvent.RunEvent["_tag"]) =>
   events.some((event) => event._tag === tag)
@@ -158,11 +157,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     scenario: undefined,
     mutate: (store, world) => {
       /** Takes the run from whoever has it. */
-      const seize: Store["claim"] = (options) =>
-        Effect.suspend(() => {
-          world.expireLeases()
-          return store.claim(options)
-        })
+      const seize: Store["claim"] = (options) => Effect.andThen(world.expireLeases, store.claim(options))
       return {
         ...store,
         claim: seize,
@@ -219,6 +214,26 @@ export const mutants: ReadonlyArray<Mutant> = [
           const { events, expected, lease } = options
           world.appended.push({ runId: lease.runId, revision: expected, events })
           return { parked: true, revision: (expected + events.length) as Id.Revision }
+        })
+    })
+  },
+  {
+    name: "removes a run and leaves what it asked",
+    scenario: "remove",
+    mutate: (store, world) => ({
+      ...store,
+      remove: (runId) => execute(world, "DELETE FROM fermata_runs WHERE run_id = ?", runId)
+    })
+  },
+  {
+    name: "writes secrets that were taken out",
+    scenario: "act",
+    mutate: (store) => ({
+      ...store,
+      create: (options) =>
+        store.create({
+          ...options,
+          events: JSON.parse(JSON.stringify(options.events).replaceAll("[redacted]", canary)) as Events
         })
     })
   }

@@ -7,6 +7,7 @@ import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
+import { canary } from "./canary.ts"
 import { inspect, readLog, spawn, survivors, type Worker } from "./fleet.ts"
 import { generator } from "./random.ts"
 import type { Orders } from "./worker.ts"
@@ -24,6 +25,10 @@ export interface Processed {
   doubts: number
   decideTries: number
   fullDisks: number
+  leftOver: number
+  /** Until a run whose process was gone was taken up. */
+  medianTakeoverMs: number
+  slowestTakeoverMs: number
   violations: Array<string>
 }
 
@@ -62,6 +67,9 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     doubts: 0,
     decideTries: 0,
     fullDisks: 0,
+    leftOver: 0,
+    medianTakeoverMs: 0,
+    slowestTakeoverMs: 0,
     violations: []
   }
   const report = (text: string) => {
@@ -70,6 +78,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
   }
   let round = 0
   let contested = 0
+  const takeovers: Array<number> = []
 
   /** Workers on one store until its runs are over; `trouble` is what happens to each worker that is ready. */
   const play = async (
@@ -91,16 +100,19 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
       while (true) {
         const worker = spawn(orders)
         await worker.ready
-        if ((await trouble(worker)) === "again") continue
+        const next = await trouble(worker)
         const { code, output } = await outcomeOf(worker)
+        if (output.includes(canary)) complain(`a worker printed the secret: ${output.slice(-600)}`)
+        if (next === "again") continue
         if (code !== 0) complain(`a worker ended with ${code}: ${output.slice(-600)}`)
         return
       }
     }
     await Promise.all(Array.from({ length: workers }, place))
     const found = readLog(log)
-    const { late, violations } = await inspect(store, found, what.runs)
+    const { late, takeoversMs, violations } = await inspect(store, found, what.runs)
     violations.forEach(complain)
+    takeovers.push(...takeoversMs)
     total.lateEffects += late
     total.runs += what.runs
     total.effects += found.effects.length
@@ -187,7 +199,11 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
 
   await stopWithChildren(options, directory, end)
   if (options.sqlite) await fullDisk(total, directory)
+  takeovers.sort((one, other) => one - other)
+  total.medianTakeoverMs = takeovers[Math.floor(takeovers.length / 2)] ?? 0
+  total.slowestTakeoverMs = takeovers.at(-1) ?? 0
   const left = survivors()
+  total.leftOver = left.length
   if (left.length > 0) total.violations.push(`${left.length} processes are left over`)
   for (const pid of left) process.kill(pid, "SIGKILL")
   if (total.violations.length === 0) Fs.rmSync(directory, { recursive: true, force: true })

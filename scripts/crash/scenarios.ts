@@ -1,14 +1,16 @@
 /**
  * What people do with agents, each as a program that can be repeated from the start after any crash.
  */
+import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
-import { Agent, type RunResult } from "@fermata/sdk/agent"
+import { Agent, exportRun, importRun, type RunResult } from "@fermata/sdk/agent"
 import { Id, Message } from "@fermata/sdk/domain"
 import type { ModelRequest } from "@fermata/sdk/model"
 import type { ScriptedModel } from "@fermata/sdk/testing"
 import type { App, Definition, Outside } from "./app.ts"
+import { canary } from "./canary.ts"
 import * as tools from "./tools.ts"
-import { begin, type Choose, decide, honest, settle } from "./user.ts"
+import { begin, type Choose, decide, honest, isThere, settle, unless } from "./user.ts"
 
 /** A scenario. */
 export interface Scenario {
@@ -17,6 +19,8 @@ export interface Scenario {
   readonly core: boolean
   /** Whether it begins with a database without tables. */
   readonly fresh: boolean
+  /** Whether there are two databases. */
+  readonly two: boolean
   readonly definition: Definition
   readonly user: (app: App) => Effect.Effect<unknown, unknown>
 }
@@ -27,18 +31,18 @@ const sessionId = "session" as Id.SessionId
 type Call = readonly [tool: string, amount?: number]
 
 const calls = (...list: ReadonlyArray<Call>): ScriptedModel.ScriptedAnswer => ({
-  calls: list.map(([tool, amount = 1]) => ({ tool, arguments: { amount } }))
+  calls: list.map(([tool, amount = 1]) => ({ tool, arguments: { amount, memo: canary } }))
 })
 
 const question: ScriptedModel.ScriptedAnswer = {
-  calls: [{ tool: "ask_user", arguments: { question: "Go on?" } }]
+  calls: [{ tool: "ask_user", arguments: { question: `Go on with ${canary}?` } }]
 }
 
 /** Answers by how many answers the last prompt already has, so that a repeated call is answered the same. */
 const byTurn =
   (...answers: ReadonlyArray<string | ScriptedModel.ScriptedAnswer>) =>
   ({ turn }: ModelRequest.ModelRequest) =>
-    answers[turn - 1] ?? "Done."
+    answers[turn - 1] ?? `Done: ${canary}.`
 
 const plainAgent = (outside: Outside) =>
   Agent.make("clerk", { tools: [...tools.make(outside)], limits: { maxRecoveries: 1000 } })
@@ -47,16 +51,22 @@ const scenario = (
   name: string,
   answer: Definition["answer"],
   user: (app: App) => Effect.Effect<unknown, unknown>,
-  options: { readonly core?: boolean; readonly fresh?: boolean; readonly agent?: Definition["agent"] } = {}
+  options: {
+    readonly core?: boolean
+    readonly fresh?: boolean
+    readonly two?: boolean
+    readonly agent?: Definition["agent"]
+  } = {}
 ): Scenario => ({
   name,
   core: options.core ?? false,
   fresh: options.fresh ?? false,
+  two: options.two ?? false,
   definition: { agent: options.agent ?? plainAgent, answer },
   user
 })
 
-const prompt = "Do it."
+const prompt = `Do it, the key is ${canary}.`
 const start = (app: App) => begin(app, { runId, sessionId, prompt })
 const startAndSettle =
   (choose: Choose = honest, options?: { readonly oneByOne?: boolean }) =>
@@ -65,7 +75,7 @@ const startAndSettle =
 
 const denying: Choose = (request, app) =>
   request._tag === "approval"
-    ? { _tag: "deny", requestId: request.requestId, by: "ann", message: "Not today." }
+    ? { _tag: "deny", requestId: request.requestId, by: "ann", message: `Not today, ${canary}.` }
     : honest(request, app)
 
 const editing: Choose = (request, app) =>
@@ -121,6 +131,66 @@ const delegating = (request: ModelRequest.ModelRequest) =>
         calls(["charge", 5])
       )(request)
 
+/** Exports a run that is held or over, removes it, imports it into the second database, and goes on there. */
+const moving = (upToHold: (app: App) => Effect.Effect<unknown, unknown>) => (app: App) =>
+  Effect.gen(function* () {
+    const second = app.second!
+    const { notes } = app.world
+    // As long as it is there, it may have gone on.
+    if (!notes.has("archive") || (yield* isThere(app, runId))) {
+      yield* upToHold(app)
+      notes.set("archive", JSON.stringify(yield* app.stored(exportRun(runId))))
+      yield* app.store.remove(runId)
+    }
+    yield* unless("RunExists")(second.stored(importRun(JSON.parse(notes.get("archive")!))))
+    return yield* Effect.flatMap(second.go({ runId }), (result) => settle(second, result))
+  })
+
+/** Lets runs end, and removes them. They are whole, or gone. */
+const removing =
+  (
+    runs: ReadonlyArray<Id.RunId>,
+    toTheEnd: (app: App) => Effect.Effect<unknown, unknown>,
+    remove: (app: App) => Effect.Effect<unknown, unknown>
+  ) =>
+  (app: App) =>
+    Effect.gen(function* () {
+      const { notes, removed } = app.world
+      const whole = Effect.gen(function* () {
+        const archive = yield* app.stored(exportRun(runId))
+        const request = yield* app.store.request(Id.requestId(archive.runs[0].runId, 1))
+        return JSON.stringify([archive, request])
+      })
+      if (!notes.has("whole")) {
+        yield* toTheEnd(app)
+        notes.set("whole", yield* whole)
+      }
+      if (yield* isThere(app, runId)) {
+        if ((yield* whole) !== notes.get("whole")) return yield* Effect.die(new Error("It is half there."))
+      }
+      yield* remove(app)
+      for (const runId of runs) {
+        // A lease that a process could not give back keeps it until it has run out.
+        if (yield* isThere(app, runId)) return yield* new StillThere({ runId })
+        removed.add(runId)
+      }
+    })
+
+class StillThere extends Data.TaggedError("StillThere")<{ readonly runId: Id.RunId }> {}
+
+/** Two runs of a session; the second has the name that the run of other scenarios has. */
+const firstRun = "run-1" as Id.RunId
+const inSession =
+  (choose: Choose) =>
+  (app: App): Effect.Effect<unknown, unknown> =>
+    Effect.gen(function* () {
+      yield* Effect.flatMap(begin(app, { runId: firstRun, sessionId, prompt }), (result) =>
+        settle(app, result)
+      )
+      app.world.clock.advance(1000)
+      return yield* Effect.flatMap(start(app), (result) => settle(app, result, choose))
+    })
+
 /** All scenarios. */
 export const scenarios: ReadonlyArray<Scenario> = [
   scenario("open", byTurn("Done."), startAndSettle(), { fresh: true }),
@@ -154,7 +224,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
   scenario("cancel", byTurn(calls(["note"], ["charge"])), (app) =>
     Effect.gen(function* () {
       const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
-      if (isHeld(result)) yield* app.cancel(runId, "changed my mind")
+      if (isHeld(result)) yield* app.cancel(runId, `changed my mind about ${canary}`)
       return yield* app.go({ runId })
     })
   ),
@@ -214,5 +284,44 @@ export const scenarios: ReadonlyArray<Scenario> = [
       }
       return yield* Effect.flatMap(app.go({ runId }), (result) => settle(app, result))
     })
+  ),
+  scenario(
+    "move",
+    byTurn(calls(["note", 1], ["charge", 2]), calls(["charge", 3])),
+    moving((app) =>
+      Effect.gen(function* () {
+        const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
+        // The decision goes along.
+        if (isHeld(result)) {
+          for (const request of result.interruptions) yield* decide(app, honest(request, app)!)
+        }
+      })
+    ),
+    { two: true, core: true }
+  ),
+  scenario("move-session", byTurn(calls(["charge"])), moving(inSession(doubtOnly)), { two: true }),
+  scenario(
+    "move-cancelled",
+    byTurn(calls(["look"]), calls(["charge"])),
+    moving((app) =>
+      Effect.gen(function* () {
+        const result = yield* start(app)
+        if (isHeld(result)) yield* app.cancel(runId, `changed my mind about ${canary}`)
+        return yield* app.go({ runId })
+      })
+    ),
+    { two: true }
+  ),
+  scenario(
+    "remove",
+    byTurn(calls(["charge"])),
+    removing([runId], startAndSettle(), (app) => unless("RunNotFound")(app.store.remove(runId)))
+  ),
+  scenario(
+    "prune",
+    byTurn(calls(["charge"])),
+    removing([runId, firstRun], inSession(honest), ({ store, world }) =>
+      store.prune({ endedBefore: 2 * world.clock.currentTimeMillisUnsafe() })
+    )
   )
 ]

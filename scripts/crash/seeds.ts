@@ -7,16 +7,18 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Scope from "effect/Scope"
 import { Agent } from "@fermata/sdk/agent"
 import type { Decision, Id, Interruption } from "@fermata/sdk/domain"
 import type { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
 import { type App, type Definition, live, type Plan, type Store } from "./app.ts"
 import { judge } from "./evidence.ts"
+import { canary } from "./canary.ts"
 import { generator } from "./random.ts"
 import * as tools from "./tools.ts"
 import * as Turnstile from "./turnstile.ts"
 import { begin, decide, honest } from "./user.ts"
-import type { World, Worlds } from "./world.ts"
+import * as World from "./world.ts"
 
 type Random = () => number
 
@@ -58,9 +60,9 @@ const answerOf =
         return { tool: deep ? "look" : tool, arguments: { prompt: "Help.", amount: 1 } }
       return random() < 0.05
         ? { tool, argumentsText: "{cut" }
-        : { tool, arguments: { amount: below(random, 9) } }
+        : { tool, arguments: { amount: below(random, 9), memo: canary } }
     })
-    return { text: "Let me see.", calls }
+    return { text: `Let me see ${canary}.`, calls }
   }
 
 const agentOf =
@@ -121,7 +123,7 @@ const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
     case 1:
       return begin(app, {
         runId,
-        prompt: "Do it.",
+        prompt: `Do it with ${canary}.`,
         sessionId: (random() < 0.3 ? "shared" : `of-${runId}`) as Id.SessionId
       })
     case 2:
@@ -139,7 +141,7 @@ const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
       return random() < 0.5 ? app.go({ runId, message: "And then?" }) : Effect.void
     case 8:
       // A worker that is only slow: its lease runs out while it works.
-      return random() < 0.6 ? Effect.sync(() => app.world.expireLeases()) : Effect.void
+      return random() < 0.6 ? app.world.expireLeases : Effect.void
     case 9:
       return revokeSomething(random, app, runId)
     case 10:
@@ -204,16 +206,17 @@ const whim = (
 }
 
 export interface SeedOptions {
-  readonly worlds: Worlds
+  readonly databases: World.Databases
   readonly seed: number
-  readonly mutate?: (store: Store, world: World) => Store
+  readonly mutate?: (store: Store, world: World.World) => Store
 }
 
 /** Plays one seed. */
-export const play = async ({ mutate, seed, worlds }: SeedOptions): Promise<ReadonlyArray<string>> => {
+export const play = async ({ databases, mutate, seed }: SeedOptions): Promise<ReadonlyArray<string>> => {
   const random = generator(seed)
-  const turnstile = Turnstile.make(generator(hash(`turns ${seed}`)))
-  const world = worlds.make()
+  const scope = await Effect.runPromise(Scope.make())
+  const world = await Effect.runPromise(Scope.provide(World.make(databases), scope))
+  const turnstile = Turnstile.make(generator(hash(`turns ${seed}`)), world.databases[0]!.activity)
   const definition: Definition = { agent: agentOf(seed), answer: answerOf(seed) }
   const runs = Array.from({ length: 1 + below(random, 3) }, (_, index) => `run-${index + 1}` as Id.RunId)
   const trouble = one(random, [0, 0.01, 0.02, 0.04, 0.1])
@@ -247,13 +250,13 @@ export const play = async ({ mutate, seed, worlds }: SeedOptions): Promise<Reado
           left -= 1
         }
         // What it held is taken over at once, or only later.
-        if (lived.crashed && mine() < 0.5) world.expireLeases()
+        if (lived.crashed && mine() < 0.5) yield* world.expireLeases
       }
     })
 
   /** Nothing fails any more. Only what `recover` finds is driven: a run that it does not find is lost. */
   const calm = Effect.gen(function* () {
-    if (!world.expireLeases()) return yield* Effect.die(new Error("Somebody still writes."))
+    if (!(yield* world.expireLeases)) return yield* Effect.die(new Error("Somebody still writes."))
     const plan: Plan = () => Effect.as(turnstile.pass, "pass" as const)
     const lived = yield* live({ world, definition, plan, owner: "last", ...mutated }, (app) =>
       Effect.gen(function* () {
@@ -295,6 +298,6 @@ export const play = async ({ mutate, seed, worlds }: SeedOptions): Promise<Reado
     defects.push(`stuck: ${error instanceof Error ? error.message : String(error)}`)
   }
   const { violations } = await Effect.runPromise(judge(world))
-  world.close()
+  await Effect.runPromise(Scope.close(scope, Exit.void))
   return [...defects, ...violations]
 }

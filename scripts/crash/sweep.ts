@@ -9,7 +9,7 @@ import { type App, live, type Plan, type Store } from "./app.ts"
 import { judge, type Verdict } from "./evidence.ts"
 import * as Points from "./points.ts"
 import type { Scenario } from "./scenarios.ts"
-import type { World, Worlds } from "./world.ts"
+import * as World from "./world.ts"
 
 /** One execution of a scenario under a plan. */
 export interface Execution extends Verdict {
@@ -22,13 +22,13 @@ const maxProcesses = 12
 
 /** Runs a scenario to its end, whatever hits it. */
 export const execute = (
-  worlds: Worlds,
+  databases: World.Databases,
   scenario: Scenario,
   points: ReadonlyArray<Points.Point>,
-  mutate?: (store: Store, world: World) => Store
+  mutate?: (store: Store, world: World.World) => Store
 ): Effect.Effect<Execution> =>
   Effect.gen(function* () {
-    const world = worlds.make({ empty: scenario.fresh })
+    const world = yield* World.make(databases, { fresh: scenario.fresh, two: scenario.two })
     const operations: Array<ReadonlyArray<string>> = []
     let failure: string | undefined
     for (let process = 0; process < maxProcesses; process++) {
@@ -50,10 +50,10 @@ export const execute = (
         break
       }
       failure = Exit.isFailure(lived.exit) ? Cause.pretty(lived.exit.cause) : "it was hit after its end"
-      world.expireLeases()
+      yield* world.expireLeases
+      world.clock.advance(1000)
     }
     const verdict = yield* judge(world)
-    world.close()
     return failure === undefined
       ? { ...verdict, operations }
       : {
@@ -61,7 +61,7 @@ export const execute = (
           violations: [...verdict.violations, `it does not come to an end: ${failure}`],
           operations
         }
-  })
+  }).pipe(Effect.scoped)
 
 /** A place in the sweep. */
 export interface Place {
@@ -104,24 +104,30 @@ export interface Swept {
 }
 
 export interface SweepOptions {
-  readonly worlds: Worlds
+  readonly databases: World.Databases
   readonly scenarios: ReadonlyArray<Scenario>
   /** How many points to try at most. */
   readonly points: number
   readonly progress: (text: string) => void
-  readonly mutate?: (store: Store, world: World) => Store
+  readonly mutate?: (store: Store, world: World.World) => Store
   /** Stops at the first violation. */
   readonly first?: boolean
 }
 
+/** How one place went. */
+interface Visit {
+  readonly execution: Execution
+  readonly complaints: ReadonlyArray<string>
+}
+
 /** Tries one place. */
 export const visit = (
-  worlds: Worlds,
+  databases: World.Databases,
   place: Place,
   expected: ReadonlyArray<string>,
-  mutate?: (store: Store, world: World) => Store
-) =>
-  Effect.map(execute(worlds, place.scenario, place.points, mutate), (execution) => {
+  mutate?: (store: Store, world: World.World) => Store
+): Effect.Effect<Visit> =>
+  Effect.map(execute(databases, place.scenario, place.points, mutate), (execution) => {
     const complaints = execution.violations.slice()
     const differs = execution.outcome.find((line, index) => line !== expected[index])
     if (differs !== undefined || execution.outcome.length !== expected.length) {
@@ -135,12 +141,12 @@ export const visit = (
 /** Sweeps. */
 export const sweep = (options: SweepOptions): Effect.Effect<Swept> =>
   Effect.gen(function* () {
-    const { mutate, progress, scenarios, worlds } = options
+    const { databases, mutate, progress, scenarios } = options
     const violations: Array<string> = []
     const singles: Array<Place> = []
     const expected = new Map<string, ReadonlyArray<string>>()
     for (const scenario of scenarios) {
-      const calm = yield* execute(worlds, scenario, [])
+      const calm = yield* execute(databases, scenario, [])
       violations.push(...calm.violations.map((violation) => `${scenario.name} ${violation}`))
       expected.set(scenario.name, calm.outcome)
       const [operations = []] = calm.operations
@@ -152,10 +158,20 @@ export const sweep = (options: SweepOptions): Effect.Effect<Swept> =>
     let done = 0
     const pairs: Array<Place> = []
     const chosen = spread(singles, Math.ceil(options.points * 0.6))
-    for (const place of chosen) {
-      if (isDone()) break
-      const found = yield* visit(worlds, place, expected.get(place.scenario.name)!, mutate)
-      violations.push(...found.complaints)
+    const at = { concurrency: databases.worlds, discard: true }
+    const tryAll = (places: ReadonlyArray<Place>, then: (found: Visit, place: Place) => void) =>
+      Effect.forEach(
+        places,
+        (place) =>
+          isDone()
+            ? Effect.void
+            : Effect.map(visit(databases, place, expected.get(place.scenario.name)!, mutate), (found) => {
+                violations.push(...found.complaints)
+                then(found, place)
+              }),
+        at
+      )
+    yield* tryAll(chosen, (found, place) => {
       const [, recovery] = found.execution.operations
       if (place.scenario.core && recovery !== undefined) {
         for (const point of crashes(1, recovery)) {
@@ -163,16 +179,14 @@ export const sweep = (options: SweepOptions): Effect.Effect<Swept> =>
         }
       }
       if (++done % 500 === 0) progress(`${done} of ${chosen.length} points, ${violations.length} violations`)
-    }
+    })
     const room = Math.max(0, options.points - chosen.length)
     const twice = isDone() ? [] : spread(pairs, room)
     let second = 0
-    for (const place of twice) {
-      if (isDone()) break
-      const found = yield* visit(worlds, place, expected.get(place.scenario.name)!, mutate)
-      violations.push(...found.complaints)
-      if (++second % 1000 === 0)
+    yield* tryAll(twice, () => {
+      if (++second % 1000 === 0) {
         progress(`${second} of ${twice.length} pairs, ${violations.length} violations`)
-    }
+      }
+    })
     return { points: done + second, singles: done, pairs: second, violations }
   })

@@ -5,8 +5,9 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Tool, type ToolContext } from "@fermata/sdk/tool"
 import type { Outside } from "./app.ts"
+import { canary } from "./canary.ts"
 
-const Parameters = Schema.Struct({ amount: Schema.Number })
+const Parameters = Schema.Struct({ amount: Schema.Number, memo: Schema.optionalKey(Schema.String) })
 type Arguments = typeof Parameters.Type
 
 /** The tools that have an effect. */
@@ -39,14 +40,14 @@ export const make = ({ act, world }: Outside): ReadonlyArray<Tool.Tool> => {
               Effect.gen(function* () {
                 const answer = happened(idempotencyKey) ? "happened" : "notHappened"
                 yield* act("reconcile", () => world.reconciled.push({ idempotencyKey, answer }))
-                return answer === "happened" ? { _tag: answer, result: "book" } : { _tag: answer }
+                return answer === "happened" ? { _tag: answer, result: `book ${canary}` } : { _tag: answer }
               }) as Effect.Effect<Tool.Reconciled>
           }
         : {}),
       handler: (args: Arguments, { attempt, idempotencyKey }: ToolContext.ToolContext) =>
         Effect.as(
           act(name, () => world.effects.push({ idempotencyKey, tool: name, arguments: args, attempt })),
-          name
+          `${name} ${canary}`
         )
     })
   const look = Tool.make("look", {
@@ -56,7 +57,7 @@ export const make = ({ act, world }: Outside): ReadonlyArray<Tool.Tool> => {
     handler: () =>
       Effect.as(
         act("look", () => {}),
-        "seen"
+        { seen: canary }
       )
   })
   return [...effectTools.map(acting), look, Tool.askUser]

@@ -9,6 +9,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { MixedScheduler } from "effect/Scheduler"
+import type { Activity, Database } from "./world.ts"
 
 export interface Turnstile {
   /** Waits for its turn. */
@@ -17,30 +18,50 @@ export interface Turnstile {
   readonly run: <A>(program: Effect.Effect<A>) => Promise<A>
 }
 
+interface Waiting {
+  readonly fiber: number
+  readonly enter: () => void
+}
+
 /** Fibers that never come to an end would turn for ever. */
 const maxTurns = 50_000
 
-export const make = (random: () => number): Turnstile => {
-  const waiting: Array<() => void> = []
+export const make = (random: () => number, activity: Database["activity"]): Turnstile => {
+  const waiting: Array<Waiting> = []
   let tasks: Array<() => void> = []
+  let wake = () => {}
   const scheduler = new MixedScheduler("async", (task) => {
     tasks.push(task)
+    wake()
     return () => {
       tasks = tasks.filter((other) => other !== task)
     }
   })
 
-  const pass = Effect.callback<void>((resume) => {
-    const enter = () => resume(Effect.void)
-    waiting.push(enter)
-    return Effect.sync(() => {
-      const at = waiting.indexOf(enter)
-      if (at !== -1) waiting.splice(at, 1)
+  const pass = Effect.withFiber<void>((fiber) =>
+    Effect.callback((resume) => {
+      const mine = { fiber: fiber.id, enter: () => resume(Effect.void) }
+      waiting.push(mine)
+      return Effect.sync(() => {
+        const at = waiting.indexOf(mine)
+        if (at !== -1) waiting.splice(at, 1)
+      })
     })
-  })
+  )
 
-  /** Runs everything that can go on by itself. Promises settle in between. */
-  const settle = async () => {
+  /** Until the database has answered somebody, or it is time to ask what it does. */
+  const answer = () =>
+    new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, 1)
+      wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+
+  /** Runs everything that can go on by itself, the database included. Promises settle in between. */
+  const settle = async (): Promise<Activity> => {
+    let doing: Activity
     do {
       while (tasks.length > 0) {
         const due = tasks
@@ -48,7 +69,10 @@ export const make = (random: () => number): Turnstile => {
         for (const task of due) task()
       }
       await new Promise<void>((resolve) => setImmediate(resolve))
-    } while (tasks.length > 0)
+      doing = await activity()
+      if (doing === "working" && tasks.length === 0) await answer()
+    } while (tasks.length > 0 || doing === "working")
+    return doing
   }
 
   const run = async <A>(program: Effect.Effect<A>): Promise<A> => {
@@ -58,12 +82,16 @@ export const make = (random: () => number): Turnstile => {
       end = exit
     })
     for (let turn = 0; end === undefined; turn++) {
-      await settle()
+      const doing = await settle()
       if (end !== undefined) break
-      if (waiting.length === 0) throw new Error("Nothing can go on, and nobody waits for a turn.")
       if (turn > maxTurns) throw new Error(`It is not over after ${maxTurns} turns.`)
-      const [enter] = waiting.splice(Math.floor(random() * waiting.length), 1)
-      enter?.()
+      // Sessions that wait for each other: the database ends one of them.
+      if (waiting.length === 0 && doing === "blocked") continue
+      if (waiting.length === 0) throw new Error("Nothing can go on, and nobody waits for a turn.")
+      // In an order that no answer's delay decides.
+      waiting.sort((one, other) => one.fiber - other.fiber)
+      const [next] = waiting.splice(Math.floor(random() * waiting.length), 1)
+      next?.enter()
     }
     if (Exit.isSuccess(end)) return end.value
     throw Cause.squash(end.cause)

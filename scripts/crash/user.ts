@@ -6,12 +6,25 @@ import * as Effect from "effect/Effect"
 import type { RunResult, StoredStartInput } from "@fermata/sdk/agent"
 import type { Decision, Id, Interruption } from "@fermata/sdk/domain"
 import type { App } from "./app.ts"
+import { canary } from "./canary.ts"
 
 /** What somebody decides about a request; `undefined` to leave it. */
 export type Choose = (request: Interruption.Interruption, app: App) => Decision.DecisionInput | undefined
 
 const hasTag = (error: unknown, ...tags: ReadonlyArray<string>): boolean =>
   typeof error === "object" && error !== null && "_tag" in error && tags.includes(String(error._tag))
+
+/** Whether the store has a run. */
+export const isThere = ({ store }: App, runId: Id.RunId): Effect.Effect<boolean, unknown> =>
+  Effect.catch(Effect.as(store.head(runId), true), (error) =>
+    hasTag(error, "RunNotFound") ? Effect.succeed(false) : Effect.fail(error)
+  )
+
+/** Does not mind an error: what was asked for has been done. */
+export const unless =
+  (...tags: ReadonlyArray<string>) =>
+  <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A | void, E> =>
+    Effect.catch(effect, (error) => (hasTag(error, ...tags) ? Effect.void : Effect.fail(error)))
 
 /** Starts a run, or finds that it was started. */
 export const begin = (app: App, input: StoredStartInput & { readonly runId: Id.RunId }) =>
@@ -27,10 +40,10 @@ export const honest: Choose = (request, { world }) => {
     case "approval":
       return { _tag: "approve", requestId, by, digest: request.digest }
     case "question":
-      return { _tag: "answer", requestId, by, answer: "yes" }
+      return { _tag: "answer", requestId, by, answer: `yes, ${canary}` }
     case "inDoubt":
       return world.effects.some(({ idempotencyKey }) => idempotencyKey === request.idempotencyKey)
-        ? { _tag: "supply", requestId, by, result: request.tool }
+        ? { _tag: "supply", requestId, by, result: `${request.tool} ${canary}` }
         : { _tag: "retry", requestId, by }
     case "limit":
       return { _tag: "topUp", requestId, by, limit: request.spent + 5 }
@@ -41,9 +54,7 @@ export const honest: Choose = (request, { world }) => {
 
 /** Takes a decision, unless somebody (perhaps the same person, before the crash) has. */
 export const decide = (app: App, decision: Decision.DecisionInput) =>
-  Effect.catch(app.decide(decision), (error) =>
-    hasTag(error, "AlreadyDecided", "RequestSuperseded") ? Effect.void : Effect.fail(error)
-  )
+  unless("AlreadyDecided", "RequestSuperseded")(app.decide(decision))
 
 /** Decides and continues until the run is over, or waits for something that nobody here decides. */
 export const settle = (

@@ -15,6 +15,7 @@ import {
   isRequestSuperseded,
   isRunBusy,
   isRunConflict,
+  isRunLetGo,
   isRunStoreError,
   retry,
   supply,
@@ -22,6 +23,7 @@ import {
 } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
 import * as Schema from "effect/Schema"
+import { canary, scrubber } from "./canary.ts"
 
 /** What the campaign tells a worker. */
 export interface Orders {
@@ -42,7 +44,7 @@ const { log, owner, runs, store } = orders
 const write = (...line: ReadonlyArray<unknown>) => Fs.appendFileSync(log, `${JSON.stringify(line)}\n`)
 const happened = (key: string) => Fs.readFileSync(log, "utf8").includes(`["effect","${key}"`)
 
-const parameters = Schema.Struct({ amount: Schema.Number })
+const parameters = Schema.Struct({ amount: Schema.Number, memo: Schema.optionalKey(Schema.String) })
 type Arguments = typeof parameters.Type
 interface Context {
   readonly idempotencyKey: string
@@ -56,7 +58,7 @@ const acting =
     for (let i = 0; i < 20; i++) await setImmediate()
     write("effect", idempotencyKey, name, args, attempt, owner, Date.now())
     for (let i = 0; i < 20; i++) await setImmediate()
-    return name
+    return `${name} ${canary}`
   }
 
 /** Starts a program that would outlive everybody. */
@@ -68,13 +70,13 @@ const child = (_: Arguments, { signal }: { readonly signal: AbortSignal }) =>
   })
 
 const tools = [
-  tool("look", { safety: "readOnly", handler: async () => setImmediate("seen") }),
+  tool("look", { safety: "readOnly", handler: async () => setImmediate({ seen: canary }) }),
   tool("note", { parameters, needsApproval: false, handler: acting("note") }),
   tool("put", { parameters, needsApproval: false, idempotent: true, handler: acting("put") }),
   tool("charge", { parameters, handler: acting("charge") }),
   tool("child", { parameters, needsApproval: false, handler: child })
 ]
-const call = (name: string, amount = 1) => ({ tool: name, arguments: { amount } })
+const call = (name: string, amount = 1) => ({ tool: name, arguments: { amount, memo: canary } })
 const stories: { readonly [work in Orders["work"]]: ReadonlyArray<ScriptedModel.ScriptedAnswer> } = {
   mixed: [
     { calls: [{ tool: "look" }, { tool: "look" }, call("note")] },
@@ -84,7 +86,9 @@ const stories: { readonly [work in Orders["work"]]: ReadonlyArray<ScriptedModel.
   charges: [{ calls: [1, 2, 3, 4, 5].map((amount) => call("charge", amount)) }],
   child: [{ calls: [call("child")] }]
 }
-const model = ScriptedModel.make(({ turn }) => stories[orders.work][turn - 1] ?? "All is booked.")
+const model = ScriptedModel.make(
+  ({ turn }) => stories[orders.work][turn - 1] ?? `All is booked with ${canary}.`
+)
 
 const layerOf = async () => {
   if (!store.startsWith("postgres")) return store
@@ -92,11 +96,12 @@ const layerOf = async () => {
   return PostgresStore.layer({ url: store, maxConnections: 4 })
 }
 
-/** Somebody else was faster, or works on it: not this worker's turn. A store that is away comes back. */
+/** Somebody else was faster, or works on it, or will when this worker is gone: not this worker's turn. A store that is away comes back. */
 const isPassing = (error: unknown) =>
   isRunBusy(error) ||
   isRunConflict(error) ||
   isLeaseLost(error) ||
+  isRunLetGo(error) ||
   isAlreadyDecided(error) ||
   isRequestSuperseded(error) ||
   (isRunStoreError(error) && error.isRetryable)
@@ -122,6 +127,7 @@ const open = async () => {
         store: await layerOf(),
         owner,
         by: owner,
+        scrubber,
         leaseTtl: orders.leaseMs,
         cancelGrace: "500 millis"
       })
@@ -160,7 +166,7 @@ const decideAll = async () => {
         : approve()
     if (request._tag === "inDoubt") write("doubt", request.idempotencyKey)
     write("try", request.requestId)
-    const decided = await attempt(() => fermata.decide(request, answer))
+    const decided = await attempt(() => fermata.decide(request, answer, { note: `as ${canary} says` }))
     if (decided !== undefined) write("decided", decided.by, request.requestId, decided)
   }
 }
@@ -170,7 +176,7 @@ const work = async () => {
   const starting = Array.from({ length: runs }, (_, i) => `crash-${(i + first) % runs}`)
   for (let runId = starting.shift(); runId !== undefined && !leaving; runId = starting.shift()) {
     try {
-      const result = await fermata.runPrompt("bookkeeper", `Book ${runId}`, { runId })
+      const result = await fermata.runPrompt("bookkeeper", `Book ${runId}, the key is ${canary}`, { runId })
       if (result.status === "completed") write("ended", runId, result.status)
     } catch (error) {
       const exists =

@@ -1,0 +1,104 @@
+/**
+ * SQLite databases for simulated processes: each is a file of its own.
+ */
+import * as Fs from "node:fs"
+import * as Os from "node:os"
+import * as Path from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import * as Effect from "effect/Effect"
+import * as Reactivity from "effect/reactivity/Reactivity"
+import type * as Scope from "effect/Scope"
+import * as SqlClient from "effect/sql/SqlClient"
+import { SqlRunStore } from "@fermata/sdk/store"
+import * as SqliteClient from "../../packages/node/vendor/sqlite-client.js"
+import { type Databases, lostRows } from "./world.ts"
+
+/** SQLITE_BUSY */
+const busy = 5
+
+/** Where files are that need not survive a power cut. */
+export const fastDirectory = Fs.existsSync("/dev/shm") ? "/dev/shm" : Os.tmpdir()
+
+/** A connection like the one that `SqliteStore` opens, but for the disk, which no killed process can lose. */
+const connect = (filename: string): Effect.Effect<SqlClient.SqlClient, never, Scope.Scope> =>
+  SqliteClient.make({ filename }).pipe(
+    Effect.tap((sql) =>
+      Effect.all([sql`PRAGMA busy_timeout = 0`, sql`PRAGMA synchronous = OFF`]).pipe(Effect.orDie)
+    ),
+    Effect.provide(Reactivity.layer)
+  )
+
+/** Makes SQLite files. */
+export const sqliteDatabases = async (): Promise<Databases> => {
+  const directory = Fs.mkdtempSync(Path.join(fastDirectory, "fermata-crash-"))
+  const template = Path.join(directory, "template.db")
+  await Effect.runPromise(
+    Effect.scoped(
+      Effect.gen(function* () {
+        const sql = yield* connect(template)
+        yield* SqlRunStore.make().pipe(Effect.provideService(SqlClient.SqlClient, sql))
+        yield* sql`PRAGMA wal_checkpoint(TRUNCATE)`
+      })
+    )
+  )
+  let count = 0
+  return {
+    make: (_, { empty }) =>
+      Effect.sync(() => {
+        const file = Path.join(directory, `${++count}.db`)
+        const files = ["", "-wal", "-shm"].map((end) => file + end)
+        if (!empty) Fs.copyFileSync(template, file)
+        let control: DatabaseSync | undefined
+        const database = () => (control ??= new DatabaseSync(file))
+        return {
+          open: connect(file),
+          expireLeases: unlessBusy(() => {
+            const known = database().prepare("SELECT 1 FROM sqlite_master WHERE name = 'fermata_runs'").get()
+            if (known === undefined) return
+            database().exec("UPDATE fermata_runs SET lease_until = 0 WHERE lease_until IS NOT NULL")
+          }),
+          execute: (statement, parameters) =>
+            Effect.asVoid(
+              unlessBusy(() =>
+                database()
+                  .prepare(statement)
+                  .run(...parameters)
+              )
+            ),
+          damage: Effect.sync(() => {
+            const [row] = database().prepare("PRAGMA integrity_check").all()
+            const said = String(row?.["integrity_check"])
+            if (said !== "ok") return said
+            const lost = ["fermata_journal", "fermata_requests"].filter(
+              (table) => database().prepare(lostRows(table)).all().length > 0
+            )
+            return lost.length === 0 ? undefined : `rows of no run in ${lost.join(" and ")}`
+          }),
+          dump: Effect.sync(() =>
+            files.flatMap((file) => (Fs.existsSync(file) ? [Fs.readFileSync(file, "latin1")] : []))
+          ),
+          activity: () => "idle",
+          close: Effect.sync(() => {
+            control?.close()
+            for (const file of files) Fs.rmSync(file, { force: true })
+          })
+        }
+      }),
+    worlds: 1,
+    close: () => Promise.resolve(Fs.rmSync(directory, { recursive: true, force: true }))
+  }
+}
+
+/** Writes, unless another connection does; then false. */
+const unlessBusy = (write: () => unknown): Effect.Effect<boolean> =>
+  Effect.sync(() => {
+    try {
+      write()
+      return true
+    } catch (error) {
+      if (error instanceof Error && "errcode" in error && (Number(error.errcode) & 0xff) === busy) {
+        return false
+      }
+      throw error
+    }
+  })
