@@ -43,7 +43,7 @@ describe("SqliteStore.backup", () => {
         }
         for (const { go } of writers) yield* go
         const written = yield* Effect.forEach(writers, ({ json }) => json)
-        for (const { revision } of written) assert.isAbove(Number(revision), 10)
+        for (const { revision } of written) assert.isAbove(Number(revision), 0)
         let last = 0
         for (let round = 1; round <= 3; round += 1) {
           const copy = join(directory, `${round}.db`)
