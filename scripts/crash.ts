@@ -47,8 +47,8 @@ const { values } = parseArgs({
 const isCi = values.ci
 const pick = (given: string | undefined, ci: number, full: number) =>
   given === undefined ? (isCi ? ci : full) : Number(given)
-const seeds = pick(values.runs, 800, 20_000)
-const points = pick(values.points, 4000, 21_000)
+const seeds = pick(values.runs, 700, 20_000)
+const points = pick(values.points, 3500, 21_000)
 const kills = pick(values.kills, 40, 1000)
 const doubleDecides = isCi ? 1000 : 10_000
 const firstSeed = Number(values.seed)
@@ -66,6 +66,8 @@ const found = (part: string, list: ReadonlyArray<string>) => {
   for (const violation of list.slice(0, 10)) progress(`VIOLATION ${part} ${violation}`)
 }
 
+hashAtOnce()
+
 /** Databases for simulated processes, and whose they are. */
 interface Simulated {
   readonly databases: Databases
@@ -76,7 +78,6 @@ const simulated = async (
   store: Report.StoreName,
   use: (simulated: Simulated) => Promise<void>
 ): Promise<void> => {
-  hashAtOnce()
   const databases = await (store === "Postgres" ? postgresDatabases() : sqliteDatabases())
   await use({ databases, store })
   await databases.close()

@@ -103,5 +103,5 @@ export const make = (random: () => number, activity: Database["activity"]): Turn
 export const hashAtOnce = (): void => {
   const digest = (_: unknown, data: Uint8Array) =>
     Promise.resolve(new Uint8Array(createHash("sha256").update(data).digest()).buffer)
-  Object.defineProperty(globalThis.crypto.subtle, "digest", { value: digest })
+  Object.defineProperty(globalThis.crypto.subtle, "digest", { value: digest, configurable: true })
 }
