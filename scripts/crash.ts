@@ -45,14 +45,36 @@ const { values } = parseArgs({
   }
 })
 const isCi = values.ci
-const pick = (given: string | undefined, ci: number, full: number) =>
-  given === undefined ? (isCi ? ci : full) : Number(given)
-const seeds = pick(values.runs, 700, 20_000)
-const points = pick(values.points, 3500, 21_000)
-const kills = pick(values.kills, 40, 1000)
-const doubleDecides = isCi ? 1000 : 10_000
-const firstSeed = Number(values.seed)
-const wants = (part: string) => values.part === "all" || values.part === part
+
+/** A campaign that was asked for something else than it can do must not look like one in which all was well. */
+const refuse = (why: string): never => {
+  console.error(why)
+  process.exit(2)
+}
+const numberOf = (option: string, given: string): number =>
+  /^\d{1,9}$/.test(given) ? Number(given) : refuse(`--${option} takes a number, not "${given}".`)
+const pick = (option: "runs" | "points" | "kills", ci: number, full: number): number => {
+  const given = values[option]
+  if (given === undefined) return isCi ? ci : full
+  return numberOf(option, given) || refuse(`--${option} 0 would run nothing.`)
+}
+const oneOf = (option: "part" | "store", known: ReadonlyArray<string>): string =>
+  known.includes(values[option])
+    ? values[option]
+    : refuse(`--${option} is one of ${known.join(", ")}, not "${values[option]}".`)
+
+const seeds = pick("runs", 700, 20_000)
+const points = pick("points", 3500, 21_000)
+const kills = pick("kills", 40, 1000)
+const doubles = isCi ? 1000 : 10_000
+const workers = numberOf("workers", values.workers) || refuse("--workers 0 would run nothing.")
+const firstSeed = numberOf("seed", values.seed)
+const wanted = oneOf("part", ["all", "sweep", "seeds", "mutants", "processes", "restarts"])
+const store = oneOf("store", ["sqlite", "postgres"]) === "postgres" ? "Postgres" : "SQLite"
+const wants = (one: string) => wanted === "all" || wanted === one
+if (wanted === "restarts" && (store === "SQLite" || isCi)) {
+  refuse("restarts are of a Postgres server: --part restarts --store postgres, without --ci.")
+}
 
 const started = performance.now()
 const progress = (text: string) =>
@@ -83,12 +105,20 @@ const simulated = async (
   await databases.close()
 }
 
+/** A part that is wanted and looks at nothing has found nothing. */
+const counted = (part: string, count: number, least: number) => {
+  if (count < least) found(part, [`looked at ${count} instead of ${least}`])
+}
+
 const runOnly = async (only: string, simulated: Simulated) => {
   const { databases } = simulated
   if (/^\d+$/.test(only)) return found(`seed ${only}`, await play({ databases, seed: Number(only) }))
   const [name = "", text] = only.split(":")
   const scenario = scenarios.find((scenario) => scenario.name === name)
-  if (scenario === undefined) throw new Error(`There is no scenario ${name}.`)
+  if (scenario === undefined) {
+    const names = scenarios.map(({ name }) => name).join(", ")
+    return refuse(`There is no scenario "${name}". There are ${names}.`)
+  }
   if (text === undefined) return runSweep(simulated, [scenario], points)
   const calm = await Effect.runPromise(execute(databases, scenario, []))
   const place = { scenario, points: Points.parse(text) }
@@ -109,6 +139,7 @@ const runSweep = async (
     sweep({ databases, scenarios, points, progress: (text) => progress(`${part}: ${text}`) })
   )
   found(part, swept.violations)
+  counted(part, swept.points, 1)
   result[part] = { points: swept.points, singles: swept.singles, pairs: swept.pairs }
   figures.push(["sweep: scenarios", store, scenarios.length])
   figures.push(["sweep: points at which a process was hit, one by one and in pairs", store, swept.points])
@@ -171,8 +202,8 @@ const runProcesses = async (server: PostgresStores | undefined, store: Report.St
   const lived = await processes({
     store: server === undefined ? (name) => Promise.resolve(Path.join(directory, `${name}.db`)) : server.make,
     kills: Math.ceil(kills * scale),
-    doubleDecides: Math.ceil(doubleDecides * scale),
-    workers: Number(values.workers),
+    doubles: Math.ceil(doubles * scale),
+    workers,
     seed: firstSeed,
     progress: (text) => progress(`processes on ${store}: ${text}`),
     sqlite: server === undefined
@@ -180,6 +211,7 @@ const runProcesses = async (server: PostgresStores | undefined, store: Report.St
   Fs.rmSync(directory, { recursive: true, force: true })
   const { violations, ...counts } = lived
   found(`processes on ${store}`, violations)
+  counted(`processes on ${store}: kills`, counts.kills, Math.ceil(kills * scale))
   result[`processes on ${store}`] = counts
   const figure = (what: string, value: string | number) => figures.push([`processes: ${what}`, store, value])
   figure("killed with SIGKILL", counts.kills)
@@ -190,6 +222,7 @@ const runProcesses = async (server: PostgresStores | undefined, store: Report.St
   figure("run without its process until another took it up, median", `${counts.medianTakeoverMs} ms`)
   figure("run without its process until another took it up, slowest", `${counts.slowestTakeoverMs} ms`)
   figure("decisions of the same requests by several at once", counts.decideTries)
+  figure("resumes of the same runs by several at once", counts.resumeTries)
   figure("effects of tools, checked one by one", counts.effects)
   figure("effects of a body that was at work when its process was frozen, seen late", counts.lateEffects)
   figure("calls in doubt that were asked about", counts.doubts)
@@ -197,9 +230,13 @@ const runProcesses = async (server: PostgresStores | undefined, store: Report.St
 }
 
 const runRestarts = async (server: PostgresStores) => {
-  if (server.chaos === undefined) return
+  if (server.chaos === undefined) {
+    const why = "a server that was not started here cannot be crashed"
+    return wanted === "restarts" ? found("Postgres restarts", [why]) : progress(`restarts: ${why}`)
+  }
   const chaos = await server.chaos(5000)
   found("Postgres restarts", chaos.violations)
+  counted("Postgres restarts", chaos.runs, 5000)
   result["restarts"] = { runs: chaos.runs, restarts: chaos.restarts }
   figures.push(["restarts: crashes of the server", "Postgres", chaos.restarts])
   figures.push(["restarts: runs meanwhile", "Postgres", chaos.runs])
@@ -236,7 +273,6 @@ const runAll = async (
   await server.close()
 }
 
-const store = values.store === "postgres" ? "Postgres" : "SQLite"
 const only = values.only
 if (only !== undefined) await simulated(store, (simulated) => runOnly(only, simulated))
 else {

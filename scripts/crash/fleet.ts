@@ -103,6 +103,8 @@ export interface Log {
   readonly ended: ReadonlyArray<{ readonly runId: Id.RunId; readonly status: "completed" }>
   /** How often somebody tried to decide. */
   readonly tries: number
+  /** How often somebody tried to resume a run that was held and decided. */
+  readonly resumes: number
   readonly doubts: number
   readonly text: string
 }
@@ -113,6 +115,7 @@ export const readLog = (path: string): Log => {
   const decided: Array<Log["decided"][number]> = []
   const ended: Array<Log["ended"][number]> = []
   let tries = 0
+  let resumes = 0
   let doubts = 0
   const text = Fs.readFileSync(path, "utf8")
   for (const written of text.split("\n")) {
@@ -129,9 +132,10 @@ export const readLog = (path: string): Log => {
       decided.push({ by: line[1], requestId: line[2], decision: line[3] })
     } else if (line[0] === "ended") ended.push({ runId: line[1], status: line[2] })
     else if (line[0] === "try") tries += 1
+    else if (line[0] === "resume") resumes += 1
     else if (line[0] === "doubt") doubts += 1
   }
-  return { effects, decided, ended, tries, doubts, text }
+  return { effects, decided, ended, tries, resumes, doubts, text }
 }
 
 /** The layer of a store that is named by a file or a URL. */

@@ -24,6 +24,7 @@ export interface Processed {
   lateEffects: number
   doubts: number
   decideTries: number
+  resumeTries: number
   fullDisks: number
   leftOver: number
   /** Until a run whose process was gone was taken up. */
@@ -39,8 +40,8 @@ export interface ProcessOptions {
   readonly workers: number
   readonly seed: number
   readonly progress: (text: string) => void
-  /** How many decisions of the same requests are tried. */
-  readonly doubleDecides: number
+  /** How many decisions of the same requests, and how many resumes of the same runs, are tried. */
+  readonly doubles: number
   readonly sqlite: boolean
 }
 
@@ -66,6 +67,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     lateEffects: 0,
     doubts: 0,
     decideTries: 0,
+    resumeTries: 0,
     fullDisks: 0,
     leftOver: 0,
     medianTakeoverMs: 0,
@@ -77,7 +79,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     progress(text)
   }
   let round = 0
-  let contested = 0
+  let decides = 0
   const takeovers: Array<number> = []
 
   /** Workers on one store until its runs are over; `trouble` is what happens to each worker that is ready. */
@@ -118,6 +120,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     total.effects += found.effects.length
     total.doubts += found.doubts
     total.decideTries += found.tries
+    total.resumeTries += found.resumes
     progress(
       `${name}: ${total.kills} kills, ${total.stops} stops, ${total.terminations} ends, ${total.violations.length} violations`
     )
@@ -182,10 +185,15 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
   }
 
   // Everybody decides everything, all at once.
-  while (contested < options.doubleDecides) {
+  while (decides < options.doubles) {
     const before = total.decideTries
     await play({ name: "decided", runs: 100, work: "charges" }, () => Promise.resolve("done"))
-    contested += total.decideTries - before
+    decides += total.decideTries - before
+  }
+
+  // Everybody resumes everything, all at once and each twice.
+  while (total.resumeTries < options.doubles) {
+    await play({ name: "resumed", runs: 200, work: "resumes" }, () => Promise.resolve("done"))
   }
 
   // Nobody reads what it prints: the pipe is closed, and the runs go on in the next worker.

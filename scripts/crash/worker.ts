@@ -33,7 +33,7 @@ export interface Orders {
   readonly owner: string
   readonly leaseMs: number
   /** What each run does. */
-  readonly work: "mixed" | "charges" | "child"
+  readonly work: "mixed" | "charges" | "resumes" | "child"
   /** Says something on stdout for every run. */
   readonly chatty: boolean
 }
@@ -84,6 +84,7 @@ const stories: { readonly [work in Orders["work"]]: ReadonlyArray<ScriptedModel.
     { calls: [call("put", 4)] }
   ],
   charges: [{ calls: [1, 2, 3, 4, 5].map((amount) => call("charge", amount)) }],
+  resumes: [{ calls: [call("charge", 1)] }, { calls: [call("charge", 2)] }],
   child: [{ calls: [call("child")] }]
 }
 const model = ScriptedModel.make(
@@ -171,6 +172,22 @@ const decideAll = async () => {
   }
 }
 
+/** Resumes every run that is held and decided, each twice at once. So does every other worker. */
+const resumeAll = async () => {
+  const held = (await attempt(() => fermata.runs({ status: "held", limit: 200 }))) ?? []
+  const undecided = (await attempt(() => fermata.pending({ limit: 1000 }))) ?? []
+  const waiting = new Set(undecided.map(({ runId }) => runId))
+  for (const { runId } of held) {
+    if (waiting.has(runId)) continue
+    const resume = async () => {
+      write("resume", runId)
+      const result = await attempt(() => fermata.resume(runId))
+      if (result?.status === "completed") write("ended", runId, result.status)
+    }
+    await Promise.all([resume(), resume()])
+  }
+}
+
 const work = async () => {
   const first = Number(/\d+$/.exec(owner)?.[0] ?? 0) * 7919
   const starting = Array.from({ length: runs }, (_, i) => `crash-${(i + first) % runs}`)
@@ -190,10 +207,11 @@ const work = async () => {
     if (starting.length % 20 === 0) await decideAll()
   }
   // Every second worker leaves the looking to `work`.
-  const isStanding = Number(/\d+$/.exec(owner)?.[0] ?? 0) % 2 === 0
+  const isStanding = orders.work !== "resumes" && Number(/\d+$/.exec(owner)?.[0] ?? 0) % 2 === 0
   if (isStanding) fermata.work({ pollInterval: 100 }).catch(() => {})
   while (!leaving) {
     await decideAll()
+    if (orders.work === "resumes") await resumeAll()
     if (isStanding) await new Promise((resolve) => setTimeout(resolve, 20))
     for (const { runId, status } of isStanding
       ? []
