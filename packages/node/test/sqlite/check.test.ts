@@ -1,11 +1,11 @@
-import { copyFileSync, existsSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { Id } from "@fermata/sdk"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
-import { asked, foreign, run, said, started, type Store, withStore } from "./fixtures.ts"
+import { asked, foreign, leftBehind, run, said, started, type Store, withStore } from "./fixtures.ts"
 
 /** Five runs of three events, each with a question; the first is decided. */
 const populate = Effect.fnUntraced(function* (store: Store) {
@@ -168,15 +168,8 @@ describe("SqliteStore.check", () => {
 
   it.effect("tells that the log of a killed process is missing", () =>
     Effect.gen(function* () {
-      const filename = yield* temporaryFile
-      const copy = yield* temporaryFile
-      yield* withStore(filename, (store) =>
-        Effect.andThen(
-          populate(store),
-          Effect.sync(() => ["", "-shm"].forEach((suffix) => copyFileSync(filename + suffix, copy + suffix)))
-        )
-      )
-      const { ok, problems } = yield* SqliteStore.check({ filename: copy })
+      const filename = yield* leftBehind(["", "-shm"], populate)
+      const { ok, problems } = yield* SqliteStore.check({ filename })
       assert.isFalse(ok)
       assert.include(problems[0], "was deleted while the store was in use")
     })

@@ -1,5 +1,4 @@
 import {
-  copyFileSync,
   readFileSync,
   readdirSync,
   rmSync,
@@ -15,7 +14,17 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as TestClock from "effect/testing/TestClock"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
-import { asked, foreign, run, said, started, type Store, withStore, withWarnings } from "./fixtures.ts"
+import {
+  asked,
+  foreign,
+  leftBehind,
+  run,
+  said,
+  started,
+  type Store,
+  withStore,
+  withWarnings
+} from "./fixtures.ts"
 
 const runs = 20
 
@@ -46,22 +55,10 @@ const contents = (filename: string) =>
     .toSorted()
     .map((name) => [name, readFileSync(join(dirname(filename), name)).toString("base64")])
 
-/** Copies the files of a store that is open: what a killed process leaves. */
-const killed = (filename: string, to: string, suffixes: ReadonlyArray<string>) => {
-  for (const suffix of suffixes) copyFileSync(`${filename}${suffix}`, `${to}${suffix}`)
-}
-
 describe("SqliteStore, when its files are not what they were", () => {
   it.effect("refuses a file that is gone or empty while its log is not, and leaves the log alone", () =>
     Effect.gen(function* () {
-      const filename = yield* temporaryFile
-      const copy = yield* temporaryFile
-      yield* withStore(filename, (store) =>
-        Effect.andThen(
-          populate(store),
-          Effect.sync(() => killed(filename, copy, ["-wal"]))
-        )
-      )
+      const copy = yield* leftBehind(["-wal"], populate)
       for (const state of ["missing", "empty"]) {
         if (state === "empty") writeFileSync(copy, "")
         assert.deepStrictEqual(yield* refusal(copy), [
@@ -77,14 +74,7 @@ describe("SqliteStore, when its files are not what they were", () => {
 
   it.effect("refuses a store whose log was deleted while somebody used it", () =>
     Effect.gen(function* () {
-      const filename = yield* temporaryFile
-      const copy = yield* temporaryFile
-      yield* withStore(filename, (store) =>
-        Effect.andThen(
-          populate(store),
-          Effect.sync(() => killed(filename, copy, ["", "-shm", "-wal"]))
-        )
-      )
+      const copy = yield* leftBehind(["", "-shm", "-wal"], populate)
       rmSync(`${copy}-wal`)
       const [tag, message] = yield* refusal(copy)
       assert.strictEqual(tag, "StoreUnreadable")
@@ -96,15 +86,8 @@ describe("SqliteStore, when its files are not what they were", () => {
 
   it.effect("finds the log of a store that a link leads to", () =>
     Effect.gen(function* () {
-      const filename = yield* temporaryFile
-      const copy = yield* temporaryFile
+      const copy = yield* leftBehind(["-wal"], populate)
       const directory = yield* temporaryDirectory
-      yield* withStore(filename, (store) =>
-        Effect.andThen(
-          populate(store),
-          Effect.sync(() => killed(filename, copy, ["-wal"]))
-        )
-      )
       writeFileSync(copy, "")
       symlinkSync(copy, join(directory, "runs.db"))
       assert.strictEqual((yield* refusal(join(directory, "runs.db")))[0], "StoreUnreadable")
@@ -113,14 +96,7 @@ describe("SqliteStore, when its files are not what they were", () => {
 
   it.effect("reads everything when only the index of the log was deleted", () =>
     Effect.gen(function* () {
-      const filename = yield* temporaryFile
-      const copy = yield* temporaryFile
-      yield* withStore(filename, (store) =>
-        Effect.andThen(
-          populate(store),
-          Effect.sync(() => killed(filename, copy, ["", "-wal"]))
-        )
-      )
+      const copy = yield* leftBehind(["", "-wal"], populate)
       assert.strictEqual((yield* withStore(copy, (store) => store.list())).length, runs)
     })
   )
@@ -129,9 +105,7 @@ describe("SqliteStore, when its files are not what they were", () => {
     "never finds a new database where a store was opened before, even if all but the file is lost",
     () =>
       Effect.gen(function* () {
-        const filename = yield* temporaryFile
-        const copy = yield* temporaryFile
-        yield* withStore(filename, () => Effect.sync(() => killed(filename, copy, [""])))
+        const copy = yield* leftBehind([""], () => Effect.void)
         const tables = foreign(copy, (database) => database.prepare("SELECT name FROM sqlite_schema").all())
         assert.isTrue(tables.some(({ name }) => name === "fermata_runs"))
       })

@@ -1,6 +1,7 @@
 /**
  * Runs with something in them, for tests that look at the file of a store.
  */
+import { copyFileSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -8,6 +9,7 @@ import * as Logger from "effect/Logger"
 import { Id, type RunEvent } from "@fermata/sdk"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import * as SqliteStore from "../../src/SqliteStore.ts"
+import { temporaryFile } from "../temporaryStore.ts"
 
 export type Store = RunStore.RunStore["Service"]
 
@@ -60,6 +62,24 @@ export const withStore = <A, E, R>(
     Effect.flatMap(RunStore.RunStore, use),
     Layer.fresh(SqliteStore.layer({ filename, ...options }))
   )
+
+/**
+ * What a process leaves that is killed after it worked with a new store: copies of the file and of those beside it, each by
+ * what its name ends in. Gives the name of the copy.
+ */
+export const leftBehind = Effect.fnUntraced(function* <A, E, R>(
+  suffixes: ReadonlyArray<"" | "-shm" | "-wal">,
+  use: (store: Store) => Effect.Effect<A, E, R>
+) {
+  const filename = yield* temporaryFile
+  const copy = yield* temporaryFile
+  const kill = Effect.sync(() => {
+    for (const suffix of suffixes) copyFileSync(filename + suffix, copy + suffix)
+  })
+  // While it is open: closing it puts everything into the one file.
+  yield* withStore(filename, (store) => Effect.andThen(use(store), kill))
+  return copy
+})
 
 /** Uses the file as a foreign program would. */
 export const foreign = <A>(filename: string, use: (database: DatabaseSync) => A): A => {

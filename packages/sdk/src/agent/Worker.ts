@@ -7,9 +7,9 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import type { RunId } from "../domain/Id.ts"
@@ -17,7 +17,7 @@ import { type ReadyRun, RunStore } from "../store/RunStore.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { isPromise } from "./internal/Drive.ts"
 import { pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
-import type { RunOptions } from "./runPrompt.ts"
+import type { Leaving, RunOptions } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
 
 /** How a worker works. */
@@ -43,7 +43,7 @@ export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
  * tools' grace period to stop, and the runs stay in the store for another worker; they are not cancelled. A store that fails
  * for a while is tried again; a run that cannot be taken up (a tool is gone, say) is left alone for longer and longer.
  *
- * Numbers that are none, or below 1, are taken for the nearest that makes sense: one run at a time, a look every 50 ms.
+ * It works on one run at a time at least (a `concurrency` that is `NaN` is the default), and looks every 50 ms at most.
  *
  * @category running
  * @since 0.1.0
@@ -58,11 +58,9 @@ interface Worker {
   readonly runtimes: ReadonlyArray<Runtime<any>>
   readonly store: RunStore["Service"]
   readonly options: WorkerOptions
-  readonly leaving: {
-    readonly soon: Cancellation.CancellationToken
-    readonly now: Cancellation.CancellationToken
-  }
-  readonly running: Map<RunId, Fiber.Fiber<unknown>>
+  readonly leaving: Leaving
+  /** The runs that it works on, and what is done when each is over. */
+  readonly running: Map<RunId, Deferred.Deferred<void>>
   /** Runs whose last attempt failed, and until when they are left alone. */
   readonly resting: Map<RunId, { readonly failures: number; readonly until: number }>
   /** Holds something when there may be work. */
@@ -128,10 +126,21 @@ const look = Effect.fnUntraced(function* (worker: Worker) {
       cancellation,
       ...(onUpdate === undefined ? {} : { onUpdate })
     }
-    const done = Effect.flatMap(takeUp(runtimes, store, run, hooks), (recovered) => settle(worker, recovered))
-    options.onTakingUp?.(run.runId, cancellation)
-    // On its own, so that it can be let go of in its own time when the worker is stopped.
-    running.set(run.runId, yield* Effect.forkDetach(Effect.andThen(done, Queue.offer(wake, undefined))))
+    const over = Deferred.makeUnsafe<void>()
+    const driven = takeUp(runtimes, store, run, hooks).pipe(
+      Effect.flatMap((recovered) => settle(worker, recovered)),
+      Effect.andThen(Queue.offer(wake, undefined)),
+      Effect.ensuring(Deferred.succeed(over, undefined))
+    )
+    const begin = Effect.suspend(() => {
+      options.onTakingUp?.(run.runId, cancellation)
+      // Before it is begun: it can be over, and off the books, before this fiber goes on.
+      running.set(run.runId, over)
+      // On its own, so that it can be let go of in its own time when the worker is stopped.
+      return Effect.forkDetach(driven)
+    })
+    // Or the books could name a run that was never begun, and stopping would wait for it.
+    yield* Effect.uninterruptible(begin)
   }
 })
 
@@ -173,7 +182,9 @@ const isElsewhere = ({ _tag }: NonNullable<Recovered["error"]>): boolean =>
 
 /** Lets go of the runs; whatever does not stop in time is left to its lease. */
 const stop = Effect.fnUntraced(function* ({ leaving, options, running, runtimes }: Worker) {
-  const over = Effect.suspend(() => Fiber.awaitAll([...running.values()]))
+  const over = Effect.suspend(() =>
+    Effect.forEach([...running.values()], Deferred.await, { concurrency: "unbounded", discard: true })
+  )
   leaving.soon.cancel("The worker is being stopped.")
   yield* Effect.timeoutOption(over, options.drainTimeout ?? "2 seconds")
   leaving.now.cancel("The worker was stopped.")

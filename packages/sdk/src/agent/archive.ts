@@ -134,17 +134,14 @@ const decode = Schema.decodeUnknownEffect(RunArchive)
 const invalid = (problem: string) => new ArchiveInvalid({ problem })
 
 /** The value as plain JSON, whatever kind of object it was. */
-const plain = (given: unknown): Effect.Effect<unknown, ArchiveInvalid> =>
-  Effect.try({
-    try: () => {
-      if (isDeeperThan(given, maxDepth)) throw new Error(`it nests deeper than ${maxDepth} levels`)
-      return JSON.parse(JSON.stringify(given)) as unknown
-    },
-    catch: (error) => invalid(isDeeperThanSaid(error) ? error.message : "it is not JSON")
-  })
+const plain = Effect.fnUntraced(function* (given: unknown) {
+  // Also looking at it may throw: it may have getters, or be a proxy.
+  const isTooDeep = yield* Effect.try({ try: () => isDeeperThan(given, maxDepth), catch: notJson })
+  if (isTooDeep) return yield* invalid(`it nests deeper than ${maxDepth} levels`)
+  return yield* Effect.try({ try: () => JSON.parse(JSON.stringify(given)) as unknown, catch: notJson })
+})
 
-const isDeeperThanSaid = (error: unknown): error is Error =>
-  error instanceof Error && error.message.startsWith("it nests")
+const notJson = () => invalid("it is not JSON")
 
 /** The archive, if its runs add up and are what they say they are. */
 const check = Effect.fnUntraced(function* (given: unknown) {

@@ -13,6 +13,7 @@ import { isEnded } from "../domain/RunState.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { LeaseLost, RunBusy, RunConflict, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
+import { redactText } from "./internal/redact.ts"
 import { reportCalls } from "./internal/reportCalls.ts"
 import { checkReadable, foldStored } from "./internal/stored.ts"
 
@@ -38,7 +39,7 @@ export const cancelRun: (
 )(function* (runId: RunId, given: string) {
   const store = yield* RunStore
   const scrubber = yield* Scrubber
-  const reason = (scrubber.redact ?? scrubber.scrub)(given)
+  const reason = redactText(scrubber, given)
   yield* store.requestCancel(runId, reason)
   yield* Effect.catchTag(
     appendOnce(runId, (state, at, first = reason) =>
@@ -66,7 +67,7 @@ export const revokeGrant: (
 ) => Effect.Effect<void, RunNotFound | RunBusy | RunConflict | LeaseLost | RunStoreError, RunStore> =
   Effect.fn("fermata.revokeGrant")(function* (runId: RunId, grantId: GrantId, who: string) {
     const scrubber = yield* Scrubber
-    const by = (scrubber.redact ?? scrubber.scrub)(who)
+    const by = redactText(scrubber, who)
     yield* appendOnce(runId, (state, at) =>
       state.grants.some((grant) => grant.id === grantId && grant.revoked === undefined)
         ? { _tag: "grant.revoked", at, grantId, by }

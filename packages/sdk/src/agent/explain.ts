@@ -204,13 +204,13 @@ const stepText = (state: RunState, step: Step): string | undefined => {
     case "DecodeOutput":
       return "check the answer against the output schema"
     case "Hold":
-      return steps(step.requests.length)
+      return waitingText(step.requests.length)
     case "Finish":
       return step.end._tag === "completed" ? "complete the run" : `end the run (${step.end._tag})`
   }
 }
 
-const steps = (open: number): string =>
+const waitingText = (open: number): string =>
   open === 1 ? "wait for the open request" : `wait for the ${open} open requests`
 
 const units: ReadonlyArray<readonly [number, string]> = [

@@ -10,7 +10,6 @@
 import * as Schema from "effect/Schema"
 import { Timestamp, ToolCallId } from "./Id.ts"
 
-/** Plain text. */
 /** What a provider wants back with a part of its own answer, and who may be sent it. */
 const replay = {
   provider: Schema.optionalKey(Schema.String),

@@ -5,23 +5,16 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import type * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
-import * as Auth from "./Auth.ts"
 import { chat } from "./internal/chat.ts"
+import { type Options, openAiProfile } from "./internal/openAi.ts"
 import { makeClient } from "./internal/transport.ts"
 import { ModelClient } from "./ModelClient.ts"
 import type { ModelProfile } from "./ModelProfile.ts"
 
-/** What is asked, and where. Only `model` has to be said. */
-export interface Options extends Partial<Omit<ModelProfile, "protocol" | "model">> {
-  /** The provider's name for the model. */
-  readonly model: string
-  /** Default: the environment's `OPENAI_API_KEY`, read at each call. Ignored where `auth` is given. */
-  readonly apiKey?: Auth.Secret
-}
+export type { Options } from "./internal/openAi.ts"
 
 /**
  * The profile that these options make: OpenAI's address, the key as a bearer token, and the model's name as its own.
@@ -29,16 +22,7 @@ export interface Options extends Partial<Omit<ModelProfile, "protocol" | "model"
  * @category constructors
  * @since 0.1.0
  */
-export const profile = ({
-  apiKey = Config.Redacted("OPENAI_API_KEY"),
-  ...options
-}: Options): ModelProfile => ({
-  name: options.model,
-  baseUrl: "https://api.openai.com/v1",
-  auth: Auth.bearer(apiKey, { missing }),
-  ...options,
-  protocol: "chat"
-})
+export const profile = (options: Options): ModelProfile => openAiProfile("chat", options)
 
 /**
  * A client.
@@ -61,5 +45,3 @@ export const make = (options: Options): Effect.Effect<ModelClient["Service"], ne
  */
 export const layer = (options: Options): Layer.Layer<ModelClient, never, HttpClient.HttpClient> =>
   Layer.effect(ModelClient, make(options))
-
-const missing = "There is no key for this model: set OPENAI_API_KEY, or pass apiKey."

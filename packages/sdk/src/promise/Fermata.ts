@@ -7,12 +7,10 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
-import * as Schema from "effect/Schema"
 import type { Agent, Any } from "../agent/Agent.ts"
 import { exportRun, importRun, type RunArchive } from "../agent/archive.ts"
 import { answersTo } from "../agent/BoundAgent.ts"
@@ -29,11 +27,9 @@ import type { RunUpdate } from "../agent/RunUpdate.ts"
 import * as Runtime from "../agent/Runtime.ts"
 import * as Worker from "../agent/Worker.ts"
 import { loadState } from "../agent/loadState.ts"
-import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { GrantId, RequestId, RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
-import type { Limits } from "../domain/Limits.ts"
 import { AgentNotFound } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
@@ -45,76 +41,23 @@ import {
   type RunHead,
   RunStore
 } from "../store/RunStore.ts"
-import type { RunStoreError } from "../store/RunStoreError.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
 import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { DecisionBody } from "./decisions.ts"
+import { FermataClosed } from "./internal/closed.ts"
+import type {
+  DecideOptions,
+  EventsOptions,
+  FermataOptions,
+  PromptOptions,
+  ResumeOptions,
+  WorkOptions
+} from "./internal/options.ts"
 import { makeHub } from "./internal/updates.ts"
+import { isOver, watch } from "./internal/watch.ts"
 
-/** It was closed. Make another one; the runs are in the store. */
-export class FermataClosed extends Schema.TaggedError<FermataClosed>()("FermataClosed", {}) {
-  override get message() {
-    return "This Fermata was closed: make another one. Its runs are in the store."
-  }
-}
-
-/** What a Fermata is made of. */
-export interface FermataOptions extends Pick<
-  Runtime.RuntimeOptions<never, unknown>,
-  "approvalCallback" | "interactive" | "owner" | "leaseTtl" | "cancelGrace"
-> {
-  readonly agents: ReadonlyArray<Agent<never, any>>
-  readonly model: ModelClient["Service"]
-  /** Where runs are kept. */
-  readonly store: Layer.Layer<RunStore, RunStoreError>
-  /** Who decides when a decision does not say. Default: `unnamed`. */
-  readonly by?: string
-  /** What to remove from tools' output besides the known shapes of secrets. */
-  readonly scrubber?: Scrubber
-  /** How long what is going on may take to finish when this is closed, or a worker is stopped. Default: 2 seconds. */
-  readonly drainTimeout?: Duration.Input
-}
-
-/** How a prompt is run. */
-export interface PromptOptions {
-  readonly runId?: string
-  readonly sessionId?: string
-  readonly limits?: Partial<Limits>
-  readonly policy?: ApprovalPolicy
-  readonly signal?: AbortSignal
-  readonly onUpdate?: (update: RunUpdate) => void
-}
-
-/** How a run is continued. */
-export interface ResumeOptions {
-  readonly decisions?: ReadonlyArray<DecisionInput>
-  readonly prompt?: Prompt
-  readonly limits?: Partial<Limits>
-  readonly signal?: AbortSignal
-  readonly onUpdate?: (update: RunUpdate) => void
-}
-
-/** Who decided, and why. */
-export interface DecideOptions {
-  readonly by?: string
-  readonly note?: string
-  /** The same decision sent again with the same key gets the answer that the first one got. */
-  readonly idempotencyKey?: string
-}
-
-/** How a process works on what needs somebody. */
-export interface WorkOptions extends Worker.WorkerOptions {
-  /** Stops it. */
-  readonly signal?: AbortSignal
-}
-
-/** How a run is watched. */
-export interface EventsOptions {
-  /** Events of the run that are known already. Default: 0. */
-  readonly from?: number
-  /** Until the run is held or over (`hold`, the default), or until it is over (`end`). */
-  readonly until?: "hold" | "end"
-}
+export { FermataClosed } from "./internal/closed.ts"
+export type * from "./internal/options.ts"
 
 /**
  * Runs agents that can be held and released.
@@ -144,8 +87,8 @@ export interface Fermata extends AsyncDisposable {
   /** Takes up, once, every run that needs somebody: left by a process that died, decided about, expired. */
   readonly recover: (options?: RecoverOptions) => Promise<ReadonlyArray<Recovered>>
   /**
-   * Keeps taking up runs that need somebody, as soon as they do, until the signal is aborted or this is closed. Then it lets go of
-   * them: they stay in the store for the next process.
+   * Keeps taking up runs that need somebody, as soon as they do, until the signal is aborted or this is closed. Then it lets
+   * go of them: they stay in the store for the next process.
    */
   readonly work: (options?: WorkOptions) => Promise<void>
   /** What a run waits for, since when, who asked, when that expires, and what resuming it would do. */
@@ -169,14 +112,12 @@ export interface Fermata extends AsyncDisposable {
   /** Deletes the sessions that ended before a time (milliseconds), and returns how many runs that were. */
   readonly prune: (options: { readonly endedBefore: number }) => Promise<number>
   /**
-   * Lets go of the runs of this process, and of the store. Nothing new is begun; what is going on gets `drainTimeout` to finish, then
-   * the tools' grace period. Runs that were not held or over by then reject with `RunLetGo`, and stay in the store for the next process.
+   * Lets go of the runs of this process, and of the store. Nothing new is begun; what is going on gets `drainTimeout` to
+   * finish, then the tools' grace period. Runs that were not held or over by then reject with `RunLetGo`, and stay in the
+   * store for the next process.
    */
   readonly close: () => Promise<void>
 }
-
-/** How often the store is looked at for what other processes did to a run that is watched. */
-const pollMs = 250
 
 /**
  * Makes a Fermata from a store layer. `@fermata/node` has the one with a SQLite file.
@@ -267,6 +208,9 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     await run(cancelRun(runId as RunId, reason))
   }
   const headOf = (runId: string) => run(Effect.flatMap(RunStore, (store) => store.head(runId as RunId)))
+  const read = (runId: RunId, from: number) =>
+    run(Effect.flatMap(RunStore, (store) => store.events(runId, { from })))
+  const watched = { hub, headOf, read, isClosed }
 
   const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {
     runPrompt: async (agent, prompt, given = {}) => {
@@ -319,7 +263,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       }
       return run(decideStored([...runtimes.values()], input as DecisionInput))
     },
-    events: (runId, given) => watch(runId as RunId, given),
+    events: (runId, given) => watch(watched, runId as RunId, given),
     recover: (given = {}) =>
       run(recover([...runtimes.values()], { leaving, ...given, onUpdate: told(given) })),
     work: async ({ signal, ...given } = {}) => {
@@ -388,54 +332,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     }
   }
 
-  async function* watch(runId: RunId, given: EventsOptions = {}): AsyncGenerator<RunUpdate> {
-    const { from = 0, until = "hold" } = given
-    const { buffer, stop } = hub.watch(runId)
-    let seen = from
-    const read = (): Promise<ReadonlyArray<RunEvent>> =>
-      run(Effect.flatMap(RunStore, (store) => store.events(runId, { from: seen })))
-    try {
-      let last: RunEvent | undefined
-      for (let stale = true; ;) {
-        if (stale) {
-          for (const event of await read()) {
-            seen += 1
-            last = event
-            yield { _tag: "event", runId, revision: seen, event }
-          }
-        }
-        stale = false
-        for (const update of buffer.take()) {
-          if (update._tag !== "event") {
-            yield update
-          } else if (update.revision === seen + 1) {
-            seen = update.revision
-            last = update.event
-            yield update
-          } else if (update.revision > seen) {
-            stale = true
-            break
-          }
-        }
-        if (stale) continue
-        if (isClosed()) return
-        if (isOver(last) || (until !== "end" && last?._tag === "run.held")) return
-        const head = await headOf(runId)
-        stale = head.revision > seen
-        if (stale) continue
-        // What was asked for may lie behind the end, and then there is no event to tell it.
-        if (head.status !== "running" && (head.status !== "held" || until !== "end")) return
-        await buffer.wait(pollMs)
-      }
-    } finally {
-      stop()
-    }
-  }
-
   return { ...fermata, [Symbol.asyncDispose]: fermata.close }
 }
 
 const endsDrive = (event: RunEvent): boolean => event._tag === "run.held" || isOver(event)
-
-const isOver = (event: RunEvent | undefined): boolean =>
-  event?._tag === "run.completed" || event?._tag === "run.cancelled" || event?._tag === "run.failed"

@@ -126,7 +126,10 @@ export class StoreFault extends Schema.TaggedError<StoreFault>()("StoreFault", {
   }
 }
 
-/** The store could not do what was asked. Nothing was half-written. */
+/**
+ * The store could not do what was asked. A write is there as a whole or not at all: with the reason `OutcomeUnknown` it is not
+ * known which of the two, with any other it is not there. `prune` removes in several steps, and what it has removed stays removed.
+ */
 export class RunStoreError extends Schema.TaggedError<RunStoreError>()("RunStoreError", {
   operation: Schema.String,
   reason: Schema.Union([CannotOpen, StorageFull, StoreBusy, StoreUnreadable, OutcomeUnknown, StoreFault]),

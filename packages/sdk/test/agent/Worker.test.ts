@@ -5,6 +5,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as References from "effect/References"
 import * as Logger from "effect/Logger"
+import * as Scheduler from "effect/Scheduler"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import { decideStored } from "../../src/agent/decideStored.ts"
@@ -14,7 +15,7 @@ import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import * as Worker from "../../src/agent/Worker.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
-import { RunStoreError, StoreBusy } from "../../src/store/RunStoreError.ts"
+import { RunBusy, RunStoreError, StoreBusy } from "../../src/store/RunStoreError.ts"
 import { approve, bind, call, only, probe, rebind, results, safe } from "./Fixture.ts"
 
 const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
@@ -209,6 +210,48 @@ describe("a worker", () => {
       assert.strictEqual(said.length, 4)
       assert.include(said[0], `The run ${runId} cannot be taken up`)
       assert.include(said[0], "bring it back")
+    })
+  )
+
+  test(
+    "takes up again what it was done with before its own fiber went on",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const { request, runtime, runId } = yield* held("done")
+      yield* decideStored([runtime], approve(request))
+      let attempts = 0
+      let slow: Fiber.Fiber<unknown, unknown> | undefined
+      const view = {
+        ...store,
+        claim: (...args: Parameters<typeof store.claim>) =>
+          Effect.suspend(() => {
+            slow = undefined
+            // The first time somebody else is quicker.
+            return attempts === 1
+              ? Effect.fail(new RunBusy({ runId, owner: "other", until: 0 }))
+              : store.claim(...args)
+          })
+      }
+      class Hindering extends Scheduler.MixedScheduler {
+        override shouldYield(fiber: Fiber.Fiber<unknown, unknown>) {
+          return fiber === slow && fiber.currentOpCount > 2
+        }
+      }
+      const { done } = yield* working([runtime], {
+        onTakingUp: () => {
+          attempts += 1
+          // From here on the worker's fiber lets the others go first at each of its steps, until the run is claimed.
+          slow = Fiber.getCurrent()
+        }
+      }).pipe(
+        Effect.provideService(RunStore, view),
+        Effect.provideService(Scheduler.Scheduler, new Hindering())
+      )
+      yield* TestClock.adjust("10 seconds")
+      assert.deepStrictEqual(
+        done.map(({ error, status }) => error?._tag ?? status),
+        ["RunBusy", "completed"]
+      )
     })
   )
 

@@ -176,6 +176,10 @@ describe("an archive of a run", () => {
         [{ ...archive, runs: [first, { ...second, agent: "b" }] }, "another session or agent"],
         [{ ...archive, runs: [{ ...first, status: "cancelled" }, second] }, "is not cancelled"],
         [new Proxy(archive, { get: () => assert.fail("no") }), "is not JSON"],
+        [new Proxy(archive, { ownKeys: () => assert.fail("it nests") }), "is not JSON"],
+        [{ ...archive, toJSON: () => assert.fail("it nests") }, "is not JSON"],
+        [JSON.parse(`${"[".repeat(401)}${"]".repeat(401)}`), "nests deeper than 400 levels"],
+        [JSON.parse(`${"[".repeat(400)}${"]".repeat(400)}`), "does not have the form"],
         [
           { ...archive, runs: [{ ...first, events: [...first.events, ...first.events] }, second] },
           "do not add up"

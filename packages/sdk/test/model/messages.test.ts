@@ -41,10 +41,7 @@ decoderSuite("message", {
   protocol: messages,
   profile: { name: "test", protocol: "messages", baseUrl: "https://models.example/v1", model: "test" },
   errors: {},
-  longText: {
-    begin: [{ type: "content_block_start", index: 0, content_block: { type: "text", text: "" } }],
-    delta: { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: " word" } },
-    piece: (index) => ({ type: "content_block_start", index, content_block: { type: "text", text: "" } })
-  },
-  joined
+  piece: (index) => ({ type: "content_block_start", index, content_block: { type: "text", text: "" } }),
+  joined,
+  foreign: { choices: [{ message: { content: "hi" } }] }
 })

@@ -7,6 +7,10 @@ import type { Decision } from "../../domain/Decision.ts"
 import type { AnsweredPart, RunEvent } from "../../domain/RunEvent.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
 
+/** A text without secrets: paths stay, since only what a tool returns or reports is cleaned of them. */
+export const redactText = (scrubber: Scrubber, text: string): string =>
+  (scrubber.redact ?? scrubber.scrub)(text)
+
 /** The event without secrets; the same object when there are none. */
 export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
   switch (event._tag) {
@@ -68,7 +72,7 @@ const free: ReadonlySet<string> = new Set(["arguments", "result", "output"])
 const redact = <A>(scrubber: Scrubber, value: A): A => redactUnknown(scrubber, value) as A
 
 const redactUnknown = (scrubber: Scrubber, value: unknown): unknown => {
-  if (typeof value === "string") return (scrubber.redact ?? scrubber.scrub)(value)
+  if (typeof value === "string") return redactText(scrubber, value)
   if (Array.isArray(value)) return mapUnlessSame(value, (item) => redactUnknown(scrubber, item))
   if (typeof value !== "object" || value === null) return value
   let changed: Record<string, unknown> | undefined

@@ -12,7 +12,7 @@ import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import type { FinishReason } from "../../domain/RunEvent.ts"
 import { ConnectionLost, InvalidResponse, ModelError } from "../ModelError.ts"
 import type { ModelPart } from "../ModelPart.ts"
-import { brokenCall, cutCall, notJson, tooManyPieces } from "./answerFaults.ts"
+import { brokenCall, cutCall, tooManyPieces } from "./answerFaults.ts"
 import { wholeArguments, writtenArguments } from "./callArguments.ts"
 import { reasonOf } from "./errors.ts"
 import type { Fields } from "./fields.ts"
@@ -22,6 +22,7 @@ import { addUsage, usageOf } from "./messagesUsage.ts"
 import type { Ending, Piece } from "./pieces.ts"
 import { makePieces, placeIn } from "./pieces.ts"
 import type { AnswerDecoder } from "./protocol.ts"
+import { readTypedEvents } from "./typedEvents.ts"
 
 type Emit = (part: ModelPart) => void
 
@@ -57,7 +58,6 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
   let latest = -1
   let usage: MessagesUsage = {}
   let stopReason: string | undefined
-  let broken = false
   let stopped = false
 
   const open = (event: Fields, emit: Emit) => {
@@ -163,6 +163,8 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
     }
   }
 
+  const isDone = () => stopped
+
   const end = (emit: Emit): ModelError | undefined => {
     if (!stopped) {
       return new ModelError({
@@ -191,24 +193,9 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
   }
 
   return {
-    event: (name, written, emit) => {
-      const text = written.trim()
-      if (stopped || text === "" || text === "[DONE]") return
-      if (broken) return notJson()
-      let data: Fields | undefined
-      try {
-        data = fieldsOf(JSON.parse(text))
-      } catch {
-        // The last event of a stream that was cut is a piece of one. Others, of names that are not known, may be no JSON.
-        broken = text.startsWith("{") || ours.test(name)
-        return
-      }
-      if (data === undefined) return
-      const type = textOf(data.type) ?? (fieldsOf(data.error) === undefined ? name : "error")
-      return event(type, data, emit) ?? (blocks.areTooMany() ? tooManyPieces() : undefined)
-    },
+    event: readTypedEvents({ names: ours, pieces: blocks, isDone, read: event }),
     end,
-    isDone: () => stopped,
+    isDone,
     whole: (message, emit) => {
       for (const block of listOf(message.content)) open({ content_block: block }, emit)
       stopReason = textOf(message.stop_reason)

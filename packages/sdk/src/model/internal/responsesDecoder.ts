@@ -13,7 +13,7 @@ import type { FinishReason } from "../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
 import { ConnectionLost, InvalidRequest, ModelError, ProviderFault } from "../ModelError.ts"
 import type { ModelPart } from "../ModelPart.ts"
-import { brokenCall, cutCall, notJson, tooManyPieces } from "./answerFaults.ts"
+import { brokenCall, cutCall, tooManyPieces } from "./answerFaults.ts"
 import { reasonOf } from "./errors.ts"
 import type { Fields } from "./fields.ts"
 import { countOf, fieldsOf, textOf } from "./fields.ts"
@@ -21,6 +21,7 @@ import { makePieces, placeIn } from "./pieces.ts"
 import type { AnswerDecoder } from "./protocol.ts"
 import type { Channel, Item } from "./responsesItem.ts"
 import { callKeyOf, callOf, endingOf, isRefusal, nameOf } from "./responsesItem.ts"
+import { readTypedEvents } from "./typedEvents.ts"
 
 type Emit = (part: ModelPart) => void
 
@@ -40,7 +41,6 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
   let calls = 0
   let latest = -1
   let refused = false
-  let broken = false
   let final: Fields | undefined
   let status = ""
 
@@ -257,6 +257,8 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     }
   }
 
+  const isDone = () => final !== undefined
+
   const end = (emit: Emit): ModelError | undefined => {
     if (final === undefined) {
       return new ModelError({
@@ -295,24 +297,9 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
   }
 
   return {
-    event: (name, written, emit) => {
-      const text = written.trim()
-      if (final !== undefined || text === "" || text === "[DONE]") return
-      if (broken) return notJson()
-      let data: Fields | undefined
-      try {
-        data = fieldsOf(JSON.parse(text))
-      } catch {
-        // The last event of a stream that was cut is a piece of one. Others, of names that are not known, may be no JSON.
-        broken = text.startsWith("{") || ours.test(name)
-        return
-      }
-      if (data === undefined) return
-      const type = textOf(data.type) ?? (fieldsOf(data.error) === undefined ? name : "error")
-      return event(type, data, emit) ?? (items.areTooMany() ? tooManyPieces() : undefined)
-    },
+    event: readTypedEvents({ names: ours, pieces: items, isDone, read: event }),
     end,
-    isDone: () => final !== undefined,
+    isDone,
     last: (response) => {
       const failed = fieldsOf(response.error) !== undefined
       return terminate(response, textOf(response.status) ?? (failed ? "failed" : "completed"), response)

@@ -3,14 +3,11 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import type { RequestId, Revision, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
+import type { RequestId, Revision, RunId, Timestamp } from "../../domain/Id.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
-import { SessionBusy } from "../../domain/RunError.ts"
-import { version } from "../../domain/RunEvent.ts"
+import type { SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { Status } from "../../domain/RunState.ts"
-import { encodeEvents } from "../../domain/RunStateCodec.ts"
-import type { Lease, PendingRequest, ReadyRun, RunHead, RunStore } from "../RunStore.ts"
+import type { Lease, PendingRequest, ReadyRun, RunStore } from "../RunStore.ts"
 import {
   LeaseLost,
   RunBusy,
@@ -21,27 +18,22 @@ import {
   type RunStoreError
 } from "../RunStoreError.ts"
 import { leaseMs, pageSize, position } from "./bounds.ts"
-import { afterEvents, byAge, closed, type Inbox, matches, readiness, undelivered } from "./inbox.ts"
-import { type Batch, missingParent, sameEvents, sliceBatches } from "./journal.ts"
-import { closingReason, decisionOf, decodeInput, judge, type RequestEntry } from "./requests.ts"
+import { afterEvents, byAge, matches, undelivered } from "./inbox.ts"
+import { missingParent, sameEvents, sliceBatches } from "./journal.ts"
+import {
+  begin,
+  cancelOf,
+  headOf,
+  leaseTo,
+  newestFirst,
+  pendingOf,
+  reasonOf,
+  type Run,
+  untouchedFirst,
+  write
+} from "./memoryRun.ts"
+import { closingReason, decisionOf, decodeInput, judge } from "./requests.ts"
 import { makeSignal } from "./signal.ts"
-
-interface Run {
-  readonly runId: RunId
-  readonly sessionId: SessionId
-  readonly agent: string
-  readonly parent?: { readonly runId: RunId; readonly revision: Revision }
-  readonly createdAt: Timestamp
-  readonly batches: Array<Batch>
-  updatedAt: Timestamp
-  status: Status
-  revision: number
-  owner: string | undefined
-  leaseUntil: Timestamp
-  epoch: number
-  cancelReason: string | undefined
-  inbox: Inbox
-}
 
 /** Makes an empty store. */
 export const makeMemory = (): RunStore["Service"] => {
@@ -65,16 +57,6 @@ export const makeMemory = (): RunStore["Service"] => {
 
   const childOf = (run: Run): Run | undefined =>
     Array.from(runs.values()).find((other) => other.parent?.runId === run.runId)
-
-  const write = (run: Run, events: ReadonlyArray<RunEvent>, status: Status, inbox: Inbox, now: Timestamp) => {
-    const text = encodeEvents(events)
-    run.batches.push({ runId: run.runId, sequence: run.revision, count: events.length, version, text })
-    run.revision += events.length
-    run.status = status
-    run.updatedAt = now
-    const reason = closingReason(status)
-    run.inbox = reason === undefined ? inbox : closed(inbox, reason)
-  }
 
   /** The run at the expected revision and the requests after the events, or why they cannot be appended. */
   const prepare = (options: Parameters<RunStore["Service"]["append"]>[0], now: Timestamp) =>
@@ -115,76 +97,33 @@ export const makeMemory = (): RunStore["Service"] => {
   return {
     create: (options) =>
       atomically((now): Result.Result<Lease, RunExists | SessionBusy | RunStoreError> => {
-        const { agent, events, owner, parent, runId, sessionId, status } = options
+        const { owner, parent, runId } = options
         const existing = runs.get(runId)
         if (existing !== undefined) return Result.fail(new RunExists({ runId, status: existing.status }))
         if (parent !== undefined && (runs.get(parent.runId)?.revision ?? -1) < parent.revision) {
           return Result.fail(missingParent(parent.runId))
         }
-        const other = Array.from(runs.values()).find(
-          (run) => run.sessionId === sessionId && run.parent?.runId === parent?.runId
-        )
-        if (other !== undefined) {
-          return Result.fail(new SessionBusy({ sessionId, runId: other.runId, status: other.status }))
-        }
-        const run: Run = {
-          runId,
-          sessionId,
-          agent,
-          ...(parent === undefined ? {} : { parent }),
-          createdAt: now,
-          batches: [],
-          updatedAt: now,
-          status,
-          revision: 0,
-          owner,
-          leaseUntil: now + leaseMs(options.ttl),
-          epoch: 1,
-          cancelReason: undefined,
-          inbox: new Map()
-        }
-        const inbox = Result.getOrElse(afterEvents(run.inbox, events), () => run.inbox)
-        write(run, events, status, inbox, now)
-        runs.set(runId, run)
-        return Result.succeed({ runId, owner, epoch: run.epoch, until: run.leaseUntil })
+        return Result.map(begin(options, runs.values(), now), (run) => {
+          const lease = leaseTo(run, owner, options.ttl, now)
+          runs.set(runId, run)
+          return lease
+        })
       }),
 
     restore: (restored, decisions) =>
       atomically((now): Result.Result<void, RunExists | SessionBusy | RunStoreError> => {
         const fresh: Array<Run> = []
         for (const [index, given] of restored.entries()) {
-          const { agent, events, parent, runId, sessionId, status } = given
+          const { events, runId } = given
           const existing = runs.get(runId)
           if (existing !== undefined) {
             const known = Result.getOrElse(eventsIn(existing, events.length), () => [])
             if (index < restored.length - 1 && sameEvents(known, events)) continue
             return Result.fail(new RunExists({ runId, status: existing.status }))
           }
-          const other = [...runs.values(), ...fresh].find(
-            (run) => run.sessionId === sessionId && run.parent?.runId === parent?.runId
-          )
-          if (other !== undefined) {
-            return Result.fail(new SessionBusy({ sessionId, runId: other.runId, status: other.status }))
-          }
-          const run: Run = {
-            runId,
-            sessionId,
-            agent,
-            ...(parent === undefined ? {} : { parent }),
-            createdAt: now,
-            batches: [],
-            updatedAt: now,
-            status,
-            revision: 0,
-            owner: undefined,
-            leaseUntil: 0,
-            epoch: 0,
-            cancelReason: undefined,
-            inbox: new Map()
-          }
-          const inbox = Result.getOrElse(afterEvents(run.inbox, events), () => run.inbox)
-          write(run, events, status, inbox, now)
-          fresh.push(run)
+          const begun = begin(given, [...runs.values(), ...fresh], now)
+          if (Result.isFailure(begun)) return Result.fail(begun.failure)
+          fresh.push(begun.success)
         }
         const last = fresh.at(-1)
         for (const decision of decisions) {
@@ -243,10 +182,7 @@ export const makeMemory = (): RunStore["Service"] => {
           if (run.owner !== undefined && run.leaseUntil > now) {
             return Result.fail(new RunBusy({ runId, owner: run.owner, until: run.leaseUntil }))
           }
-          run.owner = owner
-          run.epoch += 1
-          run.leaseUntil = now + leaseMs(ttl)
-          return Result.succeed({ runId, owner, epoch: run.epoch, until: run.leaseUntil })
+          return Result.succeed(leaseTo(run, owner, ttl, now))
         })
       ),
 
@@ -394,38 +330,3 @@ export const makeMemory = (): RunStore["Service"] => {
 
 const atomically = <A, E>(step: (now: Timestamp) => Result.Result<A, E>): Effect.Effect<A, E> =>
   Effect.clockWith((clock) => Effect.fromResult(step(clock.currentTimeMillisUnsafe())))
-
-const pendingOf = (run: Run, entry: RequestEntry): PendingRequest => ({
-  request: entry.request,
-  runId: run.runId,
-  sessionId: run.sessionId,
-  agent: run.agent
-})
-
-const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefined => {
-  if (run.owner !== undefined && run.leaseUntil > now) return undefined
-  if (run.status === "running") return "orphaned"
-  if (run.status !== "held") return undefined
-  return run.cancelReason === undefined ? readiness(run.inbox, now) : "cancelled"
-}
-
-const cancelOf = (run: Run) => (run.cancelReason === undefined ? {} : { cancelReason: run.cancelReason })
-
-const headOf = (run: Run, now: Timestamp): RunHead => ({
-  runId: run.runId,
-  sessionId: run.sessionId,
-  agent: run.agent,
-  status: run.status,
-  revision: run.revision as Revision,
-  ...(run.parent === undefined ? {} : { parent: run.parent }),
-  createdAt: run.createdAt,
-  updatedAt: run.updatedAt,
-  ...(run.owner === undefined || run.leaseUntil <= now
-    ? {}
-    : { lease: { owner: run.owner, until: run.leaseUntil } })
-})
-
-const untouchedFirst = (a: Run, b: Run): number =>
-  a.updatedAt - b.updatedAt || (a.runId < b.runId ? -1 : a.runId === b.runId ? 0 : 1)
-
-const newestFirst = (a: Run, b: Run): number => b.createdAt - a.createdAt || (a.runId < b.runId ? 1 : -1)

@@ -1,0 +1,75 @@
+/**
+ * What the functions of a Fermata may be told. `Fermata.ts` exports all of it.
+ */
+import type * as Duration from "effect/Duration"
+import type * as Layer from "effect/Layer"
+import type { Agent } from "../../agent/Agent.ts"
+import type { Prompt } from "../../agent/runPrompt.ts"
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import type * as Runtime from "../../agent/Runtime.ts"
+import type * as Worker from "../../agent/Worker.ts"
+import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
+import type { DecisionInput } from "../../domain/Decision.ts"
+import type { Limits } from "../../domain/Limits.ts"
+import type { ModelClient } from "../../model/ModelClient.ts"
+import type { RunStore } from "../../store/RunStore.ts"
+import type { RunStoreError } from "../../store/RunStoreError.ts"
+import type { Scrubber } from "../../tool/Scrubber.ts"
+
+/** What a Fermata is made of. */
+export interface FermataOptions extends Pick<
+  Runtime.RuntimeOptions<never, unknown>,
+  "approvalCallback" | "interactive" | "owner" | "leaseTtl" | "cancelGrace"
+> {
+  readonly agents: ReadonlyArray<Agent<never, any>>
+  readonly model: ModelClient["Service"]
+  /** Where runs are kept. */
+  readonly store: Layer.Layer<RunStore, RunStoreError>
+  /** Who decides when a decision does not say. Default: `unnamed`. */
+  readonly by?: string
+  /** What to remove from tools' output besides the known shapes of secrets. */
+  readonly scrubber?: Scrubber
+  /** How long what is going on may take to finish when this is closed, or a worker is stopped. Default: 2 seconds. */
+  readonly drainTimeout?: Duration.Input
+}
+
+/** How a prompt is run. */
+export interface PromptOptions {
+  readonly runId?: string
+  readonly sessionId?: string
+  readonly limits?: Partial<Limits>
+  readonly policy?: ApprovalPolicy
+  readonly signal?: AbortSignal
+  readonly onUpdate?: (update: RunUpdate) => void
+}
+
+/** How a run is continued. */
+export interface ResumeOptions {
+  readonly decisions?: ReadonlyArray<DecisionInput>
+  readonly prompt?: Prompt
+  readonly limits?: Partial<Limits>
+  readonly signal?: AbortSignal
+  readonly onUpdate?: (update: RunUpdate) => void
+}
+
+/** Who decided, and why. */
+export interface DecideOptions {
+  readonly by?: string
+  readonly note?: string
+  /** The same decision sent again with the same key gets the answer that the first one got. */
+  readonly idempotencyKey?: string
+}
+
+/** How a process works on what needs somebody. */
+export interface WorkOptions extends Worker.WorkerOptions {
+  /** Stops it. */
+  readonly signal?: AbortSignal
+}
+
+/** How a run is watched. */
+export interface EventsOptions {
+  /** Events of the run that are known already. Default: 0. */
+  readonly from?: number
+  /** Until the run is held or over (`hold`, the default), or until it is over (`end`). */
+  readonly until?: "hold" | "end"
+}

@@ -1,0 +1,72 @@
+/**
+ * Watching a run, whoever drives it: this process tells its own updates at once, those of others are read from the store.
+ */
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import type { RunId } from "../../domain/Id.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { RunHead } from "../../store/RunStore.ts"
+import type { EventsOptions } from "./options.ts"
+import type { Hub } from "./updates.ts"
+
+/** Where what happens is told and kept. */
+export interface Watched {
+  readonly hub: Hub
+  /** The events of a run from a place on. */
+  readonly read: (runId: RunId, from: number) => Promise<ReadonlyArray<RunEvent>>
+  readonly headOf: (runId: RunId) => Promise<RunHead>
+  readonly isClosed: () => boolean
+}
+
+/** How often the store is looked at for what other processes did to a run that is watched. */
+const pollMs = 250
+
+/** Everything that happens in a run: what is stored first, then what goes on. */
+export async function* watch(
+  { headOf, hub, isClosed, read }: Watched,
+  runId: RunId,
+  given: EventsOptions = {}
+): AsyncGenerator<RunUpdate> {
+  const { from = 0, until = "hold" } = given
+  const { buffer, stop } = hub.watch(runId)
+  let seen = from
+  try {
+    let last: RunEvent | undefined
+    for (let stale = true; ;) {
+      if (stale) {
+        for (const event of await read(runId, seen)) {
+          seen += 1
+          last = event
+          yield { _tag: "event", runId, revision: seen, event }
+        }
+      }
+      stale = false
+      for (const update of buffer.take()) {
+        if (update._tag !== "event") {
+          yield update
+        } else if (update.revision === seen + 1) {
+          seen = update.revision
+          last = update.event
+          yield update
+        } else if (update.revision > seen) {
+          stale = true
+          break
+        }
+      }
+      if (stale) continue
+      if (isClosed()) return
+      if (isOver(last) || (until !== "end" && last?._tag === "run.held")) return
+      const head = await headOf(runId)
+      stale = head.revision > seen
+      if (stale) continue
+      // What was asked for may lie behind the end, and then there is no event to tell it.
+      if (head.status !== "running" && (head.status !== "held" || until !== "end")) return
+      await buffer.wait(pollMs)
+    }
+  } finally {
+    stop()
+  }
+}
+
+/** Whether the event is the last of its run, unless somebody goes on with it. */
+export const isOver = (event: RunEvent | undefined): boolean =>
+  event?._tag === "run.completed" || event?._tag === "run.cancelled" || event?._tag === "run.failed"
