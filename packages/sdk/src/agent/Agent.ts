@@ -26,8 +26,19 @@ export interface AgentOptions<R, Output> {
   /** What it is told before everything else: text, or a function that is asked before each model call. */
   readonly instructions?: string | ((context: InstructionsContext) => Awaitable<string>)
   readonly tools?: ReadonlyArray<Tool<R>>
-  /** Agents that it can call like tools, by their names, with a prompt. Their requests surface in its runs. */
+  /** Agents that it can give work to. Their requests surface in its runs. */
   readonly subAgents?: ReadonlyArray<Agent<R, any>>
+  /**
+   * How it does so. `tools` (the default): each is a tool of its name that takes a prompt, and the call waits for the answer.
+   * `delegate`: one tool, `delegate`, names the agent, and can leave it at work in the background; `list_agents`,
+   * `wait_for_agent`, `message_agent` and `cancel_agent` are about those that are.
+   */
+  readonly delegation?: "tools" | "delegate"
+  /**
+   * Agents that it can give the conversation to, by a tool `transfer_to_<name>`: the run goes on with that agent's
+   * instructions, tools and limits. A function where agents hand over to each other.
+   */
+  readonly handoffs?: ReadonlyArray<Agent<R, any>> | (() => ReadonlyArray<Agent<R, any>>)
   /** What its answers must fit. */
   readonly output?: DataSchema<Output>
   /** Changes to the default limits (`maxTurns` 8). */

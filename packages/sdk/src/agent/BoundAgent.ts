@@ -10,7 +10,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Hash from "effect/Hash"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
 import { Safety } from "../domain/Interruption.ts"
 import { canonicalJson } from "../domain/internal/json.ts"
 import type { Limits } from "../domain/Limits.ts"
@@ -22,6 +22,7 @@ import { decoder } from "../tool/DataSchema.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { AgentDefinitionError, ToolDefinitionError, ToolNameTaken } from "../tool/ToolError.ts"
 import type * as Agent from "./Agent.ts"
+import * as agentTools from "./internal/agentTools.ts"
 
 /** What a tool's name leads to. */
 export type Entry =
@@ -37,6 +38,27 @@ export type Entry =
       readonly bound: BoundAgent
       readonly decoder: Decoder<{ readonly prompt: string }>
     }
+  | {
+      readonly target: "delegate"
+      readonly name: string
+      /** By name and by alias. */
+      readonly agents: ReadonlyMap<string, SubAgent>
+      readonly decoder: Decoder<agentTools.Delegate>
+    }
+  | { readonly target: "agents"; readonly name: string; readonly decoder: Decoder<unknown> }
+  | {
+      readonly target: "handoff"
+      readonly name: string
+      /** Name of the agent that takes over. */
+      readonly to: string
+      readonly decoder: Decoder<unknown>
+    }
+
+/** An agent that another one gives work to. */
+export interface SubAgent {
+  readonly name: string
+  readonly bound: BoundAgent
+}
 
 /** An agent that can run. */
 export interface BoundAgent {
@@ -48,14 +70,12 @@ export interface BoundAgent {
   readonly identity: AgentIdentity
   readonly limits: Limits
   readonly output: Decoder<unknown> | undefined
+  /** The agents that can take a conversation over that this one has begun, by name and by alias, and itself. */
+  readonly team: ReadonlyMap<string, BoundAgent>
 }
 
 /** What can be wrong with a definition. */
 export type DefinitionError = ToolNameTaken | ToolDefinitionError | AgentDefinitionError
-
-const Delegation = Schema.Struct({
-  prompt: Schema.String.annotate({ description: "What the agent is to do, complete in itself" })
-})
 
 /** What OpenAI's and Anthropic's APIs both take as a tool's name. */
 const toolName = /^[a-zA-Z0-9_-]{1,64}$/
@@ -73,6 +93,10 @@ export const fingerprint = (text: string): string => (Hash.string(text) >>> 0).t
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
  */
 export const make = (agent: Agent.Any): Effect.Effect<BoundAgent, DefinitionError> =>
+  Effect.suspend(() => bind(agent, new Map()))
+
+/** Binds an agent and those that it hands over to, each once. */
+const bind = (agent: Agent.Any, team: Map<string, BoundAgent>): Effect.Effect<BoundAgent, DefinitionError> =>
   Effect.gen(function* () {
     const invalid = (problem: string) => new AgentDefinitionError({ agent: agent.name, problem })
     if (!agentName.test(agent.name)) {
@@ -98,26 +122,62 @@ export const make = (agent: Agent.Any): Effect.Effect<BoundAgent, DefinitionErro
       }
       definitions.push({ name: tool.name, description: tool.description, parameters: decoder.jsonSchema })
     }
+    const show = (tool: agentTools.AgentTool<any>) =>
+      definitions.push({
+        name: tool.name,
+        description: tool.description,
+        parameters: tool.decoder.jsonSchema
+      })
+    const subAgents = new Map<string, SubAgent>()
     for (const subAgent of agent.options.subAgents ?? []) {
       const bound = yield* make(subAgent)
       if (!toolName.test(subAgent.name)) {
         return yield* invalid(`the sub-agent "${subAgent.name}" must have a name that can be a tool's`)
       }
-      for (const name of [subAgent.name, ...(subAgent.options.aliases ?? [])]) {
-        yield* add(name, { target: "agent", name: subAgent.name, bound, decoder: delegation })
+      for (const name of namesOf(subAgent)) {
+        if (subAgents.has(name)) return yield* new ToolNameTaken({ agent: agent.name, tool: name })
+        subAgents.set(name, { name: subAgent.name, bound })
+        if (agent.options.delegation === "delegate") continue
+        yield* add(name, { target: "agent", name: subAgent.name, bound, decoder: agentTools.delegation })
       }
+      if (agent.options.delegation === "delegate") continue
       definitions.push({
         name: subAgent.name,
         description: subAgent.options.description ?? `Asks the agent ${subAgent.name}.`,
-        parameters: delegation.jsonSchema
+        parameters: agentTools.delegation.jsonSchema
       })
+    }
+    if (agent.options.delegation === "delegate" && subAgents.size > 0) {
+      const tool = agentTools.delegate(
+        (agent.options.subAgents ?? []).map(({ name, options }) => ({
+          name,
+          description: options.description
+        }))
+      )
+      const { name } = tool
+      yield* add(name, { target: "delegate", name, agents: subAgents, decoder: tool.decoder })
+      show(tool)
+      for (const tool of agentTools.backgroundTools()) {
+        yield* add(tool.name, { target: "agents", name: tool.name, decoder: tool.decoder })
+        show(tool)
+      }
+    }
+    const { handoffs = [] } = agent.options
+    const successors = typeof handoffs === "function" ? handoffs() : handoffs
+    for (const { name, options } of successors) {
+      const tool = agentTools.handoff(name, options.description)
+      if (!toolName.test(tool.name)) {
+        return yield* invalid(`it cannot hand over to "${name}", whose name must be one that can be a tool's`)
+      }
+      yield* add(tool.name, { target: "handoff", name: tool.name, to: name, decoder: tool.decoder })
+      show(tool)
     }
     const output = agent.options.output === undefined ? undefined : decoder(agent.options.output)
     if (output !== undefined && Result.isFailure(output)) {
       return yield* invalid(`its output schema cannot be shown to a model: ${output.failure}`)
     }
     const { instructions = "" } = agent.options
-    return {
+    const bound: BoundAgent = {
       agent,
       entries,
       definitions,
@@ -129,11 +189,66 @@ export const make = (agent: Agent.Any): Effect.Effect<BoundAgent, DefinitionErro
         )
       },
       limits,
-      output: output?.success
+      output: output?.success,
+      team
     }
+    for (const name of namesOf(agent)) {
+      if (team.has(name)) return yield* invalid(`two agents that hand over to each other answer to "${name}"`)
+      team.set(name, bound)
+    }
+    for (const successor of successors) {
+      const known = team.get(successor.name)
+      if (known === undefined) yield* bind(successor, team)
+      else if (known.agent !== successor) {
+        return yield* invalid(`two agents that hand over to each other answer to "${successor.name}"`)
+      }
+    }
+    return bound
   })
 
-const delegation = Result.getOrThrow(decoder(Delegation))
+const namesOf = ({ name, options }: Agent.Any): ReadonlyArray<string> => [name, ...(options.aliases ?? [])]
+
+/** The agent of this name that an agent gives work to, by a tool of its own or by `delegate`. */
+export const subAgentOf = (bound: BoundAgent, name: string): SubAgent | undefined => {
+  const entry = bound.entries.get(name)
+  if (entry?.target === "agent") return entry
+  const delegate = bound.entries.get("delegate")
+  return delegate?.target === "delegate" ? delegate.agents.get(name) : undefined
+}
+
+/** The sub-agent that a call is about, or none. */
+export const calledAgent = (
+  bound: BoundAgent,
+  call: { readonly name: string; readonly arguments?: Schema.Json }
+): SubAgent | undefined => {
+  const entry = bound.entries.get(call.name)
+  if (entry?.target === "agent") return entry
+  if (entry?.target !== "delegate") return undefined
+  const args = call.arguments
+  if (typeof args !== "object" || args === null || !("agent" in args)) return undefined
+  return typeof args.agent === "string" ? entry.agents.get(args.agent) : undefined
+}
+
+/** Who has the conversation now: the agent that began it, or one that took it over. */
+export const holderOf = (bound: BoundAgent, name: string): BoundAgent | undefined => bound.team.get(name)
+
+/** The agent at the end of a path of names from the root, whoever has taken over on the way. */
+export const atPath = (root: BoundAgent, path: ReadonlyArray<string>): BoundAgent | undefined => {
+  const [first, ...rest] = path
+  let at = first === undefined ? undefined : (holderOf(root, first) ?? root)
+  for (const name of rest) at = at === undefined ? undefined : below(at, name)
+  return at
+}
+
+const below = (bound: BoundAgent, name: string): BoundAgent | undefined => {
+  const named = subAgentOf(bound, name)
+  if (named !== undefined) return named.bound
+  for (const { name: other } of bound.agent.options.subAgents ?? []) {
+    const holder = subAgentOf(bound, other)?.bound.team.get(name)
+    if (holder !== undefined) return holder
+  }
+  return undefined
+}
 
 const checkTool = (agent: string, tool: Tool<any>): Effect.Effect<Decoder<unknown>, ToolDefinitionError> => {
   const invalid = (problem: string) =>

@@ -3,10 +3,11 @@
  *
  * @since 0.1.0
  */
+import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import { evolve } from "../domain/evolve.ts"
-import type { GrantId, Revision, RunId } from "../domain/Id.ts"
+import { evolveAll } from "../domain/evolve.ts"
+import type { GrantId, RunId } from "../domain/Id.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { isEnded } from "../domain/RunState.ts"
@@ -14,7 +15,7 @@ import { RunStore } from "../store/RunStore.ts"
 import type { LeaseLost, RunBusy, RunConflict, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
 import { redactText } from "./internal/redact.ts"
-import { reportCalls } from "./internal/reportCalls.ts"
+import { cancellation } from "./internal/cancellation.ts"
 import { checkReadable, foldStored } from "./internal/stored.ts"
 
 /** Long enough to append once. */
@@ -42,9 +43,7 @@ export const cancelRun: (
   const reason = redactText(scrubber, given)
   yield* store.requestCancel(runId, reason)
   yield* Effect.catchTag(
-    appendOnce(runId, (state, at, first = reason) =>
-      isEnded(state) ? undefined : { _tag: "run.cancelled", at, reason: first, calls: reportCalls(state) }
-    ),
+    appendOnce(runId, (state, at, first = reason) => (isEnded(state) ? [] : cancellation(state, at, first))),
     "RunBusy",
     () => Effect.void
   )
@@ -70,14 +69,14 @@ export const revokeGrant: (
     const by = redactText(scrubber, who)
     yield* appendOnce(runId, (state, at) =>
       state.grants.some((grant) => grant.id === grantId && grant.revoked === undefined)
-        ? { _tag: "grant.revoked", at, grantId, by }
-        : undefined
+        ? [{ _tag: "grant.revoked", at, grantId, by }]
+        : []
     )
   })
 
 const appendOnce = Effect.fnUntraced(function* (
   runId: RunId,
-  make: (state: RunState, at: number, cancelReason: string | undefined) => RunEvent | undefined
+  make: (state: RunState, at: number, cancelReason: string | undefined) => ReadonlyArray<RunEvent>
 ) {
   const store = yield* RunStore
   const clock = yield* Clock.Clock
@@ -89,11 +88,11 @@ const appendOnce = Effect.fnUntraced(function* (
   const append = Effect.gen(function* () {
     const state = yield* Effect.flatMap(store.load(runId), foldStored)
     const { cancelReason } = yield* store.renew(lease, ttl)
-    const event = make(state, clock.currentTimeMillisUnsafe(), cancelReason)
-    if (event === undefined) return
-    yield* checkReadable([event])
-    const { status } = evolve(state, event)
-    yield* store.append({ lease, expected: state.revision as Revision, events: [event], status })
+    const events = make(state, clock.currentTimeMillisUnsafe(), cancelReason)
+    if (!Arr.isReadonlyArrayNonEmpty(events)) return
+    yield* checkReadable(events)
+    const status = evolveAll(state, events)?.status ?? state.status
+    yield* store.append({ lease, expected: state.revision, events, status })
   })
   yield* Effect.ensuring(append, Effect.ignore(store.release(lease)))
 })

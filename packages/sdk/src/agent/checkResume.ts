@@ -39,20 +39,27 @@ export const checkResume = (
   agents: ReadonlyArray<Any>
 ): Effect.Effect<ResumeReport, BoundAgent_.DefinitionError> =>
   Effect.gen(function* () {
-    const agent = agents.find((agent) => BoundAgent_.answersTo(agent, state.agent.name))
-    return agent === undefined
-      ? {
-          changes: [],
-          blocking: [new AgentNotFound({ agent: state.agent.name, known: agents.map(({ name }) => name) })]
-        }
-      : yield* checkBound(state, yield* BoundAgent_.make(agent))
+    const { name } = state.agent
+    const agent = agents.find((agent) => BoundAgent_.answersTo(agent, name))
+    if (agent !== undefined) return yield* checkBound(state, yield* BoundAgent_.make(agent))
+    // One that somebody hands over to.
+    for (const other of agents) {
+      const bound = yield* BoundAgent_.make(other)
+      if (BoundAgent_.holderOf(bound, name) !== undefined) return yield* checkBound(state, bound)
+    }
+    return {
+      changes: [],
+      blocking: [new AgentNotFound({ agent: name, known: agents.map(({ name }) => name) })]
+    }
   })
 
 /** Compares a state with one agent. */
-export const checkBound = (state: RunState, bound: BoundAgent): Effect.Effect<ResumeReport> =>
+export const checkBound = (state: RunState, first: BoundAgent): Effect.Effect<ResumeReport> =>
   Effect.gen(function* () {
     const changes: Array<Change> = []
     const blocking: Array<AgentNotFound | ToolUnavailable> = []
+    // Another agent may have taken the conversation over.
+    const bound = BoundAgent_.holderOf(first, state.agent.name) ?? first
     const { agent, identity } = bound
     if (!BoundAgent_.answersTo(agent, state.agent.name)) {
       return { changes, blocking: [new AgentNotFound({ agent: state.agent.name, known: [agent.name] })] }
@@ -79,21 +86,31 @@ export const checkBound = (state: RunState, bound: BoundAgent): Effect.Effect<Re
       if (!known) changes.push({ _tag: "toolAdded", agent: agent.name, tool })
     }
     if (isEnded(state) && state.status !== "error") return { changes, blocking }
+    const inside = Effect.fnUntraced(function* (child: RunState, subAgent: BoundAgent_.SubAgent) {
+      const report = yield* checkBound(child, subAgent.bound)
+      changes.push(...report.changes)
+      blocking.push(...report.blocking)
+    })
+    for (const { child, name } of state.background ?? []) {
+      if (child === undefined) continue
+      const subAgent = BoundAgent_.subAgentOf(bound, name)
+      if (subAgent !== undefined) yield* inside(child, subAgent)
+      else blocking.push(new AgentNotFound({ agent: name, known: [...bound.entries.keys()] }))
+    }
     for (const call of state.calls) {
       // A call that has not been classified yet may name anything; an unknown name is told to the model.
       if (isSettled(call) || call.status === "requested" || call.target === "question") continue
       const entry = bound.entries.get(call.name)
-      if (entry === undefined || (entry.target === "agent") !== (call.target === "agent")) {
-        blocking.push(
-          call.target === "agent"
-            ? new AgentNotFound({ agent: call.name, known: [...bound.entries.keys()] })
-            : new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "missing" })
-        )
-      } else if (entry.target === "agent") {
-        if (call.child === undefined) continue
-        const inside = yield* checkBound(call.child, entry.bound)
-        changes.push(...inside.changes)
-        blocking.push(...inside.blocking)
+      if (call.target === "agent" || call.target === "background") {
+        const subAgent = BoundAgent_.calledAgent(bound, call)
+        if (subAgent === undefined) {
+          blocking.push(new AgentNotFound({ agent: call.name, known: [...bound.entries.keys()] }))
+        } else if (call.child !== undefined) yield* inside(call.child, subAgent)
+      } else if (
+        entry === undefined ||
+        (!("tool" in entry) && entry.target !== "agents" && entry.target !== "handoff")
+      ) {
+        blocking.push(new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "missing" }))
       } else if (call.proposed === undefined) {
         const decoded = yield* Effect.exit(entry.decoder.decode(call.arguments ?? {}))
         if (Exit.isFailure(decoded)) {

@@ -184,8 +184,18 @@ const stepText = (state: RunState, step: Step): string | undefined => {
       return `look at what the model asked for (${names(step.callIds)})`
     case "SettleToolCalls":
       return `run ${names(step.callIds)}`
-    case "ResumeChild":
-      return `go on with the sub-agent ${names([step.callId])}`
+    case "ResumeChildren":
+      return `go on with the sub-agent${step.callIds.length === 1 ? "" : "s"} ${names(step.callIds)}`
+    case "StartBackground":
+      return `start a sub-agent in the background (${names([step.callId])})`
+    case "AwaitChildren":
+      return `go on with the sub-agents in the background`
+    case "SettleAgents":
+      return `answer ${names([step.callId])}`
+    case "HandOff":
+      return `give the conversation to another agent (${names([step.callId])})`
+    case "AskWrapUp":
+      return `let the model say how far it has come, since the ${step.exceeded.budget} budget is used up`
     case "Reconcile": {
       const again = step.callIds.filter((callId) => {
         const call = findCall(state, callId)

@@ -7,16 +7,31 @@ import * as Schema from "effect/Schema"
 import type { SessionUsage } from "./Usage.ts"
 import { totalTokens } from "./Usage.ts"
 
-/** The budgets and bounds of one run. A budget that is left out is unlimited. */
+/**
+ * The budgets and bounds of one run. A budget that is left out is unlimited.
+ *
+ * Tokens, money and time are those of the run and of the sub-agents under it, at any depth; turns and tool calls are the run's
+ * own, and those of the whole tree with `maxTreeTurns` and `maxTreeToolCalls`.
+ */
 export const Limits = Schema.Struct({
   /** Model calls. Default 8. */
   maxTurns: Schema.Natural,
   /** Tool calls of all turns. */
   maxToolCalls: Schema.optionalKey(Schema.Natural),
+  /** Model calls of the run and of all sub-agents under it. */
+  maxTreeTurns: Schema.optionalKey(Schema.Natural),
+  /** Tool calls of the run and of all sub-agents under it. */
+  maxTreeToolCalls: Schema.optionalKey(Schema.Natural),
   /** Input and output tokens of all model calls. */
   maxTokens: Schema.optionalKey(Schema.Natural),
   /** US dollars. While this is set, an unknown price counts as exceeded. */
   maxCostUsd: Schema.optionalKey(Schema.Finite),
+  /** Milliseconds at work. The time for which a run is held does not count. */
+  maxWallMs: Schema.optionalKey(Schema.Natural),
+  /** The part of a budget, from 0 to 1, from which on it is told to be running out. Default 0.8. */
+  warnAt: Schema.optionalKey(Schema.Finite),
+  /** Whether the model gets one more turn, without tools, to say how far it has come when a budget is used up. Default: no. */
+  wrapUp: Schema.optionalKey(Schema.Boolean),
   /** Tokens of one model call's context, as estimated before the call. */
   maxContextTokens: Schema.optionalKey(Schema.Natural),
   /** Milliseconds for one model call. Default 600,000. */
@@ -26,20 +41,37 @@ export const Limits = Schema.Struct({
   /** Processes that may die over the run in a row, without its getting any further, before it fails. Default 3. */
   maxRecoveries: Schema.optionalKey(Schema.Natural),
   /** Read-only calls of one turn that run at the same time. Default 100. */
-  toolConcurrency: Schema.Natural
+  toolConcurrency: Schema.Natural,
+  /** Sub-agents of this run that are at work at the same time; the others wait for their turn. Default 16. */
+  agentConcurrency: Schema.optionalKey(Schema.Natural)
 })
 export type Limits = typeof Limits.Type
 
 /** A budget that can be used up and topped up. */
-export const Budget = Schema.Literals(["turns", "toolCalls", "tokens", "cost", "context"])
+export const Budget = Schema.Literals([
+  "turns",
+  "toolCalls",
+  "treeTurns",
+  "treeToolCalls",
+  "tokens",
+  "cost",
+  "wallTime",
+  "context"
+])
 export type Budget = typeof Budget.Type
 
-export const defaults: Limits & { readonly maxRecoveries: number } = {
+export const defaults: Limits & {
+  readonly maxRecoveries: number
+  readonly agentConcurrency: number
+  readonly warnAt: number
+} = {
   maxTurns: 8,
   modelTimeoutMs: 600_000,
   toolTimeoutMs: 600_000,
   maxRecoveries: 3,
-  toolConcurrency: 100
+  toolConcurrency: 100,
+  agentConcurrency: 16,
+  warnAt: 0.8
 }
 
 /** A budget that has been used up: `spent` is what was consumed (for money, a lower bound), `limit` what was allowed. */
@@ -72,6 +104,12 @@ export const withBudget = (limits: Limits, budget: Budget, limit: number): Limit
       return { ...limits, maxTokens: limit }
     case "cost":
       return { ...limits, maxCostUsd: limit }
+    case "treeTurns":
+      return { ...limits, maxTreeTurns: limit }
+    case "treeToolCalls":
+      return { ...limits, maxTreeToolCalls: limit }
+    case "wallTime":
+      return { ...limits, maxWallMs: limit }
     case "context":
       return { ...limits, maxContextTokens: limit }
   }
@@ -88,6 +126,12 @@ export const budgetOf = (limits: Limits, budget: Budget): number | undefined => 
       return limits.maxTokens
     case "cost":
       return limits.maxCostUsd
+    case "treeTurns":
+      return limits.maxTreeTurns
+    case "treeToolCalls":
+      return limits.maxTreeToolCalls
+    case "wallTime":
+      return limits.maxWallMs
     case "context":
       return limits.maxContextTokens
   }

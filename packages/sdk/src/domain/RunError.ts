@@ -7,7 +7,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { RunId, SessionId } from "./Id.ts"
+import { Revision, RunId, SessionId } from "./Id.ts"
 import { Budget } from "./Limits.ts"
 
 /** A budget is used up. Continue the state with larger limits. */
@@ -175,5 +175,29 @@ export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy"
     return this.status === "running" || this.status === "held"
       ? `The session ${this.sessionId} has the run ${this.runId}, which is ${this.status}: resume it, or send the prompt to it by its runId.`
       : `The session ${this.sessionId} has gone on with the run ${this.runId} meanwhile: start again, and it will be built upon.`
+  }
+}
+
+/** The journal has no such place. */
+export class RevisionNotFound extends Schema.TaggedError<RevisionNotFound>()("RevisionNotFound", {
+  runId: RunId,
+  /** As it was asked for, which need not be a revision. */
+  revision: Schema.Number,
+  /** The last one there is. */
+  latest: Revision
+}) {
+  override get message() {
+    return `The run ${this.runId} has no revision ${this.revision}: choose one from 1 to ${this.latest}, or leave it out.`
+  }
+}
+
+/** The session that a fork was to begin has runs already. */
+export class SessionTaken extends Schema.TaggedError<SessionTaken>()("SessionTaken", {
+  sessionId: SessionId,
+  /** One of them. */
+  runId: RunId
+}) {
+  override get message() {
+    return `The session ${this.sessionId} has the run ${this.runId}, and a fork begins a session of its own: choose another sessionId, or leave it out.`
   }
 }

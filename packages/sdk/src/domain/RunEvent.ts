@@ -12,7 +12,7 @@ import { ApprovalPolicy } from "./ApprovalPolicy.ts"
 import { Decision } from "./Decision.ts"
 import { GrantId, RequestId, Revision, RunId, SessionId, Timestamp, ToolCallId } from "./Id.ts"
 import { Interruption, Safety } from "./Interruption.ts"
-import { Limits } from "./Limits.ts"
+import { Budget, Limits } from "./Limits.ts"
 import { FilePart, ReasoningPart, TextPart, UserPart } from "./Message.ts"
 import { RunFailure } from "./RunError.ts"
 import { AgentIdentity } from "./RunState.ts"
@@ -118,8 +118,35 @@ export const GrantRevoked = Schema.TaggedStruct("grant.revoked", {
   by: Schema.String
 })
 
-/** The user said something while the run was at work or held. */
-export const MessageQueued = Schema.TaggedStruct("message.queued", { ...at, content: Schema.Array(UserPart) })
+/** Somebody said something to the run. `messageId` is that of the message in a store. */
+export const MessageQueued = Schema.TaggedStruct("message.queued", {
+  ...at,
+  content: Schema.Array(UserPart),
+  messageId: Schema.optionalKey(Schema.String)
+})
+
+/** A budget is running out; told once for each. */
+export const BudgetNearing = Schema.TaggedStruct("budget.nearing", {
+  ...at,
+  budget: Budget,
+  limit: Schema.Finite,
+  spent: Schema.Finite
+})
+
+/** A budget is used up, and the model is asked, once, to say how far it has come. */
+export const WrapUpAsked = Schema.TaggedStruct("wrapUp.asked", {
+  ...at,
+  budget: Budget,
+  limit: Schema.Finite
+})
+
+/** Another agent took the conversation over. The limits stay those of the run. */
+export const AgentChanged = Schema.TaggedStruct("agent.changed", {
+  ...at,
+  agent: AgentIdentity,
+  policy: ApprovalPolicy,
+  structured: Schema.Boolean
+})
 
 /** The answer did not fit the output schema; the model is told. */
 export const OutputRejected = Schema.TaggedStruct("output.rejected", { ...at, message: Schema.String })
@@ -179,6 +206,9 @@ const flat = [
   RequestExpiring,
   GrantRevoked,
   MessageQueued,
+  BudgetNearing,
+  WrapUpAsked,
+  AgentChanged,
   OutputRejected,
   LimitsChanged,
   RunHeld,

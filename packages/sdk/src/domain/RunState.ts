@@ -13,10 +13,11 @@ import { ApprovalPolicy } from "./ApprovalPolicy.ts"
 import { Decision } from "./Decision.ts"
 import { Grant } from "./Grant.ts"
 import * as History from "./History.ts"
-import type { RequestId, ToolCallId } from "./Id.ts"
-import { Revision, RunId, SessionId, Timestamp } from "./Id.ts"
+import type { RequestId } from "./Id.ts"
+import { Revision, RunId, SessionId, Timestamp, ToolCallId } from "./Id.ts"
 import { Interruption } from "./Interruption.ts"
 import type { ToolApprovalItem } from "./Interruption.ts"
+import * as Limits_ from "./Limits.ts"
 import { Limits } from "./Limits.ts"
 import type { AssistantPart, Message, ToolMessage } from "./Message.ts"
 import { textOf, UserPart } from "./Message.ts"
@@ -55,8 +56,12 @@ export const RequestRecord = Schema.Struct({
 })
 export type RequestRecord = typeof RequestRecord.Type
 
-/** A user's message that waits until it may be appended. */
-export const QueuedMessage = Schema.Struct({ content: Schema.Array(UserPart), at: Timestamp })
+/** A message that waits until it may be appended: a user's, or what a sub-agent in the background came to. */
+export const QueuedMessage = Schema.Struct({
+  content: Schema.Array(UserPart),
+  at: Timestamp,
+  origin: Schema.optionalKey(Schema.Literal("runtime"))
+})
 export type QueuedMessage = typeof QueuedMessage.Type
 
 const callFields = Schema.Struct(ToolCall_.fields)
@@ -69,6 +74,25 @@ export interface ToolCall extends Schema.Schema.Type<typeof callFields> {
 export const ToolCall = Schema.Struct({
   ...ToolCall_.fields,
   child: Schema.optionalKey(Schema.suspend((): Schema.Codec<RunState, unknown> => RunState))
+})
+
+/** A sub-agent that goes on by itself, and that its run is told about when it has ended. */
+export interface BackgroundRun {
+  /** The call that started it, from which its run has its id. */
+  readonly callId: ToolCallId
+  /** Its name among the sub-agents. */
+  readonly name: string
+  /** Its run; left out when that has ended. */
+  readonly child?: RunState
+  readonly ended?: { readonly status: "completed" | "cancelled" | "error"; readonly at: Timestamp }
+}
+export const BackgroundRun = Schema.Struct({
+  callId: ToolCallId,
+  name: Schema.String,
+  child: Schema.optionalKey(Schema.suspend((): Schema.Codec<RunState, unknown> => RunState)),
+  ended: Schema.optionalKey(
+    Schema.Struct({ status: Schema.Literals(["completed", "cancelled", "error"]), at: Timestamp })
+  )
 })
 
 const stateFields = {
@@ -96,6 +120,22 @@ const stateFields = {
   queued: Schema.Array(QueuedMessage),
   /** Tool calls that this run's models have asked for. */
   toolCalls: Schema.Natural,
+  /** Turns and tool calls of the sub-agents, at any depth. */
+  below: Schema.optionalKey(Schema.Struct({ turns: Schema.Natural, toolCalls: Schema.Natural })),
+  /** Milliseconds that it has been at work before `workingSince`; what it was held for does not count. */
+  workedMs: Schema.optionalKey(Schema.Finite),
+  /** Since when it has been at work. */
+  workingSince: Schema.optionalKey(Timestamp),
+  /** Budgets that were told to be running out. */
+  warned: Schema.optionalKey(Schema.Array(Limits_.Budget)),
+  /** The budget that is used up and for which the model was asked to come to an end, until there is more of it. */
+  wrappingUp: Schema.optionalKey(
+    Schema.Struct({
+      budget: Limits_.Budget,
+      limit: Schema.Finite,
+      answered: Schema.optionalKey(Schema.Literal(true))
+    })
+  ),
   usage: SessionUsage,
   sessionUsage: SessionUsage,
   /** How often in a row the run was left by a process that died, without getting any further. */
@@ -114,10 +154,13 @@ const stateStruct = Schema.Struct(stateFields)
 export interface RunState extends Schema.Schema.Type<typeof stateStruct> {
   /** The calls of the open turn, in the order of the answer; empty between turns. */
   readonly calls: ReadonlyArray<ToolCall>
+  /** The sub-agents in the background, in the order in which they were started. */
+  readonly background?: ReadonlyArray<BackgroundRun>
 }
 export const RunState: Schema.Codec<RunState, unknown> = Schema.Struct({
   ...stateFields,
-  calls: Schema.Array(ToolCall)
+  calls: Schema.Array(ToolCall),
+  background: Schema.optionalKey(Schema.Array(BackgroundRun))
 }).check(Schema.makeFilter((state) => contradictions(state)))
 
 /** Whether the run has ended. */
@@ -131,6 +174,24 @@ export const isSettled = (call: ToolCall): boolean => call.status === "settled"
 export const findCall = (state: RunState, callId: ToolCallId): ToolCall | undefined =>
   state.calls.find((call) => call.id === callId)
 
+/** The run of the sub-agent that this call started, while it goes on: one that the call waits for, or one in the background. */
+export const findChild = (state: RunState, callId: ToolCallId): RunState | undefined =>
+  findCall(state, callId)?.child ?? state.background?.find((entry) => entry.callId === callId)?.child
+
+/** The sub-agents that have not ended, with the calls that started them: those that calls wait for, then those in the background. */
+export const children = (
+  state: RunState
+): ReadonlyArray<{ readonly callId: ToolCallId; readonly child: RunState }> => {
+  const found: Array<{ readonly callId: ToolCallId; readonly child: RunState }> = []
+  for (const call of state.calls) {
+    if (call.child !== undefined && !isSettled(call)) found.push({ callId: call.id, child: call.child })
+  }
+  for (const { callId, child } of state.background ?? []) {
+    if (child !== undefined) found.push({ callId, child })
+  }
+  return found
+}
+
 /** Whether a request still waits for a decision. */
 export const isOpen = (record: RequestRecord): boolean =>
   record.decision === undefined && record.superseded === undefined
@@ -138,9 +199,7 @@ export const isOpen = (record: RequestRecord): boolean =>
 /** Every open request of the run and of the sub-agents inside it, in the order of the calls. */
 export const interruptions = (state: RunState): ReadonlyArray<Interruption> => {
   const open = state.requests.filter(isOpen).map((record) => record.request)
-  const inside = state.calls.flatMap((call) =>
-    call.child === undefined || isSettled(call) ? [] : interruptions(call.child)
-  )
+  const inside = children(state).flatMap(({ child }) => interruptions(child))
   return inside.length === 0 ? open : [...open, ...inside]
 }
 
@@ -155,9 +214,14 @@ export const findRequest = (
 ): { readonly record: RequestRecord; readonly path: ReadonlyArray<ToolCallId> } | undefined => {
   const record = state.requests.find((record) => record.request.requestId === requestId)
   if (record !== undefined) return { record, path: [] }
+  // A sub-agent that a settled call has waited for may still have its records here.
   for (const call of state.calls) {
     const found = call.child === undefined ? undefined : findRequest(call.child, requestId)
     if (found !== undefined) return { record: found.record, path: [call.id, ...found.path] }
+  }
+  for (const { callId, child } of state.background ?? []) {
+    const found = child === undefined ? undefined : findRequest(child, requestId)
+    if (found !== undefined) return { record: found.record, path: [callId, ...found.path] }
   }
   return undefined
 }

@@ -19,8 +19,11 @@ import { GrantId, RequestId, Timestamp, ToolCallId } from "./Id.ts"
 import { Safety } from "./Interruption.ts"
 import { ToolOutcome, UserPart } from "./Message.ts"
 
-/** What answers the call: a tool, the user, or a sub-agent. */
-export const Target = Schema.Literals(["tool", "question", "agent"])
+/**
+ * What answers the call: a tool; the user; a sub-agent that the call waits for (`agent`) or that goes on by itself
+ * (`background`); what is known about those that do (`agents`); another agent that takes the conversation over (`handoff`).
+ */
+export const Target = Schema.Literals(["tool", "question", "agent", "background", "agents", "handoff"])
 export type Target = typeof Target.Type
 
 /** Where a call stands. */

@@ -20,7 +20,7 @@ import {
 import type { RunEvent } from "./RunEvent.ts"
 import { wrap } from "./RunEvent.ts"
 import type { RunState } from "./RunState.ts"
-import { findCall, findRequest, isEnded, isSettled } from "./RunState.ts"
+import { findCall, findChild, findRequest, isEnded, isSettled } from "./RunState.ts"
 
 /**
  * The events of a decision, or why it is not taken.
@@ -84,6 +84,10 @@ const endOf = (state: RunState, path: ReadonlyArray<ToolCallId>): string | undef
   if (isEnded(state)) return `the run is ${state.status}`
   const [callId, ...rest] = path
   const call = callId === undefined ? undefined : findCall(state, callId)
+  if (callId !== undefined && call?.child === undefined) {
+    const child = findChild(state, callId)
+    return child === undefined ? undefined : endOf(child, rest)
+  }
   if (call?.child === undefined) return undefined
   return isSettled(call) ? `the run of ${call.child.agent.name} ended` : endOf(call.child, rest)
 }

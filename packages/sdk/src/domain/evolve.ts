@@ -11,27 +11,25 @@ import * as History from "./History.ts"
 import type { Revision } from "./Id.ts"
 import * as Id from "./Id.ts"
 import { callIdOf } from "./Interruption.ts"
-import * as Limits from "./Limits.ts"
 import type { AssistantPart } from "./Message.ts"
+import { limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
+import { childAdvanced, closeBackground } from "./internal/children.ts"
 import { decided, superseded } from "./internal/decided.ts"
 import {
   appendQueued,
   appendUser,
-  asText,
   closeCalls,
   closeRequest,
   flush,
-  mayAppend,
+  say,
   settle,
   updateCall,
   updateRequest
 } from "./internal/turn.ts"
 import { text } from "./Message.ts"
-import { fromFailure } from "./RunError.ts"
 import { type RunEvent, unwrap } from "./RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "./RunState.ts"
 import * as RunState_ from "./RunState.ts"
-import type { ModelUsage } from "./Usage.ts"
 import * as Usage from "./Usage.ts"
 
 type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
@@ -54,6 +52,7 @@ const isProgress = (event: RunEvent): boolean => {
     case "tool.classified":
     case "tool.started":
     case "request.expiring":
+    case "budget.nearing":
     case "message.queued":
     case "limits.changed":
       return false
@@ -112,33 +111,40 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
         )
       }
     case "message.queued":
-      return mayAppend(state)
-        ? appendUser(state, event.content, event.at)
-        : { ...state, queued: [...state.queued, { content: event.content, at: event.at }] }
+      return say(state, event.content, event.at)
+    case "budget.nearing":
+      return { ...state, warned: [...(state.warned ?? []), event.budget] }
+    case "wrapUp.asked":
+      return wrapUpAsked(state, event)
+    case "agent.changed": {
+      const { agent, policy, structured } = event
+      const agentPath = [...state.agentPath.slice(0, -1), agent.name]
+      return { ...state, agent, agentPath, policy, structured }
+    }
     case "output.rejected":
       return appendUser(state, [text(event.message)], event.at, "runtime")
     case "limits.changed":
       return limitsChanged(state, event)
     case "run.held":
-      return { ...flush(state), status: "held" }
+      return { ...paused(flush(state), event.at), status: "held" }
     case "run.recovered":
-      return { ...state, recoveries: (state.recoveries ?? 0) + 1 }
+      return { ...resumed(state, event.at), recoveries: (state.recoveries ?? 0) + 1 }
     case "run.resumed": {
-      const { failure: _, ...rest } = flush(state)
+      const { failure: _, ...rest } = resumed(flush(state), event.at)
       return { ...rest, status: "running" }
     }
     case "run.completed":
       return {
-        ...state,
+        ...paused(state, event.at),
         status: "completed",
         ...(event.output === undefined ? {} : { output: event.output })
       }
     case "run.cancelled":
       return cancelled(state, event)
     case "run.failed":
-      return { ...flush(state), status: "error", failure: event.failure }
+      return { ...paused(flush(state), event.at), status: "error", failure: event.failure }
     case "child.advanced":
-      return childAdvanced(state, event)
+      return childAdvanced(state, event, evolve)
   }
 }
 
@@ -154,6 +160,7 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     status: "running",
     revision: 1 as Revision,
     startedAt: event.at,
+    workingSince: event.at,
     ...(event.parent === undefined ? {} : { parent: event.parent }),
     history: previous?.history ?? History.empty,
     limits: event.limits,
@@ -174,7 +181,11 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
 const answered = (state: RunState, event: Event<"model.answered">): RunState => {
   const turn = state.usage.turns + 1
   const calls: Array<ToolCall> = []
-  const content = event.content.map((part): AssistantPart => {
+  const { wrappingUp } = state
+  // Who was asked to come to an end can call nothing any more.
+  const said =
+    wrappingUp === undefined ? event.content : event.content.filter((part) => part._tag !== "toolCall")
+  const content = said.map((part): AssistantPart => {
     if (part._tag !== "toolCall") return part
     const id = Id.toolCallId(state.runId, turn, calls.length + 1)
     calls.push({
@@ -201,6 +212,7 @@ const answered = (state: RunState, event: Event<"model.answered">): RunState => 
       ...(event.profile === undefined ? {} : { profile: event.profile })
     }),
     calls,
+    ...(wrappingUp === undefined ? {} : { wrappingUp: { ...wrappingUp, answered: true } }),
     toolCalls: state.toolCalls + calls.length,
     usage: Usage.addModelCall(state.usage, event.usage),
     sessionUsage: Usage.addModelCall(state.sessionUsage, event.usage)
@@ -225,81 +237,11 @@ const opened = (state: RunState, { request }: Event<"request.opened">): RunState
 }
 
 const cancelled = (state: RunState, event: Event<"run.cancelled">): RunState => {
-  const after = flush(closeCalls(state, event.calls, event.at))
+  const after = flush(closeCalls(paused(state, event.at), event.calls, event.at))
   return {
-    ...after,
+    ...closeBackground(after, event.at),
     status: "cancelled",
     cancelled: { reason: event.reason, calls: event.calls },
     requests: after.requests.map((record) => closeRequest(record, "the run was cancelled"))
   }
-}
-
-const childAdvanced = (state: RunState, event: Event<"child.advanced">): RunState => {
-  const call = RunState_.findCall(state, event.callId)
-  if (call === undefined || RunState_.isSettled(call)) return state
-  const child = evolve(call.child, event.event)
-  const booked = bookChild(state, event.event)
-  const after = updateCall(booked, event.callId, (call) => ({
-    ...call,
-    child,
-    status: "started",
-    attempt: Math.max(call.attempt, 1),
-    ...(call.startedAt === undefined ? { startedAt: event.at } : {})
-  }))
-  switch (child.status) {
-    case "completed":
-      return settle(
-        after,
-        event.callId,
-        "completed",
-        [text(child.output === undefined ? RunState_.text(child) : asText(child.output))],
-        event.at
-      )
-    case "cancelled":
-      return settle(
-        after,
-        event.callId,
-        "cancelled",
-        [text(`${child.agent.name} was stopped: ${child.cancelled?.reason ?? "cancelled"}.`)],
-        event.at
-      )
-    case "error":
-      return settle(
-        after,
-        event.callId,
-        "failed",
-        [
-          text(
-            `${child.agent.name} failed. ${child.failure === undefined ? "" : fromFailure(child.failure).message}`
-          )
-        ],
-        event.at
-      )
-    default:
-      return after
-  }
-}
-
-/** A budget that was changed otherwise needs no decision any more. */
-const limitsChanged = (state: RunState, { limits }: Event<"limits.changed">): RunState => ({
-  ...state,
-  limits,
-  requests: state.requests.map((record) =>
-    record.request._tag === "limit" && Limits.budgetOf(limits, record.request.budget) !== record.request.limit
-      ? closeRequest(record, "the limits were changed")
-      : record
-  )
-})
-
-/** A sub-agent's model calls are paid by its parent too; they are not turns of the parent. */
-const bookChild = (state: RunState, event: RunEvent): RunState => {
-  const usage = usageOf(event)
-  if (usage === undefined) return state
-  const book = (total: Usage.SessionUsage) => ({ ...Usage.addModelCall(total, usage), turns: total.turns })
-  return { ...state, usage: book(state.usage), sessionUsage: book(state.sessionUsage) }
-}
-
-const usageOf = (event: RunEvent): ModelUsage | undefined => {
-  if (event._tag === "model.answered") return event.usage
-  return event._tag === "child.advanced" ? usageOf(event.event) : undefined
 }

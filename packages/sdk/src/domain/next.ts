@@ -3,8 +3,11 @@
  * exactly where it stood, in whichever process.
  *
  * The order of calls within a turn is decided here. Calls are taken in the order of the answer: contiguous read-only calls
- * run together, any other call runs alone; a side-effecting call never overtakes one that precedes it and is still undecided,
- * a read may.
+ * run together, contiguous sub-agents too, any other call runs alone; a side-effecting call never overtakes one that precedes
+ * it and is still undecided, a read may, and a sub-agent may overtake sub-agents. Another agent takes over when all other calls
+ * of the answer are settled.
+ *
+ * Sub-agents in the background go on by themselves. One that is held stops nobody; the run is over when all of them are.
  *
  * @since 0.1.0
  */
@@ -14,7 +17,8 @@ import type { Interruption } from "./Interruption.ts"
 import * as Limits from "./Limits.ts"
 import type { RunFailure } from "./RunError.ts"
 import type { RunState, ToolCall } from "./RunState.ts"
-import { interruptions, isSettled, text } from "./RunState.ts"
+import { interruptions, isOpen, isSettled, text } from "./RunState.ts"
+import { exceeded as exceededBudget, exceededByCalls, isBlocked, spent } from "./budget.ts"
 
 /** What has to happen now. */
 export type Step =
@@ -24,10 +28,20 @@ export type Step =
   | { readonly _tag: "ClassifyCalls"; readonly callIds: ReadonlyArray<ToolCallId> }
   /** Run these calls: several are read-only and run together, one alone may be anything. */
   | { readonly _tag: "SettleToolCalls"; readonly callIds: ReadonlyArray<ToolCallId> }
-  /** Start the sub-agent of this call, or go on with it. */
-  | { readonly _tag: "ResumeChild"; readonly callId: ToolCallId }
+  /** Start the sub-agents of these calls, or go on with them: together. */
+  | { readonly _tag: "ResumeChildren"; readonly callIds: ReadonlyArray<ToolCallId> }
+  /** Start the sub-agent of this call in the background. */
+  | { readonly _tag: "StartBackground"; readonly callId: ToolCallId }
+  /** Nothing can happen here before one of the sub-agents in the background has got further. */
+  | { readonly _tag: "AwaitChildren" }
+  /** Say what became of the sub-agents, stop one, or tell it something. */
+  | { readonly _tag: "SettleAgents"; readonly callId: ToolCallId }
+  /** Give the conversation to another agent. */
+  | { readonly _tag: "HandOff"; readonly callId: ToolCallId }
   /** These bodies were started by a process that is gone: find out what became of them. */
   | { readonly _tag: "Reconcile"; readonly callIds: ReadonlyArray<ToolCallId> }
+  /** A budget is used up: the model gets one more turn, without tools. */
+  | { readonly _tag: "AskWrapUp"; readonly exceeded: Limits.Exceeded }
   /** A budget is used up and somebody can be asked. */
   | { readonly _tag: "AskLimit"; readonly exceeded: Limits.Exceeded }
   /** Decode the answer with the agent's output schema. */
@@ -42,6 +56,9 @@ export type End =
   | { readonly _tag: "completed" }
   | { readonly _tag: "cancelled"; readonly reason: string }
   | { readonly _tag: "failed"; readonly failure: RunFailure }
+
+/** The tool with which a model waits for sub-agents in the background; its argument `agentRuns` names their calls. */
+export const waitName = "wait_for_agent"
 
 /** What has to happen now. */
 export const next = (state: RunState): Step => {
@@ -76,69 +93,145 @@ const nextOfCalls = (state: RunState): Step => {
   const requested = state.calls.filter((call) => call.status === "requested")
   if (requested.length > 0) {
     if (state.stop !== undefined) return stopped(state)
-    const { maxToolCalls } = state.limits
-    if (maxToolCalls !== undefined && state.toolCalls > maxToolCalls) {
-      return exhausted(state, { budget: "toolCalls", limit: maxToolCalls, spent: state.toolCalls })
-    }
+    const exceeded = exceededByCalls(state)
+    if (exceeded !== undefined) return exhausted(state, exceeded)
     return { _tag: "ClassifyCalls", callIds: requested.map((call) => call.id) }
   }
 
-  const step = runnable(state.calls)
+  const step = runnable(state)
   if (step !== undefined) return step
-  return state.stop === undefined ? { _tag: "Hold", requests: interruptions(state) } : stopped(state)
+  return state.stop === undefined ? waiting(state) : stopped(state)
 }
 
-const runnable = (calls: ReadonlyArray<ToolCall>): Step | undefined => {
+/** Nothing can happen in the run itself. */
+const waiting = (state: RunState): Step =>
+  mayChildrenAdvance(state) ? { _tag: "AwaitChildren" } : { _tag: "Hold", requests: interruptions(state) }
+
+/** Whether something in the background can go on before somebody decides. */
+export const mayChildrenAdvance = (state: RunState): boolean =>
+  state.background !== undefined &&
+  !isBlocked(state) &&
+  state.background.some(({ child }) => child !== undefined && canAdvance(child))
+
+/** Whether something can happen in the run of a sub-agent before somebody decides. */
+export const canAdvance = (child: RunState): boolean => next(child)._tag !== "Hold"
+
+const runnable = (state: RunState): Step | undefined => {
   const reads: Array<ToolCallId> = []
+  const agents: Array<ToolCallId> = []
   let undecided = false
-  for (const call of calls) {
+  let undecidedTool = false
+  let handoff: ToolCallId | undefined
+  let others = false
+  for (const call of state.calls) {
     if (isSettled(call)) continue
-    if (!isRunnable(call)) {
+    // The other calls of the answer are those of the agent that hands over.
+    if (call.target === "handoff") {
+      handoff ??= call.id
+      continue
+    }
+    others = true
+    const runs = isRunnable(state, call)
+    if (call.target === "agent") {
+      if (runs && reads.length > 0 && !undecided) break
+      if (runs && !undecidedTool && reads.length === 0) agents.push(call.id)
       undecided = true
+      continue
+    }
+    if (!runs) {
+      undecided = true
+      undecidedTool = true
     } else if (call.target === "tool" && call.safety === "readOnly") {
-      reads.push(call.id)
+      if (agents.length === 0) reads.push(call.id)
     } else if (!undecided) {
       if (reads.length > 0) break
-      return call.target === "agent"
-        ? { _tag: "ResumeChild", callId: call.id }
-        : { _tag: "SettleToolCalls", callIds: [call.id] }
-    }
+      return alone(call)
+    } else undecidedTool = true
   }
-  return reads.length === 0 ? undefined : { _tag: "SettleToolCalls", callIds: reads }
+  if (reads.length > 0) return { _tag: "SettleToolCalls", callIds: reads }
+  if (agents.length > 0) return { _tag: "ResumeChildren", callIds: agents }
+  return handoff === undefined || others ? undefined : { _tag: "HandOff", callId: handoff }
+}
+
+/** What happens with a call that nothing may run beside. */
+const alone = ({ id, target }: ToolCall): Step => {
+  switch (target) {
+    case "background":
+      return { _tag: "StartBackground", callId: id }
+    case "agents":
+      return { _tag: "SettleAgents", callId: id }
+    default:
+      return { _tag: "SettleToolCalls", callIds: [id] }
+  }
 }
 
 /** A sub-agent that is held is undecided; one with a decision to act on, or left behind by a crash, goes on. */
-const isRunnable = (call: ToolCall): boolean =>
-  call.target === "agent" && call.child !== undefined
-    ? next(call.child)._tag !== "Hold"
-    : call.status === "ready"
+const isRunnable = (state: RunState, call: ToolCall): boolean => {
+  switch (call.target) {
+    case "agent":
+      if (isBlocked(state)) return false
+      return call.child === undefined ? call.status === "ready" : canAdvance(call.child)
+    case "background":
+      return call.status === "ready" && !isBlocked(state)
+    case "agents":
+      return call.status === "ready" && awaitedBy(state, call).length === 0
+    default:
+      return call.status === "ready"
+  }
+}
+
+/** The sub-agents that a call of `wait_for_agent` has still to wait for. */
+export const awaitedBy = (state: RunState, call: ToolCall): ReadonlyArray<ToolCallId> => {
+  const { arguments: args } = call
+  if (call.name !== waitName || typeof args !== "object" || args === null) return []
+  const named: unknown = "agentRuns" in args ? args.agentRuns : undefined
+  return (state.background ?? [])
+    .filter(({ callId, child }) => child !== undefined && (!Array.isArray(named) || named.includes(callId)))
+    .map(({ callId }) => callId)
+}
 
 const nextOfTurn = (state: RunState): Step => {
-  const open = interruptions(state)
-  if (open.length > 0) return { _tag: "Hold", requests: open }
+  if (state.requests.some(isOpen)) return waiting(state)
   if (state.stop !== undefined) return stopped(state)
+  const { wrappingUp } = state
+  if (wrappingUp !== undefined) {
+    const { budget, limit } = wrappingUp
+    return wrappingUp.answered === true
+      ? exhausted(state, { budget, limit, spent: spent(state, budget, 0) })
+      : { _tag: "CallModel", turn: state.usage.turns + 1 }
+  }
   const last = History.last(state.history)
   if (last?.role === "assistant") {
+    if (state.background?.some(({ child }) => child !== undefined) === true) return waiting(state)
     return state.structured
       ? { _tag: "DecodeOutput", text: text(state) }
       : { _tag: "Finish", end: { _tag: "completed" } }
   }
   const refused = refusedTopUp(state)
   if (refused !== undefined) return failed({ _tag: "BudgetExceeded", ...refused })
-  const exceeded = Limits.exceeded(state.limits, state.usage)
+  const exceeded = exceededBudget(state)
   return exceeded === undefined
     ? { _tag: "CallModel", turn: state.usage.turns + 1 }
     : exhausted(state, exceeded)
 }
 
-const exhausted = (state: RunState, exceeded: Limits.Exceeded): Step => {
-  const open = interruptions(state)
-  if (open.some((request) => request._tag === "limit")) return { _tag: "Hold", requests: open }
+/** What a run does about a budget that is used up. */
+export const exhausted = (state: RunState, exceeded: Limits.Exceeded): Step => {
+  if (state.requests.some((record) => isOpen(record) && record.request._tag === "limit"))
+    return waiting(state)
+  if (state.limits.wrapUp === true && state.wrappingUp === undefined) {
+    return { _tag: "AskWrapUp", exceeded }
+  }
+  return mayAsk(state, exceeded)
+    ? { _tag: "AskLimit", exceeded }
+    : failed({ _tag: "BudgetExceeded", ...exceeded })
+}
+
+/** Whether somebody can be asked for more of a budget, and has not said no. */
+export const mayAsk = (state: RunState, exceeded: Limits.Exceeded): boolean => {
   // An unknown cost is no amount that somebody could top up.
   const unknown = exceeded.budget === "cost" && exceeded.spent < exceeded.limit
   return state.asks && !unknown && refusedTopUp(state) === undefined
-    ? { _tag: "AskLimit", exceeded }
-    : failed({ _tag: "BudgetExceeded", ...exceeded })
 }
 
 /** The budget that somebody refused to top up, unless it has been raised since. */

@@ -457,8 +457,8 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       case "SettleToolCalls":
         settle(step.callIds, path)
         return true
-      case "ResumeChild": {
-        const call = findCall(run, step.callId)!
+      case "ResumeChildren": {
+        const call = findCall(run, step.callIds[pick.below(step.callIds.length)]!)!
         if (call.child === undefined) {
           emit(start(Id.childRunId(call.id), call.name, [...run.agentPath, call.name]), [...path, call.id])
           return true
@@ -492,6 +492,17 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       case "Finish":
         conclude(step.end, path)
         return true
+      case "AskWrapUp":
+        emit(
+          { _tag: "wrapUp.asked", at: now(), budget: step.exceeded.budget, limit: step.exceeded.limit },
+          path
+        )
+        return true
+      case "StartBackground":
+      case "SettleAgents":
+      case "HandOff":
+      case "AwaitChildren":
+        throw new Error(`${step._tag} is not simulated here.`)
       case "Hold":
         return false
     }

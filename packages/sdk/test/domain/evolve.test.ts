@@ -444,7 +444,7 @@ describe("evolve", () => {
         decide(childHeld, { _tag: "approve", requestId: innerRequest, by: "ada", at })
       )
       const state = foldOnto(childHeld, ...events)
-      assert.deepStrictEqual(next(state), { _tag: "ResumeChild", callId: a })
+      assert.deepStrictEqual(next(state), { _tag: "ResumeChildren", callIds: [a] })
       assert.deepStrictEqual(next(state.calls[0]!.child!), { _tag: "SettleToolCalls", callIds: [inner] })
     })
 

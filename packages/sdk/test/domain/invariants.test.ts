@@ -379,10 +379,12 @@ describe("next", () => {
             assert.isUndefined(call.settled)
             assert.isAbove(call.starts, 0)
           }
-        } else if (step._tag === "ResumeChild") {
-          const call = ledger.calls.get(step.callId)!
-          assert.isUndefined(call.settled)
-          assert.isTrue(call.released)
+        } else if (step._tag === "ResumeChildren") {
+          for (const callId of step.callIds) {
+            const call = ledger.calls.get(callId)!
+            assert.isUndefined(call.settled)
+            assert.isTrue(call.released)
+          }
         } else if (step._tag === "ClassifyCalls") {
           for (const callId of step.callIds) assert.isFalse(ledger.calls.get(callId)!.released)
         }
@@ -409,8 +411,7 @@ describe("next", () => {
     "lets no side-effecting call overtake a call before it, and runs it alone",
     always((trace) =>
       eachStep(trace, ({ path, step }, ledger) => {
-        const callIds =
-          step._tag === "SettleToolCalls" ? step.callIds : step._tag === "ResumeChild" ? [step.callId] : []
+        const callIds = step._tag === "SettleToolCalls" ? step.callIds : []
         const calls = callIds.map((callId) => ledger.calls.get(callId)!)
         const effect = calls.find((call) => !call.readOnly)
         if (effect === undefined) return

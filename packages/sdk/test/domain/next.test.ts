@@ -42,9 +42,16 @@ const told = (step: Step): string => {
     case "ClassifyCalls":
     case "SettleToolCalls":
     case "Reconcile":
+    case "ResumeChildren":
       return `${step._tag} ${step.callIds.map((id) => id.slice(-1)).join("")}`
-    case "ResumeChild":
-      return `ResumeChild ${step.callId.slice(-1)}`
+    case "StartBackground":
+    case "SettleAgents":
+    case "HandOff":
+      return `${step._tag} ${step.callId.slice(-1)}`
+    case "AwaitChildren":
+      return step._tag
+    case "AskWrapUp":
+      return `AskWrapUp ${step.exceeded.budget}`
     case "CallModel":
       return `CallModel ${step.turn}`
     case "AskLimit":
@@ -130,10 +137,14 @@ const table: ReadonlyArray<readonly [title: string, step: string, events: Readon
     "Hold run-1.r1",
     [started(), calls("w", "x"), allowed(a), allowed(b), begun(a), opened(inDoubt(a, r1))]
   ],
-  ["starts a sub-agent alone", "ResumeChild 1", [started(), calls("w", "x"), delegated(a), delegated(b)]],
+  [
+    "starts sub-agents together",
+    "ResumeChildren 12",
+    [started(), calls("w", "x"), delegated(a), delegated(b)]
+  ],
   [
     "goes on with a sub-agent that is not held",
-    "ResumeChild 1",
+    "ResumeChildren 1",
     [started(), calls("w"), delegated(a), childStarted(a), inside(a, calls("w"))]
   ],
   [

@@ -8,6 +8,9 @@ import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Clock from "effect/Clock"
+import type * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import type * as Semaphore from "effect/Semaphore"
 import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
@@ -15,7 +18,9 @@ import * as Id from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { unwrap, wrap } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { findCall } from "../../domain/RunState.ts"
+import type { Step } from "../../domain/next.ts"
+import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
+import { findChild } from "../../domain/RunState.ts"
 import type { Awaitable, Tool } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import type { BoundAgent } from "../BoundAgent.ts"
@@ -67,20 +72,56 @@ export interface Drive<E> {
   readonly clock: Clock.Clock
   readonly journal: Journal<E>
   readonly onUpdate: ((update: RunUpdate) => void) | undefined
+  /** Makes one step happen, in the run of one agent of the tree. */
+  readonly perform: Perform
   state: RunState
+  /** What goes on beside the loop; made when something does. */
+  beside?: Beside
   /** Folded, not committed. */
   readonly staged: Array<RunEvent>
   /** Folded, not told. */
   readonly untold: Array<{ readonly event: RunEvent; readonly revision: number }>
 }
 
+/** A step that a run takes by itself: neither over nor waiting for somebody. */
+export type Doing = Exclude<Step, { readonly _tag: "Hold" | "Finish" }>
+
+type Perform = <E>(
+  scope: Scope<E>,
+  step: Doing,
+  restore: Restore
+) => Effect.Effect<void, E | ToolUnavailable | AgentNotFound>
+
+/** What goes on beside the loop: sub-agents, and somebody being asked. */
+export interface Beside {
+  /** By the call that started the sub-agent. */
+  readonly fibers: Map<
+    string,
+    { readonly fiber: Fiber.Fiber<void>; readonly token: Cancellation.CancellationToken }
+  >
+  /** Called, once each, when something has ended beside whoever waits. */
+  readonly waiting: Set<() => void>
+  /** How often something has. */
+  ended: number
+  /** The first thing that failed: the whole drive fails with it. */
+  failure?: Exit.Failure<unknown, any>
+  /** Requests that the approval callback was asked about. */
+  readonly asked: Set<string>
+  readonly commits: Semaphore.Semaphore
+}
+
 /** The run of one agent of the tree: the root's, or a sub-agent's inside a call of its parent. */
 export interface Scope<E> {
   readonly drive: Drive<E>
+  /** The agent that has the conversation now. */
   readonly bound: BoundAgent
   /** The calls that lead from the root to this run. */
   readonly path: ReadonlyArray<ToolCallId>
   readonly parent: Scope<E> | undefined
+  /** Stops this run and what is under it. The root's is the drive's. */
+  readonly token: Cancellation.CancellationToken
+  /** How much had ended beside the run when it was last asked what happens next. */
+  seen: number
 }
 
 export const now = (drive: Drive<unknown>): number => drive.clock.currentTimeMillisUnsafe()
@@ -89,12 +130,19 @@ export const now = (drive: Drive<unknown>): number => drive.clock.currentTimeMil
 export const stateOf = (scope: Scope<any>): RunState => {
   let state = scope.drive.state
   for (const callId of scope.path) {
-    const child = findCall(state, callId)?.child
+    const child = findChild(state, callId)
     if (child === undefined) throw new Error(`The call ${callId} has no run of a sub-agent.`)
     state = child
   }
   return state
 }
+
+/** Whether the scope's own run is still there: what has ended, and been told to its parent, is not. */
+export const isThere = (scope: Scope<any>): boolean =>
+  scope.path.reduce<RunState | undefined>(
+    (state, callId) => (state === undefined ? undefined : findChild(state, callId)),
+    scope.drive.state
+  ) !== undefined
 
 /** What must be committed before anybody is told. */
 const isActedOn = (event: RunEvent): boolean => {
@@ -125,13 +173,23 @@ export const tellAll = (drive: Drive<any>): void => {
   for (const told of drive.untold.splice(0)) tell(drive, told)
 }
 
-/** Commits what is staged, then tells it. */
+/** Commits what is staged, then tells it. One commit at a time: when it returns, all that was staged before is stored. */
 export const flush = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
   Effect.suspend(() => {
     if (drive.staged.length === 0) return Effect.void
-    return Effect.map(drive.journal.append(drive.staged.slice(), drive.state), ({ cancelReason }) => {
-      drive.staged.length = 0
-      tellAll(drive)
+    return drive.beside === undefined ? commit(drive) : drive.beside.commits.withPermit(commit(drive))
+  })
+
+const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
+  Effect.suspend(() => {
+    const events = drive.staged.slice()
+    if (events.length === 0) return Effect.void
+    const { revision } = drive.state
+    return Effect.map(drive.journal.append(events, drive.state), ({ cancelReason }) => {
+      // Others may have staged more meanwhile.
+      drive.staged.splice(0, events.length)
+      const open = drive.untold.findIndex((told) => told.revision > revision)
+      for (const told of drive.untold.splice(0, open < 0 ? drive.untold.length : open)) tell(drive, told)
       if (cancelReason !== undefined) drive.token.cancel(cancelReason)
     })
   })
@@ -180,13 +238,13 @@ export const isPromise = <A>(value: unknown): value is Promise<A> =>
   typeof value === "object" && value !== null && "then" in value && typeof value.then === "function"
 
 /** Whether nothing new is to be begun: the run is cancelled, or let go of. */
-export const isEnding = (drive: Drive<any>): boolean =>
-  drive.token.reason() !== undefined || drive.leaving?.soon.reason() !== undefined
+export const isEnding = ({ drive, token }: Scope<any>): boolean =>
+  token.reason() !== undefined || drive.leaving?.soon.reason() !== undefined
 
 /** Whether something ended because the run is being stopped. User code that interrupts itself has failed like any other. */
-export const isStopped = (drive: Drive<any>, cause: Cause.Cause<unknown>): boolean =>
+export const isStopped = ({ drive, token }: Scope<any>, cause: Cause.Cause<unknown>): boolean =>
   Cause.hasInterruptsOnly(cause) &&
-  (drive.token.reason() !== undefined || drive.leaving?.now.reason() !== undefined)
+  (token.reason() !== undefined || drive.leaving?.now.reason() !== undefined)
 
 /** Makes sure that the run is still this process's before something happens that cannot be taken back. */
 export const confirmHeld = <E>(drive: Drive<E>): Effect.Effect<void, E> =>

@@ -4,13 +4,16 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { exceeded, workedMs } from "../../domain/budget.ts"
 import * as History from "../../domain/History.ts"
+import type { Exceeded } from "../../domain/Limits.ts"
 import type { RunFailure } from "../../domain/RunError.ts"
+import type { RunState } from "../../domain/RunState.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
 import { collect } from "../../model/ModelClient.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../model/ModelPart.ts"
-import type { ModelRequest } from "../../model/ModelRequest.ts"
+import type { ModelRequest, ModelSettings } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
 import type { Restore, Scope } from "./Drive.ts"
 import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
@@ -27,7 +30,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
       ? Exit.succeed(instructions)
       : yield* Effect.exit(restore(awaited<string>(runtime, () => instructions({ state, turn }))))
   if (Exit.isFailure(instructed)) {
-    if (isStopped(drive, instructed.cause)) return
+    if (isStopped(scope, instructed.cause)) return
     const why = describe(runtime, Cause.squash(instructed.cause))
     return fail(scope, {
       _tag: "RunDefect",
@@ -46,7 +49,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
     )
   )
   if (Exit.isFailure(prepared)) {
-    if (isStopped(drive, prepared.cause)) return
+    if (isStopped(scope, prepared.cause)) return
     const error: unknown = Cause.squash(prepared.cause)
     return isContextTooLarge(error)
       ? overContext(scope, error)
@@ -68,10 +71,12 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
       ? {}
       : { output: { name: bound.agent.name, schema: bound.output.jsonSchema } }),
     ...(profile === undefined ? {} : { profile }),
-    ...(settings === undefined ? {} : { settings }),
+    ...settingsOf(settings, state),
     onRetry: (retry) => drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, turn, ...retry })
   }
-  const answered = yield* Effect.exit(restore(ask(scope, request, state.limits.modelTimeoutMs)))
+  const answered = yield* Effect.exit(
+    restore(withinWall(state, now(drive), ask(scope, request, state.limits.modelTimeoutMs)))
+  )
   if (Exit.isSuccess(answered)) {
     const { content, finishReason, profile } = answered.value
     const usage = soundUsage(answered.value.usage)
@@ -85,8 +90,10 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
       ...(profile === undefined ? {} : { profile })
     })
   }
-  if (isStopped(drive, answered.cause)) return
+  if (isStopped(scope, answered.cause)) return
   const error: unknown = Cause.squash(answered.cause)
+  // Its time was up before the model's: the loop sees to it.
+  if (state.wrappingUp === undefined && exceeded(state, now(drive))?.budget === "wallTime") return
   if (!(error instanceof ModelError)) {
     return fail(scope, {
       _tag: "RunDefect",
@@ -118,6 +125,27 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
     isRetryable: error.isRetryable
   })
 })
+
+/** Who is asked to come to an end is shown the tools, which the history speaks of, and may call none. */
+const settingsOf = (
+  settings: ModelSettings | undefined,
+  { wrappingUp }: RunState
+): { readonly settings?: ModelSettings } => {
+  if (wrappingUp !== undefined) return { settings: { ...settings, toolChoice: "none" } }
+  return settings === undefined ? {} : { settings }
+}
+
+/** What is left of the run's time bounds each of its calls, in whichever way it is asked. */
+const withinWall = (
+  state: RunState,
+  now: number,
+  asking: Effect.Effect<ModelResponse, ModelError>
+): Effect.Effect<ModelResponse, ModelError> => {
+  const { maxWallMs } = state.limits
+  return maxWallMs === undefined || state.wrappingUp !== undefined
+    ? asking
+    : limited(asking, Math.max(1, maxWallMs - workedMs(state, now)))
+}
 
 /** Providers report what they like: a count that is none is 0, a cost that is none is unknown. */
 const soundUsage = (usage: ModelUsage): ModelUsage => {
@@ -152,14 +180,7 @@ const overContext = (
 }
 
 /** Asks whether a used-up budget may be topped up. */
-export const openLimit = (
-  scope: Scope<unknown>,
-  exceeded: {
-    readonly budget: "turns" | "toolCalls" | "tokens" | "cost" | "context"
-    readonly limit: number
-    readonly spent: number
-  }
-): void => {
+export const openLimit = (scope: Scope<unknown>, exceeded: Exceeded): void => {
   const state = stateOf(scope)
   const at = now(scope.drive)
   emit(scope, {

@@ -14,7 +14,10 @@ import * as Grant from "../../domain/Grant.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
+import type { Safety } from "../../domain/Interruption.ts"
+import type { Target } from "../../domain/ToolCall.ts"
 import type { Question } from "../../tool/Tool.ts"
+import type { Delegate } from "./agentTools.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { argumentsDigest } from "./digest.ts"
 import type { Scope } from "./Drive.ts"
@@ -56,7 +59,15 @@ export const classify = Effect.fnUntraced(function* (scope: Scope<unknown>, call
 
   switch (entry.target) {
     case "agent":
-      return allow(scope, call, entry, args, { allowedBy: "tool" })
+    case "agents":
+    case "handoff":
+      return allow(scope, call, { target: entry.target, safety: "sideEffecting" }, args, {
+        allowedBy: "tool"
+      })
+    case "delegate": {
+      const target = (value as Delegate).background === true ? "background" : "agent"
+      return allow(scope, call, { target, safety: "sideEffecting" }, args, { allowedBy: "tool" })
+    }
     case "question":
       return drive.runtime.options.interactive === false
         ? refuse("Nobody can be asked in this run. Go on with what you know, or say what is missing.")
@@ -81,7 +92,7 @@ const parse = (argumentsText: string): Schema.Json | undefined => {
 const allow = (
   scope: Scope<unknown>,
   call: ToolCall,
-  entry: Entry,
+  what: { readonly target: Target; readonly safety: Safety; readonly idempotent?: boolean },
   args: Schema.Json,
   allowed: { readonly allowedBy?: string; readonly grantId?: Grant.Grant["id"] }
 ): void =>
@@ -89,15 +100,15 @@ const allow = (
     _tag: "tool.classified",
     at: now(scope.drive),
     callId: call.id,
-    target: entry.target,
-    safety: entry.target === "agent" ? "sideEffecting" : entry.tool.safety,
-    idempotent: entry.target === "agent" ? false : entry.tool.idempotent,
+    target: what.target,
+    safety: what.safety,
+    idempotent: what.idempotent ?? false,
     arguments: args,
     ...allowed
   })
 
-const askQuestion = (scope: Scope<unknown>, call: ToolCall, entry: Entry, args: Schema.Json): void => {
-  allow(scope, call, entry, args, {})
+const askQuestion = (scope: Scope<unknown>, call: ToolCall, entry: ToolEntry, args: Schema.Json): void => {
+  allow(scope, call, what(entry), args, {})
   const state = stateOf(scope)
   const { question, options } = args as typeof Question.Type
   const at = now(scope.drive)
@@ -119,6 +130,8 @@ const askQuestion = (scope: Scope<unknown>, call: ToolCall, entry: Entry, args: 
 
 type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
 
+const what = ({ target, tool: { idempotent, safety } }: ToolEntry) => ({ target, safety, idempotent })
+
 const judge = Effect.fnUntraced(function* (
   scope: Scope<unknown>,
   call: ToolCall,
@@ -130,12 +143,12 @@ const judge = Effect.fnUntraced(function* (
   const { tool } = entry
   const needs = yield* needsApproval(scope, entry, value)
   const verdict = strictest(scope, tool.name, needs.needed)
-  if (verdict._tag === "run") return allow(scope, call, entry, args, { allowedBy: verdict.by })
+  if (verdict._tag === "run") return allow(scope, call, what(entry), args, { allowedBy: verdict.by })
   if (verdict._tag === "deny") return deny(scope, call, verdict.message)
 
   const grant = tool.safety === "privileged" ? undefined : findGrant(scope, tool.name, args)
   if (grant !== undefined) {
-    return allow(scope, call, entry, args, { allowedBy: `grant of ${grant.by}`, grantId: grant.id })
+    return allow(scope, call, what(entry), args, { allowedBy: `grant of ${grant.by}`, grantId: grant.id })
   }
   if (drive.runtime.options.interactive === false) {
     return deny(
@@ -144,7 +157,7 @@ const judge = Effect.fnUntraced(function* (
       `${tool.name} needs approval, and nobody can be asked in this run. It has not run.`
     )
   }
-  allow(scope, call, entry, args, {})
+  allow(scope, call, what(entry), args, {})
   yield* openApproval(scope, call, entry, args, value, needs.reason)
 })
 

@@ -6,6 +6,7 @@ import * as Exit from "effect/Exit"
 import { fromFailure, RunDefect } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { interruptions, text } from "../../domain/RunState.ts"
+import { holderOf } from "../BoundAgent.ts"
 import type { RunResult } from "../RunResult.ts"
 import type { Runtime } from "../Runtime.ts"
 
@@ -49,7 +50,7 @@ export const toResult = <Output>(
   })
 
 const decodeOutput = (runtime: Runtime<any>, state: RunState): Effect.Effect<Exit.Exit<unknown, string>> => {
-  const { output } = runtime.bound
+  const { output } = holderOf(runtime.bound, state.agent.name) ?? runtime.bound
   return state.output === undefined || output === undefined
     ? Effect.succeed(Exit.succeed(undefined))
     : Effect.exit(output.decode(state.output))

@@ -92,7 +92,7 @@ export const settle = Effect.fnUntraced(function* <E>(
 const prepare = Effect.fnUntraced(function* (scope: Scope<any>, call: ToolCall) {
   const entry = scope.bound.entries.get(call.name)
   const { runId } = stateOf(scope)
-  if (entry === undefined || entry.target === "agent") {
+  if (entry === undefined || !("tool" in entry)) {
     return yield* new ToolUnavailable({ runId, tool: call.name, reason: "missing" })
   }
   const decoded = yield* Effect.exit(entry.decoder.decode(call.arguments ?? {}))
@@ -162,7 +162,7 @@ const record = (
     emit(scope, { _tag: "tool.completed", at, callId: call.id, content: shown(scope, call, value) })
   if (Exit.isSuccess(exit)) return completed(exit.value)
   if (flight.late !== undefined) return completed(flight.late.value)
-  if (isStopped(scope.drive, exit.cause)) return
+  if (isStopped(scope, exit.cause)) return
   const why = Cause.hasInterruptsOnly(exit.cause)
     ? "it stopped itself"
     : describe(runtime, Cause.squash(exit.cause))
@@ -195,7 +195,7 @@ const invoke = (
     const { drive } = scope
     const { runtime } = drive
     let controller: AbortController | undefined
-    const abort = () => controller?.abort(new Error(drive.token.reason() ?? "The call was stopped."))
+    const abort = () => controller?.abort(new Error(scope.token.reason() ?? "The call was stopped."))
     const { runId, sessionId, agentPath } = stateOf(scope)
     const context: ToolContext = {
       runId,
@@ -280,7 +280,7 @@ export const reconcile = Effect.fnUntraced(function* <E>(
       continue
     }
     const asked = yield* Effect.exit(restore(ask(scope, call)))
-    if (Exit.isFailure(asked) && isStopped(scope.drive, asked.cause)) return
+    if (Exit.isFailure(asked) && isStopped(scope, asked.cause)) return
     const found = Exit.isSuccess(asked) ? asked.value : unknown
     const at = now(scope.drive)
     switch (found._tag) {
@@ -308,7 +308,7 @@ export const reconcile = Effect.fnUntraced(function* <E>(
 const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
   Effect.gen(function* () {
     const entry = scope.bound.entries.get(call.name)
-    if (entry === undefined || entry.target === "agent") return unknown
+    if (entry === undefined || !("tool" in entry)) return unknown
     const { reconcile } = entry.tool.options
     if (reconcile === undefined) return unknown
     const value = yield* entry.decoder.decode(call.arguments ?? {})

@@ -36,8 +36,8 @@ import {
 } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { findCall, findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
-import type { BoundAgent, Entry } from "../BoundAgent.ts"
+import { findCall, findChild, findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
+import { atPath } from "../BoundAgent.ts"
 import { checkBound } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
 import { argumentsDigest } from "./digest.ts"
@@ -219,7 +219,7 @@ const checkUnchanged = Effect.fnUntraced(function* (
   if (found === undefined || found.record.request._tag !== "approval") return
   const { digest, tool, callId } = found.record.request
   const run = found.path.reduce<RunState | undefined>(
-    (run, callId) => (run === undefined ? undefined : findCall(run, callId)?.child),
+    (run, callId) => (run === undefined ? undefined : findChild(run, callId)),
     state
   )
   const call = run === undefined ? undefined : findCall(run, callId)
@@ -246,11 +246,7 @@ export const checkEditedRequest = Effect.fnUntraced(function* (
   decision: Decision
 ): Effect.fn.Return<void, EditedArgumentsInvalid> {
   if (request._tag !== "approval" || decision._tag !== "approve" || decision.arguments === undefined) return
-  let bound: BoundAgent | undefined = runtime.bound
-  for (const name of request.agentPath.slice(1)) {
-    const entry: Entry | undefined = bound?.entries.get(name)
-    bound = entry?.target === "agent" ? entry.bound : undefined
-  }
+  const bound = atPath(runtime.bound, request.agentPath)
   const entry = bound?.entries.get(request.tool)
   if (entry === undefined) return
   const decoded = yield* Effect.exit(entry.decoder.decode(decision.arguments))

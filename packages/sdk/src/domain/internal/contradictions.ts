@@ -35,7 +35,17 @@ export const contradictions = (state: RunState): ReadonlyArray<string> => {
       require((call.child.runId as string) === call.id, `the run of ${call.id} inside it`)
     }
   })
+  const background = state.background ?? []
+  require(isDistinct(background.map(({ callId }) => callId)), "sub-agents of different calls")
+  for (const { callId, child, ended } of background) {
+    require((child === undefined) !== (ended === undefined), `the run or the end of ${callId}`)
+    require(child === undefined ||
+      (child.runId as string) === callId, `the run of ${callId} in the background`)
+  }
   if (state.status === "completed" || state.status === "cancelled") {
+    require(background.every(
+      ({ child }) => child === undefined
+    ), `nothing at work in a run that is ${state.status}`)
     require(state.calls.length === 0, `no open calls in a run that is ${state.status}`)
   }
   require(state.status !== "cancelled" || state.cancelled !== undefined, "the reason of the cancellation")

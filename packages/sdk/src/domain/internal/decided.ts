@@ -6,12 +6,12 @@ import * as History from "../History.ts"
 import type { ToolCallId } from "../Id.ts"
 import * as Id from "../Id.ts"
 import { callIdOf } from "../Interruption.ts"
-import * as Limits from "../Limits.ts"
 import type { AssistantPart } from "../Message.ts"
 import { text } from "../Message.ts"
 import type { RunEvent } from "../RunEvent.ts"
 import type { RequestRecord, RunState } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
+import { toppedUp } from "./budgets.ts"
 import { asText, settle, updateCall, updateRequest } from "./turn.ts"
 
 type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
@@ -49,9 +49,7 @@ export const decided = (state: RunState, event: Event<"request.decided">): RunSt
         ? after
         : updateCall(after, callId, (call) => ({ ...call, status: "ready" }))
     case "topUp":
-      return request._tag === "limit"
-        ? { ...after, limits: Limits.withBudget(after.limits, request.budget, decision.limit) }
-        : after
+      return request._tag === "limit" ? toppedUp(after, request.budget, decision.limit, event.at) : after
   }
 }
 

@@ -64,9 +64,10 @@ const closeTurn = (state: RunState): RunState => {
 }
 
 /** The requests of a run and of the sub-agents inside it, none of them open any more. */
-const requestsInside = (state: RunState): ReadonlyArray<RequestRecord> => [
+export const requestsInside = (state: RunState): ReadonlyArray<RequestRecord> => [
   ...state.requests.map((record) => closeRequest(record, `the run of ${state.agent.name} ended`)),
-  ...state.calls.flatMap((call) => (call.child === undefined ? [] : requestsInside(call.child)))
+  ...state.calls.flatMap((call) => (call.child === undefined ? [] : requestsInside(call.child))),
+  ...(state.background ?? []).flatMap(({ child }) => (child === undefined ? [] : requestsInside(child)))
 ]
 
 /** Closes the turn, with stand-in results for the calls that have none. */
@@ -121,12 +122,29 @@ export const mayAppend = (state: RunState): boolean =>
   state.calls.length === 0 &&
   (state.status !== "running" || History.last(state.history)?.role === "assistant")
 
+/** Says something to the run: at once where that may be, else as soon as it may. */
+export const say = (
+  state: RunState,
+  content: ReadonlyArray<UserPart>,
+  at: Timestamp,
+  origin?: "runtime"
+): RunState =>
+  mayAppend(state)
+    ? appendUser(state, content, at, origin)
+    : {
+        ...state,
+        queued: [...state.queued, { content, at, ...(origin === undefined ? {} : { origin }) }]
+      }
+
 /** Appends what the user said meanwhile, where no model is answering any more. */
 export const flush = (state: RunState): RunState => (state.calls.length === 0 ? appendQueued(state) : state)
 
 export const appendQueued = (state: RunState): RunState => {
   if (state.queued.length === 0) return state
-  const after = state.queued.reduce((state, message) => appendUser(state, message.content, message.at), state)
+  const after = state.queued.reduce(
+    (state, { at, content, origin }) => appendUser(state, content, at, origin),
+    state
+  )
   return { ...after, queued: [] }
 }
 

@@ -1,0 +1,122 @@
+/**
+ * What goes on beside the loop: fibers that belong to a drive, and waiting until one of them has got somewhere.
+ *
+ * The loop owns them: it ends when they have ended, whoever fails makes all fail, and cancelling the run interrupts each.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Semaphore from "effect/Semaphore"
+import type * as Cancellation from "../Cancellation.ts"
+import type { Beside, Drive, Restore, Scope } from "./Drive.ts"
+
+const besideOf = (drive: Drive<any>): Beside => {
+  drive.beside ??= {
+    fibers: new Map(),
+    waiting: new Set(),
+    ended: 0,
+    asked: new Set(),
+    commits: Semaphore.makeUnsafe(1)
+  }
+  return drive.beside
+}
+
+/** Tells whoever waits that something has happened beside it. */
+export const wake = (drive: Drive<any>): void => {
+  const { beside } = drive
+  if (beside === undefined) return
+  beside.ended += 1
+  const waiting = [...beside.waiting]
+  beside.waiting.clear()
+  for (const resume of waiting) resume()
+}
+
+/** Whether something of this name is going on. */
+export const isBeside = (drive: Drive<any>, name: string): boolean => drive.beside?.fibers.has(name) === true
+
+/** How many of these names are going on. */
+export const countBeside = (drive: Drive<any>, names: Iterable<string>): number => {
+  let count = 0
+  for (const name of names) if (isBeside(drive, name)) count += 1
+  return count
+}
+
+/** Whether anything is. */
+export const isAnythingBeside = (drive: Drive<any>): boolean => (drive.beside?.fibers.size ?? 0) > 0
+
+/** Does something beside the loop, under a name that nothing else has meanwhile, until it ends or the token is cancelled. */
+export const startBeside = (
+  drive: Drive<any>,
+  name: string,
+  token: Cancellation.CancellationToken,
+  work: (restore: Restore) => Effect.Effect<void, unknown>
+): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const beside = besideOf(drive)
+    let over = false
+    let unlink: (() => void) | undefined
+    const done = (exit: Exit.Exit<void, unknown>) => {
+      over = true
+      unlink?.()
+      beside.fibers.delete(name)
+      if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) beside.failure ??= exit
+      wake(drive)
+    }
+    const body = Effect.uninterruptibleMask((restore) => Effect.map(Effect.exit(work(restore)), done))
+    return Effect.map(Effect.forkDetach(body, { startImmediately: true }), (fiber) => {
+      if (over) return
+      beside.fibers.set(name, { fiber, token })
+      unlink = token.onCancel(() => fiber.interruptUnsafe())
+      if (drive.leaving?.now.reason() !== undefined) fiber.interruptUnsafe()
+    })
+  })
+
+/** How often something has ended beside the loop, or was told by {@link wake}. */
+export const endedBeside = (drive: Drive<any>): number => drive.beside?.ended ?? 0
+
+/** Waits until something has ended, or was told, since the run was last asked what happens next. */
+export const awaitBeside = ({ drive, seen }: Scope<any>, restore: Restore): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { ended, waiting } = besideOf(drive)
+    if (ended !== seen) return Effect.void
+    return Effect.asVoid(
+      Effect.exit(
+        restore(
+          Effect.callback<void>((resume) => {
+            const ready = () => resume(Effect.void)
+            waiting.add(ready)
+            return Effect.sync(() => {
+              waiting.delete(ready)
+            })
+          })
+        )
+      )
+    )
+  })
+
+/** Interrupts what is going on, when the run is let go of. */
+export const interruptBeside = (drive: Drive<any>): void => {
+  for (const { fiber } of drive.beside?.fibers.values() ?? []) fiber.interruptUnsafe()
+}
+
+/** Stops what goes on under these names, and waits until it has ended. */
+export const stopBeside = (
+  drive: Drive<any>,
+  names: ReadonlyArray<string>,
+  reason: string
+): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const found = names.flatMap((name) => drive.beside?.fibers.get(name) ?? [])
+    for (const { token } of found) token.cancel(reason)
+    return Effect.asVoid(Fiber.awaitAll(found.map(({ fiber }) => fiber)))
+  })
+
+/** Waits until nothing goes on beside the loop. */
+export const settleBeside = (drive: Drive<any>): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const fibers = [...(drive.beside?.fibers.values() ?? [])]
+    if (fibers.length === 0) return Effect.void
+    // One may have started another before it ended.
+    return Effect.andThen(Fiber.awaitAll(fibers.map(({ fiber }) => fiber)), settleBeside(drive))
+  })

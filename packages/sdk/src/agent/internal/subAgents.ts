@@ -1,0 +1,328 @@
+/**
+ * The sub-agents of a run: started, gone on with, asked about, and stopped.
+ *
+ * Each goes on in a fiber of its own beside the loop, as many at once as the run's `agentConcurrency`. One that is held, or that
+ * waits for a budget above it, has no fiber; whoever decides makes it go on.
+ */
+import * as Effect from "effect/Effect"
+import {
+  carve,
+  exceededAbove,
+  exceededByCallsAbove,
+  isBlocked,
+  type NothingLeft
+} from "../../domain/budget.ts"
+import type { ToolCallId } from "../../domain/Id.ts"
+import * as Id from "../../domain/Id.ts"
+import * as Limits from "../../domain/Limits.ts"
+import { text } from "../../domain/Message.ts"
+import { canAdvance, mayAsk, next, type Step } from "../../domain/next.ts"
+import { AgentNotFound } from "../../domain/RunError.ts"
+import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
+import {
+  children,
+  findCall,
+  findChild,
+  interruptions,
+  isEnded,
+  isSettled,
+  type RunState
+} from "../../domain/RunState.ts"
+import { calledAgent, holderOf, type SubAgent, subAgentOf } from "../BoundAgent.ts"
+import * as Cancellation from "../Cancellation.ts"
+import { names } from "./agentTools.ts"
+import { awaitBeside, countBeside, endedBeside, isBeside, startBeside, stopBeside } from "./beside.ts"
+import { childCancellation, closedRequests } from "./cancellation.ts"
+import { openLimit } from "./callModel.ts"
+import { confirmHeld, emit, flush, isEnding, now, type Restore, type Scope, stateOf } from "./Drive.ts"
+
+/** The run of a sub-agent in the run that started it. */
+const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, { bound }: SubAgent): Scope<E> => {
+  const path = [...parent.path, callId]
+  return {
+    drive: parent.drive,
+    path,
+    parent,
+    token: Cancellation.make(parent.token),
+    seen: 0,
+    get bound() {
+      const child = findChild(stateOf(parent), callId)
+      return (child === undefined ? undefined : holderOf(bound, child.agent.name)) ?? bound
+    }
+  }
+}
+
+/** The runs from the root to this one. */
+const lineOf = (scope: Scope<any>): ReadonlyArray<Scope<any>> =>
+  scope.parent === undefined ? [scope] : [...lineOf(scope.parent), scope]
+
+/** Whether a budget of one of the runs above waits to be topped up. */
+const isBlockedAbove = (scope: Scope<any>): boolean =>
+  scope.parent !== undefined && (isBlocked(stateOf(scope.parent)) || isBlockedAbove(scope.parent))
+
+/** The agent that answers to the name that a sub-agent was started under. */
+const agentOf = (scope: Scope<any>, callId: ToolCallId): Effect.Effect<SubAgent, AgentNotFound> =>
+  Effect.suspend(() => {
+    const state = stateOf(scope)
+    const call = findCall(state, callId)
+    const entry = state.background?.find((entry) => entry.callId === callId)
+    const found =
+      entry !== undefined
+        ? subAgentOf(scope.bound, entry.name)
+        : call === undefined
+          ? undefined
+          : calledAgent(scope.bound, call)
+    return found === undefined
+      ? Effect.fail(
+          new AgentNotFound({
+            agent: entry?.name ?? call?.name ?? callId,
+            known: [...scope.bound.entries.keys()]
+          })
+        )
+      : Effect.succeed(found)
+  })
+
+/**
+ * Begins the run of the sub-agent of a call, with what is left of the budgets above it. Where nothing is, whoever can top it up
+ * is asked; where nobody can, the call has failed.
+ */
+const begin = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallId) {
+  const state = stateOf(scope)
+  const call = findCall(state, callId)
+  if (call === undefined) return
+  const { name, bound } = yield* agentOf(scope, callId)
+  const line = lineOf(scope)
+  const limits = carve(line.map(stateOf), bound.limits)
+  if ("depth" in limits) {
+    if (askAbove(line, limits)) return
+    const { budget } = limits.exceeded
+    const content = [text(`${name} was not started: nothing is left of the ${budget} budget.`)]
+    return emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId, content })
+  }
+  const { prompt } = call.arguments as { readonly prompt: string }
+  emit(
+    { ...scope, path: [...scope.path, callId] },
+    {
+      _tag: "run.started",
+      at: now(scope.drive),
+      runId: Id.childRunId(callId),
+      sessionId: state.sessionId,
+      agent: bound.identity,
+      agentPath: [...state.agentPath, name],
+      prompt: [text(prompt)],
+      limits,
+      policy: bound.agent.policy,
+      asks: state.asks,
+      structured: bound.output !== undefined
+    }
+  )
+})
+
+/** Asks the run whose budget is used up for more of it; `false` where nobody can be asked, or has said no. */
+const askAbove = (line: ReadonlyArray<Scope<any>>, { depth, exceeded }: NothingLeft): boolean => {
+  const owner = line[depth]
+  if (owner === undefined) return false
+  const state = stateOf(owner)
+  if (isBlocked(state)) return true
+  if (!mayAsk(state, exceeded)) return false
+  openLimit(owner, exceeded)
+  return true
+}
+
+/** Whether the budgets above a sub-agent leave room for its next step. Where they do not, it waits, or has failed. */
+export const hasRoomAbove = (scope: Scope<any>, step: Step): boolean => {
+  if (scope.parent === undefined || (step._tag !== "CallModel" && step._tag !== "ClassifyCalls")) return true
+  const line = lineOf(scope.parent)
+  const states = line.map(stateOf)
+  const nothing =
+    step._tag === "CallModel"
+      ? exceededAbove(states, stateOf(scope).limits, now(scope.drive))
+      : exceededByCallsAbove(states)
+  if (nothing === undefined) return true
+  if (!askAbove(line, nothing)) {
+    const failure = { _tag: "BudgetExceeded", ...nothing.exceeded } as const
+    emit(scope, { _tag: "run.failed", at: now(scope.drive), failure })
+  }
+  return false
+}
+
+/** Starts the sub-agent of a call in the background. */
+export const startBackground = <E>(scope: Scope<E>, callId: ToolCallId): Effect.Effect<void, AgentNotFound> =>
+  begin(scope, callId)
+
+/** Goes on with the sub-agents of these calls, and waits until one of them has got somewhere. */
+export const resumeChildren = Effect.fnUntraced(function* <E>(
+  scope: Scope<E>,
+  callIds: ReadonlyArray<ToolCallId>,
+  restore: Restore
+) {
+  for (const callId of callIds) {
+    if (findCall(stateOf(scope), callId)?.child === undefined && !isBlocked(stateOf(scope))) {
+      yield* begin(scope, callId)
+    }
+  }
+  yield* goOn(scope, callIds)
+  const isWaitedFor = callIds.some((callId) => isBeside(scope.drive, callId))
+  if (isWaitedFor) yield* awaitBeside(scope, restore)
+})
+
+/** Goes on with what is in the background, and waits until something of it has got somewhere. */
+export const awaitChildren = Effect.fnUntraced(function* <E>(scope: Scope<E>, restore: Restore) {
+  yield* goOnInBackground(scope)
+  yield* awaitBeside(scope, restore)
+})
+
+/** Goes on with everything in the background that can and for which there is room. */
+export const goOnInBackground = <E>(scope: Scope<E>): Effect.Effect<void, AgentNotFound> =>
+  Effect.suspend(() => {
+    const { background } = stateOf(scope)
+    return background === undefined
+      ? Effect.void
+      : goOn(
+          scope,
+          background.flatMap(({ callId, child }) => (child === undefined ? [] : [callId]))
+        )
+  })
+
+const goOn = Effect.fnUntraced(function* <E>(scope: Scope<E>, callIds: ReadonlyArray<ToolCallId>) {
+  const { drive } = scope
+  const before = stateOf(scope)
+  if (isBlocked(before) || isBlockedAbove(scope)) return
+  const most = before.limits.agentConcurrency ?? Limits.defaults.agentConcurrency
+  let room =
+    most -
+    countBeside(
+      drive,
+      children(before).map(({ callId }) => callId)
+    )
+  for (const callId of callIds) {
+    if (room <= 0 || isEnding(scope)) return
+    const child = findChild(stateOf(scope), callId)
+    if (child === undefined || isEnded(child) || isBeside(drive, callId) || !canAdvance(child)) continue
+    const childScope = scopeOf(scope, callId, yield* agentOf(scope, callId))
+    room -= 1
+    yield* startBeside(drive, callId, childScope.token, (restore) =>
+      Effect.andThen(
+        driveChild(childScope, callId, restore),
+        // There is room for another one now, whatever its parent is doing.
+        Effect.suspend(() => (isEnding(scope) ? Effect.void : goOnInBackground(scope)))
+      )
+    )
+  }
+})
+
+/** Goes on with one sub-agent until it is over, or held, or waits for a budget above it. */
+const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallId, restore: Restore) {
+  const { drive, parent } = scope
+  if (parent === undefined) return
+  while (!isEnding(scope) && !isBlockedAbove(scope)) {
+    scope.seen = endedBeside(drive)
+    const child = findChild(stateOf(parent), callId)
+    if (child === undefined || isEnded(child)) break
+    const step = next(child)
+    if (step._tag === "Hold") break
+    if (step._tag === "Finish") {
+      yield* finishChild(scope, step)
+      break
+    }
+    yield* confirmHeld(drive)
+    yield* goOnInBackground(scope)
+    if (hasRoomAbove(scope, step)) yield* drive.perform(scope, step, restore)
+  }
+  // What it waits for is in the inbox while the others go on.
+  yield* flush(drive)
+})
+
+const finishChild = Effect.fnUntraced(function* (
+  scope: Scope<any>,
+  step: Extract<Step, { readonly _tag: "Finish" }>
+) {
+  const { drive } = scope
+  const { end } = step
+  yield* stopUnder(scope, endText(stateOf(scope), end._tag))
+  const state = stateOf(scope)
+  const at = now(drive)
+  if (end._tag === "cancelled") {
+    for (const event of childCancellation(state, at, end.reason)) emit(scope, event)
+    return
+  }
+  for (const event of closedRequests(state, at)) emit(scope, event)
+  emit(
+    scope,
+    end._tag === "completed"
+      ? { _tag: "run.completed", at }
+      : { _tag: "run.failed", at, failure: end.failure }
+  )
+})
+
+const endText = ({ agent }: RunState, end: string): string => `The run of ${agent.name} has ended (${end}).`
+
+/** Ends the sub-agents of a run, each with an end of its own. */
+const stopUnder = Effect.fnUntraced(function* (scope: Scope<any>, reason: string) {
+  const ids = children(stateOf(scope)).map(({ callId }) => callId)
+  if (ids.length === 0) return
+  yield* stopBeside(scope.drive, ids, reason)
+  for (const { callId, child } of children(stateOf(scope))) {
+    for (const event of childCancellation(child, now(scope.drive), reason)) emit(scope, wrap(event, [callId]))
+  }
+})
+
+/** Ends one sub-agent in the background. */
+const stopOne = Effect.fnUntraced(function* (scope: Scope<any>, callId: ToolCallId, reason: string) {
+  yield* stopBeside(scope.drive, [callId], reason)
+  const child = findChild(stateOf(scope), callId)
+  if (child === undefined) return
+  for (const event of childCancellation(child, now(scope.drive), reason)) emit(scope, wrap(event, [callId]))
+})
+
+/** Answers a call about the agents in the background. */
+export const settleAgents = Effect.fnUntraced(function* (scope: Scope<any>, callId: ToolCallId) {
+  const state = stateOf(scope)
+  const call = findCall(state, callId)
+  if (call === undefined || isSettled(call)) return
+  const done = (said: string, failed = false) =>
+    emit(scope, {
+      _tag: failed ? "tool.failed" : "tool.completed",
+      at: now(scope.drive),
+      callId,
+      content: [text(said)]
+    })
+  const args = (call.arguments ?? {}) as {
+    readonly agentRun?: string
+    readonly message?: string
+    readonly reason?: string
+  }
+  const background = state.background ?? []
+  if (call.name === names.list) return done(listText(state))
+  if (call.name === names.wait) {
+    return done(background.length === 0 ? "There are no agents in the background." : "They have ended.")
+  }
+  const entry = background.find((entry) => entry.callId === args.agentRun)
+  if (entry === undefined) {
+    const known = background.map((entry) => entry.callId).join(", ")
+    return done(
+      `There is no agent "${args.agentRun ?? ""}" in the background. There ${known === "" ? "is none" : `are: ${known}`}.`,
+      true
+    )
+  }
+  if (entry.child === undefined) return done(`${entry.name} has ended already.`)
+  if (call.name === names.message) {
+    const content = [text(args.message ?? "")]
+    const event: RunEvent = { _tag: "message.queued", at: now(scope.drive), content }
+    emit(scope, wrap(event, [entry.callId]))
+    return done(`${entry.name} will read it before its next step.`)
+  }
+  const reason = args.reason ?? `${state.agent.name} has stopped it.`
+  yield* stopOne(scope, entry.callId, reason)
+  return done(`${entry.name} was stopped.`)
+})
+
+const listText = (state: RunState): string => {
+  const lines = (state.background ?? []).map(({ callId, child, ended, name }) => {
+    if (child === undefined) return `- ${callId}: ${name}, ${ended?.status ?? "ended"}`
+    const open = interruptions(child).length
+    const doing = open > 0 ? `waits for ${open === 1 ? "a decision" : `${open} decisions`}` : "at work"
+    return `- ${callId}: ${name}, ${doing}, turn ${child.usage.turns}`
+  })
+  return lines.length === 0 ? "There are no agents in the background." : lines.join("\n")
+}

@@ -1,0 +1,129 @@
+/**
+ * Sub-agents: what an event in the run of one means for the run that started it.
+ */
+import { fromFailure } from "../RunError.ts"
+import { text } from "../Message.ts"
+import { type RunEvent, unwrap } from "../RunEvent.ts"
+import type { RunState, ToolCall } from "../RunState.ts"
+import * as RunState_ from "../RunState.ts"
+import * as Usage from "../Usage.ts"
+import { asText, requestsInside, say, settle, updateCall } from "./turn.ts"
+
+type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
+
+type Evolve = (state: RunState | undefined, event: RunEvent) => RunState
+
+/** Sub-agents that go on do not outlive the run. */
+export const closeBackground = (state: RunState, at: number): RunState => {
+  const { background } = state
+  if (background === undefined) return state
+  const inside = background.flatMap(({ child }) => (child === undefined ? [] : requestsInside(child)))
+  return {
+    ...state,
+    background: background.map(({ callId, child, ended, name }) => ({
+      callId,
+      name,
+      ended: ended ?? { status: "cancelled", at }
+    })),
+    requests: inside.length === 0 ? state.requests : [...state.requests, ...inside]
+  }
+}
+
+const backgroundAdvanced = (state: RunState, event: Event<"child.advanced">, evolve: Evolve): RunState => {
+  const before = state.background ?? []
+  const entry = before.find(({ callId }) => callId === event.callId)
+  if (entry === undefined || entry.child === undefined) return state
+  const child = evolve(entry.child, event.event)
+  const booked = bookChild(state, event.event)
+  const replaced = (after: RunState_.BackgroundRun) =>
+    before.map((other) => (other.callId === event.callId ? after : other))
+  if (child.status !== "completed" && child.status !== "cancelled" && child.status !== "error") {
+    return { ...booked, background: replaced({ ...entry, child }) }
+  }
+  const { callId, name } = entry
+  const ended: RunState = {
+    ...booked,
+    background: replaced({ callId, name, ended: { status: child.status, at: event.at } }),
+    requests: [...booked.requests, ...requestsInside(child)]
+  }
+  return say(ended, [text(`The agent ${name} (${callId}) ${endText(child)}`)], event.at, "runtime")
+}
+
+const endText = (child: RunState): string =>
+  child.status === "completed" ? `has finished:\n\n${resultText(child)}` : `has ended: ${resultText(child)}`
+
+/** What a sub-agent came to, for the model that called it. */
+const resultText = (child: RunState): string => {
+  switch (child.status) {
+    case "completed":
+      return child.output === undefined ? RunState_.text(child) : asText(child.output)
+    case "cancelled":
+      return `${child.agent.name} was stopped: ${child.cancelled?.reason ?? "cancelled"}.${
+        child.cancelled?.calls.some(({ state }) => state === "inDoubt") === true
+          ? " It is not known whether some of what it was doing took effect."
+          : ""
+      }`
+    default:
+      return `${child.agent.name} failed. ${child.failure === undefined ? "" : fromFailure(child.failure).message}`
+  }
+}
+
+const startedBackground = (
+  state: RunState,
+  call: ToolCall,
+  event: Event<"child.advanced">,
+  evolve: Evolve
+): RunState => {
+  const child = evolve(undefined, event.event)
+  const name = child.agentPath.at(-1) ?? child.agent.name
+  const after = {
+    ...state,
+    background: [...(state.background ?? []), { callId: call.id, name, child }]
+  }
+  const receipt = `${name} is at work in the background as ${call.id}. What it comes to will be told to you in a message.`
+  return settle(after, call.id, "completed", [text(receipt)], event.at)
+}
+
+/** Something happened in the run of a sub-agent. */
+export const childAdvanced = (state: RunState, event: Event<"child.advanced">, evolve: Evolve): RunState => {
+  const call = RunState_.findCall(state, event.callId)
+  if (call?.target === "background" && !RunState_.isSettled(call)) {
+    return event.event._tag === "run.started" ? startedBackground(state, call, event, evolve) : state
+  }
+  if (call === undefined || call.target === "background") return backgroundAdvanced(state, event, evolve)
+  if (RunState_.isSettled(call)) return state
+  const child = evolve(call.child, event.event)
+  const booked = bookChild(state, event.event)
+  const after = updateCall(booked, event.callId, (call) => ({
+    ...call,
+    child,
+    status: "started",
+    attempt: Math.max(call.attempt, 1),
+    ...(call.startedAt === undefined ? { startedAt: event.at } : {})
+  }))
+  switch (child.status) {
+    case "completed":
+    case "cancelled":
+      return settle(after, event.callId, child.status, [text(resultText(child))], event.at)
+    case "error":
+      return settle(after, event.callId, "failed", [text(resultText(child))], event.at)
+    default:
+      return after
+  }
+}
+
+/** A sub-agent's model calls are paid by its parent too; they are not turns of the parent. */
+const bookChild = (state: RunState, event: RunEvent): RunState => {
+  const answer = unwrap(event).event
+  if (answer._tag !== "model.answered") return state
+  const { usage } = answer
+  const book = (total: Usage.SessionUsage) => ({ ...Usage.addModelCall(total, usage), turns: total.turns })
+  const { turns = 0, toolCalls = 0 } = state.below ?? {}
+  const calls = answer.content.reduce((sum, part) => (part._tag === "toolCall" ? sum + 1 : sum), 0)
+  return {
+    ...state,
+    usage: book(state.usage),
+    sessionUsage: book(state.sessionUsage),
+    below: { turns: turns + 1, toolCalls: toolCalls + calls }
+  }
+}
