@@ -1,6 +1,7 @@
 /**
  * What Fermata itself costs, beside the least that the same work can cost in the same process: a step in memory, a step with
- * everything in SQLite, a hold cycle, a streamed answer, and an import. `npm run bench -- --rounds 5 --json out.json`.
+ * everything in SQLite, a hold cycle, a streamed answer, and an import. `npm run bench -- --rounds 5 --json out.json`; `--only decode`
+ * measures one of them: `step`, `stored`, `hold`, `decode` or `import`.
  *
  * Figures are CPU time, medians over rounds that take turns, and ratios to the floor of the same round; only ratios travel from one
  * machine to another.
@@ -17,11 +18,17 @@ import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { type ModelPart, type ModelRequest, OpenAiChat } from "@fermata/sdk/model"
+import {
+  AnthropicMessages,
+  type ModelPart,
+  type ModelRequest,
+  OpenAiChat,
+  OpenAiResponses
+} from "@fermata/sdk/model"
 import { environment, root } from "./internal/run.ts"
 
 const { values } = parseArgs({
-  options: { rounds: { type: "string", default: "5" }, json: { type: "string" } }
+  options: { rounds: { type: "string", default: "5" }, json: { type: "string" }, only: { type: "string" } }
 })
 const rounds = Number(values.rounds)
 
@@ -146,15 +153,58 @@ const holdCycle = async (messages: number): Promise<number> => {
 }
 
 const deltas = 20_000
-const answer = new TextEncoder().encode(
-  Array.from({ length: deltas }, (_, index) => {
-    const choice = { index: 0, delta: { content: `word${index} ` }, finish_reason: null }
-    return `data: ${JSON.stringify({ id: "chatcmpl-1", object: "chat.completion.chunk", choices: [choice] })}\n\n`
-  }).join("") + 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-)
+const event = (data: { readonly type?: string }): string =>
+  `${data.type === undefined ? "" : `event: ${data.type}\n`}data: ${JSON.stringify(data)}\n\n`
+const answerOf = (
+  before: object,
+  delta: (text: string) => object,
+  after: ReadonlyArray<object>
+): Uint8Array =>
+  new TextEncoder().encode(
+    [before, ...Array.from({ length: deltas }, (_, index) => delta(`word${index} `)), ...after]
+      .map(event)
+      .join("")
+  )
+
+/** An answer of 20,000 deltas in each protocol. */
+const answers = {
+  chat: answerOf(
+    { choices: [{ index: 0, delta: { role: "assistant", content: "" } }] },
+    (content) => ({
+      id: "chatcmpl-1",
+      object: "chat.completion.chunk",
+      choices: [{ index: 0, delta: { content }, finish_reason: null }]
+    }),
+    [{ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] }]
+  ),
+  responses: answerOf(
+    {
+      type: "response.output_item.added",
+      output_index: 0,
+      item: { id: "msg_1", type: "message", role: "assistant", content: [] }
+    },
+    (delta) => ({
+      type: "response.output_text.delta",
+      item_id: "msg_1",
+      output_index: 0,
+      content_index: 0,
+      delta
+    }),
+    [{ type: "response.completed", response: { status: "completed", output: [] } }]
+  ),
+  messages: answerOf(
+    { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
+    (text) => ({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text } }),
+    [
+      { type: "content_block_stop", index: 0 },
+      { type: "message_delta", delta: { stop_reason: "end_turn" } },
+      { type: "message_stop" }
+    ]
+  )
+}
 
 /** The answer as a network brings it, 4 kB at a time. */
-const body = () =>
+const body = (answer: Uint8Array) =>
   new ReadableStream<Uint8Array>({
     start: (controller) => {
       for (let from = 0; from < answer.length; from += 4096)
@@ -164,37 +214,43 @@ const body = () =>
   })
 
 /** The data of each event, and nothing made of it. */
-const splitEvents = async (): Promise<void> => {
+const splitEvents = async (answer: Uint8Array): Promise<void> => {
   const decoder = new TextDecoder()
   let rest = ""
   let events = 0
-  for await (const chunk of body()) {
+  for await (const chunk of body(answer)) {
     const pieces = (rest + decoder.decode(chunk, { stream: true })).split("\n\n")
     rest = pieces.pop() ?? ""
     for (const piece of pieces) if (piece.slice(6) !== "") events += 1
   }
-  if (events !== deltas + 2) throw new Error(`There are ${events} events.`)
+  if (events <= deltas) throw new Error(`There are ${events} events.`)
 }
 
-const http = HttpClient.make((request) =>
-  Effect.succeed(
-    HttpClientResponse.fromWeb(
-      request,
-      new Response(body(), { headers: { "content-type": "text/event-stream" } })
-    )
-  )
-)
-const decodeAnswer = (): Promise<void> =>
+const protocols = { chat: OpenAiChat, responses: OpenAiResponses, messages: AnthropicMessages }
+
+const decodeAnswer = (protocol: keyof typeof answers): Promise<void> =>
   Effect.runPromise(
     Effect.gen(function* () {
-      const client = yield* OpenAiChat.make({ model: "m", apiKey: "none" })
+      const client = yield* protocols[protocol].make({ model: "m", apiKey: "none" })
       let parts = 0
       yield* Stream.runForEachArray(client.stream(asked), (some) => {
         parts += some.length
         return Effect.void
       })
       if (parts < deltas) throw new Error(`There are ${parts} parts.`)
-    }).pipe(Effect.provideService(HttpClient.HttpClient, http))
+    }).pipe(
+      Effect.provideService(
+        HttpClient.HttpClient,
+        HttpClient.make((request) =>
+          Effect.sync(() =>
+            HttpClientResponse.fromWeb(
+              request,
+              new Response(body(answers[protocol]), { headers: { "content-type": "text/event-stream" } })
+            )
+          )
+        )
+      )
+    )
   )
 const asked: ModelRequest.ModelRequest = {
   runId: Id.RunId.make("run"),
@@ -207,12 +263,14 @@ const asked: ModelRequest.ModelRequest = {
 }
 const perDelta = (work: () => Promise<void>) => async () => (await timed(work)) / deltas
 
-// What is imported is what would be published.
-ChildProcess.execFileSync(process.execPath, ["scripts/build.ts"], {
-  cwd: root,
-  env: environment,
-  stdio: "inherit"
-})
+/** What is imported is what would be published. */
+const build = () => {
+  ChildProcess.execFileSync(process.execPath, ["scripts/build.ts"], {
+    cwd: root,
+    env: environment,
+    stdio: "inherit"
+  })
+}
 
 const importCpu = async (specifiers: ReadonlyArray<string>): Promise<number> => {
   const program = `const t = process.cpuUsage(); ${specifiers.map((name) => `await import("${name}")`).join("; ")}; const u = process.cpuUsage(t); console.log(u.user + u.system)`
@@ -242,50 +300,62 @@ const perStep = (turns: number, repeat: number, work: (turns: number) => Promise
   (turns * repeat)
 
 interface Workload {
+  /** What `--only` calls it. */
+  readonly group: "step" | "stored" | "hold" | "decode" | "import"
   readonly name: string
   readonly unit: string
   readonly floor: () => Promise<number>
   readonly fermata: () => Promise<number>
+  /** What it may cost beside the floor, in its unit. */
+  readonly most?: number
 }
 
 const workloads: ReadonlyArray<Workload> = [
   {
+    group: "step",
     name: "step, 50 turns",
     unit: "µs/step",
     floor: perStep(50, 200, bareLoop),
     fermata: perStep(50, 20, inMemory)
   },
   {
+    group: "step",
     name: "step, 200 turns",
     unit: "µs/step",
     floor: perStep(200, 50, bareLoop),
     fermata: perStep(200, 5, inMemory)
   },
   {
+    group: "stored",
     name: "stored step, 200 turns",
     unit: "µs/step",
     floor: async () => (await storedFloor(200)) / 200,
     fermata: async () => (await stored(200)) / 200
   },
   {
+    group: "hold",
     name: "release of a held run, 10 messages (floor: 3 appends)",
     unit: "µs",
     floor: () => storedFloor(3),
     fermata: () => holdCycle(10)
   },
   {
+    group: "hold",
     name: "release of a held run, 5,000 messages (floor: 3 appends)",
     unit: "µs",
     floor: () => storedFloor(3),
     fermata: () => holdCycle(5000)
   },
-  {
-    name: "reading a streamed answer (floor: splitting its events)",
+  ...(["chat", "responses", "messages"] as const).map((protocol): Workload => ({
+    group: "decode",
+    name: `reading a streamed answer of ${protocol} (floor: splitting it)`,
     unit: "µs/delta",
-    floor: perDelta(splitEvents),
-    fermata: perDelta(decodeAnswer)
-  },
+    floor: perDelta(() => splitEvents(answers[protocol])),
+    fermata: perDelta(() => decodeAnswer(protocol)),
+    most: 3
+  })),
   {
+    group: "import",
     name: "import @fermata/sdk (floor: the Effect that it needs)",
     unit: "µs",
     floor: () => importCpu(["effect/Schema", "effect/Stream"]),
@@ -296,8 +366,12 @@ const workloads: ReadonlyArray<Workload> = [
 const median = (numbers: ReadonlyArray<number>): number =>
   numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN
 
+const chosen = workloads.filter(({ group }) => values.only === undefined || group === values.only)
+if (chosen.length === 0) throw new Error(`There is no workload ${values.only}: see the head of this file.`)
+if (chosen.some(({ group }) => group === "import")) build()
+
 const results = []
-for (const workload of workloads) {
+for (const workload of chosen) {
   // Once for the compiler; its figures are not kept.
   await workload.floor()
   await workload.fermata()
@@ -308,12 +382,17 @@ for (const workload of workloads) {
     ours.push(await workload.fermata())
   }
   const [floor, fermata] = [median(floors), median(ours)]
-  const { name, unit } = workload
+  const { most, name, unit } = workload
   results.push({ name, unit, floor, fermata, ratio: fermata / floor })
+  const beside = fermata - floor
+  const bound =
+    most === undefined
+      ? ""
+      : `, ${beside.toFixed(1)} ${unit} beside it (${beside <= most ? "within" : "OVER"} ${most})`
   console.log(
-    `${name.padEnd(62)} ${fermata.toFixed(1).padStart(10)} ${unit.padEnd(8)} ${(fermata / floor).toFixed(1)} x floor`
+    `${name.padEnd(62)} ${fermata.toFixed(1).padStart(10)} ${unit.padEnd(8)} ${(fermata / floor).toFixed(1)} x floor${bound}`
   )
 }
-if (added === 0) throw new Error("No tool was called.")
+if (chosen.some(({ group }) => group === "step") && added === 0) throw new Error("No tool was called.")
 Fs.rmSync(folder, { recursive: true, force: true })
 if (values.json !== undefined) Fs.writeFileSync(values.json, `${JSON.stringify(results, null, 2)}\n`)

@@ -24,9 +24,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { addContent, addPart } from "./internal/answer.ts"
+import { addContent, addPart, type Part } from "./internal/answer.ts"
 import { errorsWithout } from "./internal/errors.ts"
-import { callOptions } from "./internal/prompt.ts"
+import { warningsIn } from "./internal/warnings.ts"
+import { callOptions, settingsLeftOut } from "./internal/prompt.ts"
 
 /** A model of the AI SDK. The specifications 3 and 4 are those of its versions 6 and 7; 2 is read as far as it goes. */
 export type LanguageModel = LanguageModelV4 | LanguageModelV3 | LanguageModelV2
@@ -37,6 +38,10 @@ export interface Options {
   readonly name?: string
   /** Added to every request. */
   readonly headers?: Readonly<Record<string, string>>
+  /** How many letters and digits the id of a call has to have, and nothing else: 9 for Mistral. Default: as they came. */
+  readonly callIdLength?: number
+  /** Tokens that fit into one call, input and output together. The AI SDK does not know it. */
+  readonly contextTokens?: number
   /** Make the cost of a call, where the provider does not tell it. */
   readonly prices?: ModelProfile.Prices
   readonly retry?: ModelProfile.RetryOptions
@@ -74,8 +79,20 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
       ({ error }) => Effect.flatMap(errorFrom(error), Effect.fail)
     )
 
+  const warn = ModelBridge.warnings(answered.profile)
+  const understood = (part: LanguageModelV4StreamPart): Effect.Effect<Part> => {
+    switch (part.type) {
+      case "error":
+        return Effect.map(errorFrom(part.error), (error) => ({ type: "failed", error }))
+      case "stream-start":
+        return Effect.as(warn(warningsIn(part.warnings)), part)
+      default:
+        return Effect.succeed(part)
+    }
+  }
+
   const asked = (request: ModelRequest.ModelRequest, abortSignal: AbortSignal) => ({
-    ...callOptions(request, provider, model.specificationVersion),
+    ...callOptions(request, provider, model.specificationVersion, options.callIdLength),
     abortSignal,
     ...(options.headers === undefined ? {} : { headers: options.headers })
   })
@@ -83,6 +100,7 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
   const stream = (request: ModelRequest.ModelRequest) =>
     Stream.unwrap(
       Effect.gen(function* () {
+        yield* warn(settingsLeftOut(request, provider, model.specificationVersion))
         const signal = yield* abortSignal
         const result = yield* attempt(() => current.doStream(asked(request, signal)))
         const parts = Stream.fromReadableStream({
@@ -91,9 +109,7 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
         })
         const answer = ModelBridge.makeAnswer(answered)
         return ModelBridge.readAnswer(
-          Stream.mapEffect(Stream.catch(parts, failed), (part) =>
-            part.type === "error" ? Effect.flatMap(errorFrom(part.error), Effect.fail) : Effect.succeed(part)
-          ),
+          Stream.mapEffect(Stream.catch(parts, failed), understood),
           answer,
           addPart(answer)
         )
@@ -103,15 +119,18 @@ export const make = (model: LanguageModel, options: Options = {}): ModelClient.M
   const complete = (request: ModelRequest.ModelRequest) =>
     Effect.scoped(
       Effect.gen(function* () {
+        yield* warn(settingsLeftOut(request, provider, model.specificationVersion))
         const signal = yield* abortSignal
         const result = yield* attempt(() => current.doGenerate(asked(request, signal)))
+        yield* warn(warningsIn(result.warnings))
         const answer = ModelBridge.makeAnswer(answered)
         const content = Stream.fromIterable([...result.content, { type: "finish" as const, ...result }])
         return yield* ModelClient.collect(ModelBridge.readAnswer(content, answer, addContent(answer)))
       })
     )
 
-  return ModelBridge.retrying({ stream, complete }, options.retry)
+  const contextTokens = () => options.contextTokens
+  return ModelBridge.retrying({ stream, complete, contextTokens }, options.retry)
 }
 
 /**

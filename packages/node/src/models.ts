@@ -34,7 +34,7 @@ type Made = Effect.Effect<Client, never, HttpClient.HttpClient>
  * @since 0.1.0
  */
 export const openAi = (options: OpenAiResponses.Options): Client =>
-  lazily(({ OpenAiResponses }) => OpenAiResponses.make(options))
+  lazily(options, ({ OpenAiResponses }) => OpenAiResponses.make(options))
 
 /**
  * A model behind `/chat/completions`: of any server that speaks it, at its `baseUrl` (default: OpenAI's).
@@ -43,7 +43,7 @@ export const openAi = (options: OpenAiResponses.Options): Client =>
  * @since 0.1.0
  */
 export const openAiCompatible = (options: OpenAiChat.Options): Client =>
-  lazily(({ OpenAiChat }) => OpenAiChat.make(options))
+  lazily(options, ({ OpenAiChat }) => OpenAiChat.make(options))
 
 /**
  * A model of Anthropic, through `/v1/messages`. The key is `ANTHROPIC_API_KEY` unless another is given.
@@ -52,7 +52,7 @@ export const openAiCompatible = (options: OpenAiChat.Options): Client =>
  * @since 0.1.0
  */
 export const anthropic = (options: AnthropicMessages.Options): Client =>
-  lazily(({ AnthropicMessages }) => AnthropicMessages.make(options))
+  lazily(options, ({ AnthropicMessages }) => AnthropicMessages.make(options))
 
 /**
  * The model of a profile, whichever protocol it names.
@@ -61,7 +61,7 @@ export const anthropic = (options: AnthropicMessages.Options): Client =>
  * @since 0.1.0
  */
 export const modelOf = (profile: ModelProfile.ModelProfile): Client =>
-  lazily(({ AnthropicMessages, OpenAiChat, OpenAiResponses }) => {
+  lazily(profile, ({ AnthropicMessages, OpenAiChat, OpenAiResponses }) => {
     switch (profile.protocol) {
       case "chat":
         return OpenAiChat.make(profile)
@@ -91,7 +91,10 @@ export const login = (options: LoginTokens.Options): ModelProfile.Auth => {
   return { canRefresh: true, headers: (given) => Effect.flatMap(auth, (auth) => auth.headers(given)) }
 }
 
-const lazily = (make: (models: typeof Models) => Made): Client => {
+const lazily = (
+  { contextTokens }: Pick<ModelProfile.ModelProfile, "contextTokens">,
+  make: (models: typeof Models) => Made
+): Client => {
   let made: Promise<Client> | undefined
   const load = async (): Promise<Client> => {
     const [models, http] = await Promise.all([
@@ -103,6 +106,7 @@ const lazily = (make: (models: typeof Models) => Made): Client => {
   const client = Effect.promise(() => (made ??= load()))
   return {
     stream: (request) => Stream.unwrap(Effect.map(client, (client) => client.stream(request))),
-    complete: (request) => Effect.flatMap(client, (client) => client.complete(request))
+    complete: (request) => Effect.flatMap(client, (client) => client.complete(request)),
+    contextTokens: () => contextTokens
   }
 }

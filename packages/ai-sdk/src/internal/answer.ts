@@ -10,17 +10,22 @@ import type {
   LanguageModelV4Usage
 } from "@ai-sdk/provider"
 import type { RunEvent, Usage } from "@fermata/sdk/domain"
-import type { ModelBridge } from "@fermata/sdk/model"
+import type { ModelBridge, ModelError } from "@fermata/sdk/model"
 import * as Base64 from "effect/encoding/Base64"
 import type * as Schema from "effect/Schema"
 
-type Part = Exclude<LanguageModelV4StreamPart, { type: "error" }>
+/** A part of a stream, its errors understood. */
+export type Part =
+  | Exclude<LanguageModelV4StreamPart, { type: "error" }>
+  | { readonly type: "failed"; readonly error: ModelError.ModelError }
 
 /** Tells the answer about a part of a stream. */
 export const addPart =
   (answer: ModelBridge.Answer) =>
-  (part: Part): undefined => {
+  (part: Part): ModelError.ModelError | undefined => {
     switch (part.type) {
+      case "failed":
+        return part.error
       case "text-start":
       case "reasoning-start":
         answer.start(kindOf(part.type), part.id, payloadOf(part))
@@ -48,6 +53,7 @@ export const addPart =
       case "finish":
         answer.finish(finishReasonOf(part.finishReason), usageOf(part.usage))
     }
+    return undefined
   }
 
 /** What a whole answer holds, and how it ended. */

@@ -21,12 +21,14 @@ export type Version = "v2" | "v3" | "v4"
 export const callOptions = (
   request: ModelRequest.ModelRequest,
   provider: string,
-  version: Version
+  version: Version,
+  callIdLength?: number
 ): LanguageModelV4CallOptions => {
   const { output, settings = {}, tools } = request
-  const { extra, maxOutputTokens, reasoningEffort, seed, stop, temperature, toolChoice, topP } = settings
+  const { maxOutputTokens, reasoningEffort, seed, stop, temperature, toolChoice, topP } = settings
+  const providerOptions = providerOptionsOf(request, provider)
   return {
-    prompt: promptOf(request, provider, version),
+    prompt: promptOf(request, provider, version, callIdLength),
     ...(tools.length === 0
       ? {}
       : {
@@ -46,9 +48,49 @@ export const callOptions = (
     ...(topP === undefined ? {} : { topP }),
     ...(seed === undefined ? {} : { seed }),
     ...(stop === undefined ? {} : { stopSequences: [...stop] }),
-    ...(reasoningEffort === undefined ? {} : { reasoning: reasoningEffort }),
-    ...(extra === undefined ? {} : { providerOptions: extra as SharedV4ProviderOptions })
+    ...(reasoningEffort === undefined || version !== "v4" ? {} : { reasoning: reasoningEffort }),
+    ...(providerOptions === undefined ? {} : { providerOptions })
   }
+}
+
+/** How providers that are known switch parallel calls, for which the AI SDK has no setting of its own. */
+const parallelCalls = (provider: string, allowed: boolean): SharedV4ProviderOptions | undefined =>
+  /[@.]anthropic\./.test(provider)
+    ? { anthropic: { disableParallelToolUse: !allowed } }
+    : provider.startsWith("ai-sdk@openai.")
+      ? { openai: { parallelToolCalls: allowed } }
+      : undefined
+
+/** What is said in `extra` comes before what is made of the settings. */
+const providerOptionsOf = (
+  { settings = {}, tools }: ModelRequest.ModelRequest,
+  provider: string
+): SharedV4ProviderOptions | undefined => {
+  const extra = settings.extra as SharedV4ProviderOptions | undefined
+  if (settings.parallelToolCalls === undefined || tools.length === 0) return extra
+  const made = parallelCalls(provider, settings.parallelToolCalls)
+  if (made === undefined) return extra
+  const [name, options] = Object.entries(made)[0]!
+  return { ...extra, [name]: { ...options, ...extra?.[name] } }
+}
+
+/** The settings that this model is not given. */
+export const settingsLeftOut = (
+  { settings = {}, tools }: ModelRequest.ModelRequest,
+  provider: string,
+  version: Version
+): ReadonlyArray<string> => {
+  const { parallelToolCalls, reasoningEffort } = settings
+  const out: Array<string> = []
+  if (reasoningEffort !== undefined && version !== "v4") {
+    const why = `the specification ${version.slice(1)} of the AI SDK does not have it; give the provider's own option in extra`
+    out.push(ModelBridge.settingLeftOut("reasoningEffort", why))
+  }
+  if (parallelToolCalls === false && tools.length > 0 && parallelCalls(provider, false) === undefined) {
+    const why = "the AI SDK does not have it; give the provider's own option in extra"
+    out.push(ModelBridge.settingLeftOut("parallelToolCalls", why))
+  }
+  return out
 }
 
 type Choice = NonNullable<ModelRequest.ModelSettings["toolChoice"]>
@@ -59,9 +101,10 @@ const choiceOf = (choice: Choice = "auto") =>
 const promptOf = (
   { instructions, messages }: ModelRequest.ModelRequest,
   provider: string,
-  version: Version
+  version: Version,
+  callIdLength: number | undefined
 ): Array<LanguageModelV4Message> => {
-  const ids = ModelBridge.callIds(messages)
+  const ids = ModelBridge.callIds(messages, callIdLength)
   const out: Array<LanguageModelV4Message> = []
   if (instructions !== "") out.push({ role: "system", content: instructions })
   let results: Array<LanguageModelV4ToolResultPart> = []

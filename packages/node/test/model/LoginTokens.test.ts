@@ -79,6 +79,32 @@ const login = (
     return { store, auth, access }
   }).pipe(Effect.provide(FetchHttpClient.layer))
 
+/** Processes that share a login, each of which is asked for it by `ask` and says it as its `next` line; `ready` first. */
+const sharing = (server: ReplayServer.ReplayServer, file: string, count: number) =>
+  Effect.forEach(Array.from({ length: count }), () =>
+    Effect.acquireRelease(
+      Effect.sync(() => {
+        const program = join(import.meta.dirname, "../programs/renewLogin.ts")
+        const child = spawn(
+          process.execPath,
+          ["--conditions=@fermata/source", "--no-warnings", program, file, `${server.url}/token`],
+          { stdio: ["pipe", "pipe", "inherit"] }
+        )
+        const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+        return {
+          child,
+          ask: () => void child.stdin.write("\n"),
+          next: Effect.promise(async () => (await lines.next()).value as string)
+        }
+      }),
+      ({ child }) =>
+        Effect.promise(async () => {
+          child.stdin.end()
+          if (child.exitCode === null) await once(child, "exit")
+        })
+    )
+  )
+
 describe("A login", () => {
   it.live("is used as it is while it is good, and renewed five minutes before it ends", () =>
     Effect.gen(function* () {
@@ -144,31 +170,36 @@ describe("A login", () => {
         const server = yield* issuer({ delay: 100 })
         const file = yield* temporaryFile
         yield* FileTokenStore.make(file).write(expired)
-        const program = join(import.meta.dirname, "../programs/renewLogin.ts")
-        const processes = yield* Effect.forEach([1, 2, 3], () =>
-          Effect.acquireRelease(
-            Effect.sync(() => {
-              const child = spawn(
-                process.execPath,
-                ["--conditions=@fermata/source", "--no-warnings", program, file, `${server.url}/token`],
-                { stdio: ["pipe", "pipe", "inherit"] }
-              )
-              return { child, lines: createInterface({ input: child.stdout })[Symbol.asyncIterator]() }
-            }),
-            ({ child }) =>
-              Effect.promise(async () => {
-                child.stdin.end()
-                if (child.exitCode === null) await once(child, "exit")
-              })
-          )
-        )
-        const next = Effect.forEach(processes, ({ lines }) =>
-          Effect.promise(async () => (await lines.next()).value as string)
-        )
+        const processes = yield* sharing(server, file, 3)
+        const next = Effect.forEach(processes, ({ next }) => next)
         assert.deepStrictEqual(yield* next, ["ready", "ready", "ready"])
-        for (const { child } of processes) child.stdin.write("\n")
+        for (const { ask } of processes) ask()
         assert.deepStrictEqual(yield* next, ["Bearer access-1", "Bearer access-1", "Bearer access-1"])
         assert.strictEqual(server.requests.length, 1)
+      }),
+    20_000
+  )
+
+  it.live(
+    "is never renewed twice with one token, however many processes renew it at the same time",
+    () =>
+      Effect.gen(function* () {
+        // Each token is old as soon as it is given, so that everybody renews it all the time.
+        const server = yield* issuer({ delay: 5, lifetime: 0.001 })
+        const file = yield* temporaryFile
+        yield* FileTokenStore.make(file).write(expired)
+        const processes = yield* sharing(server, file, 4)
+        yield* Effect.forEach(processes, ({ next }) => next)
+        const answers = yield* Effect.forEach(
+          processes,
+          ({ ask, next }) =>
+            Effect.forEach(Array.from({ length: 15 }), () => Effect.andThen(Effect.sync(ask), next)),
+          { concurrency: "unbounded" }
+        )
+        for (const answer of answers.flat()) assert.match(answer, /^Bearer access-\d+$/)
+        const used = server.requests.map(({ body }) => new URLSearchParams(body).get("refresh_token"))
+        assert.isAbove(used.length, 15)
+        assert.lengthOf(new Set(used), used.length)
       }),
     20_000
   )

@@ -17,7 +17,8 @@ export const ask = (changes: Partial<ModelRequest.ModelRequest> = {}): ModelRequ
   ...changes
 })
 
-const event = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`
+/** One event of a stream. */
+export const event = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`
 
 /** The events of an answer in these pieces, without its end. */
 export const pieces = (...texts: ReadonlyArray<string>): string =>
@@ -29,6 +30,7 @@ export const end = `${event({
   usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }
 })}data: [DONE]\n\n`
 
+/** One event of a stream. */
 export const eventStream = { "content-type": "text/event-stream" }
 export const json = { "content-type": "application/json" }
 

@@ -60,6 +60,15 @@ describe("the models of @fermata/node", () => {
     }).pipe(Effect.scoped)
   )
 
+  it("say how much fits into one call, where their options do", () => {
+    const sized = { model: "m", contextTokens: 128_000 }
+    const profile = { ...sized, name: "m", protocol: "chat" as const, baseUrl: "http://127.0.0.1/v1" }
+    for (const model of [openAi(sized), openAiCompatible(sized), anthropic(sized), modelOf(profile)]) {
+      assert.strictEqual(model.contextTokens?.(), 128_000)
+    }
+    assert.isUndefined(openAi({ model: "m" }).contextTokens?.())
+  })
+
   it.live("take a login instead of a key, and renew it before the call", () =>
     Effect.gen(function* () {
       const response = yield* recorded("chat/openai-text")

@@ -17,7 +17,8 @@ import {
   type ModelError,
   OpenAiChat,
   type ModelPart,
-  type ModelRequest
+  type ModelRequest,
+  Tokenizer
 } from "@fermata/sdk/model"
 import { ask, end, eventStream, hello, helloWhole, json, pieces, refusal, streamed } from "./asking.ts"
 
@@ -130,6 +131,23 @@ describe("A model client over HTTP", () => {
     })
   )
 
+  it.live("asks for no longer an answer than its model has room for, counted by the tokenizer in force", () =>
+    Effect.gen(function* () {
+      const { client, server } = yield* served([hello, helloWhole], { contextTokens: 16_000 })
+      const request = ask({ settings: { maxOutputTokens: 12_000 } })
+      const counting = (tokens: number) =>
+        Effect.provideService(Tokenizer.Tokenizer, { count: (text) => (text === "Be brief." ? tokens : 0) })
+      yield* counting(9000)(Effect.scoped(ModelClient.collect(client.stream(request))))
+      yield* counting(1)(client.complete(request))
+      // Beside the 9000, four tokens stand around the message.
+      assert.deepStrictEqual(
+        server.requests.map(({ body }) => JSON.parse(body).max_completion_tokens),
+        [6996, 12_000]
+      )
+      assert.strictEqual(client.contextTokens?.(), 16_000)
+    })
+  )
+
   it.live("uses a connection again", () =>
     Effect.gen(function* () {
       const ports = new Set<unknown>()
@@ -183,9 +201,9 @@ describe("A model client and its limits of time", () => {
 
   it.live("takes comments and pings as signs of life", () =>
     Effect.gen(function* () {
-      const pings = ": ping\n\n".repeat(30)
+      const pings = ": ping\n\n".repeat(60)
       const { client } = yield* served([streamed(pings + hello.body, { delay: { chunk: 10 } })], {
-        timeouts: { idle: "100 millis" },
+        timeouts: { idle: "400 millis" },
         retry: { times: 0 }
       })
       assert.strictEqual(textIn(yield* ModelClient.collect(client.stream(ask()))), "Hello.")

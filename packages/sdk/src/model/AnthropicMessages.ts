@@ -4,10 +4,11 @@
  * @since 0.1.0
  */
 import * as Config from "effect/Config"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import * as Auth from "./Auth.ts"
+import { continuing } from "./internal/continuing.ts"
 import { messages } from "./internal/messages.ts"
 import { makeClient } from "./internal/transport.ts"
 import { ModelClient } from "./ModelClient.ts"
@@ -41,6 +42,11 @@ export const profile = ({
 /**
  * A client.
  *
+ * **Details**
+ *
+ * Where the provider pauses in the middle of work of its own tools (`pause_turn`), the client sends back what was said and goes on,
+ * ten times at most; the answer is one, and its usage that of all requests.
+ *
  * **Errors**
  *
  * Calls fail with `ModelError`; a missing key is one with the reason `NotAuthorized`.
@@ -49,7 +55,7 @@ export const profile = ({
  * @since 0.1.0
  */
 export const make = (options: Options): Effect.Effect<ModelClient["Service"], never, HttpClient.HttpClient> =>
-  makeClient(messages, profile(options))
+  Effect.map(makeClient(messages, profile(options)), continuing)
 
 /**
  * The client as the `ModelClient`.

@@ -29,12 +29,12 @@ import {
 } from "./internal/effectAiRequest.ts"
 import { reasonOf } from "./internal/errors.ts"
 import { fieldsOf } from "./internal/fields.ts"
-import { type Answer, makeAnswer, readAnswer, retrying } from "./ModelBridge.ts"
+import { type Answer, makeAnswer, readAnswer, retrying, settingLeftOut, warnings } from "./ModelBridge.ts"
 import { collect, ModelClient } from "./ModelClient.ts"
 import { ModelError } from "./ModelError.ts"
 import type { ModelPart } from "./ModelPart.ts"
 import type { Prices, RetryOptions } from "./ModelProfile.ts"
-import type { ModelRequest } from "./ModelRequest.ts"
+import type { ModelRequest, ModelSettings } from "./ModelRequest.ts"
 
 /** How a language model is used. */
 export interface Options {
@@ -45,9 +45,11 @@ export interface Options {
   readonly name: string
   /**
    * Services for one call. A language model takes no settings with a call besides the choice of tools; its provider's own references
-   * for them go here.
+   * for them go here. Without this, each of the other settings is left out, with a warning.
    */
   readonly context?: (request: ModelRequest) => Context.Context<never>
+  /** Tokens that fit into one call, input and output together, which a language model does not tell. */
+  readonly contextTokens?: number
   /** Make the cost of a call, which a language model does not tell. */
   readonly prices?: Prices
   readonly retry?: RetryOptions
@@ -75,33 +77,41 @@ export const make = (model: LanguageModel.LanguageModel, options: Options): Mode
     toolChoice: request.settings?.toolChoice ?? ("auto" as const)
   })
   const contextOf = (request: ModelRequest) => options.context?.(request) ?? Context.empty()
+  const warn = warnings(options.name)
+  /** Whoever gives services for a call sees the request, and passes on what he likes. */
+  const warned = ({ settings = {} }: ModelRequest) =>
+    options.context === undefined ? warn(settingsLeftOut(settings)) : Effect.void
 
+  const failed = (error: AiError) => fromAiError(error, options)
   const read = (parts: Stream.Stream<AnyPart, AiError>): Stream.Stream<ModelPart, ModelError> => {
     const answer = makeAnswer({ ...options, provider, profile: options.name })
-    return readAnswer(Stream.mapError(parts, fromAiError), answer, addPart(answer))
+    return readAnswer(Stream.mapError(parts, failed), answer, addPart(answer))
   }
 
   const stream = (request: ModelRequest) =>
-    Stream.suspend(() => {
-      // With deferred validation the parts have no types of their own.
-      const parts = model.streamText(asked(request)) as Stream.Stream<AnyPart, AiError>
-      return read(Stream.provideContext(parts, contextOf(request)))
-    })
+    Stream.unwrap(
+      Effect.map(warned(request), () => {
+        // With deferred validation the parts have no types of their own.
+        const parts = model.streamText(asked(request)) as Stream.Stream<AnyPart, AiError>
+        return read(Stream.provideContext(parts, contextOf(request)))
+      })
+    )
 
   const complete = (request: ModelRequest) =>
-    Effect.suspend(() => {
+    Effect.flatMap(warned(request), () => {
       const answer = model.generateText(asked(request)) as Effect.Effect<
         { readonly content: ReadonlyArray<AnyPart> },
         AiError
       >
       return answer.pipe(
         Effect.provideContext(contextOf(request)),
-        Effect.mapError(fromAiError),
+        Effect.mapError(failed),
         Effect.flatMap(({ content }) => collect(read(Stream.fromIterable(content))))
       )
     })
 
-  return retrying({ stream, complete }, options.retry)
+  const contextTokens = () => options.contextTokens
+  return retrying({ stream, complete, contextTokens }, options.retry)
 }
 
 /**
@@ -158,6 +168,8 @@ export const layerLanguageModel: Layer.Layer<LanguageModel.LanguageModel, never,
 
 type AnyPart = Response.AnyPart
 
+const kindOf = ({ type }: AnyPart) => (type.startsWith("text") ? "text" : "reasoning")
+
 /** Tells an answer about one part of it. */
 const addPart =
   (answer: Answer) =>
@@ -170,22 +182,16 @@ const addPart =
         answer.end(part.type, "whole")
         break
       case "text-start":
-        answer.start("text", part.id, part.metadata)
+      case "reasoning-start":
+        answer.start(kindOf(part), part.id, part.metadata)
         break
       case "text-delta":
-        answer.delta("text", part.id, part.delta, part.metadata)
+      case "reasoning-delta":
+        answer.delta(kindOf(part), part.id, part.delta, part.metadata)
         break
       case "text-end":
-        answer.end("text", part.id, part.metadata)
-        break
-      case "reasoning-start":
-        answer.start("reasoning", part.id, part.metadata)
-        break
-      case "reasoning-delta":
-        answer.delta("reasoning", part.id, part.delta, part.metadata)
-        break
       case "reasoning-end":
-        answer.end("reasoning", part.id, part.metadata)
+        answer.end(kindOf(part), part.id, part.metadata)
         break
       case "tool-params-start":
         if (!part.providerExecuted) answer.callStart(part.id, part.name)
@@ -215,6 +221,14 @@ const addPart =
     }
     return undefined
   }
+
+/** All but the choice of tools, which a language model is told. */
+const settingsLeftOut = (settings: ModelSettings): ReadonlyArray<string> =>
+  Object.entries(settings).flatMap(([setting, value]) =>
+    value === undefined || setting === "toolChoice"
+      ? []
+      : [settingLeftOut(setting, "a language model takes no settings with a call; give them by `context`")]
+  )
 
 const errorIn = (error: unknown): ModelError => {
   const { message } = fieldsOf(error) ?? {}

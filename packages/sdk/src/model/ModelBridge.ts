@@ -6,28 +6,34 @@
  *
  * @since 0.1.0
  */
+import * as Arr from "effect/Array"
+import type { NonEmptyReadonlyArray } from "effect/Array"
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Pull from "effect/Pull"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { ToolCallId } from "../domain/Id.ts"
 import type { FilePart, Message } from "../domain/Message.ts"
 import type { FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
-import { cutCall } from "./internal/answerFaults.ts"
+import { cutCall, cutOff } from "./internal/answerFaults.ts"
 import { type Blocks, makeBlocks } from "./internal/blocks.ts"
 import { wholeArguments, writtenArguments } from "./internal/callArguments.ts"
 import { wireIds } from "./internal/callIds.ts"
-import { priced } from "./internal/cost.ts"
+import { priced, sound } from "./internal/cost.ts"
 import { reasonOf } from "./internal/errors.ts"
+import { changed, modelError } from "./internal/modelError.ts"
 import { requestIdOf, shouldRetry, shown } from "./internal/responseError.ts"
-import { beforeRetry, retryAfter } from "./internal/retry.ts"
+import { retryAfter } from "./internal/retry.ts"
+import { retrying as withRetries } from "./internal/retrying.ts"
+import { leftOut, makeWarnings } from "./internal/warnings.ts"
 import { wireName } from "./internal/wireName.ts"
 import type { ModelClient } from "./ModelClient.ts"
-import { ConnectionLost, ModelError, ProviderFault } from "./ModelError.ts"
-import type { ModelPart, ModelResponse } from "./ModelPart.ts"
+import { type ModelError, ProviderFault } from "./ModelError.ts"
+import type { ModelPart } from "./ModelPart.ts"
 import type { Prices, RetryOptions } from "./ModelProfile.ts"
-import type { ModelRequest } from "./ModelRequest.ts"
 
 /**
  * The client, asked again after errors that may pass, as long as nothing of an answer is out.
@@ -40,37 +46,20 @@ import type { ModelRequest } from "./ModelRequest.ts"
  * @category combinators
  * @since 0.1.0
  */
-export const retrying = (client: ModelClient["Service"], options?: RetryOptions): ModelClient["Service"] => {
-  const stream = (request: ModelRequest, attempt: number): Stream.Stream<ModelPart, ModelError> =>
-    Stream.suspend(() => {
-      let seen = false
-      return client.stream(request).pipe(
-        Stream.mapArray((parts) => {
-          seen = true
-          return parts
-        }),
-        Stream.catch((error) =>
-          seen
-            ? Stream.fail(error)
-            : Stream.unwrap(
-                Effect.map(beforeRetry(error, attempt, options, request.onRetry), () =>
-                  stream(request, attempt + 1)
-                )
-              )
-        )
-      )
-    })
-  const complete = (request: ModelRequest, attempt: number): Effect.Effect<ModelResponse, ModelError> =>
-    Effect.catch(client.complete(request), (error) =>
-      Effect.flatMap(beforeRetry(error, attempt, options, request.onRetry), () =>
-        complete(request, attempt + 1)
-      )
-    )
-  return {
-    stream: (request) => stream(request, 1),
-    complete: (request) => complete(request, 1)
-  }
-}
+export const retrying: (client: ModelClient["Service"], options?: RetryOptions) => ModelClient["Service"] =
+  withRetries
+
+/**
+ * Says what of the requests a model does not get: each sentence is logged once, as a warning that names the profile.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const warnings: (profile: string) => (sentences: ReadonlyArray<string>) => Effect.Effect<void> =
+  makeWarnings
+
+/** The sentence of a setting that is not passed on, and why. */
+export const settingLeftOut: (setting: string, why: string) => string = leftOut
 
 /** An answer that is being read. Changed in place: one lives for one model call. */
 export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
@@ -89,6 +78,8 @@ export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
   readonly finish: (finishReason: FinishReason | "error", usage: ModelUsage) => void
   /** There is nothing more: tells the calls and the end, or what keeps this from being a whole answer. */
   readonly close: () => ModelError | undefined
+  /** What it used; `undefined` before its end was told. */
+  readonly usage: () => ModelUsage | undefined
   /** The parts since the last time. */
   readonly take: () => ReadonlyArray<ModelPart>
 }
@@ -141,14 +132,16 @@ export const makeAnswer = (options: AnswerOptions): Answer => {
       emit({ _tag: "file", file })
     },
     finish: (finishReason, usage) => {
-      ending = { finishReason, usage }
+      ending = { finishReason, usage: priced(options, sound(usage)) }
     },
+    usage: () => ending?.usage,
     close: () => {
       blocks.endAll()
       if (ending === undefined) return cutOff()
-      const { finishReason } = ending
-      const usage = priced(options, ending.usage)
-      if (finishReason === "error") return endedInError()
+      const { finishReason, usage } = ending
+      if (finishReason === "error") {
+        return modelError(new ProviderFault({ description: "The provider ended the answer with an error." }))
+      }
       const [first] = calls
       if (first === undefined || finishReason === "contentFilter") {
         emit({ _tag: "finish", finishReason, usage, profile })
@@ -169,34 +162,72 @@ export const makeAnswer = (options: AnswerOptions): Answer => {
   }
 }
 
-const cutOff = () =>
-  new ModelError({ reason: new ConnectionLost({ description: "The answer was cut off before its end." }) })
+/** How long a provider may take to say what an answer used that it has ended with an error. */
+const farewell = "250 millis"
 
-const endedInError = () =>
-  new ModelError({
-    reason: new ProviderFault({ description: "The provider ended the answer with an error." })
-  })
-
-/** The parts of an answer; `add` tells the answer about each piece of it, and says when one is an error. */
+/**
+ * The parts of an answer; `add` tells the answer about each piece of it, and says when one is an error. The answer then ends with that
+ * error, and with what it used where the pieces after the error say so.
+ */
 export const readAnswer = <A>(
   pieces: Stream.Stream<A, ModelError>,
   answer: Answer,
   add: (piece: A) => ModelError | undefined
-): Stream.Stream<ModelPart, ModelError> => {
-  const taken = (error: ModelError | undefined) =>
-    error === undefined ? Effect.succeed(answer.take()) : Effect.fail(error)
-  return Stream.concat(
-    Stream.mapEffect(pieces, (piece) => taken(add(piece))),
-    Stream.fromEffect(Effect.suspend(() => taken(answer.close())))
-  ).pipe(Stream.flattenIterable)
-}
+): Stream.Stream<ModelPart, ModelError> =>
+  Stream.transformPull(pieces, (upstream) =>
+    Effect.sync(() => {
+      let failed: ModelError | undefined
+      let over = false
+      let ready: Array<ModelPart> = []
+
+      const read = (piece: A) => {
+        if (failed === undefined) {
+          failed = add(piece)
+          ready.push(...answer.take())
+        } else add(piece)
+      }
+      const end = () => {
+        over = true
+        failed ??= answer.close()
+        if (failed === undefined) ready.push(...answer.take())
+      }
+      const next = Effect.suspend(() =>
+        failed === undefined
+          ? upstream
+          : Effect.timeoutOrElse(
+              Effect.catch(upstream, () => Cause.done()),
+              {
+                duration: farewell,
+                orElse: () => Cause.done()
+              }
+            )
+      ).pipe(
+        Effect.map((some) => {
+          for (const piece of some) read(piece)
+        }),
+        Pull.catchDone(() => Effect.sync(end))
+      )
+      const pull: Pull.Pull<NonEmptyReadonlyArray<ModelPart>, ModelError> = Effect.suspend(() => {
+        if (Arr.isArrayNonEmpty(ready)) {
+          const parts = ready
+          ready = []
+          return Effect.succeed(parts)
+        }
+        const usage = answer.usage()
+        if (failed !== undefined && (over || usage !== undefined))
+          return Effect.fail(changed(failed, { usage }))
+        return over ? Cause.done() : Effect.flatMap(next, () => pull)
+      })
+      return pull
+    })
+  )
 
 /**
  * The id of each call of a history on the wire: the provider's own where it is well formed and unique, else one made from ours. The
- * same for a call and its result.
+ * same for a call and its result. `length` is for providers that take ids of so many letters and digits only, as Mistral does.
  */
-export const callIds = (messages: ReadonlyArray<Message>): ReadonlyMap<ToolCallId, string> =>
-  wireIds(messages, /^[a-zA-Z0-9_-]+$/, 40)
+export const callIds = (messages: ReadonlyArray<Message>, length?: number): ReadonlyMap<ToolCallId, string> =>
+  wireIds(messages, { letters: /^[a-zA-Z0-9_-]+$/, maxLength: 40, length })
 
 /** The name of a tool as every provider takes it: a model may have made one up. */
 export const toolName = (name: string): string => wireName(name)
@@ -230,8 +261,7 @@ export const errorOf = (details: ErrorDetails): Effect.Effect<ModelError> =>
       ...(retryAfterMs === undefined ? {} : { retryAfterMs })
     })
     const retryable = shouldRetry(headers) ?? details.retryable
-    const error = new ModelError({ reason, ...(retryable === undefined ? {} : { retryable }) })
-    return shown(error, secrets, requestIdOf(headers))
+    return shown(modelError(reason, { retryable }), secrets, requestIdOf(headers))
   })
 
 const keyShapes = /\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk)[-_][\w-]{6,}/gi

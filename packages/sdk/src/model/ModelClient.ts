@@ -9,7 +9,8 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
-import { ConnectionLost, ModelError } from "./ModelError.ts"
+import { cutOff } from "./internal/answerFaults.ts"
+import type { ModelError } from "./ModelError.ts"
 import type { ModelPart, ModelResponse } from "./ModelPart.ts"
 import { makeCollector } from "./ModelPart.ts"
 import type { ModelRequest } from "./ModelRequest.ts"
@@ -27,6 +28,11 @@ export class ModelClient extends Context.Service<
     readonly stream: (request: ModelRequest) => Stream.Stream<ModelPart, ModelError>
     /** The whole answer. */
     readonly complete: (request: ModelRequest) => Effect.Effect<ModelResponse, ModelError>
+    /**
+     * How many tokens fit into one call, input and output together, for whoever prepares what is sent; of the profile that a request
+     * without a name gets, if none is named. `undefined`, like a client without this function: not known.
+     */
+    readonly contextTokens?: (profile?: string) => number | undefined
   }
 >()("@fermata/sdk/model/ModelClient") {}
 
@@ -46,12 +52,6 @@ export const collect = <E>(
     })
     return Effect.flatMap(read, () => {
       const response = collector.response()
-      return response === undefined
-        ? Effect.fail(
-            new ModelError({
-              reason: new ConnectionLost({ description: "The answer was cut off before its end." })
-            })
-          )
-        : Effect.succeed(response)
+      return response === undefined ? Effect.fail(cutOff()) : Effect.succeed(response)
     })
   })

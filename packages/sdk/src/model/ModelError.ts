@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { ModelUsage } from "../domain/Usage.ts"
 
 const described = { description: Schema.String }
 
@@ -96,13 +97,18 @@ export const Reason = Schema.Union([
 ])
 export type Reason = typeof Reason.Type
 
-/** A model call failed. Whether trying again can help is the reason's to say. */
+/** A model call failed. Whether trying again can help is the reason's to say; what it cost all the same is in `usage`. */
 export class ModelError extends Schema.TaggedError<ModelError>()("ModelError", {
   reason: Reason,
   /** The provider's id of the request, for its support. */
   requestId: Schema.optionalKey(Schema.String),
   /** The provider's own word on whether trying again can help, against what the reason says. */
-  retryable: Schema.optionalKey(Schema.Boolean)
+  retryable: Schema.optionalKey(Schema.Boolean),
+  /**
+   * What the call used all the same, in all of its attempts, as far as the provider had said so by then: at least this much has to
+   * be paid.
+   */
+  usage: Schema.optionalKey(ModelUsage)
 }) {
   get isRetryable(): boolean {
     return this.retryable ?? this.reason.isRetryable

@@ -50,20 +50,30 @@ export type ModelPart =
       readonly payload?: Schema.Json
     }
   | { readonly _tag: "file"; readonly file: FilePart }
-  | {
-      readonly _tag: "finish"
-      readonly finishReason: FinishReason
-      readonly usage: ModelUsage
-      readonly profile?: string
-    }
+  | ({ readonly _tag: "finish" } & Ending)
 
-/** A whole answer. */
-export interface ModelResponse {
-  readonly content: ReadonlyArray<AnsweredPart>
-  readonly usage: ModelUsage
+/** How an answer ended, and what it took. */
+export interface Ending {
   readonly finishReason: FinishReason
+  /** Of all requests that were made for the answer. */
+  readonly usage: ModelUsage
+  /** The input of the last request alone, where `usage` is of several. */
+  readonly lastInputTokens?: number
   /** The name of the model profile that answered. */
   readonly profile?: string
+  /**
+   * The provider stopped in the middle of work of its own, and goes on when it is sent back what it has said, together with these
+   * fields. The clients of this SDK see to that themselves.
+   */
+  readonly paused?: Schema.JsonObject
+}
+
+/** The last part of a stream. */
+export type Finish = Extract<ModelPart, { readonly _tag: "finish" }>
+
+/** A whole answer. */
+export interface ModelResponse extends Ending {
+  readonly content: ReadonlyArray<AnsweredPart>
 }
 
 /** Adds parts up to an answer. Changed in place: one lives for one model call. */
@@ -80,7 +90,7 @@ export const makeCollector = (): Collector => {
   const content: Array<AnsweredPart> = []
   let text = ""
   let reasoning = ""
-  let finish: Extract<ModelPart, { readonly _tag: "finish" }> | undefined
+  let finish: Finish | undefined
   let seen = false
 
   const endText = (end?: Extract<ModelPart, { readonly _tag: "text-end" }>) => {
@@ -149,8 +159,8 @@ export const makeCollector = (): Collector => {
       if (finish === undefined) return undefined
       endText()
       endReasoning()
-      const { usage, finishReason, profile } = finish
-      return { content, usage, finishReason, ...(profile === undefined ? {} : { profile }) }
+      const { _tag: _, ...ending } = finish
+      return { content, ...ending }
     }
   }
 }
@@ -187,7 +197,7 @@ export const partsOf = (response: ModelResponse): ReadonlyArray<ModelPart> => {
       }
     }
   }
-  const { usage, finishReason, profile } = response
-  parts.push({ _tag: "finish", usage, finishReason, ...(profile === undefined ? {} : { profile }) })
+  const { content: _, ...ending } = response
+  parts.push({ _tag: "finish", ...ending })
   return parts
 }

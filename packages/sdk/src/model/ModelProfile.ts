@@ -60,6 +60,11 @@ export interface Compatibility {
   readonly reasoningEffort?: boolean
   /** `chat`: how reasoning goes back. Default: the way it came. */
   readonly reasoningReplay?: "none" | "reasoning_content" | "reasoning" | "reasoning_details"
+  /**
+   * `chat`: how many letters and digits the id of a call has to have, and nothing else: 9 for Mistral. Ids of other forms are mapped to
+   * such ones, each to the same every time. Default: as they came.
+   */
+  readonly callIdLength?: number
   /** `responses`: whether the provider keeps what is said. Default: no; reasoning then goes back encrypted. */
   readonly store?: boolean
   /** `responses`: whether the bound on output may be sent. Default: yes. */
@@ -105,8 +110,12 @@ export interface ModelProfile {
   readonly auth?: Auth
   /** Added to every request. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Tokens that fit into one call, input and output together. */
+  /**
+   * Tokens that fit into one call, input and output together. A bound on output that is asked for is lowered to what is left beside
+   * the input, as far as that can be counted, but not below 1024.
+   */
   readonly contextTokens?: number
+  /** Tokens that the model can write. A bound on output that is asked for is lowered to it. */
   readonly maxOutputTokens?: number
   readonly prices?: Prices
   readonly compatibility?: Compatibility

@@ -15,7 +15,7 @@ export interface ToolDefinition {
   readonly parameters: Schema.JsonObject
 }
 
-/** Settings that most providers know; the rest goes through `extra`, as it is. */
+/** Settings that most providers know; the rest goes through `extra`, as it is. What a model does not take is warned of in the log. */
 export interface ModelSettings {
   readonly temperature?: number
   readonly topP?: number

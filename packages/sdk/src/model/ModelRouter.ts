@@ -11,9 +11,10 @@ import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
+import { completeFirst, type Next, streamFirst } from "./internal/retrying.ts"
 import { ModelClient } from "./ModelClient.ts"
 import { InvalidRequest, ModelError } from "./ModelError.ts"
-import type { ModelPart, ModelResponse } from "./ModelPart.ts"
+import type { Ending } from "./ModelPart.ts"
 import type { ModelRequest } from "./ModelRequest.ts"
 
 type Client = ModelClient["Service"]
@@ -77,51 +78,64 @@ export const make = (options: RouterOptions): ModelRouter => {
       })
     })
 
-  /** The next client to ask after this error, if another one can help. */
-  const after = (error: ModelError, names: ReadonlyArray<readonly [string, Client]>, index: number) => {
-    const next = names[index + 1]
-    if (next === undefined || !canHelp(error)) return false
-    options.onFallback?.({ from: names[index]?.[0] ?? "", to: next[0], error })
-    return true
+  /** Asks the clients of this request, one after the other, until one answers. */
+  const first = <Answer>(
+    request: ModelRequest,
+    ask: (client: Client, asked: ModelRequest) => Answer,
+    failed: (error: ModelError) => Answer
+  ): Next<Answer> => {
+    const name = request.profile ?? current
+    const names = chain(name)
+    const next = (index: number): Next<Answer> => {
+      const entry = names[index]
+      if (entry === undefined || !clients.has(name)) return { ask: failed(unknown(name)), after: Effect.fail }
+      const [from, client] = entry
+      const to = names[index + 1]?.[0]
+      return {
+        ask: ask(client, { ...request, profile: from }),
+        after: (error) => {
+          if (to === undefined || !canHelp(error)) return Effect.fail(error)
+          options.onFallback?.({ from, to, error })
+          return Effect.succeed(next(index + 1))
+        }
+      }
+    }
+    return next(0)
   }
 
-  const stream = (request: ModelRequest): Stream.Stream<ModelPart, ModelError> =>
-    Stream.suspend(() => {
-      const name = request.profile ?? current
-      const names = chain(name)
-      const ask = (index: number): Stream.Stream<ModelPart, ModelError> => {
-        const entry = names[index]
-        if (entry === undefined || !clients.has(name)) return Stream.fail(unknown(name))
-        let seen = false
-        return entry[1].stream({ ...request, profile: entry[0] }).pipe(
-          Stream.mapArray((parts) => {
-            seen = true
-            return Arr.map(parts, (part) => named(part, entry[0]))
-          }),
-          Stream.catch((error) => (!seen && after(error, names, index) ? ask(index + 1) : Stream.fail(error)))
+  const stream = (request: ModelRequest) =>
+    Stream.suspend(() =>
+      streamFirst(
+        first(
+          request,
+          (client, asked) =>
+            Stream.mapArray(
+              client.stream(asked),
+              Arr.map((part) => (part._tag === "finish" ? named(part, asked) : part))
+            ),
+          Stream.fail
         )
-      }
-      return ask(0)
-    })
+      )
+    )
 
-  const complete = (request: ModelRequest): Effect.Effect<ModelResponse, ModelError> =>
-    Effect.suspend(() => {
-      const name = request.profile ?? current
-      const names = chain(name)
-      const ask = (index: number): Effect.Effect<ModelResponse, ModelError> => {
-        const entry = names[index]
-        if (entry === undefined || !clients.has(name)) return Effect.fail(unknown(name))
-        return entry[1].complete({ ...request, profile: entry[0] }).pipe(
-          Effect.map((response) => ({ ...response, profile: response.profile ?? entry[0] })),
-          Effect.catch((error) => (after(error, names, index) ? ask(index + 1) : Effect.fail(error)))
+  const complete = (request: ModelRequest) =>
+    Effect.suspend(() =>
+      completeFirst(
+        first(
+          request,
+          (client, asked) => Effect.map(client.complete(asked), (response) => named(response, asked)),
+          Effect.fail
         )
-      }
-      return ask(0)
-    })
+      )
+    )
 
   return {
     stream,
     complete,
+    contextTokens: (profile) => {
+      const name = profile ?? current
+      return clients.get(name)?.contextTokens?.(name)
+    },
     profiles,
     current: () => current,
     use: (profile) => {
@@ -142,8 +156,8 @@ export const layer = (options: RouterOptions): Layer.Layer<ModelClient> =>
   Layer.sync(ModelClient, () => ModelClient.of(make(options)))
 
 /** The answer says who gave it. */
-const named = (part: ModelPart, profile: string): ModelPart =>
-  part._tag === "finish" && part.profile === undefined ? { ...part, profile } : part
+const named = <A extends Ending>(answer: A, { profile }: ModelRequest): A =>
+  answer.profile === undefined && profile !== undefined ? { ...answer, profile } : answer
 
 /** Whether another model may answer where this one could not. What is wrong with the request is wrong everywhere. */
 const canHelp = (error: ModelError): boolean => {

@@ -38,6 +38,7 @@ export interface ScriptedAnswer {
   readonly calls?: ReadonlyArray<ScriptedCall>
   /** Parts as they are, after the text and before the calls. */
   readonly content?: ReadonlyArray<AnsweredPart>
+  /** What it used. With an `error`, what the error says was used; left out, it then says nothing. */
   readonly usage?: Partial<ModelUsage>
   readonly finishReason?: FinishReason
   /** Streams the text in pieces of this many characters. Default: one piece. */
@@ -113,7 +114,7 @@ export const make = (
           if (answer.errorOnlyStreaming === true) at -= 1
           return Stream.concat(
             Stream.fromArray(parts.slice(0, answer.failAfter ?? 0)),
-            Stream.fail(new ModelError({ reason: answer.error }))
+            Stream.fail(failureOf(answer.error, answer))
           )
         })
       ),
@@ -121,7 +122,7 @@ export const make = (
       Effect.flatMap(Effect.flatMap(take(request), waited), (answer) =>
         answer.error === undefined || answer.errorOnlyStreaming === true
           ? Effect.succeed(responseOf(answer))
-          : Effect.fail(new ModelError({ reason: answer.error }))
+          : Effect.fail(failureOf(answer.error, answer))
       )
   }
   return {
@@ -134,6 +135,12 @@ export const make = (
 
 const refuse = (description: string) =>
   Effect.fail(new ModelError({ reason: new InvalidRequest({ description }) }))
+
+const failureOf = (reason: Reason, { usage }: ScriptedAnswer): ModelError =>
+  new ModelError({
+    reason,
+    ...(usage === undefined ? {} : { usage: { inputTokens: 0, outputTokens: 0, ...usage } })
+  })
 
 const responseOf = (answer: ScriptedAnswer): ModelResponse => {
   const calls = answer.calls ?? []

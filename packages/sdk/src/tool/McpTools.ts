@@ -28,6 +28,7 @@ import * as Scope from "effect/Scope"
 import type { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
+import { nameTools, readable, warn } from "./internal/mcpListing.ts"
 import * as Tool from "./Tool.ts"
 import { ToolFailure } from "./ToolError.ts"
 
@@ -74,6 +75,11 @@ export interface ConnectOptions {
 /**
  * The tools of a connected server.
  *
+ * **Details**
+ *
+ * A tool whose name models do not take is shown by the nearest one that they take, the same one every time, and called by its own. A
+ * tool that cannot be shown is left out, with a warning in the log that names it and says why.
+ *
  * **Errors**
  *
  * - `McpServerError`: the tools cannot be listed.
@@ -85,9 +91,15 @@ export const make = (
   client: McpClient.McpClient,
   options: Options = {}
 ): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError> =>
-  Effect.map(Effect.mapError(client.listTools(), unusable), (listed) =>
-    listed.filter((tool) => options.include?.(tool) ?? true).map((tool) => toolOf(client, tool, options))
-  )
+  Effect.gen(function* () {
+    const listed = yield* Effect.mapError(client.listTools(), unusable)
+    const { leftOut, named } = nameTools(
+      listed.filter((tool) => options.include?.(tool) ?? true),
+      options.prefix ?? ""
+    )
+    yield* warn(leftOut)
+    return named.map(([name, tool]) => toolOf(client, name, tool, options))
+  })
 
 /**
  * Starts a server as a process and gives its tools. The process ends with the scope.
@@ -171,7 +183,7 @@ const connect = <R>(
       const outer = yield* Effect.scope
       const own = yield* Scope.fork(outer)
       const made = McpClient.make({ ...client, timeout }).pipe(
-        Effect.provideServiceEffect(McpClient.Transport, transport(protocol)),
+        Effect.provideServiceEffect(McpClient.Transport, Effect.map(transport(protocol), tolerant)),
         Scope.provide(own)
       )
       // What is left of an attempt that failed goes before the next one begins.
@@ -191,6 +203,17 @@ const connect = <R>(
   return Effect.flatMap(Effect.mapError(connected, unusable), (client) => make(client, options))
 }
 
+/** What is wrong with one tool is no reason to refuse all of them. */
+const tolerant = (transport: McpClient.Transport): McpClient.Transport => ({
+  ...transport,
+  request: (message, tool) =>
+    Effect.flatMap(transport.request(message, tool), (response) => {
+      if (message.method !== "tools/list" || !("result" in response)) return Effect.succeed(response)
+      const { leftOut, result } = readable(response.result, transport.isCallable)
+      return Effect.as(warn(leftOut), { ...response, result } as McpSchema.JsonRpcResponse)
+    })
+})
+
 /** Whether the server may speak another revision: it said so, or did not understand how it was greeted. */
 const isOtherRevision = ({ reason }: McpClientError): boolean =>
   reason._tag === "UnsupportedError" ||
@@ -200,14 +223,20 @@ const isOtherRevision = ({ reason }: McpClientError): boolean =>
 const unusable = ({ reason }: McpClientError): McpServerError =>
   new McpServerError({ reason: reason._tag, description: reason.message })
 
-const toolOf = (client: McpClient.McpClient, tool: McpSchema.Tool, options: Options): Tool.Tool => {
-  const { needsApproval, prefix = "", safety, trustHints = false } = options
+const toolOf = (
+  client: McpClient.McpClient,
+  name: string,
+  tool: McpSchema.Tool,
+  options: Options
+): Tool.Tool => {
+  const { needsApproval, safety, trustHints = false } = options
   const hints = trustHints ? tool.annotations : undefined
   const hinted = hints?.readOnlyHint === true ? "readOnly" : "sideEffecting"
   const asked = typeof needsApproval === "function" ? needsApproval(tool) : needsApproval
-  return Tool.make(nameOf(prefix, tool.name), {
-    description: tool.description ?? tool.title ?? "",
-    parameters: fromJsonSchema(tool.inputSchema as Schema.JsonObject),
+  const { parameters, words } = fromJsonSchema(tool.inputSchema as Schema.JsonObject)
+  return Tool.make(name, {
+    description: [tool.description ?? tool.title ?? "", words].filter((text) => text !== "").join("\n\n"),
+    parameters,
     safety: typeof safety === "function" ? safety(tool) : (safety ?? hinted),
     idempotent: hints?.idempotentHint === true,
     ...(asked === undefined ? {} : { needsApproval: asked }),
@@ -218,10 +247,6 @@ const toolOf = (client: McpClient.McpClient, tool: McpSchema.Tool, options: Opti
       )
   })
 }
-
-/** Names as every model takes them. */
-const nameOf = (prefix: string, name: string): string =>
-  `${prefix}${name}`.replaceAll(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64)
 
 const resultOf = (
   result: McpSchema.CallToolResult,

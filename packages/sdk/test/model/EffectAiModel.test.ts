@@ -284,6 +284,17 @@ describe("EffectAiModel.make", () => {
     })
   )
 
+  it.effect("says with an error what the answer used all the same, and what that costs", () =>
+    Effect.gen(function* () {
+      const usage = { promptTokens: 100, totalTokens: 120 }
+      const reason = new AiError.InvalidOutputError({ description: "No such thing.", usage })
+      const { model } = speaking([], AiError.make({ module: "P", method: "m", reason }))
+      const once = { name: "m", retry: { times: 0 }, prices: { input: 1, output: 10 } }
+      const error = yield* Effect.flip(collect(EffectAiModel.make(yield* model, once).stream(ask())))
+      assert.deepStrictEqual(error.usage, { inputTokens: 100, outputTokens: 20, costUsd: 300 / 1e6 })
+    })
+  )
+
   it.effect("takes an answer without a finish for a cut one, and calls cut at the limit for none", () =>
     Effect.gen(function* () {
       const once = { ...names, retry: { times: 0 } }

@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { createHash } from "node:crypto"
 import type { ProtocolName } from "../../src/model/ModelProfile.ts"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import { fixtures } from "./Fixtures.ts"
 
 describe("the recorded answers", () => {
@@ -14,5 +16,21 @@ describe("the recorded answers", () => {
     for (const { bytes, name, sha256 } of recorded) {
       assert.strictEqual(createHash("sha256").update(bytes).digest("hex"), sha256, name)
     }
+  })
+
+  it("that libraries read differently are all explained in DISAGREEMENTS.md, and no others", () => {
+    const folder = join(import.meta.dirname, "../fixtures/models")
+    const differing = (["chat", "responses", "messages"] as const).flatMap((protocol) =>
+      fixtures(protocol)
+        .map(({ name }) => `${protocol}/${name}`)
+        .filter((path) => {
+          const { disagreements } = JSON.parse(readFileSync(join(folder, path, "expected.json"), "utf8"))
+          return disagreements.length > 0
+        })
+    )
+    const note = readFileSync(join(folder, "DISAGREEMENTS.md"), "utf8")
+    const explained = [...note.matchAll(/^\| ((?:chat|responses|messages)\/\S+)/gm)].map(([, path]) => path)
+    assert.lengthOf(differing, 18)
+    assert.sameMembers(explained, differing)
   })
 })

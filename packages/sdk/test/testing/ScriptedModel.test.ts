@@ -114,6 +114,16 @@ describe("a scripted model", () => {
     })
   )
 
+  it.effect("says with an error what was used, where the script does", () =>
+    Effect.gen(function* () {
+      const error = new ProviderFault({ description: "broke" })
+      const model = ScriptedModel.make([{ error, usage: { inputTokens: 7 } }, { error }])
+      const failed = yield* Effect.flip(Stream.runDrain(model.client.stream(request)))
+      assert.deepStrictEqual(failed.usage, { inputTokens: 7, outputTokens: 0 })
+      assert.isUndefined((yield* Effect.flip(model.client.complete(request))).usage)
+    })
+  )
+
   it.effect("refuses a history that a provider would refuse", () =>
     Effect.gen(function* () {
       const refused = (...messages: ReadonlyArray<Message>) =>

@@ -5,7 +5,7 @@ import type * as Schema from "effect/Schema"
 import { decoder } from "../../src/tool/DataSchema.ts"
 import { fromJsonSchema } from "../../src/tool/internal/fromJsonSchema.ts"
 
-const decoderOf = (schema: Schema.JsonObject) => Result.getOrThrow(decoder(fromJsonSchema(schema)))
+const decoderOf = (schema: Schema.JsonObject) => Result.getOrThrow(decoder(fromJsonSchema(schema).parameters))
 
 describe("a schema that somebody else wrote", () => {
   it.effect("is shown as it is, without its dialect, and lets through what fits, extra names included", () =>
@@ -29,6 +29,25 @@ describe("a schema that somebody else wrote", () => {
     Effect.gen(function* () {
       const { decode } = decoderOf({ type: "object", if: { required: ["a"] }, then: { required: ["b"] } })
       assert.deepStrictEqual(yield* decode({ a: 1 }), { a: 1 })
+    })
+  )
+
+  it.effect("is shown without what providers refuse at its top, which is said in words and checked", () =>
+    Effect.gen(function* () {
+      const either = {
+        anyOf: [{ required: ["id"] }, { properties: { name: { type: "string" } }, required: ["name"] }]
+      }
+      const own = { type: "object", properties: { id: { type: "integer" } } }
+      const { parameters, words } = fromJsonSchema({ ...own, ...either })
+      const { decode, jsonSchema } = Result.getOrThrow(decoder(parameters))
+      assert.deepStrictEqual(jsonSchema, {
+        type: "object",
+        properties: { id: { type: "integer" }, name: { type: "string" } }
+      })
+      assert.include(words, JSON.stringify(either))
+      assert.deepStrictEqual(yield* decode({ id: 1 }), { id: 1 })
+      assert.include(yield* Effect.flip(decode({ id: "1" })), "id")
+      assert.strictEqual(fromJsonSchema(own).words, "")
     })
   )
 

@@ -1,31 +1,33 @@
-/** What is wrong with answers that came to their end and still are none. */
-import { InvalidResponse, ModelError } from "../ModelError.ts"
+/** What is wrong with answers that did not come to their end, and with those that came to it and still are none. */
+import { ConnectionLost, InvalidResponse, type ModelError } from "../ModelError.ts"
+import { modelError } from "./modelError.ts"
+
+/** A stream without its proper end. */
+export const cutOff = (): ModelError =>
+  modelError(new ConnectionLost({ description: "The answer was cut off before its end." }))
+
+/** What came is something else. */
+export const invalid = (description: string, retryable?: boolean): ModelError =>
+  modelError(new InvalidResponse({ description }), { retryable })
 
 /** An answer that ended in the middle of acting. Asking again would end in the same place. */
 export const cutCall = (name: string): ModelError =>
-  new ModelError({
-    reason: new InvalidResponse({
-      description: `The answer reached its limit on output tokens while it was calling ${name}: raise maxOutputTokens, or ask for less at once.`
-    }),
-    retryable: false
-  })
+  invalid(
+    `The answer reached its limit on output tokens while it was calling ${name}: raise maxOutputTokens, or ask for less at once.`,
+    false
+  )
 
 /** A call that nobody can act on. */
-export const brokenCall = (name: string): ModelError =>
-  new ModelError({
-    reason: new InvalidResponse({
-      description: `The call to ${name} is not whole.`
-    })
-  })
+export const brokenCall = (name: string): ModelError => invalid(`The call to ${name} is not whole.`)
 
 /** An event that says nothing, in the middle of others. */
-export const notJson = (): ModelError =>
-  new ModelError({
-    reason: new InvalidResponse({ description: "There is an event in the answer that is not JSON." })
-  })
+export const notJson = (): ModelError => invalid("There is an event in the answer that is not JSON.")
 
 /** An answer in more pieces than any answer has. */
-export const tooManyPieces = (): ModelError =>
-  new ModelError({
-    reason: new InvalidResponse({ description: "The answer has too many pieces to be one." })
-  })
+export const tooManyPieces = (): ModelError => invalid("The answer has too many pieces to be one.")
+
+/** A body that is no answer of the protocol, such as `a chat completion`. */
+export const notAnAnswer = (answer: string): ModelError =>
+  invalid(
+    `What came back is not ${answer}. Check the profile's base URL, and that the server speaks this protocol.`
+  )

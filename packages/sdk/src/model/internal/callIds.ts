@@ -8,12 +8,17 @@
 import type { ToolCallId } from "../../domain/Id.ts"
 import type { Message } from "../../domain/Message.ts"
 
-/** The id of each call of a history. `pattern` is what a whole id has to look like. */
-export const wireIds = (
-  messages: ReadonlyArray<Message>,
-  pattern: RegExp,
-  maxLength: number
-): ReadonlyMap<ToolCallId, string> => {
+/** What a provider takes as an id. */
+export interface IdForm {
+  /** The letters that may be in it. */
+  readonly letters: RegExp
+  readonly maxLength: number
+  /** It has to have just this many letters and digits, and nothing else. */
+  readonly length?: number | undefined
+}
+
+/** The id of each call of a history. */
+export const wireIds = (messages: ReadonlyArray<Message>, form: IdForm): ReadonlyMap<ToolCallId, string> => {
   const ids = new Map<ToolCallId, string>()
   const used = new Set<string>()
   for (const message of messages) {
@@ -21,10 +26,7 @@ export const wireIds = (
     for (const part of message.content) {
       if (part._tag !== "toolCall") continue
       const own = part.providerCallId
-      const id =
-        own.length <= maxLength && pattern.test(own) && !used.has(own)
-          ? own
-          : madeFrom(part.callId, maxLength, used)
+      const id = fits(own, form) && !used.has(own) ? own : madeFrom(part.callId, form, used)
       used.add(id)
       ids.set(part.callId, id)
     }
@@ -32,12 +34,38 @@ export const wireIds = (
   return ids
 }
 
-/** The end of our id tells calls apart; a number does where it was cut. */
-const madeFrom = (callId: string, maxLength: number, used: ReadonlySet<string>): string => {
-  const letters = callId.replaceAll(/[^a-zA-Z0-9_-]/g, "_")
+const fits = (id: string, { length, letters, maxLength }: IdForm): boolean =>
+  length === undefined
+    ? id.length <= maxLength && letters.test(id)
+    : id.length === length && /^[a-zA-Z0-9]+$/.test(id)
+
+/** A number tells apart what is the same after it was cut or mixed. */
+const madeFrom = (callId: string, { length, maxLength }: IdForm, used: ReadonlySet<string>): string => {
   for (let attempt = 0; ; attempt++) {
-    const prefix = attempt === 0 ? "call_" : `call_${attempt}_`
-    const id = prefix + letters.slice(-(maxLength - prefix.length))
+    const id =
+      length === undefined
+        ? endOf(callId, attempt === 0 ? "call_" : `call_${attempt}_`, maxLength)
+        : mixed(attempt === 0 ? callId : `${attempt} ${callId}`, length)
     if (!used.has(id)) return id
   }
+}
+
+/** The end of our id is what tells calls apart. */
+const endOf = (callId: string, prefix: string, maxLength: number): string =>
+  prefix + callId.replaceAll(/[^a-zA-Z0-9_-]/g, "_").slice(-(maxLength - prefix.length))
+
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+/** This many letters and digits, the same ones for the same text: FNV-1a hashes, each of which makes up to five of them. */
+const mixed = (text: string, length: number): string => {
+  let out = ""
+  for (let round = 0; out.length < length; round++) {
+    let hash = 0x811c9dc5 ^ round
+    for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
+    // FNV leaves the lower bits of texts that end alike too near to each other.
+    hash = Math.imul(hash ^ (hash >>> 15), 0x85ebca6b)
+    let rest = (hash ^ (hash >>> 13)) >>> 0
+    for (let count = 0; count < 5; count++, rest = Math.floor(rest / 62)) out += alphabet[rest % 62]
+  }
+  return out.slice(0, length)
 }

@@ -3,17 +3,18 @@
  * own way. What differs and cannot be seen from an answer is the profile's `compatibility`.
  */
 import type * as Schema from "effect/Schema"
-import type { ModelProfile } from "../ModelProfile.ts"
-import type { ModelRequest, ModelSettings, ToolDefinition } from "../ModelRequest.ts"
-import { wireName } from "./wireName.ts"
+import type { Compatibility } from "../ModelProfile.ts"
+import type { ModelRequest } from "../ModelRequest.ts"
 import { decode, decoder } from "./chatDecoder.ts"
 import { encodeMessages } from "./chatMessages.ts"
+import { given, isStrict, settingFields, toolFields } from "./openAiFields.ts"
+import { outputBound } from "./outputBound.ts"
 import { outputInWords } from "./outputInWords.ts"
 import type { Protocol } from "./protocol.ts"
-import { allowsStrict } from "./strictSchema.ts"
+import { wireName } from "./wireName.ts"
 
-const encode = (request: ModelRequest, profile: ModelProfile, streaming: boolean): Schema.JsonObject => {
-  const { output, tools } = request
+const encode: Protocol["encode"] = (request, profile, streaming, room) => {
+  const { output } = request
   const compatibility = profile.compatibility ?? {}
   const settings = { ...profile.settings, ...request.settings }
   const asked = output === undefined ? "none" : (compatibility.structuredOutput ?? "jsonSchema")
@@ -22,29 +23,28 @@ const encode = (request: ModelRequest, profile: ModelProfile, streaming: boolean
     output === undefined || asked === "jsonSchema"
       ? request.instructions
       : outputInWords(request.instructions, output.schema)
-  const isStrict = (schema: Schema.JsonObject) => compatibility.strict === true && allowsStrict(schema)
-  const bound = lowest(settings.maxOutputTokens, profile.maxOutputTokens)
-  const toTools = (field: string, value: Schema.Json | undefined) =>
-    tools.length === 0 ? {} : given(field, value)
   return {
     model: profile.model,
     messages: encodeMessages(request, instructions, profile),
     stream: streaming,
     ...(streaming && compatibility.streamUsage !== false ? { stream_options: { include_usage: true } } : {}),
-    ...(tools.length === 0
-      ? {}
-      : { tools: tools.map((tool) => encodeTool(tool, isStrict(tool.parameters))) }),
-    ...toTools("tool_choice", encodeChoice(settings.toolChoice)),
-    ...toTools(
-      "parallel_tool_calls",
-      compatibility.parallelToolCalls === false ? undefined : settings.parallelToolCalls
-    ),
+    ...toolFields(request, settings, compatibility, {
+      tool: ({ description, name, parameters }, strict) => ({
+        type: "function",
+        function: { name, description, parameters, ...(strict ? { strict } : {}) }
+      }),
+      choice: (name) => ({ type: "function", function: { name } })
+    }),
     ...(output === undefined || asked === "none"
       ? {}
       : {
-          response_format: asked === "jsonSchema" ? schemaFormat(output, isStrict) : { type: "json_object" }
+          response_format:
+            asked === "jsonSchema" ? schemaFormat(output, compatibility) : { type: "json_object" }
         }),
-    ...given(compatibility.maxTokensField ?? "max_completion_tokens", bound),
+    ...given(
+      compatibility.maxTokensField ?? "max_completion_tokens",
+      outputBound(settings.maxOutputTokens, profile, room)
+    ),
     ...given("temperature", settings.temperature),
     ...given("top_p", settings.topP),
     ...given("stop", settings.stop),
@@ -58,31 +58,24 @@ const encode = (request: ModelRequest, profile: ModelProfile, streaming: boolean
   }
 }
 
-const given = (field: string, value: Schema.Json | undefined): Schema.JsonObject =>
-  value === undefined ? {} : { [field]: value }
-
-/** A bound that is asked for, no higher than what the model can do. */
-const lowest = (asked: number | undefined, possible: number | undefined): number | undefined =>
-  asked === undefined || possible === undefined ? asked : Math.min(asked, possible)
-
-const encodeTool = (
-  { description, name, parameters }: ToolDefinition,
-  strict: boolean
-): Schema.JsonObject => ({
-  type: "function",
-  function: { name, description, parameters, ...(strict ? { strict } : {}) }
-})
-
-const encodeChoice = (choice: ModelSettings["toolChoice"]): Schema.Json | undefined =>
-  typeof choice === "object" ? { type: "function", function: { name: choice.tool } } : choice
-
 const schemaFormat = (
   { name, schema }: NonNullable<ModelRequest["output"]>,
-  isStrict: (schema: Schema.JsonObject) => boolean
+  compatibility: Compatibility
 ): Schema.JsonObject => ({
   type: "json_schema",
-  json_schema: { name: wireName(name), schema, ...(isStrict(schema) ? { strict: true } : {}) }
+  json_schema: { name: wireName(name), schema, ...(isStrict(schema, compatibility) ? { strict: true } : {}) }
 })
 
 /** The `/chat/completions` protocol. */
-export const chat: Protocol = { path: "/chat/completions", headers: {}, encode, decoder, decode }
+export const chat: Protocol = {
+  path: "/chat/completions",
+  headers: {},
+  encode,
+  settingFields: {
+    ...settingFields,
+    maxOutputTokens: ["max_completion_tokens", "max_tokens"],
+    reasoningEffort: ["reasoning_effort"]
+  },
+  decoder,
+  decode
+}

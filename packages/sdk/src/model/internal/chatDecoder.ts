@@ -5,14 +5,13 @@
  * its end with `[DONE]` or with a finish reason; without either the connection was cut. A refusal is text, since people should
  * read it, and the answer then ends as `contentFilter`. Only the first choice is read.
  */
-import * as Result from "effect/Result"
+import type * as Result from "effect/Result"
 import type { FinishReason } from "../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
-import { ConnectionLost, InvalidResponse, ModelError, ProviderFault } from "../ModelError.ts"
+import { type ModelError, ProviderFault } from "../ModelError.ts"
 import type { ModelPart, ModelResponse } from "../ModelPart.ts"
-import { makeCollector } from "../ModelPart.ts"
 import type { ModelProfile } from "../ModelProfile.ts"
-import { cutCall, notJson, tooManyPieces } from "./answerFaults.ts"
+import { cutCall, cutOff, invalid, notAnAnswer, notJson, tooManyPieces } from "./answerFaults.ts"
 import { writtenArguments } from "./callArguments.ts"
 import { extraOf, makeChatCalls } from "./chatCalls.ts"
 import type { ReasoningField } from "./chatReasoning.ts"
@@ -21,8 +20,10 @@ import { finishOf, usageIn } from "./chatUsage.ts"
 import { reasonOf } from "./errors.ts"
 import type { Fields } from "./fields.ts"
 import { countOf, fieldsOf, textOf } from "./fields.ts"
+import { modelError } from "./modelError.ts"
 import type { AnswerDecoder } from "./protocol.ts"
 import { providerOf } from "./protocol.ts"
+import { wholeAnswer } from "./wholeAnswer.ts"
 
 type Emit = (part: ModelPart) => void
 
@@ -43,7 +44,7 @@ export const decoder = (profile: ModelProfile): AnswerDecoder => {
       // Nothing may follow an event that cannot be read: a piece of the answer would be missing.
       if (unread) return notJson()
       const body = parse(text)
-      if (name === "error") return new ModelError({ reason: reasonOf(body ?? readableText(text)) })
+      if (name === "error") return modelError(reasonOf(body ?? readableText(text)))
       if (body === undefined) {
         // Only the last event can have been cut; which one is the last is known when there is no other.
         unread = name === "message" || text.startsWith("{")
@@ -52,23 +53,18 @@ export const decoder = (profile: ModelProfile): AnswerDecoder => {
       return reader.read(body, false, emit)
     },
     end: (emit) => {
-      if (!done && !reader.isFinished()) {
-        return failed(new ConnectionLost({ description: "The answer was cut off before its end." }))
-      }
+      if (!done && !reader.isFinished()) return cutOff()
       return reader.end(emit)
     },
-    isDone: () => done
+    isDone: () => done,
+    usage: reader.usage
   }
 }
 
 /** Reads a whole answer. */
 export const decode = (body: unknown, profile: ModelProfile): Result.Result<ModelResponse, ModelError> => {
   const reader = makeReader(providerOf(profile))
-  const collector = makeCollector()
-  const error = reader.read(body, true, collector.add) ?? reader.end(collector.add)
-  if (error !== undefined) return Result.fail(error)
-  const response = collector.response()
-  return response === undefined ? Result.fail(notAnAnswer()) : Result.succeed(response)
+  return wholeAnswer(reader, (emit) => reader.read(body, true, emit), notACompletion)
 }
 
 const makeReader = (provider: string) => {
@@ -150,17 +146,17 @@ const makeReader = (provider: string) => {
       const chunk = fieldsOf(body)
       if (chunk === undefined) {
         const isError = Array.isArray(body) && isPresent(fieldsOf(body[0])?.error)
-        return isError ? failed(reasonOf(body)) : undefined
-      }
-      if (isPresent(chunk.error) || chunk.type === "error" || chunk.object === "error") {
-        return failed(reasonOf(body))
+        return isError ? modelError(reasonOf(body)) : undefined
       }
       usage = usageIn(chunk.usage) ?? usageIn(fieldsOf(chunk.x_groq)?.usage) ?? usage
+      if (isPresent(chunk.error) || chunk.type === "error" || chunk.object === "error") {
+        return modelError(reasonOf(body))
+      }
       if (!Array.isArray(chunk.choices)) return undefined
       for (const item of chunk.choices) {
         const choice = fieldsOf(item)
         if (choice === undefined) continue
-        if (isPresent(choice.error)) return failed(reasonOf(choice))
+        if (isPresent(choice.error)) return modelError(reasonOf(choice))
         const index = countOf(choice.index) ?? 0
         choiceIndex ??= index
         if (index !== choiceIndex) continue
@@ -177,11 +173,12 @@ const makeReader = (provider: string) => {
       return calls.areTooMany() ? tooManyPieces() : undefined
     },
     isFinished: () => finish !== undefined,
+    usage: () => usage,
     end: (emit: Emit): ModelError | undefined => {
-      if (choiceIndex === undefined) return notAnAnswer()
+      if (choiceIndex === undefined) return notACompletion()
       const finished = finishOf(finish)
       if (finished === undefined) {
-        return failed(
+        return modelError(
           new ProviderFault({ description: `The provider gave up in the middle of the answer (${finish}).` })
         )
       }
@@ -190,7 +187,7 @@ const makeReader = (provider: string) => {
       // What a filter has ended is not what the model wanted to do.
       for (const call of finished === "contentFilter" ? [] : calls.calls) {
         if (finished === "length") return cutCall(call.name === "" ? "a tool" : call.name)
-        if (call.name === "") return namelessCall()
+        if (call.name === "") return invalid("There is a tool call without a name in the answer.")
         whole.push({
           _tag: "tool-call",
           providerCallId: call.id,
@@ -232,15 +229,4 @@ const parse = (text: string): unknown => {
 /** An error that was cut is no text for people. */
 const readableText = (text: string): string => (text.startsWith("{") || text.startsWith("[") ? "" : text)
 
-const failed = (reason: ModelError["reason"]): ModelError => new ModelError({ reason })
-
-const notAnAnswer = (): ModelError =>
-  failed(
-    new InvalidResponse({
-      description:
-        "What came back is not a chat completion. Check the profile's base URL, and that the server speaks this protocol."
-    })
-  )
-
-const namelessCall = (): ModelError =>
-  failed(new InvalidResponse({ description: "There is a tool call without a name in the answer." }))
+const notACompletion = (): ModelError => notAnAnswer("a chat completion")

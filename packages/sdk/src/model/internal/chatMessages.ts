@@ -24,7 +24,11 @@ export const encodeMessages = (
   profile: ModelProfile
 ): ReadonlyArray<Schema.JsonObject> => {
   const provider = providerOf(profile)
-  const ids = wireIds(messages, /^[a-zA-Z0-9_.:-]+$/, 40)
+  const ids = wireIds(messages, {
+    letters: /^[a-zA-Z0-9_.:-]+$/,
+    maxLength: 40,
+    length: profile.compatibility?.callIdLength
+  })
   const out: Array<Schema.JsonObject> = []
   const role = profile.compatibility?.systemRole ?? "system"
   // Said by the user, they are one message with the user's own: templates that know no system role want the roles to alternate.

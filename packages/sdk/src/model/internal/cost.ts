@@ -1,8 +1,11 @@
 /**
- * What a model call costs, where that can be known.
+ * What a model call used and costs, where that can be known: also what was used in vain, by attempts that failed.
  */
 import type { ModelUsage } from "../../domain/Usage.ts"
+import type { ModelError } from "../ModelError.ts"
+import type { Ending } from "../ModelPart.ts"
 import type { ModelProfile } from "../ModelProfile.ts"
+import { changed } from "./modelError.ts"
 
 const perToken = 1 / 1_000_000
 
@@ -25,4 +28,62 @@ export const priced = ({ prices }: Pick<ModelProfile, "prices">, usage: ModelUsa
       outputTokens * output) *
     perToken
   return { ...usage, costUsd }
+}
+
+const counts = [
+  "inputTokens",
+  "cachedInputTokens",
+  "cacheWriteTokens",
+  "outputTokens",
+  "reasoningTokens"
+] as const
+
+/** No request uses as many tokens; and the sum of many is still a number that can be counted with. */
+const most = 1e12
+
+/** What is said to have been used, which may be anything: a count that is none is 0, a cost that is none is unknown. */
+export const sound = (usage: ModelUsage): ModelUsage => {
+  const out: { -readonly [Name in keyof ModelUsage]: ModelUsage[Name] } = { inputTokens: 0, outputTokens: 0 }
+  for (const name of counts) {
+    const value = usage[name]
+    if (value !== undefined) out[name] = value > 0 && value < most ? Math.round(value) : 0
+  }
+  const { costUsd } = usage
+  if (typeof costUsd === "number" && costUsd >= 0 && costUsd < Infinity) out.costUsd = costUsd
+  return out
+}
+
+/** What two requests used together. The cost is known where both are, a count where one is. */
+const sumOf = (one: ModelUsage, other: ModelUsage): ModelUsage => {
+  const sum = sound(one) as { -readonly [Name in keyof ModelUsage]: ModelUsage[Name] }
+  for (const name of counts) {
+    const more = other[name]
+    if (more !== undefined) sum[name] = (sum[name] ?? 0) + more
+  }
+  delete sum.costUsd
+  if (one.costUsd !== undefined && other.costUsd !== undefined) sum.costUsd = one.costUsd + other.costUsd
+  return sum
+}
+
+/** What requests used before this one, of which the caller gets one answer or one error. */
+export type Spent = ModelUsage | undefined
+
+/** What was used when this much more was. */
+export const spentWith = (before: Spent, more: Spent): Spent =>
+  before === undefined ? more : more === undefined ? before : sumOf(before, more)
+
+/** The end of an answer, or the whole of it, with what was used before it. */
+export const afterSpending = <A extends Ending>(before: Spent, answer: A): A =>
+  before === undefined
+    ? answer
+    : {
+        ...answer,
+        usage: sumOf(before, answer.usage),
+        lastInputTokens: answer.lastInputTokens ?? answer.usage.inputTokens
+      }
+
+/** The error with what was used before it. */
+export const failedAfterSpending = (before: Spent, error: ModelError): ModelError => {
+  const usage = spentWith(before, error.usage)
+  return usage === error.usage || usage === undefined ? error : changed(error, { usage })
 }

@@ -2,30 +2,45 @@
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as AiError from "effect/ai/AiError"
+import type { ModelUsage } from "../../domain/Usage.ts"
 import type { Reason } from "../ModelError.ts"
 import {
   ConnectionLost,
   InvalidRequest,
   InvalidResponse,
-  ModelError,
+  type ModelError,
   NotAuthorized,
   ProviderFault,
   QuotaExhausted,
   RateLimited
 } from "../ModelError.ts"
+import type { Prices } from "../ModelProfile.ts"
+import { priced, sound } from "./cost.ts"
 import { reasonOf } from "./errors.ts"
+import { modelError } from "./modelError.ts"
 import { shown } from "./responseError.ts"
 
-/** An error of a language model as ours. */
-export const fromAiError = ({ isRetryable, reason }: AiError.AiError): ModelError => {
+/** An error of a language model as ours. What it used is given its cost by these prices. */
+export const fromAiError = (
+  { isRetryable, reason }: AiError.AiError,
+  given: { readonly prices?: Prices } = {}
+): ModelError => {
   const ours = reasonFrom(reason)
-  return shown(
-    new ModelError({
-      reason: ours,
-      ...(isRetryable === ours.isRetryable ? {} : { retryable: isRetryable })
-    }),
-    []
-  )
+  const usage = "usage" in reason && reason.usage !== undefined ? usageOf(reason.usage) : undefined
+  const error = modelError(ours, {
+    retryable: isRetryable === ours.isRetryable ? undefined : isRetryable,
+    usage: usage === undefined ? undefined : priced(given, usage)
+  })
+  return shown(error, [])
+}
+
+const usageOf = ({
+  completionTokens,
+  promptTokens,
+  totalTokens
+}: typeof AiError.UsageInfo.Type): ModelUsage => {
+  const inputTokens = promptTokens ?? (totalTokens ?? 0) - (completionTokens ?? 0)
+  return sound({ inputTokens, outputTokens: completionTokens ?? (totalTokens ?? 0) - inputTokens })
 }
 
 const reasonFrom = (reason: AiError.AiErrorReason): Reason => {

@@ -104,13 +104,6 @@ const speaksOfAddress = (message: string, code: string | number | undefined): bo
   /unknown request url|^invalid url|^(?:resource )?not found\.?$/i.test(message) ||
   (message === "File Not Found" && code === 404)
 
-/** The same reason in other words. */
-export const described = (reason: Reason, description: string): Reason => {
-  if (reason.description === description) return reason
-  const Same = reason.constructor as new (fields: object) => Reason
-  return new Same({ ...reason, description })
-}
-
 const overflowCodes = new Set([
   "context_length_exceeded",
   "exceed_context_size_error",

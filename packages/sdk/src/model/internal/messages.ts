@@ -2,32 +2,34 @@
  * The protocol of Anthropic's `/v1/messages`, also spoken by others. `baseUrl` ends in `/v1`.
  *
  * A bound on output has to be given: the request's, else the profile's, else 8192 tokens, which every current model can write.
- * `seed` does not exist here and is left out. While a model thinks, `temperature` and `topP` are left out, since the provider
+ * `seed` does not exist here and is left out, with a warning. So are `temperature` and `topP` while a model thinks, since the provider
  * refuses them. Structured output goes through `output_config.format`; a schema that cannot be told that way is told in words.
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import { InvalidResponse, ModelError } from "../ModelError.ts"
+import type { ModelError } from "../ModelError.ts"
 import type { ModelResponse } from "../ModelPart.ts"
-import { makeCollector } from "../ModelPart.ts"
 import type { ModelProfile } from "../ModelProfile.ts"
 import type { ModelRequest, ModelSettings } from "../ModelRequest.ts"
+import { notAnAnswer } from "./answerFaults.ts"
 import { reasonOf } from "./errors.ts"
 import { fieldsOf } from "./fields.ts"
 import { messagesDecoder } from "./messagesDecoder.ts"
 import { encodeHistory } from "./messagesHistory.ts"
 import { closedSchema } from "./messagesSchema.ts"
 import { thinkingOf } from "./messagesThinking.ts"
+import { modelError } from "./modelError.ts"
+import { outputBound } from "./outputBound.ts"
 import { outputInWords } from "./outputInWords.ts"
 import type { Protocol } from "./protocol.ts"
 import { providerOf } from "./protocol.ts"
+import { wholeAnswer } from "./wholeAnswer.ts"
 
-const encode = (request: ModelRequest, profile: ModelProfile, streaming: boolean): Schema.JsonObject => {
+const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   const compatibility = profile.compatibility ?? {}
   const settings = { ...profile.settings, ...request.settings }
-  const { maxOutputTokens: possible = 8192 } = profile
-  const { maxOutputTokens: asked = possible } = settings
-  const maxTokens = profile.maxOutputTokens === undefined ? asked : Math.min(asked, possible)
+  const { maxOutputTokens = profile.maxOutputTokens ?? 8192 } = settings
+  const maxTokens = outputBound(maxOutputTokens, profile, room) ?? maxOutputTokens
   const { output } = request
   const schema =
     output === undefined || (compatibility.structuredOutput ?? "jsonSchema") !== "jsonSchema"
@@ -108,29 +110,28 @@ const decode = (body: unknown, profile: ModelProfile): Result.Result<ModelRespon
   const message = fieldsOf(body)
   if (message === undefined || !Array.isArray(message.content)) {
     const failed = message?.type === "error" || fieldsOf(message?.error) !== undefined
-    return Result.fail(new ModelError({ reason: failed ? reasonOf(body) : notAnAnswer() }))
+    return Result.fail(failed ? modelError(reasonOf(body)) : notAMessage())
   }
-  const collector = makeCollector()
   const decoder = messagesDecoder(providerOf(profile))
-  decoder.whole(message, collector.add)
-  const error = decoder.end(collector.add)
-  const answer = collector.response()
-  return error === undefined && answer !== undefined
-    ? Result.succeed(answer)
-    : Result.fail(error ?? new ModelError({ reason: notAnAnswer() }))
+  return wholeAnswer(decoder, (emit) => decoder.whole(message, emit), notAMessage)
 }
 
-const notAnAnswer = () =>
-  new InvalidResponse({
-    description:
-      "What came back is not a message. Check the profile's base URL, and that the server speaks this protocol."
-  })
+const notAMessage = () => notAnAnswer("a message")
 
 /** The `/v1/messages` protocol. */
 export const messages: Protocol = {
   path: "/messages",
   headers: { "anthropic-version": "2023-06-01" },
   encode,
+  settingFields: {
+    toolChoice: ["tool_choice"],
+    parallelToolCalls: ["tool_choice.disable_parallel_tool_use"],
+    temperature: ["temperature"],
+    topP: ["top_p"],
+    stop: ["stop_sequences"],
+    seed: ["seed"],
+    reasoningEffort: ["thinking", "output_config"]
+  },
   decoder: (profile) => messagesDecoder(providerOf(profile)),
   decode
 }

@@ -10,13 +10,14 @@
 import type * as Schema from "effect/Schema"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import type { FinishReason } from "../../domain/RunEvent.ts"
-import { ConnectionLost, InvalidResponse, ModelError } from "../ModelError.ts"
+import type { ModelError } from "../ModelError.ts"
 import type { ModelPart } from "../ModelPart.ts"
-import { brokenCall, cutCall, tooManyPieces } from "./answerFaults.ts"
+import { brokenCall, cutCall, cutOff, invalid, tooManyPieces } from "./answerFaults.ts"
 import { wholeArguments, writtenArguments } from "./callArguments.ts"
 import { reasonOf } from "./errors.ts"
 import type { Fields } from "./fields.ts"
 import { fieldsOf, textOf } from "./fields.ts"
+import { modelError } from "./modelError.ts"
 import type { MessagesUsage } from "./messagesUsage.ts"
 import { addUsage, usageOf } from "./messagesUsage.ts"
 import type { Ending, Piece } from "./pieces.ts"
@@ -48,7 +49,7 @@ interface Block extends Piece {
 
 /** Also reads an answer in one piece. */
 export interface MessagesDecoder extends AnswerDecoder {
-  readonly whole: (message: Fields, emit: Emit) => void
+  readonly whole: (message: Fields, emit: Emit) => undefined
 }
 
 /** A decoder of one answer. `provider` is who may be sent its blocks back. */
@@ -56,8 +57,9 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
   const blocks = makePieces<Block>(provider)
   let calls = 0
   let latest = -1
-  let usage: MessagesUsage = {}
+  let usage: MessagesUsage | undefined
   let stopReason: string | undefined
+  let container: string | undefined
   let stopped = false
 
   const open = (event: Fields, emit: Emit) => {
@@ -129,6 +131,12 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
     }
   }
 
+  const ending = (fields: Fields | undefined, used: unknown) => {
+    stopReason = textOf(fields?.stop_reason) ?? stopReason
+    container = textOf(fieldsOf(fields?.container)?.id) ?? container
+    usage = addUsage(usage, used)
+  }
+
   const event = (type: string, data: Fields, emit: Emit): ModelError | undefined => {
     switch (type) {
       case "message_start":
@@ -150,15 +158,13 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
         return
       }
       case "message_delta":
-        stopReason = textOf(fieldsOf(data.delta)?.stop_reason) ?? stopReason
-        usage = addUsage(usage, data.usage)
+        ending(fieldsOf(data.delta), data.usage)
         return
       case "message_stop":
         stopped = true
         return
       case "error": {
-        const requestId = textOf(data.request_id)
-        return new ModelError({ reason: reasonOf(data), ...(requestId === undefined ? {} : { requestId }) })
+        return modelError(reasonOf(data), { requestId: textOf(data.request_id) })
       }
     }
   }
@@ -166,11 +172,7 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
   const isDone = () => stopped
 
   const end = (emit: Emit): ModelError | undefined => {
-    if (!stopped) {
-      return new ModelError({
-        reason: new ConnectionLost({ description: "The answer was cut off before its end." })
-      })
-    }
+    if (!stopped) return cutOff()
     if (blocks.areTooMany()) return tooManyPieces()
     const all = blocks.all()
     const called = all.filter(({ type }) => type === "tool_use")
@@ -187,7 +189,11 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
     emit({
       _tag: "finish",
       finishReason: told.length > 0 ? "toolCalls" : finish,
-      usage: usageOf(usage)
+      usage: usageOf(usage ?? {}),
+      // The tools that go on find their files in the same container.
+      ...(stopReason === "pause_turn" && told.length === 0
+        ? { paused: container === undefined ? {} : { container } }
+        : {})
     })
     return undefined
   }
@@ -196,17 +202,15 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
     event: readTypedEvents({ names: ours, pieces: blocks, isDone, read: event }),
     end,
     isDone,
+    usage: () => (usage === undefined ? undefined : usageOf(usage)),
     whole: (message, emit) => {
       for (const block of listOf(message.content)) open({ content_block: block }, emit)
-      stopReason = textOf(message.stop_reason)
-      usage = addUsage(usage, message.usage)
+      ending(message, message.usage)
       stopped = true
+      return undefined
     }
   }
 }
-
-const invalid = (description: string): ModelError =>
-  new ModelError({ reason: new InvalidResponse({ description }) })
 
 const listOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
@@ -277,7 +281,7 @@ const finishOf = (reason: string | undefined): FinishReason => {
       return "length"
     case "refusal":
       return "contentFilter"
-    // `pause_turn`: the provider wants to be asked to go on. `tool_use` without a call.
+    // `pause_turn`, `tool_use` without a call, and words that are not known.
     default:
       return "other"
   }

@@ -24,7 +24,7 @@ export const encodeHistory = (
   profile: ModelProfile
 ): ReadonlyArray<Schema.JsonObject> => {
   const provider = providerOf(profile)
-  const ids = wireIds(messages, /^[a-zA-Z0-9_-]+$/, 64)
+  const ids = wireIds(messages, { letters: /^[a-zA-Z0-9_-]+$/, maxLength: 64 })
   const out: Array<{ readonly role: "user" | "assistant"; readonly content: Array<Schema.JsonObject> }> = []
   const push = (role: "user" | "assistant", blocks: ReadonlyArray<Schema.JsonObject>) => {
     if (blocks.length === 0) return
@@ -52,6 +52,8 @@ export const encodeHistory = (
         push("user", [resultBlock(message, ids, provider)])
     }
   }
+  const end = out.at(-1)
+  if (end?.role === "assistant") end.content.push(...withoutLastBlanks(end.content.splice(-1)))
   // The first message has to be a user's. History that was left out may have ended in the middle of an exchange.
   if (out[0]?.role === "assistant") {
     out.unshift({ role: "user", content: [textBlock("[Earlier messages are left out.]")] })
@@ -137,6 +139,10 @@ const blocksOf = (content: ReadonlyArray<UserPart>, provider: string): ReadonlyA
   }
   return blocks
 }
+
+/** Where the history ends in an answer that goes on, the provider refuses blanks at its end. */
+const withoutLastBlanks = (blocks: ReadonlyArray<Schema.JsonObject>): ReadonlyArray<Schema.JsonObject> =>
+  blocks.map((block) => (typeof block.text === "string" ? { ...block, text: block.text.trimEnd() } : block))
 
 const isBlank = (text: string): boolean => text.trim() === ""
 

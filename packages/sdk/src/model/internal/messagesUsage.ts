@@ -17,9 +17,10 @@ export interface MessagesUsage {
 }
 
 /** The counts with those that are told anew. */
-export const addUsage = (before: MessagesUsage, value: unknown): MessagesUsage => {
+export const addUsage = (told: MessagesUsage | undefined, value: unknown): MessagesUsage | undefined => {
   const usage = fieldsOf(value)
-  if (usage === undefined) return before
+  if (usage === undefined) return told
+  const before = told ?? {}
   const { iterations } = usage
   return {
     input: countOf(usage.input_tokens) ?? before.input,

@@ -5,10 +5,12 @@
  */
 import type * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
+import type { ModelUsage } from "../../domain/Usage.ts"
 import type { ModelError } from "../ModelError.ts"
 import type { ModelPart, ModelResponse } from "../ModelPart.ts"
 import type { ModelProfile } from "../ModelProfile.ts"
 import type { ModelRequest } from "../ModelRequest.ts"
+import type { SettingFields } from "./warnings.ts"
 
 /** One provider protocol. */
 export interface Protocol {
@@ -16,8 +18,15 @@ export interface Protocol {
   readonly path: string
   /** What every request says besides what the profile adds. */
   readonly headers: Readonly<Record<string, string>>
-  /** The body of a request. */
-  readonly encode: (request: ModelRequest, profile: ModelProfile, streaming: boolean) => Schema.JsonObject
+  /** The body of a request. `room` is how many tokens of output the model has room for; left out where that is not known. */
+  readonly encode: (
+    request: ModelRequest,
+    profile: ModelProfile,
+    streaming: boolean,
+    room?: number
+  ) => Schema.JsonObject
+  /** Where the body says what settings ask for: what is not there was left out. */
+  readonly settingFields: SettingFields
   /** Reads one streamed answer. */
   readonly decoder: (profile: ModelProfile) => AnswerDecoder
   /** Reads a whole answer: the body of a response that was not streamed, already parsed. */
@@ -41,6 +50,8 @@ export interface AnswerDecoder {
    * connection open. Left out: an answer ends when the body does.
    */
   readonly isDone?: () => boolean
+  /** What the provider has said so far that the answer used; `undefined` while it has said nothing. */
+  readonly usage: () => ModelUsage | undefined
 }
 
 /** Who may be sent a provider's own items back: the same protocol, server and model. */

@@ -2,13 +2,15 @@
  * What a response that is not an answer means: its status, its headers and its body become one error, with a hint where the
  * address is likely to be wrong.
  */
+import * as Base64 from "effect/encoding/Base64"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { ErrorFacts } from "./errors.ts"
-import { described, reasonOf, speaksOfModel, speaksOfRequest } from "./errors.ts"
+import { reasonOf, speaksOfModel, speaksOfRequest } from "./errors.ts"
+import { changed, described, modelError } from "./modelError.ts"
 import { retryAfter } from "./retry.ts"
-import type { Reason } from "../ModelError.ts"
-import { InvalidRequest, InvalidResponse, ModelError, ProviderFault } from "../ModelError.ts"
+import type { ModelError, Reason } from "../ModelError.ts"
+import { InvalidRequest, InvalidResponse, ProviderFault } from "../ModelError.ts"
 import type { ModelProfile, ProtocolName } from "../ModelProfile.ts"
 
 type Headers = Readonly<Record<string, string | undefined>>
@@ -27,14 +29,11 @@ export const responseError = (
       ...(retryAfterMs === undefined ? {} : { retryAfterMs })
     }
     const retryable = shouldRetry(headers) ?? (status < 400 ? false : undefined)
-    return new ModelError({
-      reason: explain(reasonOf(parsed(body), facts), status, body, headers, profile),
-      ...(retryable === undefined ? {} : { retryable })
-    })
+    return modelError(explain(reasonOf(parsed(body), facts), status, body, headers, profile), { retryable })
   }).pipe(
     Effect.catchDefect(() => {
       const description = `The provider answered with status ${response.status}, and nothing that can be read.`
-      return Effect.succeed(new ModelError({ reason: new ProviderFault({ description }) }))
+      return Effect.succeed(modelError(new ProviderFault({ description })))
     })
   )
 
@@ -49,15 +48,11 @@ export const requestIdOf = (headers: Headers): string | undefined => {
  * request.
  */
 export const shown = (error: ModelError, secrets: ReadonlyArray<string>, requestId?: string): ModelError => {
-  const { reason, retryable } = error
+  const { reason } = error
   const id = [error.requestId, requestId].find(
     (id) => id !== undefined && /^[\w.:-]{1,200}$/.test(id) && !secrets.some((secret) => id.includes(secret))
   )
-  return new ModelError({
-    reason: described(reason, tidy(reason.description, secrets)),
-    ...(id === undefined ? {} : { requestId: id }),
-    ...(retryable === undefined ? {} : { retryable })
-  })
+  return changed(error, { reason: described(reason, tidy(reason.description, secrets)), requestId: id })
 }
 
 const longestDescription = 500
@@ -68,10 +63,22 @@ const invisible = /[\s\p{Cc}\p{Bidi_Control}]+/gu
 /** Secrets out first, then the length: half a secret is one, too. */
 const tidy = (text: string, secrets: ReadonlyArray<string>): string => {
   let out = text
-  for (const secret of secrets) out = out.replaceAll(secret, "[redacted]")
+  for (const secret of secrets) out = out.replace(spellingsOf(secret), "[redacted]")
   out = out.replace(invisible, " ").trim()
   return out.length <= longestDescription ? out : `${out.slice(0, longestDescription - 1)}…`
 }
+
+/** The secret as it is, and as a server may say it again: in an address, in JSON or HTML that was not read as such, or as base64. */
+const spellingsOf = (secret: string): RegExp => {
+  const letter = (char: string) =>
+    /[a-z0-9]/i.test(char)
+      ? char
+      : `(?:\\\\?${escaped(char)}|(?:%[0-9a-f]{2})+|&#?\\w{1,8};|\\\\u[0-9a-f]{4})`
+  const packed = Base64.encode(secret).replace(/=+$/, "")
+  return new RegExp(`${[...secret].map(letter).join("")}|${escaped(packed)}`, "gi")
+}
+
+const escaped = (text: string): string => text.replaceAll(/[^a-z0-9]/gi, String.raw`\$&`)
 
 /** A body as JSON where it is JSON, else as text. */
 const parsed = (body: string): unknown => {
@@ -105,7 +112,7 @@ const explain = (
   if (status < 400) {
     return new InvalidResponse({
       description:
-        status >= 300
+        status >= 300 && headers.location !== undefined
           ? `The server sends the request on to ${target(headers.location, profile)}. Redirects are not followed, because the key would go along: set that address as the base URL of ${profile.name} if it is right.`
           : `The server answered with status ${status}, which is no answer.`
     })
@@ -113,8 +120,8 @@ const explain = (
   return reason
 }
 
-const target = (location: string | undefined, profile: ModelProfile): string => {
-  const url = location === undefined ? null : URL.parse(location, profile.baseUrl)
+const target = (location: string, profile: ModelProfile): string => {
+  const url = URL.parse(location, profile.baseUrl)
   return url === null ? "another address" : url.origin
 }
 

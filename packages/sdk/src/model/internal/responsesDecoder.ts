@@ -11,12 +11,13 @@
  */
 import type { FinishReason } from "../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
-import { ConnectionLost, InvalidRequest, ModelError, ProviderFault } from "../ModelError.ts"
+import { InvalidRequest, type ModelError, ProviderFault } from "../ModelError.ts"
 import type { ModelPart } from "../ModelPart.ts"
-import { brokenCall, cutCall, tooManyPieces } from "./answerFaults.ts"
+import { brokenCall, cutCall, cutOff, tooManyPieces } from "./answerFaults.ts"
 import { reasonOf } from "./errors.ts"
 import type { Fields } from "./fields.ts"
 import { countOf, fieldsOf, textOf } from "./fields.ts"
+import { modelError } from "./modelError.ts"
 import { makePieces, placeIn } from "./pieces.ts"
 import type { AnswerDecoder } from "./protocol.ts"
 import type { Channel, Item } from "./responsesItem.ts"
@@ -43,6 +44,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
   let refused = false
   let final: Fields | undefined
   let status = ""
+  let usage: ModelUsage | undefined
 
   const open = (index: number, type: string, fields: Fields, emit: Emit): Item => {
     latest = Math.max(latest, Math.floor(index))
@@ -230,11 +232,12 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
         )
       }
       case "error":
-        return new ModelError({ reason: reasonOf(data) })
+        return modelError(reasonOf(data))
     }
   }
 
   const terminate = (response: Fields, word: string, holder: Fields): ModelError | undefined => {
+    usage = usageIn(response.usage)
     switch (word) {
       case "completed":
       case "incomplete":
@@ -243,28 +246,22 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
         return
       case "queued":
       case "in_progress":
-        return new ModelError({
-          reason: new InvalidRequest({
+        return modelError(
+          new InvalidRequest({
             description: `The provider answers in the background (${textOf(response.id) ?? "without an id"}, ${word}), and such an answer is not waited for: take \`background\` out of the settings.`
           })
-        })
+        )
       case "cancelled":
-        return new ModelError({
-          reason: new ProviderFault({ description: "The answer was cancelled at the provider." })
-        })
+        return modelError(new ProviderFault({ description: "The answer was cancelled at the provider." }))
       default:
-        return new ModelError({ reason: reasonOf(holder) })
+        return modelError(reasonOf(holder))
     }
   }
 
   const isDone = () => final !== undefined
 
   const end = (emit: Emit): ModelError | undefined => {
-    if (final === undefined) {
-      return new ModelError({
-        reason: new ConnectionLost({ description: "The answer was cut off before its end." })
-      })
-    }
+    if (final === undefined) return cutOff()
     reconcile(Array.isArray(final.output) ? final.output : [], emit)
     if (items.areTooMany()) return tooManyPieces()
     const all = items.all()
@@ -291,7 +288,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     emit({
       _tag: "finish",
       finishReason: cutBy ?? (wantsTools ? "toolCalls" : refusal ? "contentFilter" : "stop"),
-      usage: usageIn(final.usage)
+      usage: usage ?? { inputTokens: 0, outputTokens: 0 }
     })
     return undefined
   }
@@ -300,6 +297,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     event: readTypedEvents({ names: ours, pieces: items, isDone, read: event }),
     end,
     isDone,
+    usage: () => usage,
     last: (response) => {
       const failed = fieldsOf(response.error) !== undefined
       return terminate(response, textOf(response.status) ?? (failed ? "failed" : "completed"), response)
@@ -320,20 +318,21 @@ const cutReason = (details: Fields | undefined): FinishReason => {
   }
 }
 
-const usageIn = (value: unknown): ModelUsage => {
+const usageIn = (value: unknown): ModelUsage | undefined => {
   const usage = fieldsOf(value)
-  const { cache_write_tokens, cached_tokens } = fieldsOf(usage?.input_tokens_details) ?? {}
+  if (usage === undefined) return undefined
+  const { cache_write_tokens, cached_tokens } = fieldsOf(usage.input_tokens_details) ?? {}
   const cached = countOf(cached_tokens)
   const written = countOf(cache_write_tokens)
-  const reasoning = countOf(fieldsOf(usage?.output_tokens_details)?.reasoning_tokens)
+  const reasoning = countOf(fieldsOf(usage.output_tokens_details)?.reasoning_tokens)
   // 10^10 of xAI's ticks are a dollar.
-  const ticks = usage?.cost_in_usd_ticks
-  const cost = typeof ticks === "number" ? ticks / 1e10 : usage?.cost
+  const ticks = usage.cost_in_usd_ticks
+  const cost = typeof ticks === "number" ? ticks / 1e10 : usage.cost
   return {
-    inputTokens: countOf(usage?.input_tokens) ?? 0,
+    inputTokens: countOf(usage.input_tokens) ?? 0,
     ...(cached === undefined ? {} : { cachedInputTokens: cached }),
     ...(written === undefined ? {} : { cacheWriteTokens: written }),
-    outputTokens: countOf(usage?.output_tokens) ?? 0,
+    outputTokens: countOf(usage.output_tokens) ?? 0,
     ...(reasoning === undefined ? {} : { reasoningTokens: reasoning }),
     ...(typeof cost === "number" && Number.isFinite(cost) && cost >= 0 ? { costUsd: cost } : {})
   }

@@ -24,7 +24,7 @@ export const encodeInput = (
   profile: ModelProfile
 ): ReadonlyArray<Schema.JsonObject> => {
   const provider = providerOf(profile)
-  const ids = wireIds(messages, /^[a-zA-Z0-9_.:-]+$/, 64)
+  const ids = wireIds(messages, { letters: /^[a-zA-Z0-9_.:-]+$/, maxLength: 64 })
   const items: Array<Schema.JsonObject> = []
   for (const message of messages) {
     switch (message.role) {

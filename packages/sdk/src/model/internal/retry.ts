@@ -6,10 +6,10 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
-import { ModelError } from "../ModelError.ts"
+import type { ModelError } from "../ModelError.ts"
 import type { RetryOptions } from "../ModelProfile.ts"
 import type { ModelRetry } from "../ModelRequest.ts"
-import { described } from "./errors.ts"
+import { changed, described } from "./modelError.ts"
 
 /** Waits until the call may be made again; fails with the error when it may not. `attempt` is the one that failed, from 1. */
 export const beforeRetry = (
@@ -39,16 +39,10 @@ const adviceOf = ({ reason }: ModelError): number | undefined => {
   return asked === undefined || asked <= 0 ? undefined : asked
 }
 
-const tooLong = ({ reason, requestId, retryable }: ModelError, asked: number): ModelError => {
+const tooLong = (error: ModelError, asked: number): ModelError => {
   const wait = Duration.format(Duration.seconds(Math.ceil(asked / 1000)))
-  return new ModelError({
-    reason: described(
-      reason,
-      `${reason.description} The provider asks to wait ${wait}, which is too long for one call.`
-    ),
-    ...(requestId === undefined ? {} : { requestId }),
-    ...(retryable === undefined ? {} : { retryable })
-  })
+  const words = `${error.reason.description} The provider asks to wait ${wait}, which is too long for one call.`
+  return changed(error, { reason: described(error.reason, words) })
 }
 
 /**

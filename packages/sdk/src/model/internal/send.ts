@@ -7,21 +7,15 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
-import type * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import {
-  ConnectionLost,
-  InvalidRequest,
-  LoginRequired,
-  ModelError,
-  NotAuthorized,
-  TimedOut
-} from "../ModelError.ts"
+import { InvalidRequest, LoginRequired, type ModelError, NotAuthorized, TimedOut } from "../ModelError.ts"
 import type { ModelProfile } from "../ModelProfile.ts"
+import { connectionError, hostOf } from "./connectionError.ts"
+import { changed, modelError } from "./modelError.ts"
 import type { Protocol } from "./protocol.ts"
 import { requestIdOf, responseError, shown } from "./responseError.ts"
 
@@ -86,13 +80,9 @@ export const send = (
       const error = show(yield* responseError({ status, headers: said, body: read }, profile))
       if (status !== 401 || profile.auth?.canRefresh !== true) return yield* error
       if (refused === undefined) return yield* once(given)
-      return yield* new ModelError({
-        reason: new LoginRequired({
-          profile: profile.name,
-          description: `The provider does not accept the login of ${profile.name}, although it was just renewed: log in again. It said: ${error.reason.description}`
-        }),
-        ...(error.requestId === undefined ? {} : { requestId: error.requestId })
-      })
+      const description = `The provider does not accept the login of ${profile.name}, although it was just renewed: log in again. It said: ${error.reason.description}`
+      const reason = new LoginRequired({ profile: profile.name, description })
+      return yield* changed(error, { reason, retryable: undefined })
     })
 
   // A span keeps what its effect returns, and a response knows the request with its headers.
@@ -103,7 +93,7 @@ export const send = (
         profile: profile.name,
         model: profile.model,
         protocol: profile.protocol,
-        server: host(profile)
+        server: hostOf(profile)
       }
     }),
     Effect.map(Redacted.value)
@@ -114,11 +104,7 @@ export const send = (
 const address = (profile: ModelProfile, protocol: Protocol): Effect.Effect<string, ModelError> => {
   const url = URL.parse(profile.baseUrl)
   const refuse = (what: string) =>
-    Effect.fail(
-      new ModelError({
-        reason: new InvalidRequest({ description: `The base URL of ${profile.name} ${what}` })
-      })
-    )
+    Effect.fail(modelError(new InvalidRequest({ description: `The base URL of ${profile.name} ${what}` })))
   if (url === null || !/^https?:$/.test(url.protocol)) {
     return refuse("is not an http or https address: set one such as https://api.openai.com/v1.")
   }
@@ -132,14 +118,14 @@ const address = (profile: ModelProfile, protocol: Protocol): Effect.Effect<strin
 /** What cannot be part of a header would otherwise be shown by the error that says so. */
 const checkHeaders = (headers: Readonly<Record<string, string>>, profile: ModelProfile) => {
   for (const [name, value] of Object.entries(headers)) {
+    // RFC 9110, section 5.6.2.
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
+      const description = `A header of ${profile.name} has a name that cannot be sent: look for blanks and line breaks in the names of its headers.`
+      return Effect.fail(modelError(new InvalidRequest({ description })))
+    }
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
-      return Effect.fail(
-        new ModelError({
-          reason: new NotAuthorized({
-            description: `The ${name} header of ${profile.name} holds characters that cannot be sent: look for line breaks or quotes in the key.`
-          })
-        })
-      )
+      const description = `The ${name} header of ${profile.name} holds characters that cannot be sent: look for line breaks or quotes in the key.`
+      return Effect.fail(modelError(new NotAuthorized({ description })))
     }
   }
   return Effect.void
@@ -183,64 +169,9 @@ const headLimitOf = ({ timeouts = {} }: ModelProfile, streaming: boolean): Durat
 
 const noHead = (profile: ModelProfile, limit: Duration.Duration): ModelError => {
   const timeoutMs = Duration.toMillis(limit)
-  return new ModelError({
-    reason: new TimedOut({
-      description: `${host(profile)} did not answer within ${timeoutMs} ms.`,
-      timeoutMs
-    })
-  })
+  const description = `${hostOf(profile)} did not answer within ${timeoutMs} ms.`
+  return modelError(new TimedOut({ description, timeoutMs }))
 }
-
-/** The connection failed: said by its code, never by its cause, which may hold what was sent. */
-export const connectionError = (
-  error: HttpClientError.HttpClientError,
-  profile: ModelProfile
-): ModelError => {
-  const code = codeOf(error.reason.cause)
-  const where = host(profile)
-  if (error.reason._tag === "InvalidUrlError" || error.reason._tag === "EncodeError") {
-    return new ModelError({
-      reason: new InvalidRequest({ description: `The request to ${where} cannot be sent.` })
-    })
-  }
-  const known = code === undefined ? undefined : connectionWords[code]
-  if (code !== undefined && /CERT|SELF_SIGNED|ERR_TLS|UNABLE_TO_/.test(code)) {
-    return new ModelError({
-      reason: new ConnectionLost({
-        description: `The certificate of ${where} is not accepted (${code}): check the base URL, or give Node the authority that signed it.`
-      }),
-      retryable: false
-    })
-  }
-  return new ModelError({
-    reason: new ConnectionLost({
-      description: `The connection to ${where} failed${known === undefined ? (code === undefined ? "" : ` (${code})`) : `: ${known} (${code})`}.`
-    })
-  })
-}
-
-const connectionWords: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "nothing listens there",
-  ECONNRESET: "it was cut",
-  EPIPE: "it was cut",
-  UND_ERR_SOCKET: "it was cut",
-  ENOTFOUND: "there is no such host",
-  EAI_AGAIN: "the name could not be looked up",
-  ETIMEDOUT: "nobody answered",
-  UND_ERR_CONNECT_TIMEOUT: "nobody answered",
-  UND_ERR_HEADERS_TIMEOUT: "nobody answered",
-  UND_ERR_BODY_TIMEOUT: "nothing came any more"
-}
-
-const codeOf = (cause: unknown): string | undefined => {
-  for (let at = cause, depth = 0; typeof at === "object" && at !== null && depth < 5; depth++) {
-    if ("code" in at && typeof at.code === "string" && /^[A-Z0-9_]{1,60}$/.test(at.code)) return at.code
-    at = "cause" in at ? at.cause : undefined
-  }
-  return undefined
-}
-
-const host = ({ baseUrl, name }: ModelProfile): string => URL.parse(baseUrl)?.host ?? name
 
 const largestError = 64 * 1024
 

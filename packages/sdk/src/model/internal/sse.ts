@@ -6,11 +6,14 @@
  */
 import * as Sse from "effect/encoding/Sse"
 import * as Result from "effect/Result"
-import { InvalidResponse, ModelError } from "../ModelError.ts"
+import type { ModelUsage } from "../../domain/Usage.ts"
+import type { ModelError } from "../ModelError.ts"
 import type { ModelPart, ModelResponse } from "../ModelPart.ts"
 import { partsOf } from "../ModelPart.ts"
 import type { ModelProfile } from "../ModelProfile.ts"
-import { priced } from "./cost.ts"
+import { invalid } from "./answerFaults.ts"
+import { priced, sound } from "./cost.ts"
+import { changed } from "./modelError.ts"
 import type { Protocol } from "./protocol.ts"
 
 /** Reads one body. Changed in place: one lives for one response. */
@@ -23,6 +26,8 @@ export interface AnswerReader {
   readonly take: () => ReadonlyArray<ModelPart>
   /** Why reading stopped. */
   readonly error: () => ModelError | undefined
+  /** The error with what the provider has said until now that the answer used. */
+  readonly withUsage: (error: ModelError) => ModelError
   /** Whether the answer has come to its end, well or not. */
   readonly isEnded: () => boolean
   /** The answer, if it came whole. */
@@ -47,17 +52,22 @@ export const makeAnswerReader = (
   let ended = false
   let size = 0
   let pieces = ""
-  let form = formOf(contentType)
+  let form: Form | undefined
 
   const fail = (failure: ModelError) => {
-    error = failure
+    error = withUsage(failure)
     ended = true
   }
+  const billed = (usage: ModelUsage) => priced(profile, sound(usage))
   const emit = (part: ModelPart) => {
     if (part._tag !== "finish") parts.push(part)
-    else parts.push({ ...part, usage: priced(profile, part.usage), profile: part.profile ?? profile.name })
+    else parts.push({ ...part, usage: billed(part.usage), profile: part.profile ?? profile.name })
   }
   const decoder = protocol.decoder(profile)
+  const withUsage = (error: ModelError): ModelError => {
+    const usage = error.usage ?? decoder.usage()
+    return usage === undefined ? error : changed(error, { usage: billed(usage) })
+  }
   const parser = Sse.makeParser(
     (event) => {
       if (ended || event._tag !== "Event") return
@@ -69,22 +79,22 @@ export const makeAnswerReader = (
   const endEvents = () => {
     if (ended) return
     ended = true
-    error = decoder.end(emit)
+    const failure = decoder.end(emit)
+    if (failure !== undefined) fail(failure)
   }
   const readEvents = (piece: string) => {
-    if (parser.feed(piece) !== undefined)
-      fail(unreadable("One event of the answer is larger than 8 MB.", false))
+    if (parser.feed(piece) !== undefined) fail(invalid("One event of the answer is larger than 8 MB.", false))
     else if (decoder.isDone?.() === true) endEvents()
   }
   const read = (piece: string) => {
     if (form === "events") return readEvents(piece)
-    pieces += piece
-    if (form === "json") return
-    const start = pieces.trimStart()
-    if (start === "") return
-    form = start.startsWith("<") ? "page" : /^[{[]/.test(start) ? "json" : "events"
+    // Servers send blanks to show that they are alive, as many as they like: they are not kept.
+    const text = form === undefined ? piece.trimStart() : piece
+    if (text === "") return
+    form ??= formOf(text, contentType)
     if (form === "page") return fail(page(profile))
-    if (form === "events") readEvents(pieces)
+    if (form === "events") return readEvents(text)
+    pieces += text
   }
   const endWhole = () => {
     ended = true
@@ -92,28 +102,28 @@ export const makeAnswerReader = (
     try {
       body = JSON.parse(pieces)
     } catch {
-      return fail(unreadable("The answer is not JSON, or was cut off.", true))
+      return fail(invalid("The answer is not JSON, or was cut off.", true))
     }
     const decoded = protocol.decode(body, profile)
     if (Result.isFailure(decoded)) return fail(decoded.failure)
     const answer = decoded.success
-    whole = { ...answer, usage: priced(profile, answer.usage), profile: answer.profile ?? profile.name }
+    whole = { ...answer, usage: billed(answer.usage), profile: answer.profile ?? profile.name }
     parts.push(...partsOf(whole))
   }
 
-  if (form === "page") fail(page(profile))
+  if (/html/i.test(contentType)) fail(page(profile))
   return {
     feed: (bytes) => {
       if (ended) return
       size += bytes.length
-      if (size > largestAnswer) return fail(unreadable("The answer is larger than 64 MB.", false))
+      if (size > largestAnswer) return fail(invalid("The answer is larger than 64 MB.", false))
       read(text.decode(bytes, { stream: true }))
     },
     end: () => {
       if (ended) return
       read(text.decode())
       if (ended) return
-      if (size === 0) return fail(unreadable("The answer is empty.", true))
+      if (size === 0) return fail(invalid("The answer is empty.", true))
       if (form === "json") return endWhole()
       // The last event counts, even if the blank line that should follow it is missing.
       readEvents("\n\n")
@@ -125,23 +135,24 @@ export const makeAnswerReader = (
       return taken
     },
     error: () => error,
+    withUsage,
     isEnded: () => ended,
     whole: () => whole
   }
 }
 
-const formOf = (contentType: string): "events" | "json" | "page" | "unknown" => {
-  const type = contentType.toLowerCase()
-  if (type.includes("event-stream")) return "events"
-  if (type.includes("html")) return "page"
-  return type.includes("json") && !/json-?l|ndjson|json-seq/.test(type) ? "json" : "unknown"
+type Form = "events" | "json" | "page"
+
+/** What a body is, by how it begins. What it is called counts where that says nothing: it is wrong with errors, and behind proxies. */
+const formOf = (beginning: string, contentType: string): Form => {
+  if (beginning.startsWith("<")) return "page"
+  if (/^[{[]/.test(beginning)) return "json"
+  const isField = /^[deir:]/.test(beginning)
+  return !isField && /json/i.test(contentType) ? "json" : "events"
 }
 
-const unreadable = (description: string, retryable: boolean): ModelError =>
-  new ModelError({ reason: new InvalidResponse({ description }), retryable })
-
 const page = ({ baseUrl, name }: ModelProfile): ModelError =>
-  unreadable(
+  invalid(
     `${URL.parse(baseUrl)?.host ?? "The server"} answered with a web page. Check the base URL of ${name}, and whether a proxy or a login page stands before it.`,
     false
   )

@@ -11,16 +11,20 @@ import * as Pull from "effect/Pull"
 import * as Stream from "effect/Stream"
 import type { NonEmptyReadonlyArray } from "effect/Array"
 import { collect, type ModelClient } from "../ModelClient.ts"
-import { InvalidResponse, ModelError, TimedOut } from "../ModelError.ts"
+import { type ModelError, TimedOut } from "../ModelError.ts"
 import type { ModelPart, ModelResponse } from "../ModelPart.ts"
 import type { ModelProfile } from "../ModelProfile.ts"
 import type { ModelRequest } from "../ModelRequest.ts"
+import { Tokenizer } from "../Tokenizer.ts"
+import { invalid } from "./answerFaults.ts"
+import { connectionError } from "./connectionError.ts"
+import { modelError } from "./modelError.ts"
+import { roomFor } from "./outputBound.ts"
 import type { Protocol } from "./protocol.ts"
-import { beforeRetry } from "./retry.ts"
-import type { Sent } from "./send.ts"
-import { connectionError, send } from "./send.ts"
-import type { AnswerReader } from "./sse.ts"
-import { makeAnswerReader } from "./sse.ts"
+import { retrying } from "./retrying.ts"
+import { type Sent, send } from "./send.ts"
+import { type AnswerReader, makeAnswerReader } from "./sse.ts"
+import { makeWarnings, unsaid } from "./warnings.ts"
 
 /** A client that speaks this protocol to the server of this profile. */
 export const makeClient = (
@@ -28,66 +32,40 @@ export const makeClient = (
   profile: ModelProfile
 ): Effect.Effect<ModelClient["Service"], never, HttpClient.HttpClient> =>
   Effect.map(HttpClient.HttpClient, (http) => {
+    const warn = makeWarnings(profile.name)
+    const bodyOf = (request: ModelRequest, streaming: boolean) =>
+      Effect.gen(function* () {
+        const room = roomFor(request, profile, yield* Tokenizer)
+        const body = protocol.encode(request, profile, streaming, room)
+        const settings = { ...profile.settings, ...request.settings }
+        yield* warn(unsaid({ ...request, settings }, body, protocol.settingFields))
+        return JSON.stringify(body)
+      })
     const stream = (request: ModelRequest): Stream.Stream<ModelPart, ModelError> =>
-      Stream.suspend(() => {
-        const body = JSON.stringify(protocol.encode(request, profile, true))
-        const attempt = (number: number): Stream.Stream<ModelPart, ModelError> => {
-          let published = false
-          return Stream.unwrap(
-            Effect.map(send(http, protocol, profile, body, true), (sent) =>
-              Stream.mapArray(partsIn(sent, protocol, profile), (parts) => {
-                published = true
-                return parts
-              })
-            )
-          ).pipe(
-            Stream.catch((error) =>
-              published
-                ? Stream.fail(error)
-                : Stream.unwrap(
-                    Effect.map(beforeRetry(error, number, profile.retry, request.onRetry), () =>
-                      attempt(number + 1)
-                    )
-                  )
-            )
-          )
-        }
-        return attempt(1)
-      })
-
+      Stream.unwrap(
+        Effect.gen(function* () {
+          const sent = yield* send(http, protocol, profile, yield* bodyOf(request, true), true)
+          return read(sent, readerOf(sent, protocol, profile), profile)
+        })
+      )
     const complete = (request: ModelRequest): Effect.Effect<ModelResponse, ModelError> =>
-      Effect.suspend(() => {
-        const body = JSON.stringify(protocol.encode(request, profile, false))
-        const attempt = (number: number): Effect.Effect<ModelResponse, ModelError> =>
-          Effect.flatMap(send(http, protocol, profile, body, false), (sent) => {
-            const reader = readerOf(sent, protocol, profile)
-            // A whole answer is taken as it is: split into parts and put together again it might not be the same.
-            return Effect.map(
-              collect(read(sent, reader, profile)),
-              (collected) => reader.whole() ?? collected
-            )
-          }).pipe(
-            Effect.scoped,
-            Effect.catch((error) =>
-              Effect.flatMap(beforeRetry(error, number, profile.retry, request.onRetry), () =>
-                attempt(number + 1)
-              )
-            )
-          )
-        return attempt(1)
-      })
-
-    return {
-      stream,
-      complete: profile.compatibility?.streamOnly === true ? (request) => collect(stream(request)) : complete
-    }
+      Effect.scoped(
+        Effect.gen(function* () {
+          const sent = yield* send(http, protocol, profile, yield* bodyOf(request, false), false)
+          const reader = readerOf(sent, protocol, profile)
+          const collected = yield* collect(read(sent, reader, profile))
+          // A whole answer is taken as it is: split into parts and put together again it might not be the same.
+          return reader.whole() ?? collected
+        })
+      )
+    const client = retrying({ stream, complete, contextTokens: () => profile.contextTokens }, profile.retry)
+    return profile.compatibility?.streamOnly === true
+      ? { ...client, complete: (request) => collect(client.stream(request)) }
+      : client
   })
 
 const readerOf = ({ response }: Sent, protocol: Protocol, profile: ModelProfile): AnswerReader =>
   makeAnswerReader(protocol, profile, response.headers["content-type"] ?? "")
-
-const partsIn = (sent: Sent, protocol: Protocol, profile: ModelProfile) =>
-  read(sent, readerOf(sent, protocol, profile), profile)
 
 /** How long a server may keep a connection open after the end of the answer, so that it can be used again. */
 const farewell = "250 millis"
@@ -119,7 +97,7 @@ const read = (
           reader.end()
           return Effect.void
         }),
-        Effect.mapError((error) => sent.shown(readError(error, profile)))
+        Effect.mapError((error) => sent.shown(reader.withUsage(readError(error, profile))))
       )
       const bye = Effect.andThen(
         Effect.ignore(Effect.timeoutOption(Effect.forever(bytes), farewell)),
@@ -145,17 +123,13 @@ const readError = (
 ): ModelError => {
   if (error._tag === "ModelError") return error
   if (error.reason._tag === "EmptyBodyError") {
-    return new ModelError({ reason: new InvalidResponse({ description: "The answer is empty." }) })
+    return invalid("The answer is empty.")
   }
   return connectionError(error, profile)
 }
 
 const tooLate = (limit: Duration.Duration, begun: boolean): ModelError => {
   const timeoutMs = Duration.toMillis(limit)
-  return new ModelError({
-    reason: new TimedOut({
-      description: `Nothing ${begun ? "more " : ""}of the answer came within ${timeoutMs} ms.`,
-      timeoutMs
-    })
-  })
+  const description = `Nothing ${begun ? "more " : ""}of the answer came within ${timeoutMs} ms.`
+  return modelError(new TimedOut({ description, timeoutMs }))
 }

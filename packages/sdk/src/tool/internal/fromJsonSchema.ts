@@ -5,17 +5,21 @@ import * as SchemaRepresentation from "effect/SchemaRepresentation"
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "effect/StandardSchema"
 import * as Result from "effect/Result"
 import type { DataSchema } from "../DataSchema.ts"
+import { shownSchema } from "./shownSchema.ts"
 
 /** An object by its names. */
 export type Arguments = Readonly<Record<string, unknown>>
 
 /**
- * The schema as a data schema: shown to the model as it is, and checked as far as Effect understands it. Whoever described it checks
- * again. Patterns are not tried: those of a stranger may take for ever.
+ * The schema as a data schema: shown to the model as far as providers take it, with the rest in words, and checked as far as Effect
+ * understands it. Whoever described it checks again. Patterns are not tried: those of a stranger may take for ever.
  */
-export const fromJsonSchema = (schema: Schema.JsonObject): DataSchema<Arguments> => {
-  const { $schema: dialect, ...shown } = schema
-  const check = checkOf(shown, typeof dialect === "string" ? dialect : "")
+export const fromJsonSchema = (
+  schema: Schema.JsonObject
+): { readonly parameters: DataSchema<Arguments>; readonly words: string } => {
+  const { $schema: dialect, ...whole } = schema
+  const check = checkOf(whole, typeof dialect === "string" ? dialect : "")
+  const { schema: shown, words } = shownSchema(whole)
   const validate = (value: unknown): StandardSchemaV1.Result<Arguments> => {
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
       return { issues: [{ message: "Expected an object" }] }
@@ -30,7 +34,7 @@ export const fromJsonSchema = (schema: Schema.JsonObject): DataSchema<Arguments>
     validate,
     jsonSchema: { input: () => shown, output: () => shown }
   }
-  return { "~standard": standard }
+  return { parameters: { "~standard": standard }, words }
 }
 
 /** Says what is wrong with a value. A schema that Effect cannot read finds nothing wrong. */
@@ -41,8 +45,16 @@ const checkOf = (schema: Schema.JsonObject, dialect: string): ((value: unknown) 
       : JsonSchema.fromSchemaDraft2020_12(schema)
     const imported = SchemaRepresentation.fromJsonSchemaDocument(document, { patterns: "ignore" })
     const decode = Schema.decodeUnknownResult(imported as Schema.Codec<unknown, unknown>)
-    return (value) =>
-      Result.match(decode(value), { onSuccess: () => undefined, onFailure: ({ message }) => message })
+    return (value) => {
+      try {
+        return Result.match(decode(value), {
+          onSuccess: () => undefined,
+          onFailure: ({ message }) => message
+        })
+      } catch {
+        return undefined
+      }
+    }
   } catch {
     return () => undefined
   }

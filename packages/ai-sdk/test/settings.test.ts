@@ -1,0 +1,242 @@
+import { createAnthropic } from "@ai-sdk/anthropic"
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
+import type { LanguageModelV2, LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider"
+import { assert, describe, it } from "@effect/vitest"
+import { AiSdkModel } from "@fermata/ai-sdk"
+import { ReplayServer } from "@fermata/node/testing"
+import { ModelClient, type ModelRequest } from "@fermata/sdk/model"
+import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
+import { ask, end, pieces, streamed } from "../../node/test/model/asking.ts"
+
+const look: ModelRequest.ToolDefinition = {
+  name: "look",
+  description: "Looks",
+  parameters: { type: "object", properties: {} }
+}
+
+const all: ModelRequest.ModelSettings = {
+  temperature: 0.5,
+  topP: 0.25,
+  maxOutputTokens: 4000,
+  stop: ["."],
+  seed: 1,
+  reasoningEffort: "low",
+  toolChoice: "required",
+  parallelToolCalls: false,
+  extra: { own: { user: "u1" } }
+}
+
+/** What is logged while this is done. */
+const logged = <A, E>(effect: Effect.Effect<A, E>) => {
+  const lines: Array<string> = []
+  const logger = Logger.make(({ message }) => {
+    lines.push(String(message))
+  })
+  return Effect.map(Effect.provide(effect, Logger.layer([logger])), (value) => ({ value, lines }))
+}
+
+/** A model that answers nothing, and keeps what it was asked. */
+const keeping = (provider: string) => {
+  const asked: Array<LanguageModelV4CallOptions> = []
+  const model: LanguageModelV4 = {
+    specificationVersion: "v4",
+    provider,
+    modelId: "m",
+    supportedUrls: {},
+    doGenerate: () => Promise.reject(new Error("only streams")),
+    doStream: (options) => {
+      asked.push(options)
+      return Promise.resolve({
+        stream: ReadableStream.from([
+          {
+            type: "stream-start",
+            warnings: [
+              { type: "unsupported", feature: "seed", details: "no seeds here" },
+              { type: "other", message: "be careful" }
+            ]
+          },
+          {
+            type: "finish",
+            finishReason: { unified: "stop", raw: "stop" },
+            usage: {
+              inputTokens: { total: 1, noCache: undefined, cacheRead: undefined, cacheWrite: undefined },
+              outputTokens: { total: 1, text: undefined, reasoning: undefined }
+            }
+          }
+        ])
+      })
+    }
+  }
+  return { asked, client: AiSdkModel.make(model, { retry: { times: 0 } }) }
+}
+
+const stream = (client: ModelClient.ModelClient["Service"], settings = all) =>
+  ModelClient.collect(client.stream(ask({ settings, tools: [look] })))
+
+describe("the settings of an AI SDK model", () => {
+  it.effect("are all passed on: as its own, or as the option of a provider that is known", () =>
+    Effect.gen(function* () {
+      const { asked, client } = keeping("openai.responses")
+      yield* logged(stream(client))
+      const { prompt: _, tools: __, abortSignal: ___, ...options } = asked[0]!
+      assert.deepStrictEqual(options, {
+        temperature: 0.5,
+        topP: 0.25,
+        maxOutputTokens: 4000,
+        stopSequences: ["."],
+        seed: 1,
+        reasoning: "low",
+        toolChoice: { type: "required" },
+        providerOptions: { own: { user: "u1" }, openai: { parallelToolCalls: false } }
+      })
+    })
+  )
+
+  it.effect("leave the last word on a provider's options to `extra`", () =>
+    Effect.gen(function* () {
+      const { asked, client } = keeping("openai.chat")
+      yield* logged(stream(client, { ...all, extra: { openai: { parallelToolCalls: true, user: "u" } } }))
+      assert.deepStrictEqual(asked[0]!.providerOptions, { openai: { parallelToolCalls: true, user: "u" } })
+    })
+  )
+
+  it.effect(
+    "that cannot be passed on are warned of, once, as is what the model says that it leaves out",
+    () =>
+      Effect.gen(function* () {
+        const { client } = keeping("another.chat")
+        const { lines } = yield* logged(Effect.andThen(stream(client), stream(client)))
+        assert.deepStrictEqual(lines, [
+          "Model m: the setting parallelToolCalls is left out: the AI SDK does not have it; give the provider's own option in extra.",
+          "Model m: unsupported: seed (no seeds here)",
+          "Model m: other: be careful"
+        ])
+      })
+  )
+
+  it.effect("know no effort of reasoning before the specification 4, and say so", () =>
+    Effect.gen(function* () {
+      const asked: Array<object> = []
+      const model: LanguageModelV2 = {
+        specificationVersion: "v2",
+        provider: "old",
+        modelId: "m2",
+        supportedUrls: {},
+        doStream: () => Promise.reject(new Error("does not stream")),
+        doGenerate: (options) => {
+          asked.push(options)
+          return Promise.resolve({
+            content: [],
+            finishReason: "stop",
+            usage: { inputTokens: 1, outputTokens: 1, totalTokens: 2 },
+            warnings: [{ type: "unsupported-setting", setting: "topP" }]
+          })
+        }
+      }
+      const request = ask({ settings: { reasoningEffort: "low", topP: 0.25 } })
+      const { lines } = yield* logged(AiSdkModel.make(model).complete(request))
+      assert.notProperty(asked[0], "reasoning")
+      assert.deepInclude(asked[0], { topP: 0.25 })
+      assert.lengthOf(lines, 2)
+      assert.include(lines[0], "the setting reasoningEffort is left out: the specification 2 of the AI SDK")
+      assert.strictEqual(lines[1], "Model m2: unsupported-setting: topP")
+    })
+  )
+
+  it.live("reach Anthropic as it calls them", () =>
+    Effect.gen(function* () {
+      const server = yield* ReplayServer.make(() => ({ status: 400, body: "no" }))
+      const model = createAnthropic({ baseURL: `${server.url}/v1`, apiKey: "k" })("claude-sonnet-4-5")
+      const { toolChoice: _, reasoningEffort: __, ...settings } = all
+      const { lines } = yield* logged(Effect.flip(stream(AiSdkModel.make(model), settings)))
+      const { tool_choice } = JSON.parse(server.requests[0]!.body)
+      assert.deepStrictEqual(tool_choice, { type: "auto", disable_parallel_tool_use: true })
+      assert.notInclude(lines.join(), "parallelToolCalls")
+    })
+  )
+
+  it.live("map the ids of calls to the length that Mistral takes", () =>
+    Effect.gen(function* () {
+      const server = yield* ReplayServer.make([streamed(pieces("Hi") + end)])
+      const make = createOpenAICompatible({ name: "mistral", baseURL: `${server.url}/v1`, apiKey: "k" })
+      const client = AiSdkModel.make(make("m"), { callIdLength: 9 })
+      const call = { callId: "run.t1.1" as never, providerCallId: "toolu_01ABCDEF", name: "look" }
+      yield* ModelClient.collect(
+        client.stream(
+          ask({
+            messages: [
+              { role: "user", sequence: 0, at: 0, content: [{ _tag: "text", text: "Look." }] },
+              {
+                role: "assistant",
+                sequence: 1,
+                at: 0,
+                content: [{ _tag: "toolCall", ...call, arguments: "{}" }]
+              },
+              { role: "tool", sequence: 2, at: 0, ...call, outcome: "completed", content: [] }
+            ]
+          })
+        )
+      )
+      const { messages } = JSON.parse(server.requests[0]!.body)
+      assert.match(messages[2].tool_calls[0].id, /^[a-zA-Z0-9]{9}$/)
+      assert.strictEqual(messages[3].tool_call_id, messages[2].tool_calls[0].id)
+    })
+  )
+})
+
+describe("what a failed answer of an AI SDK model used", () => {
+  const usage = {
+    inputTokens: { total: 100, noCache: 100, cacheRead: 0, cacheWrite: undefined },
+    outputTokens: { total: 20, text: 20, reasoning: undefined }
+  }
+  const failing = (parts: ReadonlyArray<object>, stalls = false): LanguageModelV4 => ({
+    specificationVersion: "v4",
+    provider: "x.chat",
+    modelId: "m",
+    supportedUrls: {},
+    doGenerate: () => Promise.reject(new Error("only streams")),
+    doStream: () =>
+      Promise.resolve({
+        stream: new ReadableStream({
+          start: (controller) => {
+            for (const part of parts) controller.enqueue(part as never)
+            if (!stalls) controller.close()
+          }
+        })
+      })
+  })
+  const error = { type: "error", error: new Error("upstream broke") }
+  const finish = { type: "finish", finishReason: { unified: "error", raw: undefined }, usage }
+
+  it.live("is in the error, when the model tells it after the error, and with it", () =>
+    Effect.gen(function* () {
+      for (const parts of [[error, { type: "text-delta", id: "t", delta: "more" }, finish], [finish]]) {
+        const client = AiSdkModel.make(failing(parts), {
+          prices: { input: 1, output: 10 },
+          retry: { times: 0 }
+        })
+        const failed = yield* Effect.flip(ModelClient.collect(client.stream(ask())))
+        assert.deepInclude(failed.usage, { inputTokens: 100, outputTokens: 20, costUsd: 300 / 1e6 })
+      }
+    })
+  )
+
+  it.live("is not waited for when the model says nothing more", () =>
+    Effect.gen(function* () {
+      const client = AiSdkModel.make(failing([{ type: "text-delta", id: "t", delta: "Hel" }, error], true))
+      const failed = yield* Effect.flip(ModelClient.collect(client.stream(ask())))
+      assert.include(failed.message, "upstream broke")
+      assert.isUndefined(failed.usage)
+    })
+  )
+
+  it.live("is counted as nothing where the model counts in what are no numbers", () =>
+    Effect.gen(function* () {
+      const odd = { inputTokens: { total: Number.NaN }, outputTokens: { total: -3, reasoning: 1.6 } }
+      const client = AiSdkModel.make(failing([{ ...finish, usage: odd }]), { retry: { times: 0 } })
+      const failed = yield* Effect.flip(ModelClient.collect(client.stream(ask())))
+      assert.deepStrictEqual(failed.usage, { inputTokens: 0, outputTokens: 0, reasoningTokens: 2 })
+    })
+  )
+})

@@ -1,0 +1,68 @@
+import { assert, describe, it } from "@effect/vitest"
+import { ToolCallId } from "../../src/domain/Id.ts"
+import { chat } from "../../src/model/internal/chat.ts"
+import { wireIds } from "../../src/model/internal/callIds.ts"
+import type { ModelProfile } from "../../src/model/ModelProfile.ts"
+import { answer, call, requestOf, result, user } from "./Histories.ts"
+
+const nine = { letters: /^[a-zA-Z0-9_-]+$/, maxLength: 40, length: 9 }
+const mistral: ModelProfile = {
+  name: "m",
+  protocol: "chat",
+  baseUrl: "https://api.mistral.ai/v1",
+  model: "mistral-large",
+  compatibility: { callIdLength: 9, maxTokensField: "max_tokens" }
+}
+
+/** A history in which each of these calls has a turn of its own. */
+const turns = (providerIds: ReadonlyArray<string>) =>
+  requestOf([
+    user("Read them."),
+    ...providerIds.flatMap((id, index) => [answer(index + 1, [call(id)]), result(index + 1, 1, "read")])
+  ])
+
+const idsIn = (providerIds: ReadonlyArray<string>) => [...wireIds(turns(providerIds).messages, nine).values()]
+
+describe("ids of calls of one length", () => {
+  it("are the provider's own where they have it, and made from ours where they do not", () => {
+    const [own, ...made] = idsIn(["D681PevKs", "call_abcdefghijklmnop", "", "D681PevKs", "D681P-vKs", "0"])
+    assert.strictEqual(own, "D681PevKs")
+    assert.notInclude(made, "D681PevKs")
+    for (const id of made) assert.match(id, /^[a-zA-Z0-9]{9}$/)
+  })
+
+  it("are the same for a call and its result, and the same every time", () => {
+    const encode = () => chat.encode(turns(["toolu_01ABC", "toolu_01ABC", "call_1"]), mistral, true)
+    const { messages } = encode() as { readonly messages: ReadonlyArray<any> }
+    const asked = messages.flatMap(({ tool_calls }) => tool_calls?.map(({ id }: { id: string }) => id) ?? [])
+    const answered = messages.flatMap(({ tool_call_id: id }) => id ?? [])
+    assert.lengthOf(new Set(asked), 3)
+    for (const id of asked) assert.match(id, /^[a-zA-Z0-9]{9}$/)
+    assert.deepStrictEqual(answered, asked)
+    assert.deepStrictEqual(encode().messages, messages)
+    // A call of a later turn changes nothing about those before it.
+    assert.deepStrictEqual(idsIn(["", "", ""]).slice(0, 2), idsIn(["", ""]))
+  })
+
+  it("are all different, in a history of 20,000 calls whose ids look alike", () => {
+    const ids = idsIn(Array.from({ length: 20_000 }, () => "0"))
+    assert.lengthOf(new Set(ids), 20_000)
+    for (const id of ids) assert.match(id, /^[a-zA-Z0-9]{9}$/)
+  })
+
+  it("are still different where there are fewer of them than calls look for", () => {
+    const messages = turns(Array.from({ length: 60 }, () => "")).messages
+    const ids = [...wireIds(messages, { ...nine, length: 1 }).values()]
+    assert.lengthOf(new Set(ids), 60)
+  })
+
+  it("are as they came where no length is asked for", () => {
+    const messages = turns(["toolu_01ABC", "call_1"]).messages
+    const { length: _, ...any } = nine
+    assert.deepStrictEqual([...wireIds(messages, any).values()], ["toolu_01ABC", "call_1"])
+    assert.strictEqual(
+      wireIds(messages, { ...any, maxLength: 9 }).get(ToolCallId.make("run_1.t1.1")),
+      "call_t1_1"
+    )
+  })
+})

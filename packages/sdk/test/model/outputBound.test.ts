@@ -1,0 +1,102 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as HttpClient from "effect/http/HttpClient"
+import { chat } from "../../src/model/internal/chat.ts"
+import { messages } from "../../src/model/internal/messages.ts"
+import { outputBound, roomFor } from "../../src/model/internal/outputBound.ts"
+import { responses } from "../../src/model/internal/responses.ts"
+import type { Protocol } from "../../src/model/internal/protocol.ts"
+import type { ModelProfile } from "../../src/model/ModelProfile.ts"
+import * as ModelRouter from "../../src/model/ModelRouter.ts"
+import * as OpenAiChat from "../../src/model/OpenAiChat.ts"
+import { estimate, remember } from "../../src/model/Tokenizer.ts"
+import { requestOf, user } from "./Histories.ts"
+
+const protocols = [
+  { protocol: chat, field: "max_completion_tokens", name: "chat" },
+  { protocol: responses, field: "max_output_tokens", name: "responses" },
+  { protocol: messages, field: "max_tokens", name: "messages" }
+] as const
+
+const profileOf = (changes: Partial<ModelProfile>): ModelProfile => ({
+  name: "m",
+  protocol: "chat",
+  baseUrl: "https://models.example/v1",
+  model: "m",
+  ...changes
+})
+
+/** The bound in the body of a request that asks for this many tokens. */
+const bound = (
+  { field, protocol }: { readonly field: string; readonly protocol: Protocol },
+  asked: number,
+  profile: Partial<ModelProfile>,
+  room?: number
+) =>
+  protocol.encode(requestOf([], { settings: { maxOutputTokens: asked } }), profileOf(profile), true, room)[
+    field
+  ]
+
+describe("the bound on output", () => {
+  for (const entry of protocols) {
+    it(`of ${entry.name} is what is asked for, what the model can write, or what there is room for`, () => {
+      assert.strictEqual(bound(entry, 5000, {}), 5000)
+      assert.strictEqual(bound(entry, 5000, { maxOutputTokens: 4000 }), 4000)
+      assert.strictEqual(bound(entry, 5000, { maxOutputTokens: 4000 }, 3000), 3000)
+      assert.strictEqual(bound(entry, 2000, { maxOutputTokens: 4000 }, 3000), 2000)
+    })
+  }
+
+  it("is not made up where none is asked for", () => {
+    assert.isUndefined(outputBound(undefined, { maxOutputTokens: 4000 }, 3000))
+    assert.notProperty(chat.encode(requestOf([]), profileOf({ maxOutputTokens: 10 }), true, 10), "max_tokens")
+  })
+
+  it("of messages, which has to have one, fits as well where none is asked for", () => {
+    assert.strictEqual(messages.encode(requestOf([]), profileOf({}), true, 3000)["max_tokens"], 3000)
+    assert.strictEqual(messages.encode(requestOf([]), profileOf({}), true, 30_000)["max_tokens"], 8192)
+  })
+})
+
+describe("the room for output", () => {
+  const long = requestOf([user("x".repeat(30_000))])
+
+  it("is what the context holds beside the request, and not known where its size is not", () => {
+    assert.isUndefined(roomFor(long, profileOf({}), estimate))
+    assert.strictEqual(roomFor(long, profileOf({ contextTokens: 16_000 }), estimate), 16_000 - 10_004)
+  })
+
+  it("is counted from what the provider has told of the same history", () => {
+    const told = requestOf([user("x".repeat(30_000))])
+    remember(told, { inputTokens: 4000, outputTokens: 1 })
+    assert.strictEqual(roomFor(told, profileOf({ contextTokens: 16_000 }), estimate), 12_000)
+  })
+
+  it("is never too small to answer: that a request does not fit is the provider's to say", () => {
+    assert.strictEqual(roomFor(long, profileOf({ contextTokens: 8000 }), estimate), 1024)
+  })
+})
+
+describe("the size of a model's context", () => {
+  const never = HttpClient.make(() => Effect.never)
+  const client = (contextTokens?: number) =>
+    OpenAiChat.make({ model: "m", ...(contextTokens === undefined ? {} : { contextTokens }) }).pipe(
+      Effect.provideService(HttpClient.HttpClient, never)
+    )
+
+  it.effect("is told by its client, and by a router for each profile", () =>
+    Effect.gen(function* () {
+      const small = yield* client(8000)
+      const unknown = yield* client()
+      assert.strictEqual(small.contextTokens?.(), 8000)
+      assert.isUndefined(unknown.contextTokens?.())
+      const bare = { stream: small.stream, complete: small.complete }
+      const router = ModelRouter.make({ clients: { small, large: yield* client(200_000), unknown, bare } })
+      assert.strictEqual(router.contextTokens?.("large"), 200_000)
+      assert.strictEqual(router.contextTokens?.(), 8000)
+      assert.isTrue(router.use("large"))
+      assert.strictEqual(router.contextTokens?.(), 200_000)
+      for (const name of ["unknown", "bare", "nobody"]) assert.isUndefined(router.contextTokens?.(name))
+    })
+  )
+})

@@ -1,0 +1,133 @@
+import { assert, describe, it } from "@effect/vitest"
+import type * as McpSchema from "effect/ai/McpSchema"
+import { nameTools, readable } from "../../src/tool/internal/mcpListing.ts"
+
+const object = { type: "object", properties: {} }
+
+/** The names under which tools of these names are shown. */
+const shown = (names: ReadonlyArray<string>, prefix = "") =>
+  nameTools(
+    names.map((name) => ({ name, inputSchema: object }) as McpSchema.Tool),
+    prefix
+  ).named.map(([name, tool]) => [tool.name, name] as const)
+
+describe("the name of an MCP tool", () => {
+  it("is its own where every model takes that, else the nearest that they take", () => {
+    assert.deepStrictEqual(shown(["read_file", "fs.read", "repo/list all", "日本"]), [
+      ["read_file", "read_file"],
+      ["fs.read", "fs_read"],
+      ["repo/list all", "repo_list_all"],
+      ["日本", "__"]
+    ])
+    assert.deepStrictEqual(shown(["list"], "my server:"), [["list", "my_server_list"]])
+  })
+
+  it("is told apart where several would be the same, in whatever order and company they are listed", () => {
+    const names = ["fs.read", "fs_read", "fs/read", "x".repeat(70), `${"x".repeat(70)}y`]
+    const forwards = new Map(shown(names))
+    assert.strictEqual(forwards.get("fs_read"), "fs_read")
+    assert.lengthOf(new Set(forwards.values()), names.length)
+    for (const name of forwards.values()) assert.match(name, /^[a-zA-Z0-9_-]{1,64}$/)
+    const backwards = new Map(shown([...names.toReversed(), "fs read"]))
+    for (const name of names) assert.strictEqual(backwards.get(name), forwards.get(name))
+  })
+
+  it("stands for one tool: another one of the same name is left out", () => {
+    const { leftOut, named: kept } = nameTools(
+      [
+        { name: "a", description: "first", inputSchema: object } as McpSchema.Tool,
+        { name: "a", description: "second", inputSchema: object } as McpSchema.Tool
+      ],
+      ""
+    )
+    assert.deepStrictEqual(
+      kept.map(([, { description }]) => description),
+      ["first"]
+    )
+    assert.deepStrictEqual(leftOut, [{ tool: "a", why: "the server lists another one of this name" }])
+  })
+})
+
+describe("a listed MCP tool", () => {
+  const deep = JSON.parse(`${'{"a":'.repeat(300)}1${"}".repeat(300)}`)
+  const cases: ReadonlyArray<readonly [string, unknown, unknown]> = [
+    [
+      "is taken as it is",
+      { name: "a", title: "A", inputSchema: object },
+      { name: "a", title: "A", inputSchema: object }
+    ],
+    ["has no arguments where it has no schema", { name: "a" }, { name: "a", inputSchema: object }],
+    [
+      "has an object as its arguments where its schema does not say what they are",
+      { name: "a", inputSchema: { properties: { x: {} } } },
+      { name: "a", inputSchema: { type: "object", properties: { x: {} } } }
+    ],
+    [
+      "has an object as its arguments where they may be one",
+      { name: "a", inputSchema: { type: ["object", "null"] } },
+      { name: "a", inputSchema: { type: "object" } }
+    ],
+    [
+      "is used without what is wrong about it and not needed",
+      { name: "a", description: "A", inputSchema: object, icons: "no", annotations: { readOnlyHint: true } },
+      { name: "a", description: "A", inputSchema: object, annotations: { readOnlyHint: true } }
+    ],
+    [
+      "is used without hints that are none",
+      { name: "a", description: 7, inputSchema: object, annotations: { readOnlyHint: "yes" } },
+      { name: "a", inputSchema: object }
+    ],
+    ["is left out when it is no object", "tool", "it is no object"],
+    ["is left out without a name", { inputSchema: object }, "it has no name"],
+    [
+      "is left out when its arguments are a list",
+      { name: "a", inputSchema: { type: "array" } },
+      "its arguments are no object"
+    ],
+    [
+      "is left out when its schema is none",
+      { name: "a", inputSchema: "object" },
+      "its arguments are no object"
+    ],
+    [
+      "is left out when its properties are none",
+      { name: "a", inputSchema: { properties: 7 } },
+      "its JSON Schema is none"
+    ],
+    [
+      "is left out when it cannot be kept",
+      { name: "a", inputSchema: { ...object, deep } },
+      "its description lies more than 200 levels deep"
+    ],
+    [
+      "is left out when it runs as a task only",
+      { name: "a", inputSchema: object, execution: { taskSupport: "required" } },
+      "it runs as a task only, which is not supported"
+    ]
+  ]
+  for (const [title, tool, expected] of cases) {
+    it(`${title}`, () => {
+      const { leftOut, result } = readable({ tools: [tool], nextCursor: "n" }, () => true)
+      const why = typeof expected === "string" ? [expected] : []
+      assert.deepStrictEqual(
+        leftOut.map((out) => out.why),
+        why
+      )
+      assert.deepStrictEqual(result, { tools: why.length === 0 ? [expected] : [], nextCursor: "n" })
+    })
+  }
+
+  it("is left out when its transport cannot call it", () => {
+    const { leftOut } = readable({ tools: [{ name: "a", inputSchema: object }] }, () => false)
+    assert.deepStrictEqual(leftOut, [{ tool: "a", why: "it takes arguments in headers that cannot be sent" }])
+  })
+
+  it("is not looked for in an answer that holds no list", () => {
+    for (const result of [undefined, null, [], { tools: 7 }]) {
+      assert.deepStrictEqual(
+        readable(result, () => true),
+        { result, leftOut: [] }
+      )
+    }
+  })
+})
