@@ -215,6 +215,7 @@ const runProcesses = async (server: PostgresStores | undefined, store: Report.St
   result[`processes on ${store}`] = counts
   const figure = (what: string, value: string | number) => figures.push([`processes: ${what}`, store, value])
   figure("killed with SIGKILL", counts.kills)
+  figure("killed while they drove trees of sub-agents, three levels of four", counts.treeKills)
   figure("frozen for longer than their lease", counts.stops)
   figure("asked to end with SIGTERM", counts.terminations)
   figure("slowest end of one that was asked to", `${counts.slowestStopMs} ms`)

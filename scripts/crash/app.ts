@@ -12,10 +12,13 @@ import {
   type Agent,
   cancelRun,
   decideStored,
+  type ForkInput,
+  forkRun,
   recover,
   revokeGrant,
   RunIds,
   runPromptStored,
+  sendMessage,
   type StoredContinueInput,
   type StoredStartInput,
   Runtime
@@ -62,7 +65,9 @@ export interface App {
   readonly stored: <A, E>(effect: Effect.Effect<A, E, RunStore.RunStore>) => Effect.Effect<A, E>
   readonly start: (input: StoredStartInput) => Effect.Effect<RunResult.RunResult, unknown>
   readonly go: (input: StoredContinueInput) => Effect.Effect<RunResult.RunResult, unknown>
+  readonly fork: (input: ForkInput) => Effect.Effect<RunResult.RunResult, unknown>
   readonly decide: (decision: Decision.DecisionInput) => Effect.Effect<unknown, unknown>
+  readonly send: (runId: Id.RunId, text: string, messageId: string) => Effect.Effect<unknown, unknown>
   readonly cancel: (runId: Id.RunId, reason: string) => Effect.Effect<void, unknown>
   readonly revoke: (runId: Id.RunId, grantId: Id.GrantId) => Effect.Effect<void, unknown>
   readonly recover: Effect.Effect<void, unknown>
@@ -200,7 +205,11 @@ const remembering = (store: Store, world: World): Store => ({
       })
     ),
   decide: (decision) =>
-    Effect.tap(store.decide(decision), (decided) => Effect.sync(() => world.decisions.push(decided)))
+    Effect.tap(store.decide(decision), (decided) => Effect.sync(() => world.decisions.push(decided))),
+  send: (runId, message) =>
+    Effect.tap(store.send(runId, message), (message) =>
+      Effect.sync(() => world.messages.push({ runId, message }))
+    )
 })
 
 const appOf = (options: {
@@ -211,12 +220,13 @@ const appOf = (options: {
 }): App => {
   const { runtime, second, store, world } = options
   const stored: App["stored"] = (effect) => Effect.provideService(effect, RunStore.RunStore, store)
-  const drive = (input: StoredStartInput | StoredContinueInput) =>
-    Effect.tap(stored(runPromptStored(runtime, input)), ({ runId, status }) =>
+  const driven = <E>(driving: Effect.Effect<RunResult.RunResult, E, RunStore.RunStore>) =>
+    Effect.tap(stored(driving), ({ runId, status }) =>
       Effect.sync(() => {
         if (status === "completed" || status === "cancelled") world.ended.push({ runId, status })
       })
     )
+  const drive = (input: StoredStartInput | StoredContinueInput) => driven(runPromptStored(runtime, input))
   return {
     world,
     store,
@@ -224,7 +234,9 @@ const appOf = (options: {
     stored,
     start: drive,
     go: drive,
+    fork: (input) => driven(forkRun(runtime, input)),
     decide: (decision) => stored(decideStored([runtime], decision)),
+    send: (runId, text, messageId) => stored(sendMessage(runId, text, { messageId })),
     cancel: (runId, reason) => stored(cancelRun(runId, reason)),
     revoke: (runId, grantId) => stored(revokeGrant(runId, grantId, "ann")),
     recover: Effect.andThen(stored(recover([runtime], { concurrency: 3 })), second?.recover ?? Effect.void)

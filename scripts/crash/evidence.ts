@@ -48,8 +48,11 @@ export const collect: (
     const undelivered = stored.flatMap(({ run: { decisions, head } }) =>
       decisions.map((decision) => ({ runId: head.runId, decision }))
     )
+    const messages = stored.flatMap(({ run: { head, messages } }) =>
+      messages.map((message) => ({ runId: head.runId, message }))
+    )
     const open = yield* store.pending({ limit: 1000 })
-    return { journals, inbox: { open, undelivered }, folded: stored.map(({ run }) => run.events) }
+    return { journals, inbox: { open, undelivered, messages }, folded: stored.map(({ run }) => run.events) }
   }
 )
 
@@ -63,7 +66,8 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
     const journals = collected.flatMap(({ journals }) => journals)
     const inbox = {
       open: collected.flatMap(({ inbox }) => inbox.open),
-      undelivered: collected.flatMap(({ inbox }) => inbox.undelivered)
+      undelivered: collected.flatMap(({ inbox }) => inbox.undelivered),
+      messages: collected.flatMap(({ inbox }) => inbox.messages ?? [])
     }
     const dumps = yield* Effect.forEach(world.databases, ({ dump }) => dump)
     // Of a run that was removed, and is gone, nobody expects anything.
@@ -80,6 +84,7 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
       acknowledged: {
         appended: world.appended.filter(isKept),
         decisions: world.decisions.filter(isKept),
+        messages: world.messages.filter(isKept),
         ended: world.ended.filter(isKept)
       },
       secrets: secretsIn([JSON.stringify([journals, inbox]), ...dumps.flat()])
@@ -102,7 +107,7 @@ const summary = (state: RunState.RunState | undefined): string => {
   const results = RunState.messages(state).flatMap((message) =>
     message.role === "tool"
       ? [`${message.name} ${message.outcome === "supplied" ? "completed" : message.outcome}`]
-      : message.role === "user"
+      : message.role === "user" && message.origin !== "runtime"
         ? [`user ${Message.textOf(message.content)}`]
         : []
   )

@@ -177,7 +177,8 @@ export const inspect = async (store: string, log: Log, runs: number): Promise<In
     acknowledged: {
       ended: log.ended,
       decisions: log.decided.map(({ decision, requestId }) => ({
-        runId: requestId.replace(/\.r\d+$/, "") as Id.RunId,
+        // The root's id, of a request of whichever of its sub-agents.
+        runId: requestId.replace(/(\.t\d+\.\d+)*\.r\d+$/, "") as Id.RunId,
         decision
       }))
     },

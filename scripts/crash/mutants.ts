@@ -59,7 +59,14 @@ export const mutants: ReadonlyArray<Mutant> = [
       append: (options) =>
         has(options.events, "run.completed")
           ? Effect.succeed({ revision: (options.expected + options.events.length) as Id.Revision })
-          : store.append(options)
+          : store.append(options),
+      park: (options) =>
+        has(options.events, "run.completed")
+          ? Effect.succeed({
+              parked: true,
+              revision: (options.expected + options.events.length) as Id.Revision
+            })
+          : store.park(options)
     })
   },
   {
@@ -90,6 +97,17 @@ export const mutants: ReadonlyArray<Mutant> = [
       ...store,
       load: (runId) =>
         Effect.map(store.load(runId), (run) => ({ ...run, decisions: run.decisions.map(withoutArguments) }))
+    })
+  },
+  {
+    name: "loses a message that it acknowledged",
+    scenario: "send",
+    mutate: (store, world) => ({
+      ...store,
+      send: (runId, message) =>
+        Effect.tap(store.send(runId, message), () =>
+          execute(world, "DELETE FROM fermata_messages WHERE run_id = ?", runId)
+        )
     })
   },
   {

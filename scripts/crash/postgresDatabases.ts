@@ -11,7 +11,7 @@ import { openPostgres, startPostgres } from "../internal/postgres.ts"
 import { connect, makeSessions, makeWork, type Sessions, type Work } from "./postgresSessions.ts"
 import { type Database, type Databases, lostRows } from "./world.ts"
 
-const tables = ["fermata_runs", "fermata_journal", "fermata_requests"]
+const tables = ["fermata_runs", "fermata_journal", "fermata_requests", "fermata_messages"]
 
 /** Deleted rows stay where they were until then. */
 const worldsUntilTruncate = 100
@@ -80,7 +80,8 @@ const emptyTables = (control: Control) => {
   const { client: sql } = control
   const turn = control.worlds++ % worldsUntilTruncate
   if (turn > 0) {
-    return sql`WITH journal AS (DELETE FROM fermata_journal), requests AS (DELETE FROM fermata_requests)
+    return sql`WITH journal AS (DELETE FROM fermata_journal), requests AS (DELETE FROM fermata_requests),
+      messages AS (DELETE FROM fermata_messages)
       DELETE FROM fermata_runs`
   }
   return Effect.andThen(
@@ -131,7 +132,7 @@ const databaseOf = ({ client: sql, sessions }: Control, work: Work): Omit<Databa
         AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle'`
       if (open.length > 0) return `${open.length} sessions are in the middle of something`
       const lost: Array<string> = []
-      for (const table of ["fermata_journal", "fermata_requests"]) {
+      for (const table of ["fermata_journal", "fermata_requests", "fermata_messages"]) {
         if ((yield* sql.unsafe(lostRows(table))).length > 0) lost.push(table)
       }
       return lost.length === 0 ? undefined : `rows of no run in ${lost.join(" and ")}`

@@ -15,6 +15,8 @@ import type { Orders } from "./worker.ts"
 /** What the processes went through. */
 export interface Processed {
   kills: number
+  /** Of processes that drove a tree of sub-agents. */
+  treeKills: number
   stops: number
   terminations: number
   slowestStopMs: number
@@ -59,6 +61,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
   const directory = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-processes-"))
   const total: Processed = {
     kills: 0,
+    treeKills: 0,
     stops: 0,
     terminations: 0,
     slowestStopMs: 0,
@@ -183,6 +186,19 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
       return "again"
     })
   }
+
+  // Trees of sub-agents, killed wherever they are.
+  let inTrees = Math.max(4, Math.floor(options.kills / 10))
+  await play(
+    { name: "trees", runs: Math.max(2, Math.floor(options.kills / 20)), work: "tree" },
+    async (worker) => {
+      if (inTrees <= 0) return "done"
+      inTrees -= 1
+      if (!(await kill(worker))) return "done"
+      total.treeKills += 1
+      return "again"
+    }
+  )
 
   // Everybody decides everything, all at once.
   while (decides < options.doubles) {

@@ -131,6 +131,39 @@ const delegating = (request: ModelRequest.ModelRequest) =>
         calls(["charge", 5])
       )(request)
 
+const delegate = (agent: string, background: boolean) => ({
+  tool: "delegate",
+  arguments: { agent, prompt, background }
+})
+
+/** Three agents deep, each level at work beside the others, each held somewhere. */
+const withTeam = (outside: Outside) => {
+  const limits = { maxRecoveries: 1000, maxTurns: 20 }
+  const own = { tools: [...tools.make(outside)], limits }
+  const leaf = Agent.make("leaf", own)
+  const branch = Agent.make("branch", { ...own, subAgents: [leaf], delegation: "delegate" })
+  return Agent.make("clerk", { ...own, subAgents: [branch, leaf], delegation: "delegate" })
+}
+
+const conducting = (request: ModelRequest.ModelRequest) => {
+  switch (request.agentPath.at(-1)) {
+    case "leaf":
+      return byTurn(calls(["charge", request.agentPath.length]), "Charged.")(request)
+    case "branch":
+      return byTurn(
+        { calls: [delegate("leaf", true), { tool: "note", arguments: { amount: 7 } }] },
+        { calls: [{ tool: "wait_for_agent" }] },
+        calls(["put", 8])
+      )(request)
+    default:
+      return byTurn(
+        { calls: [delegate("branch", true), delegate("leaf", true), delegate("leaf", false)] },
+        { calls: [{ tool: "wait_for_agent" }] },
+        calls(["charge", 9])
+      )(request)
+  }
+}
+
 /** Exports a run that is held or over, removes it, imports it into the second database, and goes on there. */
 const moving = (upToHold: (app: App) => Effect.Effect<unknown, unknown>) => (app: App) =>
   Effect.gen(function* () {
@@ -221,6 +254,18 @@ export const scenarios: ReadonlyArray<Scenario> = [
     { core: true }
   ),
   scenario("sub-agent", delegating, startAndSettle(), { core: true, agent: withAssistant }),
+  scenario("team", conducting, startAndSettle(), { core: true, agent: withTeam }),
+  scenario(
+    "cancel a team",
+    conducting,
+    (app) =>
+      Effect.gen(function* () {
+        const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
+        if (isHeld(result)) yield* app.cancel(runId, `changed my mind about ${canary}`)
+        return yield* app.go({ runId })
+      }),
+    { agent: withTeam }
+  ),
   scenario("cancel", byTurn(calls(["note"], ["charge"])), (app) =>
     Effect.gen(function* () {
       const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
@@ -273,6 +318,27 @@ export const scenarios: ReadonlyArray<Scenario> = [
       )
       if (!was && isHeld(result)) result = yield* app.go({ runId, message: said })
       return yield* settle(app, result)
+    })
+  ),
+  scenario("send", byTurn(calls(["note"], ["charge"])), (app) =>
+    Effect.gen(function* () {
+      let result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
+      if (isHeld(result)) {
+        yield* app.send(runId, `And be quick, ${canary}.`, "m1")
+        yield* app.send(runId, "And thorough.", "m2")
+        result = yield* app.go({ runId })
+      }
+      return yield* settle(app, result)
+    })
+  ),
+  scenario("fork", byTurn(calls(["note"]), calls(["charge"])), (app) =>
+    Effect.gen(function* () {
+      const fork = { newRunId: "fork" as Id.RunId, sessionId: "other" as Id.SessionId }
+      yield* Effect.flatMap(start(app), (result) => settle(app, result))
+      const forked = (yield* isThere(app, fork.newRunId))
+        ? app.go({ runId: fork.newRunId })
+        : app.fork({ runId, prompt: `Again, ${canary}.`, ...fork })
+      return yield* Effect.flatMap(forked, (result) => settle(app, result))
     })
   ),
   scenario("deny-and-stop", byTurn(calls(["charge", 1], ["charge", 2])), (app) =>

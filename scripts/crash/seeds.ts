@@ -56,8 +56,18 @@ const answerOf =
     const calls = Array.from({ length: below(random, 4) }, (): ScriptedModel.ScriptedCall => {
       const tool = one(random, names)
       if (tool === "ask_user") return { tool, arguments: { question: "Well?" } }
-      if (tool === "assistant")
-        return { tool: deep ? "look" : tool, arguments: { prompt: "Help.", amount: 1 } }
+      if (tool === "assistant") {
+        if (deep || !isDelegating(seed)) {
+          return { tool: deep ? "look" : tool, arguments: { prompt: "Help.", amount: 1 } }
+        }
+        const left = random()
+        if (left < 0.2) return { tool: "wait_for_agent" }
+        if (left < 0.3) return { tool: "list_agents" }
+        const agentRun = `${runId}.t1.1`
+        if (left < 0.4) return { tool: "cancel_agent", arguments: { agentRun } }
+        if (left < 0.5) return { tool: "message_agent", arguments: { agentRun, message: "Hurry." } }
+        return { tool: "delegate", arguments: { agent: tool, prompt: "Help.", background: random() < 0.7 } }
+      }
       return random() < 0.05
         ? { tool, argumentsText: "{cut" }
         : { tool, arguments: { amount: below(random, 9), memo: canary } }
@@ -65,12 +75,16 @@ const answerOf =
     return { text: `Let me see ${canary}.`, calls }
   }
 
+/** Whether the agents of a seed leave others at work in the background. */
+const isDelegating = (seed: number): boolean => hash(`delegation ${seed}`) % 3 === 0
+
 const agentOf =
   (seed: number): Definition["agent"] =>
   (outside) => {
     const random = generator(hash(`agent ${seed}`))
     const limits = { maxRecoveries: 1000, ...(random() < 0.2 ? { maxTurns: 1 } : {}) }
-    const own = { tools: [...tools.make(outside)], limits }
+    const delegation: "tools" | "delegate" = isDelegating(seed) ? "delegate" : "tools"
+    const own = { tools: [...tools.make(outside)], limits, delegation }
     const helper = Agent.make("assistant", own)
     return Agent.make("clerk", {
       ...own,

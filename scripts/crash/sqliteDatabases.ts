@@ -69,7 +69,7 @@ export const sqliteDatabases = async (): Promise<Databases> => {
             const [row] = database().prepare("PRAGMA integrity_check").all()
             const said = String(row?.["integrity_check"])
             if (said !== "ok") return said
-            const lost = ["fermata_journal", "fermata_requests"].filter(
+            const lost = ["fermata_journal", "fermata_requests", "fermata_messages"].filter(
               (table) => database().prepare(lostRows(table)).all().length > 0
             )
             return lost.length === 0 ? undefined : `rows of no run in ${lost.join(" and ")}`

@@ -33,7 +33,7 @@ export interface Orders {
   readonly owner: string
   readonly leaseMs: number
   /** What each run does. */
-  readonly work: "mixed" | "charges" | "resumes" | "child"
+  readonly work: "mixed" | "charges" | "resumes" | "child" | "tree"
   /** Says something on stdout for every run. */
   readonly chatty: boolean
 }
@@ -76,6 +76,12 @@ const tools = [
   tool("charge", { parameters, handler: acting("charge") }),
   tool("child", { parameters, needsApproval: false, handler: child })
 ]
+const delegateAll = (agent: string) => ({
+  calls: [1, 2, 3, 4].map(() => ({
+    tool: "delegate",
+    arguments: { agent, prompt: "Do it.", background: true }
+  }))
+})
 const call = (name: string, amount = 1) => ({ tool: name, arguments: { amount, memo: canary } })
 const stories: { readonly [work in Orders["work"]]: ReadonlyArray<ScriptedModel.ScriptedAnswer> } = {
   mixed: [
@@ -85,11 +91,28 @@ const stories: { readonly [work in Orders["work"]]: ReadonlyArray<ScriptedModel.
   ],
   charges: [{ calls: [1, 2, 3, 4, 5].map((amount) => call("charge", amount)) }],
   resumes: [{ calls: [call("charge", 1)] }, { calls: [call("charge", 2)] }],
-  child: [{ calls: [call("child")] }]
+  child: [{ calls: [call("child")] }],
+  tree: []
 }
-const model = ScriptedModel.make(
-  ({ turn }) => stories[orders.work][turn - 1] ?? `All is booked with ${canary}.`
-)
+/** A tree: four branches of four leaves, all at work beside each other, and each level held at something. */
+const tree = (name: string | undefined, turn: number): ScriptedModel.ScriptedAnswer | undefined => {
+  if (name === "leaf") return turn === 1 ? { calls: [call("charge", 3)] } : undefined
+  const story: ReadonlyArray<ScriptedModel.ScriptedAnswer> = [
+    delegateAll(name === "branch" ? "leaf" : "branch"),
+    { calls: [call("charge", name === "branch" ? 2 : 1), call("note")] },
+    { calls: [{ tool: "wait_for_agent" }] }
+  ]
+  return story[turn - 1]
+}
+const model = ScriptedModel.make(({ agentPath, turn }) => {
+  const answer = orders.work === "tree" ? tree(agentPath.at(-1), turn) : stories[orders.work][turn - 1]
+  return answer ?? `All is booked with ${canary}.`
+})
+
+const limits = { maxRecoveries: 1000, maxTurns: 100 }
+const leaf = agent("leaf", { tools, limits })
+const branch = agent("branch", { tools, limits, subAgents: [leaf], delegation: "delegate" })
+const conductor = agent("bookkeeper", { tools, limits, subAgents: [branch], delegation: "delegate" })
 
 const layerOf = async () => {
   if (!store.startsWith("postgres")) return store
@@ -123,7 +146,7 @@ const open = async () => {
   while (true) {
     const fermata = await attempt(async () =>
       createFermata({
-        agents: [agent("bookkeeper", { tools, limits: { maxRecoveries: 1000 } })],
+        agents: [orders.work === "tree" ? conductor : agent("bookkeeper", { tools, limits })],
         model: model.client,
         store: await layerOf(),
         owner,
@@ -154,9 +177,17 @@ const isOpen = async () => {
   return false
 }
 
+const shuffled = <A>(items: ReadonlyArray<A>): ReadonlyArray<A> =>
+  items
+    .map((item) => ({ item, at: Math.random() }))
+    .toSorted((one, other) => one.at - other.at)
+    .map(({ item }) => item)
+
 const decideAll = async () => {
   const pending = (await attempt(() => fermata.pending({ limit: 200 }))) ?? []
-  for (const { request } of pending) {
+  // In whatever order they come to mind, and not all at once.
+  const chosen = orders.work === "tree" ? shuffled(pending).slice(0, 7) : pending
+  for (const { request } of chosen) {
     if (leaving) return
     // Doubt is asked about; here the answer can be looked up.
     const answer =

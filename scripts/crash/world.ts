@@ -49,6 +49,7 @@ export interface World {
   /** What a caller of the store was told is stored. */
   readonly appended: Array<Told<"appended">>
   readonly decisions: Array<Told<"decisions">>
+  readonly messages: Array<Told<"messages">>
   readonly ended: Array<Told<"ended">>
   /** Runs that somebody removed, and saw that they are gone. */
   readonly removed: Set<Id.RunId>
@@ -77,6 +78,7 @@ export const make = (
       reconciled: [],
       appended: [],
       decisions: [],
+      messages: [],
       ended: [],
       removed: new Set(),
       notes: new Map()

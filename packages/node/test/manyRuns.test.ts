@@ -97,6 +97,7 @@ describe(`${copies} runs that wait for people`, () => {
           "SELECT run_id FROM fermata_runs AS run WHERE run.status = 'running'",
           "SELECT run_id FROM fermata_runs AS run WHERE run.status = 'held' AND run.cancel_reason IS NOT NULL",
           "SELECT run_id FROM fermata_requests AS request WHERE request.status = 'decided'",
+          "SELECT run_id FROM fermata_messages AS message WHERE message.status = 'waiting'",
           "SELECT run_id FROM fermata_requests AS request WHERE request.status = 'open' AND request.expires_at <= 1 AND request.on_expiry = 'deny'",
           "SELECT run_id FROM fermata_requests AS request WHERE request.status = 'open' AND request.warn_at <= 1"
         ]

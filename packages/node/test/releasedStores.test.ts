@@ -144,6 +144,46 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
       }).pipe(Effect.scoped)
   )
 
+  it.live("takes messages and forks, and its sessions stay lines", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      thaw(name, filename)
+      const client = Layer.effect(SqlClient.SqlClient, SqliteClient.make({ filename }))
+      yield* Effect.gen(function* () {
+        const store = yield* RunStore.RunStore
+        const message = { messageId: "m1", content: [{ _tag: "text", text: "hello" }] } as const
+        assert.deepStrictEqual((yield* store.load("approval" as never)).messages, [])
+        yield* store.send("approval" as never, message)
+        assert.deepStrictEqual(
+          (yield* store.ready()).flatMap(({ reason, runId }) => (reason === "message" ? [`${runId}`] : [])),
+          ["approval"]
+        )
+        const over = yield* Effect.flip(store.send("second" as never, message))
+        assert.strictEqual(over._tag, "RunEnded")
+
+        const start = (runId: string, sessionId: string, after?: string) =>
+          store.create({
+            runId: runId as never,
+            sessionId: sessionId as never,
+            agent: "clerk",
+            events: [{ _tag: "message.queued", at: 1, content: message.content }],
+            status: "running",
+            owner: "me",
+            ttl: "1 minute",
+            ...(after === undefined ? {} : { parent: { runId: after as never, revision: 2 as never } })
+          })
+        for (const after of [undefined, "completed"]) {
+          const busy = yield* Effect.flip(start("third", "long", after))
+          assert.strictEqual(busy._tag, "SessionBusy")
+        }
+        yield* start("fork", "other", "completed")
+        assert.strictEqual((yield* Effect.flip(start("root", "other")))._tag, "SessionBusy")
+        yield* start("third", "long", "second")
+        assert.strictEqual((yield* store.latest("long" as never))?.runId as string, "third")
+      }).pipe(Effect.provide(SqlRunStore.layer.pipe(Layer.provide(client), Layer.provide(Reactivity.layer))))
+    }).pipe(Effect.scoped)
+  )
+
   it.live("can be decided about through a program that has it open while a newer one opens it", () =>
     Effect.gen(function* () {
       const first = yield* opened(name)

@@ -28,6 +28,7 @@ describe("RunEvent", () => {
     expect<RunEvent["_tag"]>().type.toBe<
       | "run.started"
       | "model.answered"
+      | "model.charged"
       | "tool.classified"
       | "tool.started"
       | "tool.completed"
@@ -39,6 +40,10 @@ describe("RunEvent", () => {
       | "request.expiring"
       | "grant.revoked"
       | "message.queued"
+      | "messages.read"
+      | "budget.nearing"
+      | "wrapUp.asked"
+      | "agent.changed"
       | "output.rejected"
       | "limits.changed"
       | "run.held"
@@ -131,12 +136,17 @@ describe("the pure core", () => {
     expect<Parameters<typeof decide>>().type.toBe<[state: RunState, decision: Decision]>()
   })
 
-  it("asks for one of nine steps", () => {
+  it("asks for one of fourteen steps", () => {
     expect<Step["_tag"]>().type.toBe<
       | "CallModel"
       | "ClassifyCalls"
       | "SettleToolCalls"
-      | "ResumeChild"
+      | "ResumeChildren"
+      | "StartBackground"
+      | "AwaitChildren"
+      | "SettleAgents"
+      | "HandOff"
+      | "AskWrapUp"
       | "Reconcile"
       | "AskLimit"
       | "DecodeOutput"

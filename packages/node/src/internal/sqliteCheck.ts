@@ -5,7 +5,7 @@ import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { Decision, evolveAll, Interruption, RunState, RunStateCodec } from "@fermata/sdk"
+import { Decision, evolveAll, Interruption, Message, RunState, RunStateCodec } from "@fermata/sdk"
 import type { RunStoreError } from "@fermata/sdk/store"
 import { openExisting, patiently } from "./sqliteFile.ts"
 
@@ -104,6 +104,9 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
       )
     })
     const missing = needed.filter((name) => !tables.has(name))
+    // Stores of before have no messages, until a newer Fermata opens them.
+    const hasMessages = missing.length === 0 && versionOf(database) >= 3
+    if (hasMessages && !tables.has("fermata_messages")) missing.push("fermata_messages")
     if (missing.length > 0) {
       return found.problem(
         missing.length === needed.length
@@ -117,6 +120,7 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
     }
     yield* step(() => checkBelonging(database, found))
     for (const head of heads) yield* step(() => checkFold(database, found, String(head["run_id"])))
+    if (hasMessages) yield* step(() => checkMessages(database, found))
     const requests = database.prepare("SELECT request_id FROM fermata_requests ORDER BY request_id").all()
     const read = database.prepare(
       "SELECT request, decision, status FROM fermata_requests WHERE request_id = ?"
@@ -127,6 +131,10 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
   })
 
 const needed = ["fermata_schema", "fermata_runs", "fermata_journal", "fermata_requests"]
+
+/** The version of the tables. */
+const versionOf = (database: DatabaseSync): number =>
+  Number(database.prepare("SELECT max(version) AS version FROM fermata_schema").get()?.["version"])
 
 type Row = Record<string, SQLOutputValue>
 
@@ -257,6 +265,25 @@ const checkBelonging = (database: DatabaseSync, found: Findings): void => {
     (row) =>
       `The run ${String(row["run_id"])} builds on ${String(row["parent_run_id"])}, which is not there as far as it must be: restore a backup.`
   )
+}
+
+const decodeContent = Schema.decodeUnknownResult(Schema.fromJsonString(Schema.Array(Message.UserPart)))
+
+/** Every message belongs to a run, and one that waits can be read. */
+const checkMessages = (database: DatabaseSync, found: Findings): void => {
+  const rows = database.prepare(
+    `SELECT run_id, message_id, status, content,
+      run_id NOT IN (SELECT run_id FROM fermata_runs) AS stray FROM fermata_messages ORDER BY run_id, position`
+  )
+  for (const row of rows.iterate()) {
+    const name = `The message ${String(row["message_id"])} to ${String(row["run_id"])}`
+    const waits = row["status"] === "waiting"
+    if (row["stray"] === 1) found.problem(`${name} is there, but there is no such run.`)
+    else if (!waits && row["status"] !== "journaled") found.problem(`${name} has a status that is none.`)
+    else if (waits && Result.isFailure(decodeContent(row["content"]))) {
+      found.problem(`${name} cannot be read: restore a backup, or remove its run.`)
+    }
+  }
 }
 
 const decodeRequest = Schema.decodeUnknownResult(Schema.fromJsonString(Interruption.Interruption))

@@ -90,6 +90,31 @@ describe("an operation whose commit was not answered", () => {
     })
   )
 
+  tell("sends its message once, and as itself", ({ broken, store, witness }, run, fault) =>
+    Effect.gen(function* () {
+      const lease = yield* create(store, run)
+      const message = { messageId: "m1", content: [{ _tag: "text", text: "hello" }] } as const
+      const receipt = yield* broken(fault, store.send(run, message))
+      // What it was told holds also when the run has ended meanwhile.
+      yield* store.append({ lease, expected: at(1), events: [said("end")], status: "completed" })
+      assert.deepStrictEqual(yield* witness.messages(run), [{ ...message, at: receipt.at }])
+      assert.deepStrictEqual(yield* witness.send(run, message), receipt)
+    })
+  )
+
+  tell("takes a message into the journal once", ({ broken, store, witness }, run, fault) =>
+    Effect.gen(function* () {
+      const lease = yield* create(store, run)
+      const content = [{ _tag: "text", text: "hello" }] as const
+      yield* store.send(run, { messageId: "m1", content })
+      const taking = { _tag: "message.queued", at: 5, content, messageId: "m1" } as const
+      const park = store.park({ lease, expected: at(1), events: [taking], status: "held" })
+      assert.deepStrictEqual(yield* broken(fault, park), { parked: true, revision: at(2) })
+      assert.deepStrictEqual((yield* witness.load(run)).events, [said("start"), taking])
+      assert.deepStrictEqual(yield* witness.messages(run), [])
+    })
+  )
+
   tell("claims its run once", ({ broken, store, witness }, run, fault) =>
     Effect.gen(function* () {
       yield* store.release(yield* create(store, run))

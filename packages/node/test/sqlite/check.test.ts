@@ -16,6 +16,7 @@ const populate = Effect.fnUntraced(function* (store: Store) {
     yield* store.release(lease)
   }
   yield* store.decide({ _tag: "answer", requestId: Id.requestId(run(1), 1), by: "me", answer: "yes" })
+  yield* store.send(run(2), { messageId: "m1", content: [{ _tag: "text", text: "hello" }] })
 })
 
 const problemsAfter = Effect.fnUntraced(function* (...damage: ReadonlyArray<string>) {
@@ -113,6 +114,9 @@ describe("SqliteStore.check", () => {
         "There is a journal of run_5, but no such run.",
         "The request run_5.r1 belongs to run_5, but there is no such run."
       ])
+      assert.deepStrictEqual(yield* problemsAfter("UPDATE fermata_messages SET run_id = 'run_9'"), [
+        "The message m1 to run_9 is there, but there is no such run."
+      ])
       assert.deepStrictEqual(
         yield* problemsAfter(
           "UPDATE fermata_runs SET parent_run_id = 'run_1', parent_revision = 4 WHERE run_id = 'run_5'"
@@ -136,6 +140,33 @@ describe("SqliteStore.check", () => {
           "The request run_3.r1 is decided, but its decision is missing: restore a backup, or remove its run."
         ]
       )
+    })
+  )
+
+  it.effect("tells which message cannot be read", () =>
+    Effect.gen(function* () {
+      for (const content of ["NULL", "'[{}]'", "'hello'"]) {
+        assert.deepStrictEqual(yield* problemsAfter(`UPDATE fermata_messages SET content = ${content}`), [
+          "The message m1 to run_2 cannot be read: restore a backup, or remove its run."
+        ])
+      }
+      assert.deepStrictEqual(yield* problemsAfter("UPDATE fermata_messages SET status = 'asleep'"), [
+        "The message m1 to run_2 has a status that is none."
+      ])
+      assert.deepStrictEqual(yield* problemsAfter("DROP TABLE fermata_messages"), [
+        "Tables are missing (fermata_messages): restore a backup."
+      ])
+    })
+  )
+
+  it.effect("finds nothing wrong with a store of before, which has no messages", () =>
+    Effect.gen(function* () {
+      const released = join(import.meta.dirname, "../fixtures/stores")
+      for (const name of ["tables-1.sql", "tables-2.sql"]) {
+        const filename = yield* temporaryFile
+        foreign(filename, (database) => database.exec(readFileSync(join(released, name), "utf8")))
+        assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [])
+      }
     })
   )
 

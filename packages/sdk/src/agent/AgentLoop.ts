@@ -12,41 +12,32 @@ import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
 import type * as Schema from "effect/Schema"
-import { exceeded, nearing, promisedAway } from "../domain/budget.ts"
-import type { Decision } from "../domain/Decision.ts"
-import { decide, expiryDecision } from "../domain/decide.ts"
-import { evolve } from "../domain/evolve.ts"
 import type { ToolCallId } from "../domain/Id.ts"
-import { canonicalJson } from "../domain/internal/json.ts"
-import { type Interruption, isExpired } from "../domain/Interruption.ts"
-import type { Exceeded } from "../domain/Limits.ts"
 import { text } from "../domain/Message.ts"
-import { exhausted, mayChildrenAdvance, next, type Step } from "../domain/next.ts"
-import { AgentNotFound, type ToolUnavailable } from "../domain/RunError.ts"
+import { next, type Step } from "../domain/next.ts"
+import type { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { children, findCall, interruptions, isEnded } from "../domain/RunState.ts"
+import { children, findCall, isEnded } from "../domain/RunState.ts"
 import { holderOf } from "./BoundAgent.ts"
-import * as Cancellation from "./Cancellation.ts"
+import type * as Cancellation from "./Cancellation.ts"
+import { type Apart, makeApart, waitForCaller } from "./internal/apart.ts"
+import { askModel } from "./internal/askModel.ts"
 import {
   awaitBeside,
   endedBeside,
-  interruptBeside,
   isAnythingBeside,
-  isBeside,
   settleBeside,
-  startBeside,
   stopBeside,
   wake
 } from "./internal/beside.ts"
-import { callModel, openLimit } from "./internal/callModel.ts"
+import { openLimit } from "./internal/callModel.ts"
 import { cancellation } from "./internal/cancellation.ts"
 import { classify } from "./internal/classify.ts"
-import type { Doing, Drive, Journal, Restore, Scope } from "./internal/Drive.ts"
+import { asking, decideInline } from "./internal/decideInline.ts"
+import type { Doing, Drive, Journal, Scope } from "./internal/Drive.ts"
 import {
-  awaited,
   confirmHeld,
   describe,
   emit,
@@ -55,14 +46,13 @@ import {
   isEnding,
   isPromise,
   isStopped,
-  isThere,
   now,
   stateOf,
   tellAll
 } from "./internal/Drive.ts"
-import { eventsOf } from "./internal/eventsOf.ts"
+import { handOff } from "./internal/handOff.ts"
+import { leave, takeMail } from "./internal/leave.ts"
 import { reconcile, settle } from "./internal/settle.ts"
-import { checkEditedRequest, decodeDecision } from "./internal/staging.ts"
 import {
   awaitChildren,
   goOnInBackground,
@@ -88,18 +78,22 @@ export interface DriveOptions<E> {
   readonly committed?: ReadonlyArray<RunEvent>
   /** Lets go of the run without ending it. */
   readonly leaving?: Leaving | undefined
+  /** Whether there is mail for it already. */
+  readonly hasMail?: boolean
+  /** Told how to see how the run stands. */
+  readonly onStart?: (state: () => RunState) => void
 }
 
 /** Drives a run until it is held or over, or let go of, and returns its state then. */
 export const drive = <E>(
   options: DriveOptions<E>
 ): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> =>
-  // An interruption may come at any time; it must find somebody who turns it into a cancellation.
+  // An interruption may come at any time: it is turned into a cancellation, and the run comes to its end first.
   Effect.uninterruptibleMask((restoreCaller) => driving(options, restoreCaller))
 
 const driving = Effect.fnUntraced(function* <E>(
   options: DriveOptions<E>,
-  restoreCaller: Restore
+  restoreCaller: Parameters<typeof waitForCaller>[0]
 ): Effect.fn.Return<RunState, E | ToolUnavailable | AgentNotFound> {
   const { token } = options
   const running: Drive<E> = {
@@ -111,6 +105,8 @@ const driving = Effect.fnUntraced(function* <E>(
     onUpdate: options.onUpdate === undefined ? undefined : guarded(options.onUpdate),
     perform,
     state: options.state,
+    asking: 0,
+    hasMail: options.hasMail ?? false,
     staged: options.staged.slice(),
     untold: []
   }
@@ -119,35 +115,40 @@ const driving = Effect.fnUntraced(function* <E>(
     const before = options.state.revision - untold.length
     untold.forEach((event, index) => running.untold.push({ event, revision: before + index + 1 }))
   }
-  // The fiber that drives ends interrupted when the run is cancelled; what it came to is kept here.
-  let end: Exit.Exit<RunState, E | ToolUnavailable | AgentNotFound> | undefined
-  const fiber = yield* Effect.forkChild(
-    Effect.uninterruptibleMask((restore) =>
-      Effect.flatMap(Effect.exit(loop(running, restore)), (exit) => {
-        end = exit
-        if (Exit.isSuccess(exit)) return Effect.void
-        // What goes on beside the loop can write nothing either.
-        token.cancel("The run cannot be gone on with here.")
-        return settleBeside(running)
-      })
-    ),
-    { startImmediately: true }
-  )
-  const unlink = token.onCancel(() => fiber.interruptUnsafe())
-  const unleave = options.leaving?.now.onCancel(() => {
-    fiber.interruptUnsafe()
-    interruptBeside(running)
-  })
-  yield* Effect.onInterrupt(restoreCaller(Fiber.await(fiber)), () =>
-    Effect.suspend(() => {
-      token.cancel("The program that ran it stopped it.")
-      return Fiber.await(fiber)
-    })
-  )
-  unlink()
-  unleave?.()
-  return yield* end ?? Effect.die(new Error("The loop ended without a state."))
+  options.onStart?.(() => running.state)
+  const exitRun = enter(running)
+  const stops = options.leaving === undefined ? [token] : [token, options.leaving.now]
+  const apart = makeApart(running.clock, stops, waitForCaller(restoreCaller, token))
+  const exit = yield* Effect.exit(loop(running, apart))
+  exitRun()
+  if (Exit.isFailure(exit)) {
+    // What goes on beside the loop can write nothing either.
+    token.cancel("The run cannot be gone on with here.")
+    yield* settleBeside(running)
+  }
+  return yield* exit
 })
+
+/** Lets whoever has to do with the run find it. Returns how it is left again. */
+const enter = (drive: Drive<any>): (() => void) => {
+  const { journal, runtime, state, token } = drive
+  const run = { runId: state.runId, isMidTurn: () => drive.asking > 0 || isTurnOpen(drive.state) }
+  runtime.runs.add(run)
+  const unlink = runtime.cancellation.onCancel(token.cancel)
+  const unlisten = journal.onMail(() => {
+    drive.hasMail = true
+    wake(drive)
+  })
+  return () => {
+    unlisten()
+    unlink()
+    runtime.runs.delete(run)
+  }
+}
+
+const isTurnOpen = (state: RunState): boolean =>
+  state.calls.length > 0 ||
+  (state.background ?? []).some(({ child }) => child !== undefined && isTurnOpen(child))
 
 /** Somebody who watches must not be able to break the run. */
 const guarded =
@@ -163,7 +164,7 @@ const guarded =
     }
   }
 
-const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) {
+const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, apart: Apart) {
   const root: Scope<E> = {
     drive,
     path: [],
@@ -184,6 +185,7 @@ const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) 
     }
     const cancelled = drive.token.reason()
     root.seen = endedBeside(drive)
+    if (drive.hasMail) yield* takeMail(drive)
     const step = next(drive.state)
     if (cancelled !== undefined && !(step._tag === "Finish" && isEnded(drive.state))) {
       yield* settleBeside(drive)
@@ -193,10 +195,13 @@ const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) 
     }
     switch (step._tag) {
       case "Finish":
-        yield* finish(root, step)
-        return drive.state
+        if (yield* finish(root, step)) return drive.state
+        break
+      case "DecodeOutput":
+        if (yield* decodeOutput(root, step.text)) return drive.state
+        break
       case "Hold":
-        if (yield* hold(root, restore)) return drive.state
+        if (yield* hold(root, apart)) return drive.state
         break
       default:
         if (isEnding(root)) {
@@ -207,95 +212,30 @@ const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, restore: Restore) 
         }
         yield* confirmHeld(drive)
         yield* goOnInBackground(root)
-        if (step._tag === "AwaitChildren") yield* decideInline(root)
-        yield* perform(root, step, restore)
+        if (step._tag === "AwaitChildren" || step._tag === "ResumeChildren") {
+          yield* drive.journal.watch
+          yield* decideInline(root)
+        }
+        yield* perform(root, step, apart)
     }
   }
 })
 
 /** Parks the run, unless something can be decided right now. */
-const hold = Effect.fnUntraced(function* <E>(root: Scope<E>, restore: Restore) {
+const hold = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
   const { drive } = root
   const { revision } = drive.state
   if (isEnding(root)) yield* stopBeside(drive, [asking], "The run is let go of.")
   else if (yield* decideInline(root)) return false
   if (isAnythingBeside(drive)) {
-    yield* awaitBeside(root, restore)
+    yield* awaitBeside(root, apart)
     return false
   }
   if (drive.state.revision !== revision) return false
-  const event = { _tag: "run.held", at: now(drive) } as const
-  const held = evolve(drive.state, event)
-  if (yield* drive.journal.park([...drive.staged, event], held)) {
-    drive.staged.length = 0
-    drive.state = held
-    drive.untold.push({ event, revision: held.revision })
-    tellAll(drive)
-    return true
-  }
-  yield* flush(drive)
-  takeDecisions(drive, yield* drive.journal.decisions)
-  const { cancelReason } = yield* drive.journal.pulse
-  if (cancelReason !== undefined) drive.token.cancel(cancelReason)
-  return false
+  return yield* leave(drive, { _tag: "run.held", at: now(drive) })
 })
 
-/**
- * Decisions that need nobody to come back: expiry, and the approval callback, which is asked beside the loop, one request after
- * the other. Says whether something was decided at once.
- */
-const decideInline = Effect.fnUntraced(function* <E>(root: Scope<E>) {
-  const { drive } = root
-  let decided = false
-  for (const request of interruptions(drive.state)) {
-    if (isExpired(request, now(drive))) decided = takeDecisions(drive, [expiryDecision(request)])
-  }
-  if (decided) return true
-  if (drive.runtime.options.approvalCallback === undefined || isBeside(drive, asking)) return false
-  if (nextToAsk(drive) === undefined) return false
-  yield* startBeside(drive, asking, Cancellation.make(drive.token), (restore) => askAll(root, restore))
-  return false
-})
-
-const asking = "approvalCallback"
-
-const nextToAsk = (drive: Drive<any>): Interruption | undefined =>
-  interruptions(drive.state).find(({ requestId }) => drive.beside?.asked.has(requestId) !== true)
-
-/** Asks about one request after the other, and lets the loop go on with each answer. */
-const askAll = Effect.fnUntraced(function* (root: Scope<any>, restore: Restore) {
-  const { drive } = root
-  for (let request = nextToAsk(drive); request !== undefined; request = nextToAsk(drive)) {
-    if (isEnding(root)) return
-    drive.beside?.asked.add(request.requestId)
-    // A callback that fails, or answers what does not fit, has not decided: the request stays open.
-    const answer = yield* Effect.exit(restore(askCallback(drive, request)))
-    if (Exit.isFailure(answer) || answer.value === undefined) continue
-    for (const event of answer.value) emitRoot(drive, event)
-    wake(drive)
-  }
-})
-
-/** What the approval callback makes of a request: events, or nothing. */
-const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request: Interruption) {
-  const { runtime } = drive
-  const { approvalCallback } = runtime.options
-  if (approvalCallback === undefined) return undefined
-  const answer = yield* awaited(runtime, () => approvalCallback(request))
-  if (answer === undefined) return undefined
-  const decision = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
-  yield* checkEditedRequest(runtime, request, decision)
-  return yield* Effect.fromResult(decide(drive.state, decision))
-})
-
-/** Folds decisions. One that no longer applies is put on record as such, so that nobody waits for its effect. */
-const takeDecisions = (drive: Drive<any>, decisions: ReadonlyArray<Decision>): boolean => {
-  for (const decision of decisions)
-    for (const event of eventsOf(drive.state, decision)) emitRoot(drive, event)
-  return decisions.length > 0
-}
-
-/** Ends the run of the root. A run that has failed keeps its sub-agents as they stand: it may be continued. */
+/** Ends the run of the root, unless it has mail. A run that has failed keeps its sub-agents as they stand: it may be continued. */
 const finish = Effect.fnUntraced(function* <E>(
   root: Scope<E>,
   step: Extract<Step, { readonly _tag: "Finish" }>
@@ -307,8 +247,7 @@ const finish = Effect.fnUntraced(function* <E>(
   if (!isEnded(drive.state)) {
     switch (step.end._tag) {
       case "completed":
-        emitRoot(drive, { _tag: "run.completed", at })
-        break
+        return yield* leave(drive, { _tag: "run.completed", at })
       case "cancelled":
         for (const event of cancellation(drive.state, at, step.end.reason)) emitRoot(drive, event)
         break
@@ -317,6 +256,7 @@ const finish = Effect.fnUntraced(function* <E>(
     }
   }
   yield* flush(drive)
+  return true
 })
 
 const endReason = ({ end }: Extract<Step, { readonly _tag: "Finish" }>): string =>
@@ -326,30 +266,30 @@ const endReason = ({ end }: Extract<Step, { readonly _tag: "Finish" }>): string 
 const perform = <E>(
   scope: Scope<E>,
   step: Doing,
-  restore: Restore
+  apart: Apart
 ): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
   switch (step._tag) {
     case "CallModel":
-      return askModel(scope, step.turn, restore)
+      return askModel(scope, step.turn, apart)
     case "ClassifyCalls":
-      return classifyAll(scope, step.callIds, restore)
+      return classifyAll(scope, step.callIds, apart)
     case "SettleToolCalls":
-      return settle(scope, step.callIds, restore)
+      return settle(scope, step.callIds, apart)
     case "Reconcile":
-      return reconcile(scope, step.callIds, restore)
+      return reconcile(scope, step.callIds, apart)
     case "AskLimit":
       return Effect.sync(() => openLimit(scope, step.exceeded))
     case "DecodeOutput":
-      return decodeOutput(scope, step.text)
+      return Effect.asVoid(decodeOutput(scope, step.text))
     case "AskWrapUp":
       return Effect.sync(() => {
         const { budget, limit } = step.exceeded
         emit(scope, { _tag: "wrapUp.asked", at: now(scope.drive), budget, limit })
       })
     case "ResumeChildren":
-      return resumeChildren(scope, step.callIds, restore)
+      return resumeChildren(scope, step.callIds, apart)
     case "AwaitChildren":
-      return awaitChildren(scope, restore)
+      return awaitChildren(scope, apart)
     case "StartBackground":
       return startBackground(scope, step.callId)
     case "SettleAgents":
@@ -359,33 +299,15 @@ const perform = <E>(
   }
 }
 
-/** Asks the model, if there is time left for it; says which budgets are running out afterwards. */
-const askModel = Effect.fnUntraced(function* <E>(scope: Scope<E>, turn: number, restore: Restore) {
-  const { drive } = scope
-  const before = stateOf(scope)
-  const late = before.wrappingUp === undefined ? exceeded(before, now(drive)) : undefined
-  if (late !== undefined) return yield* outOfBudget(scope, late, restore)
-  const promised = before.wrappingUp === undefined ? promisedAway(before) : undefined
-  if (promised !== undefined && mayChildrenAdvance(before)) return yield* awaitChildren(scope, restore)
-  if (promised !== undefined) return yield* outOfBudget(scope, promised, restore)
-  yield* callModel(scope, turn, restore)
-  for (let at: Scope<E> | undefined = scope; at !== undefined; at = at.parent) {
-    if (!isThere(at)) continue
-    for (const budget of nearing(stateOf(at), now(drive))) {
-      emit(at, { _tag: "budget.nearing", at: now(drive), ...budget })
-    }
-  }
-})
-
 const classifyAll = Effect.fnUntraced(function* (
   scope: Scope<unknown>,
   callIds: ReadonlyArray<ToolCallId>,
-  restore: Restore
+  apart: Apart
 ) {
   for (const callId of callIds) {
     const call = findCall(stateOf(scope), callId)
     if (call === undefined || isEnding(scope)) return
-    const classified = yield* Effect.exit(restore(classify(scope, call)))
+    const classified = yield* Effect.exit(apart(classify(scope, call)))
     if (Exit.isSuccess(classified) || isStopped(scope, classified.cause)) continue
     // The definition of the tool is at fault. The call is over, or it would be classified for ever.
     const why = describe(scope.drive.runtime, Cause.squash(classified.cause))
@@ -394,58 +316,21 @@ const classifyAll = Effect.fnUntraced(function* (
   }
 })
 
-/** Does about a budget what the run's limits and whoever can be asked say. */
-const outOfBudget = <E>(
-  scope: Scope<E>,
-  exceeded: Exceeded,
-  restore: Restore
-): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
-  const step = exhausted(stateOf(scope), exceeded)
-  if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return perform(scope, step, restore)
-  return Effect.sync(() => {
-    if (step._tag !== "Finish" || step.end._tag !== "failed") return
-    emit(scope, { _tag: "run.failed", at: now(scope.drive), failure: step.end.failure })
-  })
-}
-
-/** Gives the conversation to the agent that the model has chosen. */
-const handOff = Effect.fnUntraced(function* (scope: Scope<any>, callId: ToolCallId) {
-  const state = stateOf(scope)
-  const call = findCall(state, callId)
-  const entry = call === undefined ? undefined : scope.bound.entries.get(call.name)
-  const to = entry?.target === "handoff" ? holderOf(scope.bound, entry.to) : undefined
-  if (call === undefined) return
-  if (to === undefined) {
-    return yield* new AgentNotFound({ agent: call.name, known: [...scope.bound.entries.keys()] })
-  }
-  const at = now(scope.drive)
-  // A policy that the run was started with is the caller's, and holds for whoever goes on with it.
-  const isOverridden = canonicalJson(state.policy) !== canonicalJson(scope.bound.agent.policy)
-  emit(scope, {
-    _tag: "agent.changed",
-    at,
-    agent: to.identity,
-    policy: isOverridden ? state.policy : to.agent.policy,
-    structured: to.output !== undefined
-  })
-  const { name } = to.agent
-  for (const { id, result } of state.calls) {
-    if (id === callId || result !== undefined) continue
-    const content = [text(`This one was not followed: ${name} has the conversation now.`)]
-    emit(scope, { _tag: "tool.failed", at, callId: id, content })
-  }
-  emit(scope, { _tag: "tool.completed", at, callId, content: [text(`${name} has the conversation now.`)] })
-})
-
-const decodeOutput = Effect.fnUntraced(function* (scope: Scope<unknown>, answer: string) {
+/** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */
+const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, answer: string) {
   const { bound, drive } = scope
+  const complete = Effect.fnUntraced(function* (event: RunEvent) {
+    if (scope.parent === undefined) return yield* leave(drive, event)
+    emit(scope, event)
+    return false
+  })
   const decoder = bound.output
-  if (decoder === undefined) return emit(scope, { _tag: "run.completed", at: now(drive) })
+  if (decoder === undefined) return yield* complete({ _tag: "run.completed", at: now(drive) })
   const json = parseAnswer(answer)
   const decoded = json === undefined ? Exit.fail("it is not JSON") : yield* Effect.exit(decoder.decode(json))
   if (Exit.isSuccess(decoded)) {
     const output = (decoder.encode?.(decoded.value) ?? json) as Schema.Json
-    return emit(scope, { _tag: "run.completed", at: now(drive), output })
+    return yield* complete({ _tag: "run.completed", at: now(drive), output })
   }
   const issues = describe(drive.runtime, Cause.squash(decoded.cause))
   emit(scope, {
@@ -453,6 +338,7 @@ const decodeOutput = Effect.fnUntraced(function* (scope: Scope<unknown>, answer:
     at: now(drive),
     message: `The answer does not fit the required form: ${issues}. Answer again, with nothing but JSON that fits.`
   })
+  return false
 })
 
 /** The JSON of an answer, also when the model put it into a code fence. */

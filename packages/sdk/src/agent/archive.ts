@@ -8,6 +8,7 @@
  * @since 0.1.0
  */
 import * as Arr from "effect/Array"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Decision } from "../domain/Decision.ts"
@@ -16,11 +17,14 @@ import { Revision, RunId, SessionId } from "../domain/Id.ts"
 import { isDeeperThan } from "../domain/internal/json.ts"
 import type { SessionBusy } from "../domain/RunError.ts"
 import { type RunEvent, RunEvents, version as eventVersion } from "../domain/RunEvent.ts"
-import { type RunState, Status } from "../domain/RunState.ts"
-import { type RunHead, RunStore } from "../store/RunStore.ts"
+import { isEnded, type RunState, Status } from "../domain/RunState.ts"
+import { type RestoredRun, type RunHead, RunStore } from "../store/RunStore.ts"
 import type { RunExists, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import { SentMessage } from "../store/SentMessage.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
 import { redactDecision, redactEvent } from "./internal/redact.ts"
+import { redactMessage } from "./internal/redactMessage.ts"
+import { reportCalls } from "./internal/reportCalls.ts"
 
 /** A run, and those that it builds on, oldest first. */
 export const RunArchive = Schema.Struct({
@@ -38,7 +42,9 @@ export const RunArchive = Schema.Struct({
     })
   ),
   /** Decisions that were taken and that the journal does not hold yet. */
-  decisions: Schema.Array(Decision)
+  decisions: Schema.Array(Decision),
+  /** Messages that were sent to it and that the journal does not hold yet. */
+  messages: Schema.optionalKey(Schema.Array(SentMessage))
 })
 export type RunArchive = typeof RunArchive.Type
 
@@ -64,7 +70,7 @@ export class ArchiveInvalid extends Schema.TaggedError<ArchiveInvalid>()("Archiv
 export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound | RunStoreError, RunStore> =
   Effect.fn("fermata.exportRun")(function* (runId: RunId) {
     const store = yield* RunStore
-    const { decisions, events, head } = yield* store.load(runId)
+    const { decisions, events, head, messages } = yield* store.load(runId)
     const slices: Array<{ readonly head: RunHead; readonly events: ReadonlyArray<RunEvent> }> = []
     let upto = events.length
     let current = head
@@ -91,11 +97,18 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
         ...(parent === undefined ? {} : { parent })
       }
     })
-    return { format: "fermata.run", version: eventVersion, runs: runs as [(typeof runs)[number]], decisions }
+    return {
+      format: "fermata.run",
+      version: eventVersion,
+      runs: runs as [(typeof runs)[number]],
+      decisions,
+      messages
+    }
   })
 
 /**
- * Copies a run into the store, and returns its id. Runs that it builds on and that are there already are left as they are.
+ * Copies a run into the store, and returns its id. Runs that it builds on and that are there already are left as they are. One
+ * that was not over where this one began, as a fork's may be, is cancelled in the copy: it goes on where it came from, if at all.
  *
  * **Errors**
  *
@@ -112,18 +125,26 @@ export const importRun: (
   "fermata.importRun"
 )(function* (given: unknown) {
   const scrubber = yield* Scrubber
-  const { decisions, runs } = yield* check(given)
-  const restored = Arr.map(runs, (run) => ({
-    ...run,
-    events: Arr.map(run.events as Arr.NonEmptyReadonlyArray<RunEvent>, (event) =>
+  const { decisions, messages = [], runs } = yield* check(given)
+  const { runId } = Arr.lastNonEmpty(runs)
+  const at = yield* Clock.currentTimeMillis
+  let state: RunState | undefined
+  const restored = Arr.map(runs, (run): RestoredRun => {
+    const events = Arr.map(run.events as Arr.NonEmptyReadonlyArray<RunEvent>, (event) =>
       redactEvent(scrubber, event)
     )
-  }))
+    state = evolveAll(state, events)
+    if (run.runId === runId || state === undefined || isEnded(state)) return { ...run, events }
+    const reason = `Only the part of it that ${runId} builds on was copied.`
+    const ending = { _tag: "run.cancelled", at, reason, calls: reportCalls(state) } as const
+    return { ...run, events, ending, status: "cancelled" }
+  })
   yield* (yield* RunStore).restore(
     restored,
-    decisions.map((decision) => redactDecision(scrubber, decision))
+    decisions.map((decision) => redactDecision(scrubber, decision)),
+    messages.map((message) => redactMessage(scrubber, message))
   )
-  return Arr.lastNonEmpty(runs).runId
+  return runId
 })
 
 /** Levels of JSON that an archive may have: the journal's own bound is half of it. */
@@ -150,11 +171,12 @@ const check = Effect.fnUntraced(function* (given: unknown) {
   if (archive.version > eventVersion) {
     return yield* invalid(`it was written by a newer Fermata (version ${archive.version}): update first`)
   }
+  const last = Arr.lastNonEmpty(archive.runs)
   let state: RunState | undefined
   let before: RunArchive["runs"][number] | undefined
   for (const run of archive.runs) {
     const { agent, events, parent, runId, sessionId, status } = run
-    if (events.length < 2) return yield* invalid("it has a run without a turn")
+    if (events.length < (run === last ? 2 : 1)) return yield* invalid("it has a run without a turn")
     state = yield* Effect.try({
       try: () => evolveAll(state, events),
       catch: () => invalid("its events do not add up to a run")
@@ -170,7 +192,7 @@ const check = Effect.fnUntraced(function* (given: unknown) {
       return yield* invalid(`its run ${runId} is of another session or agent than it says`)
     }
     if (state.status !== status) return yield* invalid(`its run ${runId} is not ${status}`)
-    if (status === "running") {
+    if (run === last && status === "running") {
       return yield* invalid(
         `the run ${runId} was at work when it was exported: export it when it is held or over`
       )

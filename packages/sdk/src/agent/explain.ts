@@ -62,7 +62,12 @@ export const explain: (runId: RunId) => Effect.Effect<Explanation, RunNotFound |
   Effect.fn("fermata.explain")(function* (runId: RunId) {
     const stored = yield* (yield* RunStore).load(runId)
     const state = yield* foldStored(stored)
-    return explainState(state, stored.decisions, yield* Clock.currentTimeMillis, stored.head)
+    const explained = explainState(state, stored.decisions, yield* Clock.currentTimeMillis, stored.head)
+    const { length } = stored.messages
+    if (length === 0) return explained
+    const told = length === 1 ? "A message waits" : `${length} messages wait`
+    const why = state.status === "running" || state.status === "held" ? "to be read" : "that nobody read"
+    return { ...explained, text: `${explained.text} ${told} ${why}.` }
   })
 
 /** Explains a state: one that is stored, or one that is the caller's to keep. */

@@ -21,8 +21,11 @@ import * as Cancellation from "./Cancellation.ts"
 import { noJournal } from "./internal/Drive.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import type { Mailbox } from "./Mailbox.ts"
 import type { RunResult } from "./RunResult.ts"
-import type { Runtime } from "./Runtime.ts"
+import { requireOpen, type Runtime } from "./Runtime.ts"
+import type { RuntimeClosed } from "./RuntimeError.ts"
+import { observed } from "./RuntimeHooks.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
 
 /** What the user says: text, or parts. */
@@ -54,6 +57,8 @@ export interface RunOptions {
   /** Told everything that happens, as it happens. Must return quickly and not throw. */
   readonly onUpdate?: (update: RunUpdate) => void
   readonly cancellation?: Cancellation.CancellationToken
+  /** Through which a run that is not stored is reached while it is at work. */
+  readonly mailbox?: Mailbox
 }
 
 /** How a program that ends lets go of a stored run, so that another can go on with it. */
@@ -65,7 +70,14 @@ export interface Leaving {
 }
 
 /** What can be wrong with the call itself. None of these changed anything. */
-export type RunPromptError = EmptyPrompt | IdInvalid | Rejection | RunEnded | AgentNotFound | ToolUnavailable
+export type RunPromptError =
+  | EmptyPrompt
+  | IdInvalid
+  | Rejection
+  | RunEnded
+  | AgentNotFound
+  | ToolUnavailable
+  | RuntimeClosed
 
 /**
  * Runs a prompt until the run is held or over.
@@ -81,6 +93,7 @@ export type RunPromptError = EmptyPrompt | IdInvalid | Rejection | RunEnded | Ag
  * - A `Rejection` — the decision is about nothing that waits, comes too late, or does not fit.
  * - `RunEnded` — pass a `prompt` to go on in the session.
  * - `AgentNotFound`, `ToolUnavailable` — the program lacks what the run needs; the state is as good as before.
+ * - `RuntimeClosed` — create another runtime.
  *
  * @category running
  * @since 0.1.0
@@ -94,6 +107,7 @@ export const runPrompt: <Output>(
   input: StartInput | ContinueInput,
   options: RunOptions = {}
 ) {
+  yield* requireOpen(runtime)
   const clock = yield* Clock.Clock
   const prompt = input.prompt === undefined ? undefined : yield* decodePrompt(input.prompt)
   if (!("state" in input)) yield* checkIds(input)
@@ -104,9 +118,10 @@ export const runPrompt: <Output>(
   const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
   const state = yield* drive({
     runtime,
-    journal: noJournal,
+    journal: noJournal(options.mailbox),
+    onStart: (state) => options.mailbox?.attach(runtime, state),
     token,
-    onUpdate: options.onUpdate,
+    onUpdate: observed(runtime.options.hooks, options.onUpdate, "state" in input ? input.state : undefined),
     state: staged.state,
     staged: staged.events
   })

@@ -18,6 +18,10 @@ export interface ContextInput {
   /** The whole, valid history. */
   readonly messages: ReadonlyArray<Message>
   readonly limits: Limits
+  /** What fits into the model's context, answer included, where that is known. No top-up makes it more. */
+  readonly contextTokens?: number
+  /** Tokens to leave for the answer. */
+  readonly reservedTokens?: number
   /** Counts what would be sent, with the tokenizer in force and the agent's tools. Left out: counted roughly. */
   readonly countTokens?: (context: PreparedContext) => number
 }

@@ -65,6 +65,9 @@ export const ModelAnswered = Schema.TaggedStruct("model.answered", {
   profile: Schema.optionalKey(Schema.String)
 })
 
+/** A model call brought no answer, and cost something all the same. */
+export const ModelCharged = Schema.TaggedStruct("model.charged", { ...at, usage: ModelUsage })
+
 /** A call was understood: what answers it, with which arguments. Calls that need a decision get a `request.opened` next. */
 export const ToolClassified = Schema.TaggedStruct("tool.classified", {
   ...at,
@@ -124,6 +127,9 @@ export const MessageQueued = Schema.TaggedStruct("message.queued", {
   content: Schema.Array(UserPart),
   messageId: Schema.optionalKey(Schema.String)
 })
+
+/** The messages that waited stand in the history now: the model is about to be asked. */
+export const MessagesRead = Schema.TaggedStruct("messages.read", at)
 
 /** A budget is running out; told once for each. */
 export const BudgetNearing = Schema.TaggedStruct("budget.nearing", {
@@ -195,6 +201,7 @@ export const ChildAdvanced = Schema.TaggedStruct("child.advanced", {
 const flat = [
   RunStarted,
   ModelAnswered,
+  ModelCharged,
   ToolClassified,
   ToolStarted,
   ToolCompleted,
@@ -206,6 +213,7 @@ const flat = [
   RequestExpiring,
   GrantRevoked,
   MessageQueued,
+  MessagesRead,
   BudgetNearing,
   WrapUpAsked,
   AgentChanged,

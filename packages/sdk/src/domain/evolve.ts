@@ -13,7 +13,7 @@ import * as Id from "./Id.ts"
 import { callIdOf } from "./Interruption.ts"
 import type { AssistantPart } from "./Message.ts"
 import { limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
-import { childAdvanced, closeBackground } from "./internal/children.ts"
+import { charge, childAdvanced, closeBackground } from "./internal/children.ts"
 import { decided, superseded } from "./internal/decided.ts"
 import {
   appendQueued,
@@ -49,10 +49,12 @@ export const evolve = (state: RunState | undefined, event: RunEvent): RunState =
 const isProgress = (event: RunEvent): boolean => {
   switch (unwrap(event).event._tag) {
     case "run.recovered":
+    case "model.charged":
     case "tool.classified":
     case "tool.started":
     case "request.expiring":
     case "budget.nearing":
+    case "messages.read":
     case "message.queued":
     case "limits.changed":
       return false
@@ -72,6 +74,8 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
   switch (event._tag) {
     case "model.answered":
       return answered(state, event)
+    case "model.charged":
+      return charge(state, event.usage)
     case "tool.classified":
       return updateCall(state, event.callId, (call) => ({
         ...call,
@@ -112,6 +116,8 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       }
     case "message.queued":
       return say(state, event.content, event.at)
+    case "messages.read":
+      return flush(state)
     case "budget.nearing":
       return { ...state, warned: [...(state.warned ?? []), event.budget] }
     case "wrapUp.asked":

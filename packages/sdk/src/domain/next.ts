@@ -18,7 +18,7 @@ import * as Limits from "./Limits.ts"
 import type { RunFailure } from "./RunError.ts"
 import type { RunState, ToolCall } from "./RunState.ts"
 import { interruptions, isOpen, isSettled, text } from "./RunState.ts"
-import { exceeded as exceededBudget, exceededByCalls, isBlocked, spent } from "./budget.ts"
+import { exceeded as exceededBudget, exceededByCalls, isBlocked, spent } from "./Budget.ts"
 
 /** What has to happen now. */
 export type Step =

@@ -19,12 +19,13 @@ import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RequestId, Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
 import type { Rejection } from "../domain/Rejection.ts"
-import type { SessionBusy } from "../domain/RunError.ts"
+import type { RunEnded, SessionBusy } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
 import { makeMemory } from "./internal/memory.ts"
 import type {
   LeaseLost,
+  MessageInvalid,
   RunBusy,
   RunConflict,
   RunContinued,
@@ -32,6 +33,7 @@ import type {
   RunNotFound,
   RunStoreError
 } from "./RunStoreError.ts"
+import type { MessageInput, Receipt, SentMessage } from "./SentMessage.ts"
 
 /** The right to drive one run, until a time. Every write under it carries `epoch`, which grows with every claim. */
 export interface Lease {
@@ -67,6 +69,8 @@ export interface StoredRun {
   readonly events: ReadonlyArray<RunEvent>
   /** Decisions that were taken but are not in the journal yet, oldest first. */
   readonly decisions: ReadonlyArray<Decision>
+  /** Messages that were sent but are not in the journal yet, oldest first. */
+  readonly messages: ReadonlyArray<SentMessage>
 }
 
 /** What an append reports back. */
@@ -74,6 +78,8 @@ export interface Appended {
   readonly revision: Revision
   /** Set when somebody asked for the run to be cancelled. */
   readonly cancelReason?: string
+  /** Set when there are decisions or messages that the journal does not hold. */
+  readonly hasMail?: boolean
 }
 
 /** A request that waits, with what an inbox shows. */
@@ -91,10 +97,11 @@ export interface ReadyRun {
   /** Name of the root agent. */
   readonly agent: string
   /**
-   * `orphaned`: at work, and nobody holds it. The others are held: `decided`: there is a decision to act on. `expired`: the time of
-   * a request is up. `expiring`: it soon will be, and nobody was told. `cancelled`: somebody wants it to end.
+   * `orphaned`: at work, and nobody holds it. The others are held: `cancelled`: somebody wants it to end. `decided`: there is a
+   * decision to act on. `message`: somebody has sent one. `expired`: the time of a request is up. `expiring`: it soon will be, and
+   * nobody was told.
    */
-  readonly reason: "orphaned" | "decided" | "expired" | "expiring" | "cancelled"
+  readonly reason: "orphaned" | "cancelled" | "decided" | "message" | "expired" | "expiring"
 }
 
 /** Which ready runs to list. */
@@ -115,6 +122,8 @@ export interface RestoredRun {
   readonly status: Status
   readonly parent?: { readonly runId: RunId; readonly revision: Revision }
   readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
+  /** What ends it here, behind `events`: the next run may build on one that was not over. `status` is then that of the end. */
+  readonly ending?: RunEvent
 }
 
 /** Which requests to list. All conditions must hold. */
@@ -164,7 +173,8 @@ export class RunStore extends Context.Service<
      * **Errors**
      *
      * - `RunExists` — resume that one, or choose another id.
-     * - `SessionBusy` — another run of the session builds on `parent` already: a session is one line of runs.
+     * - `SessionBusy` — a session is one line of runs, and another one has this place: it builds on `parent` too, or, without a
+     *   parent or with one of another session (a fork), it is the first.
      * - `RunStoreError` — also when `parent` is not in this store up to that revision.
      */
     readonly create: (options: {
@@ -184,13 +194,14 @@ export class RunStore extends Context.Service<
      * **Details**
      *
      * `expected` is the revision the caller read: the number of the run's own events stored already. `status` becomes the
-     * head's. Requests that the events open or close (also inside sub-agents) change in the inbox in the same transaction; when
-     * `status` is an ended one, all that is still open is closed.
+     * head's. Requests that the events open or close (also inside sub-agents) change in the inbox in the same transaction, and
+     * messages that they take (`message.queued` with a `messageId`) no longer wait; when `status` is an ended one, all requests
+     * that are still open are closed.
      *
      * **Errors**
      *
-     * - `RunConflict` — someone appended first, or one of the events decides a request that somebody decided otherwise; load,
-     *   decide again, retry.
+     * - `RunConflict` — someone appended first, or one of the events decides a request that somebody decided otherwise, or takes
+     *   a message that the journal has already; load, decide again, retry.
      * - `LeaseLost` — the lease is not in force; stop working on the run.
      */
     readonly append: (options: {
@@ -201,8 +212,8 @@ export class RunStore extends Context.Service<
     }) => Effect.Effect<Appended, RunConflict | LeaseLost | RunStoreError>
 
     /**
-     * Like `append`, and gives the lease back in the same transaction, unless a decision that is not in the journal yet, or a
-     * request to cancel, is waiting: then nothing is written and `parked` is false. No decision can fall between the two.
+     * Like `append`, and gives the lease back in the same transaction, unless a decision or a message that is not in the journal
+     * yet, or a request to cancel, is waiting: then nothing is written and `parked` is false. Nothing can fall between the two.
      */
     readonly park: (options: {
       readonly lease: Lease
@@ -215,9 +226,9 @@ export class RunStore extends Context.Service<
     >
 
     /**
-     * Stores runs that another store held, oldest first, with the decisions on the last one that its journal does not hold: all of
-     * it or nothing. A run that is here already with these very events is left as it is, unless it is the last. Nobody holds them
-     * afterwards.
+     * Stores runs that another store held, oldest first, with the decisions on the last one and the messages to it that its
+     * journal does not hold: all of it or nothing. A run that is here already with these very events is left as it is, unless it
+     * is the last. Nobody holds them afterwards.
      *
      * **Errors**
      *
@@ -226,7 +237,8 @@ export class RunStore extends Context.Service<
      */
     readonly restore: (
       runs: Arr.NonEmptyReadonlyArray<RestoredRun>,
-      decisions: ReadonlyArray<Decision>
+      decisions: ReadonlyArray<Decision>,
+      messages: ReadonlyArray<SentMessage>
     ) => Effect.Effect<void, RunExists | SessionBusy | RunStoreError>
 
     /** Reads a run. */
@@ -254,11 +266,11 @@ export class RunStore extends Context.Service<
       readonly ttl: Duration.Input
     }) => Effect.Effect<Lease, RunNotFound | RunBusy | RunStoreError>
 
-    /** Extends a lease that is still in force; reports a request to cancel. */
+    /** Extends a lease that is still in force; reports what an append reports. */
     readonly renew: (
       lease: Lease,
       ttl: Duration.Input
-    ) => Effect.Effect<{ readonly lease: Lease; readonly cancelReason?: string }, LeaseLost | RunStoreError>
+    ) => Effect.Effect<{ readonly lease: Lease } & Omit<Appended, "revision">, LeaseLost | RunStoreError>
 
     /** Gives a lease back. A lease that was lost is left alone. */
     readonly release: (lease: Lease) => Effect.Effect<void, RunStoreError>
@@ -282,6 +294,27 @@ export class RunStore extends Context.Service<
 
     /** The decisions on a run's requests that are not in its journal yet, oldest first. Expired requests count as denied by `expiry`. */
     readonly decisions: (runId: RunId) => Effect.Effect<ReadonlyArray<Decision>, RunStoreError>
+
+    /**
+     * Sends a message to a run, once per id: one that is sent again is the one that was sent first, and gets its answer. It needs
+     * no lease; whoever drives the run, now or next, takes it into the journal with a `message.queued` of its id.
+     *
+     * **Errors**
+     *
+     * - `RunNotFound` — check the id.
+     * - `RunEnded` — start a new run in its session.
+     * - `MessageInvalid` — see its `issues`.
+     */
+    readonly send: (
+      runId: RunId,
+      message: MessageInput
+    ) => Effect.Effect<Receipt, RunNotFound | RunEnded | MessageInvalid | RunStoreError>
+
+    /**
+     * The messages to a run that are not in its journal, oldest first. Those that nobody took before the run ended stay readable,
+     * and wake nobody.
+     */
+    readonly messages: (runId: RunId) => Effect.Effect<ReadonlyArray<SentMessage>, RunStoreError>
 
     /** One request, whatever became of it. `runId` is the root run's. */
     readonly request: (

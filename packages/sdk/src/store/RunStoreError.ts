@@ -71,6 +71,15 @@ export class RunContinued extends Schema.TaggedError<RunContinued>()("RunContinu
   }
 }
 
+/** Something that is not a message was sent as one. Nothing was written. */
+export class MessageInvalid extends Schema.TaggedError<MessageInvalid>()("MessageInvalid", {
+  issues: Schema.String
+}) {
+  override get message() {
+    return `This is not a message: ${this.issues}. Send text or file parts as its content, and a messageId or none.`
+  }
+}
+
 /** The database could not be opened. */
 export class CannotOpen extends Schema.TaggedError<CannotOpen>()("CannotOpen", { detail: Schema.String }) {
   readonly isRetryable = false

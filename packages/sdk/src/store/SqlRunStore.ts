@@ -18,6 +18,7 @@ import * as Stream from "effect/Stream"
 import * as SqlClient from "effect/sql/SqlClient"
 import { makeAccess } from "./internal/sqlAccess.ts"
 import { makeJournal } from "./internal/sqlJournal.ts"
+import { makeMessages } from "./internal/sqlMessages.ts"
 import { makeRequests } from "./internal/sqlRequests.ts"
 import { makeCatalogue, makeLeases } from "./internal/sqlRuns.ts"
 import { migrate } from "./internal/sqlSchema.ts"
@@ -49,12 +50,13 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const access = makeAccess(yield* SqlClient.SqlClient, options?.busyDeadline ?? "10 seconds")
   yield* migrate(access)
   const requests = makeRequests(access)
+  const messages = makeMessages(access)
   const signal = makeSignal()
   const { afterErase = Effect.void, changes = Stream.empty } = options ?? {}
   const leases = makeLeases(access)
   const catalogue = makeCatalogue(access)
   return RunStore.of({
-    ...makeJournal(access, requests),
+    ...makeJournal(access, requests, messages),
     ...leases,
     release: (lease) => Effect.tap(leases.release(lease), signal.tell),
     requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), signal.tell),
@@ -67,6 +69,8 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
       const now = yield* Clock.currentTimeMillis
       return yield* access.query("decisions", requests.decisions("decisions", runId, now))
     }),
+    send: (runId, message) => Effect.tap(messages.send(runId, message), signal.tell),
+    messages: (runId) => access.query("messages", messages.waiting("messages", runId)),
     request: requests.request,
     pending: requests.pending
   })

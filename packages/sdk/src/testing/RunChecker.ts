@@ -13,6 +13,7 @@ import type { Revision, RunId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
+import type { Receipt, SentMessage } from "../store/SentMessage.ts"
 import { checkAcknowledged, checkInbox } from "./internal/checkInbox.ts"
 import { checkEffects } from "./internal/checkEffects.ts"
 import { readJournals } from "./internal/readJournal.ts"
@@ -49,6 +50,8 @@ export interface Inbox {
   readonly open: ReadonlyArray<{ readonly runId: RunId; readonly request: Interruption }>
   /** Decisions that are taken and not in a journal yet. */
   readonly undelivered: ReadonlyArray<{ readonly runId: RunId; readonly decision: Decision }>
+  /** Messages that were sent and are not in a journal yet. */
+  readonly messages?: ReadonlyArray<{ readonly runId: RunId; readonly message: SentMessage }>
 }
 
 /** What somebody was told is stored. */
@@ -60,6 +63,7 @@ export interface Acknowledged {
     readonly events: ReadonlyArray<RunEvent>
   }>
   readonly decisions?: ReadonlyArray<{ readonly runId: RunId; readonly decision: Decision }>
+  readonly messages?: ReadonlyArray<{ readonly runId: RunId; readonly message: Receipt }>
   /** How runs ended. */
   readonly ended?: ReadonlyArray<{ readonly runId: RunId; readonly status: Status }>
 }
@@ -98,6 +102,8 @@ export type Invariant =
   | "asApproved"
   /** A request has one decision, taken while it was open. */
   | "oneDecision"
+  /** A message is in the journal once, and from then on it does not wait. */
+  | "oneMessage"
   /** Nothing happens in a run that has ended. */
   | "terminal"
   /** Every call has its result before the model is called again. */

@@ -9,9 +9,12 @@ import type * as Layer from "effect/Layer"
 import type { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { runGroups, type TestRunner } from "./internal/storeFixtures.ts"
+import { forks } from "./internal/storeForks.ts"
 import { decisions, inbox } from "./internal/storeInbox.ts"
 import { journal } from "./internal/storeJournal.ts"
 import { deletion, leases } from "./internal/storeLeases.ts"
+import { messages } from "./internal/storeMessages.ts"
+import { wakeUps } from "./internal/storeWakeUps.ts"
 import { work } from "./internal/storeWork.ts"
 
 export type { TestRunner } from "./internal/storeFixtures.ts"
@@ -38,4 +41,4 @@ export type { TestRunner } from "./internal/storeFixtures.ts"
 export const suite = (
   runner: TestRunner
 ): ((name: string, layer: Layer.Layer<RunStore, RunStoreError>) => void) =>
-  runGroups(runner, [journal, leases, decisions, inbox, work, deletion])
+  runGroups(runner, [journal, leases, decisions, inbox, messages, wakeUps, work, forks, deletion])

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as TestClock from "effect/testing/TestClock"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { runPrompt } from "../../src/agent/runPrompt.ts"
@@ -47,6 +48,14 @@ const scripted = (answers: Answers) => {
 const lead = (subAgents: ReadonlyArray<Agent.Any>, options: Agent.AgentOptions<any, undefined> = {}) =>
   Agent.make("lead", { ...options, subAgents, delegation: "delegate" })
 
+/** Runs something that takes a second. */
+const aSecondLater = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.forkChild(effect)
+    yield* TestClock.adjust("1 second")
+    return yield* Fiber.join(fiber)
+  })
+
 /** The events of the runs of sub-agents, as `agent tag`. */
 const inside = (updates: ReturnType<typeof watch>["updates"], tag: string): ReadonlyArray<string> =>
   events(updates).flatMap((event) => {
@@ -62,10 +71,10 @@ describe("a sub-agent in the background", () => {
     Effect.gen(function* () {
       const model = scripted({
         lead: [{ calls: [delegate("scout")] }, "I go on meanwhile.", "The scout says: blue."],
-        scout: ["blue"]
+        scout: [{ text: "blue", delay: "1 second" }]
       })
       const { runtime } = yield* rebind(lead([Agent.make("scout")]), model)
-      const { state, text } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+      const { state, text } = expect(yield* aSecondLater(runPrompt(runtime, { prompt: "go" })), "completed")
       assert.strictEqual(text, "The scout says: blue.")
       const id = `${state.runId}.t1.1`
       assert.deepStrictEqual(results(state), [
@@ -125,7 +134,7 @@ describe("a sub-agent in the background", () => {
   it.effect("that is held stops neither its parent nor the others, and goes on where it stood", () =>
     Effect.gen(function* () {
       const write = probe("write")
-      const answers = {
+      const answers: Answers = {
         lead: [
           { calls: [delegate("writer"), delegate("scout")] },
           "Both are at work.",
@@ -133,12 +142,12 @@ describe("a sub-agent in the background", () => {
           "The writer is back, too."
         ],
         writer: [{ calls: [call("write", "1")] }, "written"],
-        scout: ["seen"]
+        scout: [{ text: "seen", delay: "1 second" }]
       }
       const model = scripted(answers)
       const agents = [Agent.make("writer", { tools: [write.tool] }), Agent.make("scout")]
       const { runtime } = yield* rebind(lead(agents), model)
-      const held = yield* runPrompt(runtime, { prompt: "go" })
+      const held = yield* aSecondLater(runPrompt(runtime, { prompt: "go" }))
       const request = only(held, "approval")
       assert.deepStrictEqual(request.agentPath, ["lead", "writer"])
       assert.deepStrictEqual(backgroundOf(held.state), ["writer running", "scout completed"])

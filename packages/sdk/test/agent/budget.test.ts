@@ -8,6 +8,7 @@ import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import { unwrap } from "../../src/domain/RunEvent.ts"
 import type { Limits } from "../../src/domain/Limits.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
+import { ConnectionLost, QuotaExhausted } from "../../src/model/ModelError.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import {
   assertValid,
@@ -210,5 +211,22 @@ describe("a budget", () => {
       assert.deepInclude(error, { _tag: "BudgetExceeded", budget: "turns" })
       assert.strictEqual(transcript(state).at(-1), "assistant: Not even half.")
     }).pipe(Effect.provide(layerMemory))
+  )
+
+  it.effect("counts what calls have cost that brought no answer", () =>
+    Effect.gen(function* () {
+      const lost = { inputTokens: 40, outputTokens: 2, costUsd: 0.5 }
+      const reason = new ConnectionLost({ description: "cut" })
+      const { runtime } = yield* bind(Agent.make("a"), [
+        { error: reason, usage: lost, errorOnlyStreaming: true, text: "whole" }
+      ])
+      const { usage } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+      assert.deepInclude(usage, { inputTokens: 80, requests: 2, turns: 1, costUsd: 1 })
+      const failing = yield* bind(Agent.make("a"), [
+        { error: new QuotaExhausted({ description: "empty" }), usage: lost }
+      ])
+      const failed = expect(yield* runPrompt(failing.runtime, { prompt: "go" }), "error")
+      assert.deepInclude(failed.usage, { inputTokens: 40, requests: 1, turns: 0, costUsd: 0.5 })
+    })
   )
 })

@@ -244,6 +244,34 @@ describe("RunChecker", () => {
     assert.deepStrictEqual(check(beforeDecision, { acknowledged, inbox }), [])
   })
 
+  const said = { messageId: "m1", content: [{ _tag: "text", text: "And this." }], at: 5 } as const
+  const taken: RunEvent = { _tag: "message.queued", ...said, at: 6 }
+
+  it("takes an acknowledged message for kept, in the journal or still waiting, also when the run is over", () => {
+    const acknowledged = { messages: [{ runId, message: said }] }
+    const waiting = { open: [], undelivered: [], messages: [{ runId, message: said }] }
+    const taking = inserted(taken, toolStarted)
+    assert.deepStrictEqual(check(sound, { acknowledged, inbox: waiting }), [])
+    assert.deepStrictEqual(check(taking, { acknowledged, inbox: { ...waiting, messages: [] } }), [])
+    assert.deepStrictEqual(check(sound, { acknowledged }), [
+      { invariant: "acknowledged", runId, detail: "the acknowledged message m1 is gone" }
+    ])
+    const another = [{ runId, message: { ...said, messageId: "m2" } }]
+    assert.deepStrictEqual(invariants(taking, { acknowledged: { messages: another } }), ["acknowledged"])
+  })
+
+  it("finds a message that was taken twice, or that waits although the journal has it", () => {
+    const child: RunEvent = { _tag: "child.advanced", at: 6, callId, event: taken }
+    for (const again of [taken, child]) {
+      const twice = [...inserted(taken, toolStarted).slice(0, 9), again]
+      assert.include(invariants(twice), "oneMessage")
+    }
+    const waiting = { open: [], undelivered: [], messages: [{ runId, message: said }] }
+    assert.deepStrictEqual(check(inserted(taken, toolStarted), { inbox: waiting }), [
+      { invariant: "oneMessage", runId, detail: "the message m1 waits and is in the journal" }
+    ])
+  })
+
   it("compares the inbox with what the journals wait for", () => {
     const inbox = (...open: ReadonlyArray<Interruption>) => ({
       inbox: { open: open.map((request) => ({ runId, request })), undelivered: [] }

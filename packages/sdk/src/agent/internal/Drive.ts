@@ -11,7 +11,6 @@ import type * as Clock from "effect/Clock"
 import type * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import type * as Semaphore from "effect/Semaphore"
-import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import * as Id from "../../domain/Id.ts"
@@ -25,39 +24,60 @@ import type { Awaitable, Tool } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import type { BoundAgent } from "../BoundAgent.ts"
 import type * as Cancellation from "../Cancellation.ts"
+import type { Mail, Mailbox } from "../Mailbox.ts"
+import type { Apart } from "./apart.ts"
 import type { Leaving } from "../runPrompt.ts"
 import type { Runtime } from "../Runtime.ts"
 import type { RunUpdate } from "../RunUpdate.ts"
 import { redactEvent } from "./redact.ts"
 
+/** What a journal has heard about the run since. */
+interface News {
+  readonly cancelReason?: string
+  readonly hasMail?: boolean
+}
+
 /** Where the events of a run go. `E` is what can go wrong there. */
 export interface Journal<E> {
-  /** Commits events that are folded into `state` already. May report that the run is to be cancelled. */
-  readonly append: (
-    events: ReadonlyArray<RunEvent>,
-    state: RunState
-  ) => Effect.Effect<{ readonly cancelReason?: string }, E>
+  /** Commits events that are folded into `state` already. May report that the run is to be cancelled, and that there is mail. */
+  readonly append: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<News, E>
   /** Commits events and lets go of the run, unless there is something new to act on: then `false`, and nothing is written. */
   readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, E>
-  /** Decisions that are not in the state yet. */
-  readonly decisions: Effect.Effect<ReadonlyArray<Decision>, E>
-  /** Whether the run is to be cancelled. Fails when it is somebody else's. */
-  readonly pulse: Effect.Effect<{ readonly cancelReason?: string }, E>
+  /** Decisions and messages that are not in the state yet. */
+  readonly mail: Effect.Effect<Mail, E>
+  /** Calls `listener` when there may be mail. Returns how to stop listening. */
+  readonly onMail: (listener: () => void) => () => void
+  /** Listens to what others do from now on, also while nothing is appended. */
+  readonly watch: Effect.Effect<void>
+  /** Whether the run is to be cancelled, and whether there is mail. Fails when it is somebody else's. */
+  readonly pulse: Effect.Effect<News, E>
   /** Whether so much time has passed since the last sign of life that the run may be somebody else's. */
   readonly isStale: () => boolean
 }
 
-/** Without a store, the caller keeps the state. */
-export const noJournal: Journal<never> = {
+/** Without a store, the caller keeps the state, and whoever has the mailbox reaches the run. */
+export const noJournal = (mailbox: Mailbox | undefined): Journal<never> =>
+  mailbox === undefined
+    ? keptByCaller
+    : {
+        ...keptByCaller,
+        append: () => Effect.succeed({ hasMail: !mailbox.isEmpty() }),
+        park: () => Effect.sync(mailbox.isEmpty),
+        mail: Effect.sync(mailbox.take),
+        onMail: mailbox.onMail
+      }
+
+const noMail: Mail = { decisions: [], messages: [] }
+
+const keptByCaller: Journal<never> = {
   append: () => Effect.succeed({}),
   park: () => Effect.succeed(true),
-  decisions: Effect.succeed([]),
+  mail: Effect.succeed(noMail),
+  onMail: () => () => {},
+  watch: Effect.void,
   pulse: Effect.succeed({}),
   isStale: () => false
 }
-
-/** Makes an effect interruptible again, inside the loop that is not. */
-export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /** A body that is running. */
 export interface Flight {
@@ -75,6 +95,10 @@ export interface Drive<E> {
   /** Makes one step happen, in the run of one agent of the tree. */
   readonly perform: Perform
   state: RunState
+  /** Model calls in flight, in any run of the tree. */
+  asking: number
+  /** Whether there may be mail that the state has not. */
+  hasMail: boolean
   /** What goes on beside the loop; made when something does. */
   beside?: Beside
   /** Folded, not committed. */
@@ -89,7 +113,7 @@ export type Doing = Exclude<Step, { readonly _tag: "Hold" | "Finish" }>
 type Perform = <E>(
   scope: Scope<E>,
   step: Doing,
-  restore: Restore
+  apart: Apart
 ) => Effect.Effect<void, E | ToolUnavailable | AgentNotFound>
 
 /** What goes on beside the loop: sub-agents, and somebody being asked. */
@@ -185,7 +209,8 @@ const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
     const events = drive.staged.slice()
     if (events.length === 0) return Effect.void
     const { revision } = drive.state
-    return Effect.map(drive.journal.append(events, drive.state), ({ cancelReason }) => {
+    return Effect.map(drive.journal.append(events, drive.state), ({ cancelReason, hasMail }) => {
+      if (hasMail === true) drive.hasMail = true
       // Others may have staged more meanwhile.
       drive.staged.splice(0, events.length)
       const open = drive.untold.findIndex((told) => told.revision > revision)
@@ -250,7 +275,8 @@ export const isStopped = ({ drive, token }: Scope<any>, cause: Cause.Cause<unkno
 export const confirmHeld = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
   Effect.suspend(() =>
     drive.journal.isStale()
-      ? Effect.map(drive.journal.pulse, ({ cancelReason }) => {
+      ? Effect.map(drive.journal.pulse, ({ cancelReason, hasMail }) => {
+          if (hasMail === true) drive.hasMail = true
           if (cancelReason !== undefined) drive.token.cancel(cancelReason)
         })
       : Effect.void

@@ -9,7 +9,8 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Semaphore from "effect/Semaphore"
 import type * as Cancellation from "../Cancellation.ts"
-import type { Beside, Drive, Restore, Scope } from "./Drive.ts"
+import { type Apart, makeApart, waitCalmly } from "./apart.ts"
+import type { Beside, Drive, Scope } from "./Drive.ts"
 
 const besideOf = (drive: Drive<any>): Beside => {
   drive.beside ??= {
@@ -50,25 +51,23 @@ export const startBeside = (
   drive: Drive<any>,
   name: string,
   token: Cancellation.CancellationToken,
-  work: (restore: Restore) => Effect.Effect<void, unknown>
+  work: (apart: Apart) => Effect.Effect<void, unknown>
 ): Effect.Effect<void> =>
   Effect.suspend(() => {
     const beside = besideOf(drive)
     let over = false
-    let unlink: (() => void) | undefined
     const done = (exit: Exit.Exit<void, unknown>) => {
       over = true
-      unlink?.()
       beside.fibers.delete(name)
       if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) beside.failure ??= exit
       wake(drive)
     }
-    const body = Effect.uninterruptibleMask((restore) => Effect.map(Effect.exit(work(restore)), done))
+    const stops = drive.leaving === undefined ? [token] : [token, drive.leaving.now]
+    const body = Effect.uninterruptible(
+      Effect.map(Effect.exit(work(makeApart(drive.clock, stops, waitCalmly))), done)
+    )
     return Effect.map(Effect.forkDetach(body, { startImmediately: true }), (fiber) => {
-      if (over) return
-      beside.fibers.set(name, { fiber, token })
-      unlink = token.onCancel(() => fiber.interruptUnsafe())
-      if (drive.leaving?.now.reason() !== undefined) fiber.interruptUnsafe()
+      if (!over) beside.fibers.set(name, { fiber, token })
     })
   })
 
@@ -76,29 +75,27 @@ export const startBeside = (
 export const endedBeside = (drive: Drive<any>): number => drive.beside?.ended ?? 0
 
 /** Waits until something has ended, or was told, since the run was last asked what happens next. */
-export const awaitBeside = ({ drive, seen }: Scope<any>, restore: Restore): Effect.Effect<void> =>
+export const awaitBeside = ({ drive, seen }: Scope<any>, apart: Apart): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { ended, waiting } = besideOf(drive)
     if (ended !== seen) return Effect.void
-    return Effect.asVoid(
-      Effect.exit(
-        restore(
-          Effect.callback<void>((resume) => {
-            const ready = () => resume(Effect.void)
-            waiting.add(ready)
-            return Effect.sync(() => {
-              waiting.delete(ready)
-            })
-          })
-        )
-      )
+    return apart.waiting(
+      Effect.callback<void>((resume) => {
+        const unlinks: Array<() => void> = []
+        const stop = () => {
+          waiting.delete(ready)
+          for (const unlink of unlinks) unlink()
+        }
+        const ready = () => {
+          stop()
+          resume(Effect.void)
+        }
+        waiting.add(ready)
+        unlinks.push(...apart.tokens.map((token) => token.onCancel(ready)))
+        return Effect.sync(stop)
+      })
     )
   })
-
-/** Interrupts what is going on, when the run is let go of. */
-export const interruptBeside = (drive: Drive<any>): void => {
-  for (const { fiber } of drive.beside?.fibers.values() ?? []) fiber.interruptUnsafe()
-}
 
 /** Stops what goes on under these names, and waits until it has ended. */
 export const stopBeside = (

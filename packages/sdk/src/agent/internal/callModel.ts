@@ -4,7 +4,7 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import { exceeded, workedMs } from "../../domain/budget.ts"
+import { exceeded, workedMs } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
 import type { Exceeded } from "../../domain/Limits.ts"
 import type { RunFailure } from "../../domain/RunError.ts"
@@ -15,11 +15,12 @@ import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest, ModelSettings } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
-import type { Restore, Scope } from "./Drive.ts"
+import type { Apart, Deadline } from "./apart.ts"
+import type { Scope } from "./Drive.ts"
 import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
 
 /** Asks the model for the turn's answer. Ends without an event when it was interrupted. */
-export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, turn: number, restore: Restore) {
+export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, turn: number, apart: Apart) {
   const { drive, bound } = scope
   const { runtime } = drive
   const state = stateOf(scope)
@@ -28,7 +29,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
   const instructed =
     typeof instructions === "string"
       ? Exit.succeed(instructions)
-      : yield* Effect.exit(restore(awaited<string>(runtime, () => instructions({ state, turn }))))
+      : yield* Effect.exit(apart(awaited<string>(runtime, () => instructions({ state, turn }))))
   if (Exit.isFailure(instructed)) {
     if (isStopped(scope, instructed.cause)) return
     const why = describe(runtime, Cause.squash(instructed.cause))
@@ -39,11 +40,12 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
   }
 
   const prepared = yield* Effect.exit(
-    restore(
+    apart(
       runtime.contextPolicy.prepare({
         instructions: instructed.value,
         messages: History.toArray(state.history),
         limits: state.limits,
+        ...roomOf(scope, settings),
         countTokens: (context) => countRequest(runtime.tokenizer, { ...context, tools: bound.definitions })
       })
     )
@@ -74,13 +76,12 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
     ...settingsOf(settings, state),
     onRetry: (retry) => drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, turn, ...retry })
   }
-  const answered = yield* Effect.exit(
-    restore(withinWall(state, now(drive), ask(scope, request, state.limits.modelTimeoutMs)))
-  )
+  const answered = yield* Effect.exit(ask(scope, request, apart))
   if (Exit.isSuccess(answered)) {
     const { content, finishReason, profile } = answered.value
     const usage = soundUsage(answered.value.usage)
-    remember(request, usage)
+    const { lastInputTokens } = answered.value
+    remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
     return emit(scope, {
       _tag: "model.answered",
       at: now(drive),
@@ -90,10 +91,11 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
       ...(profile === undefined ? {} : { profile })
     })
   }
-  if (isStopped(scope, answered.cause)) return
   const error: unknown = Cause.squash(answered.cause)
+  if (error instanceof ModelError) charge(scope, error)
+  if (isStopped(scope, answered.cause)) return
   // Its time was up before the model's: the loop sees to it.
-  if (state.wrappingUp === undefined && exceeded(state, now(drive))?.budget === "wallTime") return
+  if (isOutOfTime(scope)) return
   if (!(error instanceof ModelError)) {
     return fail(scope, {
       _tag: "RunDefect",
@@ -135,16 +137,43 @@ const settingsOf = (
   return settings === undefined ? {} : { settings }
 }
 
-/** What is left of the run's time bounds each of its calls, in whichever way it is asked. */
-const withinWall = (
-  state: RunState,
-  now: number,
-  asking: Effect.Effect<ModelResponse, ModelError>
-): Effect.Effect<ModelResponse, ModelError> => {
-  const { maxWallMs } = state.limits
-  return maxWallMs === undefined || state.wrappingUp !== undefined
-    ? asking
-    : limited(asking, Math.max(1, maxWallMs - workedMs(state, now)))
+/** How long one model call may take: its own time, or what is left of the run's. */
+const deadlineOf = (scope: Scope<unknown>): Deadline<ModelError> => {
+  const state = stateOf(scope)
+  const { maxWallMs, modelTimeoutMs } = state.limits
+  const ms =
+    maxWallMs === undefined || state.wrappingUp !== undefined
+      ? modelTimeoutMs
+      : Math.max(1, Math.min(modelTimeoutMs, maxWallMs - workedMs(state, now(scope.drive))))
+  return {
+    ms,
+    late: () =>
+      new ModelError({
+        reason: new TimedOut({ description: `There was no whole answer within ${ms} ms.`, timeoutMs: ms })
+      })
+  }
+}
+
+/** Books what a call has cost that brought no answer, as far as the provider has said. */
+const charge = (scope: Scope<unknown>, { usage }: ModelError): void => {
+  if (usage === undefined) return
+  emit(scope, { _tag: "model.charged", at: now(scope.drive), usage: soundUsage(usage) })
+}
+
+/** What is known of the room that the model has. */
+const roomOf = ({ bound, drive }: Scope<unknown>, settings: ModelSettings | undefined) => {
+  const contextTokens = drive.runtime.model.contextTokens?.(bound.agent.options.profile)
+  const reservedTokens = settings?.maxOutputTokens
+  return {
+    ...(contextTokens === undefined ? {} : { contextTokens }),
+    ...(reservedTokens === undefined ? {} : { reservedTokens })
+  }
+}
+
+/** Whether the time of the whole run is up. */
+const isOutOfTime = (scope: Scope<unknown>): boolean => {
+  const state = stateOf(scope)
+  return state.wrappingUp === undefined && exceeded(state, now(scope.drive))?.budget === "wallTime"
 }
 
 /** Providers report what they like: a count that is none is 0, a cost that is none is unknown. */
@@ -201,7 +230,7 @@ export const openLimit = (scope: Scope<unknown>, exceeded: Exceeded): void => {
 const ask = (
   scope: Scope<unknown>,
   request: ModelRequest,
-  timeoutMs: number
+  apart: Apart
 ): Effect.Effect<ModelResponse, ModelError> =>
   Effect.suspend(() => {
     const { drive } = scope
@@ -218,15 +247,16 @@ const ask = (
         part
       })
     }
-    return Effect.catch(limited(collect(model.stream(request), onPart), timeoutMs), (error) => {
-      if (seen || !mayBeWhole(error)) return Effect.fail(error)
+    return Effect.catch(apart(collect(model.stream(request), onPart), deadlineOf(scope)), (error) => {
+      if (seen || !mayBeWhole(error) || isOutOfTime(scope)) return Effect.fail(error)
+      charge(scope, error)
       onUpdate?.({
         _tag: "fallback",
         runId: drive.state.runId,
         turn: request.turn,
         reason: error.reason._tag
       })
-      return limited(model.complete(request), timeoutMs)
+      return apart(model.complete(request), deadlineOf(scope))
     })
   })
 
@@ -243,17 +273,3 @@ const mayBeWhole = (error: ModelError): boolean => {
       return false
   }
 }
-
-const limited = <A>(effect: Effect.Effect<A, ModelError>, timeoutMs: number): Effect.Effect<A, ModelError> =>
-  Effect.timeoutOrElse(effect, {
-    duration: timeoutMs,
-    orElse: () =>
-      Effect.fail(
-        new ModelError({
-          reason: new TimedOut({
-            description: `There was no whole answer within ${timeoutMs} ms.`,
-            timeoutMs
-          })
-        })
-      )
-  })

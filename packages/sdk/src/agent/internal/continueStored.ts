@@ -20,7 +20,8 @@ import { drive } from "../AgentLoop.ts"
 import type * as Cancellation from "../Cancellation.ts"
 import { checkStored, decideStored } from "../decideStored.ts"
 import type { Leaving, Prompt, RunOptions, RunPromptError } from "../runPrompt.ts"
-import type { Runtime } from "../Runtime.ts"
+import { requireOpen, type Runtime } from "../Runtime.ts"
+import { observed } from "../RuntimeHooks.ts"
 import { eventsOf } from "./eventsOf.ts"
 import { continueRun, decodePrompt, type Staged } from "./staging.ts"
 import { checkReadable, foldStored, hold, storeJournal, underLease } from "./stored.ts"
@@ -53,6 +54,7 @@ export const create = Effect.fnUntraced(function* (
   { leaving, onUpdate, runtime, store, token }: Work,
   { state, events }: Staged
 ) {
+  yield* requireOpen(runtime)
   const [event] = events
   if (event === undefined) return yield* Effect.die("A run starts with an event.")
   yield* checkReadable([event])
@@ -71,7 +73,9 @@ export const create = Effect.fnUntraced(function* (
     })
   )
   const journal = storeJournal(store, held)
-  const work = drive({ runtime, journal, token, leaving, onUpdate, state, staged: [], committed: [event] })
+  const told = observed(runtime.options.hooks, onUpdate)
+  const going = { runtime, journal, token, leaving, onUpdate: told }
+  const work = drive({ ...going, state, staged: [], committed: [event] })
   return yield* underLease(store, held, token, work)
 })
 
@@ -89,6 +93,7 @@ export const continueStored = Effect.fnUntraced(function* (
   { decisions = [], limits, message, runId }: Continuation
 ): Effect.fn.Return<RunState, WorkError> {
   const { leaving, onUpdate, runtime, store, token } = work
+  yield* requireOpen(runtime)
   const clock = yield* Clock.Clock
   const prompt = message === undefined ? undefined : yield* decodePrompt(message)
   for (const given of decisions) {
@@ -103,9 +108,11 @@ export const continueStored = Effect.fnUntraced(function* (
   const journal = storeJournal(store, held)
   const going = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
     const stored = yield* store.load(runId)
-    const taken = takeDecisions(yield* foldStored(stored), stored.decisions)
+    const before = yield* foldStored(stored)
+    const taken = takeDecisions(before, stored.decisions)
     const { state } = taken
-    const asked = prompt !== undefined || limits !== undefined
+    const hasMail = stored.messages.length > 0
+    const asked = prompt !== undefined || limits !== undefined || (hasMail && !isEnded(state))
     if (isEnded(state) && !asked && state.status !== "error") return state
     if (next(state)._tag === "Hold" && state.status === "held" && !asked && taken.events.length === 0) {
       const cancelled = (yield* journal.pulse).cancelReason
@@ -121,7 +128,9 @@ export const continueStored = Effect.fnUntraced(function* (
     })
     if (continued.state.runId !== state.runId) return continued
     const staged = [...taken.events, ...continued.events]
-    return yield* drive({ runtime, journal, token, leaving, onUpdate, state: continued.state, staged })
+    const told = observed(runtime.options.hooks, onUpdate, before)
+    const going = { runtime, journal, token, leaving, onUpdate: told, hasMail }
+    return yield* drive({ ...going, state: continued.state, staged })
   })
   const end = yield* underLease(store, held, token, going)
   return "events" in end ? yield* create(work, end) : end

@@ -62,6 +62,7 @@ const opaque: ReadonlySet<string> = new Set([
   "grantId",
   "digest",
   "idempotencyKey",
+  "messageId",
   "payload",
   "base64"
 ])

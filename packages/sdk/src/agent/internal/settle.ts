@@ -20,7 +20,8 @@ import { ToolFailure } from "../../tool/ToolError.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { openApproval } from "./classify.ts"
-import type { Flight, Restore, Scope } from "./Drive.ts"
+import type { Apart } from "./apart.ts"
+import type { Flight, Scope } from "./Drive.ts"
 import {
   awaitedWithin,
   confirmHeld,
@@ -53,7 +54,7 @@ export const isRepeatable = (call: ToolCall): boolean => call.safety === "readOn
 export const settle = Effect.fnUntraced(function* <E>(
   scope: Scope<E>,
   callIds: ReadonlyArray<ToolCallId>,
-  restore: Restore
+  apart: Apart
 ) {
   const { drive } = scope
   const state = stateOf(scope)
@@ -83,7 +84,7 @@ export const settle = Effect.fnUntraced(function* <E>(
           concurrency: state.limits.toolConcurrency,
           discard: true
         })
-  yield* Effect.exit(restore(bodies))
+  yield* Effect.exit(apart(bodies))
   // A read may be repeated; whatever else has happened is committed before the next thing happens.
   if (prepared.some(({ call }) => call.safety !== "readOnly")) yield* flush(drive)
 })
@@ -270,16 +271,16 @@ const fromPromise = (
 export const reconcile = Effect.fnUntraced(function* <E>(
   scope: Scope<E>,
   callIds: ReadonlyArray<ToolCallId>,
-  restore: Restore
+  apart: Apart
 ) {
   for (const callId of callIds) {
     const call = findCall(stateOf(scope), callId)
     if (call === undefined) continue
     if (isRepeatable(call)) {
-      yield* settle(scope, [callId], restore)
+      yield* settle(scope, [callId], apart)
       continue
     }
-    const asked = yield* Effect.exit(restore(ask(scope, call)))
+    const asked = yield* Effect.exit(apart(ask(scope, call)))
     if (Exit.isFailure(asked) && isStopped(scope, asked.cause)) return
     const found = Exit.isSuccess(asked) ? asked.value : unknown
     const at = now(scope.drive)
@@ -296,7 +297,7 @@ export const reconcile = Effect.fnUntraced(function* <E>(
         })
         break
       case "notHappened":
-        yield* settle(scope, [callId], restore)
+        yield* settle(scope, [callId], apart)
         break
       case "unknown":
         openInDoubt(scope, call, at)

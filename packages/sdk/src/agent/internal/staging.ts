@@ -210,7 +210,7 @@ export const decodeDecision = (
       )
 
 /** What an approval releases must be what was asked about: the state may have been anywhere since. */
-const checkUnchanged = Effect.fnUntraced(function* (
+export const checkUnchanged = Effect.fnUntraced(function* (
   state: RunState,
   decision: Decision
 ): Effect.fn.Return<void, ArgumentsChanged> {
@@ -230,7 +230,7 @@ const checkUnchanged = Effect.fnUntraced(function* (
 })
 
 /** Edited arguments must be what the tool takes, before anybody relies on the approval. */
-const checkEdited = (
+export const checkEdited = (
   runtime: Runtime<any>,
   state: RunState,
   decision: Decision

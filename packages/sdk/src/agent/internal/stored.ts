@@ -5,7 +5,9 @@ import type * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { evolveAll } from "../../domain/evolve.ts"
 import type { Revision, RunId } from "../../domain/Id.ts"
 import { type RunEvent, RunEvents } from "../../domain/RunEvent.ts"
@@ -41,6 +43,10 @@ export interface Held {
   readonly clock: Clock.Clock
   /** Monotonic nanoseconds. */
   goodUntil: bigint
+  /** Called when there may be mail. */
+  readonly listeners: Set<() => void>
+  /** Listens to what others do to the run. */
+  watcher?: Fiber.Fiber<void>
 }
 
 /** Takes a lease. */
@@ -48,7 +54,7 @@ export const hold = Effect.fnUntraced(function* <E>(ttl: Duration.Input, take: E
   const clock = yield* Clock.Clock
   const ttlMs = Duration.toMillis(Duration.fromInputUnsafe(ttl))
   const goodUntil = afterMs(clock, ttlMs)
-  return { lease: yield* take, ttlMs, clock, goodUntil } satisfies Held as Held
+  return { lease: yield* take, ttlMs, clock, goodUntil, listeners: new Set() } satisfies Held as Held
 })
 
 const afterMs = (clock: Clock.Clock, ms: number): bigint =>
@@ -66,6 +72,8 @@ const renew = (store: Store, held: Held) =>
 /** The journal of a run that is held. */
 export const storeJournal = (store: Store, held: Held): Journal<JournalError> => {
   const { lease } = held
+  const { listeners } = held
+  const told = () => Effect.sync(() => listeners.forEach((listener) => listener()))
   const options = (events: ReadonlyArray<RunEvent>, state: RunState) => ({
     lease,
     expected: (state.revision - events.length) as Revision,
@@ -79,7 +87,26 @@ export const storeJournal = (store: Store, held: Held): Journal<JournalError> =>
         checkReadable(events),
         Effect.map(store.park(options(events, state)), ({ parked }) => parked)
       ),
-    decisions: store.decisions(lease.runId),
+    mail: Effect.map(
+      Effect.all([store.decisions(lease.runId), store.messages(lease.runId)]),
+      ([decisions, messages]) => ({ decisions, messages })
+    ),
+    onMail: (listener) => {
+      listeners.add(listener)
+      return () => {
+        listeners.delete(listener)
+      }
+    },
+    watch: Effect.suspend(() =>
+      held.watcher === undefined
+        ? Effect.map(
+            Effect.forkDetach(Stream.runForEach(store.changes, told), { startImmediately: true }),
+            (fiber) => {
+              held.watcher = fiber
+            }
+          )
+        : Effect.void
+    ),
     pulse: renew(store, held),
     isStale: () => held.clock.monotonicTimeNanosUnsafe() >= held.goodUntil
   }
@@ -98,8 +125,9 @@ export const underLease = <A, E>(
   Effect.gen(function* () {
     const beat = Effect.gen(function* () {
       yield* Effect.sleep(held.ttlMs / 3)
-      const { cancelReason } = yield* renew(store, held)
+      const { cancelReason, hasMail } = yield* renew(store, held)
       if (cancelReason !== undefined) token.cancel(cancelReason)
+      if (hasMail === true) held.listeners.forEach((listener) => listener())
     }).pipe(
       // A store that fails for a moment is tried again until the lease itself is gone.
       Effect.catchTag("RunStoreError", () => Effect.void),
@@ -108,7 +136,13 @@ export const underLease = <A, E>(
     )
     yield* Effect.forkScoped(beat)
     return yield* use
-  }).pipe(Effect.scoped, Effect.ensuring(Effect.ignore(store.release(held.lease))))
+  }).pipe(
+    Effect.scoped,
+    Effect.ensuring(
+      Effect.suspend(() => (held.watcher === undefined ? Effect.void : Fiber.interrupt(held.watcher)))
+    ),
+    Effect.ensuring(Effect.ignore(store.release(held.lease)))
+  )
 
 /** The state of a stored run. */
 export const foldStored = (stored: StoredRun): Effect.Effect<RunState, RunStoreError> =>

@@ -11,7 +11,7 @@ import {
   exceededByCallsAbove,
   isBlocked,
   type NothingLeft
-} from "../../domain/budget.ts"
+} from "../../domain/Budget.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import * as Id from "../../domain/Id.ts"
 import * as Limits from "../../domain/Limits.ts"
@@ -31,10 +31,11 @@ import {
 import { calledAgent, holderOf, type SubAgent, subAgentOf } from "../BoundAgent.ts"
 import * as Cancellation from "../Cancellation.ts"
 import { names } from "./agentTools.ts"
+import type { Apart } from "./apart.ts"
 import { awaitBeside, countBeside, endedBeside, isBeside, startBeside, stopBeside } from "./beside.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
 import { openLimit } from "./callModel.ts"
-import { confirmHeld, emit, flush, isEnding, now, type Restore, type Scope, stateOf } from "./Drive.ts"
+import { confirmHeld, emit, flush, isEnding, now, type Scope, stateOf } from "./Drive.ts"
 
 /** The run of a sub-agent in the run that started it. */
 const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, { bound }: SubAgent): Scope<E> => {
@@ -130,7 +131,7 @@ const askAbove = (line: ReadonlyArray<Scope<any>>, { depth, exceeded }: NothingL
 }
 
 /** Whether the budgets above a sub-agent leave room for its next step. Where they do not, it waits, or has failed. */
-export const hasRoomAbove = (scope: Scope<any>, step: Step): boolean => {
+const hasRoomAbove = (scope: Scope<any>, step: Step): boolean => {
   if (scope.parent === undefined || (step._tag !== "CallModel" && step._tag !== "ClassifyCalls")) return true
   const line = lineOf(scope.parent)
   const states = line.map(stateOf)
@@ -154,7 +155,7 @@ export const startBackground = <E>(scope: Scope<E>, callId: ToolCallId): Effect.
 export const resumeChildren = Effect.fnUntraced(function* <E>(
   scope: Scope<E>,
   callIds: ReadonlyArray<ToolCallId>,
-  restore: Restore
+  apart: Apart
 ) {
   for (const callId of callIds) {
     if (findCall(stateOf(scope), callId)?.child === undefined && !isBlocked(stateOf(scope))) {
@@ -163,13 +164,13 @@ export const resumeChildren = Effect.fnUntraced(function* <E>(
   }
   yield* goOn(scope, callIds)
   const isWaitedFor = callIds.some((callId) => isBeside(scope.drive, callId))
-  if (isWaitedFor) yield* awaitBeside(scope, restore)
+  if (isWaitedFor) yield* awaitBeside(scope, apart)
 })
 
 /** Goes on with what is in the background, and waits until something of it has got somewhere. */
-export const awaitChildren = Effect.fnUntraced(function* <E>(scope: Scope<E>, restore: Restore) {
+export const awaitChildren = Effect.fnUntraced(function* <E>(scope: Scope<E>, apart: Apart) {
   yield* goOnInBackground(scope)
-  yield* awaitBeside(scope, restore)
+  yield* awaitBeside(scope, apart)
 })
 
 /** Goes on with everything in the background that can and for which there is room. */
@@ -201,9 +202,9 @@ const goOn = Effect.fnUntraced(function* <E>(scope: Scope<E>, callIds: ReadonlyA
     if (child === undefined || isEnded(child) || isBeside(drive, callId) || !canAdvance(child)) continue
     const childScope = scopeOf(scope, callId, yield* agentOf(scope, callId))
     room -= 1
-    yield* startBeside(drive, callId, childScope.token, (restore) =>
+    yield* startBeside(drive, callId, childScope.token, (apart) =>
       Effect.andThen(
-        driveChild(childScope, callId, restore),
+        driveChild(childScope, callId, apart),
         // There is room for another one now, whatever its parent is doing.
         Effect.suspend(() => (isEnding(scope) ? Effect.void : goOnInBackground(scope)))
       )
@@ -212,7 +213,7 @@ const goOn = Effect.fnUntraced(function* <E>(scope: Scope<E>, callIds: ReadonlyA
 })
 
 /** Goes on with one sub-agent until it is over, or held, or waits for a budget above it. */
-const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallId, restore: Restore) {
+const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallId, apart: Apart) {
   const { drive, parent } = scope
   if (parent === undefined) return
   while (!isEnding(scope) && !isBlockedAbove(scope)) {
@@ -227,7 +228,7 @@ const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: Tool
     }
     yield* confirmHeld(drive)
     yield* goOnInBackground(scope)
-    if (hasRoomAbove(scope, step)) yield* drive.perform(scope, step, restore)
+    if (hasRoomAbove(scope, step)) yield* drive.perform(scope, step, apart)
   }
   // What it waits for is in the inbox while the others go on.
   yield* flush(drive)

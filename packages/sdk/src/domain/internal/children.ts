@@ -6,6 +6,7 @@ import { text } from "../Message.ts"
 import { type RunEvent, unwrap } from "../RunEvent.ts"
 import type { RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
+import type { ModelUsage } from "../Usage.ts"
 import * as Usage from "../Usage.ts"
 import { asText, requestsInside, say, settle, updateCall } from "./turn.ts"
 
@@ -20,7 +21,7 @@ export const closeBackground = (state: RunState, at: number): RunState => {
   const inside = background.flatMap(({ child }) => (child === undefined ? [] : requestsInside(child)))
   return {
     ...state,
-    background: background.map(({ callId, child, ended, name }) => ({
+    background: background.map(({ callId, ended, name }) => ({
       callId,
       name,
       ended: ended ?? { status: "cancelled", at }
@@ -112,18 +113,18 @@ export const childAdvanced = (state: RunState, event: Event<"child.advanced">, e
   }
 }
 
+/** Money and tokens that are no turn of the run: a sub-agent's, or those of a call that brought no answer. */
+export const charge = (state: RunState, usage: ModelUsage): RunState => {
+  const book = (total: Usage.SessionUsage) => ({ ...Usage.addModelCall(total, usage), turns: total.turns })
+  return { ...state, usage: book(state.usage), sessionUsage: book(state.sessionUsage) }
+}
+
 /** A sub-agent's model calls are paid by its parent too; they are not turns of the parent. */
 const bookChild = (state: RunState, event: RunEvent): RunState => {
-  const answer = unwrap(event).event
-  if (answer._tag !== "model.answered") return state
-  const { usage } = answer
-  const book = (total: Usage.SessionUsage) => ({ ...Usage.addModelCall(total, usage), turns: total.turns })
+  const { event: inside } = unwrap(event)
+  if (inside._tag === "model.charged") return charge(state, inside.usage)
+  if (inside._tag !== "model.answered") return state
   const { turns = 0, toolCalls = 0 } = state.below ?? {}
-  const calls = answer.content.reduce((sum, part) => (part._tag === "toolCall" ? sum + 1 : sum), 0)
-  return {
-    ...state,
-    usage: book(state.usage),
-    sessionUsage: book(state.sessionUsage),
-    below: { turns: turns + 1, toolCalls: toolCalls + calls }
-  }
+  const calls = inside.content.reduce((sum, part) => (part._tag === "toolCall" ? sum + 1 : sum), 0)
+  return { ...charge(state, inside.usage), below: { turns: turns + 1, toolCalls: toolCalls + calls } }
 }

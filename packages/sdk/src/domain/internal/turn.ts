@@ -94,7 +94,8 @@ const reportText = (report: CallReport | undefined, call: ToolCall): string => {
     case "notStarted":
       return "This call was cancelled before it ran."
     default:
-      return RunState_.syntheticText(call)
+      // Nobody decides about it any more.
+      return call.status === "waiting" ? "This call has not run." : RunState_.syntheticText(call)
   }
 }
 
@@ -118,7 +119,7 @@ export const appendUser = (
  * Whether a user's message may stand at the end of the history now: not between a call and its result, and not where a model
  * may be answering what stands before it, since its answer would then seem to have seen the message.
  */
-export const mayAppend = (state: RunState): boolean =>
+const mayAppend = (state: RunState): boolean =>
   state.calls.length === 0 &&
   (state.status !== "running" || History.last(state.history)?.role === "assistant")
 

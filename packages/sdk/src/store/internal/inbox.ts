@@ -64,11 +64,14 @@ export const undelivered = (inbox: Inbox, now: Timestamp): ReadonlyArray<Decisio
     })
   )
 
+/** Whether somebody has taken a decision that is not in the journal yet. */
+export const hasDecided = (inbox: Inbox): boolean =>
+  Array.from(inbox.values()).some(({ status }) => status === "decided")
+
 /** What a held run with these requests needs somebody for, or `undefined`. */
 export const readiness = (inbox: Inbox, now: Timestamp): ReadyRun["reason"] | undefined => {
-  const entries = Array.from(inbox.values())
-  if (entries.some(({ status }) => status === "decided")) return "decided"
-  const open = entries.filter(({ status }) => status === "open")
+  if (hasDecided(inbox)) return "decided"
+  const open = Array.from(inbox.values()).filter(({ status }) => status === "open")
   if (open.some(({ request }) => isExpired(request, now))) return "expired"
   const due = ({ request, warned }: RequestEntry) => warned !== true && (warnAt(request) ?? Infinity) <= now
   return open.some(due) ? "expiring" : undefined

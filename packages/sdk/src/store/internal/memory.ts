@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { RequestId, Revision, RunId, Timestamp } from "../../domain/Id.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
-import type { SessionBusy } from "../../domain/RunError.ts"
+import { RunEnded, type SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { Lease, PendingRequest, ReadyRun, RunStore } from "../RunStore.ts"
 import {
@@ -22,7 +22,7 @@ import { afterEvents, byAge, matches, undelivered } from "./inbox.ts"
 import { missingParent, sameEvents, sliceBatches } from "./journal.ts"
 import {
   begin,
-  cancelOf,
+  newsOf,
   headOf,
   leaseTo,
   newestFirst,
@@ -32,6 +32,7 @@ import {
   untouchedFirst,
   write
 } from "./memoryRun.ts"
+import { afterTaking, decodeMessage, waiting } from "./messages.ts"
 import { closingReason, decisionOf, decodeInput, judge } from "./requests.ts"
 import { makeSignal } from "./signal.ts"
 
@@ -58,7 +59,7 @@ export const makeMemory = (): RunStore["Service"] => {
   const childOf = (run: Run): Run | undefined =>
     Array.from(runs.values()).find((other) => other.parent?.runId === run.runId)
 
-  /** The run at the expected revision and the requests after the events, or why they cannot be appended. */
+  /** The run at the expected revision, its requests and messages after the events, or why they cannot be appended. */
   const prepare = (options: Parameters<RunStore["Service"]["append"]>[0], now: Timestamp) =>
     Result.gen(function* () {
       const run = yield* heldBy(options.lease, now)
@@ -67,7 +68,8 @@ export const makeMemory = (): RunStore["Service"] => {
         new RunConflict({ runId, expected: options.expected, actual: run.revision as Revision })
       if (run.revision !== options.expected) return yield* Result.fail(conflict())
       const inbox = yield* Result.mapError(afterEvents(run.inbox, options.events), conflict)
-      return { run, inbox }
+      const mail = yield* Result.mapError(afterTaking(run.mail, options.events), conflict)
+      return { run, inbox, mail }
     })
 
   const eventsIn = (run: Run, to: number) => sliceBatches(run.batches, { from: 0, to }, "load")
@@ -103,14 +105,14 @@ export const makeMemory = (): RunStore["Service"] => {
         if (parent !== undefined && (runs.get(parent.runId)?.revision ?? -1) < parent.revision) {
           return Result.fail(missingParent(parent.runId))
         }
-        return Result.map(begin(options, runs.values(), now), (run) => {
+        return Result.map(begin(options, [...runs.values()], now), (run) => {
           const lease = leaseTo(run, owner, options.ttl, now)
           runs.set(runId, run)
           return lease
         })
       }),
 
-    restore: (restored, decisions) =>
+    restore: (restored, decisions, messages) =>
       atomically((now): Result.Result<void, RunExists | SessionBusy | RunStoreError> => {
         const fresh: Array<Run> = []
         for (const [index, given] of restored.entries()) {
@@ -131,24 +133,28 @@ export const makeMemory = (): RunStore["Service"] => {
           if (last === undefined || entry?.status !== "open") continue
           last.inbox = new Map(last.inbox).set(decision.requestId, { ...entry, status: "decided", decision })
         }
+        for (const { messageId, ...message } of messages) {
+          if (last?.mail.has(messageId) === false) last.mail = new Map(last.mail).set(messageId, message)
+        }
         for (const run of fresh) runs.set(run.runId, run)
         return Result.void
       }).pipe(Effect.tap(signal.tell)),
 
     append: (options) =>
       atomically((now) =>
-        Result.map(prepare(options, now), ({ inbox, run }) => {
-          write(run, options.events, options.status, inbox, now)
-          return { revision: run.revision as Revision, ...cancelOf(run) }
+        Result.map(prepare(options, now), ({ inbox, mail, run }) => {
+          write(run, { ...options, inbox, mail }, now)
+          return { revision: run.revision as Revision, ...newsOf(run) }
         })
       ),
 
     park: (options) =>
       atomically((now) =>
-        Result.map(prepare(options, now), ({ inbox, run }) => {
-          const parked = run.cancelReason === undefined && undelivered(inbox, now).length === 0
+        Result.map(prepare(options, now), ({ inbox, mail, run }) => {
+          const news = undelivered(inbox, now).length + waiting(mail).length
+          const parked = run.cancelReason === undefined && news === 0
           if (parked) {
-            write(run, options.events, options.status, inbox, now)
+            write(run, { ...options, inbox, mail }, now)
             run.owner = undefined
             run.leaseUntil = 0
           }
@@ -161,7 +167,8 @@ export const makeMemory = (): RunStore["Service"] => {
         Result.gen(function* () {
           const run = yield* found(runId)
           const events = yield* eventsOf(run, run.revision)
-          return { head: headOf(run, now), events, decisions: undelivered(run.inbox, now) }
+          const decisions = undelivered(run.inbox, now)
+          return { head: headOf(run, now), events, decisions, messages: waiting(run.mail) }
         })
       ),
 
@@ -190,7 +197,7 @@ export const makeMemory = (): RunStore["Service"] => {
       atomically((now) =>
         Result.map(heldBy(lease, now), (run) => {
           run.leaseUntil = now + leaseMs(ttl)
-          return { lease: { ...lease, until: run.leaseUntil }, ...cancelOf(run) }
+          return { lease: { ...lease, until: run.leaseUntil }, ...newsOf(run) }
         })
       ),
 
@@ -225,6 +232,23 @@ export const makeMemory = (): RunStore["Service"] => {
 
     decisions: (runId) =>
       atomically((now) => Result.succeed(undelivered(runs.get(runId)?.inbox ?? new Map(), now))),
+
+    send: (runId, input) =>
+      atomically((now) =>
+        Result.gen(function* () {
+          const { messageId, ...message } = yield* decodeMessage(input, now)
+          const run = yield* found(runId)
+          const known = run.mail.get(messageId)
+          if (known !== undefined) return { messageId, at: known.at }
+          if (closingReason(run.status) !== undefined) {
+            return yield* Result.fail(new RunEnded({ runId, status: run.status }))
+          }
+          run.mail = new Map(run.mail).set(messageId, message)
+          return { messageId, at: now }
+        })
+      ).pipe(Effect.tap(signal.tell)),
+
+    messages: (runId) => atomically(() => Result.succeed(waiting(runs.get(runId)?.mail ?? new Map()))),
 
     request: (requestId) =>
       atomically((now) =>

@@ -11,16 +11,19 @@ import type { Status } from "../../domain/RunState.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { Lease, PendingRequest, ReadyRun, RunHead, RunStore } from "../RunStore.ts"
 import { leaseMs } from "./bounds.ts"
-import { afterEvents, closed, type Inbox, readiness } from "./inbox.ts"
+import { afterEvents, closed, hasDecided, type Inbox, readiness } from "./inbox.ts"
 import type { Batch } from "./journal.ts"
+import { afterTaking, type Mail, waiting } from "./messages.ts"
 import { closingReason, type RequestEntry } from "./requests.ts"
 
-/** A run, its journal and its requests. */
+/** A run, its journal, its requests and its messages. */
 export interface Run {
   readonly runId: RunId
   readonly sessionId: SessionId
   readonly agent: string
   readonly parent?: { readonly runId: RunId; readonly revision: Revision }
+  /** The run of its own session that it comes after; "" for the first one. */
+  readonly follows: string
   readonly createdAt: Timestamp
   readonly batches: Array<Batch>
   updatedAt: Timestamp
@@ -31,14 +34,20 @@ export interface Run {
   epoch: number
   cancelReason: string | undefined
   inbox: Inbox
+  mail: Mail
 }
 
-/** Appends events that leave the run in this state, with these requests. */
+/** Appends events that leave the run in this state, with these requests and messages. */
 export const write = (
   run: Run,
-  events: ReadonlyArray<RunEvent>,
-  status: Status,
-  inbox: Inbox,
+  {
+    events,
+    inbox,
+    mail,
+    status
+  }: Pick<Run, "inbox" | "mail" | "status"> & {
+    readonly events: ReadonlyArray<RunEvent>
+  },
   now: Timestamp
 ): void => {
   const text = encodeEvents(events)
@@ -48,17 +57,20 @@ export const write = (
   run.updatedAt = now
   const reason = closingReason(status)
   run.inbox = reason === undefined ? inbox : closed(inbox, reason)
+  run.mail = mail
 }
 
 /** A run with its first events, which nobody works on and which is not kept yet; or the one that has its place. */
 export const begin = (
   given: Parameters<RunStore["Service"]["restore"]>[0][number],
-  others: Iterable<Run>,
+  others: ReadonlyArray<Run>,
   now: Timestamp
 ): Result.Result<Run, SessionBusy> => {
-  const { agent, events, parent, runId, sessionId, status } = given
-  for (const other of others) {
-    if (other.sessionId !== sessionId || other.parent?.runId !== parent?.runId) continue
+  const { agent, ending, parent, runId, sessionId, status } = given
+  const before = others.find((other) => other.runId === parent?.runId)
+  const follows = before?.sessionId === sessionId ? before.runId : ""
+  const other = others.find((other) => other.sessionId === sessionId && other.follows === follows)
+  if (other !== undefined) {
     return Result.fail(new SessionBusy({ sessionId, runId: other.runId, status: other.status }))
   }
   const run: Run = {
@@ -66,6 +78,7 @@ export const begin = (
     sessionId,
     agent,
     ...(parent === undefined ? {} : { parent }),
+    follows,
     createdAt: now,
     batches: [],
     updatedAt: now,
@@ -75,10 +88,13 @@ export const begin = (
     leaseUntil: 0,
     epoch: 0,
     cancelReason: undefined,
-    inbox: new Map()
+    inbox: new Map(),
+    mail: new Map()
   }
+  const events = ending === undefined ? given.events : [...given.events, ending]
   const inbox = Result.getOrElse(afterEvents(run.inbox, events), () => run.inbox)
-  write(run, events, status, inbox, now)
+  const mail = Result.getOrElse(afterTaking(run.mail, events), () => run.mail)
+  write(run, { events, inbox, mail, status }, now)
   return Result.succeed(run)
 }
 
@@ -104,12 +120,16 @@ export const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefin
   if (run.owner !== undefined && run.leaseUntil > now) return undefined
   if (run.status === "running") return "orphaned"
   if (run.status !== "held") return undefined
-  return run.cancelReason === undefined ? readiness(run.inbox, now) : "cancelled"
+  if (run.cancelReason !== undefined) return "cancelled"
+  const reason = readiness(run.inbox, now)
+  return reason !== "decided" && waiting(run.mail).length > 0 ? "message" : reason
 }
 
-/** What tells who works on it that it is to be cancelled. */
-export const cancelOf = (run: Run) =>
-  run.cancelReason === undefined ? {} : { cancelReason: run.cancelReason }
+/** What tells who works on it that it is to be cancelled, or that there is mail. */
+export const newsOf = ({ cancelReason, inbox, mail }: Run) => ({
+  ...(cancelReason === undefined ? {} : { cancelReason }),
+  ...(hasDecided(inbox) || waiting(mail).length > 0 ? { hasMail: true } : {})
+})
 
 /** What there is to know of a run besides its events. */
 export const headOf = (run: Run, now: Timestamp): RunHead => ({

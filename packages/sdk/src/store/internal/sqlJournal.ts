@@ -13,14 +13,18 @@ import type { RestoredRun, RunStore } from "../RunStore.ts"
 import { LeaseLost, RunConflict, RunExists, RunNotFound } from "../RunStoreError.ts"
 import { leaseMs, position } from "./bounds.ts"
 import { type Batch, damaged, missingParent, sameEvents, sliceBatches } from "./journal.ts"
+import { takenBy } from "./messages.ts"
 import { closingReason, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
+import type { makeMessages } from "./sqlMessages.ts"
 import type { makeRequests } from "./sqlRequests.ts"
 import { batchRows, heads } from "./sqlRows.ts"
-import { headColumns, inForce } from "./sqlRuns.ts"
+import { headColumns, inForce, type News, newsColumns, newsOf } from "./sqlRuns.ts"
 
 type Service = RunStore["Service"]
 type AppendOptions = Parameters<Service["append"]>[0]
+/** Where a run stands in its session. */
+type Place = Pick<RestoredRun, "parent" | "runId" | "sessionId">
 
 /** A park that must not happen; its transaction is rolled back. */
 class NotParked extends Data.TaggedError("NotParked") {}
@@ -28,15 +32,15 @@ class NotParked extends Data.TaggedError("NotParked") {}
 /** Makes the part of the store that deals with journals. */
 export const makeJournal = (
   access: SqlAccess,
-  requests: ReturnType<typeof makeRequests>
+  requests: ReturnType<typeof makeRequests>,
+  messages: ReturnType<typeof makeMessages>
 ): Pick<Service, "create" | "restore" | "append" | "park" | "load" | "events"> => {
   const { forUpdate, notify, now, query, read, sql, write } = access
   const columns = headColumns(access)
   const releasing = sql.literal(", owner = NULL, lease_until = NULL")
   const keeping = sql.literal("")
 
-  type Fenced = {
-    readonly cancel_reason: string | null
+  type Fenced = News & {
     readonly session_id: SessionId
     readonly agent: string
   }
@@ -87,22 +91,32 @@ export const makeJournal = (
     const [head] = yield* sql<Fenced>`UPDATE fermata_runs
       SET revision = revision + ${events.length}, status = ${status}, updated_at = ${at}${parking ? releasing : keeping}
       WHERE ${inForce(access, lease)} AND revision = ${expected}${parking ? notCancelled : keeping}
-      RETURNING cancel_reason, session_id, agent`
+      RETURNING session_id, agent, ${newsColumns(access, lease.runId)}`
     if (head === undefined) return yield* refused(options)
     yield* insertBatch(lease.runId, expected, events)
+    const owner = { runId: lease.runId, sessionId: head.session_id, agent: head.agent }
     const changes = requestChanges(events)
-    if (changes.length > 0) {
-      const owner = { runId: lease.runId, sessionId: head.session_id, agent: head.agent }
-      // Somebody decided otherwise first, and that decision counts.
-      if (!(yield* requests.apply("append", owner, changes))) {
-        return yield* new RunConflict({ runId: lease.runId, expected, actual: expected })
-      }
-    }
+    // Somebody decided otherwise first, and that decision counts; or a message is in the journal already, and stays there once.
+    const applied =
+      (yield* requests.apply("append", owner, changes)) && (yield* messages.take(lease.runId, events))
+    if (!applied) return yield* new RunConflict({ runId: lease.runId, expected, actual: expected })
     const closing = closingReason(status)
     if (closing !== undefined) yield* requests.close(lease.runId, closing)
-    if (parking && (yield* requests.decisions("park", lease.runId, at)).length > 0)
-      return yield* new NotParked()
-    return head.cancel_reason
+    // Asked once the head is locked: a condition of the update would not see what was sent while that waited for the lock.
+    if (parking && (yield* hasNews(lease.runId, at))) return yield* new NotParked()
+    if (!head.has_mail || (changes.length === 0 && takenBy(events).length === 0)) return newsOf(head)
+    // What waited may be in the journal now.
+    const [since = head] = yield* sql<News>`SELECT ${newsColumns(access, lease.runId)} FROM fermata_runs
+      WHERE run_id = ${lease.runId}`
+    return newsOf(since)
+  })
+
+  /** Whether anything waits that the journal does not hold. */
+  const hasNews = Effect.fnUntraced(function* (runId: RunId, at: number) {
+    return (
+      (yield* requests.decisions("park", runId, at)).length > 0 ||
+      (yield* messages.waiting("park", runId)).length > 0
+    )
   })
   const notCancelled = sql.literal(" AND cancel_reason IS NULL")
 
@@ -117,10 +131,19 @@ export const makeJournal = (
     FROM chain JOIN fermata_journal AS journal ON journal.run_id = chain.run_id AND journal.sequence < chain.upto
     ORDER BY chain.depth DESC, journal.sequence`
 
+  /** The run of its own session that a run comes after; "" for the first one, whatever it builds on. */
+  const followed = Effect.fnUntraced(function* ({ parent, sessionId }: Place) {
+    if (parent === undefined) return ""
+    const [before] = yield* sql`SELECT run_id FROM fermata_runs
+      WHERE run_id = ${parent.runId} AND session_id = ${sessionId}`
+    return before === undefined ? "" : parent.runId
+  })
+
   /** What stands where a new run would: the run itself, or another one that follows the same run of the session. */
   const taken = Effect.fnUntraced(function* (
     operation: string,
-    { parent, runId, sessionId }: Pick<RestoredRun, "parent" | "runId" | "sessionId">
+    { runId, sessionId }: Place,
+    follows: string
   ) {
     const [own] = yield* heads(
       operation,
@@ -130,7 +153,7 @@ export const makeJournal = (
     const [other] = yield* heads(
       operation,
       yield* sql`SELECT ${columns} FROM fermata_runs
-        WHERE session_id = ${sessionId} AND coalesce(parent_run_id, '') = ${parent?.runId ?? ""}`
+        WHERE session_id = ${sessionId} AND coalesce(follows, parent_run_id, '') = ${follows}`
     )
     return yield* new SessionBusy({
       sessionId,
@@ -151,16 +174,18 @@ export const makeJournal = (
               WHERE run_id = ${parent.runId} AND revision >= ${parent.revision} ${forUpdate}`
             if (known === undefined) return yield* missingParent(parent.runId)
           }
+          const follows = yield* followed(options)
           const [created] = yield* sql<{ readonly lease_until: number }>`INSERT INTO fermata_runs (
-              run_id, session_id, parent_run_id, parent_revision, agent, status, revision,
+              run_id, session_id, parent_run_id, parent_revision, follows, agent, status, revision,
               owner, epoch, lease_until, created_at, updated_at
             ) VALUES (
-              ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${agent}, ${status},
-              ${events.length}, ${owner}, 1, ${now} + ${leaseMs(options.ttl)}, ${at}, ${at}
+              ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
+              ${status}, ${events.length}, ${owner}, 1, ${now} + ${leaseMs(options.ttl)}, ${at}, ${at}
             ) ON CONFLICT DO NOTHING RETURNING lease_until`
-          if (created === undefined) return yield* taken("create", options)
+          if (created === undefined) return yield* taken("create", options, follows)
           yield* insertBatch(runId, 0, events)
           yield* requests.apply("create", { runId, sessionId, agent }, requestChanges(events))
+          yield* messages.take(runId, events)
           return { runId, owner, epoch: 1, until: Number(created.lease_until) }
         }),
         Effect.gen(function* () {
@@ -173,30 +198,36 @@ export const makeJournal = (
       )
     }),
 
-    restore: Effect.fnUntraced(function* (runs, decisions) {
+    restore: Effect.fnUntraced(function* (runs, decisions, sent) {
       const at = yield* Clock.currentTimeMillis
       const lastId = runs.at(-1)?.runId
       yield* write(
         "restore",
         Effect.gen(function* () {
           for (const run of runs) {
-            const { agent, events, parent, runId, sessionId, status } = run
+            const { agent, ending, parent, runId, sessionId, status } = run
+            const events = ending === undefined ? run.events : [...run.events, ending]
+            const follows = yield* followed(run)
             const [created] = yield* sql`INSERT INTO fermata_runs (
-                run_id, session_id, parent_run_id, parent_revision, agent, status, revision, epoch, created_at, updated_at
+                run_id, session_id, parent_run_id, parent_revision, follows, agent, status, revision,
+                epoch, created_at, updated_at
               ) VALUES (
-                ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${agent}, ${status},
-                ${events.length}, 0, ${at}, ${at}
+                ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
+                ${status}, ${events.length}, 0, ${at}, ${at}
               ) ON CONFLICT DO NOTHING RETURNING run_id`
             if (created === undefined) {
-              if (runId === lastId || !(yield* isHere(runId, events))) return yield* taken("restore", run)
+              if (runId === lastId || !(yield* isHere(runId, run.events)))
+                return yield* taken("restore", run, follows)
               continue
             }
             yield* insertBatch(runId, 0, events)
             yield* requests.apply("restore", { runId, sessionId, agent }, requestChanges(events))
+            yield* messages.take(runId, events)
             const closing = closingReason(status)
             if (closing !== undefined) yield* requests.close(runId, closing)
           }
           for (const decision of decisions) yield* requests.record(decision)
+          if (lastId !== undefined) for (const message of sent) yield* messages.record(lastId, message)
           yield* notify
         }),
         Effect.map(isHere(lastId!, runs.at(-1)!.events), (here) =>
@@ -207,14 +238,10 @@ export const makeJournal = (
 
     append: (options) =>
       Effect.clockWith((clock) =>
-        write(
-          "append",
-          commit(options, clock.currentTimeMillisUnsafe(), false),
-          appended(options, null)
-        ).pipe(
-          Effect.map((cancelReason) => ({
+        write("append", commit(options, clock.currentTimeMillisUnsafe(), false), appended(options, {})).pipe(
+          Effect.map((news) => ({
             revision: (options.expected + options.events.length) as Revision,
-            ...(cancelReason === null ? {} : { cancelReason })
+            ...news
           })),
           Effect.catchTag("NotParked", Effect.die)
         )
@@ -222,7 +249,7 @@ export const makeJournal = (
 
     park: (options) =>
       Effect.clockWith((clock) =>
-        write("park", commit(options, clock.currentTimeMillisUnsafe(), true), appended(options, null)).pipe(
+        write("park", commit(options, clock.currentTimeMillisUnsafe(), true), appended(options, {})).pipe(
           Effect.as({ parked: true, revision: (options.expected + options.events.length) as Revision }),
           Effect.catchTag("NotParked", () => Effect.succeed({ parked: false, revision: options.expected }))
         )
@@ -236,7 +263,8 @@ export const makeJournal = (
           const head = yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
           const rows = head.length === 0 ? [] : yield* chain(runId)
           const decisions = head.length === 0 ? [] : yield* requests.decisions("load", runId, at)
-          return { head, rows, decisions }
+          const waiting = head.length === 0 ? [] : yield* messages.waiting("load", runId)
+          return { head, rows, decisions, messages: waiting }
         })
       )
       const [head] = yield* heads("load", stored.head)
@@ -252,7 +280,7 @@ export const makeJournal = (
           events.push(event)
         }
       }
-      return { head, events, decisions: stored.decisions }
+      return { head, events, decisions: stored.decisions, messages: stored.messages }
     }),
 
     events: Effect.fnUntraced(function* (runId, options) {

@@ -7,9 +7,11 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import { Decision } from "../../domain/Decision.ts"
 import { RequestId, Revision, RunId, SessionId } from "../../domain/Id.ts"
 import { Interruption } from "../../domain/Interruption.ts"
+import { UserPart } from "../../domain/Message.ts"
 import { Status } from "../../domain/RunState.ts"
 import type { PendingRequest, RunHead } from "../RunStore.ts"
 import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
+import type { SentMessage } from "../SentMessage.ts"
 import { type RequestEntry, RequestStatus } from "./requests.ts"
 
 /** A whole number; some drivers return 64-bit columns as `bigint`. */
@@ -47,6 +49,12 @@ const RequestRow = Schema.Struct({
   superseded_by: Schema.NullOr(RequestId)
 })
 
+const MessageRow = Schema.Struct({
+  message_id: Schema.String,
+  sent_at: Whole,
+  content: Schema.fromJsonString(Schema.Array(UserPart))
+})
+
 const BatchRow = Schema.Struct({
   run_id: RunId,
   upto: Whole,
@@ -73,6 +81,7 @@ const decoder = <S extends Schema.Codec<unknown, unknown>>(row: S, what: string)
 
 const headRows = decoder(HeadRow, "the list of runs")
 const requestRows = decoder(RequestRow, "the list of requests")
+const messageRows = decoder(MessageRow, "the list of messages")
 
 /** Rows of a journal, each with the revision that is asked for at most. */
 export const batchRows = decoder(BatchRow, "a journal")
@@ -129,3 +138,12 @@ const requestOf = (row: typeof RequestRow.Type): InboxEntry => ({
         })
   }
 })
+
+/** The messages that rows hold. */
+export const messages = (
+  operation: string,
+  rows: ReadonlyArray<unknown>
+): Effect.Effect<ReadonlyArray<SentMessage>, RunStoreError> =>
+  Effect.map(messageRows(operation, rows), (rows) =>
+    rows.map(({ content, message_id, sent_at }) => ({ messageId: message_id, content, at: sent_at }))
+  )

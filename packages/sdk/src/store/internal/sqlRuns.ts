@@ -27,7 +27,7 @@ export const makeLeases = (
 ): Pick<Service, "claim" | "renew" | "release" | "requestCancel"> => {
   const { notify, now, query, sql, write } = access
   type Claimed = { readonly epoch: number; readonly lease_until: number }
-  type Renewed = { readonly cancel_reason: string | null; readonly lease_until: number }
+  type Renewed = News & { readonly lease_until: number }
 
   return {
     claim: ({ owner, runId, ttl }) =>
@@ -63,13 +63,13 @@ export const makeLeases = (
         "renew",
         Effect.flatMap(
           sql<Renewed>`UPDATE fermata_runs SET lease_until = ${now} + ${leaseMs(ttl)} WHERE ${inForce(access, lease)}
-            RETURNING lease_until, cancel_reason`,
+            RETURNING lease_until, ${newsColumns(access, lease.runId)}`,
           ([renewed]) =>
             renewed === undefined
               ? Effect.fail(new LeaseLost({ runId: lease.runId, owner: lease.owner }))
               : Effect.succeed({
                   lease: { ...lease, until: Number(renewed.lease_until) },
-                  ...(renewed.cancel_reason === null ? {} : { cancelReason: renewed.cancel_reason })
+                  ...newsOf(renewed)
                 })
         )
       ),
@@ -101,6 +101,22 @@ export const makeLeases = (
   }
 }
 
+/** What whoever works on a run is told beside what it asked for. */
+export interface News {
+  readonly cancel_reason: string | null
+  readonly has_mail: number | boolean
+}
+
+/** The columns of {@link News}. */
+export const newsColumns = ({ sql }: SqlAccess, runId: RunId) => sql`cancel_reason, (
+  EXISTS (SELECT 1 FROM fermata_requests WHERE run_id = ${runId} AND status = 'decided')
+  OR EXISTS (SELECT 1 FROM fermata_messages WHERE run_id = ${runId} AND status = 'waiting')) AS has_mail`
+
+export const newsOf = ({ cancel_reason, has_mail }: News) => ({
+  ...(cancel_reason === null ? {} : { cancelReason: cancel_reason }),
+  ...(has_mail ? { hasMail: true } : {})
+})
+
 /** The condition that fences a write: this lease, and not a moment longer than it lasts. */
 export const inForce = ({ now, sql }: SqlAccess, lease: Lease) => sql`run_id = ${lease.runId}
   AND epoch = ${lease.epoch} AND owner = ${lease.owner} AND lease_until > ${now}`
@@ -113,6 +129,7 @@ export const makeCatalogue = (
   const columns = headColumns(access)
 
   const erase = Effect.fnUntraced(function* (runId: RunId) {
+    yield* sql`DELETE FROM fermata_messages WHERE run_id = ${runId}`
     yield* sql`DELETE FROM fermata_requests WHERE run_id = ${runId}`
     yield* sql`DELETE FROM fermata_journal WHERE run_id = ${runId}`
     yield* sql`DELETE FROM fermata_runs WHERE run_id = ${runId}`
@@ -149,21 +166,24 @@ export const makeCatalogue = (
     const free = sql`(run.lease_until IS NULL OR run.lease_until <= ${now})`
     const of = agents === undefined ? sql`` : sql` AND ${sql.in("run.agent", agents)}`
     const urgencyOf = (reason: ReadyRun["reason"]) => sql.literal(String(urgency.indexOf(reason)))
-    const held = (reason: ReadyRun["reason"], condition: Fragment) =>
+    const heldWith = (reason: ReadyRun["reason"], table: string, condition: Fragment) =>
       sql`SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf(reason)} AS urgency
-        FROM fermata_requests AS request JOIN fermata_runs AS run ON run.run_id = request.run_id
+        FROM ${sql(table)} AS entry JOIN fermata_runs AS run ON run.run_id = entry.run_id
         WHERE ${condition} AND run.status = 'held' AND ${free}${of}`
+    const held = (reason: ReadyRun["reason"], condition: Fragment) =>
+      heldWith(reason, "fermata_requests", condition)
     return yield* sql<Found>`SELECT run_id, agent, min(urgency) AS urgency FROM (
         SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf("orphaned")} AS urgency
           FROM fermata_runs AS run WHERE run.status = 'running' AND ${free}${of}
         UNION ALL SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf("cancelled")} AS urgency
           FROM fermata_runs AS run WHERE run.status = 'held' AND run.cancel_reason IS NOT NULL AND ${free}${of}
-        UNION ALL ${held("decided", sql`request.status = 'decided'`)}
+        UNION ALL ${held("decided", sql`entry.status = 'decided'`)}
+        UNION ALL ${heldWith("message", "fermata_messages", sql`entry.status = 'waiting'`)}
         UNION ALL ${held(
           "expired",
-          sql`request.status = 'open' AND request.expires_at <= ${at} AND request.on_expiry = 'deny'`
+          sql`entry.status = 'open' AND entry.expires_at <= ${at} AND entry.on_expiry = 'deny'`
         )}
-        UNION ALL ${held("expiring", sql`request.status = 'open' AND request.warn_at <= ${at}`)}
+        UNION ALL ${held("expiring", sql`entry.status = 'open' AND entry.warn_at <= ${at}`)}
       ) AS ready WHERE ${onward}
       GROUP BY run_id, agent, updated_at ORDER BY updated_at, run_id LIMIT ${pageSize(limit)}`
   })
@@ -271,7 +291,14 @@ interface Found {
 }
 
 /** Of several reasons, the first of these is told. */
-const urgency: ReadonlyArray<ReadyRun["reason"]> = ["orphaned", "cancelled", "decided", "expired", "expiring"]
+const urgency: ReadonlyArray<ReadyRun["reason"]> = [
+  "orphaned",
+  "cancelled",
+  "decided",
+  "message",
+  "expired",
+  "expiring"
+]
 
 /** Why a run could not be taken. */
 const whyNot = Effect.fnUntraced(function* (access: SqlAccess, operation: string, runId: RunId) {

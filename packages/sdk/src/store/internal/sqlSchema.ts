@@ -45,14 +45,15 @@ export const migrate = ({ sql, write }: SqlAccess): Effect.Effect<void, RunStore
 
 type Step = (sql: SqlClient) => ReadonlyArray<Effect.Effect<unknown, SqlError>>
 
-const first: Step = (sql) => {
-  // Keeps the journal in the order of its key, so that an append writes one place only.
-  const clustered = sql.onDialectOrElse({
+/** Keeps a table in the order of its key, so that what belongs together is written and read in one place. */
+const clustered = (sql: SqlClient) =>
+  sql.onDialectOrElse({
     sqlite: () => sql.literal("WITHOUT ROWID"),
     orElse: () => sql.literal("")
   })
-  return [
-    sql`CREATE TABLE fermata_runs (
+
+const first: Step = (sql) => [
+  sql`CREATE TABLE fermata_runs (
       run_id text NOT NULL PRIMARY KEY,
       session_id text NOT NULL,
       parent_run_id text,
@@ -67,19 +68,19 @@ const first: Step = (sql) => {
       created_at bigint NOT NULL,
       updated_at bigint NOT NULL
     )`,
-    sql`CREATE INDEX fermata_runs_age ON fermata_runs (created_at, run_id)`,
-    sql`CREATE INDEX fermata_runs_session ON fermata_runs (session_id, created_at, run_id)`,
-    sql`CREATE INDEX fermata_runs_status ON fermata_runs (status, created_at, run_id)`,
-    sql`CREATE INDEX fermata_runs_parent ON fermata_runs (parent_run_id) WHERE parent_run_id IS NOT NULL`,
-    sql`CREATE TABLE fermata_journal (
+  sql`CREATE INDEX fermata_runs_age ON fermata_runs (created_at, run_id)`,
+  sql`CREATE INDEX fermata_runs_session ON fermata_runs (session_id, created_at, run_id)`,
+  sql`CREATE INDEX fermata_runs_status ON fermata_runs (status, created_at, run_id)`,
+  sql`CREATE INDEX fermata_runs_parent ON fermata_runs (parent_run_id) WHERE parent_run_id IS NOT NULL`,
+  sql`CREATE TABLE fermata_journal (
       run_id text NOT NULL,
       sequence bigint NOT NULL,
       count bigint NOT NULL,
       version integer NOT NULL,
       events text NOT NULL,
       PRIMARY KEY (run_id, sequence)
-    ) ${clustered}`,
-    sql`CREATE TABLE fermata_requests (
+    ) ${clustered(sql)}`,
+  sql`CREATE TABLE fermata_requests (
       request_id text NOT NULL PRIMARY KEY,
       run_id text NOT NULL,
       session_id text NOT NULL,
@@ -98,12 +99,11 @@ const first: Step = (sql) => {
       superseded_reason text,
       superseded_by text
     )`,
-    sql`CREATE INDEX fermata_requests_open ON fermata_requests (asked_at, request_id) WHERE status = 'open'`,
-    sql`CREATE INDEX fermata_requests_expiry ON fermata_requests (expires_at) WHERE status = 'open' AND expires_at IS NOT NULL`,
-    sql`CREATE INDEX fermata_requests_session ON fermata_requests (session_id, asked_at) WHERE status = 'open'`,
-    sql`CREATE INDEX fermata_requests_run ON fermata_requests (run_id, status)`
-  ]
-}
+  sql`CREATE INDEX fermata_requests_open ON fermata_requests (asked_at, request_id) WHERE status = 'open'`,
+  sql`CREATE INDEX fermata_requests_expiry ON fermata_requests (expires_at) WHERE status = 'open' AND expires_at IS NOT NULL`,
+  sql`CREATE INDEX fermata_requests_session ON fermata_requests (session_id, asked_at) WHERE status = 'open'`,
+  sql`CREATE INDEX fermata_requests_run ON fermata_requests (run_id, status)`
+]
 
 /** Lets one run follow another only once, tells claims apart, and finds what a worker has to do without reading every run. */
 const second: Step = (sql) => [
@@ -137,4 +137,22 @@ const second: Step = (sql) => [
   sql`CREATE INDEX fermata_requests_decided ON fermata_requests (decided_at) WHERE status = 'decided'`
 ]
 
-const steps: ReadonlyArray<Step> = [first, second]
+/** Keeps messages until a run takes them, and lets a fork be the first run of a session of its own. */
+const third: Step = (sql) => [
+  sql`CREATE TABLE fermata_messages (
+    run_id text NOT NULL,
+    message_id text NOT NULL,
+    position bigint NOT NULL,
+    sent_at bigint NOT NULL,
+    status text NOT NULL,
+    content text,
+    PRIMARY KEY (run_id, message_id)
+  ) ${clustered(sql)}`,
+  sql`CREATE INDEX fermata_messages_waiting ON fermata_messages (run_id, position) WHERE status = 'waiting'`,
+  // The run of its own session that it comes after, '' for the first one. Runs of before have none: their parent is what counts.
+  sql`ALTER TABLE fermata_runs ADD COLUMN follows text`,
+  sql`DROP INDEX fermata_runs_next`,
+  sql`CREATE UNIQUE INDEX fermata_runs_next ON fermata_runs (session_id, coalesce(follows, parent_run_id, ''))`
+]
+
+const steps: ReadonlyArray<Step> = [first, second, third]

@@ -16,6 +16,11 @@ export const checkInbox = (
   ledgers: ReadonlyMap<RunId, RunLedger>
 ): ReadonlyArray<Violation> => {
   const violations: Array<Violation> = []
+  for (const { message, runId } of inbox.messages ?? []) {
+    if (ledgers.get(runId)?.messages.has(message.messageId) !== true) continue
+    const detail = `the message ${message.messageId} waits and is in the journal`
+    violations.push({ invariant: "oneMessage", runId, detail })
+  }
   for (const [runId, { journal, state }] of ledgers) {
     if (state === undefined) continue
     const say = (detail: string) => violations.push({ invariant: "inbox", runId, detail })
@@ -70,6 +75,15 @@ export const checkAcknowledged = (
     const over =
       ledger?.superseded.has(requestId) === true || (ledger?.state !== undefined && isEnded(ledger.state))
     if (kept !== true && !over) say(runId, `the acknowledged decision on ${requestId} is gone`)
+  }
+  for (const { message, runId } of acknowledged.messages ?? []) {
+    const { messageId } = message
+    const waits = inbox?.messages?.some(
+      (entry) => entry.runId === runId && entry.message.messageId === messageId
+    )
+    if (waits !== true && ledgers.get(runId)?.messages.has(messageId) !== true) {
+      say(runId, `the acknowledged message ${messageId} is gone`)
+    }
   }
   for (const { runId, status } of acknowledged.ended ?? []) {
     const actual = ledgers.get(runId)?.journal.status

@@ -9,6 +9,7 @@ import { callIdOf, type Interruption } from "../../domain/Interruption.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import {
   findCall,
+  findChild,
   isEnded,
   isSettled,
   messages,
@@ -45,6 +46,8 @@ export interface RunLedger {
   readonly requests: ReadonlyMap<RequestId, Interruption>
   readonly decisions: ReadonlyMap<RequestId, Decision>
   readonly superseded: ReadonlySet<RequestId>
+  /** The ids of the messages that it holds. */
+  readonly messages: ReadonlySet<string>
 }
 
 /** Reads every journal. */
@@ -89,7 +92,8 @@ const readJournal = (journal: Journal, parent: RunState | undefined, report: Rep
   const requests = new Map<RequestId, Interruption>()
   const decisions = new Map<RequestId, Decision>()
   const superseded = new Set<RequestId>()
-  const ledger = { journal, calls, requests, decisions, superseded }
+  const messages = new Set<string>()
+  const ledger = { journal, calls, requests, decisions, superseded, messages }
   if (journal.revision !== journal.events.length) {
     report("gapless", `the head says ${journal.revision} events, the journal has ${journal.events.length}`)
   }
@@ -125,10 +129,16 @@ interface Open {
   readonly requests: Map<RequestId, Interruption>
   readonly decisions: Map<RequestId, Decision>
   readonly superseded: Set<RequestId>
+  readonly messages: Set<string>
 }
 
 const checkEvent = (root: RunState, wrapped: RunEvent, ledger: Open, say: Report): void => {
   const { event, path } = unwrap(wrapped)
+  if (event._tag === "message.queued" && event.messageId !== undefined) {
+    const { messageId } = event
+    if (ledger.messages.has(messageId)) say("oneMessage", `the message ${messageId} is taken twice`)
+    ledger.messages.add(messageId)
+  }
   checkRoot(root, event._tag, path.length > 0, say)
   const line = states(root, path)
   if (line === undefined) {
@@ -210,9 +220,12 @@ const checkRoot = (root: RunState, tag: RunEvent["_tag"], inside: boolean, say: 
 const states = (root: RunState, path: ReadonlyArray<ToolCallId>): ReadonlyArray<RunState> | undefined => {
   const line = [root]
   for (const callId of path) {
-    const call = findCall(line[line.length - 1]!, callId)
-    if (call?.child === undefined || isSettled(call) || isEnded(call.child)) return undefined
-    line.push(call.child)
+    const state = line[line.length - 1]!
+    const call = findCall(state, callId)
+    const child = findChild(state, callId)
+    if (child === undefined || isEnded(child)) return undefined
+    if (call?.child !== undefined && isSettled(call)) return undefined
+    line.push(child)
   }
   return line
 }

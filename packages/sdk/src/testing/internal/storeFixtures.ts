@@ -7,6 +7,7 @@ import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Id from "../../domain/Id.ts"
 import type { ToolApprovalItem, Interruption } from "../../domain/Interruption.ts"
+import { text } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { type Lease, RunStore } from "../../store/RunStore.ts"
 import type { RunStoreError } from "../../store/RunStoreError.ts"
@@ -106,6 +107,29 @@ export const inChild = (parent: Id.RunId, event: RunEvent): RunEvent => ({
 
 export const approve = (requestId: Id.RequestId, by = "ada") => ({ _tag: "approve", requestId, by }) as const
 export const deny = (requestId: Id.RequestId, by = "bob") => ({ _tag: "deny", requestId, by }) as const
+
+/** A message to send. */
+export const saying = (words: string, messageId?: string) => ({
+  content: [text(words)],
+  ...(messageId === undefined ? {} : { messageId })
+})
+
+/** The event that takes a message. */
+export const taking = (messageId: string, words = "hello"): RunEvent => ({
+  _tag: "message.queued",
+  at: 9,
+  content: [text(words)],
+  messageId
+})
+
+/** What waits, as `id: text`. */
+export const mail = (store: Store, runId: Id.RunId) =>
+  Effect.map(store.messages(runId), (messages) =>
+    messages.map(
+      ({ content, messageId }) =>
+        `${messageId}: ${content.map((part) => (part._tag === "text" ? part.text : part._tag)).join()}`
+    )
+  )
 
 /** Stores a run that is held for an hour by `me`, the first of a session of its own. */
 export const started = (

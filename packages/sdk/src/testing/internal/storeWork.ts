@@ -242,14 +242,14 @@ export const work = ({ assert, test }: Group): void => {
       } as const
       const decision = { ...approve(asked.requestId), at: 0 }
       yield* TestClock.adjust("1 hour")
-      yield* store.restore([one, two], [decision])
+      yield* store.restore([one, two], [decision], [])
       const { decisions, events, head } = yield* store.load(b)
       assert.deepStrictEqual(events.length, 4)
       assert.deepStrictEqual(decisions, [decision])
       assert.deepStrictEqual([head.status, head.lease, head.revision], ["held", undefined, 2])
       assert.deepStrictEqual(yield* reasons(store), ["run_b decided"])
 
-      const again = yield* Effect.flip(store.restore([one, two], []))
+      const again = yield* Effect.flip(store.restore([one, two], [], []))
       assert.deepStrictEqual(fields(again), { _tag: "RunExists", runId: b, status: "held" })
       const three = {
         ...two,
@@ -257,7 +257,7 @@ export const work = ({ assert, test }: Group): void => {
         parent: { runId: b, revision: rev(2) },
         events: manySaid(2)
       } as const
-      yield* store.restore([one, two, three], [])
+      yield* store.restore([one, two, three], [], [])
       assert.strictEqual((yield* store.latest(sessionId))?.runId, three.runId)
 
       const other = { ...one, events: manySaid(2, 7) }
@@ -266,7 +266,7 @@ export const work = ({ assert, test }: Group): void => {
         runId: run("run_d"),
         parent: { runId: three.runId, revision: rev(2) }
       } as const
-      const clash = yield* Effect.flip(store.restore([other, two, three, next], []))
+      const clash = yield* Effect.flip(store.restore([other, two, three, next], [], []))
       assert.strictEqual(clash._tag, "RunExists")
       assert.deepStrictEqual((yield* store.list({ sessionId })).length, 3)
     })

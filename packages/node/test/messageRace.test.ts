@@ -1,0 +1,29 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { RunStore } from "@fermata/sdk/store"
+import * as SqliteStore from "../src/SqliteStore.ts"
+import { race } from "./messageRace.ts"
+import { temporaryFile } from "./temporaryStore.ts"
+
+const rounds = 500
+
+describe("a message that is sent while its run parks", () => {
+  it.live(
+    `is taken into the journal once, whoever parks, sends and listens: ${rounds} of ${rounds}`,
+    () =>
+      Effect.gen(function* () {
+        const filename = yield* temporaryFile
+        const layer = SqliteStore.layer({ filename, synchronous: "normal" })
+        const outcome = yield* race(
+          Effect.map(Layer.build(Layer.fresh(layer)), Context.get(RunStore.RunStore)),
+          rounds,
+          25
+        )
+        // Both ways in which it can end were seen.
+        assert.isAbove(Math.min(outcome.driver, outcome.listener), 20, JSON.stringify(outcome))
+      }).pipe(Effect.scoped),
+    60_000
+  )
+})

@@ -1,0 +1,21 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { race } from "../messageRace.ts"
+import { emptyDatabase } from "./database.ts"
+import { openStore } from "./storedRuns.ts"
+
+const rounds = 500
+
+describe("a message that is sent while its run parks", () => {
+  it.live(
+    `is taken into the journal once, whoever parks, sends and listens: ${rounds} of ${rounds}`,
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* emptyDatabase
+        const outcome = yield* race(openStore({ url }), rounds, 1)
+        // Both ways in which it can end were seen.
+        assert.isAbove(Math.min(outcome.driver, outcome.listener), 20, JSON.stringify(outcome))
+      }),
+    60_000
+  )
+})

@@ -1,0 +1,307 @@
+/**
+ * What a program may be told about the runs of a runtime, for metrics, logs and progress: plain callbacks.
+ *
+ * All of it is derived from the updates of a run by {@link observe}. A hook is told when something is over, not for every piece of an
+ * answer; one that throws, or returns a promise that is rejected, breaks nothing, and what it returns is not waited for.
+ *
+ * @since 0.1.0
+ */
+import { evolve } from "../domain/evolve.ts"
+import * as History from "../domain/History.ts"
+import type { RunId, SessionId, Timestamp, ToolCallId } from "../domain/Id.ts"
+import type { Interruption } from "../domain/Interruption.ts"
+import type { ToolOutcome } from "../domain/Message.ts"
+import type { Decision } from "../domain/Decision.ts"
+import type { RunFailure } from "../domain/RunError.ts"
+import type { FinishReason, RunEvent } from "../domain/RunEvent.ts"
+import type { RunState, ToolCall } from "../domain/RunState.ts"
+import { findCall, findChild, isEnded, isSettled } from "../domain/RunState.ts"
+import type { ModelUsage, SessionUsage } from "../domain/Usage.ts"
+import { tell } from "./internal/tell.ts"
+import type { RunUpdate } from "./RunUpdate.ts"
+
+/** Whose run it is: the root's, or a sub-agent's. */
+interface Told {
+  /** That of the run itself. */
+  readonly runId: RunId
+  readonly sessionId: SessionId
+  /** Names of the agents from the root to this one. */
+  readonly agentPath: ReadonlyArray<string>
+  readonly at: Timestamp
+}
+
+/** A turn is over: the model was asked, and every call has its result. */
+export interface TurnTold extends Told {
+  /** From 1. */
+  readonly turn: number
+  readonly calls: ReadonlyArray<{
+    readonly callId: ToolCallId
+    readonly tool: string
+    readonly outcome: ToolOutcome
+  }>
+  /** What the run has consumed until now. */
+  readonly usage: SessionUsage
+}
+
+/** A model was asked: it answered, or failed for good; or it is asked again, or in another way. */
+export type ModelCallTold =
+  | (Told & {
+      readonly status: "answered"
+      readonly turn: number
+      readonly usage: ModelUsage
+      readonly finishReason: FinishReason
+      /** The model profile that answered, where the client says so. */
+      readonly profile?: string
+      /** Milliseconds since the run's event before: the call, what prepared it, and the attempts before it. */
+      readonly ms?: number
+    })
+  | (Told & { readonly status: "failed"; readonly turn: number; readonly reason: string })
+  | {
+      readonly status: "retry"
+      /** That of the root's run. */
+      readonly runId: RunId
+      readonly turn: number
+      readonly attempt: number
+      readonly waitMs: number
+      readonly reason: string
+    }
+  | { readonly status: "fallback"; readonly runId: RunId; readonly turn: number; readonly reason: string }
+
+/** A call was started, or has its result. A sub-agent's run is a call of its parent's too. */
+export interface ToolCallTold extends Told {
+  readonly callId: ToolCallId
+  readonly tool: string
+  readonly status: "started" | ToolOutcome
+  /** How often it was started. */
+  readonly attempt: number
+  /** Milliseconds since it was last started; left out for one that never was. */
+  readonly ms?: number
+}
+
+/** A request was made, was decided, no longer waits, or will soon expire. */
+export interface RequestTold extends Told {
+  readonly status: "opened" | "decided" | "superseded" | "expiring"
+  readonly request: Interruption
+  readonly decision?: Decision
+}
+
+/** A run is over. One that is held is not. */
+export interface RunEndTold extends Told {
+  readonly status: "completed" | "cancelled" | "error"
+  readonly usage: SessionUsage
+  /** Why it was cancelled. */
+  readonly reason?: string
+  readonly failure?: RunFailure
+}
+
+/** What a runtime works with. */
+export interface Configuration {
+  /** The name of the capability profile. */
+  readonly profile: string
+  readonly mode: string
+  /** The model profile that the agent asks for; left out for the model client's default. */
+  readonly model?: string
+  /** Names of the tools that its model is shown, sub-agents included. */
+  readonly tools: ReadonlyArray<string>
+}
+
+/** A runtime was reconfigured. */
+export interface ReconfiguredTold {
+  readonly before: Configuration
+  readonly after: Configuration
+}
+
+/** What a program wants to be told. */
+export interface RuntimeHooks {
+  /** Told between two turns of that run: a place to reconfigure, if no other run is in the middle of one. */
+  readonly onTurn?: (turn: TurnTold) => void
+  readonly onModelCall?: (call: ModelCallTold) => void
+  readonly onToolCall?: (call: ToolCallTold) => void
+  readonly onRequest?: (request: RequestTold) => void
+  readonly onRunEnd?: (end: RunEndTold) => void
+  readonly onReconfigured?: (change: ReconfiguredTold) => void
+}
+
+/**
+ * Turns the updates of one run into what hooks are told; fits where a run takes `onUpdate`.
+ *
+ * **Details**
+ *
+ * `before` is the state that a run is continued from: calls and requests are known by it. Without it, a run is told of from its start
+ * on, and nothing of a run that is continued.
+ *
+ * **Example** (Counting what tools do)
+ *
+ * ```ts
+ * const onUpdate = RuntimeHooks.observe({ onToolCall: ({ tool, status }) => count(tool, status) })
+ * yield* runPrompt(runtime, { prompt: "Go on" }, { onUpdate })
+ * ```
+ */
+export const observe = (hooks: RuntimeHooks, before?: RunState): ((update: RunUpdate) => void) => {
+  let state = before
+  const lastAt = new Map<RunId, Timestamp>()
+  const fold = (run: RunState | undefined, event: RunEvent): RunState => {
+    if (event._tag === "child.advanced") {
+      const child = run === undefined ? undefined : findChild(run, event.callId)
+      // What a run does that has ended means nothing any more.
+      if (child !== undefined || event.event._tag === "run.started") fold(child, event.event)
+    }
+    const after = evolve(run, event)
+    tellEvent(hooks, { before: run, after, event, since: lastAt.get(after.runId) })
+    if (isEnded(after)) lastAt.delete(after.runId)
+    else lastAt.set(after.runId, event.at)
+    return after
+  }
+  return (update) => {
+    switch (update._tag) {
+      case "event": {
+        const isFirst = update.event._tag === "run.started"
+        const isNext = update.runId === state?.runId && update.revision === state.revision + 1
+        if (isFirst || isNext) state = fold(isFirst ? undefined : state, update.event)
+        return
+      }
+      case "retry": {
+        const { attempt, reason, runId, turn, waitMs } = update
+        return tell(hooks.onModelCall, { status: "retry", runId, turn, attempt, waitMs, reason })
+      }
+      case "fallback": {
+        const { reason, runId, turn } = update
+        return tell(hooks.onModelCall, { status: "fallback", runId, turn, reason })
+      }
+    }
+  }
+}
+
+/** `onUpdate` with the hooks told first; `onUpdate` itself where no hook is about runs. */
+export const observed = (
+  hooks: RuntimeHooks | undefined,
+  onUpdate: ((update: RunUpdate) => void) | undefined,
+  before?: RunState
+): ((update: RunUpdate) => void) | undefined => {
+  if (hooks === undefined) return onUpdate
+  const { onModelCall, onRequest, onRunEnd, onToolCall, onTurn } = hooks
+  if ((onTurn ?? onModelCall ?? onToolCall ?? onRequest ?? onRunEnd) === undefined) return onUpdate
+  const told = observe(hooks, before)
+  if (onUpdate === undefined) return told
+  return (update) => {
+    told(update)
+    return onUpdate(update)
+  }
+}
+
+/** One event of one run of the tree, and what it has made of that run. */
+interface Change {
+  readonly before: RunState | undefined
+  readonly after: RunState
+  readonly event: RunEvent
+  /** When the event before happened. */
+  readonly since: Timestamp | undefined
+}
+
+const tellEvent = (hooks: RuntimeHooks, change: Change): void => {
+  const { after, before, event, since } = change
+  const { agentPath, runId, sessionId } = after
+  const whose = { runId, sessionId, agentPath, at: event.at }
+  const turn = after.usage.turns
+  switch (event._tag) {
+    case "model.answered": {
+      const { finishReason, profile, usage } = event
+      tell(hooks.onModelCall, {
+        ...whose,
+        status: "answered",
+        turn,
+        usage,
+        finishReason,
+        ...(profile === undefined ? {} : { profile }),
+        ...(since === undefined ? {} : { ms: event.at - since })
+      })
+      break
+    }
+    case "run.failed":
+      if (event.failure._tag === "ModelFailed") {
+        const { reason } = event.failure
+        tell(hooks.onModelCall, { ...whose, status: "failed", turn: turn + 1, reason })
+      }
+      break
+  }
+  tellRequest(hooks, change, whose)
+  const settled = tellCalls(hooks, change, whose)
+  const wasOpen = event._tag === "model.answered" || (before !== undefined && before.calls.length > 0)
+  if (wasOpen && after.calls.length === 0) {
+    tell(hooks.onTurn, { ...whose, turn, calls: settled, usage: after.usage })
+  }
+  tellEnd(hooks, change, whose)
+}
+
+/** Tells what became of the calls of the turn, and returns all of them when the turn is over. */
+const tellCalls = (hooks: RuntimeHooks, { after, before, event }: Change, whose: Told): TurnTold["calls"] => {
+  if (before === undefined || before.calls.length === 0) return []
+  const outcomes = after.calls.length === 0 ? outcomesIn(before, after) : undefined
+  const all: Array<TurnTold["calls"][number]> = []
+  for (const call of before.calls) {
+    const { id: callId, name: tool } = call
+    const now = findCall(after, callId)
+    const outcome = now === undefined ? outcomes?.get(callId) : now.result?.outcome
+    if (outcome !== undefined) all.push({ callId, tool, outcome })
+    const told = { ...whose, callId, tool }
+    if (isSettled(call)) continue
+    if (outcome !== undefined) {
+      tell(hooks.onToolCall, { ...told, status: outcome, attempt: call.attempt, ...elapsed(call, event.at) })
+    } else if (now?.status === "started" && now.attempt > call.attempt) {
+      tell(hooks.onToolCall, { ...told, status: "started", attempt: now.attempt })
+    }
+  }
+  return all
+}
+
+const elapsed = ({ attempt, startedAt }: ToolCall, at: Timestamp): { readonly ms?: number } =>
+  attempt === 0 || startedAt === undefined ? {} : { ms: at - startedAt }
+
+/** How the calls of a turn that was closed have ended: that is in the history now. */
+const outcomesIn = (before: RunState, after: RunState): ReadonlyMap<ToolCallId, ToolOutcome> => {
+  const outcomes = new Map<ToolCallId, ToolOutcome>()
+  const { chunks, tail } = after.history
+  const inChunks = chunks.length * History.chunkSize
+  for (let index = History.size(before.history); index < inChunks + tail.length; index++) {
+    const message =
+      index < inChunks
+        ? chunks[Math.floor(index / History.chunkSize)]?.[index % History.chunkSize]
+        : tail[index - inChunks]
+    if (message?.role === "tool") outcomes.set(message.callId, message.outcome)
+  }
+  return outcomes
+}
+
+const tellRequest = (hooks: RuntimeHooks, { before, event }: Change, whose: Told): void => {
+  if (hooks.onRequest === undefined) return
+  const find = (requestId: string) =>
+    before?.requests.find(({ request }) => request.requestId === requestId)?.request
+  switch (event._tag) {
+    case "request.opened":
+      return tell(hooks.onRequest, { ...whose, status: "opened", request: event.request })
+    case "request.decided": {
+      const { decision } = event
+      const request = find(decision.requestId)
+      if (request !== undefined) tell(hooks.onRequest, { ...whose, status: "decided", request, decision })
+      return
+    }
+    case "request.superseded":
+    case "request.expiring": {
+      const request = find(event.requestId)
+      const status = event._tag === "request.superseded" ? "superseded" : "expiring"
+      if (request !== undefined) tell(hooks.onRequest, { ...whose, status, request })
+    }
+  }
+}
+
+const tellEnd = (hooks: RuntimeHooks, { after, event }: Change, whose: Told): void => {
+  const { usage } = after
+  switch (event._tag) {
+    case "run.completed":
+      return tell(hooks.onRunEnd, { ...whose, status: "completed", usage })
+    case "run.cancelled":
+      return tell(hooks.onRunEnd, { ...whose, status: "cancelled", usage, reason: event.reason })
+    case "run.failed":
+      return tell(hooks.onRunEnd, { ...whose, status: "error", usage, failure: event.failure })
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * Making a runtime for as long as a scope lasts.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Scope from "effect/Scope"
+import type { ModelClient } from "../model/ModelClient.ts"
+import type { RegistryError } from "./buildRuntimeRegistry.ts"
+import { assemble } from "./internal/assemble.ts"
+import type { Runtime } from "./Runtime.ts"
+import type {
+  CapabilityProfileNotFound,
+  CloseStatus,
+  ModelProfileNotFound,
+  RuntimeClosed,
+  RuntimeOptionsInvalid
+} from "./RuntimeError.ts"
+import type { ExtensionServices, RuntimeExtension } from "./RuntimeExtension.ts"
+import { check, type RuntimeOptions } from "./RuntimeOptions.ts"
+
+/** What keeps a runtime from being created. */
+export type CreateRuntimeError =
+  | RuntimeOptionsInvalid
+  | CapabilityProfileNotFound
+  | ModelProfileNotFound
+  | RegistryError
+  | RuntimeClosed
+
+/**
+ * Makes a runtime, starts it, and closes it with the scope.
+ *
+ * **Details**
+ *
+ * The options are checked, the tools are built from the capability profile and the extensions, the extensions are started. When the
+ * scope closes, the runs on it are cancelled, and the extensions are closed: as `completed`, `cancelled` or `error`, as the scope was.
+ *
+ * **Errors**
+ *
+ * - `RuntimeOptionsInvalid` — names every option that is wrong or unknown, and what it takes.
+ * - `CapabilityProfileNotFound`, `ModelProfileNotFound` — name the ones there are.
+ * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
+ * - `ExtensionFailed` — an extension could not make its tools or start; those that had started were closed again.
+ * - `RuntimeClosed` — an extension has closed it while it was being started.
+ *
+ * **Example** (An agent that begins by planning)
+ *
+ * ```ts
+ * const runtime = yield* createRuntime({
+ *   agent: coder,
+ *   profiles: [{ name: "plan", mode: "plan", tools: { safety: ["readOnly"] } }],
+ *   profile: "plan"
+ * })
+ * const plan = yield* runPrompt(runtime, { prompt: "How would you do it?" })
+ * yield* reconfigureRuntime(runtime, { profile: "default" })
+ * yield* runPrompt(runtime, { state: plan.state, prompt: "Do it." })
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const createRuntime = <
+  R,
+  Output,
+  const Extensions extends ReadonlyArray<RuntimeExtension<any>> = ReadonlyArray<RuntimeExtension>
+>(
+  options: Omit<RuntimeOptions<R, Output>, "extensions"> & { readonly extensions?: Extensions }
+): Effect.Effect<
+  Runtime<Output>,
+  CreateRuntimeError,
+  R | ExtensionServices<Extensions[number]> | ModelClient | Scope.Scope
+> =>
+  Effect.gen(function* () {
+    const checked = yield* check<R, Output>(options)
+    const runtime = yield* Effect.acquireRelease(assemble(checked), ({ close }, exit) =>
+      close(statusOf(exit))
+    )
+    yield* runtime.start
+    return runtime
+  })
+
+const statusOf = (exit: Exit.Exit<unknown, unknown>): CloseStatus =>
+  Exit.isSuccess(exit) ? "completed" : Cause.hasInterruptsOnly(exit.cause) ? "cancelled" : "error"

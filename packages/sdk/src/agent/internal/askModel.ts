@@ -1,0 +1,51 @@
+/**
+ * One turn's question to the model, within the budgets.
+ */
+import * as Effect from "effect/Effect"
+import { exceeded, nearing, promisedAway } from "../../domain/Budget.ts"
+import type { Exceeded } from "../../domain/Limits.ts"
+import { exhausted, mayChildrenAdvance } from "../../domain/next.ts"
+import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
+import type { Apart } from "./apart.ts"
+import { callModel } from "./callModel.ts"
+import { emit, isThere, now, type Scope, stateOf } from "./Drive.ts"
+import { awaitChildren } from "./subAgents.ts"
+
+/** Asks the model, if there is time left for it; says which budgets are running out afterwards. */
+export const askModel = Effect.fnUntraced(function* <E>(scope: Scope<E>, turn: number, apart: Apart) {
+  const { drive } = scope
+  const before = stateOf(scope)
+  const late = before.wrappingUp === undefined ? exceeded(before, now(drive)) : undefined
+  if (late !== undefined) return yield* outOfBudget(scope, late, apart)
+  const promised = before.wrappingUp === undefined ? promisedAway(before) : undefined
+  if (promised !== undefined && mayChildrenAdvance(before)) return yield* awaitChildren(scope, apart)
+  if (promised !== undefined) return yield* outOfBudget(scope, promised, apart)
+  if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
+  drive.asking += 1
+  yield* Effect.ensuring(
+    callModel(scope, turn, apart),
+    Effect.sync(() => {
+      drive.asking -= 1
+    })
+  )
+  for (let at: Scope<E> | undefined = scope; at !== undefined; at = at.parent) {
+    if (!isThere(at)) continue
+    for (const budget of nearing(stateOf(at), now(drive))) {
+      emit(at, { _tag: "budget.nearing", at: now(drive), ...budget })
+    }
+  }
+})
+
+/** Does about a budget what the run's limits and whoever can be asked say. */
+const outOfBudget = <E>(
+  scope: Scope<E>,
+  exceeded: Exceeded,
+  apart: Apart
+): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
+  const step = exhausted(stateOf(scope), exceeded)
+  if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return scope.drive.perform(scope, step, apart)
+  return Effect.sync(() => {
+    if (step._tag !== "Finish" || step.end._tag !== "failed") return
+    emit(scope, { _tag: "run.failed", at: now(scope.drive), failure: step.end.failure })
+  })
+}

@@ -1,0 +1,70 @@
+/**
+ * Puts a runtime together from options that were checked.
+ */
+import * as Effect from "effect/Effect"
+import * as Semaphore from "effect/Semaphore"
+import { ContextPolicy } from "../../context/ContextPolicy.ts"
+import { ModelClient } from "../../model/ModelClient.ts"
+import { Tokenizer } from "../../model/Tokenizer.ts"
+import { Scrubber } from "../../tool/Scrubber.ts"
+import * as Cancellation from "../Cancellation.ts"
+import { everything } from "../CapabilityProfile.ts"
+import { RunIds } from "../RunIds.ts"
+import type { Runtime } from "../Runtime.ts"
+import type { RuntimeOptions } from "../RuntimeOptions.ts"
+import { configure, type ConfigureError } from "./configuration.ts"
+import { makeLifecycle } from "./lifecycle.ts"
+import { LiveRuns } from "./LiveRuns.ts"
+
+/** What is filled in; the rest follows from the profile, the agent, or chance. */
+const defaults = {
+  profile: everything.name,
+  interactive: true,
+  leaseTtl: "15 seconds",
+  cancelGrace: "2 seconds",
+  closeTimeout: "5 seconds"
+} as const
+
+export const assemble = <R, Output>(
+  given: RuntimeOptions<R, Output>
+): Effect.Effect<Runtime<Output>, ConfigureError, R | ModelClient> =>
+  Effect.gen(function* () {
+    const options = { ...defaults, ...given }
+    const { agent, closeTimeout, extensions = [], mode, model, profile } = options
+    const profiles = new Map(
+      [everything, ...(options.profiles ?? [])].map((profile) => [profile.name, profile])
+    )
+    const cancellation = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
+    const runs = new LiveRuns()
+    let made: Runtime<Output> | undefined
+    const runtime = () => {
+      if (made === undefined) throw new Error("The runtime is still being made: ask for it in a handler.")
+      return made
+    }
+    const configured = yield* configure(
+      { agent, profiles, extensions, cancellation, runtime },
+      {
+        profile,
+        ...(mode === undefined ? {} : { mode }),
+        ...(model === undefined ? {} : { model })
+      },
+      { model: yield* ModelClient, services: yield* Effect.context<R>() }
+    )
+    made = {
+      kind: "local",
+      options,
+      agent,
+      profiles,
+      contextPolicy: yield* ContextPolicy,
+      tokenizer: yield* Tokenizer,
+      scrubber: yield* Scrubber,
+      ids: yield* RunIds,
+      owner: options.owner ?? `worker-${globalThis.crypto.randomUUID().slice(0, 8)}`,
+      runs,
+      cancellation,
+      ...makeLifecycle({ agent: agent.name, extensions, cancellation, runs, closeTimeout, runtime }),
+      ...configured,
+      "~changing": Semaphore.makeUnsafe(1)
+    }
+    return made
+  })

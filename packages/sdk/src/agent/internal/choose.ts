@@ -1,0 +1,50 @@
+/**
+ * Makes another choice the one that a live runtime works by: built first, put in force in one go.
+ */
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type { ModelClient } from "../../model/ModelClient.ts"
+import { type Choice, requireOpen, type Runtime } from "../Runtime.ts"
+import { ReconfigureRefused, RuntimeBusy, type RuntimeClosed } from "../RuntimeError.ts"
+import type { Configuration } from "../RuntimeHooks.ts"
+import { configure, type ConfigureError, type Configured, describeConfiguration } from "./configuration.ts"
+import { tell } from "./tell.ts"
+
+/** Makes a choice the one in force. */
+export const choose = (
+  runtime: Runtime<any>,
+  next: {
+    readonly choice: (last: Choice) => Choice
+    readonly model?: ModelClient["Service"]
+    readonly services?: Context.Context<any>
+  }
+): Effect.Effect<Configuration, ConfigureError | RuntimeBusy | RuntimeClosed | ReconfigureRefused> =>
+  Effect.gen(function* () {
+    yield* requireOpen(runtime)
+    if (runtime.kind === "remote") return yield* new ReconfigureRefused({ reason: "remote" })
+    const configured = yield* configure(
+      {
+        agent: runtime.agent,
+        profiles: runtime.profiles,
+        extensions: runtime.options.extensions ?? [],
+        cancellation: runtime.cancellation,
+        runtime: () => runtime
+      },
+      next.choice(runtime.choice),
+      { model: next.model ?? runtime.model, services: next.services ?? runtime.services }
+    )
+    yield* requireOpen(runtime)
+    return yield* swap(runtime, configured)
+  }).pipe(runtime["~changing"].withPermit)
+
+/** In one go: no turn may begin between the look and the change. */
+const swap = (runtime: Runtime<any>, configured: Configured): Effect.Effect<Configuration, RuntimeBusy> =>
+  Effect.suspend(() => {
+    const busy = [...runtime.runs].filter((run) => run.isMidTurn())
+    if (busy.length > 0) return Effect.fail(new RuntimeBusy({ runs: busy.map(({ runId }) => runId) }))
+    const before = describeConfiguration(runtime)
+    Object.assign(runtime, configured)
+    const after = describeConfiguration(runtime)
+    tell(runtime.options.hooks?.onReconfigured, { before, after })
+    return Effect.succeed(after)
+  })

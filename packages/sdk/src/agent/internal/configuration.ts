@@ -1,0 +1,91 @@
+/**
+ * What a runtime works with: chosen when it is created, chosen anew when it is reconfigured, and built in the same way both times.
+ */
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type { ModelClient } from "../../model/ModelClient.ts"
+import type { Any } from "../Agent.ts"
+import type { BoundAgent } from "../BoundAgent.ts"
+import { buildRuntimeRegistry, type RegistryError } from "../buildRuntimeRegistry.ts"
+import type { CancellationToken } from "../Cancellation.ts"
+import { type CapabilityProfile, everything } from "../CapabilityProfile.ts"
+import type { Choice, Runtime } from "../Runtime.ts"
+import { CapabilityProfileNotFound, ModelProfileNotFound } from "../RuntimeError.ts"
+import type { RuntimeContext, RuntimeExtension } from "../RuntimeExtension.ts"
+import type { Configuration } from "../RuntimeHooks.ts"
+
+type Client = ModelClient["Service"]
+
+/** What follows from a choice: the part of a runtime that may change between turns. */
+export interface Configured {
+  readonly choice: Choice
+  readonly bound: BoundAgent
+  readonly model: Client
+  readonly services: Context.Context<any>
+  readonly profileName: string
+  readonly mode: string
+}
+
+/** What keeps a choice from being one. */
+export type ConfigureError = CapabilityProfileNotFound | ModelProfileNotFound | RegistryError
+
+/** What does not change. */
+interface Fixed {
+  readonly agent: Any
+  readonly profiles: ReadonlyMap<string, CapabilityProfile>
+  readonly extensions: ReadonlyArray<RuntimeExtension<any>>
+  readonly cancellation: CancellationToken
+  readonly runtime: () => Runtime<any>
+}
+
+/** Builds what follows from a choice. Changes nothing. */
+export const configure = Effect.fnUntraced(function* (
+  { agent, cancellation, extensions, profiles, runtime }: Fixed,
+  choice: Choice,
+  { model, services }: { readonly model: Client; readonly services: Context.Context<any> }
+): Effect.fn.Return<Configured, ConfigureError> {
+  const profile = profiles.get(choice.profile)
+  if (profile === undefined) {
+    return yield* new CapabilityProfileNotFound({ profile: choice.profile, known: [...profiles.keys()] })
+  }
+  const asked = choice.model ?? profile.model
+  const known = profilesOf(model)
+  if (asked !== undefined && known !== undefined && !known.includes(asked)) {
+    return yield* new ModelProfileNotFound({ profile: asked, known })
+  }
+  const mode = choice.mode ?? profile.mode ?? profile.name
+  const context: RuntimeContext = { agent, profile, mode, services, cancellation, runtime }
+  const bound = yield* buildRuntimeRegistry(
+    agent,
+    asked === undefined ? profile : { ...profile, model: asked },
+    extensions,
+    { context, ...(choice.tools === undefined ? {} : { tools: choice.tools }) }
+  )
+  return { choice, bound, model, services, profileName: profile.name, mode }
+})
+
+/** What extensions are told of a runtime as it is now. */
+export const contextOf = (runtime: Runtime<any>): RuntimeContext => {
+  const { agent, cancellation, mode, profileName, profiles, services } = runtime
+  const profile = profiles.get(profileName) ?? everything
+  return { agent, profile, mode, services, cancellation, runtime: () => runtime }
+}
+
+/** The names of a client's model profiles, where it says them, as a router does. */
+const profilesOf = (client: Client): ReadonlyArray<string> | undefined =>
+  "profiles" in client && Array.isArray(client.profiles) ? (client.profiles as Array<string>) : undefined
+
+/** What a runtime works with, in words. */
+export const describeConfiguration = ({
+  bound,
+  mode,
+  profileName
+}: Pick<Configured, "bound" | "mode" | "profileName">): Configuration => {
+  const model = bound.agent.options.profile
+  return {
+    profile: profileName,
+    mode,
+    ...(model === undefined ? {} : { model }),
+    tools: bound.definitions.map(({ name }) => name)
+  }
+}

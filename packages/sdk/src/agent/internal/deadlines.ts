@@ -1,0 +1,89 @@
+/**
+ * Timers that cost next to nothing: one sleeper for all that wait with the same clock, however many they are.
+ *
+ * A timeout of its own would cost every waiting model call two fibers and a timer.
+ */
+import type * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
+
+interface Deadline {
+  readonly at: number
+  readonly fire: () => void
+}
+
+/** The deadlines of one clock, by how far off they were when they were set: each list is in order then. */
+interface Deadlines {
+  readonly clock: Clock.Clock
+  readonly byLength: Map<number, Set<Deadline>>
+  count: number
+  sleeper: { readonly until: number; readonly fiber: Fiber.Fiber<void> } | undefined
+}
+
+const all = new WeakMap<Clock.Clock, Deadlines>()
+
+const of = (clock: Clock.Clock): Deadlines => {
+  let deadlines = all.get(clock)
+  if (deadlines === undefined) {
+    deadlines = { clock, byLength: new Map(), count: 0, sleeper: undefined }
+    all.set(clock, deadlines)
+  }
+  return deadlines
+}
+
+/** Calls `fire` in so many milliseconds by the clock. Returns how to call it off. */
+export const setDeadline = (clock: Clock.Clock, ms: number, fire: () => void): (() => void) => {
+  const deadlines = of(clock)
+  const deadline = { at: clock.currentTimeMillisUnsafe() + ms, fire }
+  const list = deadlines.byLength.get(ms) ?? new Set()
+  deadlines.byLength.set(ms, list.add(deadline))
+  deadlines.count += 1
+  if (deadlines.sleeper === undefined || deadlines.sleeper.until > deadline.at) sleep(deadlines, deadline.at)
+  return () => {
+    if (!list.delete(deadline)) return
+    remove(deadlines, ms, list)
+    // Nothing that waits for nobody keeps a program alive.
+    if (deadlines.count === 0) wakeUp(deadlines)
+  }
+}
+
+const remove = (deadlines: Deadlines, ms: number, list: Set<Deadline>): void => {
+  deadlines.count -= 1
+  if (list.size === 0 && deadlines.byLength.get(ms) === list) deadlines.byLength.delete(ms)
+}
+
+const wakeUp = (deadlines: Deadlines): void => {
+  deadlines.sleeper?.fiber.interruptUnsafe()
+  deadlines.sleeper = undefined
+}
+
+const sleep = (deadlines: Deadlines, until: number): void => {
+  const { clock } = deadlines
+  wakeUp(deadlines)
+  const ms = Math.max(0, until - clock.currentTimeMillisUnsafe())
+  const due = Effect.sync(() => {
+    deadlines.sleeper = undefined
+    fireDue(deadlines)
+  })
+  deadlines.sleeper = { until, fiber: Effect.runFork(Effect.andThen(clock.sleep(Duration.millis(ms)), due)) }
+}
+
+const fireDue = (deadlines: Deadlines): void => {
+  const now = deadlines.clock.currentTimeMillisUnsafe()
+  const due: Array<Deadline> = []
+  let next = Number.POSITIVE_INFINITY
+  for (const [ms, list] of deadlines.byLength) {
+    for (const deadline of list) {
+      if (deadline.at > now) {
+        next = Math.min(next, deadline.at)
+        break
+      }
+      due.push(deadline)
+      list.delete(deadline)
+      remove(deadlines, ms, list)
+    }
+  }
+  if (next < Number.POSITIVE_INFINITY) sleep(deadlines, next)
+  for (const { fire } of due) fire()
+}

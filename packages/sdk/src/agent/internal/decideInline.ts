@@ -1,0 +1,64 @@
+/**
+ * What is decided without anybody coming back: what has expired, and what the approval callback says.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { decide, expiryDecision } from "../../domain/decide.ts"
+import { type Interruption, isExpired } from "../../domain/Interruption.ts"
+import { interruptions } from "../../domain/RunState.ts"
+import * as Cancellation from "../Cancellation.ts"
+import type { Apart } from "./apart.ts"
+import { isBeside, startBeside, wake } from "./beside.ts"
+import { awaited, type Drive, emitRoot, isEnding, now, type Scope } from "./Drive.ts"
+import { takeDecisions } from "./leave.ts"
+import { checkEditedRequest, decodeDecision } from "./staging.ts"
+
+/**
+ * Decisions that need nobody to come back: expiry, and the approval callback, which is asked beside the loop, one request after
+ * the other. Says whether something was decided at once.
+ */
+export const decideInline = Effect.fnUntraced(function* <E>(root: Scope<E>) {
+  const { drive } = root
+  let decided = false
+  for (const request of interruptions(drive.state)) {
+    if (isExpired(request, now(drive))) decided = takeDecisions(drive, [expiryDecision(request)])
+  }
+  if (decided) return true
+  if (drive.runtime.options.approvalCallback === undefined || isBeside(drive, asking)) return false
+  if (nextToAsk(drive) === undefined) return false
+  const token = Cancellation.make(drive.token)
+  yield* startBeside(drive, asking, token, (apart) => askAll({ ...root, token }, apart))
+  return false
+})
+
+/** The name under which the callback is asked beside the loop. */
+export const asking = "approvalCallback"
+
+const nextToAsk = (drive: Drive<any>): Interruption | undefined =>
+  interruptions(drive.state).find(({ requestId }) => drive.beside?.asked.has(requestId) !== true)
+
+/** Asks about one request after the other, and lets the loop go on with each answer. */
+const askAll = Effect.fnUntraced(function* (root: Scope<any>, apart: Apart) {
+  const { drive } = root
+  for (let request = nextToAsk(drive); request !== undefined; request = nextToAsk(drive)) {
+    if (isEnding(root)) return
+    drive.beside?.asked.add(request.requestId)
+    // A callback that fails, or answers what does not fit, has not decided: the request stays open.
+    const answer = yield* Effect.exit(apart(askCallback(drive, request)))
+    if (Exit.isFailure(answer) || answer.value === undefined) continue
+    for (const event of answer.value) emitRoot(drive, event)
+    wake(drive)
+  }
+})
+
+/** What the approval callback makes of a request: events, or nothing. */
+const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request: Interruption) {
+  const { runtime } = drive
+  const { approvalCallback } = runtime.options
+  if (approvalCallback === undefined) return undefined
+  const answer = yield* awaited(runtime, () => approvalCallback(request))
+  if (answer === undefined) return undefined
+  const decision = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
+  yield* checkEditedRequest(runtime, request, decision)
+  return yield* Effect.fromResult(decide(drive.state, decision))
+})

@@ -1,0 +1,40 @@
+/**
+ * Another agent takes the conversation over.
+ */
+import * as Effect from "effect/Effect"
+import type { ToolCallId } from "../../domain/Id.ts"
+import { canonicalJson } from "../../domain/internal/json.ts"
+import { text } from "../../domain/Message.ts"
+import { AgentNotFound } from "../../domain/RunError.ts"
+import { findCall } from "../../domain/RunState.ts"
+import { holderOf } from "../BoundAgent.ts"
+import { emit, now, type Scope, stateOf } from "./Drive.ts"
+
+/** Gives the conversation to the agent that the model has chosen. */
+export const handOff = Effect.fnUntraced(function* (scope: Scope<any>, callId: ToolCallId) {
+  const state = stateOf(scope)
+  const call = findCall(state, callId)
+  const entry = call === undefined ? undefined : scope.bound.entries.get(call.name)
+  const to = entry?.target === "handoff" ? holderOf(scope.bound, entry.to) : undefined
+  if (call === undefined) return
+  if (to === undefined) {
+    return yield* new AgentNotFound({ agent: call.name, known: [...scope.bound.entries.keys()] })
+  }
+  const at = now(scope.drive)
+  // A policy that the run was started with is the caller's, and holds for whoever goes on with it.
+  const isOverridden = canonicalJson(state.policy) !== canonicalJson(scope.bound.agent.policy)
+  emit(scope, {
+    _tag: "agent.changed",
+    at,
+    agent: to.identity,
+    policy: isOverridden ? state.policy : to.agent.policy,
+    structured: to.output !== undefined
+  })
+  const { name } = to.agent
+  for (const { id, result } of state.calls) {
+    if (id === callId || result !== undefined) continue
+    const content = [text(`This one was not followed: ${name} has the conversation now.`)]
+    emit(scope, { _tag: "tool.failed", at, callId: id, content })
+  }
+  emit(scope, { _tag: "tool.completed", at, callId, content: [text(`${name} has the conversation now.`)] })
+})

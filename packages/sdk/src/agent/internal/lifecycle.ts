@@ -1,0 +1,125 @@
+/**
+ * Opening and closing a runtime: each once, whoever asks and however often, and to its end even if who asked has gone.
+ */
+import * as Cause from "effect/Cause"
+import * as Deferred from "effect/Deferred"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type { CancellationToken } from "../Cancellation.ts"
+import type { Runtime } from "../Runtime.ts"
+import { type CloseStatus, ExtensionFailed, RuntimeClosed } from "../RuntimeError.ts"
+import type { RuntimeExtension } from "../RuntimeExtension.ts"
+import { contextOf } from "./configuration.ts"
+import { awaited, describe } from "./Drive.ts"
+import type { LiveRuns } from "./LiveRuns.ts"
+
+/** What a runtime's beginning and end are made of. */
+export interface LifecycleOptions {
+  readonly agent: string
+  readonly extensions: ReadonlyArray<RuntimeExtension<any>>
+  readonly cancellation: CancellationToken
+  readonly runs: LiveRuns
+  readonly closeTimeout: Duration.Input
+  readonly runtime: () => Runtime<any>
+}
+
+/** The beginning and the end of a runtime. */
+export interface Lifecycle {
+  readonly start: Effect.Effect<void, RuntimeClosed | ExtensionFailed>
+  readonly close: (status: CloseStatus) => Effect.Effect<void>
+  readonly closed: () => CloseStatus | undefined
+}
+
+export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
+  const { agent, cancellation, closeTimeout, extensions, runs } = options
+  const opened: Array<RuntimeExtension<any>> = []
+  let closed: CloseStatus | undefined
+  let opening: Fiber.Fiber<unknown, unknown> | undefined
+
+  const open = Effect.gen(function* () {
+    for (const extension of extensions) {
+      const runtime = options.runtime()
+      yield* Effect.mapError(
+        awaited(runtime, () => extension.onStart?.(contextOf(runtime))),
+        (cause) =>
+          new ExtensionFailed({
+            extension: extension.name,
+            during: "start",
+            description: describe(runtime, cause)
+          })
+      )
+      opened.push(extension)
+    }
+  })
+
+  const shut = (status: CloseStatus) =>
+    Effect.gen(function* () {
+      if (opening !== undefined) yield* Effect.timeoutOption(Fiber.interrupt(opening), closeTimeout)
+      yield* Effect.timeoutOption(runs.ended, closeTimeout)
+      for (const extension of opened.toReversed()) {
+        const runtime = options.runtime()
+        const closing = awaited(runtime, () => extension.onClose?.(status, contextOf(runtime)))
+        // The others are closed all the same.
+        yield* Effect.catchCause(Effect.timeout(closing, closeTimeout), (cause) =>
+          Effect.logWarning(
+            `The extension "${extension.name}" could not close: ${describe(runtime, Cause.squash(cause))}`
+          )
+        )
+      }
+    })
+
+  let closing: Effect.Effect<void> | undefined
+  const close = (status: CloseStatus): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (closing !== undefined) return closing
+      closed = status
+      closing = once(shut(status))
+      cancellation.cancel(
+        status === "completed" ? "The runtime was closed." : `The runtime was closed (${status}).`
+      )
+      return closing
+    })
+
+  const starting = once(
+    // What has been opened is closed in the same way as at the end; who closes meanwhile does so himself.
+    Effect.onError(open, () => {
+      if (closed !== undefined) return Effect.void
+      opening = undefined
+      return close("error")
+    }),
+    (fiber) => {
+      opening = fiber
+    }
+  )
+
+  const refused = (status: CloseStatus) => Effect.fail(new RuntimeClosed({ agent, status }))
+  const start: Lifecycle["start"] = Effect.suspend((): Lifecycle["start"] => {
+    if (closed !== undefined) return refused(closed)
+    return Effect.catchCause(starting, (cause): Lifecycle["start"] =>
+      closed !== undefined && Cause.hasInterruptsOnly(cause) ? refused(closed) : Effect.failCause(cause)
+    )
+  })
+
+  return {
+    start,
+    close,
+    closed: () => closed
+  }
+}
+
+/** Does it once, by a fiber of its own; everybody who asks waits for that. */
+const once = <A, E>(
+  effect: Effect.Effect<A, E>,
+  onFork: (fiber: Fiber.Fiber<unknown, unknown>) => void = () => {}
+): Effect.Effect<A, E> => {
+  let done: Deferred.Deferred<A, E> | undefined
+  return Effect.uninterruptibleMask((restore) => {
+    if (done !== undefined) return restore(Deferred.await(done))
+    const end = (done = Deferred.makeUnsafe<A, E>())
+    return Effect.flatMap(Effect.forkDetach(Deferred.into(effect, end)), (fiber) => {
+      onFork(fiber)
+      return restore(Deferred.await(end))
+    })
+  })
+}

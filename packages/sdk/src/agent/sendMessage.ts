@@ -1,0 +1,62 @@
+/**
+ * Saying something to a stored run, whoever works on it.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type { RunId } from "../domain/Id.ts"
+import type { EmptyPrompt, RunEnded } from "../domain/RunError.ts"
+import { RunStore } from "../store/RunStore.ts"
+import { MessageInvalid, type RunNotFound, type RunStoreError } from "../store/RunStoreError.ts"
+import type { Receipt } from "../store/SentMessage.ts"
+import { Scrubber } from "../tool/Scrubber.ts"
+import { redactText } from "./internal/redact.ts"
+import { redactMessage } from "./internal/redactMessage.ts"
+import { decodePrompt } from "./internal/staging.ts"
+import type { Prompt } from "./runPrompt.ts"
+
+/** How a message is sent. */
+export interface SendOptions {
+  /** Chosen by the caller: a message that is sent again with the same id is the same message. Default: made. */
+  readonly messageId?: string
+}
+
+/**
+ * Sends a message to a run and says under which id it is kept. It is in the store when this returns, and is not lost: whoever
+ * works on the run delivers it with the run's next turn; a run that is held is taken up for it by a worker, or when somebody
+ * resumes it.
+ *
+ * **Details**
+ *
+ * Send it again with the same `messageId` when you do not know whether it was sent: it is delivered once. Only a run whose end
+ * comes before its next turn does not take it; then it stays readable in the store.
+ *
+ * **Errors**
+ *
+ * - `RunNotFound` — check the id.
+ * - `RunEnded` — start a new run in its session with a prompt.
+ * - `EmptyPrompt`, `MessageInvalid` — say something; choose another `messageId`.
+ * - `RunStoreError` — send it again.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const sendMessage: (
+  runId: RunId,
+  prompt: Prompt,
+  options?: SendOptions
+) => Effect.Effect<Receipt, EmptyPrompt | RunNotFound | RunEnded | MessageInvalid | RunStoreError, RunStore> =
+  Effect.fn("fermata.sendMessage")(function* (runId: RunId, prompt: Prompt, options: SendOptions = {}) {
+    const scrubber = yield* Scrubber
+    const store = yield* RunStore
+    const content = yield* decodePrompt(prompt)
+    const { messageId } = options
+    if (typeof messageId === "string" && redactText(scrubber, messageId) !== messageId) {
+      // It is no text that could be cleaned: the journal must know the message by the id that it was sent under.
+      return yield* new MessageInvalid({ issues: "its messageId has the form of a secret" })
+    }
+    return yield* store.send(
+      runId,
+      redactMessage(scrubber, { content, ...(messageId === undefined ? {} : { messageId }) })
+    )
+  })

@@ -1,0 +1,36 @@
+/**
+ * A message that somebody sent to a run: what a store keeps of it until the run has taken it into its journal.
+ *
+ * Messages reach a run while somebody drives it, or while it is held; see `RunStore.send`.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { Timestamp } from "../domain/Id.ts"
+import { UserPart } from "../domain/Message.ts"
+
+/** What tells a message from the others of its run: any 1 to 256 visible ASCII characters, such as a UUID or the id of an e-mail. */
+export const MessageId = Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,256}$/))
+
+/** A message as a store keeps it. */
+export const SentMessage = Schema.Struct({
+  messageId: MessageId,
+  content: Schema.Array(UserPart),
+  /** When it was sent first. */
+  at: Timestamp
+})
+export type SentMessage = typeof SentMessage.Type
+
+/** A message to send. */
+export interface MessageInput {
+  /** Chosen by the caller, so that a message that is sent again is not a second one. Default: made. */
+  readonly messageId?: string
+  readonly content: ReadonlyArray<UserPart>
+}
+
+/** What the sender of a message is told. */
+export interface Receipt {
+  readonly messageId: string
+  /** When it was sent first. */
+  readonly at: Timestamp
+}

@@ -1,0 +1,71 @@
+/**
+ * Messages as every store keeps them: what may be sent, and which of them events take into the journal.
+ *
+ * Pure, so that the memory store and the SQL store cannot come to differ.
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { Timestamp } from "../../domain/Id.ts"
+import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
+import type { UserPart } from "../../domain/Message.ts"
+import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
+import { MessageInvalid } from "../RunStoreError.ts"
+import { MessageId, type MessageInput, type Receipt, SentMessage } from "../SentMessage.ts"
+
+const decode = Schema.decodeUnknownResult(SentMessage)
+const isMessageId = Schema.is(MessageId)
+
+/** The message that a caller wrote, with an id and the time it is sent at. What is refused is not repeated. */
+export const decodeMessage = (
+  input: MessageInput,
+  now: Timestamp
+): Result.Result<SentMessage, MessageInvalid> => {
+  const refuse = (issues: string) => Result.fail(new MessageInvalid({ issues }))
+  if (typeof input !== "object" || input === null) return refuse("it is not an object")
+  const messageId = input.messageId ?? madeId()
+  if (!isMessageId(messageId)) return refuse("its messageId is not 1 to 256 visible ASCII characters")
+  const { content } = input
+  if (!Array.isArray(content) || content.length === 0) return refuse("it has no content")
+  if (isDeeperThan(content, maxGivenDepth)) {
+    return refuse(`its content is nested more than ${maxGivenDepth} levels deep`)
+  }
+  return Result.mapError(
+    decode({ messageId, content, at: now }),
+    () => new MessageInvalid({ issues: "its content is not a list of text and file parts" })
+  )
+}
+
+const madeId = (): string => `m_${globalThis.crypto.randomUUID().replaceAll("-", "")}`
+
+/** The messages that events, of the run itself or of a sub-agent inside it, take into the journal. Most batches take none. */
+export const takenBy = (events: ReadonlyArray<RunEvent>): ReadonlyArray<Receipt> => {
+  const taken: Array<Receipt> = []
+  for (const wrapped of events) {
+    const event = wrapped._tag === "child.advanced" ? unwrap(wrapped).event : wrapped
+    if (event._tag !== "message.queued" || event.messageId === undefined) continue
+    taken.push({ messageId: event.messageId, at: event.at })
+  }
+  return taken
+}
+
+/** The messages of a run in memory, by id, in the order they were sent. One that is in the journal has no content here. */
+export type Mail = ReadonlyMap<string, { readonly at: Timestamp; readonly content?: ReadonlyArray<UserPart> }>
+
+/** The messages after a batch of events, or the id of one that the journal has already. */
+export const afterTaking = (mail: Mail, events: ReadonlyArray<RunEvent>): Result.Result<Mail, string> => {
+  const taken = takenBy(events)
+  if (taken.length === 0) return Result.succeed(mail)
+  const next = new Map(mail)
+  for (const { at, messageId } of taken) {
+    const known = next.get(messageId)
+    if (known !== undefined && known.content === undefined) return Result.fail(messageId)
+    next.set(messageId, { at: known?.at ?? at })
+  }
+  return Result.succeed(next)
+}
+
+/** The messages that are not in the journal, oldest first. */
+export const waiting = (mail: Mail): ReadonlyArray<SentMessage> =>
+  Array.from(mail).flatMap(([messageId, { at, content }]) =>
+    content === undefined ? [] : [{ messageId, content, at }]
+  )

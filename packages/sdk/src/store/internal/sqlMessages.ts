@@ -1,0 +1,90 @@
+/**
+ * The messages in SQL: sent by anybody, taken by the events that hold them.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { SqlError } from "effect/sql/SqlError"
+import type { RunId } from "../../domain/Id.ts"
+import { RunEnded } from "../../domain/RunError.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { Status } from "../../domain/RunState.ts"
+import type { RunStore } from "../RunStore.ts"
+import { RunNotFound, type RunStoreError } from "../RunStoreError.ts"
+import type { Receipt, SentMessage } from "../SentMessage.ts"
+import { decodeMessage, takenBy } from "./messages.ts"
+import { closingReason } from "./requests.ts"
+import type { SqlAccess } from "./sqlAccess.ts"
+import { messages } from "./sqlRows.ts"
+
+/** Makes the part of the store that deals with messages. */
+export const makeMessages = ({ forUpdate, notify, sql, write }: SqlAccess) => {
+  /** Keeps a message behind all others of its run; nothing when its id is known. A message in the journal has no content here. */
+  const insert = (runId: RunId, { at, content, messageId }: Receipt & Partial<SentMessage>) =>
+    sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, content) VALUES (
+        ${runId}, ${messageId},
+        (SELECT coalesce(max(position), 0) + 1 FROM fermata_messages WHERE run_id = ${runId}), ${at},
+        ${content === undefined ? "journaled" : "waiting"}, ${content === undefined ? null : JSON.stringify(content)}
+      ) ON CONFLICT DO NOTHING RETURNING message_id`
+
+  const receipt = (runId: RunId, messageId: string): Effect.Effect<Receipt | undefined, SqlError> =>
+    Effect.map(
+      sql<{ readonly sent_at: number }>`SELECT sent_at FROM fermata_messages
+        WHERE run_id = ${runId} AND message_id = ${messageId}`,
+      ([row]) => (row === undefined ? undefined : { messageId, at: Number(row.sent_at) })
+    )
+
+  const send: RunStore["Service"]["send"] = Effect.fnUntraced(function* (runId, input) {
+    const now = yield* Clock.currentTimeMillis
+    const message = yield* Effect.fromResult(decodeMessage(input, now))
+    const { at, messageId } = message
+    return yield* write(
+      "send",
+      Effect.gen(function* () {
+        // The head is locked so that a message and a park, or the end of the run, cannot pass each other.
+        const [head] = yield* sql<{ readonly status: Status }>`SELECT status FROM fermata_runs
+          WHERE run_id = ${runId} ${forUpdate}`
+        if (head === undefined) return yield* new RunNotFound({ runId })
+        const known = yield* receipt(runId, messageId)
+        if (known !== undefined) return known
+        if (closingReason(head.status) !== undefined)
+          return yield* new RunEnded({ runId, status: head.status })
+        yield* insert(runId, message)
+        yield* notify
+        return { messageId, at }
+      }),
+      Effect.map(receipt(runId, messageId), Option.fromUndefinedOr)
+    )
+  })
+
+  return {
+    send,
+
+    /**
+     * Takes the messages that events put into the journal, inside the transaction that appends them; false when the journal has
+     * one of them already. One that nobody has sent is taken too, so that it cannot be sent later.
+     */
+    take: Effect.fnUntraced(function* (runId: RunId, events: ReadonlyArray<RunEvent>) {
+      for (const taken of takenBy(events)) {
+        const [waited] = yield* sql`UPDATE fermata_messages SET status = 'journaled', content = NULL
+          WHERE run_id = ${runId} AND message_id = ${taken.messageId} AND status = 'waiting' RETURNING message_id`
+        if (waited === undefined && (yield* insert(runId, taken)).length === 0) return false
+      }
+      return true
+    }),
+
+    /** A message that was sent elsewhere, as it was sent. */
+    record: (runId: RunId, message: SentMessage): Effect.Effect<unknown, SqlError> => insert(runId, message),
+
+    /** See `RunStore.messages`; to be run inside `query` or `read`. */
+    waiting: (
+      operation: string,
+      runId: RunId
+    ): Effect.Effect<ReadonlyArray<SentMessage>, SqlError | RunStoreError> =>
+      Effect.flatMap(
+        sql`SELECT message_id, sent_at, content FROM fermata_messages
+          WHERE run_id = ${runId} AND status = 'waiting' ORDER BY position`,
+        (rows) => messages(operation, rows)
+      )
+  }
+}

@@ -1,0 +1,172 @@
+import { assert, describe, it } from "@effect/vitest"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Agent from "../../src/agent/Agent.ts"
+import { createRuntime } from "../../src/agent/createRuntime.ts"
+import { RuntimeOptionsInvalid } from "../../src/agent/RuntimeError.ts"
+import * as RuntimeOptions from "../../src/agent/RuntimeOptions.ts"
+import { ModelClient } from "../../src/model/ModelClient.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+
+const agent = Agent.make("keeper")
+
+/** What a runtime says to options that no type has checked. */
+const refused = (options: unknown) =>
+  Effect.gen(function* () {
+    const error = yield* Effect.flip(
+      createRuntime(options as RuntimeOptions.RuntimeOptions<never, undefined>)
+    )
+    assert.instanceOf(error, RuntimeOptionsInvalid)
+    return error as RuntimeOptionsInvalid
+  }).pipe(Effect.scoped, Effect.provideService(ModelClient, ScriptedModel.make([]).client))
+
+const accepted = (options: object) =>
+  createRuntime({ agent, ...options }).pipe(Effect.provideService(ModelClient, ScriptedModel.make([]).client))
+
+describe("RuntimeOptions", () => {
+  it.effect("refuses an option that it does not know, and says which there are", () =>
+    Effect.gen(function* () {
+      const { message, problems } = yield* refused({ agent, leaseTTL: 5 })
+      assert.deepStrictEqual(
+        problems.map(({ knob }) => knob),
+        ["leaseTTL"]
+      )
+      assert.include(message, 'there is no option "leaseTTL"')
+      assert.include(message, "leaseTtl, cancelGrace")
+    })
+  )
+
+  it.effect("says of every option at once what it takes, and what it is by default", () =>
+    Effect.gen(function* () {
+      const { message, problems } = yield* refused({
+        agent,
+        leaseTtl: "5 parsecs",
+        cancelGrace: -1,
+        closeTimeout: Number.POSITIVE_INFINITY,
+        interactive: "yes",
+        owner: "",
+        mode: 3,
+        profile: "",
+        model: {}
+      })
+      assert.deepStrictEqual(problems.map(({ knob }) => knob).sort(), [
+        "cancelGrace",
+        "closeTimeout",
+        "interactive",
+        "leaseTtl",
+        "mode",
+        "model",
+        "owner",
+        "profile"
+      ])
+      assert.include(
+        message,
+        '"leaseTtl" takes a duration of a millisecond or more, such as "15 seconds" (the default)'
+      )
+      assert.include(message, '"interactive" takes true or false (default: true)')
+      assert.notInclude(message, "parsecs")
+    })
+  )
+
+  it.effect("refuses a lease that no time is left of", () =>
+    Effect.gen(function* () {
+      for (const leaseTtl of [0, "0 seconds", Number.NaN, "-Infinity", 0.5]) {
+        assert.strictEqual((yield* refused({ agent, leaseTtl })).problems[0]?.knob, "leaseTtl")
+      }
+    })
+  )
+
+  it.effect("takes durations as text, as milliseconds and as Effect's own", () =>
+    Effect.gen(function* () {
+      for (const leaseTtl of ["20 seconds", 20_000, { seconds: 20 }, 20_000_000_000n]) {
+        assert.deepStrictEqual((yield* accepted({ leaseTtl })).options, {
+          ...(yield* accepted({})).options,
+          leaseTtl: leaseTtl as Duration.Input
+        })
+      }
+    })
+  )
+
+  it.effect("takes an option that is undefined for one that is left out, and fills in the defaults", () =>
+    Effect.gen(function* () {
+      const { options, owner } = yield* accepted({ leaseTtl: undefined, mode: undefined, hooks: undefined })
+      assert.deepInclude(
+        { ...options },
+        {
+          profile: "default",
+          interactive: true,
+          leaseTtl: "15 seconds",
+          cancelGrace: "2 seconds",
+          closeTimeout: "5 seconds"
+        }
+      )
+      assert.match(owner, /^worker-/)
+    })
+  )
+
+  it.effect("refuses what is no agent, no function, no hook and no extension", () =>
+    Effect.gen(function* () {
+      assert.strictEqual((yield* refused({})).problems[0]?.knob, "agent")
+      assert.strictEqual((yield* refused(undefined)).problems[0]?.knob, "agent")
+      for (const [knob, wrong] of [
+        ["agent", "keeper"],
+        ["approvalCallback", {}],
+        ["hooks", { onTurns: () => {} }],
+        ["hooks", { onTurn: "log" }],
+        ["extensions", {}],
+        ["extensions", [{ tools: () => [] }]],
+        ["extensions", [{ name: "notes", tool: () => [] }]],
+        ["extensions", [{ name: "notes" }, { name: "notes" }]],
+        ["cancellation", new AbortController()]
+      ] as const) {
+        const { problems } = yield* refused({ agent, [knob]: wrong })
+        assert.deepStrictEqual(
+          problems.map((problem) => problem.knob),
+          [knob]
+        )
+      }
+    })
+  )
+
+  it.effect("says where in a capability profile something is wrong", () =>
+    Effect.gen(function* () {
+      const typo = yield* refused({ agent, profiles: [{ name: "plan", tools: { safty: ["readOnly"] } }] })
+      assert.include(typo.message, '"profiles.0.tools.safty" cannot be used: there is no such field')
+      const unknown = yield* refused({
+        agent,
+        profiles: [
+          { name: "plan" },
+          { name: "act", tools: { safety: ["harmless"] }, limits: { maxTurns: -1 } }
+        ]
+      })
+      assert.include(unknown.message, '"profiles.1.tools.safety.0" cannot be used: Expected "readOnly"')
+      assert.include(unknown.message, '"profiles.1.limits.maxTurns" cannot be used')
+      assert.notInclude(unknown.message, "harmless")
+    })
+  )
+
+  it.effect("refuses two capability profiles of one name", () =>
+    Effect.gen(function* () {
+      const { message } = yield* refused({ agent, profiles: [{ name: "plan" }, { name: "plan" }] })
+      assert.include(message, 'two of the "profiles" are called "plan"')
+    })
+  )
+
+  it("reads the options that are data from JSON", () => {
+    const json = '{"profile":"plan","profiles":[{"name":"plan","mode":"plan"}],"leaseTtl":"1 minute"}'
+    const knobs = Result.getOrThrow(RuntimeOptions.decode(JSON.parse(json)))
+    assert.deepStrictEqual(knobs, {
+      profile: "plan",
+      profiles: [{ name: "plan", mode: "plan" }],
+      leaseTtl: "1 minute"
+    })
+    assert.isTrue(Result.isFailure(RuntimeOptions.decode({ agent: "keeper" })))
+    assert.isTrue(Result.isFailure(RuntimeOptions.decode("profile=plan")))
+  })
+
+  it("ends every error with what to do, or with what there is", () => {
+    const error = new RuntimeOptionsInvalid({ problems: [{ knob: "mode", problem: '"mode" takes a word' }] })
+    assert.strictEqual(error.message, 'The runtime cannot be used like this: "mode" takes a word.')
+  })
+})

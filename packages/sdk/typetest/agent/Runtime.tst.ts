@@ -1,0 +1,87 @@
+import { Agent, createRuntime, reconfigureRuntime, type Runtime, RuntimeExtension } from "@fermata/sdk/agent"
+import type { ModelClient } from "@fermata/sdk/model"
+import { Tool } from "@fermata/sdk/tool"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import { describe, expect, it } from "tstyche"
+
+class Payments extends Context.Service<
+  Payments,
+  { readonly charge: (amount: number) => Effect.Effect<string> }
+>()("typetest/Payments") {}
+class Mail extends Context.Service<Mail, { readonly send: (to: string) => Effect.Effect<void> }>()(
+  "typetest/Mail"
+) {}
+class Clerk extends Context.Service<Clerk, { readonly wake: Effect.Effect<void> }>()("typetest/Clerk") {}
+
+const charge = Tool.make("charge", { handler: () => Payments.use((payments) => payments.charge(1)) })
+const send = Tool.make("send", { handler: () => Mail.use((mail) => mail.send("ann")) })
+const free = Tool.make("free", { handler: () => "" })
+const clerk = Agent.make("clerk", { tools: [charge], output: Schema.Struct({ ok: Schema.Boolean }) })
+const plain = Agent.make("plain", { tools: [free] })
+
+type Needs<T> = T extends Effect.Effect<unknown, unknown, infer R> ? R : never
+
+describe("createRuntime", () => {
+  it("needs a model, a scope and what the agent's tools need", () => {
+    const runtime = createRuntime({ agent: clerk, profiles: [{ name: "plan" }], leaseTtl: "1 minute" })
+    expect<Needs<typeof runtime>>().type.toBe<Payments | ModelClient.ModelClient | Scope.Scope>()
+    expect<Effect.Success<typeof runtime>>().type.toBe<Runtime.Runtime<{ readonly ok: boolean }>>()
+    const bare = createRuntime({ agent: plain })
+    expect<Needs<typeof bare>>().type.toBe<ModelClient.ModelClient | Scope.Scope>()
+  })
+  it("needs what the tools of each extension need, and what opens and closes it", () => {
+    const runtime = createRuntime({
+      agent: plain,
+      extensions: [
+        RuntimeExtension.make("mail", { tools: (context) => (context.mode === "plan" ? [] : [send, free]) }),
+        RuntimeExtension.make("clerk", {
+          onStart: (context) => Clerk.use(({ wake }) => (context.mode, wake))
+        }),
+        { name: "charge", tools: () => [charge] }
+      ]
+    })
+    expect<Needs<typeof runtime>>().type.toBe<
+      Mail | Clerk | Payments | ModelClient.ModelClient | Scope.Scope
+    >()
+  })
+  it("takes an extension that needs nothing as it stands", () => {
+    const runtime = createRuntime({
+      agent: plain,
+      extensions: [{ name: "notes", tools: ({ profile }) => (profile.name === "plan" ? [] : [free]) }]
+    })
+    expect<Needs<typeof runtime>>().type.toBe<ModelClient.ModelClient | Scope.Scope>()
+  })
+  it("refuses an option that it does not know", () => {
+    expect(createRuntime).type.not.toBeCallableWith({ agent: plain, leaseTTL: "1 minute" })
+    expect(createRuntime).type.not.toBeCallableWith({ agent: plain, interactive: "yes" })
+    expect(createRuntime).type.not.toBeCallableWith({})
+  })
+})
+
+describe("RuntimeExtension.make", () => {
+  it("knows the services by what its functions return", () => {
+    expect(
+      RuntimeExtension.make("all", {
+        tools: () => [charge, send],
+        onClose: () => Clerk.use(({ wake }) => wake)
+      })
+    ).type.toBe<RuntimeExtension.RuntimeExtension<Payments | Mail | Clerk>>()
+    expect(RuntimeExtension.make("none", { onStart: async () => {} })).type.toBe<
+      RuntimeExtension.RuntimeExtension<never>
+    >()
+  })
+})
+
+describe("reconfigureRuntime", () => {
+  it("needs what the new tools need", () => {
+    const runtime = {} as Runtime.Runtime
+    const swapped = reconfigureRuntime(runtime, { tools: [charge, send] })
+    expect<Needs<typeof swapped>>().type.toBe<Payments | Mail>()
+    const switched = reconfigureRuntime(runtime, { profile: "plan", model: "large", mode: "act" })
+    expect<Needs<typeof switched>>().type.toBe<never>()
+    expect(reconfigureRuntime).type.not.toBeCallableWith(runtime, { profil: "plan" })
+  })
+})
