@@ -18,6 +18,9 @@ import * as Cancellation from "../agent/Cancellation.ts"
 import { cancelRun, revokeGrant } from "../agent/cancelRun.ts"
 import { checkBound, type ResumeReport } from "../agent/checkResume.ts"
 import { decideStored } from "../agent/decideStored.ts"
+import { forkRun, rewindPoints, type RewindPoint } from "../agent/forkRun.ts"
+import { sendMessage, type SendOptions } from "../agent/sendMessage.ts"
+import type { Receipt } from "../store/SentMessage.ts"
 import { explain, type Explanation } from "../agent/explain.ts"
 import { recover, type Recovered, type RecoverOptions } from "../agent/recover.ts"
 import type { Prompt } from "../agent/runPrompt.ts"
@@ -48,6 +51,7 @@ import { FermataClosed } from "./internal/closed.ts"
 import type {
   DecideOptions,
   EventsOptions,
+  ForkOptions,
   FermataOptions,
   PromptOptions,
   ResumeOptions,
@@ -74,6 +78,18 @@ export interface Fermata extends AsyncDisposable {
   ) => Promise<RunResult<Output>>
   /** Goes on with a run, from its id alone, until it is held again or over. */
   readonly resume: (runId: string, options?: ResumeOptions) => Promise<RunResult>
+  /**
+   * Says something to a run, whoever works on it: it is in the store when this resolves, and is read before the run's next turn. Sent
+   * again with the same `messageId`, it is the same message.
+   */
+  readonly send: (runId: string, prompt: Prompt, options?: SendOptions) => Promise<Receipt>
+  /**
+   * Starts a run in a session of its own from what another one was at an earlier moment, and runs it until it is held or over. What
+   * tools have done stays done.
+   */
+  readonly fork: (runId: string, prompt: Prompt, options?: ForkOptions) => Promise<RunResult>
+  /** The moments of a run from which it can be forked, oldest first. */
+  readonly rewindPoints: (runId: string) => Promise<ReadonlyArray<RewindPoint>>
   /** What waits for a decision, over all runs of the store, oldest first. */
   readonly pending: (filter?: PendingFilter) => Promise<ReadonlyArray<PendingRequest>>
   /** Takes a decision, once per request. Given the request itself, it is bound to the arguments that were shown. */
@@ -247,6 +263,27 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
         )
       )
     },
+    send: (runId, prompt, given) => run(sendMessage(runId as RunId, prompt, given)),
+    fork: async (runId, prompt, given = {}) => {
+      const { limits, newRunId, policy, revision, sessionId } = given
+      const runtime = runtimeOf(given.agent ?? (await headOf(runId)).agent)
+      return run(
+        forkRun(
+          runtime,
+          {
+            runId: runId as RunId,
+            prompt,
+            ...(revision === undefined ? {} : { revision }),
+            ...(newRunId === undefined ? {} : { newRunId: newRunId as RunId }),
+            ...(sessionId === undefined ? {} : { sessionId: sessionId as SessionId }),
+            ...(limits === undefined ? {} : { limits }),
+            ...(policy === undefined ? {} : { policy })
+          },
+          runOptions(given)
+        )
+      )
+    },
+    rewindPoints: (runId) => run(rewindPoints(runId as RunId)),
     pending: (filter) => run(Effect.flatMap(RunStore, (store) => store.pending(filter))),
     decide: async (given, body, { by: decider = by, note, idempotencyKey } = {}) => {
       const request = typeof given === "object" && "request" in given ? given.request : given

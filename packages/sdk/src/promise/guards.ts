@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import type * as Archive from "../agent/archive.ts"
+import type * as RuntimeError from "../agent/RuntimeError.ts"
 import type * as Rejection from "../domain/Rejection.ts"
 import type * as RunError from "../domain/RunError.ts"
 import type * as Seal from "../domain/Seal.ts"
@@ -49,6 +50,14 @@ export const isLeaseLost = tagged<RunStoreError.LeaseLost>("LeaseLost")
 export const isRunStoreError = tagged<RunStoreError.RunStoreError>("RunStoreError")
 /** The value is not an archive that can be imported. */
 export const isArchiveInvalid = tagged<Archive.ArchiveInvalid>("ArchiveInvalid")
+/** The message cannot be kept; `issues` says why. */
+export const isMessageInvalid = tagged<RunStoreError.MessageInvalid>("MessageInvalid")
+/** The run has no such moment to be forked from. */
+export const isRevisionNotFound = tagged<RunError.RevisionNotFound>("RevisionNotFound")
+/** A fork has a session of its own, and this one has runs. */
+export const isSessionTaken = tagged<RunError.SessionTaken>("SessionTaken")
+/** The runtime was closed. */
+export const isRuntimeClosed = tagged<RuntimeError.RuntimeClosed>("RuntimeClosed")
 /** The run has ended. */
 export const isRunEnded = tagged<RunError.RunEnded>("RunEnded")
 /** It was closed. */

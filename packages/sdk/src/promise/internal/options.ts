@@ -43,6 +43,16 @@ export interface PromptOptions {
   readonly onUpdate?: (update: RunUpdate) => void
 }
 
+/** Where a run is forked, and how the fork is run. */
+export interface ForkOptions extends Omit<PromptOptions, "runId"> {
+  /** The last event that it shares with the run; see `rewindPoints`. Default: the last one at which no call was open. */
+  readonly revision?: number
+  /** A name for the fork, so that one that is tried again is not made twice. */
+  readonly newRunId?: string
+  /** Another agent than that of the run. */
+  readonly agent?: string
+}
+
 /** How a run is continued. */
 export interface ResumeOptions {
   readonly decisions?: ReadonlyArray<DecisionInput>
