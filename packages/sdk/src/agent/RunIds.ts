@@ -15,11 +15,22 @@ export interface RunIds {
 /** Crockford's base 32: no I, L, O, U. See https://www.crockford.com/base32.html */
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
+/** Random bytes, drawn many at a time: each draw costs more than an id. */
+const pool = new Uint8Array(1024)
+let used = pool.length
+
 const unique = (now: number): string => {
   let time = ""
   for (let rest = now, i = 0; i < 10; i++, rest = Math.floor(rest / 32)) time = alphabet[rest % 32] + time
+  if (used === pool.length) {
+    globalThis.crypto.getRandomValues(pool)
+    used = 0
+  }
   let chance = ""
-  for (const byte of globalThis.crypto.getRandomValues(new Uint8Array(16))) chance += alphabet[byte % 32]
+  for (const byte of pool.subarray(used, used + 16)) chance += alphabet[byte % 32]
+  // What an id was made of is not kept.
+  pool.fill(0, used, used + 16)
+  used += 16
   return time + chance
 }
 

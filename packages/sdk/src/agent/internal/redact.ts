@@ -77,7 +77,9 @@ const redactUnknown = (scrubber: Scrubber, value: unknown): unknown => {
   if (Array.isArray(value)) return mapUnlessSame(value, (item) => redactUnknown(scrubber, item))
   if (typeof value !== "object" || value === null) return value
   let changed: Record<string, unknown> | undefined
-  for (const [key, field] of Object.entries(value)) {
+  for (const key of Object.keys(value)) {
+    const field = (value as Record<string, unknown>)[key]
+    if (typeof field === "number" || typeof field === "boolean") continue
     const clean = opaque.has(key)
       ? field
       : free.has(key)
@@ -102,6 +104,7 @@ const redactFree = (scrubber: Scrubber, value: unknown): unknown => {
 }
 
 const mapUnlessSame = <A>(items: ReadonlyArray<A>, f: (item: A) => A): ReadonlyArray<A> => {
+  if (items.length === 0) return items
   const mapped = items.map(f)
   return mapped.every((item, index) => item === items[index]) ? items : mapped
 }

@@ -110,7 +110,7 @@ export const startRun = (
     agent: bound.identity,
     agentPath: [bound.agent.name],
     prompt: input.prompt,
-    limits: { ...bound.limits, ...input.limits },
+    limits: input.limits === undefined ? bound.limits : { ...bound.limits, ...input.limits },
     policy: input.policy ?? bound.agent.policy,
     asks: input.asks && options.interactive !== false,
     structured: bound.output !== undefined,
