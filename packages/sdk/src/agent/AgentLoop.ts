@@ -304,16 +304,17 @@ const classifyAll = Effect.fnUntraced(function* (
   callIds: ReadonlyArray<ToolCallId>,
   apart: Apart
 ) {
-  for (const callId of callIds) {
+  const each = Effect.fnUntraced(function* (callId: ToolCallId) {
     const call = findCall(stateOf(scope), callId)
     if (call === undefined || isEnding(scope)) return
-    const classified = yield* Effect.exit(apart(classify(scope, call)))
-    if (Exit.isSuccess(classified) || isStopped(scope, classified.cause)) continue
+    const classified = yield* Effect.exit(classify(scope, call))
+    if (Exit.isSuccess(classified) || isStopped(scope, classified.cause)) return
     // The definition of the tool is at fault. The call is over, or it would be classified for ever.
     const why = describe(scope.drive.runtime, Cause.squash(classified.cause))
     const content = [text(`${call.name} could not be prepared, and has not run: ${why}`)]
     emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId, content })
-  }
+  })
+  yield* Effect.exit(apart(Effect.forEach(callIds, each, { discard: true })))
 })
 
 /** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */

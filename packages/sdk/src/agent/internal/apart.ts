@@ -18,9 +18,18 @@ export interface Deadline<E> {
   readonly late: () => E
 }
 
+/** One of several that run apart at the same time. */
+export interface Work<A, E, R, E2> {
+  readonly effect: Effect.Effect<A, E, R>
+  readonly deadline?: Deadline<E2> | undefined
+  readonly onEnd: (exit: Exit.Exit<A, E | E2>) => void
+}
+
 /** Runs an effect apart from the loop, and waits for it. */
 export interface Apart {
   <A, E, R, E2 = never>(effect: Effect.Effect<A, E, R>, deadline?: Deadline<E2>): Effect.Effect<A, E | E2, R>
+  /** Runs several at the same time, and waits for all. Each is told of its end at once. */
+  readonly all: <A, E, R, E2 = never>(work: ReadonlyArray<Work<A, E, R, E2>>) => Effect.Effect<void, never, R>
   readonly waiting: Waiting
   /** Those that stop what runs apart. */
   readonly tokens: ReadonlyArray<Cancellation.CancellationToken>
@@ -54,34 +63,57 @@ export const makeApart = (
   tokens: ReadonlyArray<Cancellation.CancellationToken>,
   waiting: Waiting
 ): Apart => {
-  const apart = <A, E, R, E2 = never>(effect: Effect.Effect<A, E, R>, deadline?: Deadline<E2>) =>
-    Effect.flatMap(
-      Effect.forkChild(effect, { startImmediately: true, uninterruptible: false }),
-      (fiber): Effect.Effect<A, E | E2> => {
-        const done = fiber.pollUnsafe()
-        if (done !== undefined) return done
-        let isLate = false
-        const unlinks = tokens.map((token) => token.onCancel(() => fiber.interruptUnsafe()))
-        if (deadline !== undefined) {
-          unlinks.push(
-            setDeadline(clock, deadline.ms, () => {
-              isLate = true
-              fiber.interruptUnsafe()
-            })
-          )
-        }
-        return Effect.flatMap(waiting(Fiber.await(fiber)), (): Effect.Effect<A, E | E2> => {
-          for (const unlink of unlinks) unlink()
-          const exit = fiber.pollUnsafe()
-          if (exit === undefined) return Effect.die(new Error("What was waited for has not ended."))
-          const isStopped = tokens.some((token) => token.reason() !== undefined)
-          return isLate && deadline !== undefined && !isStopped && isInterrupted(exit)
-            ? Effect.fail(deadline.late())
-            : exit
-        })
+  const begin = <A, E, R, E2>(
+    effect: Effect.Effect<A, E, R>,
+    deadline: Deadline<E2> | undefined,
+    onEnd: (exit: Exit.Exit<A, E | E2>) => void
+  ) =>
+    Effect.map(Effect.forkChild(effect, { startImmediately: true, uninterruptible: false }), (fiber) => {
+      const done = fiber.pollUnsafe()
+      if (done !== undefined) {
+        onEnd(done)
+        return fiber
       }
+      let isLate = false
+      const unlinks = tokens.map((token) => token.onCancel(() => fiber.interruptUnsafe()))
+      if (deadline !== undefined) {
+        const fire = () => {
+          isLate = true
+          fiber.interruptUnsafe()
+        }
+        unlinks.push(setDeadline(clock, deadline.ms, fire))
+      }
+      fiber.addObserver((exit) => {
+        for (const unlink of unlinks) unlink()
+        const isStopped = tokens.some((token) => token.reason() !== undefined)
+        onEnd(
+          isLate && deadline !== undefined && !isStopped && isInterrupted(exit)
+            ? Exit.fail(deadline.late())
+            : exit
+        )
+      })
+      return fiber
+    })
+  const wait = (fiber: Fiber.Fiber<unknown, unknown>): Effect.Effect<void> =>
+    fiber.pollUnsafe() === undefined ? waiting(Fiber.await(fiber)) : Effect.void
+
+  const apart = <A, E, R, E2 = never>(effect: Effect.Effect<A, E, R>, deadline?: Deadline<E2>) =>
+    Effect.suspend(() => {
+      let end: Exit.Exit<A, E | E2> | undefined
+      const begun = begin(effect, deadline, (exit) => {
+        end = exit
+      })
+      return Effect.flatMap(
+        Effect.flatMap(begun, wait),
+        () => end ?? Effect.die(new Error("It has not ended."))
+      )
+    })
+  const all = <A, E, R, E2>(work: ReadonlyArray<Work<A, E, R, E2>>) =>
+    Effect.flatMap(
+      Effect.forEach(work, ({ deadline, effect, onEnd }) => begin(effect, deadline, onEnd)),
+      (fibers) => Effect.forEach(fibers, wait, { discard: true })
     )
-  return Object.assign(apart, { waiting, tokens })
+  return Object.assign(apart, { all, waiting, tokens })
 }
 
 const isInterrupted = (exit: Exit.Exit<unknown, unknown>): boolean =>

@@ -20,7 +20,7 @@ import { ToolFailure } from "../../tool/ToolError.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { openApproval } from "./classify.ts"
-import type { Apart } from "./apart.ts"
+import type { Apart, Work } from "./apart.ts"
 import type { Flight, Scope } from "./Drive.ts"
 import {
   awaitedWithin,
@@ -77,14 +77,15 @@ export const settle = Effect.fnUntraced(function* <E>(
   yield* flush(drive)
   // The commit may have been answered to a process that was frozen since.
   yield* confirmHeld(drive)
-  const bodies =
-    prepared.length === 1
-      ? run(scope, prepared[0]!)
-      : Effect.forEach(prepared, (ready) => run(scope, ready), {
-          concurrency: state.limits.toolConcurrency,
-          discard: true
-        })
-  yield* Effect.exit(apart(bodies))
+  const { toolConcurrency } = state.limits
+  if (prepared.length <= toolConcurrency) yield* apart.all(prepared.map((ready) => bodyOf(scope, ready)))
+  else {
+    const bodies = Effect.forEach(prepared, (ready) => run(scope, ready), {
+      concurrency: toolConcurrency,
+      discard: true
+    })
+    yield* Effect.exit(apart(bodies))
+  }
   // A read may be repeated; whatever else has happened is committed before the next thing happens.
   if (prepared.some(({ call }) => call.safety !== "readOnly")) yield* flush(drive)
 })
@@ -129,18 +130,35 @@ const reopen = Effect.fnUntraced(function* (
   yield* openApproval(scope, call, entry, proposed, value._tag === "Some" ? value.value : proposed, reason)
 })
 
-const run = (scope: Scope<any>, { call, tool, value }: Prepared): Effect.Effect<void> => {
-  const { options } = tool
+/** The body of a call, how long it may take, and what becomes of its end. */
+const bodyOf = (
+  scope: Scope<any>,
+  { call, tool, value }: Prepared
+): Work<unknown, unknown, never, ToolFailure> => {
   const flight: Flight = {}
   const ms = toolTimeoutMs(scope, tool)
-  const body = Effect.timeoutOrElse(invoke(scope, call, tool, value, flight), {
-    duration: ms,
-    orElse: () => Effect.fail(new ToolFailure({ description: timeoutText(call, ms) }))
-  })
-  const { retry } = options
-  const tried = retry !== undefined && isRepeatable(call) ? Effect.retry(body, { schedule: retry }) : body
-  return tried.pipe(
-    Effect.onExit((exit) => Effect.sync(() => record(scope, call, exit, flight))),
+  const late = () => new ToolFailure({ description: timeoutText(call, ms) })
+  const onEnd = (exit: Exit.Exit<unknown, unknown>) => record(scope, call, exit, flight)
+  const { retry } = tool.options
+  const body = invoke(scope, call, tool, value, flight)
+  if (retry === undefined || !isRepeatable(call)) return { effect: body, deadline: { ms, late }, onEnd }
+  // Each try has its time.
+  const timed = Effect.timeoutOrElse(body, { duration: ms, orElse: () => Effect.fail(late()) })
+  return { effect: Effect.retry(timed, { schedule: retry }), onEnd }
+}
+
+/** Runs the body of a call where more are to be run than may be at once. */
+const run = (scope: Scope<any>, ready: Prepared): Effect.Effect<void> => {
+  const { deadline, effect, onEnd } = bodyOf(scope, ready)
+  const timed =
+    deadline === undefined
+      ? effect
+      : Effect.timeoutOrElse(effect, {
+          duration: deadline.ms,
+          orElse: () => Effect.fail(deadline.late())
+        })
+  return timed.pipe(
+    Effect.onExit((exit) => Effect.sync(() => onEnd(exit))),
     Effect.matchCause({ onFailure: () => undefined, onSuccess: () => undefined })
   )
 }
