@@ -19,7 +19,7 @@ import { next, type Step } from "../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { children, findCall, isEnded } from "../domain/RunState.ts"
+import { children, findCall, interruptions, isEnded } from "../domain/RunState.ts"
 import { holderOf } from "./BoundAgent.ts"
 import type * as Cancellation from "./Cancellation.ts"
 import { type Apart, makeApart, waitForCaller } from "./internal/apart.ts"
@@ -35,6 +35,7 @@ import {
 import { openLimit } from "./internal/callModel.ts"
 import { cancellation } from "./internal/cancellation.ts"
 import { classify } from "./internal/classify.ts"
+import { setDeadline } from "./internal/deadlines.ts"
 import { asking, decideInline } from "./internal/decideInline.ts"
 import type { Doing, Drive, Journal, Scope } from "./internal/Drive.ts"
 import {
@@ -215,11 +216,22 @@ const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, apart: Apart) {
         if (step._tag === "AwaitChildren" || step._tag === "ResumeChildren") {
           yield* drive.journal.watch
           yield* decideInline(root)
-        }
-        yield* perform(root, step, apart)
+          const unset = wakeAtExpiry(drive)
+          yield* Effect.ensuring(perform(root, step, apart), Effect.sync(unset))
+        } else yield* perform(root, step, apart)
     }
   }
 })
+
+/** Makes sure that the loop looks again when the time of a request is up while others are at work. */
+const wakeAtExpiry = (drive: Drive<any>): (() => void) => {
+  const times = interruptions(drive.state).flatMap(({ expiresAt, onExpiry }) =>
+    expiresAt === undefined || onExpiry === "stay" ? [] : [expiresAt]
+  )
+  return times.length === 0
+    ? () => {}
+    : setDeadline(drive.clock, Math.max(0, Math.min(...times) - now(drive)), () => wake(drive))
+}
 
 /** Parks the run, unless something can be decided right now. */
 const hold = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {

@@ -24,6 +24,8 @@ export interface CancellationToken {
   readonly onCancel: (listener: (reason: string) => void) => () => void
   /** The token as an `AbortSignal`, made when first asked for. */
   readonly signal: () => AbortSignal
+  /** Stops listening to the token that it was made from: nothing will be cancelled any more, and nothing has to be remembered. */
+  readonly release: () => void
 }
 
 /** A token; with a parent, one that is cancelled with it. */
@@ -60,7 +62,8 @@ export const make = (parent?: CancellationToken): CancellationToken => {
         if (reason !== undefined) controller.abort(new Error(reason))
       }
       return controller.signal
-    }
+    },
+    release: () => unlink?.()
   }
   if (parent !== undefined) unlink = parent.onCancel(cancel)
   return token

@@ -109,7 +109,8 @@ export const forkRun: <Output>(
     const state = yield* create({ ...options, runtime, store, token }, staged).pipe(
       Effect.catchTag("SessionBusy", ({ runId, sessionId }) =>
         Effect.fail(new SessionTaken({ runId, sessionId }))
-      )
+      ),
+      Effect.ensuring(Effect.sync(token.release))
     )
     if (state.status === "running") return yield* new RunLetGo({ runId: state.runId })
     return yield* toResult<Output>(runtime, state)

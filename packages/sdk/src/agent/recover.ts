@@ -115,8 +115,10 @@ export const takeUp = (
   Effect.suspend(() => {
     const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, ready.agent))
     if (runtime === undefined) return Effect.succeed(ready)
-    const work = { ...options, runtime, store, token: Cancellation.make(options.cancellation) }
+    const token = Cancellation.make(options.cancellation)
+    const work = { ...options, runtime, store, token }
     return Effect.map(Effect.exit(continueStored(work, { runId: ready.runId })), (exit): Recovered => {
+      token.release()
       if (Exit.isSuccess(exit)) return { ...ready, status: exit.value.status }
       const error = Cause.findErrorOption(exit.cause)
       if (error._tag === "Some") return { ...ready, error: error.value }

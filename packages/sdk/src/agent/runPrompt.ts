@@ -116,7 +116,7 @@ export const runPrompt: <Output>(
       ? yield* continueRun(runtime, clock, { ...input, prompt, asks: false })
       : startRun(runtime, clock, { ...input, prompt: prompt ?? [], asks: false })
   const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
-  const state = yield* drive({
+  const driving = drive({
     runtime,
     journal: noJournal(options.mailbox),
     onStart: (state) => options.mailbox?.attach(runtime, state),
@@ -125,5 +125,6 @@ export const runPrompt: <Output>(
     state: staged.state,
     staged: staged.events
   })
+  const state = yield* Effect.ensuring(driving, Effect.sync(token.release))
   return yield* toResult<Output>(runtime, state)
 })

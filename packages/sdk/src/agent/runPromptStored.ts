@@ -99,7 +99,8 @@ export const runPromptStored: <Output>(
       return yield* new RunExists({ runId: head.runId, status: head.status })
     }
     const work = { ...options, runtime, store, token }
-    const state = "prompt" in input ? yield* startStored(work, input) : yield* continueStored(work, input)
+    const driving = "prompt" in input ? startStored(work, input) : continueStored(work, input)
+    const state = yield* Effect.ensuring(driving, Effect.sync(token.release))
     if (state.status === "running") return yield* new RunLetGo({ runId: state.runId })
     return yield* toResult<Output>(runtime, state)
   }

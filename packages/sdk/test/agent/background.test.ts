@@ -317,4 +317,24 @@ describe("a sub-agent in the background", () => {
       assert.deepStrictEqual(write.ran, ["1"])
     })
   )
+
+  it.effect("that asks for too long is denied when its time is up, while the others are at work", () =>
+    Effect.gen(function* () {
+      const write = probe("write", { approval: { expiresIn: "1 minute" } })
+      const model = scripted({
+        lead: [{ calls: [delegate("writer"), delegate("slow")] }, "waiting", "waiting", "done"],
+        writer: [{ calls: [call("write", "1")] }, "denied, then"],
+        slow: [{ text: "slow is done", delay: "1 hour" }]
+      })
+      const agents = [Agent.make("writer", { tools: [write.tool] }), Agent.make("slow")]
+      const { runtime } = yield* rebind(lead(agents), model)
+      const told = watch()
+      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, told))
+      yield* TestClock.adjust("2 minutes")
+      assert.deepStrictEqual(inside(told.updates, "run.completed"), ["t1.1"])
+      yield* TestClock.adjust("1 hour")
+      expect(yield* Fiber.join(running), "completed")
+      assert.deepStrictEqual(write.ran, [])
+    })
+  )
 })

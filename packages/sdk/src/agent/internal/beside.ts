@@ -58,6 +58,7 @@ export const startBeside = (
     let over = false
     const done = (exit: Exit.Exit<void, unknown>) => {
       over = true
+      token.release()
       beside.fibers.delete(name)
       if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) beside.failure ??= exit
       wake(drive)

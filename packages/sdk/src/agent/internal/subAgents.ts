@@ -290,22 +290,25 @@ export const settleAgents = Effect.fnUntraced(function* (scope: Scope<any>, call
     })
   const args = (call.arguments ?? {}) as {
     readonly agentRun?: string
+    readonly agentRuns?: ReadonlyArray<string>
     readonly message?: string
     readonly reason?: string
   }
   const background = state.background ?? []
   if (call.name === names.list) return done(listText(state))
+  const known = background.map((entry) => entry.callId).join(", ")
+  const unknown = (run: string) =>
+    done(
+      `There is no agent "${run}" in the background. There ${known === "" ? "is none" : `are: ${known}`}.`,
+      true
+    )
   if (call.name === names.wait) {
+    const missing = args.agentRuns?.find((run) => background.every(({ callId }) => callId !== run))
+    if (missing !== undefined) return unknown(missing)
     return done(background.length === 0 ? "There are no agents in the background." : "They have ended.")
   }
   const entry = background.find((entry) => entry.callId === args.agentRun)
-  if (entry === undefined) {
-    const known = background.map((entry) => entry.callId).join(", ")
-    return done(
-      `There is no agent "${args.agentRun ?? ""}" in the background. There ${known === "" ? "is none" : `are: ${known}`}.`,
-      true
-    )
-  }
+  if (entry === undefined) return unknown(args.agentRun ?? "")
   if (entry.child === undefined) return done(`${entry.name} has ended already.`)
   if (call.name === names.message) {
     const content = [text(args.message ?? "")]
