@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 export * from "@fermata/sdk"
+export * from "./closeOnSignal.ts"
 export * from "./createFermata.ts"
 export * as FileTokenStore from "./FileTokenStore.ts"
 export * as GptTokenizer from "./GptTokenizer.ts"

@@ -1,0 +1,68 @@
+/**
+ * Ending a program as its operator expects it: a signal lets go of what is going on, and then the program ends.
+ *
+ * @since 0.1.0
+ */
+
+/** What is closed: a Fermata, a conductor, a server. */
+export type Closable = AsyncDisposable | { readonly close: () => Promise<unknown> }
+
+/** How a program ends. */
+export interface CloseOnSignalOptions {
+  /** Default: `SIGTERM` and `SIGINT`. */
+  readonly signals?: ReadonlyArray<NodeJS.Signals>
+  /** Milliseconds that closing may take before the program ends all the same. Default: 5,000. */
+  readonly timeoutMs?: number
+  /** Told when closing has failed or taken too long. Default: writes a line to stderr. */
+  readonly onProblem?: (problem: string) => void
+}
+
+/**
+ * Closes things, in this order, at the first signal, and ends the program: with 0 when everything was closed, else with 1. At the second
+ * signal it ends at once, with 1. Returns how to stop listening.
+ *
+ * **Details**
+ *
+ * Nothing is lost by either: a run that was not over is in the store, and another program takes it up.
+ *
+ * **Example** (A worker that lets go of its runs)
+ *
+ * ```ts
+ * const fermata = await createFermata({ agents, model })
+ * closeOnSignal([fermata])
+ * await fermata.work()
+ * ```
+ */
+export const closeOnSignal = (
+  closables: ReadonlyArray<Closable>,
+  options: CloseOnSignalOptions = {}
+): (() => void) => {
+  const { signals = ["SIGTERM", "SIGINT"], timeoutMs = 5000 } = options
+  const { onProblem = (problem) => process.stderr.write(`${problem}\n`) } = options
+  let closing = false
+  const closeAll = async () => {
+    let code = 0
+    for (const closable of closables) {
+      try {
+        await ("close" in closable ? closable.close() : closable[Symbol.asyncDispose]())
+      } catch (error) {
+        code = 1
+        onProblem(`Closing failed: ${error instanceof Error ? error.message : "an unknown error"}.`)
+      }
+    }
+    process.exit(code)
+  }
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (closing) process.exit(1)
+    closing = true
+    setTimeout(() => {
+      onProblem(`Closing took more than ${timeoutMs} ms after ${signal}.`)
+      process.exit(1)
+    }, timeoutMs).unref()
+    void closeAll()
+  }
+  for (const signal of signals) process.on(signal, onSignal)
+  return () => {
+    for (const signal of signals) process.off(signal, onSignal)
+  }
+}

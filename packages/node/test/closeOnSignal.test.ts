@@ -1,0 +1,52 @@
+import { spawn } from "node:child_process"
+import * as Path from "node:path"
+import { assert, describe, it } from "@effect/vitest"
+import { SqliteStore } from "@fermata/node"
+import type { Id } from "@fermata/sdk/domain"
+import { RunStore } from "@fermata/sdk/store"
+import * as Effect from "effect/Effect"
+import { temporaryFile } from "./temporaryStore.ts"
+
+/** Sends signals to a program once it is ready, and says how it ended. */
+const ended = (args: ReadonlyArray<string>, ...signals: ReadonlyArray<NodeJS.Signals>) =>
+  new Promise<{ readonly code: number | null; readonly output: string }>((resolve) => {
+    const program = Path.join(import.meta.dirname, "programs/closing.ts")
+    const child = spawn(process.execPath, ["--conditions=@fermata/source", program, ...args])
+    let output = ""
+    let isAsked = false
+    const listen = (chunk: Buffer) => {
+      output += chunk.toString()
+      if (isAsked || !output.includes("ready")) return
+      isAsked = true
+      for (const signal of signals) child.kill(signal)
+    }
+    child.stdout.on("data", listen)
+    child.stderr.on("data", listen)
+    child.once("close", (code) => resolve({ code, output }))
+  })
+
+describe("a program that closes on a signal", () => {
+  it.effect("lets go of its runs and ends with 0; the runs are in the store", () =>
+    Effect.gen(function* () {
+      const store = yield* temporaryFile
+      const { code, output } = yield* Effect.promise(() => ended(["run", store], "SIGTERM"))
+      assert.strictEqual(code, 0)
+      assert.include(output, "RunLetGo")
+      const run = yield* Effect.provide(
+        Effect.flatMap(RunStore.RunStore, (store) => store.head("run-1" as Id.RunId)),
+        SqliteStore.layer({ filename: store })
+      )
+      assert.strictEqual(run.status, "running")
+      assert.isUndefined(run.lease)
+    })
+  )
+
+  it("ends all the same when closing takes too long or fails, and says so", async () => {
+    const stuck = await ended(["stuck"], "SIGTERM")
+    assert.strictEqual(stuck.code, 1)
+    assert.include(stuck.output, "Closing took more than 300 ms after SIGTERM.")
+    const broken = await ended(["broken"], "SIGINT")
+    assert.strictEqual(broken.code, 1)
+    assert.include(broken.output, "Closing failed: no.")
+  })
+})
