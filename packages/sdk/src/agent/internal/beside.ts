@@ -36,12 +36,9 @@ export const wake = (drive: Drive<any>): void => {
 /** Whether something of this name is going on. */
 export const isBeside = (drive: Drive<any>, name: string): boolean => drive.beside?.fibers.has(name) === true
 
-/** How many of these names are going on. */
-export const countBeside = (drive: Drive<any>, names: Iterable<string>): number => {
-  let count = 0
-  for (const name of names) if (isBeside(drive, name)) count += 1
-  return count
-}
+/** How many of these sub-agents are at work. */
+export const countBeside = (drive: Drive<any>, of: ReadonlyArray<{ readonly callId: string }>): number =>
+  of.reduce((count, { callId }) => (isBeside(drive, callId) ? count + 1 : count), 0)
 
 /** Whether anything is. */
 export const isAnythingBeside = (drive: Drive<any>): boolean => (drive.beside?.fibers.size ?? 0) > 0

@@ -26,6 +26,7 @@ import {
   interruptions,
   isEnded,
   isSettled,
+  type BackgroundRun,
   type RunState
 } from "../../domain/RunState.ts"
 import { calledAgent, holderOf, type SubAgent, subAgentOf } from "../BoundAgent.ts"
@@ -35,7 +36,7 @@ import type { Apart } from "./apart.ts"
 import { awaitBeside, countBeside, endedBeside, isBeside, startBeside, stopBeside } from "./beside.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
 import { openLimit } from "./callModel.ts"
-import { confirmHeld, emit, flush, isEnding, now, type Scope, stateOf } from "./Drive.ts"
+import { confirmHeld, emit, flush, isEnding, now, type Drive, type Scope, stateOf } from "./Drive.ts"
 
 /** The run of a sub-agent in the run that started it. */
 const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, { bound }: SubAgent): Scope<E> => {
@@ -162,7 +163,11 @@ export const resumeChildren = Effect.fnUntraced(function* <E>(
       yield* begin(scope, callId)
     }
   }
-  yield* goOn(scope, callIds)
+  const wanted = new Set(callIds)
+  yield* goOn(
+    scope,
+    children(stateOf(scope)).filter(({ callId }) => wanted.has(callId))
+  )
   const isWaitedFor = callIds.some((callId) => isBeside(scope.drive, callId))
   if (isWaitedFor) yield* awaitBeside(scope, apart)
 })
@@ -177,28 +182,27 @@ export const awaitChildren = Effect.fnUntraced(function* <E>(scope: Scope<E>, ap
 export const goOnInBackground = <E>(scope: Scope<E>): Effect.Effect<void, AgentNotFound> =>
   Effect.suspend(() => {
     const { background } = stateOf(scope)
-    return background === undefined
+    return background === undefined || !isAnyIdle(scope.drive, background)
       ? Effect.void
-      : goOn(
-          scope,
-          background.flatMap(({ callId, child }) => (child === undefined ? [] : [callId]))
-        )
+      : goOn(scope, background)
   })
 
-const goOn = Effect.fnUntraced(function* <E>(scope: Scope<E>, callIds: ReadonlyArray<ToolCallId>) {
+/** Whether one of them has no fiber. Most of the time all have: then there is nothing to look at more closely. */
+const isAnyIdle = (drive: Drive<any>, background: ReadonlyArray<BackgroundRun>): boolean =>
+  background.some(({ callId, child }) => child !== undefined && !isBeside(drive, callId))
+
+/** Goes on with those that can, as far as there is room. None of them is changed by another's getting on. */
+const goOn = Effect.fnUntraced(function* <E>(
+  scope: Scope<E>,
+  candidates: ReadonlyArray<Pick<BackgroundRun, "callId" | "child">>
+) {
   const { drive } = scope
   const before = stateOf(scope)
   if (isBlocked(before) || isBlockedAbove(scope)) return
   const most = before.limits.agentConcurrency ?? Limits.defaults.agentConcurrency
-  let room =
-    most -
-    countBeside(
-      drive,
-      children(before).map(({ callId }) => callId)
-    )
-  for (const callId of callIds) {
+  let room = most - countBeside(drive, children(before))
+  for (const { callId, child } of candidates) {
     if (room <= 0 || isEnding(scope)) return
-    const child = findChild(stateOf(scope), callId)
     if (child === undefined || isEnded(child) || isBeside(drive, callId) || !canAdvance(child)) continue
     const childScope = scopeOf(scope, callId, yield* agentOf(scope, callId))
     room -= 1
