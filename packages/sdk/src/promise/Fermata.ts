@@ -30,8 +30,9 @@ import type { RunUpdate } from "../agent/RunUpdate.ts"
 import * as Runtime from "../agent/Runtime.ts"
 import * as Worker from "../agent/Worker.ts"
 import { loadState } from "../agent/loadState.ts"
-import type { Decision, DecisionInput } from "../domain/Decision.ts"
-import type { GrantId, RequestId, RunId, SessionId } from "../domain/Id.ts"
+import type { Decision } from "../domain/Decision.ts"
+import type * as Conductor from "../dispatch/Conductor.ts"
+import type { GrantId, RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import { AgentNotFound } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
@@ -47,6 +48,9 @@ import {
 import { Scrubber } from "../tool/Scrubber.ts"
 import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { DecisionBody } from "./decisions.ts"
+import { decisionOf, type DispatchOptions, type RunConductor, type RunHandle } from "./RunHandle.ts"
+import { makeBackground } from "./internal/background.ts"
+import { startOf } from "./internal/start.ts"
 import { FermataClosed } from "./internal/closed.ts"
 import type {
   DecideOptions,
@@ -76,6 +80,16 @@ export interface Fermata extends AsyncDisposable {
     prompt: Prompt,
     options?: PromptOptions
   ) => Promise<RunResult<Output>>
+  /** Runs a prompt in the background: the handle is there as soon as the run is in the store. A held run goes on when it is decided. */
+  readonly dispatch: <Output = unknown>(
+    agent: string | Agent<never, Output>,
+    prompt: Prompt,
+    options?: PromptOptions & Pick<DispatchOptions, "name">
+  ) => Promise<RunHandle<Output>>
+  /** Finds a run again by its id, after a restart or from another process. */
+  readonly attach: (runId: string) => Promise<RunHandle>
+  /** Conducts many runs: so many at a time, within one budget, with one inbox. Dispose of it, or close this, when you are done. */
+  readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
   /** Goes on with a run, from its id alone, until it is held again or over. */
   readonly resume: (runId: string, options?: ResumeOptions) => Promise<RunResult>
   /**
@@ -218,6 +232,16 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     hub.publish(update)
     return given.onUpdate?.(update)
   }
+  const boundTo = (agent: string | Any): Runtime.Runtime<any> =>
+    typeof agent === "string" ? runtimeOf(agent) : (runtimes.get(agent) ?? runtimeOf(agent.name))
+  const background = makeBackground({
+    run,
+    by,
+    runtimes: () => [...runtimes.values()],
+    runtimeOf,
+    runOptions,
+    onUpdate: told({})
+  })
   /** Runs of this process are stopped at once; those of others hear of it through the store. */
   const cancel = async (runId: string, reason: string): Promise<void> => {
     live.get(runId)?.cancel(reason)
@@ -230,23 +254,11 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
 
   const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {
     runPrompt: async (agent, prompt, given = {}) => {
-      const runtime =
-        typeof agent === "string" ? runtimeOf(agent) : (runtimes.get(agent) ?? runtimeOf(agent.name))
-      const { runId, sessionId, limits, policy } = given
-      return run(
-        runPromptStored(
-          runtime,
-          {
-            prompt,
-            ...(runId === undefined ? {} : { runId: runId as RunId }),
-            ...(sessionId === undefined ? {} : { sessionId: sessionId as SessionId }),
-            ...(limits === undefined ? {} : { limits }),
-            ...(policy === undefined ? {} : { policy })
-          },
-          runOptions(given)
-        )
-      )
+      return run(runPromptStored(boundTo(agent), startOf(prompt, given), runOptions(given)))
     },
+    dispatch: (agent, prompt, given) => background.dispatch(boundTo(agent), prompt, given),
+    attach: background.attach,
+    conductor: background.conductor,
     resume: async (runId, given = {}) => {
       const runtime = runtimeOf((await headOf(runId)).agent)
       const { decisions, prompt, limits } = given
@@ -285,20 +297,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     rewindPoints: (runId) => run(rewindPoints(runId as RunId)),
     pending: (filter) => run(Effect.flatMap(RunStore, (store) => store.pending(filter))),
-    decide: async (given, body, { by: decider = by, note, idempotencyKey } = {}) => {
-      const request = typeof given === "object" && "request" in given ? given.request : given
-      const requestId = (typeof request === "string" ? request : request.requestId) as RequestId
-      const digest =
-        typeof request === "object" && request._tag === "approval" ? { digest: request.digest } : {}
-      const input = {
-        ...body,
-        requestId,
-        by: decider,
-        ...digest,
-        ...(note === undefined ? {} : { note }),
-        ...(idempotencyKey === undefined ? {} : { idempotencyKey })
-      }
-      return run(decideStored([...runtimes.values()], input as DecisionInput))
+    decide: async (given, body, options) => {
+      return run(decideStored([...runtimes.values()], decisionOf(given, body, { by, ...options })))
     },
     events: (runId, given) => watch(watched, runId as RunId, given),
     recover: (given = {}) =>
@@ -363,6 +363,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
           Effect.sync(() => leaving.now.cancel("The program was closed."))
         )
       )
+      await background.close()
       await Promise.allSettled(running)
       drained.interruptUnsafe()
       await managed.dispose()

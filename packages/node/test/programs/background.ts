@@ -1,0 +1,73 @@
+/**
+ * A process with a run in the background. Arguments: `dispatch` or `attach`, the database, the log of what really happened, the run's
+ * id, and a file whose being there lets the slow tool go on. Prints `begun`, then every status of the run.
+ */
+import * as Fs from "node:fs"
+import { agent, attach, dispatchPromptStored, Runtime, SqliteStore, tool } from "@fermata/node"
+import { ModelClient } from "@fermata/sdk/model"
+import { ScriptedModel } from "@fermata/sdk/testing"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+
+/** An agent that looks slowly, then charges a card, which has to be approved. Both write what they do into the log. */
+export const makeRuntime = (options: {
+  readonly log: string
+  readonly gate: string
+  readonly owner: string
+}) => {
+  const note = (line: string) => Fs.appendFileSync(options.log, `${line}\n`)
+  const look = tool("look", {
+    safety: "readOnly",
+    handler: () => {
+      note(`${options.owner} looks`)
+      const isOpen = Effect.sync(() => Fs.existsSync(options.gate))
+      return Effect.as(
+        Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), isOpen), { until: (open) => open }),
+        "seen"
+      )
+    }
+  })
+  const charge = tool("charge", {
+    handler: (_, { idempotencyKey }) => {
+      note(`charged ${idempotencyKey}`)
+      return "charged"
+    }
+  })
+  const model = ScriptedModel.make(({ turn }) =>
+    turn === 1
+      ? { calls: [{ tool: "look" }] }
+      : turn === 2
+        ? { calls: [{ tool: "charge" }] }
+        : "The card is charged."
+  )
+  return Effect.provideService(
+    Runtime.make({
+      agent: agent("cashier", { tools: [look, charge] }),
+      owner: options.owner,
+      leaseTtl: "1 second"
+    }),
+    ModelClient.ModelClient,
+    model.client
+  )
+}
+
+if (import.meta.main) {
+  const [what, store, log, runId, gate] = process.argv.slice(2)
+  const program = Effect.gen(function* () {
+    const runtime = yield* makeRuntime({ log: log!, gate: gate!, owner: `${what}-${process.pid}` })
+    const handle = yield* what === "dispatch"
+      ? dispatchPromptStored(runtime, { prompt: "Charge it.", runId: runId as never })
+      : attach([runtime], runId as never)
+    process.stdout.write("begun\n")
+    yield* Stream.runForEach(handle.status.changes, (status) =>
+      Effect.sync(() => process.stdout.write(`${status}\n`))
+    )
+  })
+  await Effect.runPromise(
+    program.pipe(
+      Effect.scoped,
+      Effect.provide(Layer.fresh(SqliteStore.layer({ filename: store!, synchronous: "normal" })))
+    )
+  )
+}

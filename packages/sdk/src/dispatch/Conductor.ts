@@ -1,0 +1,205 @@
+/**
+ * Conducts many runs with one hand: so many at a time, within one budget, with one inbox and one stream of what happens, cancelled by
+ * name, and let go of together when the program ends.
+ *
+ * A conductor owns handles and holds no run: what a run is, and whether it is stored, is no different from `dispatchPrompt` and
+ * `dispatchPromptStored`. A run that is held gives its place to another one, and takes one again when it is decided.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
+import * as Cancellation from "../agent/Cancellation.ts"
+import type { ContinueInput, StartInput } from "../agent/runPrompt.ts"
+import type { StoredStartInput } from "../agent/runPromptStored.ts"
+import type { Runtime } from "../agent/Runtime.ts"
+import type { RunUpdate } from "../agent/RunUpdate.ts"
+import type { Decision, DecisionInput } from "../domain/Decision.ts"
+import type { RunId } from "../domain/Id.ts"
+import type { Interruption } from "../domain/Interruption.ts"
+import type { Rejection } from "../domain/Rejection.ts"
+import type { AgentNotFound } from "../domain/RunError.ts"
+import type { RunState } from "../domain/RunState.ts"
+import { RunStore } from "../store/RunStore.ts"
+import type { AgentHandle, HandleError, HandleStatus, Observed, StoredFault } from "./AgentHandle.ts"
+import type { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "./DispatchError.ts"
+import type { DispatchOptions } from "./dispatchPrompt.ts"
+import type { SharedLimits, Spending } from "./internal/Ledger.ts"
+import { Orchestra } from "./internal/Orchestra.ts"
+import type { Restart } from "./internal/restart.ts"
+
+export { all, asCompleted, firstSuccess, quorum } from "./internal/joins.ts"
+export type { SharedLimits, Spending } from "./internal/Ledger.ts"
+export type { Restart } from "./internal/restart.ts"
+
+/** How a conductor works. */
+export interface ConductorOptions {
+  /** Runs at work at the same time. Held ones do not count. Default 10. */
+  readonly concurrency?: number
+  /**
+   * What happens when all places are taken. `queue` (the default): `dispatch` returns a handle that waits. `block`: `dispatch` itself
+   * waits. `reject`: it fails with `ConductorFull`.
+   */
+  readonly overflow?: "queue" | "block" | "reject"
+  /** With `queue`, runs that may wait for their first place; one more is rejected. Default: 10,000. */
+  readonly maxQueued?: number
+  /** What the runs may consume together. */
+  readonly limits?: SharedLimits
+  /** Goes on with runs that have failed in a way that may pass. Default: they stay failed. */
+  readonly restart?: Restart
+  /** How long closing may take; at most 5 seconds, which is the default. */
+  readonly drainTimeout?: Duration.Input
+}
+
+/** What a run is called, and how it is watched and tried again. */
+export interface ConductOptions extends DispatchOptions {
+  /** A path of names, such as `research/eu`: `cancel("research")` ends it with all others under `research`. */
+  readonly name?: string
+}
+
+/** A request that waits, and the run that it stops. */
+export interface InboxEntry {
+  /** What is asked; `agentPath` names the agents from the root to the one that asks. */
+  readonly request: Interruption
+  /** The root run. `request.runId` may be a sub-agent's. */
+  readonly runId: RunId
+  readonly name: string | undefined
+}
+
+/** Something that has happened in one of the runs, or what a reader was too slow for. */
+export type ConductorUpdate =
+  | {
+      readonly _tag: "update"
+      readonly runId: RunId
+      readonly name: string | undefined
+      readonly update: RunUpdate
+    }
+  | { readonly _tag: "skipped"; readonly updates: number }
+
+/** A run that was not over when its conductor was closed, and what became of it. */
+export interface Drained {
+  readonly runId: RunId
+  readonly name: string | undefined
+  /** `letGo`: it is in the store. `error`: it was not begun. `running`: it did not stop in time. */
+  readonly status: HandleStatus
+  /** Of a held run that was not stored: its state before it was cancelled. `runPrompt` goes on with it. */
+  readonly held?: RunState
+}
+
+/**
+ * Owns a set of handles.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Conductor {
+  /**
+   * Runs a prompt in the background, as soon as there is a place; see `dispatchPrompt`.
+   *
+   * **Errors**
+   *
+   * - `ConductorFull` — dispatch again when a run has ended.
+   * - `ConductorBudgetExceeded` — nothing is left of a budget that the runs share.
+   * - `ConductorClosed` — dispatch it with another conductor.
+   */
+  readonly dispatch: <Output>(
+    runtime: Runtime<Output>,
+    input: StartInput | ContinueInput,
+    options?: ConductOptions
+  ) => Effect.Effect<AgentHandle<Output>, HandleError | ConductorFull>
+  /**
+   * The same with a store; see `dispatchPromptStored`. A run that waits for its first place is not in the store yet.
+   */
+  readonly dispatchStored: <Output>(
+    runtime: Runtime<Output>,
+    input: StoredStartInput,
+    options?: Omit<ConductOptions, "keepEvents">
+  ) => Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault | ConductorFull, RunStore>
+  /**
+   * Takes over a stored run by its id; see `attach`. It counts as one of the runs, and what it spends from now on is counted; its own
+   * limits stay.
+   */
+  readonly attach: (
+    runtimes: ReadonlyArray<Runtime<any>>,
+    runId: RunId,
+    options?: Omit<ConductOptions, "keepEvents">
+  ) => Effect.Effect<
+    AgentHandle<unknown, StoredFault>,
+    AgentNotFound | ConductorBudgetExceeded | ConductorClosed | StoredFault,
+    RunStore
+  >
+  /** The runs that are not over, in the order in which they were dispatched. */
+  readonly handles: () => ReadonlyArray<AgentHandle<unknown, StoredFault>>
+  /** What happens in the runs from when it is read, in the order in which it happens. A slow reader misses updates, and is told how many. */
+  readonly events: Stream.Stream<ConductorUpdate>
+  /** Everything that waits for a decision, in all runs. */
+  readonly inbox: Observed<ReadonlyArray<InboxEntry>>
+  /**
+   * Decides a request, in whichever run it is.
+   *
+   * **Errors**
+   *
+   * - A `Rejection` — no such request, decided already, or a decision that does not fit.
+   */
+  readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection | StoredFault>
+  /** Cancels the runs of a name, and those whose names lie under it. Returns how many, when they are over. */
+  readonly cancel: (name: string, reason?: string) => Effect.Effect<number>
+  /** What the runs have consumed together, and what is set aside for those that have not ended. */
+  readonly spending: () => Spending
+  /**
+   * Takes no more runs and begins no more turns. Stored runs are let go of: what goes on gets half of the time to come to an end by
+   * itself. Others are cancelled. Returns what became of each, after at most `drainTimeout`. Closing the scope does the same.
+   */
+  readonly drain: Effect.Effect<ReadonlyArray<Drained>>
+}
+
+/**
+ * Makes a conductor that is drained when the scope closes.
+ *
+ * **Example** (Asking three, and taking the first answer)
+ *
+ * ```ts
+ * const conductor = yield* Conductor.make({ concurrency: 3 })
+ * const handles = yield* Effect.forEach(sources, (source) =>
+ *   conductor.dispatch(runtime, { prompt: `Look it up in ${source}.` }, { name: `search/${source}` })
+ * )
+ * const { text } = yield* Conductor.firstSuccess(handles)
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (options: ConductorOptions = {}): Effect.Effect<Conductor, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const orchestra = new Orchestra(options)
+    yield* Effect.addFinalizer(() => orchestra.drain)
+    const live = Effect.gen(function* () {
+      return {
+        context: yield* Effect.context<never>(),
+        clock: yield* Clock.Clock,
+        cancellation: yield* Cancellation.CancellationToken
+      }
+    })
+    return {
+      dispatch: (runtime, input, given = {}) =>
+        Effect.flatMap(live, (at) => orchestra.dispatch(runtime, input, { ...at, ...given })),
+      dispatchStored: (runtime, input, given = {}) =>
+        Effect.flatMap(RunStore, (store) =>
+          Effect.flatMap(live, (at) => orchestra.dispatchStored(runtime, input, { ...at, ...given, store }))
+        ),
+      attach: (runtimes, runId, given = {}) =>
+        Effect.flatMap(RunStore, (store) =>
+          Effect.flatMap(live, (at) => orchestra.attach(runtimes, runId, { ...at, ...given, store }))
+        ),
+      handles: () => orchestra.handles,
+      events: orchestra.events,
+      inbox: orchestra.inbox,
+      decide: (decision) => orchestra.decide(decision),
+      cancel: (name, reason) => orchestra.cancel(name, reason),
+      spending: () => orchestra.ledger.spending(),
+      drain: orchestra.drain
+    }
+  })

@@ -1,0 +1,106 @@
+/**
+ * What can be wrong with dispatching, with what is sent to a run, and with what a conductor is asked for.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { RunId } from "../domain/Id.ts"
+
+/** The run has not asked anything. */
+export class NothingToAnswer extends Schema.TaggedError<NothingToAnswer>()("NothingToAnswer", {
+  runId: RunId
+}) {
+  override get message() {
+    return `The run ${this.runId} asks no question: send it with whenHeld "queue", or decide what it waits for.`
+  }
+}
+
+/** The run has asked more than one thing. */
+export class SeveralQuestions extends Schema.TaggedError<SeveralQuestions>()("SeveralQuestions", {
+  runId: RunId,
+  /** The ids of the questions. */
+  requestIds: Schema.Array(Schema.String)
+}) {
+  override get message() {
+    return `The run ${this.runId} asks ${this.requestIds.length} questions: answer each by its id with decide (${this.requestIds.join(", ")}).`
+  }
+}
+
+/** An answer is text, and what was sent is something else. */
+export class AnswerNotText extends Schema.TaggedError<AnswerNotText>()("AnswerNotText", { runId: RunId }) {
+  override get message() {
+    return `The question of the run ${this.runId} is answered with text alone: send the file with whenHeld "queue".`
+  }
+}
+
+/** All places of a conductor are taken, and nobody may wait for one. */
+export class ConductorFull extends Schema.TaggedError<ConductorFull>()("ConductorFull", {
+  running: Schema.Natural,
+  queued: Schema.Natural
+}) {
+  readonly isRetryable = true
+  override get message() {
+    return `The conductor has ${this.running} runs at work${this.queued === 0 ? "" : ` and ${this.queued} that wait`}: dispatch again when one has ended, or let dispatch wait with overflow "block".`
+  }
+}
+
+/** The conductor takes no runs any more, or was closed before this one was begun. Nothing of it has happened. */
+export class ConductorClosed extends Schema.TaggedError<ConductorClosed>()("ConductorClosed", {}) {
+  override get message() {
+    return "The conductor was closed before this run was begun: dispatch it with another one."
+  }
+}
+
+/** The budgets that the runs of a conductor share. */
+export const SharedBudget = Schema.Literals(["tokens", "cost", "runs", "turns"])
+export type SharedBudget = typeof SharedBudget.Type
+
+/** Nothing is left of a budget of a conductor. The run was not begun. */
+export class ConductorBudgetExceeded extends Schema.TaggedError<ConductorBudgetExceeded>()(
+  "ConductorBudgetExceeded",
+  {
+    budget: SharedBudget,
+    limit: Schema.Finite,
+    /** What the runs have spent; for money a lower bound. */
+    spent: Schema.Finite,
+    /** What is set aside for runs that have not ended. */
+    reserved: Schema.Finite
+  }
+) {
+  override get message() {
+    if (this.budget === "cost" && this.spent + this.reserved < this.limit) {
+      return `What the runs of this conductor have cost is not known, and its limit is $${this.limit}: give the models' prices, or lift maxCostUsd.`
+    }
+    return `The ${this.budget} budget of ${this.limit} is used up: ${this.spent} are spent, ${this.reserved} set aside for runs that have not ended. Wait for those, or raise the limit.`
+  }
+}
+
+/** What a run came to that was to succeed. */
+const Unsuccessful = Schema.Struct({ runId: RunId, status: Schema.String, why: Schema.String })
+
+const listed = (runs: ReadonlyArray<typeof Unsuccessful.Type>) =>
+  runs.map(({ runId, status, why }) => `${runId} ${status}${why === "" ? "" : ` (${why})`}`).join(", ")
+
+/** None of the runs has completed. */
+export class NoneSucceeded extends Schema.TaggedError<NoneSucceeded>()("NoneSucceeded", {
+  runs: Schema.Array(Unsuccessful)
+}) {
+  override get message() {
+    return this.runs.length === 0
+      ? "There was no run to succeed: pass at least one handle."
+      : `None of ${this.runs.length} runs has completed: ${listed(this.runs)}.`
+  }
+}
+
+/** So many runs have ended otherwise that the wanted number cannot complete any more. */
+export class QuorumMissed extends Schema.TaggedError<QuorumMissed>()("QuorumMissed", {
+  wanted: Schema.Finite,
+  completed: Schema.Natural,
+  of: Schema.Natural,
+  /** Those that did not. */
+  runs: Schema.Array(Unsuccessful)
+}) {
+  override get message() {
+    return `${this.wanted} of ${this.of} runs were to complete, ${this.completed} have, and the rest cannot make it up: ${listed(this.runs)}.`
+  }
+}

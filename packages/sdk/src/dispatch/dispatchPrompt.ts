@@ -1,0 +1,71 @@
+/**
+ * Starting a run in the background, without a store.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as Cancellation from "../agent/Cancellation.ts"
+import type { ContinueInput, RunOptions, StartInput } from "../agent/runPrompt.ts"
+import type { Runtime } from "../agent/Runtime.ts"
+import type { AgentHandle, HandleError } from "./AgentHandle.ts"
+import { ownerOfScope } from "./internal/Owner.ts"
+import type { Restart } from "./internal/restart.ts"
+import { launch } from "./internal/Unstored.ts"
+
+/** How a run in the background is watched, named and tried again. */
+export interface DispatchOptions extends Pick<RunOptions, "onUpdate" | "cancellation"> {
+  /** A name, to tell it from others. */
+  readonly name?: string
+  /** Goes on with a run that has failed in a way that may pass. Default: it stays failed. */
+  readonly restart?: Restart
+  /** Events that are kept for who begins to read late. Default 64. */
+  readonly keepEvents?: number
+}
+
+/**
+ * Runs a prompt in the background, and returns a handle as soon as the run has begun.
+ *
+ * **Details**
+ *
+ * The run belongs to the scope: when that closes, it is cancelled, held or not. A held run is a value in its handle, and goes on by
+ * itself when it is decided through the handle, or when the time of its request is up.
+ *
+ * **Errors**
+ *
+ * - Those of `runPrompt`. What keeps a run from beginning is told here, what comes later by `wait` and `done`.
+ *
+ * **Example** (Going on with something else meanwhile)
+ *
+ * ```ts
+ * const handle = yield* dispatchPrompt(runtime, { prompt: "Read the logs." })
+ * const held = yield* handle.wait
+ * for (const { requestId } of handle.interruptions()) yield* handle.decide({ _tag: "approve", requestId, by: "ana" })
+ * const result = yield* handle.done
+ * ```
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const dispatchPrompt: <Output>(
+  runtime: Runtime<Output>,
+  input: StartInput | ContinueInput,
+  options?: DispatchOptions
+) => Effect.Effect<AgentHandle<Output>, HandleError, Scope.Scope> = Effect.fnUntraced(function* <Output>(
+  runtime: Runtime<Output>,
+  input: StartInput | ContinueInput,
+  options: DispatchOptions = {}
+) {
+  const live = launch(runtime, input, {
+    owner: yield* ownerOfScope,
+    context: yield* Effect.context<never>(),
+    clock: yield* Clock.Clock,
+    ...options,
+    cancellation: options.cancellation ?? (yield* Cancellation.CancellationToken)
+  })
+  live.begin()
+  // Who is stopped here will never have the handle.
+  yield* Effect.onInterrupt(live.beginning, () => live.close("The program that dispatched it was stopped."))
+  return live
+})

@@ -1,0 +1,110 @@
+/**
+ * Starting a run in the background, with a store; and finding one again.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as Cancellation from "../agent/Cancellation.ts"
+import type { StoredStartInput } from "../agent/runPromptStored.ts"
+import type { Runtime } from "../agent/Runtime.ts"
+import type { RunId } from "../domain/Id.ts"
+import type { AgentNotFound } from "../domain/RunError.ts"
+import { RunStore } from "../store/RunStore.ts"
+import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
+import type { DispatchOptions } from "./dispatchPrompt.ts"
+import { attachTo } from "./internal/attachTo.ts"
+import { ownerOfScope } from "./internal/Owner.ts"
+import { Stored, type StoredOptions } from "./internal/Stored.ts"
+
+/** How a stored run in the background is watched, named, tried again and left. */
+export interface StoredDispatchOptions extends Omit<DispatchOptions, "keepEvents"> {
+  /**
+   * What becomes of the run when the scope closes. `letGo` (the default): it is in the store as it stands, for whoever takes it up;
+   * what goes on gets 2 seconds to come to an end. `cancel`: it ends.
+   */
+  readonly onClose?: "letGo" | "cancel"
+}
+
+/**
+ * Runs a prompt in the background with every step in the store, and returns a handle as soon as the run is there.
+ *
+ * **Details**
+ *
+ * A held run goes on by itself when it is decided, whoever decides it and wherever: through the handle, or through the store by
+ * another process. If another process takes it up, the handle watches that, and takes it up when that process has died. When the
+ * scope closes the run is let go of: `done` then fails with `RunLetGo`, and {@link attach} finds the run again.
+ *
+ * **Errors**
+ *
+ * - Those of `runPromptStored`. What keeps a run from beginning is told here, what comes later by `wait` and `done`.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const dispatchPromptStored: <Output>(
+  runtime: Runtime<Output>,
+  input: StoredStartInput,
+  options?: StoredDispatchOptions
+) => Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault, Scope.Scope | RunStore> =
+  Effect.fnUntraced(function* <Output>(
+    runtime: Runtime<Output>,
+    input: StoredStartInput,
+    options: StoredDispatchOptions = {}
+  ) {
+    const given = yield* optionsOf(options)
+    const now = given.clock.currentTimeMillisUnsafe()
+    const ids = {
+      runId: input.runId ?? runtime.ids.runId(now),
+      sessionId: input.sessionId ?? runtime.ids.sessionId(now)
+    }
+    const live = new Stored(runtime, ids, given, { input: { ...input, ...ids } })
+    live.begin()
+    // Who is stopped here will never have the handle.
+    yield* Effect.onInterrupt(live.beginning, () =>
+      Effect.ignore(live.cancel("The program that dispatched it was stopped."))
+    )
+    return live
+  })
+
+/**
+ * Finds a stored run again by its id: after a restart, or in another process.
+ *
+ * **Details**
+ *
+ * A run that is over is told as it ended. A held one is watched, and goes on when it is decided. One that another process works on is
+ * watched too, and decided, told things and cancelled through the store. One that was left at work is taken up.
+ *
+ * **Errors**
+ *
+ * - `RunNotFound` — check the id.
+ * - `AgentNotFound` — pass the runtime of its agent, or name it in another agent's aliases.
+ * - `RunStoreError` — try again.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const attach: (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  runId: RunId,
+  options?: StoredDispatchOptions
+) => Effect.Effect<AgentHandle<unknown, StoredFault>, AgentNotFound | StoredFault, Scope.Scope | RunStore> =
+  Effect.fnUntraced(function* (
+    runtimes: ReadonlyArray<Runtime<any>>,
+    runId: RunId,
+    options: StoredDispatchOptions = {}
+  ) {
+    return yield* attachTo(runtimes, runId, yield* optionsOf(options))
+  })
+
+const optionsOf = Effect.fnUntraced(function* (options: StoredDispatchOptions) {
+  return {
+    owner: yield* ownerOfScope,
+    store: yield* RunStore,
+    context: yield* Effect.context<never>(),
+    clock: yield* Clock.Clock,
+    ...options,
+    cancellation: options.cancellation ?? (yield* Cancellation.CancellationToken)
+  } satisfies StoredOptions
+})

@@ -1,0 +1,380 @@
+/**
+ * A dispatched run that is stored. This process works on it, or waits until it is decided, or watches another one that works on it,
+ * and takes it up when that has died.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Stream from "effect/Stream"
+import { cancelRun } from "../../agent/cancelRun.ts"
+import type * as Cancellation from "../../agent/Cancellation.ts"
+import { decideStored } from "../../agent/decideStored.ts"
+import { explain, type Explanation } from "../../agent/explain.ts"
+import { type ForkInput, forkRun } from "../../agent/forkRun.ts"
+import { toResult } from "../../agent/internal/result.ts"
+import { foldStored } from "../../agent/internal/stored.ts"
+import type { Prompt } from "../../agent/runPrompt.ts"
+import { runPromptStored, type StoredStartInput } from "../../agent/runPromptStored.ts"
+import type { Runtime } from "../../agent/Runtime.ts"
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import { sendMessage } from "../../agent/sendMessage.ts"
+import type { DecisionInput } from "../../domain/Decision.ts"
+import type { RequestId, RunId, SessionId } from "../../domain/Id.ts"
+import type { Interruption } from "../../domain/Interruption.ts"
+import { isExpired } from "../../domain/Interruption.ts"
+import { RunLetGo } from "../../domain/RunError.ts"
+import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
+import { interruptions, isEnded, type RunState } from "../../domain/RunState.ts"
+import { type RunHead, RunStore, type StoredRun } from "../../store/RunStore.ts"
+import { Scrubber } from "../../tool/Scrubber.ts"
+import type { AgentHandle, HandleError, HandleUpdate, SendError, StoredFault } from "../AgentHandle.ts"
+import { ConductorClosed } from "../DispatchError.ts"
+import { type Driven, elsewhere, type LiveOptions, notBegun } from "./Keeper.ts"
+import { Live } from "./Live.ts"
+import { readStored } from "./readStored.ts"
+import { watch } from "./StoreWatch.ts"
+
+type Store = RunStore["Service"]
+
+/** How a stored run is dispatched, besides its input. */
+export interface StoredOptions extends LiveOptions {
+  readonly store: Store
+  /** What becomes of the run when its scope closes. */
+  readonly onClose?: "letGo" | "cancel" | undefined
+}
+
+/** A prompt; or a prompt to a fork of another run. */
+export type Start = StoredStartInput | (ForkInput & { readonly newRunId: RunId })
+
+/** What is made of an input when the run begins; with a conductor, what its budgets leave. */
+export type PrepareStored = (live: Live<any, any>, input: Start) => Effect.Effect<Start, HandleError>
+
+type Failure = HandleError | StoredFault
+
+export class Stored<Output> extends Live<Output, StoredFault> {
+  declare readonly options: StoredOptions
+  private input: Start | undefined
+  private readonly prepare: PrepareStored | undefined
+  private lastState: RunState | undefined
+  private readonly open = new Map<RequestId, Interruption>()
+  /** Events of the run that are known here. */
+  private revision = 0
+  private unwatch: (() => void) | undefined
+  /** When it was last gone on with because the store said that it needs somebody, and how far it was then. */
+  private lastCall = { at: -1, revision: -1 }
+  private news = false
+
+  constructor(
+    runtime: Runtime<Output>,
+    ids: { readonly runId: RunId; readonly sessionId: SessionId },
+    options: StoredOptions,
+    start?: { readonly input: Start; readonly prepare?: PrepareStored | undefined }
+  ) {
+    super(runtime, ids, options)
+    this.input = start?.input
+    this.prepare = start?.prepare
+  }
+
+  get state() {
+    return (): RunState | undefined => this.lastState
+  }
+
+  get interruptions() {
+    return (): ReadonlyArray<Interruption> => (this.over ? [] : [...this.open.values()])
+  }
+
+  get events(): Stream.Stream<HandleUpdate, StoredFault> {
+    return readStored({
+      runId: this.runId,
+      store: this.options.store,
+      addReader: (reader) => this.addReader(reader),
+      hasBegun: () => this.begun
+    })
+  }
+
+  get decide() {
+    return (given: DecisionInput) =>
+      Effect.map(this.inStore(decideStored([this.runtime], given, this.runId)), (decision) => {
+        this.open.delete(decision.requestId)
+        this.cameIn()
+        return decision
+      })
+  }
+
+  get explain(): Effect.Effect<Explanation, StoredFault> {
+    return Effect.suspend(() =>
+      this.begun ? this.inStore(explain(this.runId)) : Effect.succeed(notBegun(this))
+    )
+  }
+
+  deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | StoredFault> {
+    const sending = sendMessage(this.runId, prompt, messageId === undefined ? {} : { messageId })
+    return Effect.andThen(
+      // Before that the store does not know it.
+      this.hasBegun,
+      Effect.map(this.inStore(sending), () => this.cameIn())
+    )
+  }
+
+  fork(prompt: Prompt): Effect.Effect<AgentHandle<Output, StoredFault>, SendError | StoredFault> {
+    return Effect.suspend(() => {
+      const refused = this.options.keeper?.refuse()
+      if (refused !== undefined) return Effect.fail(refused)
+      const { ids } = this.runtime
+      const at = this.options.clock.currentTimeMillisUnsafe()
+      const newRunId = ids.runId(at)
+      const sessionId = ids.sessionId(at)
+      const forked = new Stored(this.runtime, { runId: newRunId, sessionId }, this.options, {
+        input: { runId: this.runId, prompt, newRunId, sessionId },
+        prepare: this.prepare
+      })
+      forked.begin()
+      return Effect.as(forked.beginning, forked)
+    })
+  }
+
+  /** Takes over what is known of a run that is in the store. */
+  adopt(stored: StoredRun): Effect.Effect<void, StoredFault> {
+    this.begun = true
+    // What was before is nobody's to be told.
+    this.revision = stored.head.revision
+    return Effect.map(this.standing(stored), (stands) => {
+      if (stands === undefined) return this.begin()
+      this.link()
+      this.stands(stands)
+    })
+  }
+
+  close(reason: string): Effect.Effect<void> {
+    if (this.options.onClose === "cancel") return Effect.ignore(this.cancel(reason))
+    return Effect.suspend(() => {
+      if (!this.isDriven) this.leave()
+      return Effect.ignore(this.done)
+    })
+  }
+
+  protected drive(token: Cancellation.CancellationToken): Effect.Effect<Driven<Output>, Failure> {
+    return Effect.suspend(() => {
+      this.news = false
+      const { input, urge } = this
+      if (!this.begun && input !== undefined) {
+        // One that is only begun to be cancelled needs nothing.
+        return this.prepare === undefined || token.reason() !== undefined
+          ? this.work(token, input)
+          : Effect.flatMap(this.prepare(this, input), (input) => this.work(token, input))
+      }
+      if (this.cancelReason !== undefined) return this.end(this.cancelReason)
+      if (urge === "goOn") return Effect.andThen(this.catchUp, this.work(token, { runId: this.runId }))
+      return Effect.flatMap(this.options.store.load(this.runId), (stored) =>
+        Effect.flatMap(this.standing(stored), (stands) =>
+          stands === undefined ? this.work(token, { runId: this.runId }) : Effect.succeed(stands)
+        )
+      )
+    }).pipe(
+      // What comes up in a moment is tried again; before the run is there, whoever dispatches it does so.
+      Effect.catchTag("RunStoreError", (error) => {
+        if (!error.isRetryable || !this.begun) return Effect.fail(error)
+        return Effect.logWarning(`The run ${this.runId} is tried again: ${error.message}`).pipe(
+          Effect.andThen(this.pause(token)),
+          Effect.andThen(Effect.suspend(() => this.drive(token)))
+        )
+      })
+    )
+  }
+
+  protected parked(): void {
+    if (this.options.owner.leaving.soon.reason() !== undefined) return this.leave()
+    const isElsewhere = this.status.current() === "running"
+    this.unwatch = watch(
+      this.options.store,
+      {
+        runId: this.runId,
+        runtime: this.runtime,
+        isElsewhere,
+        onReady: () => this.isReady(),
+        onHead: (head) => this.look(head, isElsewhere)
+      },
+      (effect) => this.launch(effect)
+    )
+  }
+
+  protected unparked(): void {
+    this.unwatch?.()
+    this.unwatch = undefined
+  }
+
+  protected hasNews(): boolean {
+    return this.news
+  }
+
+  protected ended(): void {
+    this.unparked()
+    this.input = undefined
+    this.open.clear()
+  }
+
+  protected override tell(update: RunUpdate): void {
+    if (update._tag === "event") {
+      this.input = undefined
+      this.revision = update.revision
+      this.learn(update.event)
+    }
+    return super.tell(update)
+  }
+
+  /** Works on the run here. */
+  private work(
+    token: Cancellation.CancellationToken,
+    input: Start | { readonly runId: RunId }
+  ): Effect.Effect<Driven<Output>, Failure> {
+    const options = {
+      cancellation: token,
+      leaving: this.options.owner.leaving,
+      onUpdate: (update: RunUpdate) => this.tell(update)
+    }
+    const working =
+      "newRunId" in input
+        ? // Neither can be: it is the last revision of a session that was just made.
+          Effect.catchTag(
+            forkRun(this.runtime, input, options),
+            ["RevisionNotFound", "SessionTaken"],
+            Effect.die
+          )
+        : runPromptStored(this.runtime, input, options)
+    return this.inStore(working).pipe(
+      // Others may have got further before it was claimed here.
+      Effect.tap(({ state }) => (state.revision > this.revision ? this.catchUp : Effect.void)),
+      Effect.tap(({ state }) => Effect.sync(() => this.knows(state, interruptions(state)))),
+      Effect.catchTag(["RunBusy", "RunConflict", "LeaseLost"], () =>
+        Effect.succeed<Driven<Output>>(elsewhere)
+      )
+    )
+  }
+
+  /** Ends the run, whoever works on it. */
+  private end(reason: string): Effect.Effect<Driven<Output>, Failure> {
+    const { store } = this.options
+    return this.inStore(cancelRun(this.runId, reason)).pipe(
+      Effect.catchTag(["RunConflict", "LeaseLost"], () => Effect.void),
+      Effect.andThen(Effect.flatMap(store.load(this.runId), (stored) => this.standing(stored))),
+      Effect.map((stands) => stands ?? elsewhere)
+    )
+  }
+
+  /** How a run stands that nobody has to go on with; `undefined` of one that needs somebody. */
+  private standing(stored: StoredRun): Effect.Effect<Driven<Output> | undefined, StoredFault> {
+    return Effect.flatMap(foldStored(stored), (state) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now): Effect.Effect<Driven<Output> | undefined> => {
+        // What others have done since is told here.
+        this.tellAll(stored.events.slice(stored.events.length - stored.head.revision))
+        const open = interruptions(state)
+        const decided = new Set(stored.decisions.map(({ requestId }) => requestId))
+        this.knows(
+          state,
+          open.filter(({ requestId }) => !decided.has(requestId))
+        )
+        if (isEnded(state)) return toResult(this.runtime, state)
+        if (stored.head.lease !== undefined) return Effect.succeed(elsewhere)
+        const hasMail = stored.decisions.length > 0 || stored.messages.length > 0
+        if (state.status === "running" || hasMail || open.some((request) => isExpired(request, now))) {
+          return Effect.succeed(undefined)
+        }
+        return toResult(this.runtime, state)
+      })
+    )
+  }
+
+  /** What is known of the run, but not by being told. */
+  private knows(state: RunState, open: ReadonlyArray<Interruption>): void {
+    if (state.revision > this.revision) this.eachReader((reader) => reader.poke())
+    this.lastState = state
+    this.revision = state.revision
+    this.open.clear()
+    for (const request of open) this.open.set(request.requestId, request)
+    this.changed()
+  }
+
+  /** Something has come in through this handle. */
+  private cameIn(): void {
+    if (this.isDriven) return
+    this.news = true
+    this.resume()
+  }
+
+  /** The store says that the run needs somebody. */
+  private isReady(): void {
+    const at = this.options.clock.currentTimeMillisUnsafe()
+    const { lastCall, revision } = this
+    // It has got nowhere a moment ago.
+    if (lastCall.revision === revision && at - lastCall.at < 1000) return
+    this.lastCall = { at, revision }
+    this.resume()
+  }
+
+  /** Looks at what others have made of the run. */
+  private look(head: RunHead, isElsewhere: boolean): void {
+    const isOver = head.status !== "held" && head.status !== "running"
+    if (isOver || (head.lease !== undefined) !== isElsewhere) return this.resume("look")
+    if (head.revision === this.revision) return
+    if (isElsewhere) this.launch(this.catchUp)
+    else this.resume("look")
+  }
+
+  /** Reads and tells what another process has done to the run since. */
+  private get catchUp(): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const { revision } = this
+      return this.options.store.events(this.runId, { from: revision }).pipe(
+        Effect.map((events) => {
+          // Meanwhile it may have become known otherwise.
+          if (!this.over && this.revision === revision) this.tellAll(events, revision)
+        }),
+        // It is looked at again.
+        Effect.ignore
+      )
+    })
+  }
+
+  /** Tells events that are in the journal, from a place on, as far as they were not told. */
+  private tellAll(events: ReadonlyArray<RunEvent>, from = 0): void {
+    const { runId } = this
+    for (const [index, event] of events.entries()) {
+      const revision = from + index + 1
+      if (revision > this.revision) this.tell({ _tag: "event", runId, revision, event })
+    }
+  }
+
+  private learn(told: RunEvent): void {
+    const { event } = unwrap(told)
+    if (event._tag === "request.opened") this.open.set(event.request.requestId, event.request)
+    else if (event._tag === "request.decided") this.open.delete(event.decision.requestId)
+    else if (event._tag === "request.superseded") this.open.delete(event.requestId)
+  }
+
+  /** Stops working on it; it stays in the store. */
+  private leave(): void {
+    this.finish(Exit.fail(this.begun ? new RunLetGo({ runId: this.runId }) : new ConductorClosed()))
+  }
+
+  private inStore<A, E>(effect: Effect.Effect<A, E, RunStore>): Effect.Effect<A, E> {
+    return effect.pipe(
+      Effect.provideService(RunStore, this.options.store),
+      Effect.provideService(Scrubber, this.runtime.scrubber)
+    )
+  }
+
+  /** Waits a moment, unless it is to end or to be let go of. */
+  private pause(token: Cancellation.CancellationToken): Effect.Effect<void, RunLetGo> {
+    const { soon } = this.options.owner.leaving
+    const stopped = Effect.callback<void>((resume) => {
+      const unlink = [token, soon].map((token) => token.onCancel(() => resume(Effect.void)))
+      return Effect.sync(() => unlink.forEach((unlink) => unlink()))
+    })
+    return Effect.andThen(
+      Effect.raceFirst(Effect.sleep("1 second"), stopped),
+      Effect.suspend(() =>
+        soon.reason() === undefined ? Effect.void : Effect.fail(new RunLetGo({ runId: this.runId }))
+      )
+    )
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * Saying something to a run, with the meaning that the caller has chosen for the time while something is pending.
+ */
+import * as Effect from "effect/Effect"
+import { decodePrompt } from "../../agent/internal/staging.ts"
+import type { Prompt } from "../../agent/runPrompt.ts"
+import type { DecisionInput } from "../../domain/Decision.ts"
+import type { Interruption } from "../../domain/Interruption.ts"
+import { textOf } from "../../domain/Message.ts"
+import type { AgentHandle, SendError, SendOptions } from "../AgentHandle.ts"
+import { AnswerNotText, NothingToAnswer, SeveralQuestions } from "../DispatchError.ts"
+import type { Live } from "./Live.ts"
+
+/** Says it, and returns the handle of the run that hears it. */
+export const say = Effect.fnUntraced(function* <Output, E>(
+  live: Live<Output, E>,
+  prompt: Prompt,
+  { by = "user", messageId, whenHeld = "queue" }: SendOptions
+): Effect.fn.Return<AgentHandle<Output, E>, SendError | E> {
+  const parts = yield* decodePrompt(prompt)
+  const open = live.interruptions()
+  const { runId } = live
+  if (whenHeld === "answer") {
+    const questions = open.filter(({ _tag }) => _tag === "question")
+    const [question] = questions
+    if (question === undefined) return yield* new NothingToAnswer({ runId })
+    if (questions.length > 1) {
+      return yield* new SeveralQuestions({ runId, requestIds: questions.map(({ requestId }) => requestId) })
+    }
+    if (parts.some(({ _tag }) => _tag !== "text")) return yield* new AnswerNotText({ runId })
+    yield* live.decide({ _tag: "answer", requestId: question.requestId, by, answer: textOf(parts) })
+    return live
+  }
+  if (whenHeld === "fork" && open.length > 0) return yield* live.fork(parts)
+  // First, so that it is there when the last of the calls is settled.
+  yield* live.deliver(parts, messageId)
+  if (whenHeld !== "supersede") return live
+  for (const request of open) {
+    const denial = denialOf(request, by)
+    if (denial === undefined) continue
+    // Somebody has decided it meanwhile, or nobody has to any more.
+    yield* Effect.catch(live.decide(denial), (error) =>
+      typeof error === "object" && error !== null && "_tag" in error && isLate(error._tag)
+        ? Effect.void
+        : Effect.fail(error)
+    )
+  }
+  return live
+})
+
+const isLate = (tag: unknown): boolean =>
+  tag === "AlreadyDecided" || tag === "RequestSuperseded" || tag === "RequestNotFound"
+
+const superseding = "The user has said something else instead; it follows. This was not done."
+
+/** What puts a request out of the way. More of a budget, and a login, are still needed to read anything. */
+const denialOf = ({ _tag, requestId }: Interruption, by: string): DecisionInput | undefined => {
+  switch (_tag) {
+    case "approval":
+    case "question":
+      return { _tag: "deny", requestId, by, message: superseding }
+    case "inDoubt":
+      return { _tag: "fail", requestId, by, message: `${superseding} Whether it took effect is not known.` }
+    case "limit":
+    case "login":
+      return undefined
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * The runs in the background of a Fermata: dispatched, found again, conducted.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Scope from "effect/Scope"
+import type { Prompt } from "../../agent/runPrompt.ts"
+import type { StoredRunOptions } from "../../agent/runPromptStored.ts"
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import type { Runtime } from "../../agent/Runtime.ts"
+import type { AgentHandle } from "../../dispatch/AgentHandle.ts"
+import * as Conductor from "../../dispatch/Conductor.ts"
+import { attach, dispatchPromptStored } from "../../dispatch/dispatchPromptStored.ts"
+import type { RunId } from "../../domain/Id.ts"
+import type { RunStore } from "../../store/RunStore.ts"
+import {
+  type DispatchOptions,
+  fromConductor,
+  fromHandle,
+  runAnyhow,
+  type RunConductor,
+  type RunHandle
+} from "../RunHandle.ts"
+import type { PromptOptions } from "./options.ts"
+import { startOf } from "./start.ts"
+
+/** What belongs to the Fermata. */
+interface Owner {
+  readonly run: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Promise<A>
+  readonly by: string
+  readonly runtimes: () => ReadonlyArray<Runtime<any>>
+  readonly runtimeOf: (agent: string) => Runtime<any>
+  readonly runOptions: (given: PromptOptions) => StoredRunOptions
+  readonly onUpdate: (update: RunUpdate) => void
+}
+
+/** Makes what is in the background, and what closes it. */
+export const makeBackground = ({ by, onUpdate, run, runOptions, runtimeOf, runtimes }: Owner) => {
+  const scope = Scope.makeUnsafe()
+  const within = <A, E, R>(effect: Effect.Effect<A, E, R | Scope.Scope>, of: Scope.Scope = scope) =>
+    Effect.provideService(effect, Scope.Scope, of)
+  const named = (name: string | undefined) => (name === undefined ? {} : { name })
+
+  const dispatch = async (
+    runtime: Runtime<any>,
+    prompt: Prompt,
+    given: PromptOptions & Pick<DispatchOptions, "name"> = {}
+  ): Promise<RunHandle<any>> => {
+    const options = { ...runOptions(given), ...named(given.name) }
+    return fromHandle(
+      await run(within(dispatchPromptStored(runtime, startOf(prompt, given), options))),
+      run,
+      by
+    )
+  }
+
+  const conductor = async (given?: Conductor.ConductorOptions): Promise<RunConductor> => {
+    const own = Scope.forkUnsafe(scope)
+    const made = await run(within(Conductor.make(given), own))
+    const start = async (agent: string, prompt: Prompt, { name, ...given }: DispatchOptions = {}) => {
+      const handle: AgentHandle<any, any> = await run(
+        made.dispatchStored(runtimeOf(agent), startOf(prompt, given), { onUpdate, ...named(name) })
+      )
+      return fromHandle(handle, run, by)
+    }
+    const close = () => runAnyhow(Scope.close(own, Exit.void))
+    return fromConductor({ conductor: made, run, by, dispatch: start, close })
+  }
+
+  return {
+    dispatch,
+    attach: async (runId: string): Promise<RunHandle> =>
+      fromHandle(await run(within(attach(runtimes(), runId as RunId, { onUpdate }))), run, by),
+    conductor,
+    close: () => runAnyhow(Scope.close(scope, Exit.void))
+  }
+}

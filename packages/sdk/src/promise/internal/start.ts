@@ -1,0 +1,18 @@
+/**
+ * What a run is started with, as the core takes it.
+ */
+import type { Prompt } from "../../agent/runPrompt.ts"
+import type { StoredStartInput } from "../../agent/runPromptStored.ts"
+import type { RunId, SessionId } from "../../domain/Id.ts"
+import type { PromptOptions } from "./options.ts"
+
+export const startOf = (
+  prompt: Prompt,
+  { limits, policy, runId, sessionId }: PromptOptions
+): StoredStartInput => ({
+  prompt,
+  ...(runId === undefined ? {} : { runId: runId as RunId }),
+  ...(sessionId === undefined ? {} : { sessionId: sessionId as SessionId }),
+  ...(limits === undefined ? {} : { limits }),
+  ...(policy === undefined ? {} : { policy })
+})

@@ -1,0 +1,236 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { TestClock } from "effect/testing"
+import * as Agent from "../../src/agent/Agent.ts"
+import { runPrompt } from "../../src/agent/runPrompt.ts"
+import * as Conductor from "../../src/dispatch/Conductor.ts"
+import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
+import { attach } from "../../src/dispatch/dispatchPromptStored.ts"
+import { interruptions } from "../../src/domain/RunState.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { approve, call, expect, probe, rebind, safe } from "../agent/Fixture.ts"
+
+const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
+  Effect.provide(Effect.scoped(body), Layer.fresh(layerMemory))
+
+/** Counts the fibers of what is done in it. */
+const countingFibers = <A, E, R>(body: (alive: () => number) => Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => {
+    let alive = 0
+    return Effect.provideService(
+      body(() => alive),
+      Metric.FiberRuntimeMetrics,
+      {
+        recordFiberStart: () => {
+          alive += 1
+        },
+        recordFiberEnd: () => {
+          alive -= 1
+        }
+      }
+    )
+  })
+
+/** Agents that hang in a tool, or with their model, as they are told; or write, and are asked about it. */
+const hanging = Effect.gen(function* () {
+  const signals: Array<AbortSignal> = []
+  const hang = safe("hang", {
+    handler: (_, { signal }) => {
+      signals.push(signal)
+      return Effect.never
+    }
+  })
+  const write = probe("write")
+  const { runtime } = yield* rebind(
+    Agent.make("a", { tools: [hang.tool, write.tool] }),
+    ScriptedModel.make(({ messages, turn }) => {
+      const [said] = messages
+      const prompt = said?.role === "user" && said.content[0]?._tag === "text" ? said.content[0].text : ""
+      if (prompt === "model") return { hang: true }
+      return turn === 1 ? { calls: [call(prompt, "1")] } : "done"
+    })
+  )
+  return { runtime, signals, write }
+})
+
+describe("cancelling 1,000 runs", () => {
+  it.live("ends all of them within a second, each with one end, its signals fired, and no fiber left", () =>
+    countingFibers((alive) =>
+      Effect.gen(function* () {
+        const { runtime, signals } = yield* hanging
+        const ends: Array<string> = []
+        const scope = yield* Scope.make()
+        const conductor = yield* Effect.provideService(
+          Conductor.make({ concurrency: 1000 }),
+          Scope.Scope,
+          scope
+        )
+        const before = alive()
+        const handles = yield* Effect.forEach(Array.from({ length: 1000 }), (_, i) =>
+          conductor.dispatch(
+            runtime,
+            { prompt: ["model", "hang", "write"][i % 3]! },
+            {
+              name: `tree/${i % 7}/${i}`,
+              onUpdate: (update) => {
+                if (
+                  update._tag === "event" &&
+                  /^run\.(completed|cancelled|failed)$/.test(update.event._tag)
+                ) {
+                  ends.push(`${update.runId} ${update.event._tag}`)
+                }
+              }
+            }
+          )
+        )
+        // All of those that write are held, and the others hang.
+        while (
+          signals.length < 333 ||
+          handles.filter(({ status }) => status.current() === "held").length < 333
+        ) {
+          yield* Effect.yieldNow
+        }
+        assert.isAbove(alive(), before + 600)
+        const start = performance.now()
+        assert.strictEqual(yield* conductor.cancel("tree", "enough"), 1000)
+        const took = performance.now() - start
+        assert.isBelow(took, 1000)
+        for (const { done, status } of handles) {
+          assert.strictEqual(status.current(), "cancelled")
+          assert.strictEqual(expect(yield* done, "cancelled").reason, "enough")
+        }
+        assert.strictEqual(new Set(ends).size, 1000)
+        assert.strictEqual(ends.length, 1000)
+        assert.isTrue(signals.every(({ aborted }) => aborted))
+        assert.strictEqual(signals.length, 333)
+        assert.strictEqual(alive(), before)
+        assert.deepStrictEqual(conductor.handles(), [])
+        yield* Scope.close(scope, Exit.void)
+      })
+    )
+  )
+})
+
+describe("Conductor.drain", () => {
+  it.effect(
+    "takes no more runs, cancels those that are not stored, and returns the held ones as they were",
+    () =>
+      countingFibers((alive) =>
+        Effect.gen(function* () {
+          const { runtime, write } = yield* hanging
+          const before = alive()
+          const conductor = yield* Conductor.make({ concurrency: 2 })
+          const names = ["write", "hang", "model", "model"]
+          const handles = yield* Effect.forEach(names, (prompt) =>
+            conductor.dispatch(runtime, { prompt }, { name: prompt })
+          )
+          const held = expect(yield* handles[0]!.wait, "interrupted")
+          const events = yield* Effect.forkChild(Stream.runDrain(conductor.events), {
+            startImmediately: true
+          })
+          const drained = yield* conductor.drain
+          assert.deepStrictEqual(
+            drained.map(({ name, status }) => `${name} ${status}`),
+            ["write cancelled", "hang cancelled", "model cancelled", "model error"]
+          )
+          assert.deepStrictEqual(drained[0]?.held, held.state)
+          assert.strictEqual((yield* Effect.flip(handles[3]!.done))._tag, "ConductorClosed")
+          const refused = yield* Effect.flip(conductor.dispatch(runtime, { prompt: "model" }))
+          assert.strictEqual(refused._tag, "ConductorClosed")
+          assert.deepStrictEqual(yield* conductor.drain, drained)
+          yield* Fiber.join(events)
+          assert.strictEqual(alive(), before)
+
+          // What was held can still be gone on with.
+          const state = drained[0]!.held!
+          const decisions = interruptions(state).map((request) => approve(request))
+          expect(yield* runPrompt(runtime, { state, decisions }), "completed")
+          assert.deepStrictEqual(write.ran, ["1"])
+        })
+      )
+  )
+
+  it.effect("lets go of stored runs, which are found again by their ids", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const { runtime, write } = yield* hanging
+        const scope = yield* Scope.make()
+        const conductor = yield* Effect.provideService(Conductor.make({ concurrency: 2 }), Scope.Scope, scope)
+        const [held, busy, queued] = yield* Effect.forEach(["write", "model", "model"], (prompt) =>
+          conductor.dispatchStored(runtime, { prompt })
+        )
+        const { interruptions } = expect(yield* held!.wait, "interrupted")
+        const third = yield* conductor.dispatchStored(runtime, { prompt: "model" })
+        assert.strictEqual(third.status.current(), "queued")
+        const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+        yield* TestClock.adjust("5 seconds")
+        yield* Fiber.join(closing)
+        assert.deepStrictEqual(
+          [held, busy, queued, third].map((handle) => handle!.status.current()),
+          ["letGo", "letGo", "letGo", "error"]
+        )
+        assert.strictEqual((yield* Effect.flip(third.done))._tag, "ConductorClosed")
+        assert.strictEqual((yield* store.head(held!.runId)).status, "held")
+        assert.strictEqual((yield* store.head(busy!.runId)).status, "running")
+        assert.isUndefined((yield* store.head(busy!.runId)).lease)
+        assert.strictEqual((yield* Effect.flip(store.head(third.runId)))._tag, "RunNotFound")
+
+        const found = yield* attach([runtime], held!.runId)
+        yield* found.decide(approve(interruptions[0]!))
+        expect(yield* found.done, "completed")
+        assert.deepStrictEqual(write.ran, ["1"])
+      })
+    )
+  )
+
+  it.effect("does not wait for longer than it may", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const stubborn = safe("stubborn", {
+        handler: () =>
+          Effect.uninterruptible(Effect.andThen(Deferred.succeed(begun, undefined), Effect.sleep("1 hour")))
+      })
+      const { runtime } = yield* rebind(
+        Agent.make("a", { tools: [stubborn.tool] }),
+        ScriptedModel.make(() => ({ calls: [call("stubborn", "1")] })),
+        { cancelGrace: "1 hour" }
+      )
+      const conductor = yield* Conductor.make({ drainTimeout: "3 seconds" })
+      yield* conductor.dispatch(runtime, { prompt: "go" })
+      yield* Deferred.await(begun)
+      const draining = yield* Effect.forkChild(conductor.drain)
+      yield* TestClock.adjust("3 seconds")
+      const [left] = yield* Fiber.join(draining)
+      assert.strictEqual(left?.status, "running")
+      yield* TestClock.adjust("2 hours")
+    })
+  )
+})
+
+describe("a scope with many runs", () => {
+  it.effect("ends all of them together when it closes, and keeps nothing of those that are over", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* rebind(
+        Agent.make("a"),
+        ScriptedModel.make(({ turn }) => (turn === 1 ? { text: "done", delay: "1 second" } : "done"))
+      )
+      const scope = yield* Scope.make()
+      const inScope = Effect.provideService(Scope.Scope, scope)
+      const handles = yield* Effect.forEach(Array.from({ length: 100 }), () =>
+        inScope(dispatchPrompt(runtime, { prompt: "go" }))
+      )
+      yield* handles[0]!.cancel()
+      yield* Scope.close(scope, Exit.void)
+      for (const handle of handles) expect(yield* handle.done, "cancelled")
+    })
+  )
+})

@@ -1,0 +1,195 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import * as Agent from "../../src/agent/Agent.ts"
+import type { Runtime } from "../../src/agent/Runtime.ts"
+import { runPromptStored } from "../../src/agent/runPromptStored.ts"
+import type { AgentHandle, HandleUpdate } from "../../src/dispatch/AgentHandle.ts"
+import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
+import { attach, dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts"
+import type { RunId } from "../../src/domain/Id.ts"
+import { layerMemory, type RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { approve, bind, call, only, probe, rebind, safe } from "../agent/Fixture.ts"
+import { TestClock } from "effect/testing"
+
+const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
+  Effect.provide(body, Layer.fresh(layerMemory))
+
+/** What a reader got, in short: the revision and tag of an event, else the tag. */
+const brief = (updates: ReadonlyArray<HandleUpdate>): ReadonlyArray<string> =>
+  updates.map((update) =>
+    update._tag === "event"
+      ? `${update.revision} ${update.event._tag}`
+      : update._tag === "skipped"
+        ? `skipped ${update.updates}`
+        : update._tag
+  )
+
+const onlyEvents = (updates: ReadonlyArray<HandleUpdate>) => updates.filter(({ _tag }) => _tag === "event")
+
+const collect = <E>(handle: AgentHandle<unknown, E>) => Effect.forkChild(Stream.runCollect(handle.events))
+
+const writing = Effect.gen(function* () {
+  const { tool } = probe("write")
+  return yield* rebind(
+    Agent.make("a", { tools: [tool] }),
+    ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [call("write", "1")] } : "done"))
+  )
+})
+
+const decidedInStore = (run: ReadonlyArray<string>) =>
+  run.map((line) =>
+    line === "6 run.resumed" ? "6 request.decided" : line === "7 request.decided" ? "7 run.resumed" : line
+  )
+
+const wholeRun = [
+  "1 run.started",
+  "2 model.answered",
+  "3 tool.classified",
+  "4 request.opened",
+  "5 run.held",
+  "6 run.resumed",
+  "7 request.decided",
+  "8 tool.started",
+  "9 tool.completed",
+  "10 model.answered",
+  "11 run.completed"
+]
+
+describe("AgentHandle.events", () => {
+  it.effect("tells the whole run through its holds, also to who begins to read in the middle", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* writing
+      const handle = yield* dispatchPrompt(runtime, { prompt: "go" })
+      const held = only(yield* handle.wait, "approval")
+      const late = yield* collect(handle)
+      yield* Effect.yieldNow
+      yield* handle.decide(approve(held))
+      assert.deepStrictEqual(brief(onlyEvents(yield* Fiber.join(late))), wholeRun)
+      // And after the end.
+      assert.deepStrictEqual(brief(yield* Stream.runCollect(handle.events)), wholeRun)
+    })
+  )
+
+  it.effect("keeps the latest events of a run that is not stored, and counts those before", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* writing
+      const handle = yield* dispatchPrompt(runtime, { prompt: "go" }, { keepEvents: 3 })
+      only(yield* handle.wait, "approval")
+      yield* handle.cancel()
+      assert.deepStrictEqual(brief(yield* Stream.runCollect(handle.events)), [
+        "skipped 4",
+        "5 run.held",
+        "6 run.resumed",
+        "7 run.cancelled"
+      ])
+    })
+  )
+
+  it.effect("never holds the run up: a slow reader gets the latest, and a count of what it has missed", () =>
+    Effect.gen(function* () {
+      const { handle, reading } = yield* noisyAndSlow((runtime) => dispatchPrompt(runtime, { prompt: "go" }))
+      const result = yield* handle.done
+      const updates = yield* reading
+      const told = brief(updates)
+      const { revision } = result.state
+      assert.strictEqual(told.at(-1), `${revision} run.completed`)
+      const missed = updates.find((update) => update._tag === "skipped")
+      assert.isAbove(missed?.updates ?? 0, 700)
+      assert.isBelow(updates.length, 300)
+    })
+  )
+})
+
+/** A run whose tool is noisy, and a reader that reads nothing more after its first update until the run is over. */
+const noisyAndSlow = Effect.fnUntraced(function* <E, F, R>(
+  dispatch: (runtime: Runtime<undefined>) => Effect.Effect<AgentHandle<undefined, E>, F, R>
+) {
+  const begin = yield* Deferred.make<void>()
+  const noisy = safe("noisy", {
+    handler: (_, { progress }) =>
+      Effect.map(Deferred.await(begin), () => {
+        for (let i = 0; i < 1000; i++) progress(`${i}`)
+        return "done"
+      })
+  })
+  const { runtime } = yield* bind(Agent.make("a", { tools: [noisy.tool] }), [
+    { calls: [call("noisy", "1")] },
+    "done"
+  ])
+  const handle = yield* dispatch(runtime)
+  const first = yield* Deferred.make<void>()
+  const slow = Stream.mapEffect(handle.events, (update) =>
+    Effect.as(Effect.andThen(Deferred.succeed(first, undefined), Effect.exit(handle.done)), update)
+  )
+  const reading = yield* Effect.forkChild(Stream.runCollect(slow))
+  yield* Deferred.await(first)
+  yield* Deferred.succeed(begin, undefined)
+  return { handle, reading: Fiber.join(reading) }
+})
+
+describe("AgentHandle.events of a stored run", () => {
+  it.effect("are read from the journal first, by any handle", () =>
+    inOneStore(
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { runtime } = yield* writing
+          const handle = yield* dispatchPromptStored(runtime, { prompt: "go" })
+          const held = only(yield* handle.wait, "approval")
+          const other = yield* attach([runtime], handle.runId)
+          const [one, two] = [yield* collect(handle), yield* collect(other)]
+          yield* Effect.yieldNow
+          yield* handle.decide(approve(held))
+          yield* handle.done
+          yield* TestClock.adjust("2 seconds")
+          assert.deepStrictEqual(brief(onlyEvents(yield* Fiber.join(one))), decidedInStore(wholeRun))
+          assert.deepStrictEqual(brief(onlyEvents(yield* Fiber.join(two))), decidedInStore(wholeRun))
+          assert.deepStrictEqual(brief(yield* Stream.runCollect(handle.events)), decidedInStore(wholeRun))
+        })
+      )
+    )
+  )
+
+  it.effect("are all told to a slow reader, who misses no more than what passes by", () =>
+    inOneStore(
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { handle, reading } = yield* noisyAndSlow((runtime) =>
+            dispatchPromptStored(runtime, { prompt: "go" })
+          )
+          const { state } = yield* handle.done
+          const updates = yield* reading
+          assert.deepStrictEqual(
+            onlyEvents(updates).map((update) => (update._tag === "event" ? update.revision : 0)),
+            Array.from({ length: state.revision }, (_, i) => i + 1)
+          )
+          const missed = updates.find((update) => update._tag === "skipped")
+          assert.isAbove(missed?.updates ?? 0, 700)
+        })
+      )
+    )
+  )
+
+  it.effect("are followed while another process works on the run", () =>
+    inOneStore(
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { runtime } = yield* writing
+          const other = (yield* writing).runtime
+          const runId = "run" as RunId
+          const held = only(yield* runPromptStored(other, { prompt: "go", runId }), "approval")
+          const handle = yield* attach([runtime], runId)
+          const reading = yield* collect(handle)
+          yield* Effect.yieldNow
+          yield* runPromptStored(other, { runId, decisions: [approve(held)] })
+          yield* TestClock.adjust("2 seconds")
+          assert.deepStrictEqual(brief(yield* Fiber.join(reading)), decidedInStore(wholeRun))
+        })
+      )
+    )
+  )
+})

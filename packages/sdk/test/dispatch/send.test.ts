@@ -1,0 +1,233 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import { TestClock } from "effect/testing"
+import * as Agent from "../../src/agent/Agent.ts"
+import type { Prompt } from "../../src/agent/runPrompt.ts"
+import type { Runtime } from "../../src/agent/Runtime.ts"
+import type { AgentHandle, StoredFault } from "../../src/dispatch/AgentHandle.ts"
+import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
+import { dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts"
+import { text } from "../../src/domain/Message.ts"
+import { layerMemory, type RunStore } from "../../src/store/RunStore.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+import { approve, assertValid, bind, call, expect, only, probe, safe, transcript } from "../agent/Fixture.ts"
+
+interface Way {
+  readonly name: string
+  readonly dispatch: <Output>(
+    runtime: Runtime<Output>,
+    input: { readonly prompt: Prompt }
+  ) => Effect.Effect<AgentHandle<Output, StoredFault>, unknown, RunStore | Scope.Scope>
+}
+
+const ways: ReadonlyArray<Way> = [
+  { name: "a run that is not stored", dispatch: dispatchPrompt },
+  { name: "a stored run", dispatch: dispatchPromptStored }
+]
+
+const scoped = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
+  Effect.provide(Effect.scoped(body), Layer.fresh(layerMemory))
+
+/** Asks the user. */
+const ask = (id: string, question: string) => ({ tool: "ask_user", id, arguments: { question } })
+
+for (const { dispatch, name } of ways) {
+  describe(`AgentHandle.send to ${name}`, () => {
+    it.effect("at work is read before its next turn", () =>
+      scoped(
+        Effect.gen(function* () {
+          const begun = yield* Deferred.make<void>()
+          const open = yield* Deferred.make<void>()
+          const slow = safe("slow", {
+            handler: () =>
+              Effect.as(Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(open)), "ok")
+          })
+          const { runtime } = yield* bind(Agent.make("a", { tools: [slow.tool] }), [
+            { calls: [call("slow", "1")] },
+            "heard"
+          ])
+          const handle = yield* dispatch(runtime, { prompt: "go" })
+          yield* Deferred.await(begun)
+          assert.strictEqual(yield* handle.send("mind the gap"), handle)
+          yield* TestClock.adjust("5 seconds")
+          yield* Deferred.succeed(open, undefined)
+          const { state } = expect(yield* handle.done, "completed")
+          assert.deepStrictEqual(transcript(state), [
+            "user: go",
+            "assistant: (slow)",
+            "tool: ok",
+            "user: mind the gap",
+            "assistant: heard"
+          ])
+        })
+      )
+    )
+
+    it.effect("that is held is read when its calls are settled", () =>
+      scoped(
+        Effect.gen(function* () {
+          const write = probe("write")
+          const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+            { calls: [call("write", "1")] },
+            "heard"
+          ])
+          const handle = yield* dispatch(runtime, { prompt: "go" })
+          const held = only(yield* handle.wait, "approval")
+          yield* handle.send("and then rest")
+          assert.deepStrictEqual(only(yield* handle.wait, "approval"), held)
+          yield* handle.decide(approve(held))
+          const { state } = expect(yield* handle.done, "completed")
+          assert.deepStrictEqual(transcript(state), [
+            "user: go",
+            "assistant: (write)",
+            "tool: write:1",
+            "user: and then rest",
+            "assistant: heard"
+          ])
+          assertValid(state)
+        })
+      )
+    )
+
+    it.effect("supersedes what is pending: it is denied, and the message is read next", () =>
+      scoped(
+        Effect.gen(function* () {
+          const write = probe("write")
+          const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+            { calls: [call("write", "1"), call("write", "2")] },
+            "as you like"
+          ])
+          const handle = yield* dispatch(runtime, { prompt: "go" })
+          expect(yield* handle.wait, "interrupted")
+          yield* handle.send("do nothing", { whenHeld: "supersede", by: "ann" })
+          const { state } = expect(yield* handle.done, "completed")
+          const denied = "The user has said something else instead; it follows. This was not done."
+          assert.deepStrictEqual(transcript(state), [
+            "user: go",
+            "assistant: (write, write)",
+            `tool: ${denied}`,
+            `tool: ${denied}`,
+            "user: do nothing",
+            "assistant: as you like"
+          ])
+          assert.deepStrictEqual(
+            state.requests.map(({ decision }) => decision?.by),
+            ["ann", "ann"]
+          )
+          assert.deepStrictEqual(write.ran, [])
+          assertValid(state)
+        })
+      )
+    )
+
+    it.effect("answers the one open question", () =>
+      scoped(
+        Effect.gen(function* () {
+          const { runtime } = yield* bind(Agent.make("a", { tools: [Tool.askUser] }), [
+            { calls: [ask("1", "Which colour?")] },
+            { calls: [ask("2", "Sure?"), ask("3", "Really?")] },
+            "done"
+          ])
+          const handle = yield* dispatch(runtime, { prompt: "go" })
+          only(yield* handle.wait, "question")
+          yield* handle.send([text("blue")], { whenHeld: "answer" })
+          const { interruptions } = expect(yield* handle.wait, "interrupted")
+          const several = yield* Effect.flip(handle.send("yes", { whenHeld: "answer" }))
+          assert.strictEqual((several as { _tag: string })._tag, "SeveralQuestions")
+          const [first, second] = interruptions
+          yield* handle.decide({ _tag: "answer", requestId: first!.requestId, by: "ann", answer: "yes" })
+          expect(yield* handle.wait, "interrupted")
+          const file = { _tag: "file", mediaType: "text/plain", source: { _tag: "url", url: "a:b" } } as const
+          const notText = yield* Effect.flip(handle.send([file], { whenHeld: "answer" }))
+          assert.strictEqual((notText as { _tag: string })._tag, "AnswerNotText")
+          assert.deepStrictEqual<unknown>(handle.interruptions(), [second])
+          yield* handle.send("truly", { whenHeld: "answer" })
+          const { state } = expect(yield* handle.done, "completed")
+          assert.deepStrictEqual(
+            transcript(state).filter((line) => line.startsWith("tool")),
+            ["tool: blue", "tool: yes", "tool: truly"]
+          )
+          const nothing = yield* Effect.flip(handle.send("hm", { whenHeld: "answer" }))
+          assert.strictEqual((nothing as { _tag: string })._tag, "NothingToAnswer")
+        })
+      )
+    )
+
+    it.effect("is said to a fork from before the open turn, and this one stays held", () =>
+      scoped(
+        Effect.gen(function* () {
+          const write = probe("write")
+          const { model, runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+            { calls: [call("write", "1")] },
+            "forked",
+            "done"
+          ])
+          const handle = yield* dispatch(runtime, { prompt: "go" })
+          const held = only(yield* handle.wait, "approval")
+          const fork = yield* handle.send("or rather not", { whenHeld: "fork" })
+          assert.notStrictEqual(fork.runId, handle.runId)
+          assert.notStrictEqual(fork.sessionId, handle.sessionId)
+          const other = expect(yield* fork.done, "completed")
+          assert.strictEqual(other.runId, fork.runId)
+          assert.strictEqual(other.sessionId, fork.sessionId)
+          assert.deepStrictEqual(transcript(other.state), [
+            "user: go",
+            "user: or rather not",
+            "assistant: forked"
+          ])
+          assert.deepStrictEqual(only(yield* handle.wait, "approval"), held)
+          yield* handle.decide(approve(held))
+          const { state } = expect(yield* handle.done, "completed")
+          assert.deepStrictEqual(write.ran, ["1"])
+          assert.strictEqual(model.remaining(), 0)
+          for (const each of [state, other.state]) assertValid(each)
+        })
+      )
+    )
+
+    it.effect("is a message like any other where nothing is pending, however it was meant", () =>
+      scoped(
+        Effect.gen(function* () {
+          const begun = yield* Deferred.make<void>()
+          const open = yield* Deferred.make<void>()
+          const slow = safe("slow", {
+            handler: () =>
+              Effect.as(Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(open)), "ok")
+          })
+          const { runtime } = yield* bind(Agent.make("a", { tools: [slow.tool] }), [
+            { calls: [call("slow", "1")] },
+            "heard"
+          ])
+          const handle = yield* dispatch(runtime, { prompt: "go" })
+          yield* Deferred.await(begun)
+          assert.strictEqual(yield* handle.send("one", { whenHeld: "fork" }), handle)
+          assert.strictEqual(yield* handle.send("two", { whenHeld: "supersede" }), handle)
+          yield* TestClock.adjust("5 seconds")
+          yield* Deferred.succeed(open, undefined)
+          const { state } = expect(yield* handle.done, "completed")
+          assert.deepStrictEqual(transcript(state).slice(3), ["user: one", "user: two", "assistant: heard"])
+          const empty = yield* Effect.flip(handle.send(" "))
+          assert.strictEqual((empty as { _tag: string })._tag, "EmptyPrompt")
+          const late = yield* Effect.flip(handle.send("three"))
+          assert.strictEqual((late as { _tag: string })._tag, "RunEnded")
+        })
+      )
+    )
+
+    it.effect("explains what it waits for", () =>
+      scoped(
+        Effect.gen(function* () {
+          const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [
+            { calls: [call("write", "1")] }
+          ])
+          const handle = yield* dispatch(runtime, { prompt: "go" })
+          only(yield* handle.wait, "approval")
+          assert.include((yield* handle.explain).text, "for approval of write")
+        })
+      )
+    )
+  })
+}
