@@ -73,10 +73,11 @@ const withDecision = (state: RunState, decision: Decision): RunState =>
 export const make = (): Mailbox => {
   let decisions: Array<Decision> = []
   let messages: Array<Mail["messages"][number]> = []
-  const listeners = new Set<() => void>()
+  // Made when somebody listens: there may be many thousand mailboxes.
+  let listeners: Set<() => void> | undefined
   let attached: { readonly runtime: Runtime<any>; readonly state: () => RunState } | undefined
   const tell = () => {
-    for (const listener of listeners) listener()
+    listeners?.forEach((listener) => listener())
   }
   return {
     decide: Effect.fnUntraced(function* (given: DecisionInput) {
@@ -113,9 +114,10 @@ export const make = (): Mailbox => {
     },
     isEmpty: () => decisions.length === 0 && messages.length === 0,
     onMail: (listener) => {
-      listeners.add(listener)
+      const own = (listeners ??= new Set())
+      own.add(listener)
       return () => {
-        listeners.delete(listener)
+        own.delete(listener)
       }
     },
     attach: (runtime, state) => {

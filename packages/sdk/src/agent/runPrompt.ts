@@ -102,7 +102,11 @@ export const runPrompt: <Output>(
   runtime: Runtime<Output>,
   input: StartInput | ContinueInput,
   options?: RunOptions
-) => Effect.Effect<RunResult<Output>, RunPromptError> = Effect.fn("fermata.runPrompt")(function* <Output>(
+) => Effect.Effect<RunResult<Output>, RunPromptError> = (runtime, input, options) =>
+  // Without the stack of the call: it would be kept for as long as the run waits.
+  Effect.withSpan(running(runtime, input, options), "fermata.runPrompt", { captureStackTrace: false })
+
+const running = Effect.fnUntraced(function* <Output>(
   runtime: Runtime<Output>,
   input: StartInput | ContinueInput,
   options: RunOptions = {}

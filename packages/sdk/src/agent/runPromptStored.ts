@@ -82,29 +82,30 @@ export const runPromptStored: <Output>(
   runtime: Runtime<Output>,
   input: StoredStartInput | StoredContinueInput,
   options?: StoredRunOptions
-) => Effect.Effect<RunResult<Output>, RunPromptStoredError, RunStore> = Effect.fn("fermata.runPromptStored")(
-  function* <Output>(
-    runtime: Runtime<Output>,
-    input: StoredStartInput | StoredContinueInput,
-    options: StoredRunOptions = {}
-  ) {
-    const store = yield* RunStore
-    const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
-    if ("prompt" in input) yield* checkIds(input)
-    const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
-    if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
-      return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })
-    }
-    if ("prompt" in input && head !== undefined) {
-      return yield* new RunExists({ runId: head.runId, status: head.status })
-    }
-    const work = { ...options, runtime, store, token }
-    const driving = "prompt" in input ? startStored(work, input) : continueStored(work, input)
-    const state = yield* Effect.ensuring(driving, Effect.sync(token.release))
-    if (state.status === "running") return yield* new RunLetGo({ runId: state.runId })
-    return yield* toResult<Output>(runtime, state)
+) => Effect.Effect<RunResult<Output>, RunPromptStoredError, RunStore> = (runtime, input, options) =>
+  Effect.withSpan(running(runtime, input, options), "fermata.runPromptStored", { captureStackTrace: false })
+
+const running = Effect.fnUntraced(function* <Output>(
+  runtime: Runtime<Output>,
+  input: StoredStartInput | StoredContinueInput,
+  options: StoredRunOptions = {}
+) {
+  const store = yield* RunStore
+  const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
+  if ("prompt" in input) yield* checkIds(input)
+  const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
+  if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
+    return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })
   }
-)
+  if ("prompt" in input && head !== undefined) {
+    return yield* new RunExists({ runId: head.runId, status: head.status })
+  }
+  const work = { ...options, runtime, store, token }
+  const driving = "prompt" in input ? startStored(work, input) : continueStored(work, input)
+  const state = yield* Effect.ensuring(driving, Effect.sync(token.release))
+  if (state.status === "running") return yield* new RunLetGo({ runId: state.runId })
+  return yield* toResult<Output>(runtime, state)
+})
 
 type Store = RunStore["Service"]
 

@@ -45,8 +45,9 @@ export const Tokenizer = Context.Reference<Tokenizer>("@fermata/sdk/model/Tokeni
 export type Counted = Pick<ModelRequest, "instructions" | "messages" | "tools">
 
 /** What a provider counted, and for what. */
-interface Told {
-  readonly request: Counted
+interface Told extends Pick<Counted, "instructions" | "tools"> {
+  readonly first: Message | undefined
+  readonly count: number
   readonly inputTokens: number
 }
 
@@ -59,7 +60,10 @@ const told = new WeakMap<Message, Told>()
  */
 export const remember = (request: Counted, { inputTokens }: ModelUsage): void => {
   const last = request.messages.at(-1)
-  if (last !== undefined && inputTokens > 0) told.set(last, { request, inputTokens })
+  if (last === undefined || inputTokens <= 0) return
+  const { instructions, messages, tools } = request
+  // Not the request itself: it holds a list of all messages, and what the run has passed along.
+  told.set(last, { first: messages[0], count: messages.length, instructions, tools, inputTokens })
 }
 
 /** The tokens of a request: what a provider has told of its beginning, and a count of the rest. */
@@ -67,7 +71,7 @@ export const countRequest = (tokenizer: Tokenizer, request: Counted): number => 
   const { instructions, messages, tools } = request
   for (let index = messages.length - 1; index >= 0; index -= 1) {
     const before = told.get(messages[index]!)
-    if (before !== undefined && isBeginning(before.request, request, index)) {
+    if (before !== undefined && isBeginning(before, request, index)) {
       return before.inputTokens + countMessages(tokenizer, messages, index + 1)
     }
   }
@@ -75,9 +79,9 @@ export const countRequest = (tokenizer: Tokenizer, request: Counted): number => 
 }
 
 /** Messages never change, so the same ones at both ends, and as many, are the same beginning. */
-const isBeginning = (before: Counted, request: Counted, last: number): boolean =>
-  before.messages.length === last + 1 &&
-  before.messages[0] === request.messages[0] &&
+const isBeginning = (before: Told, request: Counted, last: number): boolean =>
+  before.count === last + 1 &&
+  before.first === request.messages[0] &&
   before.tools === request.tools &&
   before.instructions === request.instructions
 

@@ -1,0 +1,64 @@
+import type { RunResult, Runtime } from "@fermata/sdk/agent"
+import {
+  type AgentHandle,
+  attach,
+  Conductor,
+  dispatchPrompt,
+  dispatchPromptStored
+} from "@fermata/sdk/dispatch"
+import type { RunStore } from "@fermata/sdk/store"
+import type * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import { describe, expect, it } from "tstyche"
+
+interface Answer {
+  readonly ok: boolean
+}
+declare const runtime: Runtime.Runtime<Answer>
+declare const conductor: Conductor.Conductor
+
+type Needs<T> = T extends Effect.Effect<unknown, unknown, infer R> ? R : never
+
+describe("dispatchPrompt", () => {
+  it("needs a scope, knows what the agent answers, and has no store that could fail", () => {
+    const dispatched = dispatchPrompt(runtime, { prompt: "go" })
+    expect<Needs<typeof dispatched>>().type.toBe<Scope.Scope>()
+    expect<Effect.Success<typeof dispatched>>().type.toBe<AgentHandle.AgentHandle<Answer>>()
+    type Done = AgentHandle.AgentHandle<Answer>["done"]
+    expect<Effect.Success<Done>>().type.toBe<RunResult.RunResult<Answer>>()
+    expect<Effect.Error<Done>>().type.toBe<AgentHandle.HandleError>()
+  })
+})
+
+describe("dispatchPromptStored", () => {
+  it("needs a store, which can fail", () => {
+    const dispatched = dispatchPromptStored(runtime, { prompt: "go" })
+    expect<Needs<typeof dispatched>>().type.toBe<Scope.Scope | RunStore.RunStore>()
+    expect<Effect.Success<typeof dispatched>>().type.toBe<
+      AgentHandle.AgentHandle<Answer, AgentHandle.StoredFault>
+    >()
+    const found = attach([runtime], "run" as never)
+    expect<Effect.Success<typeof found>>().type.toBe<
+      AgentHandle.AgentHandle<unknown, AgentHandle.StoredFault>
+    >()
+  })
+})
+
+describe("Conductor", () => {
+  it("joins handles with and without a store, and knows what they answer", () => {
+    const stored = null as unknown as AgentHandle.AgentHandle<Answer, AgentHandle.StoredFault>
+    const plain = null as unknown as AgentHandle.AgentHandle<Answer>
+    expect<Effect.Success<ReturnType<typeof Conductor.all<Answer, AgentHandle.StoredFault>>>>().type.toBe<
+      ReadonlyArray<RunResult.RunResult<Answer>>
+    >()
+    expect(Conductor.all([plain, stored])).type.toBe<
+      Effect.Effect<
+        ReadonlyArray<RunResult.RunResult<Answer>>,
+        AgentHandle.HandleError | AgentHandle.StoredFault
+      >
+    >()
+    expect(conductor.dispatch(runtime, { prompt: "go" })).type.toBeAssignableTo<
+      Effect.Effect<AgentHandle.AgentHandle<Answer>, unknown>
+    >()
+  })
+})
