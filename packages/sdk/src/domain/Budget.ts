@@ -75,6 +75,12 @@ const report = (state: RunState, budget: Limits.Budget, now: number): Limits.Exc
   spent: spent(state, budget, now)
 })
 
+/** What is promised to sub-agents is gone too, for whoever asks for more. */
+const reportPromised = (state: RunState, budget: "tokens" | "cost"): Limits.Exceeded => {
+  const { limit, spent } = report(state, budget, 0)
+  return { budget, limit, spent: Math.max(limit, spent + reserved(state, budget)) }
+}
+
 /** The first budget that leaves no room for another model call of the run, or `undefined`. */
 export const exceeded = (state: RunState, now = 0): Limits.Exceeded | undefined => {
   for (const budget of ["turns", "treeTurns", "tokens", "cost", "wallTime"] as const) {
@@ -87,7 +93,7 @@ export const exceeded = (state: RunState, now = 0): Limits.Exceeded | undefined 
 export const promisedAway = (state: RunState): Limits.Exceeded | undefined => {
   for (const budget of parted) {
     const left = available(state, budget)
-    if (left !== undefined && left <= 0) return report(state, budget, 0)
+    if (left !== undefined && left <= 0) return reportPromised(state, budget)
   }
   return undefined
 }
@@ -130,7 +136,7 @@ export const exceededAbove = (
     for (const budget of parted) {
       const left = available(state, budget)
       if (left === undefined) continue
-      if (left <= 0 && !promised.has(budget)) return { depth, exceeded: report(state, budget, now) }
+      if (left <= 0 && !promised.has(budget)) return { depth, exceeded: reportPromised(state, budget) }
       promised.add(budget)
     }
   }
@@ -156,7 +162,7 @@ export const carve = (line: ReadonlyArray<RunState>, asked: Limits.Limits): Limi
     for (let depth = line.length - 1; depth >= 0; depth--) {
       const left = available(line[depth]!, budget)
       if (left === undefined) continue
-      if (left <= 0) return { depth, exceeded: report(line[depth]!, budget, 0) }
+      if (left <= 0) return { depth, exceeded: reportPromised(line[depth]!, budget) }
       const wanted = Limits.budgetOf(limits, budget)
       if (wanted !== undefined) limits = Limits.withBudget(limits, budget, Math.min(wanted, left))
       // What is above was set aside for this one already.

@@ -126,6 +126,17 @@ describe("a budget", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
+  it.effect("of money that is promised to others is asked about, and not called unknown", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* tree({ lead: { maxCostUsd: 7 }, worker: { maxCostUsd: 6 }, workers: 3 })
+      const held = yield* runPromptStored(runtime, { prompt: "go" })
+      assert.deepInclude(only(held, "limit"), { budget: "cost", limit: 7, spent: 7, agentPath: ["lead"] })
+      const open = yield* tree({ lead: { maxCostUsd: 7 }, worker: { maxCostUsd: 6 }, workers: 3 })
+      const alone = yield* runPrompt(open.runtime, { prompt: "go" })
+      assert.include(results(alone.state).join(), "was not started: nothing is left of the cost budget")
+    }).pipe(Effect.provide(layerMemory))
+  )
+
   it.effect("in money fails closed when a price is unknown, and says so", () =>
     Effect.gen(function* () {
       const agent = Agent.make("a", { tools: [safe().tool], limits: { maxCostUsd: 5 } })
