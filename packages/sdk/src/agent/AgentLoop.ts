@@ -32,7 +32,7 @@ import {
   stopBeside,
   wake
 } from "./internal/beside.ts"
-import { openLimit } from "./internal/callModel.ts"
+import { openLimit } from "./internal/openLimit.ts"
 import { cancellation } from "./internal/cancellation.ts"
 import { classify } from "./internal/classify.ts"
 import { setDeadline } from "./internal/deadlines.ts"
@@ -333,7 +333,11 @@ const classifyAll = Effect.fnUntraced(function* (
 const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, answer: string) {
   const { bound, drive } = scope
   const complete = Effect.fnUntraced(function* (event: RunEvent) {
-    if (scope.parent === undefined) return yield* leave(drive, event)
+    if (scope.parent === undefined) {
+      yield* stopBeside(drive, [asking], "The run has ended.")
+      yield* settleBeside(drive)
+      return yield* leave(drive, event)
+    }
     emit(scope, event)
     return false
   })

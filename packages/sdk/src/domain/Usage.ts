@@ -54,6 +54,15 @@ export const zero: SessionUsage = {
   unpricedRequests: 0
 }
 
+/**
+ * A sum in millionths of a millionth of a dollar, which does not depend on the order in which it is made, as one of fractions
+ * does: 0.1 and 0.2 are 0.3, and use up a budget of 0.3.
+ */
+const addMoney = (a: number, b: number): number => {
+  const sum = Math.round(a * 1e12) + Math.round(b * 1e12)
+  return Number.isSafeInteger(sum) ? sum / 1e12 : a + b
+}
+
 /** Adds one model call, which is one request and one turn. */
 export const addModelCall = (total: SessionUsage, call: ModelUsage): SessionUsage => ({
   inputTokens: total.inputTokens + call.inputTokens,
@@ -62,7 +71,7 @@ export const addModelCall = (total: SessionUsage, call: ModelUsage): SessionUsag
   reasoningTokens: total.reasoningTokens + (call.reasoningTokens ?? 0),
   requests: total.requests + 1,
   turns: total.turns + 1,
-  costUsd: total.costUsd + (call.costUsd ?? 0),
+  costUsd: addMoney(total.costUsd, call.costUsd ?? 0),
   unpricedRequests: total.unpricedRequests + (call.costUsd === undefined ? 1 : 0)
 })
 
@@ -74,7 +83,7 @@ export const add = (a: SessionUsage, b: SessionUsage): SessionUsage => ({
   reasoningTokens: a.reasoningTokens + b.reasoningTokens,
   requests: a.requests + b.requests,
   turns: a.turns + b.turns,
-  costUsd: a.costUsd + b.costUsd,
+  costUsd: addMoney(a.costUsd, b.costUsd),
   unpricedRequests: a.unpricedRequests + b.unpricedRequests
 })
 

@@ -40,7 +40,8 @@ export const evolve = (state: RunState | undefined, event: RunEvent): RunState =
   if (state === undefined) throw new Error(`A journal begins with run.started, not with ${event._tag}.`)
   const after = apply(state, event)
   const revision = (state.revision + 1) as Revision
-  if (after.recoveries === undefined || !isProgress(event)) return { ...after, revision }
+  // What came too late to change anything is no progress.
+  if (after.recoveries === undefined || after === state || !isProgress(event)) return { ...after, revision }
   const { recoveries: _, ...rest } = after
   return { ...rest, revision }
 }
@@ -243,9 +244,12 @@ const opened = (state: RunState, { request }: Event<"request.opened">): RunState
 }
 
 const cancelled = (state: RunState, event: Event<"run.cancelled">): RunState => {
-  const after = flush(closeCalls(paused(state, event.at), event.calls, event.at))
+  const after = closeBackground(
+    flush(closeCalls(paused(state, event.at), event.calls, event.at)),
+    event.at
+  )
   return {
-    ...closeBackground(after, event.at),
+    ...after,
     status: "cancelled",
     cancelled: { reason: event.reason, calls: event.calls },
     requests: after.requests.map((record) => closeRequest(record, "the run was cancelled"))

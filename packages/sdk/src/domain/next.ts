@@ -142,7 +142,9 @@ const runnable = (state: RunState): Step | undefined => {
       undecided = true
       undecidedTool = true
     } else if (call.target === "tool" && call.safety === "readOnly") {
+      // What comes after a read that waits for sub-agents waits for it.
       if (agents.length === 0) reads.push(call.id)
+      else undecidedTool = true
     } else if (!undecided) {
       if (reads.length > 0) break
       return alone(call)
@@ -197,7 +199,7 @@ const nextOfTurn = (state: RunState): Step => {
   if (wrappingUp !== undefined) {
     const { budget, limit } = wrappingUp
     return wrappingUp.answered === true
-      ? exhausted(state, { budget, limit, spent: spent(state, budget, 0) })
+      ? exhausted(state, { budget, limit, spent: spentAtLeast(state, budget, limit) })
       : { _tag: "CallModel", turn: state.usage.turns + 1 }
   }
   const last = History.last(state.history)
@@ -213,6 +215,12 @@ const nextOfTurn = (state: RunState): Step => {
   return exceeded === undefined
     ? { _tag: "CallModel", turn: state.usage.turns + 1 }
     : exhausted(state, exceeded)
+}
+
+/** What has been spent of a budget that was found used up: by now, with what was promised, or at a price that is not known. */
+const spentAtLeast = (state: RunState, budget: Limits.Budget, limit: number): number => {
+  const known = spent(state, budget, 0)
+  return budget === "cost" && state.usage.unpricedRequests > 0 ? known : Math.max(limit, known)
 }
 
 /** What a run does about a budget that is used up. */

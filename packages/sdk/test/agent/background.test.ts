@@ -7,7 +7,8 @@ import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { runPrompt } from "../../src/agent/runPrompt.ts"
 import { unwrap } from "../../src/domain/RunEvent.ts"
-import { type RunState } from "../../src/domain/RunState.ts"
+import { interruptions, type RunState } from "../../src/domain/RunState.ts"
+import { QuotaExhausted } from "../../src/model/ModelError.ts"
 import type { ModelRequest } from "../../src/model/ModelRequest.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import {
@@ -335,6 +336,70 @@ describe("a sub-agent in the background", () => {
       yield* TestClock.adjust("1 hour")
       expect(yield* Fiber.join(running), "completed")
       assert.deepStrictEqual(write.ran, [])
+    })
+  )
+
+  it.effect("that fails leaves nobody under it at work, and nothing to be decided", () =>
+    Effect.gen(function* () {
+      const write = probe("write")
+      const model = scripted({
+        lead: [{ calls: [delegate("middle", false)] }, "lead goes on"],
+        middle: [
+          { calls: [delegate("leaf"), delegate("asker")] },
+          { error: new QuotaExhausted({ description: "empty" }), delay: "1 second" }
+        ],
+        leaf: [{ hang: true }],
+        asker: [{ calls: [call("write", "1")] }]
+      })
+      const below = [Agent.make("leaf"), Agent.make("asker", { tools: [write.tool] })]
+      const middle = Agent.make("middle", { subAgents: below, delegation: "delegate" })
+      const { runtime } = yield* rebind(lead([middle]), model)
+      const told = watch()
+      const running = aSecondLater(runPrompt(runtime, { prompt: "go" }, told))
+      const { state } = expect(yield* running, "completed")
+      assert.deepStrictEqual(inside(told.updates, "run.cancelled").toSorted(), ["t1.1", "t1.2"])
+      assert.deepStrictEqual(inside(told.updates, "run.failed"), ["t1.1"])
+      assert.deepStrictEqual(interruptions(state), [])
+      assert.deepStrictEqual(write.ran, [])
+    })
+  )
+
+  it.effect("that is stopped is waited for with all that is under it, and what that did is kept", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const slow = safe("slow", {
+        handler: (_, { signal }) =>
+          new Promise<string>((resolve) => {
+            signal.addEventListener("abort", () => setImmediate(() => resolve("kept")))
+            Effect.runFork(Deferred.succeed(begun, undefined))
+          })
+      })
+      const model = scripted({
+        lead: [{ calls: [delegate("middle")] }, "waiting"],
+        middle: [{ calls: [delegate("leaf")] }, "waiting"],
+        leaf: [{ calls: [call("slow", "1")] }]
+      })
+      const leaf = Agent.make("leaf", { tools: [slow.tool] })
+      const middle = Agent.make("middle", { subAgents: [leaf], delegation: "delegate" })
+      const { runtime } = yield* rebind(lead([middle]), model, { cancelGrace: "5 seconds" })
+      const cancellation = Cancellation.make()
+      const { onUpdate, updates } = watch()
+      const running = yield* Effect.forkChild(
+        runPrompt(runtime, { prompt: "go" }, { cancellation, onUpdate })
+      )
+      yield* Deferred.await(begun)
+      cancellation.cancel("enough")
+      expect(yield* Fiber.join(running), "cancelled")
+      const tags = events(updates).map((event) => {
+        const { event: inner, path } = unwrap(event)
+        return `${path.length} ${inner._tag}`
+      })
+      assert.deepStrictEqual(tags.slice(-4), [
+        "2 tool.completed",
+        "2 run.cancelled",
+        "1 run.cancelled",
+        "0 run.cancelled"
+      ])
     })
   )
 })

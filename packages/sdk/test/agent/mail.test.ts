@@ -208,4 +208,21 @@ describe("mail", () => {
       assert.strictEqual(late._tag, "RunEnded")
     }).pipe(Effect.provide(layerMemory))
   )
+
+  it.effect("that cancels a run is heard before the body of a call begins, however late", () =>
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const write = probe("write", { needsApproval: false })
+      const runId = "run-2" as RunId
+      const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+        () => {
+          Effect.runSync(store.requestCancel(runId, "no more"))
+          return { calls: [call("write", "1")] }
+        }
+      ])
+      const { reason } = expect(yield* runPromptStored(runtime, { prompt: "go", runId }), "cancelled")
+      assert.strictEqual(reason, "no more")
+      assert.deepStrictEqual(write.ran, [])
+    }).pipe(Effect.provide(layerMemory))
+  )
 })

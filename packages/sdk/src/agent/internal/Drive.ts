@@ -169,7 +169,7 @@ export const isThere = (scope: Scope<any>): boolean =>
   ) !== undefined
 
 /** What must be committed before anybody is told. */
-const isActedOn = (event: RunEvent): boolean => {
+export const isActedOn = (event: RunEvent): boolean => {
   const { _tag } = unwrap(event).event
   return _tag.startsWith("request.") || _tag.startsWith("run.") || _tag.startsWith("grant.")
 }

@@ -67,35 +67,43 @@ export const makeApart = (
     effect: Effect.Effect<A, E, R>,
     deadline: Deadline<E2> | undefined,
     onEnd: (exit: Exit.Exit<A, E | E2>) => void
-  ) =>
-    Effect.map(Effect.forkChild(effect, { startImmediately: true, uninterruptible: false }), (fiber) => {
-      const done = fiber.pollUnsafe()
-      if (done !== undefined) {
-        onEnd(done)
+  ) => {
+    if (tokens.some((token) => token.reason() !== undefined)) {
+      // Nothing is begun that is to be stopped.
+      return Effect.sync(() => onEnd(Exit.interrupt()))
+    }
+    return Effect.map(
+      Effect.forkChild(effect, { startImmediately: true, uninterruptible: false }),
+      (fiber) => {
+        const done = fiber.pollUnsafe()
+        if (done !== undefined) {
+          onEnd(done)
+          return fiber
+        }
+        let isLate = false
+        const unlinks = tokens.map((token) => token.onCancel(() => fiber.interruptUnsafe()))
+        if (deadline !== undefined) {
+          const fire = () => {
+            isLate = true
+            fiber.interruptUnsafe()
+          }
+          unlinks.push(setDeadline(clock, deadline.ms, fire))
+        }
+        fiber.addObserver((exit) => {
+          for (const unlink of unlinks) unlink()
+          const isStopped = tokens.some((token) => token.reason() !== undefined)
+          onEnd(
+            isLate && deadline !== undefined && !isStopped && isInterrupted(exit)
+              ? Exit.fail(deadline.late())
+              : exit
+          )
+        })
         return fiber
       }
-      let isLate = false
-      const unlinks = tokens.map((token) => token.onCancel(() => fiber.interruptUnsafe()))
-      if (deadline !== undefined) {
-        const fire = () => {
-          isLate = true
-          fiber.interruptUnsafe()
-        }
-        unlinks.push(setDeadline(clock, deadline.ms, fire))
-      }
-      fiber.addObserver((exit) => {
-        for (const unlink of unlinks) unlink()
-        const isStopped = tokens.some((token) => token.reason() !== undefined)
-        onEnd(
-          isLate && deadline !== undefined && !isStopped && isInterrupted(exit)
-            ? Exit.fail(deadline.late())
-            : exit
-        )
-      })
-      return fiber
-    })
-  const wait = (fiber: Fiber.Fiber<unknown, unknown>): Effect.Effect<void> =>
-    fiber.pollUnsafe() === undefined ? waiting(Fiber.await(fiber)) : Effect.void
+    )
+  }
+  const wait = (fiber: Fiber.Fiber<unknown, unknown> | void): Effect.Effect<void> =>
+    fiber === undefined || fiber.pollUnsafe() !== undefined ? Effect.void : waiting(Fiber.await(fiber))
 
   const apart = <A, E, R, E2 = never>(effect: Effect.Effect<A, E, R>, deadline?: Deadline<E2>) =>
     Effect.suspend(() => {

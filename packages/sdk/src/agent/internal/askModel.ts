@@ -9,7 +9,7 @@ import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
 import type { Apart } from "./apart.ts"
 import { callModel } from "./callModel.ts"
 import { emit, isThere, now, type Scope, stateOf } from "./Drive.ts"
-import { awaitChildren } from "./subAgents.ts"
+import { awaitChildren, failRun } from "./subAgents.ts"
 
 /** Asks the model, if there is time left for it; says which budgets are running out afterwards. */
 export const askModel = Effect.fnUntraced(function* <E>(scope: Scope<E>, turn: number, apart: Apart) {
@@ -44,8 +44,5 @@ const outOfBudget = <E>(
 ): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
   const step = exhausted(stateOf(scope), exceeded)
   if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return scope.drive.perform(scope, step, apart)
-  return Effect.sync(() => {
-    if (step._tag !== "Finish" || step.end._tag !== "failed") return
-    emit(scope, { _tag: "run.failed", at: now(scope.drive), failure: step.end.failure })
-  })
+  return step._tag === "Finish" && step.end._tag === "failed" ? failRun(scope, step.end.failure) : Effect.void
 }

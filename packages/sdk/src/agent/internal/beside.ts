@@ -10,7 +10,7 @@ import * as Fiber from "effect/Fiber"
 import * as Semaphore from "effect/Semaphore"
 import type * as Cancellation from "../Cancellation.ts"
 import { type Apart, makeApart, waitCalmly } from "./apart.ts"
-import type { Beside, Drive, Scope } from "./Drive.ts"
+import { type Beside, type Drive, flush, isActedOn, type Scope } from "./Drive.ts"
 
 const besideOf = (drive: Drive<any>): Beside => {
   drive.beside ??= {
@@ -72,8 +72,17 @@ export const startBeside = (
 /** How often something has ended beside the loop, or was told by {@link wake}. */
 export const endedBeside = (drive: Drive<any>): number => drive.beside?.ended ?? 0
 
-/** Waits until something has ended, or was told, since the run was last asked what happens next. */
-export const awaitBeside = ({ drive, seen }: Scope<any>, apart: Apart): Effect.Effect<void> =>
+/**
+ * Waits until something has ended, or was told, since the run was last asked what happens next. What people act on is stored and told
+ * before.
+ */
+export const awaitBeside = <E>(scope: Scope<E>, apart: Apart): Effect.Effect<void, E> =>
+  Effect.andThen(
+    Effect.suspend(() => (scope.drive.staged.some(isActedOn) ? flush(scope.drive) : Effect.void)),
+    waitBeside(scope, apart)
+  )
+
+const waitBeside = ({ drive, seen }: Scope<any>, apart: Apart): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { ended, waiting } = besideOf(drive)
     if (ended !== seen) return Effect.void

@@ -6,8 +6,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { exceeded, workedMs } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
-import type { Exceeded } from "../../domain/Limits.ts"
-import type { RunFailure } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
 import { collect } from "../../model/ModelClient.ts"
@@ -16,6 +14,8 @@ import type { ModelPart, ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest, ModelSettings } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
 import type { Apart, Deadline } from "./apart.ts"
+import { openLimit } from "./openLimit.ts"
+import { failRun } from "./subAgents.ts"
 import type { Scope } from "./Drive.ts"
 import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
 
@@ -33,7 +33,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
   if (Exit.isFailure(instructed)) {
     if (isStopped(scope, instructed.cause)) return
     const why = describe(runtime, Cause.squash(instructed.cause))
-    return fail(scope, {
+    return yield* failRun(scope, {
       _tag: "RunDefect",
       description: `The instructions of ${bound.agent.name} failed: ${why}`
     })
@@ -53,12 +53,11 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
   if (Exit.isFailure(prepared)) {
     if (isStopped(scope, prepared.cause)) return
     const error: unknown = Cause.squash(prepared.cause)
-    return isContextTooLarge(error)
-      ? overContext(scope, error)
-      : fail(scope, {
-          _tag: "RunDefect",
-          description: `The context policy failed: ${describe(runtime, error)}`
-        })
+    if (isContextTooLarge(error)) return yield* overContext(scope, error)
+    return yield* failRun(scope, {
+      _tag: "RunDefect",
+      description: `The context policy failed: ${describe(runtime, error)}`
+    })
   }
 
   const request: ModelRequest = {
@@ -97,7 +96,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
   // Its time was up before the model's: the loop sees to it.
   if (isOutOfTime(scope)) return
   if (!(error instanceof ModelError)) {
-    return fail(scope, {
+    return yield* failRun(scope, {
       _tag: "RunDefect",
       description: `The model client failed: ${describe(runtime, error)}`
     })
@@ -120,7 +119,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
       }
     })
   }
-  return fail(scope, {
+  return yield* failRun(scope, {
     _tag: "ModelFailed",
     reason: reason._tag,
     description: runtime.scrubber.scrub(reason.description),
@@ -196,34 +195,14 @@ const isContextTooLarge = (
 ): error is { readonly _tag: "ContextTooLarge"; readonly tokens: number; readonly limit: number } =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "ContextTooLarge"
 
-const fail = (scope: Scope<unknown>, failure: RunFailure): void =>
-  emit(scope, { _tag: "run.failed", at: now(scope.drive), failure })
-
 const overContext = (
   scope: Scope<unknown>,
   { tokens, limit }: { readonly tokens: number; readonly limit: number }
-): void => {
-  const state = stateOf(scope)
-  if (!state.asks) return fail(scope, { _tag: "BudgetExceeded", budget: "context", limit, spent: tokens })
-  openLimit(scope, { budget: "context", limit, spent: tokens })
-}
-
-/** Asks whether a used-up budget may be topped up. */
-export const openLimit = (scope: Scope<unknown>, exceeded: Exceeded): void => {
-  const state = stateOf(scope)
-  const at = now(scope.drive)
-  emit(scope, {
-    _tag: "request.opened",
-    at,
-    request: {
-      _tag: "limit",
-      requestId: nextRequestId(scope),
-      runId: state.runId,
-      agentPath: state.agentPath,
-      at,
-      ...exceeded
-    }
-  })
+): Effect.Effect<void> => {
+  const exceeded = { budget: "context", limit, spent: tokens } as const
+  return stateOf(scope).asks
+    ? Effect.sync(() => openLimit(scope, exceeded))
+    : failRun(scope, { _tag: "BudgetExceeded", ...exceeded })
 }
 
 /** Streams; when that fails before the first part was out, asks for a whole answer, once. */

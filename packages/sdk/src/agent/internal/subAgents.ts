@@ -17,7 +17,7 @@ import * as Id from "../../domain/Id.ts"
 import * as Limits from "../../domain/Limits.ts"
 import { text } from "../../domain/Message.ts"
 import { canAdvance, mayAsk, next, type Step } from "../../domain/next.ts"
-import { AgentNotFound } from "../../domain/RunError.ts"
+import { AgentNotFound, type RunFailure } from "../../domain/RunError.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import {
   children,
@@ -35,8 +35,8 @@ import { names } from "./agentTools.ts"
 import type { Apart } from "./apart.ts"
 import { awaitBeside, countBeside, endedBeside, isBeside, startBeside, stopBeside } from "./beside.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
-import { openLimit } from "./callModel.ts"
-import { confirmHeld, emit, flush, isEnding, now, type Drive, type Scope, stateOf } from "./Drive.ts"
+import { openLimit } from "./openLimit.ts"
+import { confirmHeld, emit, flush, isEnding, isThere, now, type Drive, type Scope, stateOf } from "./Drive.ts"
 
 /** The run of a sub-agent in the run that started it. */
 const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, { bound }: SubAgent): Scope<E> => {
@@ -132,7 +132,7 @@ const askAbove = (line: ReadonlyArray<Scope<any>>, { depth, exceeded }: NothingL
 }
 
 /** Whether the budgets above a sub-agent leave room for its next step. Where they do not, it waits, or has failed. */
-const hasRoomAbove = (scope: Scope<any>, step: Step): boolean => {
+const hasRoomAbove = Effect.fnUntraced(function* (scope: Scope<any>, step: Step) {
   if (scope.parent === undefined || (step._tag !== "CallModel" && step._tag !== "ClassifyCalls")) return true
   const line = lineOf(scope.parent)
   const states = line.map(stateOf)
@@ -142,11 +142,10 @@ const hasRoomAbove = (scope: Scope<any>, step: Step): boolean => {
       : exceededByCallsAbove(states)
   if (nothing === undefined) return true
   if (!askAbove(line, nothing)) {
-    const failure = { _tag: "BudgetExceeded", ...nothing.exceeded } as const
-    emit(scope, { _tag: "run.failed", at: now(scope.drive), failure })
+    yield* failRun(scope, { _tag: "BudgetExceeded", ...nothing.exceeded })
   }
   return false
-}
+})
 
 /** Starts the sub-agent of a call in the background. */
 export const startBackground = <E>(scope: Scope<E>, callId: ToolCallId): Effect.Effect<void, AgentNotFound> =>
@@ -210,7 +209,7 @@ const goOn = Effect.fnUntraced(function* <E>(
       Effect.andThen(
         driveChild(childScope, callId, apart),
         // There is room for another one now, whatever its parent is doing.
-        Effect.suspend(() => (isEnding(scope) ? Effect.void : goOnInBackground(scope)))
+        Effect.suspend(() => (isEnding(scope) || !isThere(scope) ? Effect.void : goOnInBackground(scope)))
       )
     )
   }
@@ -220,7 +219,8 @@ const goOn = Effect.fnUntraced(function* <E>(
 const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallId, apart: Apart) {
   const { drive, parent } = scope
   if (parent === undefined) return
-  while (!isEnding(scope) && !isBlockedAbove(scope)) {
+  // A parent that has ended is gone from the state, and with it this run.
+  while (!isEnding(scope) && isThere(parent) && !isBlockedAbove(scope)) {
     scope.seen = endedBeside(drive)
     const child = findChild(stateOf(parent), callId)
     if (child === undefined || isEnded(child)) break
@@ -232,7 +232,16 @@ const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: Tool
     }
     yield* confirmHeld(drive)
     yield* goOnInBackground(scope)
-    if (hasRoomAbove(scope, step)) yield* drive.perform(scope, step, apart)
+    if (yield* hasRoomAbove(scope, step)) yield* drive.perform(scope, step, apart)
+  }
+  // Whoever stops it waits for all of it.
+  const reason = scope.token.reason()
+  if (reason !== undefined && isThere(scope)) {
+    yield* stopBeside(
+      drive,
+      children(stateOf(scope)).map(({ callId }) => callId),
+      reason
+    )
   }
   // What it waits for is in the inbox while the others go on.
   yield* flush(drive)
@@ -270,6 +279,24 @@ const stopUnder = Effect.fnUntraced(function* (scope: Scope<any>, reason: string
   for (const { callId, child } of children(stateOf(scope))) {
     for (const event of childCancellation(child, now(scope.drive), reason)) emit(scope, wrap(event, [callId]))
   }
+})
+
+/** The run could not go on. What is under it is stopped first: a run that has failed leaves nobody at work. */
+export const failRun = Effect.fnUntraced(function* (scope: Scope<any>, failure: RunFailure) {
+  const { drive } = scope
+  const reason = `The run of ${stateOf(scope).agent.name} has failed.`
+  if (scope.parent === undefined) {
+    // It may be continued, and they with it: they are stopped where they stand.
+    yield* stopBeside(
+      drive,
+      children(stateOf(scope)).map(({ callId }) => callId),
+      reason
+    )
+  } else {
+    yield* stopUnder(scope, reason)
+    for (const event of closedRequests(stateOf(scope), now(drive))) emit(scope, event)
+  }
+  emit(scope, { _tag: "run.failed", at: now(drive), failure })
 })
 
 /** Ends one sub-agent in the background. */

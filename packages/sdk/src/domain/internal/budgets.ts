@@ -65,12 +65,19 @@ const unwrapUp = (state: RunState, at: number): RunState => {
     : rest
 }
 
-/** A budget that was changed otherwise needs no decision any more. */
+/** A budget that was changed otherwise needs no decision any more. It is told again when it is running out. */
 export const limitsChanged = (state: RunState, { at, limits }: Event<"limits.changed">): RunState =>
   unwrapUp(
     {
       ...state,
       limits,
+      ...(state.warned === undefined
+        ? {}
+        : {
+            warned: state.warned.filter(
+              (told) => Limits.budgetOf(limits, told) === Limits.budgetOf(state.limits, told)
+            )
+          }),
       requests: state.requests.map((record) =>
         record.request._tag === "limit" &&
         Limits.budgetOf(limits, record.request.budget) !== record.request.limit

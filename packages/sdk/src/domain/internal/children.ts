@@ -35,7 +35,7 @@ const backgroundAdvanced = (state: RunState, event: Event<"child.advanced">, evo
   const entry = before.find(({ callId }) => callId === event.callId)
   if (entry === undefined || entry.child === undefined) return state
   const child = evolve(entry.child, event.event)
-  const booked = bookChild(state, event.event)
+  const booked = bookChild(state, event.event, entry.child, child)
   const replaced = (after: RunState_.BackgroundRun) =>
     before.map((other) => (other.callId === event.callId ? after : other))
   if (child.status !== "completed" && child.status !== "cancelled" && child.status !== "error") {
@@ -94,7 +94,7 @@ export const childAdvanced = (state: RunState, event: Event<"child.advanced">, e
   if (call === undefined || call.target === "background") return backgroundAdvanced(state, event, evolve)
   if (RunState_.isSettled(call)) return state
   const child = evolve(call.child, event.event)
-  const booked = bookChild(state, event.event)
+  const booked = bookChild(state, event.event, call.child, child)
   const after = updateCall(booked, event.callId, (call) => ({
     ...call,
     child,
@@ -120,11 +120,19 @@ export const charge = (state: RunState, usage: ModelUsage): RunState => {
 }
 
 /** A sub-agent's model calls are paid by its parent too; they are not turns of the parent. */
-const bookChild = (state: RunState, event: RunEvent): RunState => {
+const bookChild = (
+  state: RunState,
+  event: RunEvent,
+  before: RunState | undefined,
+  after: RunState
+): RunState => {
   const { event: inside } = unwrap(event)
   if (inside._tag === "model.charged") return charge(state, inside.usage)
   if (inside._tag !== "model.answered") return state
   const { turns = 0, toolCalls = 0 } = state.below ?? {}
-  const calls = inside.content.reduce((sum, part) => (part._tag === "toolCall" ? sum + 1 : sum), 0)
+  // Not every call that is in the answer was made: a run that comes to its end makes none.
+  const calls = before === undefined ? 0 : madeIn(after) - madeIn(before)
   return { ...charge(state, inside.usage), below: { turns: turns + 1, toolCalls: toolCalls + calls } }
 }
+
+const madeIn = ({ below, toolCalls }: RunState): number => toolCalls + (below?.toolCalls ?? 0)
