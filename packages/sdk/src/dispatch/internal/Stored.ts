@@ -154,6 +154,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
   }
 
   protected drive(token: Cancellation.CancellationToken): Effect.Effect<Driven<Output>, Failure> {
+    let isAsked = false
     return Effect.suspend(() => {
       this.news = false
       const { input, urge } = this
@@ -163,7 +164,10 @@ export class Stored<Output> extends Live<Output, StoredFault> {
           ? this.work(token, input)
           : Effect.flatMap(this.prepare(this, input), (input) => this.work(token, input))
       }
-      if (this.cancelReason !== undefined) return this.end(this.cancelReason)
+      if (this.cancelReason !== undefined) {
+        isAsked = true
+        return this.end(this.cancelReason)
+      }
       if (urge === "goOn") return Effect.andThen(this.catchUp, this.work(token, { runId: this.runId }))
       return Effect.flatMap(this.options.store.load(this.runId), (stored) =>
         Effect.flatMap(this.standing(stored), (stands) =>
@@ -171,6 +175,12 @@ export class Stored<Output> extends Live<Output, StoredFault> {
         )
       )
     }).pipe(
+      // It was cancelled while it was found out that another process has it: that one has to hear of it.
+      Effect.flatMap((driven) =>
+        driven === elsewhere && this.cancelReason !== undefined && !isAsked
+          ? this.end(this.cancelReason)
+          : Effect.succeed(driven)
+      ),
       // What comes up in a moment is tried again; before the run is there, whoever dispatches it does so.
       Effect.catchTag("RunStoreError", (error) => {
         if (!error.isRetryable || !this.begun) return Effect.fail(error)

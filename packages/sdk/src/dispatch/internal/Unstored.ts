@@ -175,6 +175,8 @@ export class Unstored<Output> extends Live<Output, never> {
 
   protected ended(): void {
     this.unparked()
+    // Of one that could not be driven to an end: how far it came, so that nothing is done twice by going on from it.
+    this.lastState = this.mailbox?.state() ?? this.lastState
     this.closeMailbox()
     this.input = undefined
   }
