@@ -244,10 +244,7 @@ const opened = (state: RunState, { request }: Event<"request.opened">): RunState
 }
 
 const cancelled = (state: RunState, event: Event<"run.cancelled">): RunState => {
-  const after = closeBackground(
-    flush(closeCalls(paused(state, event.at), event.calls, event.at)),
-    event.at
-  )
+  const after = closeBackground(flush(closeCalls(paused(state, event.at), event.calls, event.at)), event.at)
   return {
     ...after,
     status: "cancelled",

@@ -18,7 +18,7 @@ import * as Limits from "./Limits.ts"
 import type { RunFailure } from "./RunError.ts"
 import type { RunState, ToolCall } from "./RunState.ts"
 import { interruptions, isOpen, isSettled, text } from "./RunState.ts"
-import { exceeded as exceededBudget, exceededByCalls, isBlocked, spent } from "./Budget.ts"
+import { exceeded as exceededBudget, exceededByCalls, isBlocked, reserved, spent } from "./Budget.ts"
 
 /** What has to happen now. */
 export type Step =
@@ -217,10 +217,12 @@ const nextOfTurn = (state: RunState): Step => {
     : exhausted(state, exceeded)
 }
 
-/** What has been spent of a budget that was found used up: by now, with what was promised, or at a price that is not known. */
+/** What has been spent of a budget that was found used up: with what was promised of it, by now, or at a price that is not known. */
 const spentAtLeast = (state: RunState, budget: Limits.Budget, limit: number): number => {
   const known = spent(state, budget, 0)
-  return budget === "cost" && state.usage.unpricedRequests > 0 ? known : Math.max(limit, known)
+  if (budget === "cost" && state.usage.unpricedRequests > 0) return known
+  const promised = budget === "tokens" || budget === "cost" ? reserved(state, budget) : 0
+  return Math.max(limit, known + promised)
 }
 
 /** What a run does about a budget that is used up. */
@@ -242,14 +244,17 @@ export const mayAsk = (state: RunState, exceeded: Limits.Exceeded): boolean => {
   return state.asks && !unknown && refusedTopUp(state) === undefined
 }
 
-/** The budget that somebody refused to top up, unless it has been raised since. */
+/** A budget that somebody refused to top up, unless it has been raised since. */
 const refusedTopUp = (state: RunState): Limits.Exceeded | undefined => {
+  // Several may have been asked for at once; of each, the last answer counts.
+  const seen = new Set<Limits.Budget>()
   for (let i = state.requests.length - 1; i >= 0; i--) {
     const { request, decision } = state.requests[i]!
-    if (request._tag !== "limit" || request.runId !== state.runId) continue
-    return decision?._tag === "deny" && Limits.budgetOf(state.limits, request.budget) === request.limit
-      ? { budget: request.budget, limit: request.limit, spent: request.spent }
-      : undefined
+    if (request._tag !== "limit" || request.runId !== state.runId || seen.has(request.budget)) continue
+    seen.add(request.budget)
+    if (decision?._tag === "deny" && Limits.budgetOf(state.limits, request.budget) === request.limit) {
+      return { budget: request.budget, limit: request.limit, spent: request.spent }
+    }
   }
   return undefined
 }

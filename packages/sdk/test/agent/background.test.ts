@@ -330,8 +330,17 @@ describe("a sub-agent in the background", () => {
       const agents = [Agent.make("writer", { tools: [write.tool] }), Agent.make("slow")]
       const { runtime } = yield* rebind(lead(agents), model)
       const told = watch()
-      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, told))
+      const asked = yield* Deferred.make<void>()
+      const denied = yield* Deferred.make<void>()
+      const onUpdate = (update: (typeof told.updates)[number]) => {
+        told.onUpdate(update)
+        if (inside([update], "request.opened").length > 0) Effect.runFork(Deferred.succeed(asked, undefined))
+        if (inside([update], "run.completed").length > 0) Effect.runFork(Deferred.succeed(denied, undefined))
+      }
+      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { onUpdate }))
+      yield* Deferred.await(asked)
       yield* TestClock.adjust("2 minutes")
+      yield* Deferred.await(denied)
       assert.deepStrictEqual(inside(told.updates, "run.completed"), ["t1.1"])
       yield* TestClock.adjust("1 hour")
       expect(yield* Fiber.join(running), "completed")

@@ -5,11 +5,11 @@
  * body, a hold, an end. What people act on (requests, decisions, holds, ends) is told after the commit, never before.
  */
 import * as Cause from "effect/Cause"
+import type * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Clock from "effect/Clock"
 import type * as Exit from "effect/Exit"
-import type * as Fiber from "effect/Fiber"
 import type * as Semaphore from "effect/Semaphore"
 import { evolve } from "../../domain/evolve.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
@@ -121,8 +121,10 @@ export interface Beside {
   /** By the call that started the sub-agent. */
   readonly fibers: Map<
     string,
-    { readonly fiber: Fiber.Fiber<void>; readonly token: Cancellation.CancellationToken }
+    { readonly ended: Deferred.Deferred<void>; readonly token: Cancellation.CancellationToken }
   >
+  /** What was stopped: it is not begun again, whoever looks before its end is in the state. */
+  readonly stopped: Set<string>
   /** Called, once each, when something has ended beside whoever waits. */
   readonly waiting: Set<() => void>
   /** How often something has. */

@@ -4,9 +4,9 @@
  * The loop owns them: it ends when they have ended, whoever fails makes all fail, and cancelling the run interrupts each.
  */
 import * as Cause from "effect/Cause"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
 import * as Semaphore from "effect/Semaphore"
 import type * as Cancellation from "../Cancellation.ts"
 import { type Apart, makeApart, waitCalmly } from "./apart.ts"
@@ -15,6 +15,7 @@ import { type Beside, type Drive, flush, isActedOn, type Scope } from "./Drive.t
 const besideOf = (drive: Drive<any>): Beside => {
   drive.beside ??= {
     fibers: new Map(),
+    stopped: new Set(),
     waiting: new Set(),
     ended: 0,
     asked: new Set(),
@@ -52,11 +53,13 @@ export const startBeside = (
 ): Effect.Effect<void> =>
   Effect.suspend(() => {
     const beside = besideOf(drive)
-    let over = false
+    // On the books before it begins: whoever looks meanwhile must not begin it a second time.
+    const ended = Deferred.makeUnsafe<void>()
+    beside.fibers.set(name, { ended, token })
     const done = (exit: Exit.Exit<void, unknown>) => {
-      over = true
       token.release()
       beside.fibers.delete(name)
+      Deferred.doneUnsafe(ended, Effect.void)
       if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) beside.failure ??= exit
       wake(drive)
     }
@@ -64,9 +67,7 @@ export const startBeside = (
     const body = Effect.uninterruptible(
       Effect.map(Effect.exit(work(makeApart(drive.clock, stops, waitCalmly))), done)
     )
-    return Effect.map(Effect.forkDetach(body, { startImmediately: true }), (fiber) => {
-      if (!over) beside.fibers.set(name, { fiber, token })
-    })
+    return Effect.asVoid(Effect.forkDetach(body, { startImmediately: true }))
   })
 
 /** How often something has ended beside the loop, or was told by {@link wake}. */
@@ -111,9 +112,10 @@ export const stopBeside = (
   reason: string
 ): Effect.Effect<void> =>
   Effect.suspend(() => {
+    if (drive.beside !== undefined) for (const name of names) drive.beside.stopped.add(name)
     const found = names.flatMap((name) => drive.beside?.fibers.get(name) ?? [])
     for (const { token } of found) token.cancel(reason)
-    return Effect.asVoid(Fiber.awaitAll(found.map(({ fiber }) => fiber)))
+    return Effect.forEach(found, ({ ended }) => Deferred.await(ended), { discard: true })
   })
 
 /** Waits until nothing goes on beside the loop. */
@@ -122,5 +124,8 @@ export const settleBeside = (drive: Drive<any>): Effect.Effect<void> =>
     const fibers = [...(drive.beside?.fibers.values() ?? [])]
     if (fibers.length === 0) return Effect.void
     // One may have started another before it ended.
-    return Effect.andThen(Fiber.awaitAll(fibers.map(({ fiber }) => fiber)), settleBeside(drive))
+    return Effect.andThen(
+      Effect.forEach(fibers, ({ ended }) => Deferred.await(ended), { discard: true }),
+      settleBeside(drive)
+    )
   })

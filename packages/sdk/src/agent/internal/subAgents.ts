@@ -203,6 +203,7 @@ const goOn = Effect.fnUntraced(function* <E>(
   for (const { callId, child } of candidates) {
     if (room <= 0 || isEnding(scope)) return
     if (child === undefined || isEnded(child) || isBeside(drive, callId) || !canAdvance(child)) continue
+    if (drive.beside?.stopped.has(callId) === true) continue
     const childScope = scopeOf(scope, callId, yield* agentOf(scope, callId))
     room -= 1
     yield* startBeside(drive, callId, childScope.token, (apart) =>
