@@ -31,6 +31,8 @@ export const RunStarted = Schema.TaggedStruct("run.started", {
   sessionId: SessionId,
   agent: AgentIdentity,
   agentPath: Schema.Array(Schema.String),
+  /** The agent that it was started under, where another one has the conversation. */
+  under: Schema.optionalKey(Schema.String),
   prompt: Schema.Array(UserPart),
   limits: Limits,
   policy: ApprovalPolicy,

@@ -48,8 +48,10 @@ export interface Lease {
 export interface RunHead {
   readonly runId: RunId
   readonly sessionId: SessionId
-  /** Name of the root agent. */
+  /** Name of the root agent that it was started under, whoever has the conversation now. A runtime of this agent goes on with it. */
   readonly agent: string
+  /** Name of the agent that has the conversation, when that is another one, after a handoff. */
+  readonly answeredBy?: string
   readonly status: Status
   readonly revision: Revision
   readonly parent?: { readonly runId: RunId; readonly revision: Revision }
@@ -88,6 +90,7 @@ export interface PendingRequest {
   /** The root run, by which it is resumed; `request.runId` may be a sub-agent's. */
   readonly runId: RunId
   readonly sessionId: SessionId
+  /** Name of the agent that the root run was started under. */
   readonly agent: string
 }
 

@@ -55,6 +55,10 @@ export const sliceBatches = (
   return Result.succeed(events)
 }
 
+/** The agent that has the conversation after these events, where they say so; what sub-agents do among themselves does not count. */
+export const answererIn = (events: ReadonlyArray<RunEvent>): string | undefined =>
+  events.findLast((event) => event._tag === "agent.changed" || event._tag === "run.started")?.agent.name
+
 /** Whether two lists of events say the same, whatever the order of their fields. */
 export const sameEvents = Schema.toEquivalence(RunEvents)
 

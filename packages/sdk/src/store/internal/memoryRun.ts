@@ -12,7 +12,7 @@ import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { Lease, PendingRequest, ReadyRun, RunHead, RunStore } from "../RunStore.ts"
 import { leaseMs } from "./bounds.ts"
 import { afterEvents, closed, hasDecided, type Inbox, readiness } from "./inbox.ts"
-import type { Batch } from "./journal.ts"
+import { answererIn, type Batch } from "./journal.ts"
 import { afterTaking, type Mail, waiting } from "./messages.ts"
 import { closingReason, type RequestEntry } from "./requests.ts"
 
@@ -27,6 +27,8 @@ export interface Run {
   readonly createdAt: Timestamp
   readonly batches: Array<Batch>
   updatedAt: Timestamp
+  /** Who has the conversation. */
+  answeredBy: string
   status: Status
   revision: number
   owner: string | undefined
@@ -54,6 +56,7 @@ export const write = (
   run.batches.push({ runId: run.runId, sequence: run.revision, count: events.length, version, text })
   run.revision += events.length
   run.status = status
+  run.answeredBy = answererIn(events) ?? run.answeredBy
   run.updatedAt = now
   const reason = closingReason(status)
   run.inbox = reason === undefined ? inbox : closed(inbox, reason)
@@ -77,6 +80,7 @@ export const begin = (
     runId,
     sessionId,
     agent,
+    answeredBy: agent,
     ...(parent === undefined ? {} : { parent }),
     follows,
     createdAt: now,
@@ -136,6 +140,7 @@ export const headOf = (run: Run, now: Timestamp): RunHead => ({
   runId: run.runId,
   sessionId: run.sessionId,
   agent: run.agent,
+  ...(run.answeredBy === run.agent ? {} : { answeredBy: run.answeredBy }),
   status: run.status,
   revision: run.revision as Revision,
   ...(run.parent === undefined ? {} : { parent: run.parent }),

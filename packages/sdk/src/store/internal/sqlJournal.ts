@@ -12,7 +12,7 @@ import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { RestoredRun, RunStore } from "../RunStore.ts"
 import { LeaseLost, RunConflict, RunExists, RunNotFound } from "../RunStoreError.ts"
 import { leaseMs, position } from "./bounds.ts"
-import { type Batch, damaged, missingParent, sameEvents, sliceBatches } from "./journal.ts"
+import { answererIn, type Batch, damaged, missingParent, sameEvents, sliceBatches } from "./journal.ts"
 import { takenBy } from "./messages.ts"
 import { closingReason, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
@@ -89,7 +89,8 @@ export const makeJournal = (
   const commit = Effect.fnUntraced(function* (options: AppendOptions, at: number, parking: boolean) {
     const { events, expected, lease, status } = options
     const [head] = yield* sql<Fenced>`UPDATE fermata_runs
-      SET revision = revision + ${events.length}, status = ${status}, updated_at = ${at}${parking ? releasing : keeping}
+      SET revision = revision + ${events.length}, status = ${status}, updated_at = ${at},
+        answered_by = coalesce(${answererIn(events) ?? null}, answered_by)${parking ? releasing : keeping}
       WHERE ${inForce(access, lease)} AND revision = ${expected}${parking ? notCancelled : keeping}
       RETURNING session_id, agent, ${newsColumns(access, lease.runId)}`
     if (head === undefined) return yield* refused(options)
@@ -176,11 +177,11 @@ export const makeJournal = (
           }
           const follows = yield* followed(options)
           const [created] = yield* sql<{ readonly lease_until: number }>`INSERT INTO fermata_runs (
-              run_id, session_id, parent_run_id, parent_revision, follows, agent, status, revision,
-              owner, epoch, lease_until, created_at, updated_at
+              run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
+              revision, owner, epoch, lease_until, created_at, updated_at
             ) VALUES (
               ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
-              ${status}, ${events.length}, ${owner}, 1, ${now} + ${leaseMs(options.ttl)}, ${at}, ${at}
+              ${answererIn(events) ?? null}, ${status}, ${events.length}, ${owner}, 1, ${now} + ${leaseMs(options.ttl)}, ${at}, ${at}
             ) ON CONFLICT DO NOTHING RETURNING lease_until`
           if (created === undefined) return yield* taken("create", options, follows)
           yield* insertBatch(runId, 0, events)
@@ -209,11 +210,11 @@ export const makeJournal = (
             const events = ending === undefined ? run.events : [...run.events, ending]
             const follows = yield* followed(run)
             const [created] = yield* sql`INSERT INTO fermata_runs (
-                run_id, session_id, parent_run_id, parent_revision, follows, agent, status, revision,
-                epoch, created_at, updated_at
+                run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
+                revision, epoch, created_at, updated_at
               ) VALUES (
                 ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
-                ${status}, ${events.length}, 0, ${at}, ${at}
+                ${answererIn(events) ?? null}, ${status}, ${events.length}, 0, ${at}, ${at}
               ) ON CONFLICT DO NOTHING RETURNING run_id`
             if (created === undefined) {
               if (runId === lastId || !(yield* isHere(runId, run.events)))

@@ -29,6 +29,7 @@ const HeadRow = Schema.Struct({
   parent_run_id: Schema.NullOr(RunId),
   parent_revision: Schema.NullOr(WholeRevision),
   agent: Schema.String,
+  answered_by: Schema.NullOr(Schema.String),
   status: Status,
   revision: WholeRevision,
   /** Only while the lease is in force. */
@@ -97,6 +98,7 @@ const headOf = (row: typeof HeadRow.Type): RunHead => ({
   runId: row.run_id,
   sessionId: row.session_id,
   agent: row.agent,
+  ...(row.answered_by === null || row.answered_by === row.agent ? {} : { answeredBy: row.answered_by }),
   status: row.status,
   revision: row.revision,
   ...(row.parent_run_id === null || row.parent_revision === null

@@ -19,7 +19,7 @@ export const headColumns = ({
   now,
   sql
 }: SqlAccess) => sql`run_id, session_id, parent_run_id, parent_revision, agent,
-  status, revision, CASE WHEN lease_until > ${now} THEN owner END AS owner, lease_until, created_at, updated_at`
+  answered_by, status, revision, CASE WHEN lease_until > ${now} THEN owner END AS owner, lease_until, created_at, updated_at`
 
 /** Makes the part of the store that deals with leases. */
 export const makeLeases = (

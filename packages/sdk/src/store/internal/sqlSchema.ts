@@ -155,4 +155,7 @@ const third: Step = (sql) => [
   sql`CREATE UNIQUE INDEX fermata_runs_next ON fermata_runs (session_id, coalesce(follows, parent_run_id, ''))`
 ]
 
-const steps: ReadonlyArray<Step> = [first, second, third]
+/** Says who has the conversation after a handoff. Runs of before say so from their next handoff on. */
+const fourth: Step = (sql) => [sql`ALTER TABLE fermata_runs ADD COLUMN answered_by text`]
+
+const steps: ReadonlyArray<Step> = [first, second, third, fourth]

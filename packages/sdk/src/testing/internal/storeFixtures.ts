@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Id from "../../domain/Id.ts"
+import * as Limits from "../../domain/Limits.ts"
 import type { ToolApprovalItem, Interruption } from "../../domain/Interruption.ts"
 import { text } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
@@ -53,6 +54,30 @@ export const said = (text: string): RunEvent => ({
   _tag: "message.queued",
   at: 1,
   content: [{ _tag: "text", text }]
+})
+
+/** The start of a run that this agent answers. */
+export const begun = (agent: string): RunEvent => ({
+  _tag: "run.started",
+  at: 0,
+  runId: run("run_a"),
+  sessionId: session("s1"),
+  agent: { name: agent, instructions: "", tools: {} },
+  agentPath: [agent],
+  prompt: [text("go")],
+  limits: Limits.defaults,
+  policy: { mode: "ask" },
+  asks: true,
+  structured: false
+})
+
+/** The event with which this agent takes the conversation over. */
+export const handedTo = (agent: string): RunEvent => ({
+  _tag: "agent.changed",
+  at: 1,
+  agent: { name: agent, instructions: "", tools: {} },
+  policy: { mode: "ask" },
+  structured: false
 })
 
 /** `count` such events, numbered from `from`. */

@@ -7,7 +7,9 @@ import * as TestClock from "effect/testing/TestClock"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import {
   approval,
+  begun,
   type Group,
+  handedTo,
   inChild,
   manySaid,
   opened,
@@ -43,6 +45,26 @@ export const journal = ({ assert, test }: Group): void => {
         lease: { owner: "me", until: lease.until }
       })
       assert.deepStrictEqual(yield* store.head(a), head)
+    })
+  )
+
+  test(
+    "says which agent has the conversation when that is not the one the run was started under",
+    Effect.fnUntraced(function* (store) {
+      const lease = yield* started(store, a, { events: [begun("root")] })
+      const append = (expected: number, ...events: [RunEvent, ...Array<RunEvent>]) =>
+        store.append({ lease, expected: rev(expected), events, status: "running" })
+      const answeredBy = Effect.map(store.head(a), (head) => head.answeredBy)
+      yield* append(1, inChild(a, handedTo("other")))
+      assert.strictEqual(yield* answeredBy, undefined)
+      yield* append(2, handedTo("third"), handedTo("billing"), said("2"))
+      assert.strictEqual(yield* answeredBy, "billing")
+      yield* append(5, said("5"))
+      assert.strictEqual((yield* store.load(a)).head.answeredBy, "billing")
+      yield* append(6, handedTo("root"))
+      assert.strictEqual(yield* answeredBy, undefined)
+      yield* started(store, run("run_b"), { events: [begun("billing")], sessionId: session("other") })
+      assert.strictEqual((yield* store.latest(session("other")))?.answeredBy, "billing")
     })
   )
 
