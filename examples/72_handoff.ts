@@ -1,8 +1,8 @@
 /**
  * @title A handoff: the front desk gives the conversation to the agent that knows
  *
- * The run goes on with the other agent's instructions and tools; it can be held behind the handoff like anywhere else, and give the
- * conversation back. Scripted model.
+ * The run goes on with the other agent's instructions and tools, and can be held behind the handoff like anywhere else. It is the session
+ * that has changed its agent: billing answers the next prompt too, until it gives the conversation back. Scripted model.
  */
 import assert from "node:assert/strict"
 import { type Agent, agent, approve, createFermata, tool } from "@fermata/node"
@@ -24,17 +24,18 @@ const billing: Agent.Agent = agent("billing", {
   handoffs: () => [desk]
 })
 
-const model = ScriptedModel.make(({ agentPath, turn }) => {
+const model = ScriptedModel.make(({ agentPath, messages, turn }) => {
   const [who] = agentPath
   if (who === "desk") return turn === 1 ? { calls: [{ tool: "transfer_to_billing" }] } : "Anything else?"
-  return turn === 2
-    ? { calls: [{ tool: "refund", arguments: { order: "A-17" } }] }
-    : { text: "It is refunded.", calls: [{ tool: "transfer_to_desk" }] }
+  const said = JSON.stringify(messages.findLast(({ role }) => role === "user"))
+  if (said.includes("Thank you")) return { text: "Gladly.", calls: [{ tool: "transfer_to_desk" }] }
+  return turn === 2 ? { calls: [{ tool: "refund", arguments: { order: "A-17" } }] } : "It is refunded."
 })
 
 export const main = async () => {
   await using fermata = await createFermata({ agents: [desk], model: model.client })
-  const held = await fermata.runPrompt("desk", "I want my money back for A-17")
+  const sessionId = "customer-7"
+  const held = await fermata.runPrompt("desk", "I want my money back for A-17", { sessionId })
   assert(held.status === "interrupted")
   const [request] = held.interruptions
   assert.deepEqual(request?.agentPath, ["billing"])
@@ -42,12 +43,19 @@ export const main = async () => {
   await fermata.decide(request, approve(), { by: "ana" })
   const done = await fermata.resume(held.runId)
   assert(done.status === "completed")
-  assert.equal(done.text, "Anything else?")
+  assert.equal(done.text, "It is refunded.")
+
+  // Billing has the session: it answers what is said to the desk next, and gives the conversation back.
+  const [last] = await fermata.runs()
+  assert.equal(last?.answeredBy, "billing")
+  const thanked = await fermata.runPrompt("desk", "Thank you", { sessionId })
+  assert(thanked.status === "completed")
+  assert.equal(thanked.text, "Anything else?")
   assert.deepEqual(
     model.requests.map(({ agentPath }) => agentPath.join()),
-    ["desk", "billing", "billing", "desk"]
+    ["desk", "billing", "billing", "billing", "desk"]
   )
-  console.log(done.text)
+  console.log(thanked.text)
 }
 
 if (import.meta.main) await main()

@@ -36,7 +36,8 @@ export interface AgentOptions<R, Output> {
   readonly delegation?: "tools" | "delegate"
   /**
    * Agents that it can give the conversation to, by a tool `transfer_to_<name>`: the run goes on with that agent's
-   * instructions, tools and limits. A function where agents hand over to each other.
+   * instructions, tools, approval policy and output, within its own limits, and so does the session's next prompt, with that agent's
+   * limits. A function where agents hand over to each other.
    */
   readonly handoffs?: ReadonlyArray<Agent<R, any>> | (() => ReadonlyArray<Agent<R, any>>)
   /** What its answers must fit. */

@@ -188,7 +188,9 @@ const check = Effect.fnUntraced(function* (given: unknown) {
     if (!follows || state?.runId !== runId || state.revision !== events.length) {
       return yield* invalid("its events do not add up to the runs that it names")
     }
-    if (state.sessionId !== sessionId || state.agent.name !== agent) {
+    const [first] = events
+    const startedUnder = first?._tag === "run.started" ? (first.under ?? first.agent.name) : undefined
+    if (state.sessionId !== sessionId || startedUnder !== agent) {
       return yield* invalid(`its run ${runId} is of another session or agent than it says`)
     }
     if (state.status !== status) return yield* invalid(`its run ${runId} is not ${status}`)

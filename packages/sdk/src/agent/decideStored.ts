@@ -62,7 +62,7 @@ export const checkStored = Effect.fnUntraced(function* (
   if (found.decision !== undefined) return decision
   const { request } = found
   yield* Effect.fromResult(check(request, decision))
-  const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, request.agentPath[0] ?? ""))
+  const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, found.agent))
   if (runtime !== undefined) yield* checkEditedRequest(runtime, request, decision)
   return decision
 })

@@ -19,6 +19,7 @@ import type { RunState } from "../domain/RunState.ts"
 import { RunStore, type StoredRun } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import * as Cancellation from "./Cancellation.ts"
+import { answering } from "./internal/answering.ts"
 import { create } from "./internal/continueStored.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, decodePrompt, startRun } from "./internal/staging.ts"
@@ -46,6 +47,8 @@ export interface ForkInput {
   readonly limits?: Partial<Limits>
   /** Replaces the agent's approval policy. */
   readonly policy?: ApprovalPolicy
+  /** The agent that answers; see `StoredStartInput`. Default: the one that had the conversation at that moment. */
+  readonly answeredBy?: string
 }
 
 /**
@@ -97,8 +100,11 @@ export const forkRun: <Output>(
     // There it would not be a fork, but the next run. That any other session has none is the store's to see.
     if (sessionId === stored.head.sessionId)
       return yield* new SessionTaken({ runId: stored.head.runId, sessionId })
+    const { answeredBy } = input
+    const agent = yield* answering(runtime, { previous: original, under: stored.head.agent, answeredBy })
     const staged = startRun(runtime, clock, {
       prompt,
+      agent,
       // As if it were of the new session: all but the session is what the next run of a session builds on.
       previous: { ...original, sessionId },
       asks: true,

@@ -18,6 +18,7 @@ import type { AgentNotFound, EmptyPrompt, IdInvalid, RunEnded, ToolUnavailable }
 import type { RunState } from "../domain/RunState.ts"
 import { drive } from "./AgentLoop.ts"
 import * as Cancellation from "./Cancellation.ts"
+import { answering } from "./internal/answering.ts"
 import { noJournal } from "./internal/Drive.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
@@ -40,6 +41,8 @@ export interface StartInput {
   readonly limits?: Partial<Limits>
   /** Replaces the agent's approval policy. */
   readonly policy?: ApprovalPolicy
+  /** The agent that answers: the runtime's own (the default), or one that it hands over to, at any remove. */
+  readonly answeredBy?: string
 }
 
 /** A run to go on with. */
@@ -50,6 +53,11 @@ export interface ContinueInput {
   readonly prompt?: Prompt
   /** Larger budgets for a run that has used up its own. */
   readonly limits?: Partial<Limits>
+  /**
+   * Of a run that has ended: the agent that answers the `prompt`. Default: the one that has the conversation. A run that has not ended
+   * goes on with its own.
+   */
+  readonly answeredBy?: string
 }
 
 /** How a run is watched and stopped. */
@@ -92,7 +100,8 @@ export type RunPromptError =
  * - `EmptyPrompt`, `IdInvalid` — say something; choose another id.
  * - A `Rejection` — the decision is about nothing that waits, comes too late, or does not fit.
  * - `RunEnded` — pass a `prompt` to go on in the session.
- * - `AgentNotFound`, `ToolUnavailable` — the program lacks what the run needs; the state is as good as before.
+ * - `AgentNotFound`, `ToolUnavailable` — the program lacks what the run needs, or the agent that has the conversation; the state is as
+ *   good as before.
  * - `RuntimeClosed` — create another runtime.
  *
  * @category running
@@ -118,7 +127,12 @@ const running = Effect.fnUntraced(function* <Output>(
   const staged =
     "state" in input
       ? yield* continueRun(runtime, clock, { ...input, prompt, asks: false })
-      : startRun(runtime, clock, { ...input, prompt: prompt ?? [], asks: false })
+      : startRun(runtime, clock, {
+          ...input,
+          prompt: prompt ?? [],
+          agent: yield* answering(runtime, input),
+          asks: false
+        })
   const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
   const driving = drive({
     runtime,

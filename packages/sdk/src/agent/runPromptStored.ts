@@ -17,6 +17,7 @@ import { type RunHead, RunStore } from "../store/RunStore.ts"
 import { RunExists, type RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo } from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
+import { answering } from "./internal/answering.ts"
 import { continueStored, create, type Work, type WorkError } from "./internal/continueStored.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, decodePrompt, startRun } from "./internal/staging.ts"
@@ -35,6 +36,11 @@ export interface StoredStartInput {
   readonly limits?: Partial<Limits>
   /** Replaces the agent's approval policy. */
   readonly policy?: ApprovalPolicy
+  /**
+   * The agent that answers: the runtime's own, or one that it hands over to, at any remove. Default: the one that has the session, if it
+   * is one of these; else the runtime's own.
+   */
+  readonly answeredBy?: string
 }
 
 /** A stored run to go on with. */
@@ -117,13 +123,15 @@ const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartI
   const clock = yield* Clock.Clock
   const prompt = yield* decodePrompt(input.prompt)
   const previous = input.sessionId === undefined ? undefined : yield* lastOf(store, input.sessionId)
-  const { sessionId, runId, limits, policy } = input
+  const { answeredBy, sessionId, runId, limits, policy } = input
+  const agent = yield* answering(runtime, { ...previous, answeredBy })
   return yield* create(
     work,
     startRun(runtime, clock, {
       prompt,
+      agent,
       asks: true,
-      ...(previous === undefined ? {} : { previous }),
+      ...(previous === undefined ? {} : { previous: previous.previous }),
       ...(sessionId === undefined ? {} : { sessionId }),
       ...(runId === undefined ? {} : { runId }),
       ...(limits === undefined ? {} : { limits }),
@@ -132,12 +140,12 @@ const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartI
   )
 })
 
-/** The state that the session's next run builds on. */
+/** The state that the session's next run builds on, and the agent that it came about under. */
 const lastOf = Effect.fnUntraced(function* (store: Store, sessionId: SessionId) {
   const last = yield* store.latest(sessionId)
   if (last === undefined) return undefined
   if (last.status === "running" || last.status === "held") {
     return yield* new SessionBusy({ sessionId, runId: last.runId, status: last.status })
   }
-  return yield* Effect.flatMap(store.load(last.runId), foldStored)
+  return { previous: yield* Effect.flatMap(store.load(last.runId), foldStored), under: last.agent }
 })

@@ -125,13 +125,19 @@ export class SealBroken extends Schema.TaggedError<SealBroken>()("SealBroken", {
   }
 }
 
-/** The state belongs to an agent that this program does not have. The run stays as it is. */
+/** The state, or the session, belongs to an agent that this program does not have. The run stays as it is. */
 export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNotFound", {
   agent: Schema.String,
-  known: Schema.Array(Schema.String)
+  known: Schema.Array(Schema.String),
+  /** Set when the agent has a session after a handoff, and is not among those that could go on with it. */
+  sessionId: Schema.optionalKey(SessionId)
 }) {
   override get message() {
-    return `The run belongs to the agent "${this.agent}", which is not here (${this.known.join(", ")}): pass it, or name it in another agent's aliases.`
+    const known = this.known.join(", ")
+    if (this.sessionId !== undefined) {
+      return `The session ${this.sessionId} is with the agent "${this.agent}", which is not among those that can go on with it (${known}): let one of them hand over to it again, name it in another agent's aliases, or say with answeredBy who answers.`
+    }
+    return `The run belongs to the agent "${this.agent}", which is not here (${known}): pass it, or name it in another agent's aliases.`
   }
 }
 

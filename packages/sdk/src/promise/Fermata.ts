@@ -204,9 +204,14 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   }
 
   const notFound = (name: string) => new AgentNotFound({ agent: name, known: agents.map(({ name }) => name) })
-  const runtimeOf = (name: string): Runtime.Runtime<any> => {
+  const offering = (name: string): Runtime.Runtime<any> | undefined => {
     for (const [agent, runtime] of runtimes) if (answersTo(agent, name)) return runtime
-    throw notFound(name)
+    return undefined
+  }
+  const runtimeOf = (name: string): Runtime.Runtime<any> => {
+    const runtime = offering(name)
+    if (runtime === undefined) throw notFound(name)
+    return runtime
   }
 
   const run = <A, E>(effect: Effect.Effect<A, E, RunStore | ModelClient>): Promise<A> => {
@@ -277,7 +282,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     send: (runId, prompt, given) => run(sendMessage(runId as RunId, prompt, given)),
     fork: async (runId, prompt, given = {}) => {
-      const { limits, newRunId, policy, revision, sessionId } = given
+      const { answeredBy, limits, newRunId, policy, revision, sessionId } = given
       const runtime = runtimeOf(given.agent ?? (await headOf(runId)).agent)
       return run(
         forkRun(
@@ -285,6 +290,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
           {
             runId: runId as RunId,
             prompt,
+            ...(answeredBy === undefined ? {} : { answeredBy }),
             ...(revision === undefined ? {} : { revision }),
             ...(newRunId === undefined ? {} : { newRunId: newRunId as RunId }),
             ...(sessionId === undefined ? {} : { sessionId: sessionId as SessionId }),
@@ -339,12 +345,11 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     runs: (filter) => run(Effect.flatMap(RunStore, (store) => store.list(filter))),
     state: (runId) => run(loadState(runId as RunId)),
     checkResume: async (runId) => {
-      const state = await fermata.state(runId)
-      const agent = agents.find((agent) => answersTo(agent, state.agent.name))
-      const runtime = agent === undefined ? undefined : runtimes.get(agent)
+      const { agent } = await headOf(runId)
+      const runtime = offering(agent)
       return runtime === undefined
-        ? { changes: [], blocking: [notFound(state.agent.name)] }
-        : run(checkBound(state, runtime.bound))
+        ? { changes: [], blocking: [notFound(agent)] }
+        : run(checkBound(await fermata.state(runId), runtime.bound))
     },
     revokeGrant: (runId, grantId, { by: who = by } = {}) =>
       run(revokeGrant(runId as RunId, grantId as GrantId, who)),

@@ -110,6 +110,8 @@ type Completed<Output> = Extract<RunResult<Output>, { readonly status: "complete
 export interface DispatchOptions {
   readonly runId?: string
   readonly sessionId?: string
+  /** The agent that answers; see `PromptOptions`. */
+  readonly answeredBy?: string
   /** A path of names, such as `research/eu`, by which a conductor cancels. */
   readonly name?: string
 }

@@ -64,7 +64,7 @@ export const create = Effect.fnUntraced(function* (
     store.create({
       runId: state.runId,
       sessionId: state.sessionId,
-      agent: state.agent.name,
+      agent: runtime.bound.agent.name,
       ...(state.parent === undefined ? {} : { parent: state.parent }),
       events: [event],
       status: state.status,

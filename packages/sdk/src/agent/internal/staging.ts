@@ -37,9 +37,10 @@ import {
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { findCall, findChild, findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
-import { atPath } from "../BoundAgent.ts"
+import { atPath, type BoundAgent } from "../BoundAgent.ts"
 import { checkBound } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
+import { answering } from "./answering.ts"
 import { argumentsDigest } from "./digest.ts"
 import { describe } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
@@ -97,11 +98,14 @@ export const startRun = (
     readonly limits?: Partial<Limits>
     readonly policy?: ApprovalPolicy
     readonly asks: boolean
+    /** Who answers: see {@link answering}. */
+    readonly agent: BoundAgent
   }
 ): Staged => {
   const at = clock.currentTimeMillisUnsafe()
-  const { bound, ids, options } = runtime
-  const { previous } = input
+  const { ids, options } = runtime
+  const { agent: bound, previous } = input
+  const under = runtime.bound.agent.name
   const event = redactEvent(runtime.scrubber, {
     _tag: "run.started",
     at,
@@ -109,6 +113,7 @@ export const startRun = (
     sessionId: previous?.sessionId ?? input.sessionId ?? ids.sessionId(at),
     agent: bound.identity,
     agentPath: [bound.agent.name],
+    ...(under === bound.agent.name ? {} : { under }),
     prompt: input.prompt,
     limits: input.limits === undefined ? bound.limits : { ...bound.limits, ...input.limits },
     policy: input.policy ?? bound.agent.policy,
@@ -131,20 +136,24 @@ export const continueRun = Effect.fnUntraced(function* (
     readonly decisions?: ReadonlyArray<DecisionInput>
     readonly prompt: ReadonlyArray<UserPart> | undefined
     readonly limits?: Partial<Limits>
+    readonly answeredBy?: string | undefined
     readonly asks: boolean
   }
 ): Effect.fn.Return<Staged, ContinueError> {
   const { prompt, limits } = input
-  const report = yield* checkBound(input.state, runtime.bound)
   const ended = isEnded(input.state)
   if (ended && prompt !== undefined) {
-    const agentGone = report.blocking.find((problem) => problem._tag === "AgentNotFound")
-    if (agentGone !== undefined) return yield* agentGone
+    const { answeredBy, state } = input
+    const agent = yield* answering(runtime, { previous: state, answeredBy })
+    const { blocking } = yield* checkBound(state, runtime.bound)
+    const gone = blocking.find((problem) => problem._tag === "AgentNotFound")
+    if (gone !== undefined && answeredBy === undefined) return yield* gone
     const decision = input.decisions?.[0]
     if (decision !== undefined) yield* staged(decide(input.state, yield* decodeDecision(decision, clock)))
     return startRun(runtime, clock, {
       prompt,
-      previous: input.state,
+      previous: state,
+      agent,
       asks: input.asks,
       ...(limits === undefined ? {} : { limits })
     })

@@ -39,6 +39,11 @@ export interface PromptOptions {
   readonly sessionId?: string
   readonly limits?: Partial<Limits>
   readonly policy?: ApprovalPolicy
+  /**
+   * The agent that answers: the one that the prompt is given to, or one that it hands over to. Default: the one that has the session, if
+   * it is one of these; else the one that the prompt is given to.
+   */
+  readonly answeredBy?: string
   readonly signal?: AbortSignal
   readonly onUpdate?: (update: RunUpdate) => void
 }

@@ -8,11 +8,12 @@ import type { PromptOptions } from "./options.ts"
 
 export const startOf = (
   prompt: Prompt,
-  { limits, policy, runId, sessionId }: PromptOptions
+  { answeredBy, limits, policy, runId, sessionId }: PromptOptions
 ): StoredStartInput => ({
   prompt,
   ...(runId === undefined ? {} : { runId: runId as RunId }),
   ...(sessionId === undefined ? {} : { sessionId: sessionId as SessionId }),
+  ...(answeredBy === undefined ? {} : { answeredBy }),
   ...(limits === undefined ? {} : { limits }),
   ...(policy === undefined ? {} : { policy })
 })

@@ -1,0 +1,121 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { Agent } from "../../src/agent/Agent.ts"
+import { approve } from "../../src/promise/decisions.ts"
+import { agent, tool } from "../../src/promise/define.ts"
+import * as Fermata from "../../src/promise/Fermata.ts"
+import { isAgentNotFound } from "../../src/promise/guards.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+
+const refund = tool("refund", { handler: () => "refunded" })
+const desk: Agent = agent("desk", { handoffs: () => [billing] })
+const billing: Agent = agent("billing", { tools: [refund], handoffs: () => [desk] })
+
+const script: ReadonlyArray<ScriptedModel.Script> = [
+  { calls: [{ tool: "transfer_to_billing" }] },
+  "billing here",
+  { calls: [{ tool: "refund" }] },
+  "refunded",
+  "and one more"
+]
+
+/** Several programs that share a store and a model; each is closed at the end. */
+const programs = async (
+  body: (open: (...agents: ReadonlyArray<Agent>) => Promise<Fermata.Fermata>) => Promise<void>
+) => {
+  const store = Layer.succeed(RunStore, Effect.runSync(Effect.provide(RunStore, layerMemory)))
+  const model = ScriptedModel.make(script)
+  const opened: Array<Fermata.Fermata> = []
+  const who = () => model.requests.map(({ agentPath }) => agentPath.join())
+  try {
+    await body(async (...agents) => {
+      const fermata = await Fermata.make({ agents, model: model.client, store, drainTimeout: 20 })
+      opened.push(fermata)
+      return fermata
+    })
+  } finally {
+    for (const fermata of opened) await fermata.close()
+  }
+  return who()
+}
+
+const rejected = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => assert.fail("it did not reject"),
+    (error: unknown) => error
+  )
+
+const sessionId = "s"
+
+describe("a session of a Fermata, after a handoff", () => {
+  it("is answered by who has it when the next prompt names the agent it was begun with", async () => {
+    const who = await programs(async (open) => {
+      const first = await open(desk)
+      await first.runPrompt("desk", "hello", { sessionId })
+      // Another process, which offers both agents, in another order.
+      const second = await open(billing, desk)
+      const held = await second.runPrompt("desk", "refund me", { sessionId })
+      assert.deepStrictEqual(await second.checkResume(held.runId), { changes: [], blocking: [] })
+      assert.deepStrictEqual(
+        (await second.runs()).map(({ agent, answeredBy }) => [agent, answeredBy]),
+        [
+          ["desk", "billing"],
+          ["desk", "billing"]
+        ]
+      )
+      const third = await open(desk)
+      const handle = await third.attach(held.runId)
+      for (const request of handle.interruptions()) await handle.decide(request, approve())
+      assert.strictEqual((await handle.done()).status, "completed")
+      await third.runPrompt("desk", "thanks", { sessionId, answeredBy: "desk" })
+    })
+    assert.deepStrictEqual(who, ["desk", "billing", "billing", "billing", "desk"])
+  })
+
+  it("is worked on by who offers the agent it was begun with", async () => {
+    await programs(async (open) => {
+      const first = await open(desk)
+      await first.runPrompt("desk", "hello", { sessionId })
+      const held = await first.runPrompt("desk", "refund me", { sessionId })
+      const stranger = await open(billing)
+      const [request] = await stranger.pending()
+      await stranger.decide(request!, approve())
+      assert.deepStrictEqual(await stranger.recover(), [])
+      const [taken] = await (await open(desk)).recover()
+      assert.deepInclude({ ...taken }, { runId: held.runId, agent: "desk", status: "completed" })
+    })
+  })
+
+  it("says who is missing when that agent is not offered any more, and is left as it was", async () => {
+    await programs(async (open) => {
+      await (await open(desk)).runPrompt("desk", "hello", { sessionId })
+      const alone = await open(agent("desk"))
+      const error = await rejected(alone.runPrompt("desk", "refund me", { sessionId }))
+      assert.isTrue(isAgentNotFound(error))
+      assert.include(String(error), "answeredBy")
+      assert.strictEqual((await alone.runs()).length, 1)
+      const done = await alone.runPrompt("desk", "refund me", { sessionId, answeredBy: "desk" })
+      assert.strictEqual(done.status, "completed")
+    })
+  })
+
+  it("keeps a held run held, and checkResume names the agent that is missing", async () => {
+    await programs(async (open) => {
+      const first = await open(desk)
+      await first.runPrompt("desk", "hello", { sessionId })
+      const held = await first.runPrompt("desk", "refund me", { sessionId })
+      const alone = await open(agent("desk"))
+      const { blocking } = await alone.checkResume(held.runId)
+      assert.deepStrictEqual(
+        blocking.map(({ _tag }) => _tag),
+        ["AgentNotFound"]
+      )
+      assert.include(blocking[0]?.message, '"billing"')
+      assert.isTrue(isAgentNotFound(await rejected(alone.resume(held.runId, { prompt: "now?" }))))
+      assert.strictEqual((await first.resume(held.runId)).status, "interrupted")
+      assert.strictEqual((await (await open(agent("other"))).checkResume(held.runId)).blocking.length, 1)
+    })
+  })
+})
