@@ -12,6 +12,7 @@ import * as Effect from "effect/Effect"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { decide } from "../domain/decide.ts"
 import { evolve } from "../domain/evolve.ts"
+import type { RunId } from "../domain/Id.ts"
 import type { UserPart } from "../domain/Message.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import { RequestNotFound } from "../domain/Rejection.ts"
@@ -29,6 +30,10 @@ export interface Mail {
     readonly content: ReadonlyArray<UserPart>
     /** Of a message that a store has. */
     readonly messageId?: string
+    /** The run of the sub-agent that it is for. */
+    readonly to?: RunId
+    /** Set when that sub-agent is to end. */
+    readonly ends?: true
   }>
 }
 

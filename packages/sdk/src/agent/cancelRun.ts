@@ -8,6 +8,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { evolveAll } from "../domain/evolve.ts"
 import type { GrantId, RunId } from "../domain/Id.ts"
+import { text } from "../domain/Message.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { isEnded } from "../domain/RunState.ts"
@@ -17,6 +18,7 @@ import { Scrubber } from "../tool/Scrubber.ts"
 import { redactText } from "./internal/redact.ts"
 import { cancellation } from "./internal/cancellation.ts"
 import { checkReadable, foldStored } from "./internal/stored.ts"
+import { findSubRun, type SubRun } from "./internal/subRun.ts"
 
 /** Long enough to append once. */
 const ttl = "15 seconds"
@@ -24,6 +26,11 @@ const ttl = "15 seconds"
 /**
  * Cancels a run. A run that is held, or that nobody works on, is over when this returns; one that another process works on is
  * stopped by that process, at its next step. A run that has ended stays as it is.
+ *
+ * **Details**
+ *
+ * With the run of a sub-agent, that one ends, with everything under it, and the agent that it works for is told so. That is done by
+ * whoever works on the run that it lies in; of one that is held, by whoever takes it up for it: a worker, a handle, or who resumes it.
  *
  * **Errors**
  *
@@ -41,6 +48,8 @@ export const cancelRun: (
   const store = yield* RunStore
   const scrubber = yield* Scrubber
   const reason = redactText(scrubber, given)
+  const found = yield* findSubRun(store, runId)
+  if (found !== undefined) return yield* endSubRun(store, found, reason)
   yield* store.requestCancel(runId, reason)
   yield* Effect.catchTag(
     appendOnce(runId, (state, at, first = reason) => (isEnded(state) ? [] : cancellation(state, at, first))),
@@ -73,6 +82,19 @@ export const revokeGrant: (
         : []
     )
   })
+
+/** Asks for the end of a sub-agent, with a message that is kept until somebody has brought it about. */
+const endSubRun = (store: RunStore["Service"], { root, state }: SubRun, reason: string) => {
+  if (isEnded(state) || isEnded(root)) return Effect.void
+  const { runId } = state
+  return store.send(root.runId, { content: [text(reason)], to: runId, ends: true }).pipe(
+    Effect.asVoid,
+    // It has ended meanwhile, with everything in it.
+    Effect.catchTag("RunEnded", () => Effect.void),
+    // Nothing of it is the caller's.
+    Effect.catchTag("MessageInvalid", Effect.die)
+  )
+}
 
 const appendOnce = Effect.fnUntraced(function* (
   runId: RunId,

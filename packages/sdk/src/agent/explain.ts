@@ -7,16 +7,17 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Decision } from "../domain/Decision.ts"
 import { evolve } from "../domain/evolve.ts"
-import type { RequestId, RunId, Timestamp } from "../domain/Id.ts"
+import { isWithin, type RequestId, type RunId, type Timestamp } from "../domain/Id.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
 import { next, type Step } from "../domain/next.ts"
 import { fromFailure } from "../domain/RunError.ts"
-import { findCall, interruptions, type RunState, type Status } from "../domain/RunState.ts"
-import { type RunHead, RunStore } from "../store/RunStore.ts"
+import { findCall, interruptions, isEnded, type RunState, type Status } from "../domain/RunState.ts"
+import { type RunHead, RunStore, type StoredRun } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { eventsOf } from "./internal/eventsOf.ts"
 import { isRepeatable } from "./internal/settle.ts"
 import { foldStored } from "./internal/stored.ts"
+import { findSubRun, standingOf, type SubRun } from "./internal/subRun.ts"
 
 /** One thing that a run waits for. */
 export interface Wait {
@@ -49,7 +50,7 @@ export interface Explanation {
 }
 
 /**
- * Explains a stored run.
+ * Explains a stored run, or the run of a sub-agent in one.
  *
  * **Errors**
  *
@@ -60,15 +61,46 @@ export interface Explanation {
  */
 export const explain: (runId: RunId) => Effect.Effect<Explanation, RunNotFound | RunStoreError, RunStore> =
   Effect.fn("fermata.explain")(function* (runId: RunId) {
-    const stored = yield* (yield* RunStore).load(runId)
+    const store = yield* RunStore
+    const now = yield* Clock.currentTimeMillis
+    const found = yield* findSubRun(store, runId)
+    if (found !== undefined) return withMail(explainSubRun(found, now), found.stored.messages, runId)
+    const stored = yield* store.load(runId)
     const state = yield* foldStored(stored)
-    const explained = explainState(state, stored.decisions, yield* Clock.currentTimeMillis, stored.head)
-    const { length } = stored.messages
-    if (length === 0) return explained
-    const told = length === 1 ? "A message waits" : `${length} messages wait`
-    const why = state.status === "running" || state.status === "held" ? "to be read" : "that nobody read"
-    return { ...explained, text: `${explained.text} ${told} ${why}.` }
+    return withMail(explainState(state, stored.decisions, now, stored.head), stored.messages, runId)
   })
+
+/** Says what somebody has sent to the run, or to an agent in it, that is not in its journal. */
+const withMail = (explained: Explanation, all: StoredRun["messages"], runId: RunId): Explanation => {
+  const sent = all.filter(({ to = runId }) => isWithin(to, runId))
+  const { length } = sent.filter(({ ends }) => ends !== true)
+  const isOpen = explained.status === "running" || explained.status === "held"
+  const told = length === 1 ? "A message waits" : `${length} messages wait`
+  const parts = [
+    explained.text,
+    length === 0 ? "" : `${told} ${isOpen ? "to be read" : "that nobody read"}.`,
+    ...sent.flatMap(({ ends, to = runId }) =>
+      ends === true && isOpen ? [`Somebody has asked for ${to} to end.`] : []
+    )
+  ]
+  return { ...explained, text: parts.filter((part) => part !== "").join(" ") }
+}
+
+/** Explains the run of a sub-agent: what it waits for itself, and whom it works for. */
+const explainSubRun = ({ root, state, stored }: SubRun, now: Timestamp): Explanation => {
+  const status = standingOf(root, state)
+  const inIt = stored.decisions.filter(({ requestId }) => isWithin(requestId, state.runId))
+  const explained = explainState({ ...state, status }, isEnded(state) ? [] : inIt, now, stored.head)
+  const resuming = isEnded(state) || isEnded(root) ? [] : explained.resuming
+  const whom = `It works for the run ${root.runId} of ${root.agent.name}`
+  const parts = [
+    isEnded(state) || isEnded(root)
+      ? statusText({ ...state, status }, stored.head.lease, now)
+      : explained.text,
+    isEnded(root) && !isEnded(state) ? `${whom}, which has ended (${root.status}).` : `${whom}.`
+  ]
+  return { ...explained, resuming, text: parts.join(" ") }
+}
 
 /** Explains a state: one that is stored, or one that is the caller's to keep. */
 export const explainState = (

@@ -9,13 +9,18 @@ import type { RunState } from "../domain/RunState.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { foldStored } from "./internal/stored.ts"
+import { findSubRun } from "./internal/subRun.ts"
 
 /**
- * The state that a run's journal amounts to. Decisions that nobody has taken to the run yet are not in it.
+ * The state that a run's journal amounts to, also of a sub-agent's run. Decisions that nobody has taken to the run yet are not in it.
  *
  * **Errors**
  *
  * - `RunNotFound` — check the id.
  */
 export const loadState = (runId: RunId): Effect.Effect<RunState, RunNotFound | RunStoreError, RunStore> =>
-  Effect.flatMap(RunStore, (store) => Effect.flatMap(store.load(runId), foldStored))
+  Effect.flatMap(RunStore, (store) =>
+    Effect.flatMap(findSubRun(store, runId), (found) =>
+      found === undefined ? Effect.flatMap(store.load(runId), foldStored) : Effect.succeed(found.state)
+    )
+  )

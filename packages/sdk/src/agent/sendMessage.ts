@@ -5,7 +5,10 @@
  */
 import * as Effect from "effect/Effect"
 import type { RunId } from "../domain/Id.ts"
-import type { EmptyPrompt, RunEnded } from "../domain/RunError.ts"
+import { eventWithin } from "../domain/internal/childState.ts"
+import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
+import { isEnded } from "../domain/RunState.ts"
+import { takenBy } from "../store/internal/messages.ts"
 import { RunStore } from "../store/RunStore.ts"
 import { MessageInvalid, type RunNotFound, type RunStoreError } from "../store/RunStoreError.ts"
 import type { Receipt } from "../store/SentMessage.ts"
@@ -13,6 +16,7 @@ import { Scrubber } from "../tool/Scrubber.ts"
 import { redactText } from "./internal/redact.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
 import { decodePrompt } from "./internal/staging.ts"
+import { findSubRun } from "./internal/subRun.ts"
 import type { Prompt } from "./runPrompt.ts"
 
 /** How a message is sent. */
@@ -28,13 +32,16 @@ export interface SendOptions {
  *
  * **Details**
  *
+ * With the run of a sub-agent it is said to that one, and read before its next turn, once whoever works on the run that it lies in has
+ * taken it.
+ *
  * Send it again with the same `messageId` when you do not know whether it was sent: it is delivered once. Only a run whose end
  * comes before its next turn does not take it; then it stays readable in the store.
  *
  * **Errors**
  *
  * - `RunNotFound` — check the id.
- * - `RunEnded` — start a new run in its session with a prompt.
+ * - `RunEnded` — start a new run in its session with a prompt; of a sub-agent's run, say it to the run that it has worked for.
  * - `EmptyPrompt`, `MessageInvalid` — say something; choose another `messageId`.
  * - `RunStoreError` — send it again.
  *
@@ -55,8 +62,20 @@ export const sendMessage: (
       // It is no text that could be cleaned: the journal must know the message by the id that it was sent under.
       return yield* new MessageInvalid({ issues: "its messageId has the form of a secret" })
     }
-    return yield* store.send(
-      runId,
-      redactMessage(scrubber, { content, ...(messageId === undefined ? {} : { messageId }) })
-    )
+    const message = redactMessage(scrubber, { content, ...(messageId === undefined ? {} : { messageId }) })
+    const found = yield* findSubRun(store, runId)
+    if (found === undefined) return yield* store.send(runId, message)
+    const { path, root, state, stored } = found
+    if (isEnded(state) || isEnded(root)) {
+      // Sent again it gets its answer, whatever has come of the run.
+      const known = takenBy(stored.events.filter((event) => eventWithin(event, path) !== undefined))
+      const receipt = known.find((taken) => taken.messageId === messageId)
+      if (receipt !== undefined) return receipt
+      return yield* new RunEnded({
+        runId,
+        status: isEnded(state) ? state.status : root.status,
+        root: root.runId
+      })
+    }
+    return yield* store.send(root.runId, { ...message, to: runId })
   })

@@ -51,3 +51,18 @@ export const grantId = (requestId: RequestId): GrantId => `${requestId}.grant` a
 
 /** The run of a sub-agent that was started by a tool call. */
 export const childRunId = (callId: ToolCallId): RunId => callId as string as RunId
+
+const callPart = /\.t\d+\.\d+(?=\.|$)/g
+
+/** The run that a sub-agent's run lies in, and the calls that lead to it; no calls for a run that is nobody's sub-agent. */
+export const lineOf = (runId: string): { readonly root: RunId; readonly path: ReadonlyArray<ToolCallId> } => {
+  const parts = [...runId.matchAll(callPart)]
+  const path = parts.map(({ 0: part, index }) => runId.slice(0, index + part.length) as ToolCallId)
+  // Something behind the last call is the id of something else, a request's say.
+  return path.at(-1) === runId
+    ? { root: runId.slice(0, parts[0]?.index) as RunId, path }
+    : { root: runId as RunId, path: [] }
+}
+
+/** Whether an id is that of a run, or of something in it or under it. */
+export const isWithin = (id: string, runId: RunId): boolean => id === runId || id.startsWith(`${runId}.`)

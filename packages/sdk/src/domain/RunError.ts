@@ -157,9 +157,14 @@ export class ToolUnavailable extends Schema.TaggedError<ToolUnavailable>()("Tool
 /** The run ended already. */
 export class RunEnded extends Schema.TaggedError<RunEnded>()("RunEnded", {
   runId: RunId,
-  status: Schema.String
+  status: Schema.String,
+  /** Of a sub-agent's run: the run that it has worked for. */
+  root: Schema.optionalKey(RunId)
 }) {
   override get message() {
+    if (this.root !== undefined) {
+      return `The run ${this.runId} of a sub-agent is ${this.status}: say it to the run that it has worked for, ${this.root}.`
+    }
     return `The run ${this.runId} is ${this.status}: start a new run in its session with a prompt.`
   }
 }

@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Revision, RunId, Timestamp } from "../domain/Id.ts"
+import { lineOf, Revision, RunId, Timestamp } from "../domain/Id.ts"
 
 /** No run has this id. */
 export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound", {
@@ -13,6 +13,10 @@ export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound"
   runId: Schema.String
 }) {
   override get message() {
+    const { path, root } = lineOf(this.runId)
+    if (path.length > 0) {
+      return `There is no run ${this.runId} in this store: it has the id of a sub-agent's run, which lies in that of ${root}; pass that id, or check this one.`
+    }
     return `There is no run ${this.runId} in this store: check the id, and that this is the store it was started with.`
   }
 }

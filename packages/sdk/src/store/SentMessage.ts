@@ -6,7 +6,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Timestamp } from "../domain/Id.ts"
+import { RunId, Timestamp } from "../domain/Id.ts"
 import { UserPart } from "../domain/Message.ts"
 
 /** What tells a message from the others of its run: any 1 to 256 visible ASCII characters, such as a UUID or the id of an e-mail. */
@@ -16,6 +16,10 @@ export const MessageId = Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,25
 export const SentMessage = Schema.Struct({
   messageId: MessageId,
   content: Schema.Array(UserPart),
+  /** The run of the sub-agent that it is for. Left out of one that is for the run itself. */
+  to: Schema.optionalKey(RunId),
+  /** Set when that sub-agent is to end; the content says why. */
+  ends: Schema.optionalKey(Schema.Literal(true)),
   /** When it was sent first. */
   at: Timestamp
 })
@@ -26,6 +30,10 @@ export interface MessageInput {
   /** Chosen by the caller, so that a message that is sent again is not a second one. Default: made. */
   readonly messageId?: string
   readonly content: ReadonlyArray<UserPart>
+  /** The run of the sub-agent that it is for. Default: the run itself. */
+  readonly to?: RunId
+  /** Ends that sub-agent; the content says why. */
+  readonly ends?: true
 }
 
 /** What the sender of a message is told. */

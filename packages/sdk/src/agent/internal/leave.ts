@@ -5,9 +5,11 @@ import * as Effect from "effect/Effect"
 import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
+import { wake } from "./beside.ts"
 import { type Drive, emitRoot, flush, now, tellAll } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
 import { redactEvent } from "./redact.ts"
+import { takeForSubAgent } from "./subAgentMail.ts"
 
 /** Lets go of the run with a last event, unless there is something new to act on: then `false`, and the run goes on. */
 export const leave = Effect.fnUntraced(function* <E>(drive: Drive<E>, last: RunEvent) {
@@ -33,10 +35,17 @@ export const takeMail = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
   drive.hasMail = false
   const { decisions, messages } = yield* drive.journal.mail
   takeDecisions(drive, decisions)
-  for (const { content, messageId } of messages) {
+  for (const message of messages) {
+    const { content, messageId, to } = message
+    if (to !== undefined) {
+      yield* takeForSubAgent(drive, message, to)
+      continue
+    }
     const sent = messageId === undefined ? {} : { messageId }
     emitRoot(drive, { _tag: "message.queued", at: now(drive), content, ...sent })
   }
+  // A sub-agent that waits for those under it looks again.
+  if (messages.some(({ to }) => to !== undefined)) wake(drive)
 })
 
 /** Folds decisions. One that no longer applies is put on record as such, so that nobody waits for its effect. */

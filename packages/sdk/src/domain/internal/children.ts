@@ -93,6 +93,8 @@ export const childAdvanced = (state: RunState, event: Event<"child.advanced">, e
   }
   if (call === undefined || call.target === "background") return backgroundAdvanced(state, event, evolve)
   if (RunState_.isSettled(call)) return state
+  // Nothing can be said to a run before it has begun.
+  if (call.child === undefined && event.event._tag !== "run.started") return state
   const child = evolve(call.child, event.event)
   const booked = bookChild(state, event.event, call.child, child)
   const after = updateCall(booked, event.callId, (call) => ({

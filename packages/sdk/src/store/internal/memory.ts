@@ -32,7 +32,7 @@ import {
   untouchedFirst,
   write
 } from "./memoryRun.ts"
-import { afterTaking, decodeMessage, waiting } from "./messages.ts"
+import { afterTaking, decodeMessage, notTheSame, waiting } from "./messages.ts"
 import { closingReason, decisionOf, decodeInput, judge } from "./requests.ts"
 import { makeSignal } from "./signal.ts"
 
@@ -236,9 +236,12 @@ export const makeMemory = (): RunStore["Service"] => {
     send: (runId, input) =>
       atomically((now) =>
         Result.gen(function* () {
-          const { messageId, ...message } = yield* decodeMessage(input, now)
+          const sent = yield* decodeMessage(input, now)
+          const { messageId, ...message } = sent
           const run = yield* found(runId)
           const known = run.mail.get(messageId)
+          const wrong = known === undefined ? undefined : notTheSame(known, sent)
+          if (wrong !== undefined) return yield* Result.fail(wrong)
           if (known !== undefined) return { messageId, at: known.at }
           if (closingReason(run.status) !== undefined) {
             return yield* Result.fail(new RunEnded({ runId, status: run.status }))

@@ -30,8 +30,15 @@ export const decodeMessage = (
     return refuse(`its content is nested more than ${maxGivenDepth} levels deep`)
   }
   return Result.mapError(
-    decode({ messageId, content, at: now }),
-    () => new MessageInvalid({ issues: "its content is not a list of text and file parts" })
+    decode({
+      messageId,
+      content,
+      at: now,
+      ...(input.to === undefined ? {} : { to: input.to }),
+      ...(input.ends === undefined ? {} : { ends: input.ends })
+    }),
+    () =>
+      new MessageInvalid({ issues: "its content is not a list of text and file parts, or it is for no run" })
   )
 }
 
@@ -48,8 +55,17 @@ export const takenBy = (events: ReadonlyArray<RunEvent>): ReadonlyArray<Receipt>
   return taken
 }
 
+/** Why a message cannot have the id of another one; `undefined` when it is that one. Without this it would be lost in silence. */
+export const notTheSame = (known: { readonly to?: string }, sent: SentMessage): MessageInvalid | undefined =>
+  known.to === sent.to
+    ? undefined
+    : new MessageInvalid({ issues: "its messageId is that of a message to another agent of the run" })
+
 /** The messages of a run in memory, by id, in the order they were sent. One that is in the journal has no content here. */
-export type Mail = ReadonlyMap<string, { readonly at: Timestamp; readonly content?: ReadonlyArray<UserPart> }>
+export type Mail = ReadonlyMap<
+  string,
+  Omit<SentMessage, "messageId" | "content"> & { readonly content?: ReadonlyArray<UserPart> }
+>
 
 /** The messages after a batch of events, or the id of one that the journal has already. */
 export const afterTaking = (mail: Mail, events: ReadonlyArray<RunEvent>): Result.Result<Mail, string> => {
@@ -59,13 +75,14 @@ export const afterTaking = (mail: Mail, events: ReadonlyArray<RunEvent>): Result
   for (const { at, messageId } of taken) {
     const known = next.get(messageId)
     if (known !== undefined && known.content === undefined) return Result.fail(messageId)
-    next.set(messageId, { at: known?.at ?? at })
+    const { content: _, ...rest } = known ?? { at }
+    next.set(messageId, rest)
   }
   return Result.succeed(next)
 }
 
 /** The messages that are not in the journal, oldest first. */
 export const waiting = (mail: Mail): ReadonlyArray<SentMessage> =>
-  Array.from(mail).flatMap(([messageId, { at, content }]) =>
-    content === undefined ? [] : [{ messageId, content, at }]
+  Array.from(mail).flatMap(([messageId, { content, ...rest }]) =>
+    content === undefined ? [] : [{ messageId, content, ...rest }]
   )

@@ -12,7 +12,7 @@ import type { Status } from "../../domain/RunState.ts"
 import type { RunStore } from "../RunStore.ts"
 import { RunNotFound, type RunStoreError } from "../RunStoreError.ts"
 import type { Receipt, SentMessage } from "../SentMessage.ts"
-import { decodeMessage, takenBy } from "./messages.ts"
+import { decodeMessage, notTheSame, takenBy } from "./messages.ts"
 import { closingReason } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import { messages } from "./sqlRows.ts"
@@ -20,18 +20,26 @@ import { messages } from "./sqlRows.ts"
 /** Makes the part of the store that deals with messages. */
 export const makeMessages = ({ forUpdate, notify, sql, write }: SqlAccess) => {
   /** Keeps a message behind all others of its run; nothing when its id is known. A message in the journal has no content here. */
-  const insert = (runId: RunId, { at, content, messageId }: Receipt & Partial<SentMessage>) =>
-    sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, content) VALUES (
+  const insert = (runId: RunId, { at, content, ends, messageId, to }: Receipt & Partial<SentMessage>) =>
+    sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, content) VALUES (
         ${runId}, ${messageId},
         (SELECT coalesce(max(position), 0) + 1 FROM fermata_messages WHERE run_id = ${runId}), ${at},
-        ${content === undefined ? "journaled" : "waiting"}, ${content === undefined ? null : JSON.stringify(content)}
+        ${content === undefined ? "journaled" : "waiting"}, ${to ?? null}, ${ends === true ? "end" : null},
+        ${content === undefined ? null : JSON.stringify(content)}
       ) ON CONFLICT DO NOTHING RETURNING message_id`
 
-  const receipt = (runId: RunId, messageId: string): Effect.Effect<Receipt | undefined, SqlError> =>
+  /** What is known of the message with this id. */
+  const recorded = (runId: RunId, messageId: string) =>
     Effect.map(
-      sql<{ readonly sent_at: number }>`SELECT sent_at FROM fermata_messages
-        WHERE run_id = ${runId} AND message_id = ${messageId}`,
-      ([row]) => (row === undefined ? undefined : { messageId, at: Number(row.sent_at) })
+      sql<{ readonly sent_at: number; readonly recipient: string | null }>`SELECT sent_at, recipient
+        FROM fermata_messages WHERE run_id = ${runId} AND message_id = ${messageId}`,
+      ([row]) =>
+        row === undefined
+          ? undefined
+          : {
+              receipt: { messageId, at: Number(row.sent_at) },
+              ...(row.recipient === null ? {} : { to: row.recipient })
+            }
     )
 
   const send: RunStore["Service"]["send"] = Effect.fnUntraced(function* (runId, input) {
@@ -45,15 +53,17 @@ export const makeMessages = ({ forUpdate, notify, sql, write }: SqlAccess) => {
         const [head] = yield* sql<{ readonly status: Status }>`SELECT status FROM fermata_runs
           WHERE run_id = ${runId} ${forUpdate}`
         if (head === undefined) return yield* new RunNotFound({ runId })
-        const known = yield* receipt(runId, messageId)
-        if (known !== undefined) return known
+        const known = yield* recorded(runId, messageId)
+        const wrong = known === undefined ? undefined : notTheSame(known, message)
+        if (wrong !== undefined) return yield* wrong
+        if (known !== undefined) return known.receipt
         if (closingReason(head.status) !== undefined)
           return yield* new RunEnded({ runId, status: head.status })
         yield* insert(runId, message)
         yield* notify
         return { messageId, at }
       }),
-      Effect.map(receipt(runId, messageId), Option.fromUndefinedOr)
+      Effect.map(recorded(runId, messageId), (known) => Option.fromUndefinedOr(known?.receipt))
     )
   })
 
@@ -82,7 +92,7 @@ export const makeMessages = ({ forUpdate, notify, sql, write }: SqlAccess) => {
       runId: RunId
     ): Effect.Effect<ReadonlyArray<SentMessage>, SqlError | RunStoreError> =>
       Effect.flatMap(
-        sql`SELECT message_id, sent_at, content FROM fermata_messages
+        sql`SELECT message_id, sent_at, recipient, intent, content FROM fermata_messages
           WHERE run_id = ${runId} AND status = 'waiting' ORDER BY position`,
         (rows) => messages(operation, rows)
       )

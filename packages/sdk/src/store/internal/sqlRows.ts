@@ -53,6 +53,8 @@ const RequestRow = Schema.Struct({
 const MessageRow = Schema.Struct({
   message_id: Schema.String,
   sent_at: Whole,
+  recipient: Schema.NullOr(RunId),
+  intent: Schema.NullOr(Schema.Literal("end")),
   content: Schema.fromJsonString(Schema.Array(UserPart))
 })
 
@@ -147,5 +149,11 @@ export const messages = (
   rows: ReadonlyArray<unknown>
 ): Effect.Effect<ReadonlyArray<SentMessage>, RunStoreError> =>
   Effect.map(messageRows(operation, rows), (rows) =>
-    rows.map(({ content, message_id, sent_at }) => ({ messageId: message_id, content, at: sent_at }))
+    rows.map(({ content, intent, message_id, recipient, sent_at }) => ({
+      messageId: message_id,
+      content,
+      at: sent_at,
+      ...(recipient === null ? {} : { to: recipient }),
+      ...(intent === null ? {} : { ends: true })
+    }))
   )

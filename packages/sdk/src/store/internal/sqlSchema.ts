@@ -155,7 +155,14 @@ const third: Step = (sql) => [
   sql`CREATE UNIQUE INDEX fermata_runs_next ON fermata_runs (session_id, coalesce(follows, parent_run_id, ''))`
 ]
 
-/** Says who has the conversation after a handoff. Runs of before say so from their next handoff on. */
-const fourth: Step = (sql) => [sql`ALTER TABLE fermata_runs ADD COLUMN answered_by text`]
+/**
+ * Says who has the conversation after a handoff (runs of before say so from their next handoff on), and keeps messages for sub-agents,
+ * and those that end one.
+ */
+const fourth: Step = (sql) => [
+  sql`ALTER TABLE fermata_runs ADD COLUMN answered_by text`,
+  sql`ALTER TABLE fermata_messages ADD COLUMN recipient text`,
+  sql`ALTER TABLE fermata_messages ADD COLUMN intent text`
+]
 
 const steps: ReadonlyArray<Step> = [first, second, third, fourth]

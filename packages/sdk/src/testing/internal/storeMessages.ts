@@ -237,6 +237,36 @@ export const messages = ({ assert, test }: Group): void => {
   )
 
   test(
+    "keeps whom a message is for, and takes no message for another one because of its id",
+    Effect.fnUntraced(function* (store) {
+      const lease = yield* started(store, a)
+      const to = run("run_a.t1.1")
+      yield* store.send(a, { ...saying("for the sub-agent", "m1"), to })
+      yield* store.send(a, { ...saying("enough", "m2"), to, ends: true })
+      yield* store.send(a, { ...saying("for the sub-agent", "m1"), to })
+      const waiting = [
+        { messageId: "m1", content: [text("for the sub-agent")], at: 0, to },
+        { messageId: "m2", content: [text("enough")], at: 0, to, ends: true }
+      ]
+      assert.deepStrictEqual(yield* store.messages(a), waiting)
+      assert.deepStrictEqual((yield* store.load(a)).messages, waiting)
+      for (const other of [saying("for the run", "m1"), { ...saying("?", "m1"), to: run("run_a.t1.2") }]) {
+        assert.strictEqual(yield* tagOf(store.send(a, other)), "MessageInvalid")
+      }
+      const events = [inChild(a, taking("m1"))] as const
+      yield* store.append({ lease, expected: rev(1), events, status: "running" })
+      assert.deepStrictEqual(yield* store.messages(a), waiting.slice(1))
+      assert.deepStrictEqual(yield* store.send(a, { ...saying("again", "m1"), to }), {
+        messageId: "m1",
+        at: 0
+      })
+      assert.strictEqual(yield* tagOf(store.send(a, saying("for the run", "m1"))), "MessageInvalid")
+      const wrong = { ...saying("?"), to: "no id" } as unknown as Parameters<typeof store.send>[1]
+      assert.strictEqual(yield* tagOf(store.send(a, wrong)), "MessageInvalid")
+    })
+  )
+
+  test(
     "keeps each of many messages that are sent at once, and one of those with the same id",
     Effect.fnUntraced(function* (store) {
       yield* started(store, a)

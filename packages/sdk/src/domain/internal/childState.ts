@@ -1,0 +1,36 @@
+/**
+ * The run of a sub-agent by itself, found in the journal of the run that it lies in; also when it has ended, and left that run's state.
+ */
+import { evolve } from "../evolve.ts"
+import type { ToolCallId } from "../Id.ts"
+import type { RunEvent } from "../RunEvent.ts"
+import { isEnded, type RunState } from "../RunState.ts"
+
+/** The event of a sub-agent's run, or of one under it, that an event of the root is; `undefined` when it is of another run. */
+export const eventWithin = (event: RunEvent, path: ReadonlyArray<ToolCallId>): RunEvent | undefined => {
+  let inner = event
+  for (const callId of path) {
+    if (inner._tag !== "child.advanced" || inner.callId !== callId) return undefined
+    inner = inner.event
+  }
+  return inner
+}
+
+/** The sub-agent's state after an event of its own. Events that came after its end changed nothing. */
+export const childAfter = (state: RunState | undefined, event: RunEvent): RunState | undefined => {
+  if (state === undefined) return event._tag === "run.started" ? evolve(undefined, event) : undefined
+  return isEnded(state) ? state : evolve(state, event)
+}
+
+/** The state of the sub-agent's run that these calls lead to; `undefined` when there never was one. */
+export const childState = (
+  events: Iterable<RunEvent>,
+  path: ReadonlyArray<ToolCallId>
+): RunState | undefined => {
+  let state: RunState | undefined
+  for (const event of events) {
+    const inner = eventWithin(event, path)
+    if (inner !== undefined) state = childAfter(state, inner)
+  }
+  return state
+}

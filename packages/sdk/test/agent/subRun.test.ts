@@ -1,0 +1,309 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Agent from "../../src/agent/Agent.ts"
+import { cancelRun } from "../../src/agent/cancelRun.ts"
+import { decideStored } from "../../src/agent/decideStored.ts"
+import { explain } from "../../src/agent/explain.ts"
+import { loadState } from "../../src/agent/loadState.ts"
+import { recover } from "../../src/agent/recover.ts"
+import { runPromptStored } from "../../src/agent/runPromptStored.ts"
+import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
+import { sendMessage } from "../../src/agent/sendMessage.ts"
+import type { RunId } from "../../src/domain/Id.ts"
+import { unwrap } from "../../src/domain/RunEvent.ts"
+import { interruptions } from "../../src/domain/RunState.ts"
+import type { ModelRequest } from "../../src/model/ModelRequest.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { approvalOf, approve, assertValid, call, expect, probe, rebind, safe, transcript } from "./Fixture.ts"
+
+const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
+  Effect.provide(body, Layer.fresh(layerMemory))
+
+const runId = "run" as RunId
+/** The runs of the sub-agents: `scout`, under it `helper`; and `writer`. */
+const scoutRun = "run.t1.1" as RunId
+const helperRun = "run.t1.1.t1.1" as RunId
+const writerRun = "run.t1.2" as RunId
+
+const delegate = (agent: string, background = true) => ({
+  tool: "delegate",
+  arguments: { agent, prompt: "do", background }
+})
+
+/**
+ * A lead with two sub-agents in the background, both held: `writer` on writing w, and `scout`, whose `helper` is held on writing h.
+ */
+const team = Effect.fnUntraced(function* (background = true) {
+  const taken = new Map<string, number>()
+  const answers: { readonly [agent: string]: ReadonlyArray<ScriptedModel.ScriptedAnswer | string> } = {
+    lead: [{ calls: [delegate("scout", background), delegate("writer", background)] }, "waiting"],
+    scout: [{ calls: [delegate("helper", false)] }],
+    helper: [{ calls: [call("write", "h")] }],
+    writer: [{ calls: [call("write", "w")] }]
+  }
+  const model = ScriptedModel.make((request: ModelRequest) => {
+    const name = request.agentPath.at(-1) ?? ""
+    const index = taken.get(name) ?? 0
+    taken.set(name, index + 1)
+    return answers[name]?.[index] ?? `${name} is done`
+  })
+  const write = probe("write")
+  const helper = Agent.make("helper", { tools: [write.tool] })
+  const scout = Agent.make("scout", { subAgents: [helper], delegation: "delegate" })
+  const writer = Agent.make("writer", { tools: [write.tool] })
+  const lead = Agent.make("lead", { subAgents: [scout, writer], delegation: "delegate" })
+  const { runtime } = yield* rebind(lead, model, { owner: "here" })
+  const held = yield* runPromptStored(runtime, { prompt: "go", runId })
+  assert.deepStrictEqual(
+    expect(held, "interrupted").interruptions.map(({ runId }) => runId),
+    [helperRun, writerRun]
+  )
+  return { held, lead, model, runtime, write }
+})
+
+/** What the model of this agent was sent last, as text. */
+const lastSent = (model: ScriptedModel.ScriptedModel, agent: string): string =>
+  JSON.stringify(model.requests.findLast(({ agentPath }) => agentPath.at(-1) === agent)?.messages ?? [])
+
+/** The ends of sub-agents in the journal, as `run tag`. */
+const ends = Effect.fnUntraced(function* () {
+  const events = yield* (yield* RunStore).events(runId)
+  return events.flatMap((wrapped) => {
+    const { event, path } = unwrap(wrapped)
+    const isEnd =
+      event._tag === "run.cancelled" || event._tag === "run.completed" || event._tag === "run.failed"
+    return isEnd && path.length > 0 ? [`${path.at(-1)} ${event._tag}`] : []
+  })
+})
+
+describe("a message to a sub-agent by its own run", () => {
+  it.effect("is read by that one, and by no other", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const { held, model, runtime } = yield* team()
+        const receipt = yield* sendMessage(writerRun, "Mind the gap.", { messageId: "m1" })
+        assert.deepStrictEqual(yield* sendMessage(writerRun, "Mind the gap.", { messageId: "m1" }), receipt)
+        const [taken] = yield* recover([runtime])
+        assert.deepInclude({ ...taken }, { runId, reason: "message", status: "held" })
+        yield* decideStored([runtime], approve(approvalOf(held, "w")))
+        yield* recover([runtime])
+        assert.include(lastSent(model, "writer"), "Mind the gap.")
+        for (const other of ["lead", "scout", "helper"]) {
+          assert.notInclude(lastSent(model, other), "Mind the gap.")
+        }
+        const { text } = expect(
+          yield* runPromptStored(runtime, { runId, decisions: [approve(approvalOf(held, "h"))] }),
+          "completed"
+        )
+        assert.strictEqual(text, "lead is done")
+        // It has ended, and what was sent again is what was sent.
+        assert.strictEqual((yield* sendMessage(writerRun, "?", { messageId: "m1" })).messageId, "m1")
+        const state = yield* loadState(writerRun)
+        assert.deepStrictEqual(transcript(state).slice(-2), [
+          "user: Mind the gap.",
+          "assistant: writer is done"
+        ])
+        assertValid(state)
+      })
+    )
+  )
+
+  it.effect("reaches one at work at its next turn", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const begun = yield* Deferred.make<void>()
+        const open = yield* Deferred.make<void>()
+        const gate = safe("gate", {
+          handler: () =>
+            Effect.as(Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(open)), "through")
+        })
+        const model = ScriptedModel.make(({ agentPath, turn }) => {
+          if (agentPath.length === 1) return turn === 1 ? { calls: [delegate("scout", false)] } : "done"
+          return turn === 1 ? { calls: [call("gate", "1")] } : "heard"
+        })
+        const lead = Agent.make("lead", {
+          subAgents: [Agent.make("scout", { tools: [gate.tool] })],
+          delegation: "delegate"
+        })
+        const { runtime } = yield* rebind(lead, model)
+        const heard = yield* Deferred.make<void>()
+        const onUpdate = (update: RunUpdate) => {
+          if (update._tag !== "event" || unwrap(update.event).event._tag !== "message.queued") return
+          Deferred.doneUnsafe(heard, Effect.void)
+        }
+        const running = yield* Effect.forkChild(
+          runPromptStored(runtime, { prompt: "go", runId }, { onUpdate })
+        )
+        yield* Deferred.await(begun)
+        yield* sendMessage(scoutRun, "By the way.")
+        yield* Deferred.await(heard)
+        yield* Deferred.succeed(open, undefined)
+        expect(yield* Fiber.join(running), "completed")
+        assert.deepStrictEqual(transcript(yield* loadState(scoutRun)), [
+          "user: do",
+          "assistant: (gate)",
+          "tool: through",
+          "user: By the way.",
+          "assistant: heard"
+        ])
+      })
+    )
+  )
+
+  it.effect("is refused when that one has ended, or there never was one", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const { held, runtime } = yield* team()
+        yield* runPromptStored(runtime, { runId, decisions: [approve(approvalOf(held, "w"))] })
+        const late = yield* Effect.flip(sendMessage(writerRun, "late"))
+        assert.deepInclude(
+          { ...late },
+          { _tag: "RunEnded", runId: writerRun, status: "completed", root: runId }
+        )
+        assert.include(late.message, "the run that it has worked for, run.")
+        for (const nobody of ["run.t1.3", "run.t9.1", "run.t1.2.t1.1", "other.t1.1", "run.t1.2.r1"]) {
+          const error = yield* Effect.flip(sendMessage(nobody as RunId, "hello"))
+          assert.deepInclude({ ...error }, { _tag: "RunNotFound", runId: nobody })
+        }
+        assert.deepStrictEqual(yield* (yield* RunStore).messages(runId), [])
+      })
+    )
+  )
+})
+
+describe("cancelling a sub-agent by its own run", () => {
+  for (const background of [true, false]) {
+    it.effect(
+      `ends it and what is under it, and nothing else (${background ? "in the background" : "attached"})`,
+      () =>
+        inOneStore(
+          Effect.gen(function* () {
+            const { held, model, runtime, write } = yield* team(background)
+            yield* cancelRun(scoutRun, "not needed")
+            const [taken] = yield* recover([runtime])
+            assert.strictEqual(taken?.status, "held")
+            assert.deepStrictEqual(yield* ends(), [`${helperRun} run.cancelled`, `${scoutRun} run.cancelled`])
+            const state = yield* loadState(runId)
+            assert.deepStrictEqual(
+              interruptions(state).map(({ runId }) => runId),
+              [writerRun]
+            )
+            const pending = yield* (yield* RunStore).pending()
+            assert.deepStrictEqual(
+              pending.map(({ request }) => request.runId),
+              [writerRun]
+            )
+            const done = yield* runPromptStored(runtime, {
+              runId,
+              decisions: [approve(approvalOf(held, "w"))]
+            })
+            assertValid(expect(done, "completed").state)
+            assert.include(lastSent(model, "lead"), "scout was stopped: not needed.")
+            assert.deepStrictEqual(write.ran, ["w"])
+            // What has ended stays as it ended.
+            yield* cancelRun(scoutRun, "again")
+            yield* cancelRun(writerRun, "again")
+            assert.deepStrictEqual(yield* (yield* RunStore).messages(runId), [])
+          })
+        )
+    )
+  }
+
+  it.effect("stops one that another process works on, and its siblings go on", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const hung = yield* Deferred.make<void>()
+        const open = yield* Deferred.make<void>()
+        const hang = safe("hang", {
+          handler: () => Effect.andThen(Deferred.succeed(hung, undefined), Effect.never)
+        })
+        const gate = safe("gate", { handler: () => Effect.as(Deferred.await(open), "through") })
+        const model = ScriptedModel.make(({ agentPath, turn }) => {
+          if (agentPath.length === 1) {
+            return turn === 1 ? { calls: [delegate("scout", false), delegate("writer", false)] } : "done"
+          }
+          if (turn > 1) return "written"
+          return { calls: [call(agentPath[1] === "scout" ? "hang" : "gate", "1")] }
+        })
+        const lead = Agent.make("lead", {
+          subAgents: [
+            Agent.make("scout", { tools: [hang.tool] }),
+            Agent.make("writer", { tools: [gate.tool] })
+          ],
+          delegation: "delegate"
+        })
+        const { runtime } = yield* rebind(lead, model)
+        const running = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId }))
+        yield* Deferred.await(hung)
+        yield* cancelRun(scoutRun, "too slow")
+        yield* Effect.repeat(Effect.andThen(Effect.yieldNow, ends()), { until: ({ length }) => length > 0 })
+        assert.deepStrictEqual(yield* ends(), [`${scoutRun} run.cancelled`])
+        yield* Deferred.succeed(open, undefined)
+        expect(yield* Fiber.join(running), "completed")
+        assert.deepStrictEqual(yield* ends(), [`${scoutRun} run.cancelled`, `${writerRun} run.completed`])
+        assert.include(lastSent(model, "lead"), "scout was stopped: too slow.")
+      })
+    )
+  )
+
+  it.effect("says that there never was one", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        yield* team()
+        const error = yield* Effect.flip(cancelRun("run.t1.9" as RunId, "?"))
+        assert.deepInclude({ ...error }, { _tag: "RunNotFound", runId: "run.t1.9" })
+        assert.include(error.message, "a sub-agent's run, which lies in that of run")
+      })
+    )
+  )
+})
+
+describe("explaining a sub-agent by its own run", () => {
+  it.effect("says what it waits for, and whom it works for", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const { held, runtime } = yield* team()
+        const explained = yield* explain(scoutRun)
+        assert.deepStrictEqual([explained.runId, explained.status], [scoutRun, "held"])
+        assert.deepStrictEqual(
+          explained.waitsFor.map(({ askedBy, what }) => [what, askedBy]),
+          [["for approval of write", ["helper", "scout", "lead"]]]
+        )
+        assert.include(explained.text, "The run run.t1.1 of scout is held.")
+        assert.include(explained.text, "It works for the run run of lead.")
+        yield* decideStored([runtime], approve(approvalOf(held, "w")))
+        assert.deepStrictEqual((yield* explain(scoutRun)).decided, [])
+        const decided = yield* explain(writerRun)
+        assert.strictEqual(decided.decided.length, 1)
+        assert.deepStrictEqual(decided.resuming, ["run write", "call the model"])
+        yield* sendMessage(helperRun, "one thing more")
+        yield* cancelRun(writerRun, "enough")
+        assert.include((yield* explain(scoutRun)).text, "A message waits to be read.")
+        assert.include((yield* explain(writerRun)).text, "Somebody has asked for run.t1.2 to end.")
+        assert.notInclude((yield* explain(writerRun)).text, "A message waits")
+      })
+    )
+  )
+
+  it.effect("says how it has ended", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const { held, runtime } = yield* team()
+        yield* cancelRun(scoutRun, "not needed")
+        yield* runPromptStored(runtime, { runId, decisions: [approve(approvalOf(held, "w"))] })
+        const stopped = yield* explain(scoutRun)
+        assert.deepStrictEqual([stopped.status, stopped.waitsFor, stopped.resuming], ["cancelled", [], []])
+        assert.strictEqual(
+          stopped.text,
+          "The run run.t1.1 of scout was cancelled: not needed. It works for the run run of lead."
+        )
+        assert.strictEqual((yield* explain(writerRun)).status, "completed")
+        assert.strictEqual((yield* Effect.flip(explain("run.t2.2" as RunId)))._tag, "RunNotFound")
+      })
+    )
+  )
+})
