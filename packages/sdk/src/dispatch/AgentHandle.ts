@@ -26,7 +26,8 @@ import type {
   ConductorBudgetExceeded,
   ConductorClosed,
   NothingToAnswer,
-  SeveralQuestions
+  SeveralQuestions,
+  SubAgentNotForked
 } from "./DispatchError.ts"
 
 /**
@@ -99,6 +100,7 @@ export type SendError =
   | NothingToAnswer
   | SeveralQuestions
   | AnswerNotText
+  | SubAgentNotForked
   | Rejection
   | HandleError
 
@@ -153,6 +155,7 @@ export interface AgentHandle<Output = unknown, out E = never> {
    *
    * - `EmptyPrompt` — say something.
    * - `RunEnded` — start a new run in its session.
+   * - `SubAgentNotForked` — fork the run that it works for.
    * - `NothingToAnswer`, `SeveralQuestions`, `AnswerNotText` — decide by id instead, or send it as something else than an answer.
    */
   readonly send: (

@@ -33,6 +33,17 @@ export class AnswerNotText extends Schema.TaggedError<AnswerNotText>()("AnswerNo
   }
 }
 
+/** A sub-agent's run lies in another one, and has no beginning of its own to go back to. */
+export class SubAgentNotForked extends Schema.TaggedError<SubAgentNotForked>()("SubAgentNotForked", {
+  runId: RunId,
+  /** The run that it lies in. */
+  root: RunId
+}) {
+  override get message() {
+    return `The run ${this.runId} is a sub-agent's and cannot be forked: fork the run that it works for, ${this.root}, or send it with whenHeld "queue".`
+  }
+}
+
 /** All places of a conductor are taken, and nobody may wait for one. */
 export class ConductorFull extends Schema.TaggedError<ConductorFull>()("ConductorFull", {
   running: Schema.Natural,

@@ -9,12 +9,12 @@ import type * as Scope from "effect/Scope"
 import * as Cancellation from "../agent/Cancellation.ts"
 import type { StoredStartInput } from "../agent/runPromptStored.ts"
 import type { Runtime } from "../agent/Runtime.ts"
-import type { RunId } from "../domain/Id.ts"
+import { lineOf, type RunId } from "../domain/Id.ts"
 import type { AgentNotFound } from "../domain/RunError.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
 import type { DispatchOptions } from "./dispatchPrompt.ts"
-import { attachTo } from "./internal/attachTo.ts"
+import { attachTo, attachToSubAgent } from "./internal/attachTo.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
 import { Stored, type StoredOptions } from "./internal/Stored.ts"
 
@@ -76,6 +76,10 @@ export const dispatchPromptStored: <Output>(
  * A run that is over is told as it ended. A held one is watched, and goes on when it is decided. One that another process works on is
  * watched too, and decided, told things and cancelled through the store. One that was left at work is taken up.
  *
+ * With the run of a sub-agent the handle is that one's: its status, its requests and its end are told, what is sent is said to it, and
+ * cancelling ends it and what is under it. The run that it lies in is attached to as well, and goes on by itself. It cannot be forked by
+ * itself (`SubAgentNotForked`), and the parts of its answers are told by the handle of the run that it lies in.
+ *
  * **Errors**
  *
  * - `RunNotFound` — check the id.
@@ -95,7 +99,10 @@ export const attach: (
     runId: RunId,
     options: StoredDispatchOptions = {}
   ) {
-    return yield* attachTo(runtimes, runId, yield* optionsOf(options))
+    const given = yield* optionsOf(options)
+    return lineOf(runId).path.length === 0
+      ? yield* attachTo(runtimes, runId, given)
+      : yield* attachToSubAgent(runtimes, runId, given)
   })
 
 const optionsOf = Effect.fnUntraced(function* (options: StoredDispatchOptions) {

@@ -15,70 +15,13 @@ import { sendMessage } from "../../src/agent/sendMessage.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import { unwrap } from "../../src/domain/RunEvent.ts"
 import { interruptions } from "../../src/domain/RunState.ts"
-import type { ModelRequest } from "../../src/model/ModelRequest.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { approvalOf, approve, assertValid, call, expect, probe, rebind, safe, transcript } from "./Fixture.ts"
+import { approvalOf, approve, assertValid, call, expect, rebind, safe, transcript } from "./Fixture.ts"
+import { delegate, ends, helperRun, lastSent, runId, scoutRun, team, writerRun } from "./Team.ts"
 
 const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
   Effect.provide(body, Layer.fresh(layerMemory))
-
-const runId = "run" as RunId
-/** The runs of the sub-agents: `scout`, under it `helper`; and `writer`. */
-const scoutRun = "run.t1.1" as RunId
-const helperRun = "run.t1.1.t1.1" as RunId
-const writerRun = "run.t1.2" as RunId
-
-const delegate = (agent: string, background = true) => ({
-  tool: "delegate",
-  arguments: { agent, prompt: "do", background }
-})
-
-/**
- * A lead with two sub-agents in the background, both held: `writer` on writing w, and `scout`, whose `helper` is held on writing h.
- */
-const team = Effect.fnUntraced(function* (background = true) {
-  const taken = new Map<string, number>()
-  const answers: { readonly [agent: string]: ReadonlyArray<ScriptedModel.ScriptedAnswer | string> } = {
-    lead: [{ calls: [delegate("scout", background), delegate("writer", background)] }, "waiting"],
-    scout: [{ calls: [delegate("helper", false)] }],
-    helper: [{ calls: [call("write", "h")] }],
-    writer: [{ calls: [call("write", "w")] }]
-  }
-  const model = ScriptedModel.make((request: ModelRequest) => {
-    const name = request.agentPath.at(-1) ?? ""
-    const index = taken.get(name) ?? 0
-    taken.set(name, index + 1)
-    return answers[name]?.[index] ?? `${name} is done`
-  })
-  const write = probe("write")
-  const helper = Agent.make("helper", { tools: [write.tool] })
-  const scout = Agent.make("scout", { subAgents: [helper], delegation: "delegate" })
-  const writer = Agent.make("writer", { tools: [write.tool] })
-  const lead = Agent.make("lead", { subAgents: [scout, writer], delegation: "delegate" })
-  const { runtime } = yield* rebind(lead, model, { owner: "here" })
-  const held = yield* runPromptStored(runtime, { prompt: "go", runId })
-  assert.deepStrictEqual(
-    expect(held, "interrupted").interruptions.map(({ runId }) => runId),
-    [helperRun, writerRun]
-  )
-  return { held, lead, model, runtime, write }
-})
-
-/** What the model of this agent was sent last, as text. */
-const lastSent = (model: ScriptedModel.ScriptedModel, agent: string): string =>
-  JSON.stringify(model.requests.findLast(({ agentPath }) => agentPath.at(-1) === agent)?.messages ?? [])
-
-/** The ends of sub-agents in the journal, as `run tag`. */
-const ends = Effect.fnUntraced(function* () {
-  const events = yield* (yield* RunStore).events(runId)
-  return events.flatMap((wrapped) => {
-    const { event, path } = unwrap(wrapped)
-    const isEnd =
-      event._tag === "run.cancelled" || event._tag === "run.completed" || event._tag === "run.failed"
-    return isEnd && path.length > 0 ? [`${path.at(-1)} ${event._tag}`] : []
-  })
-})
 
 describe("a message to a sub-agent by its own run", () => {
   it.effect("is read by that one, and by no other", () =>

@@ -274,7 +274,7 @@ export abstract class Live<Output, E> extends Watchable implements AgentHandle<O
   }
 
   /** Does something with what the program runs with. */
-  protected launch<A, F>(effect: Effect.Effect<A, F>): Fiber.Fiber<A, F> {
+  launch<A, F>(effect: Effect.Effect<A, F>): Fiber.Fiber<A, F> {
     return Effect.runForkWith(this.options.context)(effect)
   }
 

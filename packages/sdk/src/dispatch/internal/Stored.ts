@@ -32,7 +32,9 @@ import { ConductorClosed } from "../DispatchError.ts"
 import { type Driven, elsewhere, type LiveOptions, notBegun } from "./Keeper.ts"
 import { Live } from "./Live.ts"
 import { readStored } from "./readStored.ts"
+import { sleepUnless } from "./sleepUnless.ts"
 import { watch } from "./StoreWatch.ts"
+import type { SubAgent } from "./SubAgent.ts"
 
 type Store = RunStore["Service"]
 
@@ -58,11 +60,13 @@ export class Stored<Output> extends Live<Output, StoredFault> {
   private lastState: RunState | undefined
   private readonly open = new Map<RequestId, Interruption>()
   /** Events of the run that are known here. */
-  private revision = 0
+  revision = 0
   private unwatch: (() => void) | undefined
   /** When it was last gone on with because the store said that it needs somebody, and how far it was then. */
   private lastCall = { at: -1, revision: -1 }
   private news = false
+  /** The sub-agent for whose handle this one is there. */
+  inside: SubAgent | undefined
 
   constructor(
     runtime: Runtime<Output>,
@@ -228,6 +232,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
       this.input = undefined
       this.revision = update.revision
       this.learn(update.event)
+      this.inside?.told(update)
     }
     return super.tell(update)
   }
@@ -305,7 +310,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
   }
 
   /** Something has come in through this handle. */
-  private cameIn(): void {
+  cameIn(): void {
     if (this.isDriven) return
     this.news = true
     this.resume()
@@ -366,7 +371,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
     this.finish(Exit.fail(this.begun ? new RunLetGo({ runId: this.runId }) : new ConductorClosed()))
   }
 
-  private inStore<A, E>(effect: Effect.Effect<A, E, RunStore>): Effect.Effect<A, E> {
+  inStore<A, E>(effect: Effect.Effect<A, E, RunStore>): Effect.Effect<A, E> {
     return effect.pipe(
       Effect.provideService(RunStore, this.options.store),
       Effect.provideService(Scrubber, this.runtime.scrubber)
@@ -376,12 +381,8 @@ export class Stored<Output> extends Live<Output, StoredFault> {
   /** Waits a moment, unless it is to end or to be let go of. */
   private pause(token: Cancellation.CancellationToken): Effect.Effect<void, RunLetGo> {
     const { soon } = this.options.owner.leaving
-    const stopped = Effect.callback<void>((resume) => {
-      const unlink = [token, soon].map((token) => token.onCancel(() => resume(Effect.void)))
-      return Effect.sync(() => unlink.forEach((unlink) => unlink()))
-    })
     return Effect.andThen(
-      Effect.raceFirst(Effect.sleep("1 second"), stopped),
+      sleepUnless("1 second", [token, soon]),
       Effect.suspend(() =>
         soon.reason() === undefined ? Effect.void : Effect.fail(new RunLetGo({ runId: this.runId }))
       )

@@ -10,7 +10,7 @@ export abstract class Watchable {
   abstract readonly over: boolean
 
   /** Calls `listener` after each change. Returns how to stop. */
-  protected listen(listener: () => void): () => void {
+  listen(listener: () => void): () => void {
     if (this.over) return () => {}
     const listeners = (this.listeners ??= new Set())
     listeners.add(listener)

@@ -9,11 +9,18 @@ import type { Interruption } from "../../domain/Interruption.ts"
 import { textOf } from "../../domain/Message.ts"
 import type { AgentHandle, SendError, SendOptions } from "../AgentHandle.ts"
 import { AnswerNotText, NothingToAnswer, SeveralQuestions } from "../DispatchError.ts"
-import type { Live } from "./Live.ts"
+
+/** A run that something can be said to. */
+interface Hearer<Output, E> extends AgentHandle<Output, E> {
+  /** Queues a message for its next turn. */
+  readonly deliver: (prompt: Prompt, messageId: string | undefined) => Effect.Effect<void, SendError | E>
+  /** Says something to a new run that begins where the open turn of this one did. */
+  readonly fork: (prompt: Prompt) => Effect.Effect<AgentHandle<Output, E>, SendError | E>
+}
 
 /** Says it, and returns the handle of the run that hears it. */
 export const say = Effect.fnUntraced(function* <Output, E>(
-  live: Live<Output, E>,
+  live: Hearer<Output, E>,
   prompt: Prompt,
   { by = "user", messageId, whenHeld = "queue" }: SendOptions
 ): Effect.fn.Return<AgentHandle<Output, E>, SendError | E> {
