@@ -186,7 +186,7 @@ const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, apart: Apart) {
     }
     const cancelled = drive.token.reason()
     root.seen = endedBeside(drive)
-    if (drive.hasMail) yield* takeMail(drive)
+    if (drive.hasMail || drive.hasEnding === true) yield* takeMail(drive)
     const step = next(drive.state)
     if (cancelled !== undefined && !(step._tag === "Finish" && isEnded(drive.state))) {
       yield* settleBeside(drive)

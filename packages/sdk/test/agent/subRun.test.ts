@@ -3,6 +3,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import { cancelRun } from "../../src/agent/cancelRun.ts"
 import { decideStored } from "../../src/agent/decideStored.ts"
@@ -13,7 +14,7 @@ import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import { sendMessage } from "../../src/agent/sendMessage.ts"
 import type { RunId } from "../../src/domain/Id.ts"
-import { unwrap } from "../../src/domain/RunEvent.ts"
+import { type RunEvent, unwrap } from "../../src/domain/RunEvent.ts"
 import { interruptions } from "../../src/domain/RunState.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
@@ -93,6 +94,42 @@ describe("a message to a sub-agent by its own run", () => {
           "user: By the way.",
           "assistant: heard"
         ])
+      })
+    )
+  )
+
+  it.effect("reaches one in the background at its next turn, whatever its lead is doing", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const begun = yield* Deferred.make<void>()
+        const open = yield* Deferred.make<void>()
+        const gate = safe("gate", {
+          handler: () =>
+            Effect.as(Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(open)), "through")
+        })
+        const model = ScriptedModel.make(({ agentPath, messages, turn }) => {
+          if (agentPath.length > 1) return turn === 1 ? { calls: [call("gate", "1")] } : "heard"
+          if (turn === 1) return { calls: [delegate("scout")] }
+          return turn === 2 ? { text: "thinking", delay: "1 minute" } : `${messages.length} messages`
+        })
+        const lead = Agent.make("lead", {
+          subAgents: [Agent.make("scout", { tools: [gate.tool] })],
+          delegation: "delegate"
+        })
+        const { runtime } = yield* rebind(lead, model)
+        const running = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId }))
+        yield* Deferred.await(begun)
+        yield* sendMessage(scoutRun, "By the way.")
+        // The store tells it, as the lead goes on thinking.
+        yield* TestClock.adjust("1 second")
+        yield* Deferred.succeed(open, undefined)
+        const asked = () => model.requests.filter(({ agentPath }) => agentPath.length > 1).length
+        yield* Effect.repeat(Effect.yieldNow, { until: () => asked() === 2 })
+        assert.include(lastSent(model, "scout"), "By the way.")
+        assert.strictEqual(model.requests.filter(({ agentPath }) => agentPath.length === 1).length, 2)
+        yield* TestClock.adjust("2 minutes")
+        assertValid(expect(yield* Fiber.join(running), "completed").state)
+        assert.notInclude(lastSent(model, "lead"), "By the way.")
       })
     )
   )
@@ -189,6 +226,32 @@ describe("cancelling a sub-agent by its own run", () => {
         expect(yield* Fiber.join(running), "completed")
         assert.deepStrictEqual(yield* ends(), [`${scoutRun} run.cancelled`, `${writerRun} run.completed`])
         assert.include(lastSent(model, "lead"), "scout was stopped: too slow.")
+      })
+    )
+  )
+
+  it.effect("commits its end together with what asked for it, so that no crash can lose one of them", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const { lead, model } = yield* team()
+        const store = yield* RunStore
+        const batches: Array<ReadonlyArray<string>> = []
+        const told = <Options extends { readonly events: ReadonlyArray<RunEvent> }>(options: Options) => {
+          batches.push(options.events.map((event) => unwrap(event).event._tag))
+          return options
+        }
+        const watched = RunStore.of({
+          ...store,
+          append: (options) => Effect.suspend(() => store.append(told(options))),
+          park: (options) => Effect.suspend(() => store.park(told(options)))
+        })
+        yield* cancelRun(writerRun, "enough")
+        const { runtime } = yield* rebind(lead, model)
+        yield* Effect.provideService(recover([runtime]), RunStore, watched)
+        assert.deepStrictEqual(
+          batches.filter((tags) => tags.includes("run.cancelled")),
+          [["message.queued", "request.superseded", "run.cancelled"]]
+        )
       })
     )
   )

@@ -99,6 +99,8 @@ export interface Drive<E> {
   asking: number
   /** Whether there may be mail that the state has not. */
   hasMail: boolean
+  /** Whether there is mail that ends a sub-agent: the root's loop takes it. */
+  hasEnding?: boolean
   /** What goes on beside the loop; made when something does. */
   beside?: Beside
   /** Folded, not committed. */
@@ -134,6 +136,8 @@ export interface Beside {
   /** Requests that the approval callback was asked about. */
   readonly asked: Set<string>
   readonly commits: Semaphore.Semaphore
+  /** Whoever takes mail. */
+  readonly mail: Semaphore.Semaphore
 }
 
 /** The run of one agent of the tree: the root's, or a sub-agent's inside a call of its parent. */

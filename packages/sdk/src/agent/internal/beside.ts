@@ -8,6 +8,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Semaphore from "effect/Semaphore"
+import type { RunId } from "../../domain/Id.ts"
 import type * as Cancellation from "../Cancellation.ts"
 import { type Apart, makeApart, waitCalmly } from "./apart.ts"
 import { type Beside, type Drive, flush, isActedOn, type Scope } from "./Drive.ts"
@@ -19,7 +20,8 @@ const besideOf = (drive: Drive<any>): Beside => {
     waiting: new Set(),
     ended: 0,
     asked: new Set(),
-    commits: Semaphore.makeUnsafe(1)
+    commits: Semaphore.makeUnsafe(1),
+    mail: Semaphore.makeUnsafe(1)
   }
   return drive.beside
 }
@@ -104,6 +106,12 @@ const waitBeside = ({ drive, seen }: Scope<any>, apart: Apart): Effect.Effect<vo
       })
     )
   })
+
+/** Tells the work on a sub-agent to stop. Whoever ends it waits for that. */
+export const tellToStop = (drive: Drive<any>, runId: RunId, reason: string): void => {
+  drive.beside?.stopped.add(runId)
+  drive.beside?.fibers.get(runId)?.token.cancel(reason)
+}
 
 /** Stops what goes on under these names, and waits until it has ended. */
 export const stopBeside = (

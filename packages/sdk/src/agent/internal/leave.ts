@@ -4,12 +4,15 @@
 import * as Effect from "effect/Effect"
 import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
-import type { RunEvent } from "../../domain/RunEvent.ts"
-import { wake } from "./beside.ts"
+import { lineOf, type RunId } from "../../domain/Id.ts"
+import { textOf } from "../../domain/Message.ts"
+import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
+import type { Mail } from "../Mailbox.ts"
+import { tellToStop, wake } from "./beside.ts"
 import { type Drive, emitRoot, flush, now, tellAll } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
 import { redactEvent } from "./redact.ts"
-import { takeForSubAgent } from "./subAgentMail.ts"
+import { endForSubAgent } from "./endForSubAgent.ts"
 
 /** Lets go of the run with a last event, unless there is something new to act on: then `false`, and the run goes on. */
 export const leave = Effect.fnUntraced(function* <E>(drive: Drive<E>, last: RunEvent) {
@@ -28,24 +31,56 @@ export const leave = Effect.fnUntraced(function* <E>(drive: Drive<E>, last: RunE
   return false
 })
 
-/** Takes what was decided and said meanwhile into the run. */
+/** Takes what was decided and said meanwhile into the run, and ends what somebody has asked to end. */
 export const takeMail = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
+  const { ending } = yield* take(drive)
+  drive.hasEnding = false
+  for (const message of ending) yield* endForSubAgent(drive, message)
+  if (ending.length === 0) return
+  // Whoever has asked for it need not wait for what the lead does next.
+  yield* flush(drive)
+  wake(drive)
+})
+
+/**
+ * The same for the loop of a sub-agent, which hears at its own next turn what is said to it, whatever its lead is doing. Ending one waits
+ * until that has stopped, which may be the one that asks: it is left to the root's loop, and only told to stop here.
+ */
+export const takeMailBeside = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
+  const { any, ending } = yield* take(drive)
+  if (ending.length > 0) drive.hasEnding = true
+  for (const { content, to } of ending) tellToStop(drive, to, textOf(content))
+  if (any) wake(drive)
+})
+
+type Ending = Mail["messages"][number] & { readonly to: RunId }
+
+/** Folds all mail but what ends a sub-agent, which is returned. One at a time, or two would fold the same. */
+const take = <E>(
+  drive: Drive<E>
+): Effect.Effect<{ readonly any: boolean; readonly ending: ReadonlyArray<Ending> }, E> =>
+  Effect.suspend(() =>
+    drive.beside === undefined ? folding(drive) : drive.beside.mail.withPermit(folding(drive))
+  )
+
+const folding = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
   // What was taken before is in the journal now, and is not mail any more.
   yield* flush(drive)
   drive.hasMail = false
   const { decisions, messages } = yield* drive.journal.mail
   takeDecisions(drive, decisions)
+  const ending: Array<Ending> = []
   for (const message of messages) {
-    const { content, messageId, to } = message
-    if (to !== undefined) {
-      yield* takeForSubAgent(drive, message, to)
+    const { content, ends, messageId, to } = message
+    if (to !== undefined && ends === true) {
+      ending.push({ ...message, to })
       continue
     }
     const sent = messageId === undefined ? {} : { messageId }
-    emitRoot(drive, { _tag: "message.queued", at: now(drive), content, ...sent })
+    const path = to === undefined ? [] : lineOf(to).path
+    emitRoot(drive, wrap({ _tag: "message.queued", at: now(drive), content, ...sent }, path))
   }
-  // A sub-agent that waits for those under it looks again.
-  if (messages.some(({ to }) => to !== undefined)) wake(drive)
+  return { any: decisions.length > 0 || messages.length > 0, ending }
 })
 
 /** Folds decisions. One that no longer applies is put on record as such, so that nobody waits for its effect. */

@@ -35,6 +35,7 @@ import { names } from "./agentTools.ts"
 import type { Apart } from "./apart.ts"
 import { awaitBeside, countBeside, endedBeside, isBeside, startBeside, stopBeside } from "./beside.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
+import { takeMailBeside } from "./leave.ts"
 import { openLimit } from "./openLimit.ts"
 import { confirmHeld, emit, flush, isEnding, isThere, now, type Drive, type Scope, stateOf } from "./Drive.ts"
 
@@ -206,6 +207,8 @@ const goOn = Effect.fnUntraced(function* <E>(
     if (drive.beside?.stopped.has(callId) === true) continue
     const childScope = scopeOf(scope, callId, yield* agentOf(scope, callId))
     room -= 1
+    // It hears what is said to it, also while its lead is asked something that takes long.
+    yield* drive.journal.watch
     yield* startBeside(drive, callId, childScope.token, (apart) =>
       Effect.andThen(
         driveChild(childScope, callId, apart),
@@ -223,7 +226,8 @@ const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: Tool
   // A parent that has ended is gone from the state, and with it this run.
   while (!isEnding(scope) && isThere(parent) && !isBlockedAbove(scope)) {
     scope.seen = endedBeside(drive)
-    const child = findChild(stateOf(parent), callId)
+    if (drive.hasMail) yield* takeMailBeside(drive)
+    const child = isThere(parent) ? findChild(stateOf(parent), callId) : undefined
     if (child === undefined || isEnded(child)) break
     const step = next(child)
     if (step._tag === "Hold") break

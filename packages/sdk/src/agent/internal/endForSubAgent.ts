@@ -1,9 +1,8 @@
 /**
- * What is said to a sub-agent from outside, and ending one from outside.
+ * Ending a sub-agent from outside, by a message.
  */
 import * as Effect from "effect/Effect"
-import type { RunId } from "../../domain/Id.ts"
-import { lineOf } from "../../domain/Id.ts"
+import { lineOf, type RunId } from "../../domain/Id.ts"
 import { textOf } from "../../domain/Message.ts"
 import { wrap } from "../../domain/RunEvent.ts"
 import { findChild, isEnded, type RunState } from "../../domain/RunState.ts"
@@ -13,18 +12,17 @@ import { childCancellation } from "./cancellation.ts"
 import { type Drive, emitRoot, now } from "./Drive.ts"
 
 /**
- * Takes a message to a sub-agent into its run. One that ends it stops it first, and everything under it; the message and the end are
- * committed together, so that a process that dies in between leaves both to do. What comes after its end is on record, and changes nothing.
+ * Stops the sub-agent that a message ends, with everything under it, and takes the message. The message and the ends are committed
+ * together, so that a process that dies in between leaves both to do. What comes after its end is on record, and changes nothing.
  */
-export const takeForSubAgent = Effect.fnUntraced(function* (
+export const endForSubAgent = Effect.fnUntraced(function* (
   drive: Drive<any>,
-  { content, ends, messageId }: Mail["messages"][number],
-  to: RunId
+  { content, messageId, to }: Mail["messages"][number] & { readonly to: RunId }
 ) {
   const { path } = lineOf(to)
   const reason = textOf(content)
   const last = path.at(-1)
-  if (ends === true && last !== undefined) yield* stopBeside(drive, [last], reason)
+  if (last !== undefined) yield* stopBeside(drive, [last], reason)
   const at = now(drive)
   const sent = messageId === undefined ? {} : { messageId }
   emitRoot(drive, wrap({ _tag: "message.queued", at, content, ...sent }, path))
@@ -32,6 +30,6 @@ export const takeForSubAgent = Effect.fnUntraced(function* (
     (state, callId) => (state === undefined ? undefined : findChild(state, callId)),
     drive.state
   )
-  if (ends !== true || last === undefined || child === undefined || isEnded(child)) return
+  if (last === undefined || child === undefined || isEnded(child)) return
   for (const event of childCancellation(child, at, reason)) emitRoot(drive, wrap(event, path))
 })
