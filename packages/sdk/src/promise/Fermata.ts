@@ -86,14 +86,14 @@ export interface Fermata extends AsyncDisposable {
     prompt: Prompt,
     options?: PromptOptions & Pick<DispatchOptions, "name">
   ) => Promise<RunHandle<Output>>
-  /** Finds a run again by its id, after a restart or from another process. */
+  /** Finds a run again by its id, after a restart or from another process; also that of a sub-agent. */
   readonly attach: (runId: string) => Promise<RunHandle>
   /** Conducts many runs: so many at a time, within one budget, with one inbox. Dispose of it, or close this, when you are done. */
   readonly conductor: (options?: Conductor.ConductorOptions) => Promise<RunConductor>
   /** Goes on with a run, from its id alone, until it is held again or over. */
   readonly resume: (runId: string, options?: ResumeOptions) => Promise<RunResult>
   /**
-   * Says something to a run, whoever works on it: it is in the store when this resolves, and is read before the run's next turn. Sent
+   * Says something to a run, or to a sub-agent by its run, whoever works on it: it is in the store when this resolves, and is read before the run's next turn. Sent
    * again with the same `messageId`, it is the same message.
    */
   readonly send: (runId: string, prompt: Prompt, options?: SendOptions) => Promise<Receipt>
@@ -121,9 +121,9 @@ export interface Fermata extends AsyncDisposable {
    * go of them: they stay in the store for the next process.
    */
   readonly work: (options?: WorkOptions) => Promise<void>
-  /** What a run waits for, since when, who asked, when that expires, and what resuming it would do. */
+  /** What a run, also a sub-agent's, waits for, since when, who asked, when that expires, and what resuming it would do. */
   readonly explain: (runId: string) => Promise<Explanation>
-  /** Ends a run, whoever works on it. */
+  /** Ends a run, whoever works on it; of a sub-agent's run that one alone, with what is under it. */
   readonly cancel: (runId: string, reason?: string) => Promise<void>
   /** The runs of the store, newest first. */
   readonly runs: (filter?: ListFilter) => Promise<ReadonlyArray<RunHead>>

@@ -300,13 +300,14 @@ export class RunStore extends Context.Service<
 
     /**
      * Sends a message to a run, once per id: one that is sent again is the one that was sent first, and gets its answer. It needs
-     * no lease; whoever drives the run, now or next, takes it into the journal with a `message.queued` of its id.
+     * no lease; whoever drives the run, now or next, takes it into the journal with a `message.queued` of its id. One
+     * with `to` is for a sub-agent in the run, which the store does not look for.
      *
      * **Errors**
      *
      * - `RunNotFound` — check the id.
      * - `RunEnded` — start a new run in its session.
-     * - `MessageInvalid` — see its `issues`.
+     * - `MessageInvalid` — see its `issues`; also when its id is that of a message to another agent of the run.
      */
     readonly send: (
       runId: RunId,
