@@ -266,6 +266,22 @@ export const scenarios: ReadonlyArray<Scenario> = [
       }),
     { agent: withTeam }
   ),
+  scenario(
+    "end one of a team",
+    conducting,
+    (app) =>
+      Effect.gen(function* () {
+        let result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
+        if (isHeld(result)) {
+          const branch = Id.childRunId(Id.toolCallId(runId, 1, 1))
+          yield* app.send(branch, `And be quick, ${canary}.`, "m1")
+          yield* app.cancel(branch, `changed my mind about ${canary}`)
+          result = yield* app.go({ runId })
+        }
+        return yield* settle(app, result)
+      }),
+    { agent: withTeam }
+  ),
   scenario("cancel", byTurn(calls(["note"], ["charge"])), (app) =>
     Effect.gen(function* () {
       const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
