@@ -93,11 +93,15 @@ const explainSubRun = ({ root, state, stored }: SubRun, now: Timestamp): Explana
   const explained = explainState({ ...state, status }, isEnded(state) ? [] : inIt, now, stored.head)
   const resuming = isEnded(state) || isEnded(root) ? [] : explained.resuming
   const whom = `It works for the run ${root.runId} of ${root.agent.name}`
+  // A budget that is used up above it, say.
+  const isHeldAbove = status === "held" && next(state)._tag !== "Hold"
   const parts = [
     isEnded(state) || isEnded(root)
       ? statusText({ ...state, status }, stored.head.lease, now)
       : explained.text,
-    isEnded(root) && !isEnded(state) ? `${whom}, which has ended (${root.status}).` : `${whom}.`
+    isEnded(root) && !isEnded(state)
+      ? `${whom}, which has ended (${root.status}).`
+      : `${whom}${isHeldAbove ? ", which is held, and it with that" : ""}.`
   ]
   return { ...explained, resuming, text: parts.join(" ") }
 }

@@ -52,6 +52,8 @@ export interface StoredContinueInput {
   readonly message?: Prompt
   /** Larger budgets for a run that has used up its own. */
   readonly limits?: Partial<Limits>
+  /** Of a run that has ended: the agent that answers the `message`. Default: the one that has the conversation. */
+  readonly answeredBy?: string
 }
 
 /** How a stored run is watched, stopped, and let go of. */

@@ -266,7 +266,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     conductor: background.conductor,
     resume: async (runId, given = {}) => {
       const runtime = runtimeOf((await headOf(runId)).agent)
-      const { decisions, prompt, limits } = given
+      const { answeredBy, decisions, prompt, limits } = given
       return run(
         runPromptStored(
           runtime,
@@ -274,6 +274,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
             runId: runId as RunId,
             ...(decisions === undefined ? {} : { decisions }),
             ...(prompt === undefined ? {} : { message: prompt }),
+            ...(answeredBy === undefined ? {} : { answeredBy }),
             ...(limits === undefined ? {} : { limits })
           },
           runOptions(given)

@@ -295,6 +295,27 @@ describe("explaining a sub-agent by its own run", () => {
     )
   )
 
+  it.effect("says that it is the run above that has to be decided about", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const model = ScriptedModel.make(({ agentPath }) =>
+          agentPath.length === 1 ? { calls: [delegate("scout", false)] } : { calls: [call("look", "1")] }
+        )
+        const lead = Agent.make("lead", {
+          subAgents: [Agent.make("scout", { tools: [safe("look").tool] })],
+          delegation: "delegate",
+          limits: { maxTreeTurns: 2 }
+        })
+        const { runtime } = yield* rebind(lead, model)
+        expect(yield* runPromptStored(runtime, { prompt: "go", runId }), "interrupted")
+        const explained = yield* explain(scoutRun)
+        assert.deepStrictEqual([explained.status, explained.waitsFor], ["held", []])
+        assert.include(explained.text, "It works for the run run of lead, which is held, and it with that.")
+        assert.include((yield* explain(runId)).text, "for a larger treeTurns budget")
+      })
+    )
+  )
+
   it.effect("says how it has ended", () =>
     inOneStore(
       Effect.gen(function* () {

@@ -85,12 +85,13 @@ export interface Continuation {
   readonly decisions?: ReadonlyArray<DecisionInput>
   readonly message?: Prompt
   readonly limits?: Partial<Limits>
+  readonly answeredBy?: string
 }
 
 /** Claims a run and goes on with it until it is held or over; a run with nothing to do is left as it is. */
 export const continueStored = Effect.fnUntraced(function* (
   work: Work,
-  { decisions = [], limits, message, runId }: Continuation
+  { answeredBy, decisions = [], limits, message, runId }: Continuation
 ): Effect.fn.Return<RunState, WorkError> {
   const { leaving, onUpdate, runtime, store, token } = work
   yield* requireOpen(runtime)
@@ -123,6 +124,7 @@ export const continueStored = Effect.fnUntraced(function* (
     const continued = yield* continueRun(runtime, clock, {
       state,
       prompt,
+      answeredBy,
       asks: true,
       ...(limits === undefined ? {} : { limits })
     })

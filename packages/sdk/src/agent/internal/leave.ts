@@ -33,8 +33,9 @@ export const leave = Effect.fnUntraced(function* <E>(drive: Drive<E>, last: RunE
 
 /** Takes what was decided and said meanwhile into the run, and ends what somebody has asked to end. */
 export const takeMail = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
-  const { ending } = yield* take(drive)
+  // Before it is read: a sub-agent may find more of it from then on.
   drive.hasEnding = false
+  const { ending } = yield* take(drive)
   for (const message of ending) yield* endForSubAgent(drive, message)
   if (ending.length === 0) return
   // Whoever has asked for it need not wait for what the lead does next.
@@ -47,7 +48,7 @@ export const takeMail = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
  * until that has stopped, which may be the one that asks: it is left to the root's loop, and only told to stop here.
  */
 export const takeMailBeside = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
-  const { any, ending } = yield* take(drive)
+  const { any, ending } = yield* takeOnce(drive)
   if (ending.length > 0) drive.hasEnding = true
   for (const { content, to } of ending) tellToStop(drive, to, textOf(content))
   if (any) wake(drive)
@@ -56,14 +57,23 @@ export const takeMailBeside = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
 type Ending = Mail["messages"][number] & { readonly to: RunId }
 
 /** Folds all mail but what ends a sub-agent, which is returned. One at a time, or two would fold the same. */
-const take = <E>(
-  drive: Drive<E>
-): Effect.Effect<{ readonly any: boolean; readonly ending: ReadonlyArray<Ending> }, E> =>
-  Effect.suspend(() =>
-    drive.beside === undefined ? folding(drive) : drive.beside.mail.withPermit(folding(drive))
-  )
+const take = <E>(drive: Drive<E>): Effect.Effect<Taken, E> =>
+  drive.beside === undefined ? folding(drive) : drive.beside.mail.withPermit(folding(drive))
 
-const folding = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
+interface Taken {
+  readonly any: boolean
+  readonly ending: ReadonlyArray<Ending>
+}
+
+/** The same, unless somebody else has done so while this one waited for its turn. */
+const takeOnce = <E>(drive: Drive<E>): Effect.Effect<Taken, E> => {
+  const unlessTaken = Effect.suspend(() => (drive.hasMail ? folding(drive) : Effect.succeed(nothing)))
+  return drive.beside === undefined ? unlessTaken : drive.beside.mail.withPermit(unlessTaken)
+}
+
+const nothing: Taken = { any: false, ending: [] }
+
+const folding = Effect.fnUntraced(function* <E>(drive: Drive<E>): Effect.fn.Return<Taken, E> {
   // What was taken before is in the journal now, and is not mail any more.
   yield* flush(drive)
   drive.hasMail = false

@@ -62,6 +62,8 @@ export interface ForkOptions extends Omit<PromptOptions, "runId"> {
 export interface ResumeOptions {
   readonly decisions?: ReadonlyArray<DecisionInput>
   readonly prompt?: Prompt
+  /** Of a run that has ended: the agent that answers the `prompt`. Default: the one that has the conversation. */
+  readonly answeredBy?: string
   readonly limits?: Partial<Limits>
   readonly signal?: AbortSignal
   readonly onUpdate?: (update: RunUpdate) => void
