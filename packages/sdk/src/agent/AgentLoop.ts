@@ -211,8 +211,8 @@ const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, apart: Apart) {
           yield* flush(drive)
           return drive.state
         }
-        yield* confirmHeld(drive)
-        yield* goOnInBackground(root)
+        if (drive.journal.isStale()) yield* confirmHeld(drive)
+        if (drive.state.background !== undefined) yield* goOnInBackground(root)
         if (step._tag === "AwaitChildren" || step._tag === "ResumeChildren") {
           yield* drive.journal.watch
           yield* decideInline(root)
@@ -311,23 +311,46 @@ const perform = <E>(
   }
 }
 
-const classifyAll = Effect.fnUntraced(function* (
+/** Classifies the calls one after another; apart from the loop from the first on that takes time. */
+const classifyAll = (
   scope: Scope<unknown>,
   callIds: ReadonlyArray<ToolCallId>,
   apart: Apart
-) {
-  const each = Effect.fnUntraced(function* (callId: ToolCallId) {
-    const call = findCall(stateOf(scope), callId)
-    if (call === undefined || isEnding(scope)) return
-    const classified = yield* Effect.exit(classify(scope, call))
-    if (Exit.isSuccess(classified) || isStopped(scope, classified.cause)) return
-    // The definition of the tool is at fault. The call is over, or it would be classified for ever.
-    const why = describe(scope.drive.runtime, Cause.squash(classified.cause))
+): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    for (const [index, callId] of callIds.entries()) {
+      const rest = classifyOne(scope, callId)
+      if (rest === undefined) continue
+      const others = Effect.forEach(
+        callIds.slice(index + 1),
+        (callId) => classifyOne(scope, callId) ?? Effect.void,
+        { discard: true }
+      )
+      return Effect.asVoid(Effect.exit(apart(Effect.andThen(rest, others))))
+    }
+    return Effect.void
+  })
+
+const classifyOne = (scope: Scope<unknown>, callId: ToolCallId): Effect.Effect<void> | undefined => {
+  const call = findCall(stateOf(scope), callId)
+  if (call === undefined || isEnding(scope)) return undefined
+  // The definition of the tool is at fault. The call is over, or it would be classified for ever.
+  const failed = (defect: unknown): void => {
+    const why = describe(scope.drive.runtime, defect)
     const content = [text(`${call.name} could not be prepared, and has not run: ${why}`)]
     emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId, content })
-  })
-  yield* Effect.exit(apart(Effect.forEach(callIds, each, { discard: true })))
-})
+  }
+  try {
+    const rest = classify(scope, call)
+    return rest === undefined
+      ? undefined
+      : Effect.map(Effect.exit(rest), (exit) => {
+          if (Exit.isFailure(exit) && !isStopped(scope, exit.cause)) failed(Cause.squash(exit.cause))
+        })
+  } catch (defect) {
+    return void failed(defect)
+  }
+}
 
 /** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */
 const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, answer: string) {

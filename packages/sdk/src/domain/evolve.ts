@@ -41,9 +41,14 @@ export const evolve = (state: RunState | undefined, event: RunEvent): RunState =
   const after = apply(state, event)
   const revision = (state.revision + 1) as Revision
   // What came too late to change anything is no progress.
-  if (after.recoveries === undefined || after === state || !isProgress(event)) return { ...after, revision }
-  const { recoveries: _, ...rest } = after
-  return { ...rest, revision }
+  if (after === state) return { ...state, revision }
+  if (after.recoveries !== undefined && isProgress(event)) {
+    const { recoveries: _, ...rest } = after
+    return { ...rest, revision }
+  }
+  // Nobody has seen this state yet: it is finished here, and not copied once more.
+  ;(after as { revision: Revision }).revision = revision
+  return after
 }
 
 /** Whether the run has got further; events that only say that somebody tries do not count. */

@@ -52,7 +52,7 @@ const fromEffect = <A>(schema: Schema.Codec<A, unknown>): Result.Result<Decoder<
         Object.keys(document.definitions).length === 0 ? {} : { $defs: document.definitions }
       return {
         jsonSchema: { ...document.schema, ...definitions } as Schema.JsonObject,
-        decode: (json: unknown) => Effect.mapError(decode(json), (error) => error.message),
+        decode: (json: unknown) => Effect.mapErrorEager(decode(json), (error) => error.message),
         encode: (value: A) => {
           const json = encode(value)
           return Result.isSuccess(json) ? (json.success as Schema.Json) : undefined

@@ -79,12 +79,6 @@ const keptByCaller: Journal<never> = {
   isStale: () => false
 }
 
-/** A body that is running. */
-export interface Flight {
-  /** What the body returned after it was told to stop. */
-  late?: { readonly value: unknown }
-}
-
 export interface Drive<E> {
   readonly runtime: Runtime<any>
   readonly token: Cancellation.CancellationToken
@@ -215,7 +209,7 @@ const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
     const events = drive.staged.slice()
     if (events.length === 0) return Effect.void
     const { revision } = drive.state
-    return Effect.map(drive.journal.append(events, drive.state), ({ cancelReason, hasMail }) => {
+    return Effect.mapEager(drive.journal.append(events, drive.state), ({ cancelReason, hasMail }) => {
       if (hasMail === true) drive.hasMail = true
       // Others may have staged more meanwhile.
       drive.staged.splice(0, events.length)

@@ -22,12 +22,8 @@ export const askModel = Effect.fnUntraced(function* <E>(scope: Scope<E>, turn: n
   if (promised !== undefined) return yield* outOfBudget(scope, promised, apart)
   if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
   drive.asking += 1
-  yield* Effect.ensuring(
-    callModel(scope, turn, apart),
-    Effect.sync(() => {
-      drive.asking -= 1
-    })
-  )
+  yield* callModel(scope, turn, apart)
+  drive.asking -= 1
   for (let at: Scope<E> | undefined = scope; at !== undefined; at = at.parent) {
     if (!isThere(at)) continue
     for (const budget of nearing(stateOf(at), now(drive))) {

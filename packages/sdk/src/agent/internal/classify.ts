@@ -13,6 +13,7 @@ import * as ApprovalPolicy from "../../domain/ApprovalPolicy.ts"
 import * as Grant from "../../domain/Grant.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import type { Safety } from "../../domain/Interruption.ts"
 import type { Target } from "../../domain/ToolCall.ts"
@@ -24,16 +25,18 @@ import type { Scope } from "./Drive.ts"
 import { redactJson } from "./redact.ts"
 import { awaitedWithin, describe, emit, nextRequestId, now, stateOf, toolTimeoutMs } from "./Drive.ts"
 
-/** Classifies one call: emits its fate, or what has to be decided about it. */
-export const classify = Effect.fnUntraced(function* (scope: Scope<unknown>, call: ToolCall) {
-  const { bound, drive } = scope
-  const refuse = (message: string): void =>
-    emit(scope, { _tag: "tool.failed", at: now(drive), callId: call.id, content: [text(message)] })
+/** What is still to be done; nothing, where everything could be done at once. */
+type Rest = Effect.Effect<void, unknown> | undefined
 
+/** Classifies one call: emits its fate, or what has to be decided about it, at once where nobody has to be waited for. */
+export const classify = (scope: Scope<unknown>, call: ToolCall): Rest => {
+  const { bound } = scope
   const entry = bound.entries.get(call.name)
   if (entry === undefined) {
     const names = bound.definitions.map(({ name }) => name)
     return refuse(
+      scope,
+      call,
       names.length === 0
         ? `There is no tool "${call.name}", and no other. Answer without calling one.`
         : `There is no tool "${call.name}". The tools are: ${names.join(", ")}.`
@@ -42,12 +45,39 @@ export const classify = Effect.fnUntraced(function* (scope: Scope<unknown>, call
   const json = parse(call.argumentsText)
   if (json === undefined) {
     return refuse(
+      scope,
+      call,
       `The arguments for ${call.name} are not valid JSON: they may have been cut off. Call it again with an object.`
     )
   }
-  const decoded = yield* Effect.exit(entry.decoder.decode(json))
+  const decoded: Effect.Effect<unknown, unknown> = entry.decoder.decode(json)
+  return Exit.isExit(decoded)
+    ? understand(scope, call, entry, json, decoded)
+    : Effect.flatMap(
+        Effect.exit(decoded),
+        (decoded) => understand(scope, call, entry, json, decoded) ?? Effect.void
+      )
+}
+
+const refuse = (scope: Scope<unknown>, call: ToolCall, message: string): undefined =>
+  told(scope, { _tag: "tool.failed", at: now(scope.drive), callId: call.id, content: [text(message)] })
+
+const told = (scope: Scope<unknown>, event: RunEvent): undefined => {
+  emit(scope, event)
+}
+
+const understand = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  entry: Entry,
+  json: Schema.Json,
+  decoded: Exit.Exit<unknown, unknown>
+): Rest => {
+  const { drive } = scope
   if (Exit.isFailure(decoded)) {
     return refuse(
+      scope,
+      call,
       `${call.name} does not take these arguments: ${describe(drive.runtime, Cause.squash(decoded.cause))}`
     )
   }
@@ -70,12 +100,16 @@ export const classify = Effect.fnUntraced(function* (scope: Scope<unknown>, call
     }
     case "question":
       return drive.runtime.options.interactive === false
-        ? refuse("Nobody can be asked in this run. Go on with what you know, or say what is missing.")
+        ? refuse(
+            scope,
+            call,
+            "Nobody can be asked in this run. Go on with what you know, or say what is missing."
+          )
         : askQuestion(scope, call, entry, args)
     case "tool":
-      return yield* judge(scope, call, entry, args, value)
+      return judge(scope, call, entry, args, value)
   }
-})
+}
 
 /** An empty text is no arguments; anything that is not JSON, or is too deep, is `undefined`. */
 const parse = (argumentsText: string): Schema.Json | undefined => {
@@ -95,8 +129,8 @@ const allow = (
   what: { readonly target: Target; readonly safety: Safety; readonly idempotent?: boolean },
   args: Schema.Json,
   allowed: { readonly allowedBy?: string; readonly grantId?: Grant.Grant["id"] }
-): void =>
-  emit(scope, {
+): undefined =>
+  told(scope, {
     _tag: "tool.classified",
     at: now(scope.drive),
     callId: call.id,
@@ -107,7 +141,12 @@ const allow = (
     ...allowed
   })
 
-const askQuestion = (scope: Scope<unknown>, call: ToolCall, entry: ToolEntry, args: Schema.Json): void => {
+const askQuestion = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  entry: ToolEntry,
+  args: Schema.Json
+): undefined => {
   allow(scope, call, what(entry), args, {})
   const state = stateOf(scope)
   const { question, options } = args as typeof Question.Type
@@ -132,16 +171,44 @@ type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
 
 const what = ({ target, tool: { idempotent, safety } }: ToolEntry) => ({ target, safety, idempotent })
 
-const judge = Effect.fnUntraced(function* (
+const judge = (
   scope: Scope<unknown>,
   call: ToolCall,
   entry: ToolEntry,
   args: Schema.Json,
   value: unknown
-) {
+): Rest => {
+  const { tool } = entry
+  const needs = tool.options.needsApproval ?? tool.safety !== "readOnly"
+  if (typeof needs === "boolean") return judged(scope, call, entry, args, value, { needed: needs })
+  const { runId, sessionId, agentPath } = stateOf(scope)
+  const asked = awaitedWithin<boolean>(scope.drive.runtime, toolTimeoutMs(scope, tool), () =>
+    needs(value, { runId, sessionId, agentPath })
+  )
+  return Effect.flatMap(Effect.exit(asked), (answer) => {
+    const need = Exit.isSuccess(answer)
+      ? { needed: answer.value !== false }
+      : { needed: true, reason: `The approval rule of ${tool.name} failed, so it is asked about.` }
+    return judged(scope, call, entry, args, value, need) ?? Effect.void
+  })
+}
+
+/** Whether the tool says that somebody has to be asked, and why, where that is not plain. */
+interface Need {
+  readonly needed: boolean
+  readonly reason?: string
+}
+
+const judged = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  entry: ToolEntry,
+  args: Schema.Json,
+  value: unknown,
+  needs: Need
+): Rest => {
   const { drive } = scope
   const { tool } = entry
-  const needs = yield* needsApproval(scope, entry, value)
   const verdict = strictest(scope, tool.name, needs.needed)
   if (verdict._tag === "run") return allow(scope, call, what(entry), args, { allowedBy: verdict.by })
   if (verdict._tag === "deny") return deny(scope, call, verdict.message)
@@ -158,29 +225,11 @@ const judge = Effect.fnUntraced(function* (
     )
   }
   allow(scope, call, what(entry), args, {})
-  yield* openApproval(scope, call, entry, args, value, needs.reason)
-})
+  return openApproval(scope, call, entry, args, value, needs.reason)
+}
 
-const deny = (scope: Scope<unknown>, call: ToolCall, message: string): void =>
-  emit(scope, { _tag: "tool.denied", at: now(scope.drive), callId: call.id, content: [text(message)] })
-
-const needsApproval = Effect.fnUntraced(function* (
-  scope: Scope<unknown>,
-  { tool }: ToolEntry,
-  value: unknown
-) {
-  const needs = tool.options.needsApproval ?? tool.safety !== "readOnly"
-  if (typeof needs === "boolean") return { needed: needs, reason: undefined }
-  const { runId, sessionId, agentPath } = stateOf(scope)
-  const judged = yield* Effect.exit(
-    awaitedWithin<boolean>(scope.drive.runtime, toolTimeoutMs(scope, tool), () =>
-      needs(value, { runId, sessionId, agentPath })
-    )
-  )
-  return Exit.isSuccess(judged)
-    ? { needed: judged.value !== false, reason: undefined }
-    : { needed: true, reason: `The approval rule of ${tool.name} failed, so it is asked about.` }
-})
+const deny = (scope: Scope<unknown>, call: ToolCall, message: string): undefined =>
+  told(scope, { _tag: "tool.denied", at: now(scope.drive), callId: call.id, content: [text(message)] })
 
 const rank = { run: 0, ask: 1, deny: 2 } as const
 

@@ -18,6 +18,8 @@ interface Deadlines {
   readonly clock: Clock.Clock
   readonly byLength: Map<number, Set<Deadline>>
   count: number
+  /** Whether somebody is about to look whether anybody still waits. */
+  isClosing: boolean
   sleeper: { readonly until: number; readonly fiber: Fiber.Fiber<void> } | undefined
 }
 
@@ -26,7 +28,7 @@ const all = new WeakMap<Clock.Clock, Deadlines>()
 const of = (clock: Clock.Clock): Deadlines => {
   let deadlines = all.get(clock)
   if (deadlines === undefined) {
-    deadlines = { clock, byLength: new Map(), count: 0, sleeper: undefined }
+    deadlines = { clock, byLength: new Map(), count: 0, isClosing: false, sleeper: undefined }
     all.set(clock, deadlines)
   }
   return deadlines
@@ -43,9 +45,18 @@ export const setDeadline = (clock: Clock.Clock, ms: number, fire: () => void): (
   return () => {
     if (!list.delete(deadline)) return
     remove(deadlines, ms, list)
-    // Nothing that waits for nobody keeps a program alive.
-    if (deadlines.count === 0) wakeUp(deadlines)
+    if (deadlines.count === 0) close(deadlines)
   }
+}
+
+/** Nothing that waits for nobody keeps a program alive; whoever waits again at once finds the sleeper still there. */
+const close = (deadlines: Deadlines): void => {
+  if (deadlines.isClosing) return
+  deadlines.isClosing = true
+  queueMicrotask(() => {
+    deadlines.isClosing = false
+    if (deadlines.count === 0) wakeUp(deadlines)
+  })
 }
 
 const remove = (deadlines: Deadlines, ms: number, list: Set<Deadline>): void => {

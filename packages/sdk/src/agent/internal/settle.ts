@@ -20,8 +20,8 @@ import { ToolFailure } from "../../tool/ToolError.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { openApproval } from "./classify.ts"
-import type { Apart, Work } from "./apart.ts"
-import type { Flight, Scope } from "./Drive.ts"
+import type { Apart, Running, Work } from "./apart.ts"
+import type { Scope } from "./Drive.ts"
 import {
   awaitedWithin,
   confirmHeld,
@@ -77,15 +77,10 @@ export const settle = Effect.fnUntraced(function* <E>(
   yield* flush(drive)
   // The commit may have been answered to a process that was frozen since.
   yield* confirmHeld(drive)
-  const { toolConcurrency } = state.limits
-  if (prepared.length <= toolConcurrency) yield* apart.all(prepared.map((ready) => bodyOf(scope, ready)))
-  else {
-    const bodies = Effect.forEach(prepared, (ready) => run(scope, ready), {
-      concurrency: toolConcurrency,
-      discard: true
-    })
-    yield* Effect.exit(apart(bodies))
-  }
+  yield* apart.all(
+    prepared.map((ready) => bodyOf(scope, ready)),
+    state.limits.toolConcurrency
+  )
   // A read may be repeated; whatever else has happened is committed before the next thing happens.
   if (prepared.some(({ call }) => call.safety !== "readOnly")) yield* flush(drive)
 })
@@ -135,32 +130,23 @@ const bodyOf = (
   scope: Scope<any>,
   { call, tool, value }: Prepared
 ): Work<unknown, unknown, never, ToolFailure> => {
-  const flight: Flight = {}
   const ms = toolTimeoutMs(scope, tool)
   const late = () => new ToolFailure({ description: timeoutText(call, ms) })
-  const onEnd = (exit: Exit.Exit<unknown, unknown>) => record(scope, call, exit, flight)
+  const begin = () => invoke(scope, call, tool, value)
   const { retry } = tool.options
-  const body = invoke(scope, call, tool, value, flight)
-  if (retry === undefined || !isRepeatable(call)) return { effect: body, deadline: { ms, late }, onEnd }
+  if (retry === undefined || !isRepeatable(call)) {
+    return { begin, deadline: { ms, late }, onEnd: (exit) => record(scope, call, exit) }
+  }
+  const flight: Flight = {}
   // Each try has its time.
-  const timed = Effect.timeoutOrElse(body, { duration: ms, orElse: () => Effect.fail(late()) })
-  return { effect: Effect.retry(timed, { schedule: retry }), onEnd }
-}
-
-/** Runs the body of a call where more are to be run than may be at once. */
-const run = (scope: Scope<any>, ready: Prepared): Effect.Effect<void> => {
-  const { deadline, effect, onEnd } = bodyOf(scope, ready)
-  const timed =
-    deadline === undefined
-      ? effect
-      : Effect.timeoutOrElse(effect, {
-          duration: deadline.ms,
-          orElse: () => Effect.fail(deadline.late())
-        })
-  return timed.pipe(
-    Effect.onExit((exit) => Effect.sync(() => onEnd(exit))),
-    Effect.matchCause({ onFailure: () => undefined, onSuccess: () => undefined })
-  )
+  const timed = Effect.timeoutOrElse(asEffect(begin, flight), {
+    duration: ms,
+    orElse: () => Effect.fail(late())
+  })
+  return {
+    begin: () => Effect.retry(timed, { schedule: retry }),
+    onEnd: (exit) => record(scope, call, Exit.isSuccess(exit) ? exit : (flight.late ?? exit))
+  }
 }
 
 const timeoutText = (call: ToolCall, timeoutMs: number): string =>
@@ -169,18 +155,12 @@ const timeoutText = (call: ToolCall, timeoutMs: number): string =>
     : `${call.name} did not finish within ${timeoutMs} ms; it may have taken effect all the same.`
 
 /** Records what a body came to; an interrupted one that brought nothing is left to whoever interrupted it. */
-const record = (
-  scope: Scope<any>,
-  call: ToolCall,
-  exit: Exit.Exit<unknown, unknown>,
-  flight: Flight
-): void => {
+const record = (scope: Scope<any>, call: ToolCall, exit: Exit.Exit<unknown, unknown>): void => {
   const { runtime } = scope.drive
   const at = now(scope.drive)
   const completed = (value: unknown) =>
     emit(scope, { _tag: "tool.completed", at, callId: call.id, content: shown(scope, call, value) })
   if (Exit.isSuccess(exit)) return completed(exit.value)
-  if (flight.late !== undefined) return completed(flight.late.value)
   if (isStopped(scope, exit.cause)) return
   const why = Cause.hasInterruptsOnly(exit.cause)
     ? "it stopped itself"
@@ -207,82 +187,110 @@ const invoke = (
   scope: Scope<any>,
   call: ToolCall,
   tool: Tool<any>,
-  value: unknown,
-  flight: Flight
-): Effect.Effect<unknown, unknown> =>
-  Effect.suspend(() => {
-    const { drive } = scope
-    const { runtime } = drive
-    let controller: AbortController | undefined
-    const abort = () => controller?.abort(new Error(scope.token.reason() ?? "The call was stopped."))
-    const { runId, sessionId, agentPath } = stateOf(scope)
-    const context: ToolContext = {
-      runId,
-      sessionId,
-      agentPath,
-      callId: call.id,
-      attempt: call.attempt + 1,
-      idempotencyKey: idempotencyKey(call),
-      get signal() {
-        controller ??= new AbortController()
-        return controller.signal
-      },
-      progress: (message) =>
-        drive.onUpdate?.({
-          _tag: "progress",
-          runId: drive.state.runId,
-          callId: call.id,
-          message: runtime.scrubber.scrub(message)
-        }),
-      output: (chunk) =>
-        drive.onUpdate?.({
-          _tag: "output",
-          runId: drive.state.runId,
-          callId: call.id,
-          chunk: runtime.scrubber.scrub(chunk)
-        })
-    }
-    const out = tool.options.handler(value, context)
-    if (Effect.isEffect(out)) {
-      return Effect.onInterrupt(
-        Effect.provideContext(out as Effect.Effect<unknown, unknown>, runtime.services),
-        () => Effect.sync(abort)
-      )
-    }
-    if (isPromise(out)) return fromPromise(out, abort, flight, graceMs(scope))
-    return Effect.succeed(out)
-  })
+  value: unknown
+): Effect.Effect<unknown, unknown> | Running<unknown, unknown> => {
+  const { drive } = scope
+  const { runtime } = drive
+  let controller: AbortController | undefined
+  const abort = () => controller?.abort(new Error(scope.token.reason() ?? "The call was stopped."))
+  const { runId, sessionId, agentPath } = stateOf(scope)
+  const context: ToolContext = {
+    runId,
+    sessionId,
+    agentPath,
+    callId: call.id,
+    attempt: call.attempt + 1,
+    idempotencyKey: idempotencyKey(call),
+    get signal() {
+      controller ??= new AbortController()
+      return controller.signal
+    },
+    progress: (message) =>
+      drive.onUpdate?.({
+        _tag: "progress",
+        runId: drive.state.runId,
+        callId: call.id,
+        message: runtime.scrubber.scrub(message)
+      }),
+    output: (chunk) =>
+      drive.onUpdate?.({
+        _tag: "output",
+        runId: drive.state.runId,
+        callId: call.id,
+        chunk: runtime.scrubber.scrub(chunk)
+      })
+  }
+  const out = tool.options.handler(value, context)
+  if (Effect.isEffect(out)) {
+    return Effect.onInterrupt(
+      Effect.provideContext(out as Effect.Effect<unknown, unknown>, runtime.services),
+      () => Effect.sync(abort)
+    )
+  }
+  return isPromise(out) ? following(out, abort, graceMs(scope)) : Effect.succeed(out)
+}
 
 const graceMs = (scope: Scope<any>): number =>
   Duration.toMillis(Duration.fromInputUnsafe(scope.drive.runtime.options.cancelGrace ?? "2 seconds"))
 
 /** A promise that is told to stop by its signal, and is then given its grace period to say what it came to. */
-const fromPromise = (
+const following = (
   promise: Promise<unknown>,
   abort: () => void,
-  flight: Flight,
   graceMs: number
+): Running<unknown, unknown> => {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let giveUp = () => {}
+  return {
+    onEnd: (end) => {
+      let isOver = false
+      const over = (exit: Exit.Exit<unknown, unknown>) => {
+        if (isOver) return
+        isOver = true
+        clearTimeout(timer)
+        end(exit)
+      }
+      giveUp = () => over(Exit.interrupt())
+      promise.then(
+        (value) => over(Exit.succeed(value)),
+        // What it says about having been stopped is no news.
+        (cause: unknown) => (timer === undefined ? over(Exit.fail(cause)) : giveUp())
+      )
+    },
+    stop: () => {
+      if (timer !== undefined) return
+      timer = setTimeout(() => giveUp(), graceMs)
+      abort()
+    }
+  }
+}
+
+/** What a body that is tried again returned after it was told to stop. */
+interface Flight {
+  late?: Exit.Exit<unknown, unknown>
+}
+
+/** A body as an effect, for what tries it again. */
+const asEffect = (
+  begin: () => Effect.Effect<unknown, unknown> | Running<unknown, unknown>,
+  flight: Flight
 ): Effect.Effect<unknown, unknown> =>
-  Effect.callback<unknown, unknown>((resume) => {
-    promise.then(
-      (value) => resume(Effect.succeed(value)),
-      (cause: unknown) => resume(Effect.fail(cause))
-    )
-    return Effect.promise(
-      () =>
-        new Promise<void>((done) => {
-          const timer = setTimeout(done, graceMs)
-          const finish = () => {
-            clearTimeout(timer)
-            done()
-          }
-          promise.then((value) => {
-            flight.late = { value }
-            finish()
-          }, finish)
-          abort()
+  Effect.suspend(() => {
+    const begun = begin()
+    if (Effect.isEffect(begun)) return begun
+    return Effect.callback<unknown, unknown>((resume) => {
+      const ended = new Promise<void>((done) =>
+        begun.onEnd((exit) => {
+          resume(exit)
+          if (Exit.isSuccess(exit)) flight.late = exit
+          done()
         })
-    )
+      )
+      return Effect.promise(() => {
+        begun.stop()
+        return ended
+      })
+    })
   })
 
 /** Bodies that a process that is gone had started: repeat, ask the tool, or ask somebody. */
