@@ -22,7 +22,7 @@ import type { RunState } from "../domain/RunState.ts"
 import { children, findCall, interruptions, isEnded } from "../domain/RunState.ts"
 import { holderOf } from "./BoundAgent.ts"
 import type * as Cancellation from "./Cancellation.ts"
-import { type Apart, makeApart, waitForCaller } from "./internal/apart.ts"
+import { Apart, waitForCaller } from "./internal/apart.ts"
 import { askModel } from "./internal/askModel.ts"
 import {
   awaitBeside,
@@ -119,7 +119,7 @@ const driving = Effect.fnUntraced(function* <E>(
   options.onStart?.(() => running.state)
   const exitRun = enter(running)
   const stops = options.leaving === undefined ? [token] : [token, options.leaving.now]
-  const apart = makeApart(running.clock, stops, waitForCaller(restoreCaller, token))
+  const apart = new Apart(running.clock, stops, waitForCaller(restoreCaller, token))
   const exit = yield* Effect.exit(loop(running, apart))
   exitRun()
   if (Exit.isFailure(exit)) {
@@ -326,7 +326,7 @@ const classifyAll = (
         (callId) => classifyOne(scope, callId) ?? Effect.void,
         { discard: true }
       )
-      return Effect.asVoid(Effect.exit(apart(Effect.andThen(rest, others))))
+      return Effect.asVoid(Effect.exit(apart.run(Effect.andThen(rest, others))))
     }
     return Effect.void
   })

@@ -28,46 +28,63 @@ export interface CancellationToken {
   readonly release: () => void
 }
 
-/** A token; with a parent, one that is cancelled with it. */
-export const make = (parent?: CancellationToken): CancellationToken => {
-  let reason: string | undefined
-  let controller: AbortController | undefined
-  const listeners = new Set<(reason: string) => void>()
-  let unlink: (() => void) | undefined
-  const cancel = (why: string) => {
-    if (reason !== undefined) return
-    reason = why
-    unlink?.()
-    controller?.abort(new Error(why))
-    const told = [...listeners]
-    listeners.clear()
-    for (const listener of told) listener(why)
+type Listener = (reason: string) => void
+
+/** One lives as long as its run waits, and most have one listener: made to be small. */
+class Token implements CancellationToken {
+  private why: string | undefined = undefined
+  private controller: AbortController | undefined = undefined
+  private listeners: Listener | Set<Listener> | undefined = undefined
+  private unlink: (() => void) | undefined = undefined
+
+  constructor(parent: CancellationToken | undefined) {
+    if (parent !== undefined) this.unlink = parent.onCancel(this.cancel)
   }
-  const token: CancellationToken = {
-    reason: () => reason,
-    cancel,
-    onCancel: (listener) => {
-      if (reason !== undefined) {
-        listener(reason)
-        return () => {}
-      }
-      listeners.add(listener)
-      return () => {
-        listeners.delete(listener)
-      }
-    },
-    signal: () => {
-      if (controller === undefined) {
-        controller = new AbortController()
-        if (reason !== undefined) controller.abort(new Error(reason))
-      }
-      return controller.signal
-    },
-    release: () => unlink?.()
+
+  readonly cancel = (why: string): void => {
+    if (this.why !== undefined) return
+    this.why = why
+    this.unlink?.()
+    this.controller?.abort(new Error(why))
+    const { listeners } = this
+    this.listeners = undefined
+    if (typeof listeners === "function") listeners(why)
+    else for (const listener of [...(listeners ?? [])]) listener(why)
   }
-  if (parent !== undefined) unlink = parent.onCancel(cancel)
-  return token
+
+  reason(): string | undefined {
+    return this.why
+  }
+
+  onCancel(listener: Listener): () => void {
+    if (this.why !== undefined) {
+      listener(this.why)
+      return () => {}
+    }
+    if (this.listeners === undefined) this.listeners = listener
+    else if (typeof this.listeners === "function") this.listeners = new Set([this.listeners, listener])
+    else this.listeners.add(listener)
+    return () => {
+      if (this.listeners === listener) this.listeners = undefined
+      else if (this.listeners instanceof Set) this.listeners.delete(listener)
+    }
+  }
+
+  signal(): AbortSignal {
+    if (this.controller === undefined) {
+      this.controller = new AbortController()
+      if (this.why !== undefined) this.controller.abort(new Error(this.why))
+    }
+    return this.controller.signal
+  }
+
+  release(): void {
+    this.unlink?.()
+  }
 }
+
+/** A token; with a parent, one that is cancelled with it. */
+export const make = (parent?: CancellationToken): CancellationToken => new Token(parent)
 
 /** A token that is cancelled when a signal is aborted. */
 export const fromSignal = (signal: AbortSignal): CancellationToken => {

@@ -19,19 +19,22 @@ const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 const pool = new Uint8Array(1024)
 let used = pool.length
 
-const unique = (now: number): string => {
-  let time = ""
-  for (let rest = now, i = 0; i < 10; i++, rest = Math.floor(rest / 32)) time = alphabet[rest % 32] + time
+/** An id as one piece of text: one that is put together from pieces keeps them all. */
+const unique = (prefix: string, now: number): string => {
+  const codes: Array<number> = []
+  for (let i = 0; i < prefix.length; i++) codes.push(prefix.charCodeAt(i))
+  for (let i = 9, rest = now; i >= 0; i--, rest = Math.floor(rest / 32)) {
+    codes[prefix.length + i] = alphabet.charCodeAt(rest % 32)
+  }
   if (used === pool.length) {
     globalThis.crypto.getRandomValues(pool)
     used = 0
   }
-  let chance = ""
-  for (const byte of pool.subarray(used, used + 16)) chance += alphabet[byte % 32]
+  for (const byte of pool.subarray(used, used + 16)) codes.push(alphabet.charCodeAt(byte % 32))
   // What an id was made of is not kept.
   pool.fill(0, used, used + 16)
   used += 16
-  return time + chance
+  return String.fromCharCode(...codes)
 }
 
 /**
@@ -42,7 +45,7 @@ const unique = (now: number): string => {
  */
 export const RunIds = Context.Reference<RunIds>("@fermata/sdk/agent/RunIds", {
   defaultValue: () => ({
-    runId: (now) => `run_${unique(now)}` as RunId,
-    sessionId: (now) => `ses_${unique(now)}` as SessionId
+    runId: (now) => unique("run_", now) as RunId,
+    sessionId: (now) => unique("ses_", now) as SessionId
   })
 })

@@ -116,7 +116,7 @@ export const forkRun: <Output>(
       Effect.catchTag("SessionBusy", ({ runId, sessionId }) =>
         Effect.fail(new SessionTaken({ runId, sessionId }))
       ),
-      Effect.ensuring(Effect.sync(token.release))
+      Effect.ensuring(Effect.sync(() => token.release()))
     )
     if (state.status === "running") return yield* new RunLetGo({ runId: state.runId })
     return yield* toResult<Output>(runtime, state)

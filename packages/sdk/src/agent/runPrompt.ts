@@ -143,6 +143,9 @@ const running = Effect.fnUntraced(function* <Output>(
     state: staged.state,
     staged: staged.events
   })
-  const state = yield* Effect.ensuring(driving, Effect.sync(token.release))
+  const state = yield* Effect.ensuring(
+    driving,
+    Effect.sync(() => token.release())
+  )
   return yield* toResult<Output>(runtime, state)
 })

@@ -110,7 +110,10 @@ const running = Effect.fnUntraced(function* <Output>(
   }
   const work = { ...options, runtime, store, token }
   const driving = "prompt" in input ? startStored(work, input) : continueStored(work, input)
-  const state = yield* Effect.ensuring(driving, Effect.sync(token.release))
+  const state = yield* Effect.ensuring(
+    driving,
+    Effect.sync(() => token.release())
+  )
   if (state.status === "running") return yield* new RunLetGo({ runId: state.runId })
   return yield* toResult<Output>(runtime, state)
 })

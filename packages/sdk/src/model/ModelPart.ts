@@ -86,82 +86,87 @@ export interface Collector {
 }
 
 /** An empty collector. */
-export const makeCollector = (): Collector => {
-  const content: Array<AnsweredPart> = []
-  let text = ""
-  let reasoning = ""
-  let finish: Finish | undefined
-  let seen = false
+export const makeCollector = (): Collector => new PartCollector()
 
-  const endText = (end?: Extract<ModelPart, { readonly _tag: "text-end" }>) => {
-    const whole = end?.text ?? text
-    text = ""
-    if (whole === "" && end?.payload === undefined) return
-    content.push({ _tag: "text", text: whole, ...replayOf(end) } satisfies TextPart)
-  }
-  const endReasoning = (end?: Extract<ModelPart, { readonly _tag: "reasoning-end" }>) => {
-    const whole = end?.text ?? reasoning
-    reasoning = ""
-    if (whole === "" && end?.payload === undefined) return
-    content.push({ _tag: "reasoning", text: whole, ...replayOf(end) } satisfies ReasoningPart)
-  }
+class PartCollector implements Collector {
+  private readonly content: Array<AnsweredPart> = []
+  private text = ""
+  private reasoning = ""
+  private finish: Finish | undefined = undefined
+  private seen = false
 
-  return {
-    add: (part) => {
-      switch (part._tag) {
-        case "text-delta":
-          if (reasoning !== "") endReasoning()
-          text += part.delta
-          seen = true
-          return
-        case "text-end":
-          endReasoning()
-          endText(part)
-          return
-        case "reasoning-delta":
-          endText()
-          reasoning += part.delta
-          seen = true
-          return
-        case "reasoning-end":
-          endText()
-          endReasoning(part)
-          return
-        case "tool-call-delta":
-          seen = true
-          return
-        case "tool-call": {
-          endText()
-          endReasoning()
-          seen = true
-          const { providerCallId, name } = part
-          content.push({
-            _tag: "toolCall",
-            providerCallId,
-            name,
-            arguments: part.arguments,
-            ...replayOf(part)
-          })
-          return
-        }
-        case "file":
-          endText()
-          endReasoning()
-          seen = true
-          content.push(part.file)
-          return
-        case "finish":
-          finish = part
+  add(part: ModelPart): void {
+    switch (part._tag) {
+      case "text-delta":
+        if (this.reasoning !== "") this.endReasoning()
+        this.text += part.delta
+        this.seen = true
+        return
+      case "text-end":
+        this.endReasoning()
+        this.endText(part)
+        return
+      case "reasoning-delta":
+        this.endText()
+        this.reasoning += part.delta
+        this.seen = true
+        return
+      case "reasoning-end":
+        this.endText()
+        this.endReasoning(part)
+        return
+      case "tool-call-delta":
+        this.seen = true
+        return
+      case "tool-call": {
+        this.endText()
+        this.endReasoning()
+        this.seen = true
+        const { providerCallId, name } = part
+        this.content.push({
+          _tag: "toolCall",
+          providerCallId,
+          name,
+          arguments: part.arguments,
+          ...replayOf(part)
+        })
+        return
       }
-    },
-    hasContent: () => seen,
-    response: () => {
-      if (finish === undefined) return undefined
-      endText()
-      endReasoning()
-      const { _tag: _, ...ending } = finish
-      return { content, ...ending }
+      case "file":
+        this.endText()
+        this.endReasoning()
+        this.seen = true
+        this.content.push(part.file)
+        return
+      case "finish":
+        this.finish = part
     }
+  }
+
+  hasContent(): boolean {
+    return this.seen
+  }
+
+  response(): ModelResponse | undefined {
+    if (this.finish === undefined) return undefined
+    this.endText()
+    this.endReasoning()
+    const { _tag: _, ...ending } = this.finish
+    return { content: this.content, ...ending }
+  }
+
+  private endText(end?: Extract<ModelPart, { readonly _tag: "text-end" }>): void {
+    const text = end?.text ?? this.text
+    this.text = ""
+    if (text === "" && end?.payload === undefined) return
+    this.content.push({ _tag: "text", text, ...replayOf(end) } satisfies TextPart)
+  }
+
+  private endReasoning(end?: Extract<ModelPart, { readonly _tag: "reasoning-end" }>): void {
+    const text = end?.text ?? this.reasoning
+    this.reasoning = ""
+    if (text === "" && end?.payload === undefined) return
+    this.content.push({ _tag: "reasoning", text, ...replayOf(end) } satisfies ReasoningPart)
   }
 }
 

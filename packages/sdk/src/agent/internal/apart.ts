@@ -8,8 +8,9 @@ import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
 import type * as Cancellation from "../Cancellation.ts"
-import { setDeadline } from "./deadlines.ts"
+import { setTimed, type Timed, unsetTimed } from "./deadlines.ts"
 
 /** How long something may take, and what it fails with then. */
 export interface Deadline<E> {
@@ -32,19 +33,6 @@ export interface Work<A, E, R, E2> {
   readonly onEnd: (exit: Exit.Exit<A, E | E2>) => void
 }
 
-/** Runs an effect apart from the loop, and waits for it. */
-export interface Apart {
-  <A, E, R, E2 = never>(effect: Effect.Effect<A, E, R>, deadline?: Deadline<E2>): Effect.Effect<A, E | E2, R>
-  /** Runs so many at the same time, and waits for all. Each is told of its end at once. */
-  readonly all: <A, E, R, E2 = never>(
-    work: ReadonlyArray<Work<A, E, R, E2>>,
-    most: number
-  ) => Effect.Effect<void, never, R>
-  readonly waiting: Waiting
-  /** Those that stop what runs apart. */
-  readonly tokens: ReadonlyArray<Cancellation.CancellationToken>
-}
-
 /** How the loop waits: for something that ends by itself when the run is stopped. */
 export type Waiting = (wait: Effect.Effect<unknown>) => Effect.Effect<void>
 
@@ -58,111 +46,160 @@ export const waitForCaller =
     token: Cancellation.CancellationToken
   ): Waiting =>
   (wait) =>
-    Effect.suspend(() => {
-      if (token.reason() !== undefined) return Effect.asVoid(wait)
-      return Effect.flatMap(Effect.exit(restore(wait)), (exit) => {
-        if (Exit.isSuccess(exit)) return Effect.void
-        token.cancel("The program that ran it stopped it.")
-        return Effect.asVoid(wait)
-      })
-    })
+    token.reason() !== undefined
+      ? Effect.asVoid(wait)
+      : Effect.flatMap(Effect.exit(restore(wait)), (exit) => {
+          if (Exit.isSuccess(exit)) return Effect.void
+          token.cancel("The program that ran it stopped it.")
+          return Effect.asVoid(wait)
+        })
 
-/** Makes the function that runs things apart, until one of the tokens is cancelled. */
-export const makeApart = (
-  clock: Clock.Clock,
-  tokens: ReadonlyArray<Cancellation.CancellationToken>,
-  waiting: Waiting
-): Apart => {
-  const isStopped = () => tokens.some((token) => token.reason() !== undefined)
+/** Runs things apart, until one of the tokens is cancelled. One is made for each run, and waits with it: small. */
+export class Apart {
+  readonly clock: Clock.Clock
+  /** Those that stop what runs apart. */
+  readonly tokens: ReadonlyArray<Cancellation.CancellationToken>
+  readonly waiting: Waiting
 
-  /** Stops it when a token is cancelled or its time is up, until it has ended. */
-  const follow = <A, E, R, E2>(
-    { onEnd, stop }: Running<A, E>,
-    { deadline, onEnd: end }: Work<A, E, R, E2>,
-    after: () => void
-  ): void => {
-    let isLate = false
-    const unlinks = tokens.map((token) => token.onCancel(stop))
-    if (deadline !== undefined) {
-      const fire = () => {
-        isLate = true
-        stop()
-      }
-      unlinks.push(setDeadline(clock, deadline.ms, fire))
-    }
-    onEnd((exit) => {
-      for (const unlink of unlinks) unlink()
-      const late = isLate && deadline !== undefined && !isStopped() && isInterrupted(exit)
-      end(late ? Exit.fail(deadline.late()) : exit)
-      after()
+  constructor(clock: Clock.Clock, tokens: ReadonlyArray<Cancellation.CancellationToken>, waiting: Waiting) {
+    this.clock = clock
+    this.tokens = tokens
+    this.waiting = waiting
+  }
+
+  /** Runs an effect apart from the loop, and waits for it. What is there already takes no time. */
+  run<A, E, R, E2 = never>(
+    effect: Effect.Effect<A, E, R>,
+    deadline?: Deadline<E2>
+  ): Effect.Effect<A, E | E2, R> {
+    if (Exit.isExit(effect)) return effect as Exit.Exit<A, E>
+    return Effect.suspend((): Effect.Effect<A, E | E2, R> => {
+      if (this.isStopped()) return Exit.interrupt()
+      const flight = new Flight<A, E, E2>(this, deadline)
+      return Effect.flatMap(fork(effect), (fiber) => flight.of(fiber))
     })
   }
 
-  const all = <A, E, R, E2>(
+  /** Runs so many at the same time, and waits for all. Each is told of its end at once. */
+  all<A, E, R, E2 = never>(
     work: ReadonlyArray<Work<A, E, R, E2>>,
     most: number
-  ): Effect.Effect<void, never, R> => {
+  ): Effect.Effect<void, never, R> {
     let begun = 0
     let open = 0
     let wake: (() => void) | undefined
     const isDone = () => open === 0 || (open < most && begun < work.length)
-    const ended = () => {
-      open -= 1
-      if (isDone()) wake?.()
-    }
     const wait = Effect.callback<void>((resume) => {
       wake = () => resume(Effect.void)
       if (isDone()) wake()
     })
-    const fork = (effect: Effect.Effect<A, E, R>, one: Work<A, E, R, E2>): Effect.Effect<void, never, R> =>
-      Effect.map(Effect.forkChild(effect, { startImmediately: true, uninterruptible: false }), (fiber) => {
-        const done = fiber.pollUnsafe()
-        if (done !== undefined) {
-          one.onEnd(done)
-          return ended()
-        }
-        const running: Running<A, E> = {
-          onEnd: (end) => void fiber.addObserver(end),
-          stop: () => fiber.interruptUnsafe()
-        }
-        return follow(running, one, ended)
+    const follow = (
+      running: Running<A, E>,
+      { deadline, onEnd }: Work<A, E, R, E2>,
+      flight = new Flight<A, E, E2>(this, deadline)
+    ): void =>
+      flight.follow(running, (exit) => {
+        onEnd(exit)
+        open -= 1
+        if (isDone()) wake?.()
       })
     const go: Effect.Effect<void, never, R> = Effect.suspend(() => {
       while (begun < work.length && open < most) {
         const one = work[begun]!
         begun += 1
         // Nothing is begun that is to be stopped.
-        const out = isStopped() ? Exit.interrupt() : attempt(one.begin)
+        const out = this.isStopped() ? Exit.interrupt() : attempt(one.begin)
         if (Exit.isExit(out)) {
           one.onEnd(out as Exit.Exit<A, E>)
           continue
         }
         open += 1
-        if (Effect.isEffect(out)) return Effect.flatMap(fork(out as Effect.Effect<A, E, R>, one), () => go)
-        follow(out, one, ended)
+        if (!Effect.isEffect(out)) follow(out, one)
+        else {
+          return Effect.flatMap(fork(out as Effect.Effect<A, E, R>), (fiber) => {
+            follow(runningOf(fiber), one)
+            return go
+          })
+        }
       }
       if (open === 0) return Effect.void
-      const waited = waiting(wait)
+      const waited = this.waiting(wait)
       return begun === work.length ? waited : Effect.flatMap(waited, () => go)
     })
     return go
   }
 
-  const apart = <A, E, R, E2 = never>(effect: Effect.Effect<A, E, R>, deadline?: Deadline<E2>) => {
-    // What is there already takes no time.
-    if (Exit.isExit(effect)) return effect as Exit.Exit<A, E>
-    return Effect.suspend(() => {
-      let end: Exit.Exit<A, E | E2> | undefined
-      const onEnd = (exit: Exit.Exit<A, E | E2>) => {
-        end = exit
-      }
-      return Effect.flatMap(
-        all([{ begin: () => effect, deadline, onEnd }], 1),
-        () => end ?? Effect.die(new Error("It has not ended."))
-      )
+  isStopped(): boolean {
+    return this.tokens.some((token) => token.reason() !== undefined)
+  }
+}
+
+// The loop outlives what it runs apart: it need not be told to.
+const fork = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<Fiber.Fiber<A, E>, never, R> =>
+  Effect.forkDetach(effect, { startImmediately: true, uninterruptible: false })
+
+const runningOf = <A, E>(fiber: Fiber.Fiber<A, E>): Running<A, E> => ({
+  onEnd: (end) => {
+    fiber.addObserver(end)
+  },
+  stop: () => fiber.interruptUnsafe()
+})
+
+/** Something that is going on: stopped when a token is cancelled or its time is up. */
+class Flight<A, E, E2> implements Timed {
+  dueAt = 0
+  dueAfter = 0
+  private readonly apart: Apart
+  private readonly deadline: Deadline<E2> | undefined
+  private isLate = false
+  private running: Running<A, E> | undefined = undefined
+  private end: Exit.Exit<A, E | E2> | undefined = undefined
+
+  constructor(apart: Apart, deadline: Deadline<E2> | undefined) {
+    this.apart = apart
+    this.deadline = deadline
+  }
+
+  due(): void {
+    this.isLate = true
+    this.running?.stop()
+  }
+
+  /** Waits for the end of a fiber. */
+  of(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E | E2> {
+    const done = fiber.pollUnsafe()
+    if (done !== undefined) return done
+    let wake: ((end: Effect.Effect<void>) => void) | undefined
+    this.follow(runningOf(fiber), (exit) => {
+      this.end = exit
+      wake?.(Effect.void)
+    })
+    const wait = Effect.callback<void>((resume) => {
+      if (this.end === undefined) wake = resume
+      else resume(Effect.void)
+    })
+    return Effect.flatMap(
+      this.apart.waiting(wait),
+      () => this.end ?? Effect.die(new Error("It has not ended."))
+    )
+  }
+
+  /** Tells `end` how it has ended. */
+  follow(running: Running<A, E>, end: (exit: Exit.Exit<A, E | E2>) => void): void {
+    const { clock, tokens } = this.apart
+    this.running = running
+    const unlinks = tokens.map((token) => token.onCancel(running.stop))
+    if (this.deadline !== undefined) setTimed(clock, this.deadline.ms, this)
+    running.onEnd((exit) => {
+      for (const unlink of unlinks) unlink()
+      if (this.deadline !== undefined) unsetTimed(clock, this)
+      end(this.isTimedOut(exit) ? Exit.fail(this.deadline!.late()) : exit)
     })
   }
-  return Object.assign(apart, { all, waiting, tokens })
+
+  private isTimedOut(exit: Exit.Exit<unknown, unknown>): boolean {
+    return this.isLate && !this.apart.isStopped() && isInterrupted(exit)
+  }
 }
 
 const attempt = <A>(begin: () => A): A | Exit.Exit<never> => {

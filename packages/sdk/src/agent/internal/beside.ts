@@ -10,7 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Semaphore from "effect/Semaphore"
 import type { RunId } from "../../domain/Id.ts"
 import type * as Cancellation from "../Cancellation.ts"
-import { type Apart, makeApart, waitCalmly } from "./apart.ts"
+import { Apart, waitCalmly } from "./apart.ts"
 import { type Beside, type Drive, flush, isActedOn, type Scope } from "./Drive.ts"
 
 const besideOf = (drive: Drive<any>): Beside => {
@@ -67,7 +67,7 @@ export const startBeside = (
     }
     const stops = drive.leaving === undefined ? [token] : [token, drive.leaving.now]
     const body = Effect.uninterruptible(
-      Effect.map(Effect.exit(work(makeApart(drive.clock, stops, waitCalmly))), done)
+      Effect.map(Effect.exit(work(new Apart(drive.clock, stops, waitCalmly))), done)
     )
     return Effect.asVoid(Effect.forkDetach(body, { startImmediately: true }))
   })

@@ -29,7 +29,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
   const instructed =
     typeof instructions === "string"
       ? Exit.succeed(instructions)
-      : yield* Effect.exit(apart(awaited<string>(runtime, () => instructions({ state, turn }))))
+      : yield* Effect.exit(apart.run(awaited<string>(runtime, () => instructions({ state, turn }))))
   if (Exit.isFailure(instructed)) {
     if (isStopped(scope, instructed.cause)) return
     const why = describe(runtime, Cause.squash(instructed.cause))
@@ -40,7 +40,7 @@ export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, tur
   }
 
   const prepared = yield* Effect.exit(
-    apart(
+    apart.run(
       runtime.contextPolicy.prepare({
         instructions: instructed.value,
         messages: History.toArray(state.history),
@@ -226,7 +226,7 @@ const ask = (
         part
       })
     }
-    return Effect.catch(apart(collect(model.stream(request), onPart), deadlineOf(scope)), (error) => {
+    return Effect.catch(apart.run(collect(model.stream(request), onPart), deadlineOf(scope)), (error) => {
       if (seen || !mayBeWhole(error) || isOutOfTime(scope)) return Effect.fail(error)
       charge(scope, error)
       onUpdate?.({
@@ -235,7 +235,7 @@ const ask = (
         turn: request.turn,
         reason: error.reason._tag
       })
-      return apart(model.complete(request), deadlineOf(scope))
+      return apart.run(model.complete(request), deadlineOf(scope))
     })
   })
 

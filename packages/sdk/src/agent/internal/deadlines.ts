@@ -8,15 +8,20 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 
-interface Deadline {
-  readonly at: number
-  readonly fire: () => void
+/** Something that waits for a time. */
+export interface Timed {
+  /** When, by the clock. Written here. */
+  dueAt: number
+  /** How far off that was. Written here. */
+  dueAfter: number
+  /** Called when it is there. */
+  readonly due: () => void
 }
 
-/** The deadlines of one clock, by how far off they were when they were set: each list is in order then. */
+/** What waits for a time of one clock, by how far off it was when it was set: each list is in order then. */
 interface Deadlines {
   readonly clock: Clock.Clock
-  readonly byLength: Map<number, Set<Deadline>>
+  readonly byLength: Map<number, Set<Timed>>
   count: number
   /** Whether somebody is about to look whether anybody still waits. */
   isClosing: boolean
@@ -36,17 +41,29 @@ const of = (clock: Clock.Clock): Deadlines => {
 
 /** Calls `fire` in so many milliseconds by the clock. Returns how to call it off. */
 export const setDeadline = (clock: Clock.Clock, ms: number, fire: () => void): (() => void) => {
+  const timed: Timed = { dueAt: 0, dueAfter: 0, due: fire }
+  setTimed(clock, ms, timed)
+  return () => unsetTimed(clock, timed)
+}
+
+/** Makes something due in so many milliseconds by the clock. */
+export const setTimed = (clock: Clock.Clock, ms: number, timed: Timed): void => {
   const deadlines = of(clock)
-  const deadline = { at: clock.currentTimeMillisUnsafe() + ms, fire }
+  timed.dueAt = clock.currentTimeMillisUnsafe() + ms
+  timed.dueAfter = ms
   const list = deadlines.byLength.get(ms) ?? new Set()
-  deadlines.byLength.set(ms, list.add(deadline))
+  deadlines.byLength.set(ms, list.add(timed))
   deadlines.count += 1
-  if (deadlines.sleeper === undefined || deadlines.sleeper.until > deadline.at) sleep(deadlines, deadline.at)
-  return () => {
-    if (!list.delete(deadline)) return
-    remove(deadlines, ms, list)
-    if (deadlines.count === 0) close(deadlines)
-  }
+  if (deadlines.sleeper === undefined || deadlines.sleeper.until > timed.dueAt) sleep(deadlines, timed.dueAt)
+}
+
+/** Calls it off, unless it has been due. */
+export const unsetTimed = (clock: Clock.Clock, timed: Timed): void => {
+  const deadlines = of(clock)
+  const list = deadlines.byLength.get(timed.dueAfter)
+  if (list === undefined || !list.delete(timed)) return
+  remove(deadlines, timed.dueAfter, list)
+  if (deadlines.count === 0) close(deadlines)
 }
 
 /** Nothing that waits for nobody keeps a program alive; whoever waits again at once finds the sleeper still there. */
@@ -59,9 +76,9 @@ const close = (deadlines: Deadlines): void => {
   })
 }
 
-const remove = (deadlines: Deadlines, ms: number, list: Set<Deadline>): void => {
+const remove = (deadlines: Deadlines, ms: number, list: Set<Timed>): void => {
   deadlines.count -= 1
-  if (list.size === 0 && deadlines.byLength.get(ms) === list) deadlines.byLength.delete(ms)
+  if (list.size === 0) deadlines.byLength.delete(ms)
 }
 
 const wakeUp = (deadlines: Deadlines): void => {
@@ -82,12 +99,12 @@ const sleep = (deadlines: Deadlines, until: number): void => {
 
 const fireDue = (deadlines: Deadlines): void => {
   const now = deadlines.clock.currentTimeMillisUnsafe()
-  const due: Array<Deadline> = []
+  const due: Array<Timed> = []
   let next = Number.POSITIVE_INFINITY
   for (const [ms, list] of deadlines.byLength) {
     for (const deadline of list) {
-      if (deadline.at > now) {
-        next = Math.min(next, deadline.at)
+      if (deadline.dueAt > now) {
+        next = Math.min(next, deadline.dueAt)
         break
       }
       due.push(deadline)
@@ -96,5 +113,5 @@ const fireDue = (deadlines: Deadlines): void => {
     }
   }
   if (next < Number.POSITIVE_INFINITY) sleep(deadlines, next)
-  for (const { fire } of due) fire()
+  for (const timed of due) timed.due()
 }

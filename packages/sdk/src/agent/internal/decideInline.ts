@@ -44,7 +44,7 @@ const askAll = Effect.fnUntraced(function* (root: Scope<any>, apart: Apart) {
     if (isEnding(root)) return
     drive.beside?.asked.add(request.requestId)
     // A callback that fails, or answers what does not fit, has not decided: the request stays open.
-    const answer = yield* Effect.exit(apart(askCallback(drive, request)))
+    const answer = yield* Effect.exit(apart.run(askCallback(drive, request)))
     if (Exit.isFailure(answer) || answer.value === undefined) continue
     for (const event of answer.value) emitRoot(drive, event)
     wake(drive)

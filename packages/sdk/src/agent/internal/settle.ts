@@ -227,7 +227,7 @@ const invoke = (
       () => Effect.sync(abort)
     )
   }
-  return isPromise(out) ? following(out, abort, graceMs(scope)) : Effect.succeed(out)
+  return isPromise(out) ? following(out, abort, () => graceMs(scope)) : Effect.succeed(out)
 }
 
 const graceMs = (scope: Scope<any>): number =>
@@ -237,7 +237,7 @@ const graceMs = (scope: Scope<any>): number =>
 const following = (
   promise: Promise<unknown>,
   abort: () => void,
-  graceMs: number
+  graceMs: () => number
 ): Running<unknown, unknown> => {
   let timer: ReturnType<typeof setTimeout> | undefined
   let giveUp = () => {}
@@ -259,7 +259,7 @@ const following = (
     },
     stop: () => {
       if (timer !== undefined) return
-      timer = setTimeout(() => giveUp(), graceMs)
+      timer = setTimeout(() => giveUp(), graceMs())
       abort()
     }
   }
@@ -306,7 +306,7 @@ export const reconcile = Effect.fnUntraced(function* <E>(
       yield* settle(scope, [callId], apart)
       continue
     }
-    const asked = yield* Effect.exit(apart(ask(scope, call)))
+    const asked = yield* Effect.exit(apart.run(ask(scope, call)))
     if (Exit.isFailure(asked) && isStopped(scope, asked.cause)) return
     const found = Exit.isSuccess(asked) ? asked.value : unknown
     const at = now(scope.drive)

@@ -12,7 +12,8 @@ export const wholeAnswer = (
   none: () => ModelError
 ): Result.Result<ModelResponse, ModelError> => {
   const collector = makeCollector()
-  const error = read(collector.add) ?? decoder.end(collector.add)
+  const add = (part: ModelPart) => collector.add(part)
+  const error = read(add) ?? decoder.end(add)
   const answer = error === undefined ? collector.response() : undefined
   return answer === undefined
     ? Result.fail(changed(error ?? none(), { usage: decoder.usage() }))
