@@ -20,7 +20,6 @@ import type { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { children, findCall, interruptions, isEnded } from "../domain/RunState.ts"
-import { holderOf } from "./BoundAgent.ts"
 import type * as Cancellation from "./Cancellation.ts"
 import { Apart, waitForCaller } from "./internal/apart.ts"
 import { askModel } from "./internal/askModel.ts"
@@ -37,7 +36,7 @@ import { cancellation } from "./internal/cancellation.ts"
 import { classify } from "./internal/classify.ts"
 import { setDeadline } from "./internal/deadlines.ts"
 import { asking, decideInline } from "./internal/decideInline.ts"
-import type { Doing, Drive, Journal, Scope } from "./internal/Drive.ts"
+import type { Doing, Drive, Journal } from "./internal/Drive.ts"
 import {
   confirmHeld,
   describe,
@@ -48,6 +47,7 @@ import {
   isPromise,
   isStopped,
   now,
+  Scope,
   stateOf,
   tellAll
 } from "./internal/Drive.ts"
@@ -90,18 +90,21 @@ export const drive = <E>(
   options: DriveOptions<E>
 ): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> =>
   // An interruption may come at any time: it is turned into a cancellation, and the run comes to its end first.
-  Effect.uninterruptibleMask((restoreCaller) => driving(options, restoreCaller))
+  Effect.uninterruptibleMask((restoreCaller) =>
+    Clock.clockWith((clock) => driving(options, clock, restoreCaller))
+  )
 
-const driving = Effect.fnUntraced(function* <E>(
+const driving = <E>(
   options: DriveOptions<E>,
+  clock: Clock.Clock,
   restoreCaller: Parameters<typeof waitForCaller>[0]
-): Effect.fn.Return<RunState, E | ToolUnavailable | AgentNotFound> {
+): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
   const { token } = options
   const running: Drive<E> = {
     runtime: options.runtime,
     token,
     leaving: options.leaving,
-    clock: yield* Clock.Clock,
+    clock,
     journal: options.journal,
     onUpdate: options.onUpdate === undefined ? undefined : guarded(options.onUpdate),
     perform,
@@ -119,16 +122,15 @@ const driving = Effect.fnUntraced(function* <E>(
   options.onStart?.(() => running.state)
   const exitRun = enter(running)
   const stops = options.leaving === undefined ? [token] : [token, options.leaving.now]
-  const apart = new Apart(running.clock, stops, waitForCaller(restoreCaller, token))
-  const exit = yield* Effect.exit(loop(running, apart))
-  exitRun()
-  if (Exit.isFailure(exit)) {
+  const apart = new Apart(clock, stops, waitForCaller(restoreCaller, token))
+  return Effect.flatMap(Effect.exit(loop(running, apart)), (exit) => {
+    exitRun()
+    if (Exit.isSuccess(exit)) return exit
     // What goes on beside the loop can write nothing either.
     token.cancel("The run cannot be gone on with here.")
-    yield* settleBeside(running)
-  }
-  return yield* exit
-})
+    return Effect.andThen(settleBeside(running), exit)
+  })
+}
 
 /** Lets whoever has to do with the run find it. Returns how it is left again. */
 const enter = (drive: Drive<any>): (() => void) => {
@@ -165,20 +167,42 @@ const guarded =
     }
   }
 
-const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, apart: Apart) {
-  const root: Scope<E> = {
-    drive,
-    path: [],
-    parent: undefined,
-    token: drive.token,
-    seen: 0,
-    get bound() {
-      const { bound } = drive.runtime
-      return holderOf(bound, drive.state.agent.name) ?? bound
-    }
-  }
+const loop = <E>(
+  drive: Drive<E>,
+  apart: Apart
+): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
+  const root = new Scope<E>(drive, drive.token)
+  const go: Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> = Effect.suspend(() =>
+    Effect.flatMap(attend(root, apart), (step) =>
+      step === undefined ? Effect.succeed(drive.state) : Effect.flatMap(take(root, step, apart), () => go)
+    )
+  )
   if (drive.staged.length === 0) tellAll(drive)
-  yield* flush(drive)
+  return Effect.andThen(flush(drive), go)
+}
+
+/** Sees to all that comes before the next step. Returns the step; none, when the run is held or over. */
+const attend = <E>(
+  root: Scope<E>,
+  apart: Apart
+): Effect.Effect<Doing | undefined, E | ToolUnavailable | AgentNotFound> => {
+  const { drive } = root
+  const { background } = drive.state
+  const isAlone = drive.beside === undefined && background === undefined && !drive.hasMail
+  if (isAlone && !isEnding(root) && !drive.journal.isStale()) {
+    const step = next(drive.state)
+    // Most of the time there is nothing to see to.
+    if (isTaken(step)) return Effect.succeed(step)
+  }
+  return attending(root, apart)
+}
+
+/** Whether the loop takes the step as it is. */
+const isTaken = (step: Step): step is Doing =>
+  step._tag !== "Finish" && step._tag !== "DecodeOutput" && step._tag !== "Hold"
+
+const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
+  const { drive } = root
   while (true) {
     const { failure } = drive.beside ?? {}
     if (failure !== undefined) {
@@ -192,36 +216,47 @@ const loop = Effect.fnUntraced(function* <E>(drive: Drive<E>, apart: Apart) {
       yield* settleBeside(drive)
       for (const event of cancellation(drive.state, now(drive), cancelled)) emitRoot(drive, event)
       yield* flush(drive)
-      return drive.state
+      return undefined
     }
     switch (step._tag) {
       case "Finish":
-        if (yield* finish(root, step)) return drive.state
+        if (yield* finish(root, step)) return undefined
         break
       case "DecodeOutput":
-        if (yield* decodeOutput(root, step.text)) return drive.state
+        if (yield* decodeOutput(root, step.text)) return undefined
         break
       case "Hold":
-        if (yield* hold(root, apart)) return drive.state
+        if (yield* hold(root, apart)) return undefined
         break
       default:
         if (isEnding(root)) {
           yield* stopBeside(drive, [asking], "The run is let go of.")
           yield* settleBeside(drive)
           yield* flush(drive)
-          return drive.state
+          return undefined
         }
-        if (drive.journal.isStale()) yield* confirmHeld(drive)
-        if (drive.state.background !== undefined) yield* goOnInBackground(root)
-        if (step._tag === "AwaitChildren" || step._tag === "ResumeChildren") {
-          yield* drive.journal.watch
-          yield* decideInline(root)
-          const unset = wakeAtExpiry(drive)
-          yield* Effect.ensuring(perform(root, step, apart), Effect.sync(unset))
-        } else yield* perform(root, step, apart)
+        yield* confirmHeld(drive)
+        yield* goOnInBackground(root)
+        return step
     }
   }
 })
+
+/** Takes a step. Where it waits for sub-agents, people can be asked meanwhile. */
+const take = <E>(
+  root: Scope<E>,
+  step: Doing,
+  apart: Apart
+): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> =>
+  step._tag === "AwaitChildren" || step._tag === "ResumeChildren"
+    ? Effect.gen(function* () {
+        const { drive } = root
+        yield* drive.journal.watch
+        yield* decideInline(root)
+        const unset = wakeAtExpiry(drive)
+        yield* Effect.ensuring(perform(root, step, apart), Effect.sync(unset))
+      })
+    : perform(root, step, apart)
 
 /** Makes sure that the loop looks again when the time of a request is up while others are at work. */
 const wakeAtExpiry = (drive: Drive<any>): (() => void) => {

@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import { cutOff } from "./internal/answerFaults.ts"
 import type { ModelError } from "./ModelError.ts"
-import type { ModelPart, ModelResponse } from "./ModelPart.ts"
+import type { Collector, ModelPart, ModelResponse } from "./ModelPart.ts"
 import { makeCollector } from "./ModelPart.ts"
 import type { ModelRequest } from "./ModelRequest.ts"
 
@@ -39,19 +39,20 @@ export class ModelClient extends Context.Service<
 /** Reads a stream of parts to its end, telling each part to `onPart`. A stream without a `finish` fails as cut. */
 export const collect = <E>(
   stream: Stream.Stream<ModelPart, E>,
-  onPart?: (part: ModelPart) => void
+  onPart?: (part: ModelPart) => void,
+  collector?: Collector
 ): Effect.Effect<ModelResponse, E | ModelError> =>
   Effect.suspend(() => {
-    const collector = makeCollector()
+    const answer = collector ?? makeCollector()
     const read = Stream.runForEachArray(stream, (parts) => {
       for (const part of parts) {
-        collector.add(part)
+        answer.add(part)
         onPart?.(part)
       }
       return Effect.void
     })
     return Effect.flatMap(read, () => {
-      const response = collector.response()
+      const response = answer.response()
       return response === undefined ? Effect.fail(cutOff()) : Effect.succeed(response)
     })
   })

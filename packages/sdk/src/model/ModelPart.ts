@@ -144,7 +144,7 @@ class PartCollector implements Collector {
   }
 
   hasContent(): boolean {
-    return this.seen
+    return this.seen || this.content.length > 0
   }
 
   response(): ModelResponse | undefined {

@@ -22,7 +22,7 @@ import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
 import { findChild } from "../../domain/RunState.ts"
 import type { Awaitable, Tool } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
-import type { BoundAgent } from "../BoundAgent.ts"
+import { type BoundAgent, holderOf } from "../BoundAgent.ts"
 import type * as Cancellation from "../Cancellation.ts"
 import type { Mail, Mailbox } from "../Mailbox.ts"
 import type { Apart } from "./apart.ts"
@@ -135,17 +135,38 @@ export interface Beside {
 }
 
 /** The run of one agent of the tree: the root's, or a sub-agent's inside a call of its parent. */
-export interface Scope<E> {
+export class Scope<E> {
   readonly drive: Drive<E>
-  /** The agent that has the conversation now. */
-  readonly bound: BoundAgent
   /** The calls that lead from the root to this run. */
   readonly path: ReadonlyArray<ToolCallId>
   readonly parent: Scope<E> | undefined
   /** Stops this run and what is under it. The root's is the drive's. */
   readonly token: Cancellation.CancellationToken
+  /** The agent that a sub-agent's run was started with. The root's is the runtime's, which may change. */
+  private readonly first: BoundAgent | undefined
   /** How much had ended beside the run when it was last asked what happens next. */
-  seen: number
+  seen = 0
+
+  constructor(
+    drive: Drive<E>,
+    token: Cancellation.CancellationToken,
+    parent?: Scope<E>,
+    callId?: ToolCallId,
+    first?: BoundAgent
+  ) {
+    this.drive = drive
+    this.first = first
+    this.token = token
+    this.parent = parent
+    this.path = parent === undefined || callId === undefined ? [] : [...parent.path, callId]
+  }
+
+  /** The agent that has the conversation now. */
+  get bound(): BoundAgent {
+    const first = this.first ?? this.drive.runtime.bound
+    const state = findState(this)
+    return (state === undefined ? undefined : holderOf(first, state.agent.name)) ?? first
+  }
 }
 
 export const now = (drive: Drive<unknown>): number => drive.clock.currentTimeMillisUnsafe()
@@ -161,12 +182,14 @@ export const stateOf = (scope: Scope<any>): RunState => {
   return state
 }
 
-/** Whether the scope's own run is still there: what has ended, and been told to its parent, is not. */
-export const isThere = (scope: Scope<any>): boolean =>
+const findState = (scope: Scope<any>): RunState | undefined =>
   scope.path.reduce<RunState | undefined>(
     (state, callId) => (state === undefined ? undefined : findChild(state, callId)),
     scope.drive.state
-  ) !== undefined
+  )
+
+/** Whether the scope's own run is still there: what has ended, and been told to its parent, is not. */
+export const isThere = (scope: Scope<any>): boolean => findState(scope) !== undefined
 
 /** What must be committed before anybody is told. */
 export const isActedOn = (event: RunEvent): boolean => {
@@ -186,8 +209,8 @@ export const emitRoot = (drive: Drive<any>, given: RunEvent): void => {
 }
 
 /** Folds an event of the scope's run. */
-export const emit = (scope: Scope<any>, event: RunEvent): void =>
-  emitRoot(scope.drive, scope.path.length === 0 ? event : wrap(event, scope.path))
+export const emit = ({ drive, path }: Pick<Scope<any>, "drive" | "path">, event: RunEvent): void =>
+  emitRoot(drive, path.length === 0 ? event : wrap(event, path))
 
 const tell = (drive: Drive<any>, told: { readonly event: RunEvent; readonly revision: number }): void =>
   drive.onUpdate?.({ _tag: "event", runId: drive.state.runId, ...told })

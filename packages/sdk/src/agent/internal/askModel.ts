@@ -12,25 +12,37 @@ import { emit, isThere, now, type Scope, stateOf } from "./Drive.ts"
 import { awaitChildren, failRun } from "./subAgents.ts"
 
 /** Asks the model, if there is time left for it; says which budgets are running out afterwards. */
-export const askModel = Effect.fnUntraced(function* <E>(scope: Scope<E>, turn: number, apart: Apart) {
+export const askModel = <E>(
+  scope: Scope<E>,
+  turn: number,
+  apart: Apart
+): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> =>
+  Effect.suspend((): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
+    const { drive } = scope
+    const before = stateOf(scope)
+    const late = before.wrappingUp === undefined ? exceeded(before, now(drive)) : undefined
+    if (late !== undefined) return outOfBudget(scope, late, apart)
+    const promised = before.wrappingUp === undefined ? promisedAway(before) : undefined
+    if (promised !== undefined) {
+      return mayChildrenAdvance(before) ? awaitChildren(scope, apart) : outOfBudget(scope, promised, apart)
+    }
+    if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
+    drive.asking += 1
+    return Effect.map(callModel(scope, turn, apart), () => {
+      drive.asking -= 1
+      warn(scope)
+    })
+  })
+
+const warn = (scope: Scope<any>): void => {
   const { drive } = scope
-  const before = stateOf(scope)
-  const late = before.wrappingUp === undefined ? exceeded(before, now(drive)) : undefined
-  if (late !== undefined) return yield* outOfBudget(scope, late, apart)
-  const promised = before.wrappingUp === undefined ? promisedAway(before) : undefined
-  if (promised !== undefined && mayChildrenAdvance(before)) return yield* awaitChildren(scope, apart)
-  if (promised !== undefined) return yield* outOfBudget(scope, promised, apart)
-  if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
-  drive.asking += 1
-  yield* callModel(scope, turn, apart)
-  drive.asking -= 1
-  for (let at: Scope<E> | undefined = scope; at !== undefined; at = at.parent) {
+  for (let at: Scope<any> | undefined = scope; at !== undefined; at = at.parent) {
     if (!isThere(at)) continue
     for (const budget of nearing(stateOf(at), now(drive))) {
       emit(at, { _tag: "budget.nearing", at: now(drive), ...budget })
     }
   }
-})
+}
 
 /** Does about a budget what the run's limits and whoever can be asked say. */
 const outOfBudget = <E>(

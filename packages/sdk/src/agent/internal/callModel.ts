@@ -4,128 +4,172 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type { PreparedContext } from "../../context/ContextPolicy.ts"
 import { exceeded, workedMs } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
 import { collect } from "../../model/ModelClient.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
-import type { ModelPart, ModelResponse } from "../../model/ModelPart.ts"
+import { makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest, ModelSettings } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
 import type { Apart, Deadline } from "./apart.ts"
 import { openLimit } from "./openLimit.ts"
 import { failRun } from "./subAgents.ts"
 import type { Scope } from "./Drive.ts"
+import { whenKnown } from "./whenKnown.ts"
 import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
 
 /** Asks the model for the turn's answer. Ends without an event when it was interrupted. */
-export const callModel = Effect.fnUntraced(function* (scope: Scope<unknown>, turn: number, apart: Apart) {
-  const { drive, bound } = scope
-  const { runtime } = drive
+export const callModel = (scope: Scope<unknown>, turn: number, apart: Apart): Effect.Effect<void> => {
+  const { runtime } = scope.drive
+  const { agent } = scope.bound
+  const { instructions = "" } = agent.options
+  if (typeof instructions === "string") return askWith(scope, turn, apart, instructions)
   const state = stateOf(scope)
-  const { instructions = "", profile, settings } = bound.agent.options
-
-  const instructed =
-    typeof instructions === "string"
-      ? Exit.succeed(instructions)
-      : yield* Effect.exit(apart.run(awaited<string>(runtime, () => instructions({ state, turn }))))
-  if (Exit.isFailure(instructed)) {
-    if (isStopped(scope, instructed.cause)) return
+  const instructed = apart.run(awaited<string>(runtime, () => instructions({ state, turn })))
+  return whenKnown(instructed, (instructed) => {
+    if (Exit.isSuccess(instructed)) return askWith(scope, turn, apart, instructed.value)
+    if (isStopped(scope, instructed.cause)) return Effect.void
     const why = describe(runtime, Cause.squash(instructed.cause))
-    return yield* failRun(scope, {
+    return failRun(scope, {
       _tag: "RunDefect",
-      description: `The instructions of ${bound.agent.name} failed: ${why}`
+      description: `The instructions of ${agent.name} failed: ${why}`
     })
-  }
+  })
+}
 
-  const prepared = yield* Effect.exit(
-    apart.run(
-      runtime.contextPolicy.prepare({
-        instructions: instructed.value,
-        messages: History.toArray(state.history),
-        limits: state.limits,
-        ...roomOf(scope, settings),
-        countTokens: (context) => countRequest(runtime.tokenizer, { ...context, tools: bound.definitions })
-      })
-    )
+/** Prepares the context, and asks. */
+const askWith = (
+  scope: Scope<unknown>,
+  turn: number,
+  apart: Apart,
+  instructions: string
+): Effect.Effect<void> => {
+  const { drive, bound } = scope
+  const { contextPolicy, tokenizer } = drive.runtime
+  const { history, limits } = stateOf(scope)
+  const prepared = apart.run(
+    contextPolicy.prepare({
+      instructions,
+      messages: History.toArray(history),
+      limits,
+      ...roomOf(scope, bound.agent.options.settings),
+      countTokens: (context) => countRequest(tokenizer, { ...context, tools: bound.definitions })
+    })
   )
+  return whenKnown(prepared, (prepared) => ask(scope, turn, apart, prepared))
+}
+
+const ask = (
+  scope: Scope<unknown>,
+  turn: number,
+  apart: Apart,
+  prepared: Exit.Exit<PreparedContext, unknown>
+): Effect.Effect<void> => {
   if (Exit.isFailure(prepared)) {
-    if (isStopped(scope, prepared.cause)) return
+    if (isStopped(scope, prepared.cause)) return Effect.void
     const error: unknown = Cause.squash(prepared.cause)
-    if (isContextTooLarge(error)) return yield* overContext(scope, error)
-    return yield* failRun(scope, {
+    if (isContextTooLarge(error)) return overContext(scope, error)
+    return failRun(scope, {
       _tag: "RunDefect",
-      description: `The context policy failed: ${describe(runtime, error)}`
+      description: `The context policy failed: ${describe(scope.drive.runtime, error)}`
     })
   }
+  const request = requestOf(scope, turn, prepared.value)
+  return Effect.matchCauseEffect(answer(scope, request, apart), {
+    onSuccess: (response) => {
+      answered(scope, request, response)
+      return Effect.void
+    },
+    onFailure: (cause) => notAnswered(scope, cause)
+  })
+}
 
-  const request: ModelRequest = {
+const requestOf = (
+  scope: Scope<unknown>,
+  turn: number,
+  { instructions, messages }: PreparedContext
+): ModelRequest => {
+  const { drive, bound } = scope
+  const state = stateOf(scope)
+  const { profile, settings } = bound.agent.options
+  const { onUpdate } = drive
+  return {
     runId: state.runId,
     sessionId: state.sessionId,
     agentPath: state.agentPath,
     turn,
-    instructions: prepared.value.instructions,
-    messages: prepared.value.messages,
+    instructions,
+    messages,
     tools: bound.definitions,
     ...(bound.output === undefined
       ? {}
       : { output: { name: bound.agent.name, schema: bound.output.jsonSchema } }),
     ...(profile === undefined ? {} : { profile }),
     ...settingsOf(settings, state),
-    onRetry: (retry) => drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, turn, ...retry })
+    ...(onUpdate === undefined
+      ? {}
+      : { onRetry: (retry) => onUpdate({ _tag: "retry", runId: drive.state.runId, turn, ...retry }) })
   }
-  const answered = yield* Effect.exit(ask(scope, request, apart))
-  if (Exit.isSuccess(answered)) {
-    const { content, finishReason, profile } = answered.value
-    const usage = soundUsage(answered.value.usage)
-    const { lastInputTokens } = answered.value
-    remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
-    return emit(scope, {
-      _tag: "model.answered",
-      at: now(drive),
-      content,
-      usage,
-      finishReason,
-      ...(profile === undefined ? {} : { profile })
-    })
-  }
-  const error: unknown = Cause.squash(answered.cause)
+}
+
+const answered = (scope: Scope<unknown>, request: ModelRequest, response: ModelResponse): void => {
+  const { content, finishReason, lastInputTokens, profile } = response
+  const usage = soundUsage(response.usage)
+  remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
+  emit(scope, {
+    _tag: "model.answered",
+    at: now(scope.drive),
+    content,
+    usage,
+    finishReason,
+    ...(profile === undefined ? {} : { profile })
+  })
+}
+
+const notAnswered = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
+  const { drive } = scope
+  const { runtime } = drive
+  const state = stateOf(scope)
+  const error: unknown = Cause.squash(cause)
   if (error instanceof ModelError) charge(scope, error)
-  if (isStopped(scope, answered.cause)) return
+  if (isStopped(scope, cause)) return Effect.void
   // Its time was up before the model's: the loop sees to it.
-  if (isOutOfTime(scope)) return
+  if (isOutOfTime(scope)) return Effect.void
   if (!(error instanceof ModelError)) {
-    return yield* failRun(scope, {
+    return failRun(scope, {
       _tag: "RunDefect",
       description: `The model client failed: ${describe(runtime, error)}`
     })
   }
   const { reason } = error
-  if (reason._tag === "LoginRequired" && state.asks) {
-    const requestId = nextRequestId(scope)
-    const at = now(drive)
-    return emit(scope, {
-      _tag: "request.opened",
-      at,
-      request: {
-        _tag: "login",
-        requestId,
-        runId: state.runId,
-        agentPath: state.agentPath,
-        at,
-        profile: reason.profile,
-        message: runtime.scrubber.scrub(reason.description)
-      }
+  if (reason._tag !== "LoginRequired" || !state.asks) {
+    return failRun(scope, {
+      _tag: "ModelFailed",
+      reason: reason._tag,
+      description: runtime.scrubber.scrub(reason.description),
+      isRetryable: error.isRetryable
     })
   }
-  return yield* failRun(scope, {
-    _tag: "ModelFailed",
-    reason: reason._tag,
-    description: runtime.scrubber.scrub(reason.description),
-    isRetryable: error.isRetryable
+  const requestId = nextRequestId(scope)
+  const at = now(drive)
+  emit(scope, {
+    _tag: "request.opened",
+    at,
+    request: {
+      _tag: "login",
+      requestId,
+      runId: state.runId,
+      agentPath: state.agentPath,
+      at,
+      profile: reason.profile,
+      message: runtime.scrubber.scrub(reason.description)
+    }
   })
-})
+  return Effect.void
+}
 
 /** Who is asked to come to an end is shown the tools, which the history speaks of, and may call none. */
 const settingsOf = (
@@ -206,38 +250,28 @@ const overContext = (
 }
 
 /** Streams; when that fails before the first part was out, asks for a whole answer, once. */
-const ask = (
+const answer = (
   scope: Scope<unknown>,
   request: ModelRequest,
   apart: Apart
-): Effect.Effect<ModelResponse, ModelError> =>
-  Effect.suspend(() => {
-    const { drive } = scope
-    const { model } = drive.runtime
-    const { onUpdate } = drive
-    let seen = false
-    const onPart = (part: ModelPart) => {
-      if (part._tag !== "finish") seen = true
-      onUpdate?.({
-        _tag: "delta",
-        runId: drive.state.runId,
-        agentPath: request.agentPath,
-        turn: request.turn,
-        part
-      })
-    }
-    return Effect.catch(apart.run(collect(model.stream(request), onPart), deadlineOf(scope)), (error) => {
-      if (seen || !mayBeWhole(error) || isOutOfTime(scope)) return Effect.fail(error)
-      charge(scope, error)
-      onUpdate?.({
-        _tag: "fallback",
-        runId: drive.state.runId,
-        turn: request.turn,
-        reason: error.reason._tag
-      })
-      return apart.run(model.complete(request), deadlineOf(scope))
-    })
+): Effect.Effect<ModelResponse, ModelError> => {
+  const { drive } = scope
+  const { model } = drive.runtime
+  const { onUpdate } = drive
+  const collector = makeCollector()
+  const { agentPath, turn } = request
+  const onPart =
+    onUpdate === undefined
+      ? undefined
+      : (part: ModelPart) => onUpdate({ _tag: "delta", runId: drive.state.runId, agentPath, turn, part })
+  const streamed = Effect.suspend(() => collect(model.stream(request), onPart, collector))
+  return Effect.catch(apart.run(streamed, deadlineOf(scope)), (error) => {
+    if (collector.hasContent() || !mayBeWhole(error) || isOutOfTime(scope)) return Effect.fail(error)
+    charge(scope, error)
+    onUpdate?.({ _tag: "fallback", runId: drive.state.runId, turn, reason: error.reason._tag })
+    return apart.run(model.complete(request), deadlineOf(scope))
   })
+}
 
 /** Whether a whole answer may come where a stream did not. An overload or a rate limit is the same for both, and was waited for. */
 const mayBeWhole = (error: ModelError): boolean => {

@@ -9,7 +9,7 @@ import { interruptions } from "../../domain/RunState.ts"
 import * as Cancellation from "../Cancellation.ts"
 import type { Apart } from "./apart.ts"
 import { isBeside, startBeside, wake } from "./beside.ts"
-import { awaited, type Drive, emitRoot, isEnding, now, type Scope } from "./Drive.ts"
+import { awaited, type Drive, emitRoot, isEnding, now, Scope } from "./Drive.ts"
 import { takeDecisions } from "./leave.ts"
 import { checkEditedRequest, decodeDecision } from "./staging.ts"
 
@@ -27,7 +27,7 @@ export const decideInline = Effect.fnUntraced(function* <E>(root: Scope<E>) {
   if (drive.runtime.options.approvalCallback === undefined || isBeside(drive, asking)) return false
   if (nextToAsk(drive) === undefined) return false
   const token = Cancellation.make(drive.token)
-  yield* startBeside(drive, asking, token, (apart) => askAll({ ...root, token }, apart))
+  yield* startBeside(drive, asking, token, (apart) => askAll(new Scope(drive, token), apart))
   return false
 })
 

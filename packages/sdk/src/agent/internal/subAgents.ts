@@ -29,7 +29,7 @@ import {
   type BackgroundRun,
   type RunState
 } from "../../domain/RunState.ts"
-import { calledAgent, holderOf, type SubAgent, subAgentOf } from "../BoundAgent.ts"
+import { calledAgent, type SubAgent, subAgentOf } from "../BoundAgent.ts"
 import * as Cancellation from "../Cancellation.ts"
 import { names } from "./agentTools.ts"
 import type { Apart } from "./apart.ts"
@@ -37,23 +37,11 @@ import { awaitBeside, countBeside, endedBeside, isBeside, startBeside, stopBesid
 import { childCancellation, closedRequests } from "./cancellation.ts"
 import { takeMailBeside } from "./leave.ts"
 import { openLimit } from "./openLimit.ts"
-import { confirmHeld, emit, flush, isEnding, isThere, now, type Drive, type Scope, stateOf } from "./Drive.ts"
+import { confirmHeld, emit, flush, isEnding, isThere, now, type Drive, Scope, stateOf } from "./Drive.ts"
 
 /** The run of a sub-agent in the run that started it. */
-const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, { bound }: SubAgent): Scope<E> => {
-  const path = [...parent.path, callId]
-  return {
-    drive: parent.drive,
-    path,
-    parent,
-    token: Cancellation.make(parent.token),
-    seen: 0,
-    get bound() {
-      const child = findChild(stateOf(parent), callId)
-      return (child === undefined ? undefined : holderOf(bound, child.agent.name)) ?? bound
-    }
-  }
-}
+const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, { bound }: SubAgent): Scope<E> =>
+  new Scope(parent.drive, Cancellation.make(parent.token), parent, callId, bound)
 
 /** The runs from the root to this one. */
 const lineOf = (scope: Scope<any>): ReadonlyArray<Scope<any>> =>
@@ -104,7 +92,7 @@ const begin = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallI
   }
   const { prompt } = call.arguments as { readonly prompt: string }
   emit(
-    { ...scope, path: [...scope.path, callId] },
+    { drive: scope.drive, path: [...scope.path, callId] },
     {
       _tag: "run.started",
       at: now(scope.drive),
