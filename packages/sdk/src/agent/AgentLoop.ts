@@ -9,7 +9,7 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
-import * as Clock from "effect/Clock"
+import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
@@ -67,6 +67,7 @@ import type { RunUpdate } from "./RunUpdate.ts"
 
 /** How a run is driven. */
 export interface DriveOptions<E> {
+  readonly clock: Clock.Clock
   readonly runtime: Runtime<any>
   readonly journal: Journal<E>
   readonly token: Cancellation.CancellationToken
@@ -85,26 +86,24 @@ export interface DriveOptions<E> {
   readonly onStart?: (state: () => RunState) => void
 }
 
-/** Drives a run until it is held or over, or let go of, and returns its state then. */
+/**
+ * Drives a run until it is held or over, or let go of, and returns its state then. To be run once. What it was given is not kept: a run
+ * may wait for long.
+ */
 export const drive = <E>(
   options: DriveOptions<E>
-): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> =>
-  // An interruption may come at any time: it is turned into a cancellation, and the run comes to its end first.
-  Effect.uninterruptibleMask((restoreCaller) =>
-    Clock.clockWith((clock) => driving(options, clock, restoreCaller))
-  )
-
-const driving = <E>(
-  options: DriveOptions<E>,
-  clock: Clock.Clock,
-  restoreCaller: Parameters<typeof waitForCaller>[0]
 ): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
-  const { token } = options
+  const running = begin(options)
+  // An interruption may come at any time: it is turned into a cancellation, and the run comes to its end first.
+  return Effect.uninterruptibleMask((restoreCaller) => driving(running, restoreCaller))
+}
+
+const begin = <E>(options: DriveOptions<E>): Drive<E> => {
   const running: Drive<E> = {
     runtime: options.runtime,
-    token,
+    token: options.token,
     leaving: options.leaving,
-    clock,
+    clock: options.clock,
     journal: options.journal,
     onUpdate: options.onUpdate === undefined ? undefined : guarded(options.onUpdate),
     perform,
@@ -120,11 +119,19 @@ const driving = <E>(
     untold.forEach((event, index) => running.untold.push({ event, revision: before + index + 1 }))
   }
   options.onStart?.(() => running.state)
-  const exitRun = enter(running)
-  const stops = options.leaving === undefined ? [token] : [token, options.leaving.now]
+  return running
+}
+
+const driving = <E>(
+  running: Drive<E>,
+  restoreCaller: Parameters<typeof waitForCaller>[0]
+): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
+  const { clock, leaving, token } = running
+  const leave = enter(running)
+  const stops = leaving === undefined ? [token] : [token, leaving.now]
   const apart = new Apart(clock, stops, waitForCaller(restoreCaller, token))
   return Effect.flatMap(Effect.exit(loop(running, apart)), (exit) => {
-    exitRun()
+    leave()
     if (Exit.isSuccess(exit)) return exit
     // What goes on beside the loop can write nothing either.
     token.cancel("The run cannot be gone on with here.")
@@ -145,6 +152,7 @@ const enter = (drive: Drive<any>): (() => void) => {
   return () => {
     unlisten()
     unlink()
+    token.release()
     runtime.runs.delete(run)
   }
 }

@@ -22,6 +22,7 @@ import { answering } from "./internal/answering.ts"
 import { noJournal } from "./internal/Drive.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import { traced } from "./internal/traced.ts"
 import type { Mailbox } from "./Mailbox.ts"
 import type { RunResult } from "./RunResult.ts"
 import { requireOpen, type Runtime } from "./Runtime.ts"
@@ -112,10 +113,10 @@ export const runPrompt: <Output>(
   input: StartInput | ContinueInput,
   options?: RunOptions
 ) => Effect.Effect<RunResult<Output>, RunPromptError> = (runtime, input, options) =>
-  // Without the stack of the call: it would be kept for as long as the run waits.
-  Effect.withSpan(running(runtime, input, options), "fermata.runPrompt", { captureStackTrace: false })
+  // In two parts, so that nothing of the first is kept for as long as the run waits.
+  traced(Effect.flatten(starting(runtime, input, options)), "fermata.runPrompt")
 
-const running = Effect.fnUntraced(function* <Output>(
+const starting = Effect.fnUntraced(function* <Output>(
   runtime: Runtime<Output>,
   input: StartInput | ContinueInput,
   options: RunOptions = {}
@@ -135,6 +136,7 @@ const running = Effect.fnUntraced(function* <Output>(
         })
   const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
   const driving = drive({
+    clock,
     runtime,
     journal: noJournal(options.mailbox),
     onStart: (state) => options.mailbox?.attach(runtime, state),
@@ -143,9 +145,5 @@ const running = Effect.fnUntraced(function* <Output>(
     state: staged.state,
     staged: staged.events
   })
-  const state = yield* Effect.ensuring(
-    driving,
-    Effect.sync(() => token.release())
-  )
-  return yield* toResult<Output>(runtime, state)
+  return Effect.flatMap(driving, (state) => toResult<Output>(runtime, state))
 })

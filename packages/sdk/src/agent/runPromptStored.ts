@@ -22,6 +22,7 @@ import { continueStored, create, type Work, type WorkError } from "./internal/co
 import { toResult } from "./internal/result.ts"
 import { checkIds, decodePrompt, startRun } from "./internal/staging.ts"
 import { foldStored } from "./internal/stored.ts"
+import { traced } from "./internal/traced.ts"
 import type { Leaving, Prompt, RunOptions } from "./runPrompt.ts"
 import type { RunResult } from "./RunResult.ts"
 import type { Runtime } from "./Runtime.ts"
@@ -91,7 +92,7 @@ export const runPromptStored: <Output>(
   input: StoredStartInput | StoredContinueInput,
   options?: StoredRunOptions
 ) => Effect.Effect<RunResult<Output>, RunPromptStoredError, RunStore> = (runtime, input, options) =>
-  Effect.withSpan(running(runtime, input, options), "fermata.runPromptStored", { captureStackTrace: false })
+  traced(running(runtime, input, options), "fermata.runPromptStored")
 
 const running = Effect.fnUntraced(function* <Output>(
   runtime: Runtime<Output>,

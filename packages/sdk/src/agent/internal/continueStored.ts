@@ -55,6 +55,7 @@ export const create = Effect.fnUntraced(function* (
   { state, events }: Staged
 ) {
   yield* requireOpen(runtime)
+  const clock = yield* Clock.Clock
   const [event] = events
   if (event === undefined) return yield* Effect.die("A run starts with an event.")
   yield* checkReadable([event])
@@ -74,7 +75,7 @@ export const create = Effect.fnUntraced(function* (
   )
   const journal = storeJournal(store, held)
   const told = observed(runtime.options.hooks, onUpdate)
-  const going = { runtime, journal, token, leaving, onUpdate: told }
+  const going = { clock, runtime, journal, token, leaving, onUpdate: told }
   const work = drive({ ...going, state, staged: [], committed: [event] })
   return yield* underLease(store, held, token, work)
 })
@@ -131,7 +132,7 @@ export const continueStored = Effect.fnUntraced(function* (
     if (continued.state.runId !== state.runId) return continued
     const staged = [...taken.events, ...continued.events]
     const told = observed(runtime.options.hooks, onUpdate, before)
-    const going = { runtime, journal, token, leaving, onUpdate: told, hasMail }
+    const going = { clock, runtime, journal, token, leaving, onUpdate: told, hasMail }
     return yield* drive({ ...going, state: continued.state, staged })
   })
   const end = yield* underLease(store, held, token, going)
