@@ -36,10 +36,11 @@ import { cancellation } from "./internal/cancellation.ts"
 import { classify } from "./internal/classify.ts"
 import { setDeadline } from "./internal/deadlines.ts"
 import { asking, decideInline } from "./internal/decideInline.ts"
-import type { Doing, Drive, Journal } from "./internal/Drive.ts"
+import type { Doing, Journal } from "./internal/Drive.ts"
 import {
   confirmHeld,
   describe,
+  Drive,
   emit,
   emitRoot,
   flush,
@@ -99,7 +100,7 @@ export const drive = <E>(
 }
 
 const begin = <E>(options: DriveOptions<E>): Drive<E> => {
-  const running: Drive<E> = {
+  const running = new Drive<E>({
     runtime: options.runtime,
     token: options.token,
     leaving: options.leaving,
@@ -108,11 +109,9 @@ const begin = <E>(options: DriveOptions<E>): Drive<E> => {
     onUpdate: options.onUpdate === undefined ? undefined : guarded(options.onUpdate),
     perform,
     state: options.state,
-    asking: 0,
     hasMail: options.hasMail ?? false,
-    staged: options.staged.slice(),
-    untold: []
-  }
+    staged: options.staged
+  })
   if (running.onUpdate !== undefined) {
     const untold = [...(options.committed ?? []), ...options.staged]
     const before = options.state.revision - untold.length
@@ -127,11 +126,13 @@ const driving = <E>(
   restoreCaller: Parameters<typeof waitForCaller>[0]
 ): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
   const { clock, leaving, token } = running
-  const leave = enter(running)
+  const unlisten = enter(running)
   const stops = leaving === undefined ? [token] : [token, leaving.now]
   const apart = new Apart(clock, stops, waitForCaller(restoreCaller, token))
   return Effect.flatMap(Effect.exit(loop(running, apart)), (exit) => {
-    leave()
+    unlisten()
+    token.release()
+    running.runtime.runs.delete(running)
     if (Exit.isSuccess(exit)) return exit
     // What goes on beside the loop can write nothing either.
     token.cancel("The run cannot be gone on with here.")
@@ -139,27 +140,17 @@ const driving = <E>(
   })
 }
 
-/** Lets whoever has to do with the run find it. Returns how it is left again. */
+/** Lets whoever has to do with the run find it. Returns how to stop listening for its mail. */
 const enter = (drive: Drive<any>): (() => void) => {
-  const { journal, runtime, state, token } = drive
-  const run = { runId: state.runId, isMidTurn: () => drive.asking > 0 || isTurnOpen(drive.state) }
-  runtime.runs.add(run)
-  const unlink = runtime.cancellation.onCancel(token.cancel)
-  const unlisten = journal.onMail(() => {
+  const { journal, runtime } = drive
+  runtime.runs.add(drive)
+  const closed = runtime.cancellation.reason()
+  if (closed !== undefined) drive.cancel(closed)
+  return journal.onMail(() => {
     drive.hasMail = true
     wake(drive)
   })
-  return () => {
-    unlisten()
-    unlink()
-    token.release()
-    runtime.runs.delete(run)
-  }
 }
-
-const isTurnOpen = (state: RunState): boolean =>
-  state.calls.length > 0 ||
-  (state.background ?? []).some(({ child }) => child !== undefined && isTurnOpen(child))
 
 /** Somebody who watches must not be able to break the run. */
 const guarded =

@@ -43,6 +43,8 @@ export interface LiveRun {
   readonly runId: string
   /** Whether a call of it is open, or a model is being asked. */
   readonly isMidTurn: () => boolean
+  /** Stops it, with a reason. */
+  readonly cancel: (reason: string) => void
 }
 
 /**

@@ -160,6 +160,9 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
   }
 }
 
+/** One for all: most runs that wait have none of most things. */
+const none: ReadonlyArray<never> = []
+
 const started = (before: RunState | undefined, event: Event<"run.started">): RunState => {
   // A session goes on only from a valid history: calls that a failed run left open get their stand-in results here.
   const previous = before === undefined ? undefined : flush(closeCalls(before, [], event.at))
@@ -179,13 +182,13 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     policy: event.policy,
     asks: event.asks,
     structured: event.structured,
-    requests: [],
-    grants: previous?.grants.filter((grant) => grant.scope === "session") ?? [],
-    queued: [],
+    requests: none,
+    grants: previous?.grants.filter((grant) => grant.scope === "session") ?? none,
+    queued: none,
     toolCalls: 0,
     usage: Usage.zero,
     sessionUsage: previous?.sessionUsage ?? Usage.zero,
-    calls: []
+    calls: none
   }
   return appendUser(fresh, event.prompt, event.at)
 }

@@ -133,7 +133,7 @@ describe("captureState and restoreState", () => {
     Effect.gen(function* () {
       const { text } = yield* captured
       const { runtime } = yield* make([])
-      runtime.runs.add({ runId: "run-1", isMidTurn: () => true })
+      runtime.runs.add({ runId: "run-1", isMidTurn: () => true, cancel: () => {} })
       assert.strictEqual((yield* Effect.flip(restoreState(runtime, text)))._tag, "RuntimeBusy")
       runtime.runs.clear()
       yield* runtime.close("completed")

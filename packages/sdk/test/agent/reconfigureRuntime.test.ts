@@ -153,8 +153,8 @@ describe("reconfigureRuntime", () => {
       const { runtime } = yield* make()
       const before = changing(runtime)
       let isMidTurn = true
-      runtime.runs.add({ runId: "run-1", isMidTurn: () => isMidTurn })
-      runtime.runs.add({ runId: "run-2", isMidTurn: () => false })
+      runtime.runs.add({ runId: "run-1", isMidTurn: () => isMidTurn, cancel: () => {} })
+      runtime.runs.add({ runId: "run-2", isMidTurn: () => false, cancel: () => {} })
       const error = yield* Effect.flip(reconfigureRuntime(runtime, { profile: "plan" }))
       assert.deepInclude({ ...error }, { _tag: "RuntimeBusy", runs: ["run-1"], isRetryable: true })
       assert.include(error.message, "The run run-1 is in the middle of a turn: reconfigure between turns")
@@ -173,7 +173,7 @@ describe("reconfigureRuntime", () => {
         name: "late",
         // A run begins its turn while the tools are being made.
         tools: () => {
-          runtime?.runs.add({ runId: "run-3", isMidTurn: () => true })
+          runtime?.runs.add({ runId: "run-3", isMidTurn: () => true, cancel: () => {} })
           return []
         }
       }

@@ -27,7 +27,7 @@ import type * as Cancellation from "../Cancellation.ts"
 import type { Mail, Mailbox } from "../Mailbox.ts"
 import type { Apart } from "./apart.ts"
 import type { Leaving } from "../runPrompt.ts"
-import type { Runtime } from "../Runtime.ts"
+import type { LiveRun, Runtime } from "../Runtime.ts"
 import type { RunUpdate } from "../RunUpdate.ts"
 import { redactEvent } from "./redact.ts"
 
@@ -79,7 +79,8 @@ const keptByCaller: Journal<never> = {
   isStale: () => false
 }
 
-export interface Drive<E> {
+/** What a drive is made of. */
+interface Given<E> {
   readonly runtime: Runtime<any>
   readonly token: Cancellation.CancellationToken
   readonly leaving: Leaving | undefined
@@ -88,20 +89,63 @@ export interface Drive<E> {
   readonly onUpdate: ((update: RunUpdate) => void) | undefined
   /** Makes one step happen, in the run of one agent of the tree. */
   readonly perform: Perform
-  state: RunState
-  /** Model calls in flight, in any run of the tree. */
-  asking: number
+  readonly state: RunState
   /** Whether there may be mail that the state has not. */
+  readonly hasMail: boolean
+  /** Folded, not committed. */
+  readonly staged: ReadonlyArray<RunEvent>
+}
+
+/** One lives as long as its run waits: small. */
+export class Drive<E> implements Given<E>, LiveRun {
+  readonly runtime: Runtime<any>
+  readonly token: Cancellation.CancellationToken
+  readonly leaving: Leaving | undefined
+  readonly clock: Clock.Clock
+  readonly journal: Journal<E>
+  readonly onUpdate: ((update: RunUpdate) => void) | undefined
+  readonly perform: Perform
+  state: RunState
   hasMail: boolean
   /** Whether there is mail that ends a sub-agent: the root's loop takes it. */
-  hasEnding?: boolean
+  hasEnding = false
+  /** Model calls in flight, in any run of the tree. */
+  asking = 0
   /** What goes on beside the loop; made when something does. */
-  beside?: Beside
-  /** Folded, not committed. */
+  beside: Beside | undefined = undefined
   readonly staged: Array<RunEvent>
   /** Folded, not told. */
-  readonly untold: Array<{ readonly event: RunEvent; readonly revision: number }>
+  readonly untold: Array<{ readonly event: RunEvent; readonly revision: number }> = []
+
+  constructor(given: Given<E>) {
+    this.runtime = given.runtime
+    this.token = given.token
+    this.leaving = given.leaving
+    this.clock = given.clock
+    this.journal = given.journal
+    this.onUpdate = given.onUpdate
+    this.perform = given.perform
+    this.state = given.state
+    this.hasMail = given.hasMail
+    this.staged = given.staged.slice()
+  }
+
+  get runId(): string {
+    return this.state.runId
+  }
+
+  isMidTurn(): boolean {
+    return this.asking > 0 || isTurnOpen(this.state)
+  }
+
+  cancel(reason: string): void {
+    this.token.cancel(reason)
+  }
 }
+
+const isTurnOpen = (state: RunState): boolean =>
+  state.calls.length > 0 ||
+  (state.background ?? []).some(({ child }) => child !== undefined && isTurnOpen(child))
 
 /** A step that a run takes by itself: neither over nor waiting for somebody. */
 export type Doing = Exclude<Step, { readonly _tag: "Hold" | "Finish" }>
@@ -134,6 +178,8 @@ export interface Beside {
   readonly mail: Semaphore.Semaphore
 }
 
+const none: ReadonlyArray<never> = []
+
 /** The run of one agent of the tree: the root's, or a sub-agent's inside a call of its parent. */
 export class Scope<E> {
   readonly drive: Drive<E>
@@ -158,7 +204,7 @@ export class Scope<E> {
     this.first = first
     this.token = token
     this.parent = parent
-    this.path = parent === undefined || callId === undefined ? [] : [...parent.path, callId]
+    this.path = parent === undefined || callId === undefined ? none : [...parent.path, callId]
   }
 
   /** The agent that has the conversation now. */

@@ -8,14 +8,14 @@ import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type * as Fiber from "effect/Fiber"
+import * as Fiber from "effect/Fiber"
 import type * as Cancellation from "../Cancellation.ts"
 import { setTimed, type Timed, unsetTimed } from "./deadlines.ts"
 
 /** How long something may take, and what it fails with then. */
 export interface Deadline<E> {
   readonly ms: number
-  readonly late: () => E
+  readonly late: (ms: number) => E
 }
 
 /** Something outside of Effect that was begun and ends by itself, like a promise. */
@@ -75,7 +75,7 @@ export class Apart {
     if (Exit.isExit(effect)) return effect as Exit.Exit<A, E>
     return Effect.suspend((): Effect.Effect<A, E | E2, R> => {
       if (this.isStopped()) return Exit.interrupt()
-      const flight = new Flight<A, E, E2>(this, deadline)
+      const flight = new Awaited<A, E, E2>(this, deadline)
       return Effect.flatMap(fork(effect), (fiber) => flight.of(fiber))
     })
   }
@@ -94,15 +94,14 @@ export class Apart {
       if (isDone()) wake()
     })
     const follow = (
-      running: Running<A, E>,
-      { deadline, onEnd }: Work<A, E, R, E2>,
-      flight = new Flight<A, E, E2>(this, deadline)
+      running: Running<A, E> | Fiber.Fiber<A, E>,
+      { deadline, onEnd }: Work<A, E, R, E2>
     ): void =>
-      flight.follow(running, (exit) => {
+      new Told<A, E, E2>(this, deadline, (exit) => {
         onEnd(exit)
         open -= 1
         if (isDone()) wake?.()
-      })
+      }).follow(running)
     const go: Effect.Effect<void, never, R> = Effect.suspend(() => {
       while (begun < work.length && open < most) {
         const one = work[begun]!
@@ -117,7 +116,7 @@ export class Apart {
         if (!Effect.isEffect(out)) follow(out, one)
         else {
           return Effect.flatMap(fork(out as Effect.Effect<A, E, R>), (fiber) => {
-            follow(runningOf(fiber), one)
+            follow(fiber, one)
             return go
           })
         }
@@ -138,44 +137,78 @@ export class Apart {
 const fork = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<Fiber.Fiber<A, E>, never, R> =>
   Effect.forkDetach(effect, { startImmediately: true, uninterruptible: false })
 
-const runningOf = <A, E>(fiber: Fiber.Fiber<A, E>): Running<A, E> => ({
-  onEnd: (end) => {
-    fiber.addObserver(end)
-  },
-  stop: () => fiber.interruptUnsafe()
-})
-
-/** Something that is going on: stopped when a token is cancelled or its time is up. */
-class Flight<A, E, E2> implements Timed {
+/** Something that is going on: stopped when a token is cancelled or its time is up. One waits with every model call: small. */
+abstract class Flight<A, E, E2> implements Timed {
   dueAt = 0
   dueAfter = 0
-  private readonly apart: Apart
+  protected readonly apart: Apart
   private readonly deadline: Deadline<E2> | undefined
   private isLate = false
-  private running: Running<A, E> | undefined = undefined
-  private end: Exit.Exit<A, E | E2> | undefined = undefined
+  private running: Running<A, E> | Fiber.Fiber<A, E> | undefined = undefined
+  private unlinks: ReadonlyArray<() => void> = []
 
   constructor(apart: Apart, deadline: Deadline<E2> | undefined) {
     this.apart = apart
     this.deadline = deadline
   }
 
+  /** Stops it when it has to be, until it has ended. */
+  follow(running: Running<A, E> | Fiber.Fiber<A, E>): void {
+    const { clock, tokens } = this.apart
+    this.running = running
+    const stop = () => this.stop()
+    this.unlinks = tokens.map((token) => token.onCancel(stop))
+    if (this.deadline !== undefined) setTimed(clock, this.deadline.ms, this)
+    const ended = (exit: Exit.Exit<A, E>) => this.ended(exit)
+    if (Fiber.isFiber(running)) running.addObserver(ended)
+    else running.onEnd(ended)
+  }
+
   due(): void {
     this.isLate = true
-    this.running?.stop()
+    this.stop()
   }
+
+  protected abstract told(exit: Exit.Exit<A, E | E2>): void
+
+  private stop(): void {
+    const { running } = this
+    if (Fiber.isFiber(running)) running.interruptUnsafe()
+    else running?.stop()
+  }
+
+  private ended(exit: Exit.Exit<A, E>): void {
+    const { apart, deadline } = this
+    for (const unlink of this.unlinks) unlink()
+    if (deadline === undefined) return this.told(exit)
+    unsetTimed(apart.clock, this)
+    const isTimedOut = this.isLate && !apart.isStopped() && isInterrupted(exit)
+    this.told(isTimedOut ? Exit.fail(deadline.late(deadline.ms)) : exit)
+  }
+}
+
+/** One of several: whoever began them is told. */
+class Told<A, E, E2> extends Flight<A, E, E2> {
+  protected readonly told: (exit: Exit.Exit<A, E | E2>) => void
+
+  constructor(apart: Apart, deadline: Deadline<E2> | undefined, told: (exit: Exit.Exit<A, E | E2>) => void) {
+    super(apart, deadline)
+    this.told = told
+  }
+}
+
+/** One alone: it is waited for. */
+class Awaited<A, E, E2> extends Flight<A, E, E2> {
+  private end: Exit.Exit<A, E | E2> | undefined = undefined
+  private wake: ((effect: Effect.Effect<void>) => void) | undefined = undefined
 
   /** Waits for the end of a fiber. */
   of(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E | E2> {
     const done = fiber.pollUnsafe()
     if (done !== undefined) return done
-    let wake: ((end: Effect.Effect<void>) => void) | undefined
-    this.follow(runningOf(fiber), (exit) => {
-      this.end = exit
-      wake?.(Effect.void)
-    })
+    this.follow(fiber)
     const wait = Effect.callback<void>((resume) => {
-      if (this.end === undefined) wake = resume
+      if (this.end === undefined) this.wake = resume
       else resume(Effect.void)
     })
     return Effect.flatMap(
@@ -184,21 +217,9 @@ class Flight<A, E, E2> implements Timed {
     )
   }
 
-  /** Tells `end` how it has ended. */
-  follow(running: Running<A, E>, end: (exit: Exit.Exit<A, E | E2>) => void): void {
-    const { clock, tokens } = this.apart
-    this.running = running
-    const unlinks = tokens.map((token) => token.onCancel(running.stop))
-    if (this.deadline !== undefined) setTimed(clock, this.deadline.ms, this)
-    running.onEnd((exit) => {
-      for (const unlink of unlinks) unlink()
-      if (this.deadline !== undefined) unsetTimed(clock, this)
-      end(this.isTimedOut(exit) ? Exit.fail(this.deadline!.late()) : exit)
-    })
-  }
-
-  private isTimedOut(exit: Exit.Exit<unknown, unknown>): boolean {
-    return this.isLate && !this.apart.isStopped() && isInterrupted(exit)
+  protected told(exit: Exit.Exit<A, E | E2>): void {
+    this.end = exit
+    this.wake?.(Effect.void)
   }
 }
 

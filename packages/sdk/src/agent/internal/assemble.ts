@@ -36,6 +36,10 @@ export const assemble = <R, Output>(
     )
     const cancellation = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
     const runs = new LiveRuns()
+    // One listener for all runs: there may be many.
+    cancellation.onCancel((reason) => {
+      for (const run of [...runs]) run.cancel(reason)
+    })
     let made: Runtime<Output> | undefined
     const runtime = () => {
       if (made === undefined) throw new Error("The runtime is still being made: ask for it in a handler.")

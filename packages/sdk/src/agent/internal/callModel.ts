@@ -77,13 +77,35 @@ const ask = (
       description: `The context policy failed: ${describe(scope.drive.runtime, error)}`
     })
   }
-  const request = requestOf(scope, turn, prepared.value)
-  return Effect.matchCauseEffect(answer(scope, request, apart), {
-    onSuccess: (response) => {
-      answered(scope, request, response)
-      return Effect.void
-    },
-    onFailure: (cause) => notAnswered(scope, cause)
+  return askFor(scope, requestOf(scope, turn, prepared.value), apart)
+}
+
+/** Streams; when that fails before the first part was out, asks for a whole answer, once. */
+const askFor = (scope: Scope<unknown>, request: ModelRequest, apart: Apart): Effect.Effect<void> => {
+  const { drive } = scope
+  const { model } = drive.runtime
+  const { onUpdate } = drive
+  const { agentPath, turn } = request
+  const collector = makeCollector()
+  const onPart =
+    onUpdate === undefined
+      ? undefined
+      : (part: ModelPart) => onUpdate({ _tag: "delta", runId: drive.state.runId, agentPath, turn, part })
+  const onSuccess = (response: ModelResponse) => answered(scope, request, response)
+  const streamed = Effect.suspend(() => collect(model.stream(request), onPart, collector))
+  return Effect.matchCauseEffect(apart.run(streamed, deadlineOf(scope)), {
+    onSuccess,
+    onFailure: (cause) => {
+      const error: unknown = Cause.squash(cause)
+      const isWhole = error instanceof ModelError && !collector.hasContent() && mayBeWhole(error)
+      if (!isWhole || isOutOfTime(scope)) return notAnswered(scope, cause)
+      charge(scope, error)
+      onUpdate?.({ _tag: "fallback", runId: drive.state.runId, turn, reason: error.reason._tag })
+      return Effect.matchCauseEffect(apart.run(model.complete(request), deadlineOf(scope)), {
+        onSuccess,
+        onFailure: (cause) => notAnswered(scope, cause)
+      })
+    }
   })
 }
 
@@ -115,7 +137,11 @@ const requestOf = (
   }
 }
 
-const answered = (scope: Scope<unknown>, request: ModelRequest, response: ModelResponse): void => {
+const answered = (
+  scope: Scope<unknown>,
+  request: ModelRequest,
+  response: ModelResponse
+): Effect.Effect<void> => {
   const { content, finishReason, lastInputTokens, profile } = response
   const usage = soundUsage(response.usage)
   remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
@@ -127,6 +153,7 @@ const answered = (scope: Scope<unknown>, request: ModelRequest, response: ModelR
     finishReason,
     ...(profile === undefined ? {} : { profile })
   })
+  return Effect.void
 }
 
 const notAnswered = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
@@ -188,14 +215,13 @@ const deadlineOf = (scope: Scope<unknown>): Deadline<ModelError> => {
     maxWallMs === undefined || state.wrappingUp !== undefined
       ? modelTimeoutMs
       : Math.max(1, Math.min(modelTimeoutMs, maxWallMs - workedMs(state, now(scope.drive))))
-  return {
-    ms,
-    late: () =>
-      new ModelError({
-        reason: new TimedOut({ description: `There was no whole answer within ${ms} ms.`, timeoutMs: ms })
-      })
-  }
+  return { ms, late: timedOut }
 }
+
+const timedOut = (ms: number): ModelError =>
+  new ModelError({
+    reason: new TimedOut({ description: `There was no whole answer within ${ms} ms.`, timeoutMs: ms })
+  })
 
 /** Books what a call has cost that brought no answer, as far as the provider has said. */
 const charge = (scope: Scope<unknown>, { usage }: ModelError): void => {
@@ -247,30 +273,6 @@ const overContext = (
   return stateOf(scope).asks
     ? Effect.sync(() => openLimit(scope, exceeded))
     : failRun(scope, { _tag: "BudgetExceeded", ...exceeded })
-}
-
-/** Streams; when that fails before the first part was out, asks for a whole answer, once. */
-const answer = (
-  scope: Scope<unknown>,
-  request: ModelRequest,
-  apart: Apart
-): Effect.Effect<ModelResponse, ModelError> => {
-  const { drive } = scope
-  const { model } = drive.runtime
-  const { onUpdate } = drive
-  const collector = makeCollector()
-  const { agentPath, turn } = request
-  const onPart =
-    onUpdate === undefined
-      ? undefined
-      : (part: ModelPart) => onUpdate({ _tag: "delta", runId: drive.state.runId, agentPath, turn, part })
-  const streamed = Effect.suspend(() => collect(model.stream(request), onPart, collector))
-  return Effect.catch(apart.run(streamed, deadlineOf(scope)), (error) => {
-    if (collector.hasContent() || !mayBeWhole(error) || isOutOfTime(scope)) return Effect.fail(error)
-    charge(scope, error)
-    onUpdate?.({ _tag: "fallback", runId: drive.state.runId, turn, reason: error.reason._tag })
-    return apart.run(model.complete(request), deadlineOf(scope))
-  })
 }
 
 /** Whether a whole answer may come where a stream did not. An overload or a rate limit is the same for both, and was waited for. */
