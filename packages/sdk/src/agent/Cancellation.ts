@@ -49,7 +49,7 @@ class Token implements CancellationToken {
     const { listeners } = this
     this.listeners = undefined
     if (typeof listeners === "function") listeners(why)
-    else for (const listener of [...(listeners ?? [])]) listener(why)
+    else for (const listener of listeners ?? []) listener(why)
   }
 
   reason(): string | undefined {

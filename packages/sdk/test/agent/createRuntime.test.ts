@@ -38,7 +38,7 @@ const logging = (
   ...more
 })
 
-const liveRun = (runId: string, isMidTurn = () => false) => ({ runId, isMidTurn })
+const liveRun = (runId: string, isMidTurn = () => false) => ({ runId, isMidTurn, cancel: () => {} })
 
 describe("createRuntime", () => {
   it.effect("makes a runtime that runs prompts, begins with its profile, and knows itself", () =>

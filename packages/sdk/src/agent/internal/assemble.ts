@@ -38,7 +38,7 @@ export const assemble = <R, Output>(
     const runs = new LiveRuns()
     // One listener for all runs: there may be many.
     cancellation.onCancel((reason) => {
-      for (const run of [...runs]) run.cancel(reason)
+      for (const run of runs) run.cancel(reason)
     })
     let made: Runtime<Output> | undefined
     const runtime = () => {
