@@ -21,7 +21,7 @@ import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { children, findCall, interruptions, isEnded } from "../domain/RunState.ts"
 import type * as Cancellation from "./Cancellation.ts"
-import { Apart, waitForCaller } from "./internal/apart.ts"
+import { Apart } from "./internal/apart.ts"
 import { askModel } from "./internal/askModel.ts"
 import {
   awaitBeside,
@@ -123,12 +123,11 @@ const begin = <E>(options: DriveOptions<E>): Drive<E> => {
 
 const driving = <E>(
   running: Drive<E>,
-  restoreCaller: Parameters<typeof waitForCaller>[0]
+  restoreCaller: ConstructorParameters<typeof Apart>[2]
 ): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
   const { clock, leaving, token } = running
   const unlisten = enter(running)
-  const stops = leaving === undefined ? [token] : [token, leaving.now]
-  const apart = new Apart(clock, stops, waitForCaller(restoreCaller, token))
+  const apart = new Apart(clock, leaving === undefined ? [token] : [token, leaving.now], restoreCaller)
   return Effect.flatMap(Effect.exit(loop(running, apart)), (exit) => {
     unlisten()
     token.release()
@@ -176,8 +175,7 @@ const loop = <E>(
       step === undefined ? Effect.succeed(drive.state) : Effect.flatMap(take(root, step, apart), () => go)
     )
   )
-  if (drive.staged.length === 0) tellAll(drive)
-  return Effect.andThen(flush(drive), go)
+  return go
 }
 
 /** Sees to all that comes before the next step. Returns the step; none, when the run is held or over. */
@@ -188,7 +186,7 @@ const attend = <E>(
   const { drive } = root
   const { background } = drive.state
   const isAlone = drive.beside === undefined && background === undefined && !drive.hasMail
-  if (isAlone && !isEnding(root) && !drive.journal.isStale()) {
+  if (isAlone && drive.isBegun && !isEnding(root) && !drive.journal.isStale()) {
     const step = next(drive.state)
     // Most of the time there is nothing to see to.
     if (isTaken(step)) return Effect.succeed(step)
@@ -202,6 +200,11 @@ const isTaken = (step: Step): step is Doing =>
 
 const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
   const { drive } = root
+  if (!drive.isBegun) {
+    drive.isBegun = true
+    if (drive.staged.length === 0) tellAll(drive)
+    yield* flush(drive)
+  }
   while (true) {
     const { failure } = drive.beside ?? {}
     if (failure !== undefined) {

@@ -145,5 +145,11 @@ const starting = Effect.fnUntraced(function* <Output>(
     state: staged.state,
     staged: staged.events
   })
-  return Effect.flatMap(driving, (state) => toResult<Output>(runtime, state))
+  return ended(runtime, driving)
 })
+
+const ended = <Output>(
+  runtime: Runtime<Output>,
+  driving: Effect.Effect<RunState, AgentNotFound | ToolUnavailable>
+): Effect.Effect<RunResult<Output>, AgentNotFound | ToolUnavailable> =>
+  Effect.flatMap(driving, (state) => toResult<Output>(runtime, state))

@@ -69,11 +69,13 @@ export const noJournal = (mailbox: Mailbox | undefined): Journal<never> =>
 
 const noMail: Mail = { decisions: [], messages: [] }
 
+const notListening = () => {}
+
 const keptByCaller: Journal<never> = {
   append: () => Effect.succeed({}),
   park: () => Effect.succeed(true),
   mail: Effect.succeed(noMail),
-  onMail: () => () => {},
+  onMail: () => notListening,
   watch: Effect.void,
   pulse: Effect.succeed({}),
   isStale: () => false
@@ -109,6 +111,8 @@ export class Drive<E> implements Given<E>, LiveRun {
   hasMail: boolean
   /** Whether there is mail that ends a sub-agent: the root's loop takes it. */
   hasEnding = false
+  /** Whether what it was begun with has been committed and told. */
+  isBegun = false
   /** Model calls in flight, in any run of the tree. */
   asking = 0
   /** What goes on beside the loop; made when something does. */

@@ -33,38 +33,35 @@ export interface Work<A, E, R, E2> {
   readonly onEnd: (exit: Exit.Exit<A, E | E2>) => void
 }
 
-/** How the loop waits: for something that ends by itself when the run is stopped. */
-export type Waiting = (wait: Effect.Effect<unknown>) => Effect.Effect<void>
-
-/** Waits where nobody but the run's token interrupts. */
-export const waitCalmly: Waiting = Effect.asVoid
-
-/** Waits in the fiber of a caller, whose interruption cancels the run and is acted on when the run has ended. */
-export const waitForCaller =
-  (
-    restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>,
-    token: Cancellation.CancellationToken
-  ): Waiting =>
-  (wait) =>
-    token.reason() !== undefined
-      ? Effect.asVoid(wait)
-      : Effect.flatMap(Effect.exit(restore(wait)), (exit) => {
-          if (Exit.isSuccess(exit)) return Effect.void
-          token.cancel("The program that ran it stopped it.")
-          return Effect.asVoid(wait)
-        })
+/** Makes an effect interruptible again, where its caller was. */
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /** Runs things apart, until one of the tokens is cancelled. One is made for each run, and waits with it: small. */
 export class Apart {
   readonly clock: Clock.Clock
-  /** Those that stop what runs apart. */
-  readonly tokens: ReadonlyArray<Cancellation.CancellationToken>
-  readonly waiting: Waiting
+  /** Those that stop what runs apart; the first is the run's. */
+  readonly tokens: readonly [Cancellation.CancellationToken, ...ReadonlyArray<Cancellation.CancellationToken>]
+  private readonly restoreCaller: Restore | undefined
 
-  constructor(clock: Clock.Clock, tokens: ReadonlyArray<Cancellation.CancellationToken>, waiting: Waiting) {
+  constructor(clock: Clock.Clock, tokens: Apart["tokens"], restoreCaller?: Restore) {
     this.clock = clock
     this.tokens = tokens
-    this.waiting = waiting
+    this.restoreCaller = restoreCaller
+  }
+
+  /**
+   * Waits for something that ends by itself when the run is stopped. In the fiber of a caller: an interruption cancels the run, and is
+   * acted on when the run has ended. Without one nobody but the tokens interrupts.
+   */
+  waiting(wait: Effect.Effect<void>): Effect.Effect<void> {
+    const { restoreCaller, tokens } = this
+    const [token] = tokens
+    if (restoreCaller === undefined || token.reason() !== undefined) return wait
+    return Effect.flatMap(Effect.exit(restoreCaller(wait)), (exit) => {
+      if (Exit.isSuccess(exit)) return Effect.void
+      token.cancel("The program that ran it stopped it.")
+      return wait
+    })
   }
 
   /** Runs an effect apart from the loop, and waits for it. What is there already takes no time. */

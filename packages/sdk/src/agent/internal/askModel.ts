@@ -16,23 +16,22 @@ export const askModel = <E>(
   scope: Scope<E>,
   turn: number,
   apart: Apart
-): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> =>
-  Effect.suspend((): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
-    const { drive } = scope
-    const before = stateOf(scope)
-    const late = before.wrappingUp === undefined ? exceeded(before, now(drive)) : undefined
-    if (late !== undefined) return outOfBudget(scope, late, apart)
-    const promised = before.wrappingUp === undefined ? promisedAway(before) : undefined
-    if (promised !== undefined) {
-      return mayChildrenAdvance(before) ? awaitChildren(scope, apart) : outOfBudget(scope, promised, apart)
-    }
-    if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
-    drive.asking += 1
-    return Effect.map(callModel(scope, turn, apart), () => {
-      drive.asking -= 1
-      warn(scope)
-    })
+): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
+  const { drive } = scope
+  const before = stateOf(scope)
+  const late = before.wrappingUp === undefined ? exceeded(before, now(drive)) : undefined
+  if (late !== undefined) return outOfBudget(scope, late, apart)
+  const promised = before.wrappingUp === undefined ? promisedAway(before) : undefined
+  if (promised !== undefined) {
+    return mayChildrenAdvance(before) ? awaitChildren(scope, apart) : outOfBudget(scope, promised, apart)
+  }
+  if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
+  drive.asking += 1
+  return Effect.map(callModel(scope, turn, apart), () => {
+    drive.asking -= 1
+    warn(scope)
   })
+}
 
 const warn = (scope: Scope<any>): void => {
   const { drive } = scope

@@ -10,7 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Semaphore from "effect/Semaphore"
 import type { RunId } from "../../domain/Id.ts"
 import type * as Cancellation from "../Cancellation.ts"
-import { Apart, waitCalmly } from "./apart.ts"
+import { Apart } from "./apart.ts"
 import { type Beside, type Drive, flush, isActedOn, type Scope } from "./Drive.ts"
 
 const besideOf = (drive: Drive<any>): Beside => {
@@ -65,10 +65,8 @@ export const startBeside = (
       if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) beside.failure ??= exit
       wake(drive)
     }
-    const stops = drive.leaving === undefined ? [token] : [token, drive.leaving.now]
-    const body = Effect.uninterruptible(
-      Effect.map(Effect.exit(work(new Apart(drive.clock, stops, waitCalmly))), done)
-    )
+    const stops: Apart["tokens"] = drive.leaving === undefined ? [token] : [token, drive.leaving.now]
+    const body = Effect.uninterruptible(Effect.map(Effect.exit(work(new Apart(drive.clock, stops))), done))
     return Effect.asVoid(Effect.forkDetach(body, { startImmediately: true }))
   })
 

@@ -9,9 +9,9 @@ import { exceeded, workedMs } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
-import { collect } from "../../model/ModelClient.ts"
+import { collect, type ModelClient } from "../../model/ModelClient.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
-import { makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
+import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest, ModelSettings } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
 import type { Apart, Deadline } from "./apart.ts"
@@ -92,8 +92,7 @@ const askFor = (scope: Scope<unknown>, request: ModelRequest, apart: Apart): Eff
       ? undefined
       : (part: ModelPart) => onUpdate({ _tag: "delta", runId: drive.state.runId, agentPath, turn, part })
   const onSuccess = (response: ModelResponse) => answered(scope, request, response)
-  const streamed = Effect.suspend(() => collect(model.stream(request), onPart, collector))
-  return Effect.matchCauseEffect(apart.run(streamed, deadlineOf(scope)), {
+  return Effect.matchCauseEffect(apart.run(streamOf(model, request, onPart, collector), deadlineOf(scope)), {
     onSuccess,
     onFailure: (cause) => {
       const error: unknown = Cause.squash(cause)
@@ -107,6 +106,20 @@ const askFor = (scope: Scope<unknown>, request: ModelRequest, apart: Apart): Eff
       })
     }
   })
+}
+
+/** The reading of the answer. A client that throws instead of failing has failed. */
+const streamOf = (
+  model: ModelClient["Service"],
+  request: ModelRequest,
+  onPart: ((part: ModelPart) => void) | undefined,
+  collector: Collector
+): Effect.Effect<ModelResponse, ModelError> => {
+  try {
+    return collect(model.stream(request), onPart, collector)
+  } catch (defect) {
+    return Effect.die(defect)
+  }
 }
 
 const requestOf = (
