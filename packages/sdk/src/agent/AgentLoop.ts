@@ -185,7 +185,7 @@ const attend = <E>(
 ): Effect.Effect<Doing | undefined, E | ToolUnavailable | AgentNotFound> => {
   const { drive } = root
   const { background } = drive.state
-  const isAlone = drive.beside === undefined && background === undefined && !drive.hasMail
+  const isAlone = drive.beside === undefined && background === undefined && !drive.hasMail && !drive.hasEnding
   if (isAlone && drive.isBegun && !isEnding(root) && !drive.journal.isStale()) {
     const step = next(drive.state)
     // Most of the time there is nothing to see to.
@@ -212,7 +212,7 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
     }
     const cancelled = drive.token.reason()
     root.seen = endedBeside(drive)
-    if (drive.hasMail || drive.hasEnding === true) yield* takeMail(drive)
+    if (drive.hasMail || drive.hasEnding) yield* takeMail(drive)
     const step = next(drive.state)
     if (cancelled !== undefined && !(step._tag === "Finish" && isEnded(drive.state))) {
       yield* settleBeside(drive)
