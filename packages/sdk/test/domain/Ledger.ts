@@ -1,20 +1,25 @@
 /**
- * A second reading of a journal, for tests: what has been asked, decided, started and settled, from the events alone.
+ * A second reading of a journal, for tests: what has been asked, decided, started, settled, said, spent and promised, from the
+ * events alone.
  *
  * It shares nothing with `evolve`, so that the two can be held against each other.
  */
 import type { Decision } from "../../src/domain/Decision.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
-import { budgetOf } from "../../src/domain/Limits.ts"
+import type { Budget, Limits } from "../../src/domain/Limits.ts"
+import { budgetOf, withBudget } from "../../src/domain/Limits.ts"
 import type { Message } from "../../src/domain/Message.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { unwrap } from "../../src/domain/RunEvent.ts"
+import type { Target } from "../../src/domain/ToolCall.ts"
+import type { ModelUsage } from "../../src/domain/Usage.ts"
 
 export interface LedgerCall {
   readonly id: string
   readonly run: string
   readonly ordinal: number
   readonly providerCallId: string
+  target: Target
   readOnly: boolean
   repeatable: boolean
   /** Let through by the tool, a rule, a policy, a grant or a person. */
@@ -32,15 +37,40 @@ export interface LedgerRequest {
   superseded: boolean
 }
 
-interface LedgerRun {
+/** What a run's own models have consumed. Money is counted in cents, which add up. */
+interface Consumed {
+  turns: number
+  toolCalls: number
+  requests: number
+  tokens: number
+  cents: number
+  unpriced: number
+}
+
+export interface LedgerRun {
   readonly id: string
   readonly path: ReadonlyArray<string>
-  ended: boolean
+  readonly isBackground: boolean
+  /** How it is over: by its own event, or with the run that it was for. */
+  ended: false | "itself" | "implied"
+  /** Ends of its own. */
+  ends: number
   answers: number
   /** Calls of all answers. */
   calls: number
   /** The calls of the last answer. */
   turn: ReadonlyArray<LedgerCall>
+  limits: Limits
+  readonly own: Consumed
+  /** Whether it was asked to come to an end, and how often since there was more of anything. */
+  wrappingUp: Budget | undefined
+  /** Milliseconds at work until `since`. */
+  worked: number
+  since: number | undefined
+  /** What the user has said to it, as JSON. */
+  readonly said: Array<string>
+  /** Budgets that it was told to be running out. */
+  warned: Set<Budget>
 }
 
 export class Ledger {
@@ -58,28 +88,39 @@ export class Ledger {
     return this.runs.get(path.at(-1) ?? this.root)!
   }
 
+  /** The runs above a run, from the root. */
+  line({ path }: LedgerRun): ReadonlyArray<LedgerRun> {
+    return path.map((_, depth) => this.runAt(path.slice(0, depth)))
+  }
+
+  /** The runs under a run, at any depth. */
+  under({ path }: LedgerRun): ReadonlyArray<LedgerRun> {
+    return [...this.runs.values()].filter(
+      (run) => run.path.length > path.length && path.every((id, depth) => run.path[depth] === id)
+    )
+  }
+
   read(wrapped: RunEvent): void {
     const { event, path } = unwrap(wrapped)
-    if (event._tag === "run.started") {
-      if (path.length === 0) {
-        this.runs = new Map()
-        this.requests = new Map()
-        this.root = event.runId
-      }
-      this.runs.set(event.runId, { id: event.runId, path, ended: false, answers: 0, calls: 0, turn: [] })
-      return
-    }
+    if (event._tag === "run.started") return this.start(event, path)
     const run = this.runAt(path)
+    if (run.ended !== false && path.length > 0) this.faults.push(`${run.id} goes on after its end`)
     switch (event._tag) {
       case "model.answered": {
         run.answers += 1
-        const parts = event.content.flatMap((part) => (part._tag === "toolCall" ? [part] : []))
+        this.book(run, event.usage)
+        run.own.turns += 1
+        const parts = event.content.flatMap((part) =>
+          part._tag === "toolCall" && run.wrappingUp === undefined ? [part] : []
+        )
         run.calls += parts.length
+        run.own.toolCalls += parts.length
         run.turn = parts.map((part, index) => ({
           id: `${run.id}.t${run.answers}.${index + 1}`,
           run: run.id,
           ordinal: index + 1,
           providerCallId: part.providerCallId,
+          target: "tool",
           readOnly: false,
           repeatable: false,
           released: false,
@@ -93,8 +134,11 @@ export class Ledger {
         }
         return
       }
+      case "model.charged":
+        return this.book(run, event.usage)
       case "tool.classified": {
         const call = this.calls.get(event.callId)!
+        call.target = event.target
         call.readOnly = event.safety === "readOnly" && event.target === "tool"
         call.repeatable = event.safety === "readOnly" || event.idempotent
         call.released = event.allowedBy !== undefined
@@ -145,29 +189,171 @@ export class Ledger {
           if (request._tag !== "limit" || request.runId !== run.id || record.decision !== undefined) continue
           if (budgetOf(event.limits, request.budget) !== request.limit) record.superseded = true
         }
+        return this.changeLimits(run, event.limits)
+      case "message.queued":
+        run.said.push(JSON.stringify(event.content))
         return
+      case "budget.nearing":
+        if (run.warned.has(event.budget)) this.faults.push(`${run.id} was told twice about ${event.budget}`)
+        run.warned.add(event.budget)
+        return
+      case "wrapUp.asked":
+        if (run.wrappingUp !== undefined) this.faults.push(`${run.id} was asked twice to come to an end`)
+        run.wrappingUp = event.budget
+        return this.closeTurn(run)
+      case "run.held":
+        return this.pause(event.at)
+      case "run.recovered":
       case "run.resumed":
         run.ended = false
+        for (const run of this.runs.values()) if (run.ended === false) run.since = event.at
         return
       case "run.completed":
-        return this.end(run, "completed")
+        return this.end(run, "completed", event.at)
       case "run.cancelled":
-        for (const call of run.turn) if (call.settled === undefined) call.settled = "cancelled"
+        this.closeTurn(run)
         for (const record of this.requests.values()) {
           if (record.decision === undefined && run.path.every((id, index) => record.path[index] === id)) {
             record.superseded = true
           }
         }
-        return this.end(run, "cancelled")
+        return this.end(run, "cancelled", event.at)
       case "run.failed":
-        return this.end(run, "failed")
+        return this.end(run, "failed", event.at)
     }
   }
 
-  private end(run: LedgerRun, outcome: string): void {
-    run.ended = true
+  private start(
+    event: Extract<RunEvent, { readonly _tag: "run.started" }>,
+    path: ReadonlyArray<string>
+  ): void {
+    const said = path.length === 0 ? (this.runs.get(this.root)?.said ?? []) : []
+    if (path.length === 0) {
+      this.runs = new Map()
+      this.requests = new Map()
+      this.root = event.runId
+    }
+    const call = this.calls.get(path.at(-1) ?? "")
+    this.runs.set(event.runId, {
+      id: event.runId,
+      path,
+      isBackground: call?.target === "background",
+      ended: false,
+      ends: 0,
+      answers: 0,
+      calls: 0,
+      turn: [],
+      limits: event.limits,
+      own: { turns: 0, toolCalls: 0, requests: 0, tokens: 0, cents: 0, unpriced: 0 },
+      wrappingUp: undefined,
+      worked: 0,
+      since: event.at,
+      said: [...said, JSON.stringify(event.prompt)],
+      warned: new Set()
+    })
+    if (call?.released === false) this.faults.push(`${call.id} was started without consent`)
+    if (call?.target === "background") this.settle(call.id, "completed")
+  }
+
+  private book({ own }: LedgerRun, { costUsd, inputTokens, outputTokens }: ModelUsage): void {
+    own.requests += 1
+    own.tokens += inputTokens + outputTokens
+    if (costUsd === undefined) own.unpriced += 1
+    else own.cents += Math.round(costUsd * 100)
+  }
+
+  /** The sum over a run and all runs under it, ended or not. */
+  consumed(run: LedgerRun): Consumed {
+    const sum = { ...run.own }
+    for (const { own } of this.under(run)) {
+      for (const key of Object.keys(sum) as Array<keyof Consumed>) sum[key] += own[key]
+    }
+    return sum
+  }
+
+  /** What a run has consumed of a budget, with those under it where they share it. */
+  spent(run: LedgerRun, budget: Budget, at: number): number {
+    const { cents, tokens, toolCalls, turns } = this.consumed(run)
+    switch (budget) {
+      case "turns":
+        return run.own.turns
+      case "toolCalls":
+        return run.own.toolCalls
+      case "treeTurns":
+        return turns
+      case "treeToolCalls":
+        return toolCalls
+      case "tokens":
+        return tokens
+      case "cost":
+        return cents / 100
+      case "wallTime":
+        return run.worked + (run.since === undefined ? 0 : at - run.since)
+      case "context":
+        return 0
+    }
+  }
+
+  /** What runs under a run may still take of its budget, because it was set aside for them. */
+  promised(run: LedgerRun, budget: "tokens" | "cost"): number {
+    let sum = 0
+    for (const child of this.under(run)) {
+      if (child.path.length !== run.path.length + 1 || child.ended !== false) continue
+      const limit = budgetOf(child.limits, budget)
+      sum +=
+        limit === undefined ? this.promised(child, budget) : Math.max(0, limit - this.spent(child, budget, 0))
+    }
+    return sum
+  }
+
+  private changeLimits(run: LedgerRun, limits: Limits): void {
+    for (const budget of ["turns", "treeTurns", "tokens", "cost", "wallTime", "toolCalls"] as const) {
+      if (budgetOf(limits, budget) !== budgetOf(run.limits, budget)) this.changeBudget(run, budget)
+    }
+    if (limits.maxTreeToolCalls !== run.limits.maxTreeToolCalls) this.changeBudget(run, "treeToolCalls")
+    run.limits = limits
+  }
+
+  private changeBudget(run: LedgerRun, budget: Budget): void {
+    run.warned.delete(budget)
+    if (run.wrappingUp === budget) run.wrappingUp = undefined
+  }
+
+  /** Whatever was still to be called is not, and nobody decides about it any more. */
+  private closeTurn(run: LedgerRun): void {
+    for (const call of run.turn) {
+      if (call.settled !== undefined) continue
+      call.settled = "cancelled"
+      const child = this.runs.get(call.id)
+      if (child !== undefined) this.imply(child)
+      for (const record of this.requests.values()) {
+        if ("callId" in record.request && record.request.callId === call.id) {
+          record.superseded ||= record.decision === undefined
+        }
+      }
+    }
+  }
+
+  private imply(run: LedgerRun): void {
+    for (const one of [run, ...this.under(run)]) one.ended ||= "implied"
+  }
+
+  private pause(at: number): void {
+    for (const run of this.runs.values()) {
+      if (run.ended !== false || run.since === undefined) continue
+      run.worked += at - run.since
+      run.since = undefined
+    }
+  }
+
+  private end(run: LedgerRun, outcome: "completed" | "cancelled" | "failed", at: number): void {
     const callId = run.path.at(-1)
-    if (callId !== undefined) this.settle(callId, outcome)
+    if (callId === undefined) this.pause(at)
+    run.ended = "itself"
+    run.ends += 1
+    // A run that has failed may be gone on with, and what is under it too.
+    if (callId !== undefined || outcome !== "failed") this.imply(run)
+    if (callId !== undefined && !run.isBackground) this.settle(callId, outcome)
   }
 
   private settle(callId: string, outcome: string): void {
@@ -180,7 +366,13 @@ export class Ledger {
     const record = this.requests.get(decision.requestId)!
     if (record.decision !== undefined) this.faults.push(`${decision.requestId} was decided twice`)
     record.decision ??= decision
-    const callId = "callId" in record.request ? record.request.callId : undefined
+    const { request } = record
+    if (request._tag === "limit" && decision._tag === "topUp") {
+      const run = this.runs.get(request.runId)!
+      run.limits = withBudget(run.limits, request.budget, decision.limit)
+      this.changeBudget(run, request.budget)
+    }
+    const callId = "callId" in request ? request.callId : undefined
     if (callId === undefined) return
     switch (decision._tag) {
       case "approve":
@@ -203,10 +395,7 @@ export class Ledger {
   /** Whether a request can still be decided: nothing on the way to it is over. */
   private isAlive(record: LedgerRequest): boolean {
     return (
-      !this.rootRun.ended &&
-      record.path.every(
-        (callId) => !this.runs.get(callId)!.ended && this.calls.get(callId)!.settled === undefined
-      )
+      this.rootRun.ended === false && record.path.every((callId) => this.runs.get(callId)!.ended === false)
     )
   }
 

@@ -6,7 +6,8 @@ import type { SealKey } from "../../src/domain/Seal.ts"
 import { open, seal } from "../../src/domain/Seal.ts"
 import * as Journal from "./Journal.ts"
 import { difference } from "./Ledger.ts"
-import { simulate, tape } from "./Simulation.ts"
+import { simulate } from "./Simulation.ts"
+import { tape } from "./Tape.ts"
 
 const key = (id: string, secret = `${id}: 32 bytes of a secret, or more of it`): SealKey => ({
   id,

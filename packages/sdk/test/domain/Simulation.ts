@@ -1,30 +1,52 @@
 /**
  * A model of the loop: everything that a run can go through, driven by a tape of numbers.
  *
- * `simulate` plays the part of `perform` with made-up models, tools, people and crashes. Each choice is the next number of the
- * tape; an exhausted tape always makes the quiet choice (the model ends its answer, people approve, nothing crashes), so that
- * every simulation comes to an end and a shorter tape is a simpler story.
+ * `simulate` plays the part of `perform` with made-up models, tools, people and crashes. The runs of a tree go on side by side:
+ * each is a generator that stops wherever a model or a tool is at work, and the tape says which of them goes on next. An
+ * exhausted tape always makes the quiet choice (the model ends its answer, people approve, nothing crashes), so that every
+ * simulation comes to an end and a shorter tape is a simpler story.
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import * as fc from "fast-check"
 import * as ApprovalPolicy from "../../src/domain/ApprovalPolicy.ts"
+import {
+  carve,
+  exceeded,
+  exceededAbove,
+  exceededByCallsAbove,
+  isBlocked,
+  nearing,
+  type NothingLeft,
+  promisedAway
+} from "../../src/domain/Budget.ts"
 import type { Decision } from "../../src/domain/Decision.ts"
 import { decide } from "../../src/domain/decide.ts"
 import { evolve } from "../../src/domain/evolve.ts"
 import * as Grant from "../../src/domain/Grant.ts"
 import * as Id from "../../src/domain/Id.ts"
 import type { Interruption, Safety } from "../../src/domain/Interruption.ts"
-import * as Limits from "../../src/domain/Limits.ts"
-import type { UserPart } from "../../src/domain/Message.ts"
+import type { Exceeded, Limits } from "../../src/domain/Limits.ts"
 import type { End, Step } from "../../src/domain/next.ts"
-import { next } from "../../src/domain/next.ts"
+import { exhausted, mayAsk, mayChildrenAdvance, next, waitName } from "../../src/domain/next.ts"
 import type { Rejection } from "../../src/domain/Rejection.ts"
-import type { AnsweredPart, RunEvent } from "../../src/domain/RunEvent.ts"
+import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { wrap } from "../../src/domain/RunEvent.ts"
 import type { RunState, ToolCall } from "../../src/domain/RunState.ts"
-import { findCall, interruptions, isEnded, isSettled } from "../../src/domain/RunState.ts"
+import {
+  children,
+  findCall,
+  findChild,
+  interruptions,
+  isEnded,
+  isOpen,
+  isSettled
+} from "../../src/domain/RunState.ts"
 import type { CallReport } from "../../src/domain/ToolCall.ts"
+import * as MadeUp from "./MadeUp.ts"
+import { Reader } from "./Tape.ts"
+
+/** The calls that lead from the root to a run. */
+type Path = ReadonlyArray<Id.ToolCallId>
 
 /** Something that was tried, by its place in the journal: `at` events had been folded. */
 interface Attempt {
@@ -37,9 +59,17 @@ interface Attempt {
 /** A step that `next` asked for, of the run at the end of `path`. */
 export interface Asked {
   readonly at: number
-  readonly path: ReadonlyArray<Id.ToolCallId>
+  readonly path: Path
   readonly state: RunState
   readonly step: Step
+}
+
+/** A model that was asked, when `at` events had been folded, and the place of its answer in the journal. */
+export interface Given {
+  readonly at: number
+  readonly path: Path
+  readonly state: RunState
+  readonly answer: number
 }
 
 export interface Trace {
@@ -49,12 +79,9 @@ export interface Trace {
   readonly states: ReadonlyArray<RunState>
   readonly attempts: ReadonlyArray<Attempt>
   readonly asked: ReadonlyArray<Asked>
+  readonly given: ReadonlyArray<Given>
   readonly end: RunState
 }
-
-/** A tape for {@link simulate}. */
-export const tape = (length = 600): fc.Arbitrary<ReadonlyArray<number>> =>
-  fc.noBias(fc.array(fc.nat(0xffff), { maxLength: length, size: "max" }))
 
 /** Freezes a value and everything in it, so that a change in place throws. */
 const deepFreeze = <A>(value: A): A => {
@@ -63,55 +90,6 @@ const deepFreeze = <A>(value: A): A => {
     for (const item of Object.values(value)) deepFreeze(item)
   }
   return value
-}
-
-const names = [
-  "read_file",
-  "write_file",
-  "delete_branch",
-  "ask_user",
-  "researcher",
-  "no_such_tool",
-  "read_file",
-  "write_file",
-  "researcher"
-] as const
-
-const json: ReadonlyArray<Schema.Json> = [
-  {},
-  { path: "a.txt" },
-  { path: "src/ünï.ts", content: "line\n\u2028" },
-  JSON.parse('{"__proto__":{"polluted":true},"constructor":{"prototype":1}}') as Schema.Json,
-  { nested: { list: [1, null, { deep: [[], {}, ""] }] } },
-  [],
-  null,
-  "text",
-  0.1,
-  { path: "a.txt", force: true }
-]
-
-/** Reads the tape. */
-class Reader {
-  readonly tape: ReadonlyArray<number>
-  position = 0
-  constructor(tape: ReadonlyArray<number>) {
-    this.tape = tape
-  }
-  /** A number below `count`; 0 when the tape has run out. */
-  below(count: number): number {
-    const value = this.tape[this.position++]
-    return value === undefined ? 0 : value % count
-  }
-  /** Whether something unlikely happens. */
-  happens(percent: number): boolean {
-    return this.below(100) >= 100 - percent
-  }
-  one<A>(items: ReadonlyArray<A>): A {
-    return items[this.below(items.length)]!
-  }
-  get isOver() {
-    return this.position >= this.tape.length
-  }
 }
 
 /** Where {@link simulate} gives up: a run that never ends is a bug of `next`. */
@@ -123,16 +101,21 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   const states: Array<RunState> = []
   const attempts: Array<Attempt> = []
   const asked: Array<Asked> = []
+  const given: Array<Given> = []
   const everAsked: Array<Interruption> = []
+  /** Steps that are being taken, by run. */
+  const doing = new Map<string, Generator<void, void, void>>()
   let state: RunState | undefined = from
   let runs = from === undefined ? 0 : Number(from.runId.slice("run-".length))
+  let said = 0
   let clock = 1000
 
   const current = (): RunState => state!
-  const at = (path: ReadonlyArray<Id.ToolCallId>): RunState =>
-    path.reduce<RunState>((run, callId) => findCall(run, callId)!.child!, current())
+  const at = (path: Path): RunState =>
+    path.reduce<RunState>((run, callId) => findChild(run, callId)!, current())
+  const lineOf = (path: Path): ReadonlyArray<RunState> => path.map((_, depth) => at(path.slice(0, depth)))
 
-  const emit = (event: RunEvent, path: ReadonlyArray<Id.ToolCallId> = []): void => {
+  const emit = (event: RunEvent, path: Path = []): void => {
     const wrapped = deepFreeze(wrap(event, path))
     if (events.length > maxEvents) throw new Error("the run does not end")
     state = deepFreeze(evolve(state, wrapped))
@@ -142,87 +125,81 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   }
   const now = () => ++clock
 
-  const content = (): ReadonlyArray<UserPart> =>
-    pick.one<ReadonlyArray<UserPart>>([
-      [{ _tag: "text", text: "ok" }],
-      [],
-      [
-        { _tag: "text", text: "" },
-        { _tag: "file", mediaType: "image/png", source: { _tag: "bytes", base64: "AAEC" }, name: "a.png" }
-      ],
-      [{ _tag: "file", mediaType: "text/plain", source: { _tag: "url", url: "https://example.com/a" } }]
-    ])
+  /** The runs of the tree that have not ended, the root first. */
+  const atWork = (path: Path = []): ReadonlyArray<Path> => {
+    const run = at(path)
+    return isEnded(run) ? [] : [path, ...children(run).flatMap(({ callId }) => atWork([...path, callId]))]
+  }
+  /** Some run of the tree that has not ended. */
+  const somewhere = (): Path => pick.one(atWork())
 
-  const limits = (): Limits.Limits => ({
-    ...Limits.defaults,
-    maxTurns: 8 - pick.below(5),
-    ...(pick.happens(20) ? { maxToolCalls: pick.below(6) } : {}),
-    ...(pick.happens(20) ? { maxTokens: 20 + pick.below(60) } : {}),
-    ...(pick.happens(20) ? { maxCostUsd: pick.below(3) / 10 } : {})
-  })
-
-  const policy = (): ApprovalPolicy.ApprovalPolicy =>
-    pick.one<ApprovalPolicy.ApprovalPolicy>([
-      { mode: "ask" },
-      { mode: "ask", rules: [{ tool: "read_*", action: "ask" }] },
-      { mode: "all" },
-      { mode: "none" },
-      { mode: "until", until: 1040 },
-      { mode: "ask", rules: [{ tool: "delete_*", action: "deny", message: "Never." }] }
-    ])
-
-  const start = (runId: Id.RunId, agent: string, agentPath: ReadonlyArray<string>): RunEvent => ({
+  const start = (runId: Id.RunId, agent: string, path: Path, limits: Limits): RunEvent => ({
     _tag: "run.started",
     at: now(),
     runId,
     sessionId: "session-1" as Id.SessionId,
     agent: { name: agent, instructions: "sha", tools: { read_file: "sha", ["__proto__"]: "sha" } },
-    agentPath,
-    prompt: pick.below(2) === 0 ? [{ _tag: "text", text: "Do it." }] : content(),
-    limits: limits(),
-    policy: policy(),
-    asks: pick.below(3) !== 1,
-    structured: pick.happens(25),
-    ...(state !== undefined && agentPath.length === 1
+    agentPath: path.length === 0 ? [agent] : [...at(path.slice(0, -1)).agentPath, agent],
+    prompt: pick.below(2) === 0 ? [{ _tag: "text", text: "Do it." }] : MadeUp.content(pick),
+    limits,
+    policy: MadeUp.policy(pick),
+    asks: path.length === 0 ? pick.below(3) !== 1 : current().asks,
+    structured: pick.happens(20),
+    ...(state !== undefined && path.length === 0
       ? { parent: { runId: state.runId, revision: state.revision } }
       : {})
   })
+  const startRoot = (): void => emit(start(`run-${++runs}` as Id.RunId, "main", [], MadeUp.limits(pick)))
 
-  const answer = (): RunEvent => {
-    const count = pick.below(6)
-    const parts: Array<AnsweredPart> = []
-    if (pick.happens(25)) {
-      parts.push({
-        _tag: "reasoning",
-        text: "hm",
-        provider: "acme",
-        payload: { signature: "s", n: pick.below(9) }
-      })
+  /** Begins the run of a sub-agent, with what is left of the budgets above it. */
+  const begin = (callId: Id.ToolCallId, path: Path): void => {
+    const { name } = findCall(at(path), callId)!
+    const limits = carve([...lineOf(path), at(path)], MadeUp.limits(pick))
+    if (!("depth" in limits)) {
+      const inside = [...path, callId]
+      return emit(start(Id.childRunId(callId), name, inside, limits), inside)
     }
-    if (pick.below(4) !== 1) parts.push({ _tag: "text", text: count === 0 ? "Done." : "Let me see." })
-    for (let i = 0; i < count; i++) {
-      parts.push({
-        _tag: "toolCall",
-        providerCallId: pick.one(["call_0", "call_0", "call_1", ""]),
-        name: pick.one(names),
-        arguments: pick.happens(8) ? "{malformed" : JSON.stringify(pick.one(json)),
-        ...(pick.happens(20) ? { payload: { signature: "over the arguments" } } : {})
-      })
-    }
-    return {
-      _tag: "model.answered",
-      at: now(),
-      content: parts,
-      usage: {
-        inputTokens: pick.below(20),
-        outputTokens: pick.below(10),
-        ...(pick.happens(30) ? { cachedInputTokens: 1, reasoningTokens: 1 } : {}),
-        ...(pick.below(5) === 1 ? {} : { costUsd: pick.below(10) / 100 })
-      },
-      finishReason: count === 0 ? "stop" : "toolCalls",
-      ...(pick.happens(20) ? { profile: "fast" } : {})
-    }
+    if (askAbove(path, limits)) return
+    const content = [{ _tag: "text", text: "Nothing is left." } as const]
+    emit({ _tag: "tool.failed", at: now(), callId, content }, path)
   }
+
+  /** Asks the run whose budget is used up for more of it; `path` leads to that run or to one under it. */
+  const askAbove = (path: Path, { depth, exceeded }: NothingLeft): boolean => {
+    const owner = path.slice(0, depth)
+    if (isBlocked(at(owner))) return true
+    if (!mayAsk(at(owner), exceeded)) return false
+    openLimit(owner, exceeded)
+    return true
+  }
+
+  /** Whether the budgets above a sub-agent leave room for its next step. Where they do not, it waits, or has failed. */
+  const hasRoomAbove = (path: Path, step: Step): boolean => {
+    const line = lineOf(path)
+    const nothing =
+      step._tag === "CallModel" ? exceededAbove(line, at(path).limits, clock) : exceededByCallsAbove(line)
+    if (nothing === undefined) return true
+    if (!askAbove(path, nothing)) fail({ _tag: "BudgetExceeded", ...nothing.exceeded }, path)
+    return false
+  }
+
+  const openLimit = (path: Path, exceeded: Exceeded): void => {
+    const request = { _tag: "limit" as const, ...requestOf(at(path)), ...exceeded }
+    emit({ _tag: "request.opened", at: now(), request }, path)
+  }
+
+  const outOfBudget = (exceeded: Exceeded, path: Path): void => {
+    const step = exhausted(at(path), exceeded)
+    if (step._tag === "AskLimit") openLimit(path, step.exceeded)
+    if (step._tag === "AskWrapUp") askWrapUp(step.exceeded, path)
+    if (step._tag === "Finish" && step.end._tag === "failed") fail(step.end.failure, path)
+  }
+
+  const askWrapUp = ({ budget, limit }: Exceeded, path: Path): void =>
+    emit({ _tag: "wrapUp.asked", at: now(), budget, limit }, path)
+
+  const fail = (failure: Extract<RunEvent, { readonly _tag: "run.failed" }>["failure"], path: Path): void =>
+    emit({ _tag: "run.failed", at: now(), failure }, path)
 
   /** Fields that every request has. */
   const requestOf = (run: RunState) => ({
@@ -246,25 +223,26 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     ...(pick.happens(20) ? { risk: "high", preview: "- a\n+ b", reason: "It was edited." } : {})
   })
 
-  const classify = (call: ToolCall, path: ReadonlyArray<Id.ToolCallId>): void => {
+  const classify = (call: ToolCall, path: Path): void => {
     const run = at(path)
     const fail = (text: string) =>
       emit({ _tag: "tool.failed", at: now(), callId: call.id, content: [{ _tag: "text", text }] }, path)
     if (call.name === "no_such_tool") return fail("There is no tool no_such_tool.")
     if (call.argumentsText.startsWith("{malformed")) return fail("The arguments are not JSON.")
     const args = JSON.parse(call.argumentsText) as Schema.Json
+    const target = MadeUp.targetOf(call.name)
     const safety =
       call.name === "read_file" ? "readOnly" : call.name === "delete_branch" ? "privileged" : "sideEffecting"
     const classified: Extract<RunEvent, { readonly _tag: "tool.classified" }> = {
       _tag: "tool.classified",
       at: now(),
       callId: call.id,
-      target: call.name === "ask_user" ? "question" : call.name === "researcher" ? "agent" : "tool",
+      target,
       safety,
-      idempotent: pick.happens(15),
+      idempotent: target === "tool" && pick.happens(15),
       arguments: args
     }
-    if (classified.target === "question") {
+    if (target === "question") {
       emit(classified, path)
       if (pick.happens(3)) return
       emit(
@@ -283,7 +261,10 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       )
       return
     }
-    if (classified.target === "agent" && path.length >= 3) return fail("Sub-agents may not nest deeper.")
+    if (target === "agents" || target === "handoff") {
+      return emit({ ...classified, allowedBy: "tool" }, path)
+    }
+    if (target !== "tool" && path.length >= 3) return fail("Sub-agents may not nest deeper.")
     const grant = run.grants.find(
       (grant) => Grant.isActive(grant, clock) && Grant.covers(grant, call.name, args)
     )
@@ -293,7 +274,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     const verdict = ApprovalPolicy.judge(
       run.policy,
       call.name,
-      safety !== "readOnly" && pick.below(3) !== 1,
+      safety !== "readOnly" && pick.below(target === "tool" ? 3 : 2) !== 1,
       clock
     )
     switch (verdict._tag) {
@@ -317,52 +298,40 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     }
   }
 
-  const begin = (callId: Id.ToolCallId, path: ReadonlyArray<Id.ToolCallId>): void =>
+  const beginBody = (callId: Id.ToolCallId, path: Path): void =>
     emit({ _tag: "tool.started", at: now(), callId, idempotencyKey: callId }, path)
 
-  const finish = (callId: Id.ToolCallId, path: ReadonlyArray<Id.ToolCallId>): void =>
+  const finishBody = (callId: Id.ToolCallId, path: Path): void =>
     emit(
       {
         _tag: pick.below(4) === 1 ? "tool.failed" : "tool.completed",
         at: now(),
         callId,
-        content: [{ _tag: "text", text: `result of ${callId}` }, ...content()]
+        content: [{ _tag: "text", text: `result of ${callId}` }, ...MadeUp.content(pick)]
       },
       path
     )
 
   /** Bodies run at the same time and end in any order; a crash leaves some of them open. */
-  const settle = (callIds: ReadonlyArray<Id.ToolCallId>, path: ReadonlyArray<Id.ToolCallId>): void => {
-    for (const callId of callIds) begin(callId, path)
+  function* settle(callIds: Path, path: Path) {
+    for (const callId of callIds) beginBody(callId, path)
     const open = callIds.slice()
     while (open.length > 0) {
-      if (pick.happens(20)) return
-      disturb()
-      if (!isThere(path)) return
+      yield
+      if (pick.happens(10)) return
       const [callId] = open.splice(pick.below(open.length), 1)
-      if (isStarted(callId!, path)) finish(callId!, path)
+      if (findCall(at(path), callId!)?.status === "started") finishBody(callId!, path)
     }
   }
 
-  const isThere = (path: ReadonlyArray<Id.ToolCallId>): boolean => {
-    let run = current()
-    for (const callId of path) {
-      const call = findCall(run, callId)
-      if (call?.child === undefined || isSettled(call)) return false
-      run = call.child
-    }
-    return !isEnded(current()) && !isEnded(run)
-  }
-  const isStarted = (callId: Id.ToolCallId, path: ReadonlyArray<Id.ToolCallId>): boolean =>
-    isThere(path) && findCall(at(path), callId)?.status === "started"
-
-  const reconcile = (call: ToolCall, path: ReadonlyArray<Id.ToolCallId>): void => {
+  function* reconcile(call: ToolCall, path: Path) {
     if (call.safety === "readOnly" || call.idempotent) {
-      begin(call.id, path)
-      if (!pick.happens(10)) finish(call.id, path)
+      beginBody(call.id, path)
+      yield
+      if (!pick.happens(10)) finishBody(call.id, path)
       return
     }
-    if (pick.happens(30)) return finish(call.id, path)
+    if (pick.happens(30)) return finishBody(call.id, path)
     emit(
       {
         _tag: "request.opened",
@@ -395,212 +364,168 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
             : "inDoubt"
     }))
 
-  const cancel = (reason: string, path: ReadonlyArray<Id.ToolCallId>): void =>
+  /** Ends what is under a run, the innermost first, each with an end of its own. */
+  const stopUnder = (path: Path, reason: string): void => {
+    for (const { callId } of children(at(path))) stopChild([...path, callId], reason)
+  }
+  const stopChild = (path: Path, reason: string): void => {
+    closeRequests(path)
+    stopUnder(path, reason)
     emit({ _tag: "run.cancelled", at: now(), reason, calls: reports(at(path)) }, path)
-
-  const conclude = (end: End, path: ReadonlyArray<Id.ToolCallId>): void => {
-    switch (end._tag) {
-      case "completed":
-        return emit({ _tag: "run.completed", at: now() }, path)
-      case "cancelled":
-        return cancel(end.reason, path)
-      case "failed":
-        return emit({ _tag: "run.failed", at: now(), failure: end.failure }, path)
+  }
+  const closeRequests = (path: Path): void => {
+    for (const { request } of at(path).requests.filter(isOpen)) {
+      const { requestId } = request
+      emit({ _tag: "request.superseded", at: now(), requestId, reason: "its run has ended" }, path)
     }
   }
 
-  const callModel = (path: ReadonlyArray<Id.ToolCallId>): void => {
-    if (!pick.happens(4)) return emit(answer(), path)
+  /** Older journals end what is under a run together with it, without saying so. */
+  const cancel = (reason: string, path: Path): void => {
+    if (!pick.happens(20)) {
+      if (path.length > 0) return stopChild(path, reason)
+      stopUnder(path, reason)
+    }
+    emit({ _tag: "run.cancelled", at: now(), reason, calls: reports(at(path)) }, path)
+  }
+
+  const conclude = (end: End, path: Path): void => {
+    if (end._tag === "cancelled") return cancel(end.reason, path)
+    if (path.length > 0) {
+      stopUnder(path, "the run that started it has ended")
+      closeRequests(path)
+    }
+    if (end._tag === "completed") return emit({ _tag: "run.completed", at: now() }, path)
+    fail(end.failure, path)
+  }
+
+  function* callModel(path: Path) {
+    const run = at(path)
+    if (run.wrappingUp === undefined) {
+      const late = exceeded(run, clock) ?? promisedAway(run)
+      if (late !== undefined) return outOfBudget(late, path)
+    }
+    if (run.queued.length > 0) emit({ _tag: "messages.read", at: now() }, path)
+    const asked = { at: events.length, path, state: at(path) }
+    yield
+    if (pick.happens(4)) {
+      emit({ _tag: "model.charged", at: now(), usage: MadeUp.usage(pick) }, path)
+      if (pick.below(2) === 1) return modelFails(path)
+    }
+    given.push({ ...asked, answer: events.length })
+    emit(MadeUp.answer(pick, at(path), now()), path)
+    for (let depth = path.length; depth >= 0; depth--) {
+      const above = path.slice(0, depth)
+      for (const budget of nearing(at(above), clock)) {
+        emit({ _tag: "budget.nearing", at: now(), ...budget }, above)
+      }
+    }
+  }
+
+  const modelFails = (path: Path): void => {
     switch (pick.below(3)) {
       case 0:
-        return emit(
-          {
-            _tag: "run.failed",
-            at: now(),
-            failure: { _tag: "ModelFailed", reason: "Overloaded", description: "503", isRetryable: true }
-          },
+        return fail(
+          { _tag: "ModelFailed", reason: "Overloaded", description: "503", isRetryable: true },
           path
         )
-      case 1:
-        return emit(
-          {
-            _tag: "request.opened",
-            at: now(),
-            request: {
-              _tag: "login",
-              ...requestOf(at(path)),
-              profile: "fast",
-              message: "The login has run out."
-            }
-          },
-          path
-        )
+      case 1: {
+        const login = { profile: "fast", message: "The login has run out." }
+        const request = { _tag: "login" as const, ...requestOf(at(path)), ...login }
+        return emit({ _tag: "request.opened", at: now(), request }, path)
+      }
     }
   }
 
-  /** Performs one step of the run at the end of `path`; `false` when that run waits. */
-  const perform = (path: ReadonlyArray<Id.ToolCallId>): boolean => {
+  /** Answers a call about the agents in the background. */
+  const settleAgents = (callId: Id.ToolCallId, path: Path): void => {
+    const call = findCall(at(path), callId)!
+    const { agentRun, reason } = (call.arguments ?? {}) as { agentRun?: Id.ToolCallId; reason?: string }
+    const inside = agentRun === undefined ? undefined : [...path, agentRun]
+    const isThere = at(path).background?.some((entry) => entry.callId === agentRun && entry.child)
+    if (inside !== undefined && isThere === true) {
+      if (call.name === "message_agent") {
+        const content = [{ _tag: "text", text: `message ${++said}` } as const]
+        emit({ _tag: "message.queued", at: now(), content }, inside)
+      } else if (call.name === "cancel_agent") stopChild(inside, reason ?? "it was told to stop")
+    }
+    const content = [{ _tag: "text", text: `${call.name} was followed.` } as const]
+    emit({ _tag: "tool.completed", at: now(), callId, content }, path)
+  }
+
+  const handOff = (callId: Id.ToolCallId, path: Path): void => {
+    const agent = { name: pick.one(["writer", "main"]), instructions: "sha2", tools: {} }
+    const policy = MadeUp.policy(pick)
+    emit({ _tag: "agent.changed", at: now(), agent, policy, structured: pick.happens(20) }, path)
+    // A crash between two commits: it takes over again.
+    if (pick.happens(5)) return
+    const content = [{ _tag: "text", text: `${agent.name} has the conversation now.` } as const]
+    for (const { id } of at(path).calls.filter((call) => !isSettled(call) && call.id !== callId)) {
+      emit({ _tag: "tool.failed", at: now(), callId: id, content }, path)
+    }
+    emit({ _tag: "tool.completed", at: now(), callId, content }, path)
+  }
+
+  /** Performs one step of the run at the end of `path`, with a stop wherever the others may get further meanwhile. */
+  function* perform(path: Path): Generator<void, void, void> {
     const run = at(path)
     const step = next(run)
     asked.push({ at: events.length, path, state: run, step })
     switch (step._tag) {
       case "CallModel":
-        disturb()
-        if (isThere(path)) callModel(path)
-        return true
+        if (hasRoomAbove(path, step)) yield* callModel(path)
+        return
       case "ClassifyCalls":
+        if (!hasRoomAbove(path, step)) return
         for (const callId of step.callIds) {
           classify(findCall(run, callId)!, path)
-          if (pick.happens(3)) return true
+          if (pick.happens(3)) return
         }
-        return true
+        return
       case "SettleToolCalls":
-        settle(step.callIds, path)
-        return true
-      case "ResumeChildren": {
-        const call = findCall(run, step.callIds[pick.below(step.callIds.length)]!)!
-        if (call.child === undefined) {
-          emit(start(Id.childRunId(call.id), call.name, [...run.agentPath, call.name]), [...path, call.id])
-          return true
+        return yield* settle(step.callIds, path)
+      case "ResumeChildren":
+        for (const callId of step.callIds) {
+          if (findCall(at(path), callId)?.child !== undefined || isBlocked(at(path))) continue
+          begin(callId, path)
+          if (pick.happens(10)) return
         }
-        return perform([...path, call.id])
-      }
+        return
+      case "StartBackground":
+        return begin(step.callId, path)
+      case "SettleAgents":
+        return settleAgents(step.callId, path)
+      case "HandOff":
+        return handOff(step.callId, path)
       case "Reconcile":
         for (const callId of step.callIds) {
-          if (isStarted(callId, path)) reconcile(findCall(at(path), callId)!, path)
-          if (pick.happens(5)) return true
+          const call = findCall(at(path), callId)
+          if (call?.status === "started") yield* reconcile(call, path)
+          if (pick.happens(5)) return
         }
-        return true
+        return
       case "AskLimit":
-        emit(
-          {
-            _tag: "request.opened",
-            at: now(),
-            request: { _tag: "limit", ...requestOf(run), ...step.exceeded }
-          },
-          path
-        )
-        return true
+        return openLimit(path, step.exceeded)
+      case "AskWrapUp":
+        return askWrapUp(step.exceeded, path)
       case "DecodeOutput":
-        emit(
+        return emit(
           pick.below(3) === 1
             ? { _tag: "output.rejected", at: now(), message: "The answer is not JSON." }
-            : { _tag: "run.completed", at: now(), output: pick.one(json) },
+            : { _tag: "run.completed", at: now(), output: pick.one(MadeUp.json) },
           path
         )
-        return true
       case "Finish":
-        conclude(step.end, path)
-        return true
-      case "AskWrapUp":
-        emit(
-          { _tag: "wrapUp.asked", at: now(), budget: step.exceeded.budget, limit: step.exceeded.limit },
-          path
-        )
-        return true
-      case "StartBackground":
-      case "SettleAgents":
-      case "HandOff":
+        return conclude(step.end, path)
       case "AwaitChildren":
-        throw new Error(`${step._tag} is not simulated here.`)
       case "Hold":
-        return false
+        throw new Error(`${step._tag} is nothing that a run does.`)
     }
   }
 
-  /** A decision that fits the request. */
-  const fitting = (request: Interruption): Decision => {
-    const by = pick.one(["ada", "grace", "expiry"])
-    const fields = {
-      requestId: request.requestId,
-      by,
-      at: now(),
-      ...(pick.happens(15) ? { note: "seen" } : {}),
-      ...(pick.happens(25) && request._tag === "approval" ? { digest: request.digest } : {})
-    }
-    switch (request._tag) {
-      case "approval":
-        switch (pick.below(6)) {
-          case 1:
-            return { _tag: "deny", ...fields }
-          case 2:
-            return {
-              _tag: "deny",
-              ...fields,
-              message: "Not today.",
-              then: pick.below(3) === 1 ? "stop" : "continue"
-            }
-          case 3:
-            return { _tag: "supply", ...fields, result: pick.one(json) }
-          case 4:
-            return { _tag: "approve", ...fields, arguments: pick.one(json) }
-          case 5:
-            return {
-              _tag: "approve",
-              ...fields,
-              ...(request.safety === "privileged" ? {} : { grant: grantRequest() })
-            }
-          default:
-            return { _tag: "approve", ...fields }
-        }
-      case "question":
-        return pick.below(4) === 1 ? { _tag: "deny", ...fields } : { _tag: "answer", ...fields, answer: "b" }
-      case "inDoubt":
-        switch (pick.below(4)) {
-          case 1:
-            return { _tag: "supply", ...fields, result: "it happened" }
-          case 2:
-            return { _tag: "fail", ...fields, ...(pick.below(2) === 1 ? { message: "It did not." } : {}) }
-          default:
-            return { _tag: "retry", ...fields }
-        }
-      case "limit":
-        return pick.below(4) === 1
-          ? { _tag: "deny", ...fields, ...(pick.below(2) === 1 ? { then: "stop" as const } : {}) }
-          : { _tag: "topUp", ...fields, limit: Math.floor(request.spent) + 1 + pick.below(20) }
-      case "login":
-        return pick.below(4) === 1 ? { _tag: "deny", ...fields } : { _tag: "retry", ...fields }
-    }
-  }
-
-  const grantRequest = (): Grant.GrantRequest => ({
-    scope: pick.one(["run", "session"]),
-    ...pick.one<Partial<Grant.GrantRequest>>([
-      {},
-      { arguments: {} },
-      { arguments: { path: { _tag: "glob", pattern: "*.txt" } } },
-      { arguments: { path: { _tag: "equals", value: "a.txt" } }, expiresAt: clock + 30 },
-      { inherit: true }
-    ])
-  })
-
-  /** A decision that nobody should take: twice, late, unknown, of another kind, about other arguments. */
-  const unfitting = (): Decision => {
-    const fields = { by: "mallory", at: now() }
-    const open = interruptions(current())
-    const request = pick.below(2) === 1 && open.length > 0 ? pick.one(open) : pick.one(everAsked)
-    const requestId = request?.requestId ?? ("nobody.r1" as Id.RequestId)
-    if (pick.below(3) === 1 && request?._tag === "approval" && request.safety === "privileged") {
-      return { _tag: "approve", ...fields, requestId, grant: { scope: "run" } }
-    }
-    if (pick.below(3) === 1 && request?._tag === "limit") {
-      return { _tag: "topUp", ...fields, requestId, limit: request.spent + pick.one([0, -1, 0.5]) }
-    }
-    switch (pick.below(6)) {
-      case 1:
-        return { _tag: "approve", ...fields, requestId: `${requestId}9` as Id.RequestId }
-      case 2:
-        return { _tag: "approve", ...fields, requestId, digest: "another" }
-      case 3:
-        return { _tag: "topUp", ...fields, requestId, limit: 1e9 }
-      case 4:
-        return { _tag: "approve", ...fields, requestId, grant: { scope: "run" } }
-      case 5:
-        return { _tag: "retry", ...fields, requestId }
-      default:
-        return { _tag: "answer", ...fields, requestId, answer: "yes" }
-    }
-  }
+  /** Whether the run at the end of `path` can get further by itself now. */
+  const mayAct = (path: Path): boolean =>
+    doing.has(at(path).runId) || (!lineOf(path).some(isBlocked) && mayStep(at(path)))
 
   const attempt = (decision: Decision): void => {
     const before = current()
@@ -610,48 +535,39 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     for (const event of result.success) emit(event)
   }
 
-  /** The path of some run that is at work inside the root's. */
-  const somewhere = (): ReadonlyArray<Id.ToolCallId> => {
-    const path: Array<Id.ToolCallId> = []
-    let run = current()
-    while (true) {
-      const call = run.calls.find((call) => call.child !== undefined && !isSettled(call))
-      if (call?.child === undefined || isEnded(call.child) || pick.below(2) === 0) return path
-      path.push(call.id)
-      run = call.child
-    }
-  }
-
   /** What may happen at any moment, from outside. */
   const disturb = (): void => {
     if (isEnded(current())) return
-    if (pick.happens(4)) emit({ _tag: "message.queued", at: now(), content: content() }, somewhere())
-    const open = interruptions(current())
-    if (open.length > 0 && pick.happens(10)) attempt(fitting(pick.one(open)))
-    if (pick.happens(8)) attempt(unfitting())
-    if (pick.happens(10) && current().grants.length > 0) {
-      emit({ _tag: "grant.revoked", at: now(), grantId: pick.one(current().grants).id, by: "ada" })
-    }
-    const blow = pick.below(100)
-    if (blow === 99) cancel("the user pressed stop", somewhere())
-    else if (blow === 98) {
-      emit(
-        { _tag: "run.failed", at: now(), failure: { _tag: "RunDefect", description: "a hook threw" } },
-        somewhere()
-      )
-    } else if (blow === 97) {
+    const blow = pick.below(120)
+    if (blow < 96) return
+    if (blow === 119) return cancel("the user pressed stop", somewhere())
+    if (blow === 118) return fail({ _tag: "RunDefect", description: "a hook threw" }, somewhere())
+    if (blow >= 116) {
       const path = somewhere()
-      const run = at(path)
-      const budgets = interruptions(run).filter((request) => request._tag === "limit")
-      emit(
-        {
-          _tag: "limits.changed",
-          at: now(),
-          limits: { ...run.limits, maxTurns: run.usage.turns + (budgets.length > 0 ? 20 : pick.below(9)) }
-        },
-        path
-      )
+      return emit({ _tag: "limits.changed", at: now(), limits: MadeUp.otherLimits(pick, at(path)) }, path)
     }
+    if (blow >= 114) {
+      // The process died: others go on with what is in the journal.
+      if (current().status !== "running") return
+      doing.clear()
+      return emit({ _tag: "run.recovered", at: now() })
+    }
+    if (blow >= 110) return say(somewhere())
+    if (blow >= 107) {
+      const path = somewhere()
+      const grant = at(path).grants[0]
+      if (grant === undefined) return
+      return emit({ _tag: "grant.revoked", at: now(), grantId: grant.id, by: "ada" }, path)
+    }
+    const open = interruptions(current())
+    if (blow >= 102) return attempt(MadeUp.unfitting(pick, open, everAsked, now()))
+    if (open.length > 0) attempt(MadeUp.fitting(pick, pick.one(open), now()))
+  }
+
+  const say = (path: Path): void => {
+    const content = [{ _tag: "text", text: `message ${++said}` } as const, ...MadeUp.content(pick)]
+    const sent = pick.below(2) === 1 ? { messageId: `m${said}` } : {}
+    emit({ _tag: "message.queued", at: now(), content, ...sent }, path)
   }
 
   /** A request that was asked too early or about something that changed is asked again, or found out again. */
@@ -665,17 +581,29 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       )
     }
     const by = Id.requestId(request.runId, at(path).requests.length + 1)
-    emit({ _tag: "request.opened", at: now(), request: { ...request, requestId: by, at: now() } }, path)
-    emit(
-      { _tag: "request.superseded", at: now(), requestId: request.requestId, reason: "it is asked anew", by },
-      path
-    )
+    const again: RunEvent = {
+      _tag: "request.opened",
+      at: now(),
+      request: { ...request, requestId: by, at: now() }
+    }
+    const { requestId } = request
+    const instead: RunEvent = {
+      _tag: "request.superseded",
+      at: now(),
+      requestId,
+      reason: "it is asked anew",
+      by
+    }
+    // A call is never without a request while it waits, a budget never asked for twice.
+    for (const event of "callId" in request ? [again, instead] : [instead, again]) emit(event, path)
   }
 
   /** The run waits: somebody parks it, decides something, talks to it; it is taken up again. */
   const hold = (): void => {
-    const open = interruptions(current())
-    if (open.length === 0) throw new Error("held on nothing")
+    const step = next(current())
+    asked.push({ at: events.length, path: [], state: current(), step })
+    if (step._tag !== "Hold") throw new Error(`nobody can go on, and the run is at ${step._tag}`)
+    if (step.requests.length === 0) throw new Error("held on nothing")
     const parks = pick.below(3) !== 1
     if (parks) emit({ _tag: "run.held", at: now() })
     disturb()
@@ -684,47 +612,79 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       if (request !== undefined) ask(request)
     }
     const waiting = isEnded(current()) ? [] : interruptions(current())
-    if (waiting.length > 0) attempt(fitting(pick.one(waiting)))
+    if (waiting.length > 0) attempt(MadeUp.fitting(pick, pick.one(waiting), now()))
     if (parks && !isEnded(current())) emit({ _tag: "run.resumed", at: now() })
   }
 
   /** The run is over; it is tried again, or the session goes on. */
   const goesOn = (): boolean => {
-    while (pick.happens(20) && everAsked.length > 0) attempt(unfitting())
-    for (const request of interruptions(current())) attempt(fitting(request))
-    if (pick.happens(10)) emit({ _tag: "message.queued", at: now(), content: content() })
+    doing.clear()
+    while (pick.happens(20) && everAsked.length > 0) {
+      attempt(MadeUp.unfitting(pick, interruptions(current()), everAsked, now()))
+    }
+    for (const request of interruptions(current())) attempt(MadeUp.fitting(pick, request, now()))
+    if (pick.happens(10)) say([])
     if (current().status === "error" && pick.below(2) === 1) {
-      const { limits } = current()
       emit({ _tag: "run.resumed", at: now() })
-      emit({
-        _tag: "limits.changed",
-        at: now(),
-        limits: { ...limits, maxTurns: current().usage.turns + 3, maxToolCalls: current().toolCalls + 3 }
-      })
+      emit({ _tag: "limits.changed", at: now(), limits: MadeUp.otherLimits(pick, current()) })
       return true
     }
     if (pick.isOver) return false
-    emit(start(`run-${++runs}` as Id.RunId, "main", ["main"]))
+    startRoot()
     return true
   }
 
-  if (state === undefined) emit(start(`run-${++runs}` as Id.RunId, "main", ["main"]))
+  if (state === undefined) startRoot()
+  else if (state.status === "held") emit({ _tag: "run.resumed", at: now() })
+  else if (state.status === "running") emit({ _tag: "run.recovered", at: now() })
   do {
     while (!isEnded(current())) {
       disturb()
       if (isEnded(current())) break
-      if (!perform([])) hold()
+      const paths = atWork().filter(mayAct)
+      if (paths.length === 0) {
+        hold()
+        continue
+      }
+      const path = paths.length === 1 ? paths[0]! : pick.one(paths)
+      const { runId } = at(path)
+      const step = doing.get(runId) ?? perform(path)
+      if (step.next().done === true) doing.delete(runId)
+      else doing.set(runId, step)
     }
     asked.push({ at: events.length, path: [], state: current(), step: next(current()) })
   } while (goesOn())
-  return { events, states, attempts, asked, end: current() }
+  return { events, states, attempts, asked, given, end: current() }
 }
 
-const pathOf = (state: RunState, request: Interruption): ReadonlyArray<Id.ToolCallId> | undefined => {
+/** Whether the run can get further by itself, apart from what is under it. */
+export const mayStep = (run: RunState): boolean => {
+  const step = next(run)
+  switch (step._tag) {
+    case "Hold":
+    case "AwaitChildren":
+      return false
+    case "ResumeChildren":
+      return step.callIds.some((callId) => findCall(run, callId)?.child === undefined)
+    case "CallModel":
+      // Everything that is left may have been promised to sub-agents that are at work.
+      return run.wrappingUp !== undefined || promisedAway(run) === undefined || !mayChildrenAdvance(run)
+    default:
+      return true
+  }
+}
+
+/** The names of a wait's arguments, or `undefined` for all. */
+export const waitedFor = (call: ToolCall): ReadonlyArray<string> | "all" | undefined => {
+  if (call.name !== waitName || call.target !== "agents") return undefined
+  return (call.arguments as { readonly agentRuns?: ReadonlyArray<string> }).agentRuns ?? "all"
+}
+
+const pathOf = (state: RunState, request: Interruption): Path | undefined => {
   if (state.requests.some((record) => record.request.requestId === request.requestId)) return []
-  for (const call of state.calls) {
-    const inside = call.child === undefined ? undefined : pathOf(call.child, request)
-    if (inside !== undefined) return [call.id, ...inside]
+  for (const { callId, child } of children(state)) {
+    const inside = pathOf(child, request)
+    if (inside !== undefined) return [callId, ...inside]
   }
   return undefined
 }
@@ -732,5 +692,6 @@ const pathOf = (state: RunState, request: Interruption): ReadonlyArray<Id.ToolCa
 /** Every run inside a state, itself first. */
 export const runsIn = (state: RunState): ReadonlyArray<RunState> => [
   state,
-  ...state.calls.flatMap((call) => (call.child === undefined ? [] : runsIn(call.child)))
+  ...state.calls.flatMap((call) => (call.child === undefined ? [] : runsIn(call.child))),
+  ...(state.background ?? []).flatMap(({ child }) => (child === undefined ? [] : runsIn(child)))
 ]

@@ -1,6 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
-import * as fc from "fast-check"
 import { vi } from "vitest"
 import type { Decision } from "../../src/domain/Decision.ts"
 import { decide } from "../../src/domain/decide.ts"
@@ -11,29 +10,24 @@ import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { unwrap, wrap } from "../../src/domain/RunEvent.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
 import {
+  findChild,
   findRequest,
   interruptions,
   isEnded,
+  isOpen,
   isSettled,
   messages,
   providerMessages
 } from "../../src/domain/RunState.ts"
 import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
+import { always, numRuns } from "./Always.ts"
 import { difference, historyFault, Ledger, notPlain } from "./Ledger.ts"
+import { enough } from "./MadeUp.ts"
 import type { Asked, Trace } from "./Simulation.ts"
-import { runsIn, simulate, tape } from "./Simulation.ts"
+import { runsIn, simulate, waitedFor } from "./Simulation.ts"
 
 // A busy machine, and shrinking a failure, take longer than the five seconds of a test.
 vi.setConfig({ testTimeout: 120_000 })
-
-/** Simulations per property; more with `FERMATA_SIMULATIONS=20000`. */
-const numRuns = Number(process.env["FERMATA_SIMULATIONS"] ?? 400)
-
-const always = (property: (trace: Trace, numbers: ReadonlyArray<number>) => void) => () =>
-  fc.assert(
-    fc.property(tape(), (numbers) => property(simulate(numbers), numbers)),
-    { numRuns }
-  )
 
 const isSame = (actual: unknown, expected: unknown, what: string) => {
   const where = difference(actual, expected)
@@ -126,21 +120,19 @@ describe("RunStateCodec (I3)", () => {
 describe("evolve (I4)", () => {
   it("gives the same state in whatever order parallel calls end and independent decisions come", () => {
     let crossed = 0
-    fc.assert(
-      fc.property(tape(), fc.infiniteStream(fc.nat(0xffff)), (numbers, stream) => {
-        const random = (below: number) => stream.next().value % below
-        for (const state of simulate(numbers).states) {
-          if (isEnded(state)) continue
-          const events = independentEvents(state, random)
-          if (events.length < 2) continue
-          crossed += 1
-          const inOrder = evolveAll(state, events)
-          isSame(evolveAll(state, shuffled(events, random)), inOrder, "shuffled")
-          isSame(evolveAll(state, events.toReversed()), inOrder, "reversed")
-        }
-      }),
-      { numRuns }
-    )
+    always(({ states }, numbers) => {
+      let chosen = 0
+      const random = (below: number) => (numbers[chosen++ % numbers.length] ?? 0) % below
+      for (const state of states) {
+        if (isEnded(state)) continue
+        const events = independentEvents(state, random)
+        if (events.length < 2) continue
+        crossed += 1
+        const inOrder = evolveAll(state, events)
+        isSame(evolveAll(state, shuffled(events, random)), inOrder, "shuffled")
+        isSame(evolveAll(state, events.toReversed()), inOrder, "reversed")
+      }
+    })()
     assert.isAbove(crossed, numRuns)
   })
 })
@@ -187,7 +179,7 @@ const anyAnswer = (request: Interruption, at: number, random: (below: number) =>
     case "inDoubt":
       return [{ _tag: "retry", ...fields } as const, { _tag: "fail", ...fields } as const][random(2)]!
     case "limit":
-      return { _tag: "topUp", ...fields, limit: Math.floor(request.spent) + 7 }
+      return { _tag: "topUp", ...fields, limit: enough(request) }
     case "login":
       return { _tag: "deny", ...fields }
   }
@@ -257,44 +249,48 @@ describe("a history (I5)", () => {
   )
 
   it(
-    "loses nothing that the user said",
+    "loses nothing that the user said to any run of a tree, and keeps its order",
     always(({ events, states }) => {
-      let said = 0
+      const ledger = new Ledger()
       events.forEach((event, index) => {
-        const state = states[index]!
-        if (event._tag === "message.queued" || event._tag === "run.started") said += 1
-        const kept = messages(state).filter(
-          (message) => message.role === "user" && message.origin === undefined
-        )
-        assert.strictEqual(kept.length + state.queued.length, said)
-        if (state.status !== "running" && state.calls.length === 0) assert.deepStrictEqual(state.queued, [])
+        ledger.read(event)
+        const { _tag } = unwrap(event).event
+        if (_tag !== "message.queued" && _tag !== "model.answered" && !_tag.startsWith("run.")) return
+        for (const run of runsIn(states[index]!)) {
+          const kept = [
+            ...messages(run).flatMap((message) => (message.role === "user" ? [message] : [])),
+            ...run.queued
+          ].filter(({ origin }) => origin === undefined)
+          assert.deepStrictEqual(
+            kept.map(({ content }) => JSON.stringify(content)),
+            ledger.runs.get(run.runId)!.said
+          )
+        }
+        const { calls, queued, status } = states[index]!
+        if (status !== "running" && calls.length === 0) assert.deepStrictEqual(queued, [])
       })
     })
   )
 
   it(
     "shows an answer after exactly the messages that its model was given",
-    always((trace) => {
-      trace.asked.forEach(({ at, path, state, step }, index) => {
-        if (step._tag !== "CallModel") return
-        for (let i = at; i < (trace.asked[index + 1]?.at ?? trace.events.length); i++) {
-          const inner = unwrap(trace.events[i]!)
-          if (inner.event._tag !== "model.answered" || inner.path.length !== path.length) continue
-          const given = providerMessages(state)
-          const run = runsIn(trace.states[i]!).find((run) => run.runId === state.runId)!
-          isSame(messages(run).slice(0, given.length), given, "the messages before the answer")
-          assert.strictEqual(messages(run)[given.length]?.role, "assistant")
-        }
-      })
+    always(({ given, states }) => {
+      for (const { answer, state } of given) {
+        const before = providerMessages(state)
+        const run = runsIn(states[answer]!).find(({ runId }) => runId === state.runId)!
+        isSame(messages(run).slice(0, before.length), before, "the messages before the answer")
+        assert.strictEqual(messages(run)[before.length]?.role, "assistant")
+      }
     })
   )
 
   it(
     "never ends a run on an answer that had not seen the user's last message",
     always(({ events, states }) => {
-      events.forEach((event, index) => {
+      events.forEach((wrapped, index) => {
+        const { event, path } = unwrap(wrapped)
         if (event._tag !== "run.completed") return
-        const before = states[index - 1]!
+        const before = path.reduce<RunState>((run, callId) => findChild(run, callId)!, states[index - 1]!)
         assert.deepStrictEqual(before.queued, [])
         assert.strictEqual(messages(before).at(-1)?.role, "assistant")
       })
@@ -351,6 +347,15 @@ const eachStep = ({ asked, events }: Trace, look: (asked: Asked, ledger: Ledger)
   }
 }
 
+/** Whether a budget that the run shares with its sub-agents waits to be topped up. */
+const blocks = ({ requests }: RunState): boolean =>
+  requests.some(
+    (record) =>
+      isOpen(record) &&
+      record.request._tag === "limit" &&
+      !["turns", "toolCalls", "context"].includes(record.request.budget)
+  )
+
 describe("next", () => {
   it(
     "is deterministic and total: a state that went through JSON asks for the same step",
@@ -380,11 +385,18 @@ describe("next", () => {
             assert.isAbove(call.starts, 0)
           }
         } else if (step._tag === "ResumeChildren") {
+          assert.isNotEmpty(step.callIds)
           for (const callId of step.callIds) {
             const call = ledger.calls.get(callId)!
             assert.isUndefined(call.settled)
             assert.isTrue(call.released)
+            assert.strictEqual(call.target, "agent")
           }
+        } else if ("callId" in step) {
+          const call = ledger.calls.get(step.callId)!
+          assert.isUndefined(call.settled)
+          assert.isTrue(call.released)
+          assert.isFalse(ledger.runs.has(step.callId))
         } else if (step._tag === "ClassifyCalls") {
           for (const callId of step.callIds) assert.isFalse(ledger.calls.get(callId)!.released)
         }
@@ -399,9 +411,9 @@ describe("next", () => {
         if (step._tag !== "CallModel") return
         const run = ledger.runAt(path)
         for (const call of run.turn) assert.isDefined(call.settled)
-        assert.deepStrictEqual(interruptions(state), [])
+        assert.isFalse(state.requests.some(isOpen))
         assert.strictEqual(step.turn, run.answers + 1)
-        assert.isBelow(run.answers, state.limits.maxTurns)
+        if (state.wrappingUp === undefined) assert.isBelow(run.answers, state.limits.maxTurns)
         assert.notStrictEqual(messages(state).at(-1)?.role, "assistant")
       })
     )
@@ -411,13 +423,46 @@ describe("next", () => {
     "lets no side-effecting call overtake a call before it, and runs it alone",
     always((trace) =>
       eachStep(trace, ({ path, step }, ledger) => {
-        const callIds = step._tag === "SettleToolCalls" ? step.callIds : []
+        const callIds =
+          step._tag === "SettleToolCalls"
+            ? step.callIds
+            : step._tag === "StartBackground" || step._tag === "SettleAgents"
+              ? [step.callId]
+              : []
         const calls = callIds.map((callId) => ledger.calls.get(callId)!)
         const effect = calls.find((call) => !call.readOnly)
         if (effect === undefined) return
         assert.strictEqual(calls.length, 1)
-        for (const before of ledger.runAt(path).turn.slice(0, effect.ordinal - 1))
-          assert.isDefined(before.settled)
+        for (const before of ledger.runAt(path).turn.slice(0, effect.ordinal - 1)) {
+          if (before.target !== "handoff") assert.isDefined(before.settled)
+        }
+      })
+    )
+  )
+
+  it(
+    "starts a sub-agent when every call before it has its result, but for those of other sub-agents",
+    always((trace) =>
+      eachStep(trace, ({ path, step }, ledger) => {
+        if (step._tag !== "ResumeChildren") return
+        for (const callId of step.callIds) {
+          for (const before of ledger.runAt(path).turn.slice(0, ledger.calls.get(callId)!.ordinal - 1)) {
+            if (before.target !== "agent" && before.target !== "handoff") assert.isDefined(before.settled)
+          }
+        }
+      })
+    )
+  )
+
+  it(
+    "gives the conversation to another agent when every other call has its result",
+    always((trace) =>
+      eachStep(trace, ({ path, step }, ledger) => {
+        if (step._tag !== "HandOff") return
+        assert.strictEqual(ledger.calls.get(step.callId)!.target, "handoff")
+        for (const other of ledger.runAt(path).turn) {
+          if (other.target !== "handoff") assert.isDefined(other.settled)
+        }
       })
     )
   )
@@ -429,10 +474,20 @@ describe("next", () => {
         if (step._tag !== "SettleToolCalls" || !ledger.calls.get(step.callIds[0]!)!.readOnly) return
         const expected: Array<string> = []
         let undecided = false
+        const isAtWork = (callId: string) => ledger.runs.get(callId)?.ended === false
         for (const call of state.calls) {
-          if (isSettled(call)) continue
+          if (isSettled(call) || call.target === "handoff") continue
+          const waited = waitedFor(call)
+          const isBlocked = (call.target === "agent" || call.target === "background") && blocks(state)
           const isReady =
-            call.child === undefined ? call.status === "ready" : next(call.child)._tag !== "Hold"
+            call.child === undefined
+              ? call.status === "ready" &&
+                !isBlocked &&
+                (waited === undefined ||
+                  !(state.background ?? []).some(
+                    ({ callId }) => (waited === "all" || waited.includes(callId)) && isAtWork(callId)
+                  ))
+              : !isBlocked && next(call.child)._tag !== "Hold"
           const { readOnly } = ledger.calls.get(call.id)!
           if (isReady && readOnly) expected.push(call.id)
           else if (isReady && !undecided) break
@@ -471,7 +526,11 @@ describe("next", () => {
           case "cancelled":
             return assert.isTrue(state.status === "cancelled" || state.stop !== undefined)
           case "failed":
-            return assert.isTrue(state.status === "error" || step.end.failure._tag === "BudgetExceeded")
+            return assert.isTrue(
+              state.status === "error" ||
+                step.end.failure._tag === "BudgetExceeded" ||
+                step.end.failure._tag === "WorkersLost"
+            )
         }
       })
     )
