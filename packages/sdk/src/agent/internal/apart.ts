@@ -85,17 +85,23 @@ export class Apart {
     let begun = 0
     let open = 0
     let wake: (() => void) | undefined
+    let defect: Exit.Exit<never> | undefined
     const isDone = () => open === 0 || (open < most && begun < work.length)
     const wait = Effect.callback<void>((resume) => {
       wake = () => resume(Effect.void)
       if (isDone()) wake()
     })
-    const follow = (
-      running: Running<A, E> | Fiber.Fiber<A, E>,
-      { deadline, onEnd }: Work<A, E, R, E2>
-    ): void =>
-      new Told<A, E, E2>(this, deadline, (exit) => {
+    // Whoever is told must not keep the others from ending: it is told last that it has failed.
+    const tell = ({ onEnd }: Work<A, E, R, E2>, exit: Exit.Exit<A, E | E2>): void => {
+      try {
         onEnd(exit)
+      } catch (cause) {
+        defect ??= Exit.die(cause)
+      }
+    }
+    const follow = (running: Running<A, E> | Fiber.Fiber<A, E>, one: Work<A, E, R, E2>): void =>
+      new Told<A, E, E2>(this, one.deadline, (exit) => {
+        tell(one, exit)
         open -= 1
         if (isDone()) wake?.()
       }).follow(running)
@@ -106,7 +112,7 @@ export class Apart {
         // Nothing is begun that is to be stopped.
         const out = this.isStopped() ? Exit.interrupt() : attempt(one.begin)
         if (Exit.isExit(out)) {
-          one.onEnd(out as Exit.Exit<A, E>)
+          tell(one, out as Exit.Exit<A, E>)
           continue
         }
         open += 1
@@ -118,9 +124,8 @@ export class Apart {
           })
         }
       }
-      if (open === 0) return Effect.void
-      const waited = this.waiting(wait)
-      return begun === work.length ? waited : Effect.flatMap(waited, () => go)
+      if (open === 0) return defect ?? Effect.void
+      return Effect.flatMap(this.waiting(wait), () => go)
     })
     return go
   }
@@ -220,7 +225,8 @@ class Awaited<A, E, E2> extends Flight<A, E, E2> {
   }
 }
 
-const attempt = <A>(begin: () => A): A | Exit.Exit<never> => {
+/** What somebody else's function returns; what it throws, as an end. */
+export const attempt = <A>(begin: () => A): A | Exit.Exit<never> => {
   try {
     return begin()
   } catch (defect) {

@@ -9,12 +9,12 @@ import { exceeded, workedMs } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
-import { collect, type ModelClient } from "../../model/ModelClient.ts"
+import { collect } from "../../model/ModelClient.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
-import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
+import { makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest, ModelSettings } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
-import type { Apart, Deadline } from "./apart.ts"
+import { type Apart, attempt, type Deadline } from "./apart.ts"
 import { openLimit } from "./openLimit.ts"
 import { failRun } from "./subAgents.ts"
 import type { Scope } from "./Drive.ts"
@@ -51,13 +51,15 @@ const askWith = (
   const { contextPolicy, tokenizer } = drive.runtime
   const { history, limits } = stateOf(scope)
   const prepared = apart.run(
-    contextPolicy.prepare({
-      instructions,
-      messages: History.toArray(history),
-      limits,
-      ...roomOf(scope, bound.agent.options.settings),
-      countTokens: (context) => countRequest(tokenizer, { ...context, tools: bound.definitions })
-    })
+    attempt(() =>
+      contextPolicy.prepare({
+        instructions,
+        messages: History.toArray(history),
+        limits,
+        ...roomOf(scope, bound.agent.options.settings),
+        countTokens: (context) => countRequest(tokenizer, { ...context, tools: bound.definitions })
+      })
+    )
   )
   return whenKnown(prepared, (prepared) => ask(scope, turn, apart, prepared))
 }
@@ -80,7 +82,7 @@ const ask = (
   return askFor(scope, requestOf(scope, turn, prepared.value), apart)
 }
 
-/** Streams; when that fails before the first part was out, asks for a whole answer, once. */
+/** Streams; when that fails before the first part was out, asks for a whole answer, once. A client that throws has failed. */
 const askFor = (scope: Scope<unknown>, request: ModelRequest, apart: Apart): Effect.Effect<void> => {
   const { drive } = scope
   const { model } = drive.runtime
@@ -92,7 +94,8 @@ const askFor = (scope: Scope<unknown>, request: ModelRequest, apart: Apart): Eff
       ? undefined
       : (part: ModelPart) => onUpdate({ _tag: "delta", runId: drive.state.runId, agentPath, turn, part })
   const onSuccess = (response: ModelResponse) => answered(scope, request, response)
-  return Effect.matchCauseEffect(apart.run(streamOf(model, request, onPart, collector), deadlineOf(scope)), {
+  const streamed = attempt(() => collect(model.stream(request), onPart, collector))
+  return Effect.matchCauseEffect(apart.run(streamed, deadlineOf(scope)), {
     onSuccess,
     onFailure: (cause) => {
       const error: unknown = Cause.squash(cause)
@@ -100,26 +103,13 @@ const askFor = (scope: Scope<unknown>, request: ModelRequest, apart: Apart): Eff
       if (!isWhole || isOutOfTime(scope)) return notAnswered(scope, cause)
       charge(scope, error)
       onUpdate?.({ _tag: "fallback", runId: drive.state.runId, turn, reason: error.reason._tag })
-      return Effect.matchCauseEffect(apart.run(model.complete(request), deadlineOf(scope)), {
+      const whole = attempt(() => model.complete(request))
+      return Effect.matchCauseEffect(apart.run(whole, deadlineOf(scope)), {
         onSuccess,
         onFailure: (cause) => notAnswered(scope, cause)
       })
     }
   })
-}
-
-/** The reading of the answer. A client that throws instead of failing has failed. */
-const streamOf = (
-  model: ModelClient["Service"],
-  request: ModelRequest,
-  onPart: ((part: ModelPart) => void) | undefined,
-  collector: Collector
-): Effect.Effect<ModelResponse, ModelError> => {
-  try {
-    return collect(model.stream(request), onPart, collector)
-  } catch (defect) {
-    return Effect.die(defect)
-  }
 }
 
 const requestOf = (

@@ -144,7 +144,8 @@ const bodyOf = (
     orElse: () => Effect.fail(late())
   })
   return {
-    begin: () => Effect.retry(timed, { schedule: retry }),
+    // What came within its grace is the result.
+    begin: () => Effect.retry(timed, { schedule: retry, while: () => flight.late === undefined }),
     onEnd: (exit) => record(scope, call, Exit.isSuccess(exit) ? exit : (flight.late ?? exit))
   }
 }
@@ -192,7 +193,11 @@ const invoke = (
   const { drive } = scope
   const { runtime } = drive
   let controller: AbortController | undefined
-  const abort = () => controller?.abort(new Error(scope.token.reason() ?? "The call was stopped."))
+  let stopped: Error | undefined
+  const abort = () => {
+    stopped = new Error(scope.token.reason() ?? "The call was stopped.")
+    controller?.abort(stopped)
+  }
   const { runId, sessionId, agentPath } = stateOf(scope)
   const context: ToolContext = {
     runId,
@@ -202,7 +207,11 @@ const invoke = (
     attempt: call.attempt + 1,
     idempotencyKey: idempotencyKey(call),
     get signal() {
-      controller ??= new AbortController()
+      if (controller === undefined) {
+        controller = new AbortController()
+        // Whoever looks only now has been told to stop all the same.
+        if (stopped !== undefined) controller.abort(stopped)
+      }
       return controller.signal
     },
     progress: (message) =>
@@ -251,7 +260,8 @@ const following = (
         end(exit)
       }
       giveUp = () => over(Exit.interrupt())
-      promise.then(
+      // Anything may call itself a promise.
+      void Promise.resolve(promise).then(
         (value) => over(Exit.succeed(value)),
         // What it says about having been stopped is no news.
         (cause: unknown) => (timer === undefined ? over(Exit.fail(cause)) : giveUp())
@@ -276,7 +286,13 @@ const asEffect = (
   flight: Flight
 ): Effect.Effect<unknown, unknown> =>
   Effect.suspend(() => {
-    const begun = begin()
+    let begun: ReturnType<typeof begin>
+    try {
+      begun = begin()
+    } catch (cause) {
+      // As good a reason to try again as a rejected promise.
+      return Effect.fail(cause)
+    }
     if (Effect.isEffect(begun)) return begun
     return Effect.callback<unknown, unknown>((resume) => {
       const ended = new Promise<void>((done) =>
