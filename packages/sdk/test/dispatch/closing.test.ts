@@ -158,6 +158,47 @@ describe("Conductor.drain", () => {
       )
   )
 
+  it.effect(
+    "called twice at once closes once, and both are told what became of each run when it is over",
+    () =>
+      Effect.gen(function* () {
+        const stopped = yield* Deferred.make<void>()
+        const release = yield* Deferred.make<void>()
+        const slow = safe("slow", {
+          handler: () =>
+            Effect.onInterrupt(Effect.never, () =>
+              Effect.andThen(Deferred.succeed(stopped, undefined), Deferred.await(release))
+            )
+        })
+        const write = probe("write")
+        const { runtime } = yield* rebind(
+          Agent.make("a", { tools: [slow.tool, write.tool] }),
+          ScriptedModel.make(({ messages: [said] }) => ({
+            calls: [call(JSON.stringify(said?.content).includes("slow") ? "slow" : "write", "1")]
+          }))
+        )
+        const conductor = yield* Conductor.make()
+        const held = yield* conductor.dispatch(runtime, { prompt: "write" }, { name: "held" })
+        const { state } = expect(yield* held.wait, "interrupted")
+        yield* conductor.dispatch(runtime, { prompt: "slow" }, { name: "slow" })
+        const first = yield* Effect.forkChild(conductor.drain)
+        yield* Deferred.await(stopped)
+        // The held one is over by now, the slow one is not.
+        const second = yield* Effect.forkChild(conductor.drain, { startImmediately: true })
+        yield* Effect.yieldNow
+        assert.deepStrictEqual([first.pollUnsafe(), second.pollUnsafe()], [undefined, undefined])
+        yield* Deferred.succeed(release, undefined)
+        const drained = yield* Fiber.join(first)
+        assert.deepStrictEqual(
+          drained.map(({ name, status }) => `${name} ${status}`),
+          ["held cancelled", "slow cancelled"]
+        )
+        assert.deepStrictEqual(drained[0]?.held, state)
+        assert.deepStrictEqual(yield* Fiber.join(second), drained)
+        assert.deepStrictEqual(yield* conductor.drain, drained)
+      })
+  )
+
   it.effect("lets go of stored runs, which are found again by their ids", () =>
     inOneStore(
       Effect.gen(function* () {

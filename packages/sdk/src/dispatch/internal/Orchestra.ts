@@ -1,6 +1,7 @@
 /**
  * The runs of a conductor: let in, counted, told about, and closed together.
  */
+import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -50,6 +51,8 @@ export class Orchestra implements Keeper {
   private readonly blocked = new Set<() => void>()
   private isClosed = false
   private drained: ReadonlyArray<Drained> | undefined
+  /** Who waits for the drain that goes on; more than one may. */
+  private draining: Deferred.Deferred<ReadonlyArray<Drained>> | undefined
 
   constructor(options: ConductorOptions) {
     const { concurrency = 10, limits = {} } = options
@@ -174,7 +177,15 @@ export class Orchestra implements Keeper {
 
   get drain(): Effect.Effect<ReadonlyArray<Drained>> {
     return Effect.uninterruptible(
-      Effect.suspend(() => (this.drained === undefined ? this.close() : Effect.succeed(this.drained)))
+      Effect.suspend(() => {
+        if (this.draining !== undefined) return Deferred.await(this.draining)
+        const draining = Deferred.makeUnsafe<ReadonlyArray<Drained>>()
+        this.draining = draining
+        return Effect.onExit(
+          Effect.suspend(() => this.close()),
+          (exit) => Deferred.done(draining, exit)
+        )
+      })
     )
   }
 
