@@ -204,7 +204,7 @@ describe("a tool that is stopped", () => {
         ["finished"]
       )
       assert.include(JSON.stringify(result.state.history), "stopped half-way")
-      assert.strictEqual((contexts[0]?.signal.reason as Error).message, "enough")
+      assert.strictEqual((contexts[0]!.signal.reason as Error).message, "enough")
     })
   )
 })

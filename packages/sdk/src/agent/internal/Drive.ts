@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import type * as Clock from "effect/Clock"
 import type * as Exit from "effect/Exit"
 import type * as Semaphore from "effect/Semaphore"
+import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import * as Id from "../../domain/Id.ts"
@@ -45,6 +46,8 @@ export interface Journal<E> {
   readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, E>
   /** Decisions and messages that are not in the state yet. */
   readonly mail: Effect.Effect<Mail, E>
+  /** Puts a decision into the mail, unless somebody has decided before. `undefined` where nobody else can. */
+  readonly decide: ((decision: Decision) => Effect.Effect<void, E>) | undefined
   /** Calls `listener` when there may be mail. Returns how to stop listening. */
   readonly onMail: (listener: () => void) => () => void
   /** Listens to what others do from now on, also while nothing is appended. */
@@ -64,6 +67,7 @@ export const noJournal = (mailbox: Mailbox | undefined): Journal<never> =>
         append: () => Effect.succeed({ hasMail: !mailbox.isEmpty() }),
         park: () => Effect.sync(mailbox.isEmpty),
         mail: Effect.sync(mailbox.take),
+        decide: (decision) => Effect.ignore(mailbox.decide(decision)),
         onMail: mailbox.onMail
       }
 
@@ -75,6 +79,7 @@ const keptByCaller: Journal<never> = {
   append: () => Effect.succeed({}),
   park: () => Effect.succeed(true),
   mail: Effect.succeed(noMail),
+  decide: undefined,
   onMail: () => notListening,
   watch: Effect.void,
   pulse: Effect.succeed({}),

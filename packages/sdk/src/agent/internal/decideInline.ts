@@ -3,14 +3,16 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type { Decision } from "../../domain/Decision.ts"
 import { decide, expiryDecision } from "../../domain/decide.ts"
 import { type Interruption, isExpired } from "../../domain/Interruption.ts"
 import { interruptions } from "../../domain/RunState.ts"
 import * as Cancellation from "../Cancellation.ts"
 import type { Apart } from "./apart.ts"
 import { isBeside, startBeside, wake } from "./beside.ts"
-import { awaited, type Drive, emitRoot, isEnding, now, Scope } from "./Drive.ts"
+import { awaited, type Drive, flush, isEnding, now, Scope } from "./Drive.ts"
 import { takeDecisions } from "./leave.ts"
+import { redactDecision } from "./redact.ts"
 import { checkEditedRequest, decodeDecision } from "./staging.ts"
 
 /**
@@ -26,6 +28,8 @@ export const decideInline = Effect.fnUntraced(function* <E>(root: Scope<E>) {
   if (decided) return true
   if (drive.runtime.options.approvalCallback === undefined || isBeside(drive, asking)) return false
   if (nextToAsk(drive) === undefined) return false
+  // A person may be quicker.
+  yield* drive.journal.watch
   const token = Cancellation.make(drive.token)
   yield* startBeside(drive, asking, token, (apart) => askAll(new Scope(drive, token), apart))
   return false
@@ -43,15 +47,27 @@ const askAll = Effect.fnUntraced(function* (root: Scope<any>, apart: Apart) {
   for (let request = nextToAsk(drive); request !== undefined; request = nextToAsk(drive)) {
     if (isEnding(root)) return
     drive.beside?.asked.add(request.requestId)
+    // Whoever the callback shows it to finds it in the store.
+    yield* flush(drive)
     // A callback that fails, or answers what does not fit, has not decided: the request stays open.
     const answer = yield* Effect.exit(apart.run(askCallback(drive, request)))
     if (Exit.isFailure(answer) || answer.value === undefined) continue
-    for (const event of answer.value) emitRoot(drive, event)
+    yield* takeAnswer(drive, answer.value)
     wake(drive)
   }
 })
 
-/** What the approval callback makes of a request: events, or nothing. */
+/** Takes what the callback has decided, as it would be taken from a person: the first counts, whoever it is. */
+const takeAnswer = <E>(drive: Drive<E>, decision: Decision): Effect.Effect<void, E> =>
+  Effect.suspend(() => {
+    const { decide } = drive.journal
+    if (decide === undefined) return Effect.sync(() => takeDecisions(drive, [decision]))
+    return Effect.map(decide(decision), () => {
+      drive.hasMail = true
+    })
+  })
+
+/** What the approval callback makes of a request: a decision that fits, or nothing. */
 const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request: Interruption) {
   const { runtime } = drive
   const { approvalCallback } = runtime.options
@@ -60,5 +76,6 @@ const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request:
   if (answer === undefined) return undefined
   const decision = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
   yield* checkEditedRequest(runtime, request, decision)
-  return yield* Effect.fromResult(decide(drive.state, decision))
+  yield* Effect.fromResult(decide(drive.state, decision))
+  return redactDecision(runtime.scrubber, decision)
 })

@@ -91,6 +91,10 @@ export const storeJournal = (store: Store, held: Held): Journal<JournalError> =>
       Effect.all([store.decisions(lease.runId), store.messages(lease.runId)]),
       ([decisions, messages]) => ({ decisions, messages })
     ),
+    decide: (decision) =>
+      Effect.catch(store.decide(decision), (refused) =>
+        refused._tag === "RunStoreError" ? Effect.fail(refused) : Effect.void
+      ),
     onMail: (listener) => {
       listeners.add(listener)
       return () => {
