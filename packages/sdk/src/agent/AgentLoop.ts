@@ -231,6 +231,8 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
         if (yield* hold(root, apart)) return undefined
         break
       default:
+        // It was cancelled since: that is an end, and not a letting go.
+        if (drive.token.reason() !== undefined) break
         if (isEnding(root)) {
           yield* stopBeside(drive, [asking], "The run is let go of.")
           yield* settleBeside(drive)

@@ -1,5 +1,5 @@
 /**
- * A run that is stopped at each of its moments, one after the other: by a token, by its program, and by letting go.
+ * A run that is stopped at each of its moments, one after the other: by a token, and by its program.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -11,80 +11,9 @@ import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { runPrompt } from "../../src/agent/runPrompt.ts"
 import type { RunResult } from "../../src/agent/RunResult.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
-import { unwrap } from "../../src/domain/RunEvent.ts"
-import type { ModelRequest } from "../../src/model/ModelRequest.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { assertValid, call, events, expect, probe, rebind, safe, watch } from "./Fixture.ts"
-
-const open = { needsApproval: false }
-const delegate = (agent: string, background: boolean) => ({
-  tool: "delegate",
-  arguments: { agent, prompt: "do", background }
-})
-
-/** A lead that reads three ways at once, writes, has one sub-agent that it waits for and one in the background, and is asked. */
-const busy = Effect.gen(function* () {
-  const tools = [
-    safe("value", { handler: () => "value" }),
-    safe("promise", {
-      handler: async () => {
-        await Promise.resolve()
-        return "promise"
-      }
-    }),
-    safe("effect", { handler: () => Effect.as(Effect.yieldNow, "effect") }),
-    probe("write", { ...open, handler: () => Effect.as(Effect.yieldNow, "written") }),
-    probe("gated")
-  ]
-  const toolsOf = (...names: ReadonlyArray<string>) =>
-    tools.flatMap(({ tool }) => (names.includes(tool.name) ? [tool] : []))
-  const reader = Agent.make("reader", { tools: toolsOf("promise", "effect") })
-  const writer = Agent.make("writer", { tools: toolsOf("write", "gated") })
-  const lead = Agent.make("lead", {
-    tools: toolsOf("value", "promise", "effect", "write", "gated"),
-    subAgents: [reader, writer],
-    delegation: "delegate"
-  })
-  const script: Record<string, ReadonlyArray<ScriptedModel.ScriptedAnswer | string>> = {
-    lead: [
-      { calls: [call("value", "1"), call("promise", "2"), call("effect", "3"), call("write", "4")] },
-      { calls: [delegate("writer", true), delegate("reader", false), call("gated", "5")] },
-      { calls: [{ tool: "wait_for_agent" }] },
-      "done"
-    ],
-    reader: [{ calls: [call("promise", "6"), call("effect", "7")] }, "read"],
-    writer: [{ calls: [call("write", "8"), call("gated", "9")] }, "written"]
-  }
-  const model = ScriptedModel.make((request: ModelRequest) => {
-    const name = request.agentPath.at(-1) ?? ""
-    const answers = request.messages.filter(({ role }) => role === "assistant").length
-    return script[name]?.[answers] ?? `${name} is done`
-  })
-  const { runtime } = yield* rebind(lead, model, {
-    approvalCallback: async ({ requestId }) => {
-      await Promise.resolve()
-      return { _tag: "approve", requestId, by: "callback" }
-    }
-  })
-  return { runtime, tools }
-})
-
-const isEnd = (tag: string) => /^run\.(completed|cancelled|failed)$/.test(tag)
-
-/** What has to hold, whenever a run was stopped: one end for each, nothing begun after it, no effect twice, nothing in flight. */
-const check = (updates: ReadonlyArray<RunUpdate>, tools: ReadonlyArray<ReturnType<typeof probe>>) => {
-  const begun = new Set<string>()
-  const ended = new Set<string>()
-  for (const wrapped of events(updates)) {
-    const { event, path } = unwrap(wrapped)
-    const run = path.at(-1) ?? "root"
-    assert.isFalse(ended.has(run), `${run} goes on after its end: ${event._tag}`)
-    if (event._tag === "run.started") begun.add(run)
-    if (isEnd(event._tag)) ended.add(run)
-  }
-  assert.deepStrictEqual([...ended].toSorted(), [...begun].toSorted())
-  for (const { ran } of tools) assert.strictEqual(new Set(ran).size, ran.length)
-}
+import { busy, checkEnds, isEnd } from "./Busy.ts"
+import { assertValid, call, events, expect, probe, rebind, watch } from "./Fixture.ts"
 
 /** Runs it to its end, and stops it at a moment: an update that is told, or a turn of the scheduler. Says whether there was one. */
 const stoppedAt = (
@@ -124,7 +53,7 @@ const stoppedAt = (
       if (isStopped) how(fiber, token)
     }
     const exit = yield* Fiber.await(fiber)
-    check(told.updates, tools)
+    checkEnds(events(told.updates), tools)
     // The one that has stopped it from its own inside has still to return.
     yield* Effect.yieldNow
     assert.strictEqual(alive, 0, "fibers are left")
@@ -187,7 +116,7 @@ describe("a tool that is stopped", () => {
     Effect.gen(function* () {
       const cancellation = Cancellation.make()
       const { contexts, tool } = probe("work", {
-        ...open,
+        needsApproval: false,
         handler: async (_, context) => {
           cancellation.cancel("enough")
           await Promise.resolve()

@@ -1,0 +1,120 @@
+/**
+ * A stored run that others stop at each of its moments, one after the other: cancelled through the store, or let go of.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Cancellation from "../../src/agent/Cancellation.ts"
+import { cancelRun } from "../../src/agent/cancelRun.ts"
+import type { Leaving } from "../../src/agent/runPrompt.ts"
+import type { RunResult } from "../../src/agent/RunResult.ts"
+import { runPromptStored } from "../../src/agent/runPromptStored.ts"
+import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
+import type { DecisionInput } from "../../src/domain/Decision.ts"
+import type { RunId } from "../../src/domain/Id.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import { busy, checkEnds } from "./Busy.ts"
+import { assertValid, expect } from "./Fixture.ts"
+
+const runId = "run" as RunId
+
+/** Runs it in a store of its own and calls `how` at the given update. */
+const at = <A, E>(
+  moment: number,
+  how: (run: (effect: Effect.Effect<unknown, unknown>) => unknown, store: RunStore["Service"]) => void,
+  go: Body<A, E>
+) =>
+  Effect.gen(function* () {
+    const store = yield* RunStore
+    const context = yield* Effect.context<never>()
+    const { runtime, tools } = yield* busy
+    let told = 0
+    const onUpdate = (_: RunUpdate) => {
+      if (++told === moment) how(Effect.runForkWith(context), store)
+    }
+    const out = yield* go(runtime, onUpdate, tools)
+    checkEnds(yield* store.events(runId), tools)
+    assert.deepStrictEqual(yield* store.pending(), [])
+    assert.deepStrictEqual(yield* store.ready(), [])
+    assert.isUndefined((yield* store.head(runId)).lease)
+    return { out, isOver: told < moment }
+  }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+
+type Made = Effect.Success<typeof busy>
+
+type Body<A, E> = (
+  runtime: Made["runtime"],
+  onUpdate: (update: RunUpdate) => void,
+  tools: Made["tools"]
+) => Effect.Effect<A, E, RunStore>
+
+describe("a stored run that is cancelled through the store at any moment", () => {
+  it.effect("has one end, as each of its sub-agents; nothing waits for anybody, nothing is done twice", () =>
+    Effect.gen(function* () {
+      const seen = new Set<string>()
+      for (let moment = 1, isOver = false; !isOver; moment++) {
+        const stopped = yield* at(
+          moment,
+          (run, store) => run(Effect.provideService(cancelRun(runId, "enough"), RunStore, store)),
+          (runtime, onUpdate) => runPromptStored(runtime, { prompt: "go", runId }, { onUpdate })
+        )
+        isOver = stopped.isOver
+        const result: RunResult = stopped.out
+        seen.add(result.status)
+        assertValid(result.state)
+        if (isOver) expect(result, "completed")
+      }
+      assert.deepStrictEqual([...seen].toSorted(), ["cancelled", "completed"])
+    })
+  )
+})
+
+/** Approves what the callback was not asked about any more; supplies what is in doubt: nobody needs to do it again. */
+const decide = (result: RunResult): ReadonlyArray<DecisionInput> =>
+  expect(result, "interrupted").interruptions.map(({ _tag, requestId }) => {
+    if (_tag === "approval") return { _tag: "approve", requestId, by: "ann" }
+    assert.strictEqual(_tag, "inDoubt")
+    return { _tag: "supply", requestId, by: "ann", result: "it happened" }
+  })
+
+describe("a stored run that is let go of at any moment", () => {
+  for (const stops of [false, true]) {
+    const how = stops ? "stopping what goes on" : "letting what goes on end"
+    it.effect(`is gone on with, and comes to the same end; nothing is done twice (${how})`, () =>
+      Effect.gen(function* () {
+        let left = 0
+        for (let moment = 1, isOver = false; !isOver; moment++) {
+          const leaving: Leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+          const stopped = yield* at(
+            moment,
+            () => {
+              leaving.soon.cancel("closing")
+              if (stops) leaving.now.cancel("closing")
+            },
+            (runtime, onUpdate, tools) =>
+              Effect.gen(function* () {
+                const first = yield* Effect.exit(
+                  runPromptStored(runtime, { prompt: "go", runId }, { onUpdate, leaving })
+                )
+                if (Exit.isSuccess(first) && first.value.status === "completed") return first.value
+                if (Exit.isFailure(first)) left += 1
+                let result: RunResult = yield* runPromptStored(runtime, { runId })
+                while (result.status === "interrupted") {
+                  result = yield* runPromptStored(runtime, { runId, decisions: decide(result) })
+                }
+                // What changes nothing may be done again.
+                for (const { ran, tool } of tools) if (tool.safety === "readOnly") ran.length = 0
+                return result
+              })
+          )
+          isOver = stopped.isOver
+          const { state, text } = expect(stopped.out, "completed")
+          assert.strictEqual(text, "done")
+          assertValid(state)
+        }
+        assert.isAbove(left, 20)
+      })
+    )
+  }
+})
