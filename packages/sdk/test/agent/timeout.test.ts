@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schedule from "effect/Schedule"
@@ -43,6 +44,79 @@ describe("a model call", () => {
       const fiber = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
       yield* TestClock.adjust("999 millis")
       expect(yield* Fiber.join(fiber), "completed")
+    })
+  )
+})
+
+describe("a time of day that is set", () => {
+  it.effect("back or forth changes nothing of how long a call may take", () =>
+    Effect.gen(function* () {
+      for (const jump of [-3_600_000, 3_600_000]) {
+        const clock = yield* Clock.Clock
+        let offset = 0
+        const set: Clock.Clock = {
+          ...clock,
+          currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + offset
+        }
+        const fiber = yield* Effect.provideService(
+          Effect.map(
+            start(safe("read", { handler: never, timeout: "5 seconds" }).tool),
+            ({ fiber }) => fiber
+          ),
+          Clock.Clock,
+          set
+        )
+        offset = jump
+        yield* TestClock.adjust("4999 millis")
+        assert.isUndefined(fiber.pollUnsafe())
+        yield* TestClock.adjust("1 millis")
+        const { state } = expect(yield* Fiber.join(fiber), "completed")
+        assert.deepStrictEqual(results(state), [
+          "read failed: read failed: read did not finish within 5000 ms."
+        ])
+      }
+    })
+  )
+})
+
+describe("a result that comes at the moment at which the time is up", () => {
+  it.effect("is the one result of its call, or there is none; the others have theirs, in their order", () =>
+    Effect.gen(function* () {
+      for (const toolConcurrency of [1, 2, 9]) {
+        // Around a second; every other one never says anything.
+        const delays = [999, 1000, 1001, 1000, 999, 1001]
+        const tools = delays.map((ms, index) => {
+          const slept = Effect.as(Effect.sleep(ms), `after ${ms}`)
+          return safe(`t${index}`, {
+            timeout: "1 second",
+            handler: (): Effect.Effect<string> => (index % 2 === 0 ? slept : Effect.never)
+          })
+        })
+        const hang = safe("hang", { timeout: "1 second", handler: () => new Promise<string>(() => {}) })
+        const all = [...tools, hang]
+        const { runtime } = yield* bind(
+          Agent.make("a", { tools: all.map(({ tool }) => tool), limits: { toolConcurrency } }),
+          [{ calls: all.map(({ tool }, index) => call(tool.name, String(index))) }, "done"],
+          { cancelGrace: 0 }
+        )
+        const fiber = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
+        while (fiber.pollUnsafe() === undefined) {
+          yield* TestClock.adjust("1 second")
+          yield* Effect.promise(() => new Promise((done) => setImmediate(done)))
+        }
+        const { state } = expect(yield* Fiber.join(fiber), "completed")
+        const found = results(state)
+        assert.strictEqual(found.length, all.length)
+        found.forEach((result, index) => {
+          const ms = delays[index]
+          const late = `${all[index]!.tool.name} failed`
+          const early = `t${index} completed: after ${ms}`
+          assert.isTrue(result.startsWith(late) || result === early, result)
+          if (index % 2 === 0 && ms === 999) assert.strictEqual(result, early)
+          if (index % 2 === 0 && ms === 1001) assert.isTrue(result.startsWith(late))
+        })
+        assertValid(state)
+      }
     })
   )
 })
@@ -138,6 +212,37 @@ describe("a retry policy", () => {
         assert.deepStrictEqual(results(state), ["fetch completed: at last"])
         assert.strictEqual(ran.length, 3)
         assert.strictEqual(new Set(contexts.map(({ idempotencyKey }) => idempotencyKey)).size, 1)
+      }
+    })
+  )
+
+  it.effect("gives each try its time, and tries again what took too long", () =>
+    Effect.gen(function* () {
+      for (const hang of [() => Effect.never, () => new Promise<string>(() => {})]) {
+        let tries = 0
+        const { tool, contexts } = safe("fetch", {
+          timeout: "1 second",
+          retry: Schedule.recurs(3),
+          handler: (): unknown => (++tries < 3 ? hang() : "at last")
+        })
+        const { runtime } = yield* bind(
+          Agent.make("a", { tools: [tool] }),
+          [{ calls: [call("fetch", "1")] }, "done"],
+          { cancelGrace: 0 }
+        )
+        const signals: Array<AbortSignal> = []
+        const fiber = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
+        while (fiber.pollUnsafe() === undefined) {
+          yield* TestClock.adjust("1 second")
+          yield* Effect.promise(() => new Promise((done) => setImmediate(done)))
+        }
+        signals.push(...contexts.map(({ signal }) => signal))
+        const { state } = expect(yield* Fiber.join(fiber), "completed")
+        assert.deepStrictEqual(results(state), ["fetch completed: at last"])
+        assert.deepStrictEqual(
+          signals.map(({ aborted }) => aborted),
+          [true, true, false]
+        )
       }
     })
   )

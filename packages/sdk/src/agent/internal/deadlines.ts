@@ -10,7 +10,7 @@ import type * as Fiber from "effect/Fiber"
 
 /** Something that waits for a time. */
 export interface Timed {
-  /** When, by the clock. Written here. */
+  /** When, in milliseconds of the clock that only goes forward. Written here. */
   dueAt: number
   /** How far off that was. Written here. */
   dueAfter: number
@@ -27,6 +27,9 @@ interface Deadlines {
   isClosing: boolean
   sleeper: { readonly until: number; readonly fiber: Fiber.Fiber<void> } | undefined
 }
+
+/** Milliseconds since some moment. The time of day may be set back, or forth; what waits is not to notice. */
+const elapsed = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
 
 const all = new WeakMap<Clock.Clock, Deadlines>()
 
@@ -49,7 +52,7 @@ export const setDeadline = (clock: Clock.Clock, ms: number, fire: () => void): (
 /** Makes something due in so many milliseconds by the clock. */
 export const setTimed = (clock: Clock.Clock, ms: number, timed: Timed): void => {
   const deadlines = of(clock)
-  timed.dueAt = clock.currentTimeMillisUnsafe() + ms
+  timed.dueAt = elapsed(clock) + ms
   timed.dueAfter = ms
   const list = deadlines.byLength.get(ms) ?? new Set()
   deadlines.byLength.set(ms, list.add(timed))
@@ -89,7 +92,7 @@ const wakeUp = (deadlines: Deadlines): void => {
 const sleep = (deadlines: Deadlines, until: number): void => {
   const { clock } = deadlines
   wakeUp(deadlines)
-  const ms = Math.max(0, until - clock.currentTimeMillisUnsafe())
+  const ms = Math.max(0, Math.ceil(until - elapsed(clock)))
   const due = Effect.sync(() => {
     deadlines.sleeper = undefined
     fireDue(deadlines)
@@ -98,7 +101,7 @@ const sleep = (deadlines: Deadlines, until: number): void => {
 }
 
 const fireDue = (deadlines: Deadlines): void => {
-  const now = deadlines.clock.currentTimeMillisUnsafe()
+  const now = elapsed(deadlines.clock)
   const due: Array<Timed> = []
   let next = Number.POSITIVE_INFINITY
   for (const [ms, list] of deadlines.byLength) {
