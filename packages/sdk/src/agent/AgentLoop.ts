@@ -282,7 +282,8 @@ const hold = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
     yield* awaitBeside(root, apart)
     return false
   }
-  if (drive.state.revision !== revision) return false
+  // Whoever was asked may have cancelled it.
+  if (drive.state.revision !== revision || drive.token.reason() !== undefined) return false
   return yield* leave(drive, { _tag: "run.held", at: now(drive) })
 })
 

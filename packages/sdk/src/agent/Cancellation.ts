@@ -47,9 +47,17 @@ class Token implements CancellationToken {
     this.unlink?.()
     this.controller?.abort(new Error(why))
     const { listeners } = this
+    const failures: Array<unknown> = []
+    // One that is called off meanwhile is not told; one that throws keeps nobody from being told.
+    for (const listener of typeof listeners === "function" ? [listeners] : (listeners ?? [])) {
+      try {
+        listener(why)
+      } catch (failure) {
+        failures.push(failure)
+      }
+    }
     this.listeners = undefined
-    if (typeof listeners === "function") listeners(why)
-    else for (const listener of listeners ?? []) listener(why)
+    if (failures.length > 0) throw failures[0]
   }
 
   reason(): string | undefined {

@@ -257,6 +257,96 @@ describe("a cancelled run", () => {
   )
 })
 
+describe("a run that waits for something that never comes", () => {
+  const never = () => new Promise<never>(() => {})
+  const { tool } = probe("work", open)
+  const waiting: Record<string, (begun: () => void) => ReturnType<typeof running>> = {
+    "its instructions": (begun) =>
+      bind(
+        Agent.make("a", {
+          instructions: () => {
+            begun()
+            return never()
+          }
+        }),
+        ["x"]
+      ),
+    "whether a call needs approval": (begun) =>
+      running(
+        probe("work", {
+          needsApproval: () => {
+            begun()
+            return never()
+          }
+        }).tool
+      ),
+    "the approval callback": (begun) =>
+      bind(Agent.make("a", { tools: [probe("gated").tool] }), [{ calls: [call("gated", "1")] }], {
+        approvalCallback: () => {
+          begun()
+          return never()
+        }
+      }),
+    "a tool": (begun) =>
+      running(
+        probe("work", {
+          ...open,
+          handler: () => {
+            begun()
+            return never()
+          }
+        }).tool
+      ),
+    "an effect": (begun) =>
+      running(
+        probe("work", {
+          ...open,
+          handler: () =>
+            Effect.suspend(() => {
+              begun()
+              return Effect.never
+            })
+        }).tool
+      )
+  }
+  for (const [what, make] of Object.entries(waiting)) {
+    it.effect(`ends when it is cancelled: ${what}`, () =>
+      Effect.gen(function* () {
+        const begun = yield* Deferred.make<void>()
+        const { runtime } = yield* make(() => Deferred.doneUnsafe(begun, Effect.void))
+        yield* cancelWhen(runtime, begun)
+      })
+    )
+  }
+
+  it.effect("ends when a tool cancels it before it waits, and no other tool is begun", () =>
+    Effect.gen(function* () {
+      for (const toolConcurrency of [1, 2]) {
+        const cancellation = Cancellation.make()
+        const stop = safe("stop", {
+          handler: () => {
+            cancellation.cancel("by a tool")
+            return never()
+          }
+        })
+        const other = safe("other")
+        const { runtime } = yield* bind(
+          Agent.make("a", { tools: [stop.tool, other.tool, tool], limits: { toolConcurrency } }),
+          [{ calls: [call("stop", "1"), call("other", "2"), call("work", "3")] }]
+        )
+        const result = yield* runPrompt(runtime, { prompt: "go" }, { cancellation })
+        assert.deepStrictEqual(states(expect(result, "cancelled")), [
+          "stop aborted",
+          "other aborted",
+          "work notStarted"
+        ])
+        assert.deepStrictEqual(other.ran, [])
+        assertValid(result.state)
+      }
+    })
+  )
+})
+
 describe("interrupting the fiber that runs a prompt", () => {
   it.effect("is the same as cancelling", () =>
     Effect.gen(function* () {
@@ -289,6 +379,21 @@ describe("a cancellation token", () => {
     assert.strictEqual(token.reason(), "first")
     token.onCancel((reason) => told.push(`late ${reason}`))
     assert.deepStrictEqual(told, ["first", "late first"])
+  })
+
+  it("tells all of its listeners, whatever one of them does", () => {
+    const token = Cancellation.make()
+    const told: Array<string> = []
+    token.onCancel(() => {
+      told.push("first")
+      stop()
+      throw new Error("a listener")
+    })
+    const stop = token.onCancel(() => told.push("not any more"))
+    const child = Cancellation.make(token)
+    assert.throws(() => token.cancel("enough"), "a listener")
+    assert.deepStrictEqual(told, ["first"])
+    assert.strictEqual(child.reason(), "enough")
   })
 
   it("is cancelled with its parent, and not the other way round", () => {
