@@ -225,7 +225,11 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
         if (yield* finish(root, step)) return undefined
         break
       case "DecodeOutput":
-        if (yield* decodeOutput(root, step.text)) return undefined
+        if (yield* decodeOutput(root, step.text, apart)) return undefined
+        if (drive.leaving?.now.reason() !== undefined && drive.token.reason() === undefined) {
+          yield* letGo(drive)
+          return undefined
+        }
         break
       case "Hold":
         if (yield* hold(root, apart)) return undefined
@@ -234,9 +238,7 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
         // It was cancelled since: that is an end, and not a letting go.
         if (drive.token.reason() !== undefined) break
         if (isEnding(root)) {
-          yield* stopBeside(drive, [asking], "The run is let go of.")
-          yield* settleBeside(drive)
-          yield* flush(drive)
+          yield* letGo(drive)
           return undefined
         }
         yield* confirmHeld(drive)
@@ -244,6 +246,13 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
         return step
     }
   }
+})
+
+/** Leaves the run as it stands. */
+const letGo = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
+  yield* stopBeside(drive, [asking], "The run is let go of.")
+  yield* settleBeside(drive)
+  yield* flush(drive)
 })
 
 /** Takes a step. Where it waits for sub-agents, people can be asked meanwhile. */
@@ -332,7 +341,7 @@ const perform = <E>(
     case "AskLimit":
       return Effect.sync(() => openLimit(scope, step.exceeded))
     case "DecodeOutput":
-      return Effect.asVoid(decodeOutput(scope, step.text))
+      return Effect.asVoid(decodeOutput(scope, step.text, apart))
     case "AskWrapUp":
       return Effect.sync(() => {
         const { budget, limit } = step.exceeded
@@ -393,7 +402,7 @@ const classifyOne = (scope: Scope<unknown>, callId: ToolCallId): Effect.Effect<v
 }
 
 /** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */
-const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, answer: string) {
+const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, answer: string, apart: Apart) {
   const { bound, drive } = scope
   const complete = Effect.fnUntraced(function* (event: RunEvent) {
     if (scope.parent === undefined) {
@@ -407,11 +416,15 @@ const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, answer: st
   const decoder = bound.output
   if (decoder === undefined) return yield* complete({ _tag: "run.completed", at: now(drive) })
   const json = parseAnswer(answer)
-  const decoded = json === undefined ? Exit.fail("it is not JSON") : yield* Effect.exit(decoder.decode(json))
+  const decoded =
+    json === undefined
+      ? Exit.fail("it is not JSON")
+      : yield* Effect.exit(apart.run<unknown, unknown, never>(decoder.decode(json)))
   if (Exit.isSuccess(decoded)) {
-    const output = (decoder.encode?.(decoded.value) ?? json) as Schema.Json
+    const output = (decoder.encode?.(decoded.value as never) ?? json) as Schema.Json
     return yield* complete({ _tag: "run.completed", at: now(drive), output })
   }
+  if (isStopped(scope, decoded.cause)) return false
   const issues = describe(drive.runtime, Cause.squash(decoded.cause))
   emit(scope, {
     _tag: "output.rejected",

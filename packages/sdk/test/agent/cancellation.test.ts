@@ -3,13 +3,14 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { runPrompt } from "../../src/agent/runPrompt.ts"
 import type { RunResult } from "../../src/agent/RunResult.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
-import type { Tool } from "../../src/tool/Tool.ts"
+import * as Tool from "../../src/tool/Tool.ts"
 import {
   approvalOf,
   assertValid,
@@ -54,7 +55,7 @@ const states = (result: {
   readonly calls: ReadonlyArray<{ readonly tool: string; readonly state: string }>
 }) => result.calls.map(({ tool, state }) => `${tool} ${state}`)
 
-const running = (tool: Tool) =>
+const running = (tool: Tool.Tool) =>
   bind(Agent.make("a", { tools: [tool] }), [{ calls: [call(tool.name, "1")] }, "done"])
 
 describe("a cancelled run", () => {
@@ -260,6 +261,15 @@ describe("a cancelled run", () => {
 describe("a run that waits for something that never comes", () => {
   const never = () => new Promise<never>(() => {})
   const { tool } = probe("work", open)
+  /** A schema that has no answer for the nth value. */
+  const unsure = (begun: () => void, nth: number) => {
+    let asked = 0
+    return z.object({ id: z.string() }).refine(() => {
+      if (++asked < nth) return true
+      begun()
+      return never()
+    })
+  }
   const waiting: Record<string, (begun: () => void) => ReturnType<typeof running>> = {
     "its instructions": (begun) =>
       bind(
@@ -280,6 +290,14 @@ describe("a run that waits for something that never comes", () => {
           }
         }).tool
       ),
+    "its arguments to be understood": (begun) =>
+      running(Tool.make("work", { description: "Works", parameters: unsure(begun, 1), handler: () => "" })),
+    "its arguments to be understood again before it runs": (begun) =>
+      running(
+        Tool.make("work", { ...open, description: "Works", parameters: unsure(begun, 2), handler: () => "" })
+      ),
+    "its answer to be understood": (begun) =>
+      bind(Agent.make("a", { output: unsure(begun, 1) }) as never, ['{"id":"1"}']),
     "the approval callback": (begun) =>
       bind(Agent.make("a", { tools: [probe("gated").tool] }), [{ calls: [call("gated", "1")] }], {
         approvalCallback: () => {

@@ -2,9 +2,13 @@
  * A stored run that others stop at each of its moments, one after the other: cancelled through the store, or let go of.
  */
 import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import { z } from "zod"
+import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { cancelRun } from "../../src/agent/cancelRun.ts"
 import type { Leaving } from "../../src/agent/runPrompt.ts"
@@ -15,7 +19,7 @@ import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import { busy, checkEnds } from "./Busy.ts"
-import { assertValid, expect } from "./Fixture.ts"
+import { assertValid, bind, expect } from "./Fixture.ts"
 
 const runId = "run" as RunId
 
@@ -117,4 +121,27 @@ describe("a stored run that is let go of at any moment", () => {
       })
     )
   }
+
+  it.effect("while its answer is being understood, does not wait for that, and is gone on with", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      let asked = 0
+      const output = z.object({ id: z.string() }).refine(() => {
+        if (++asked > 1) return true
+        Deferred.doneUnsafe(begun, Effect.void)
+        return new Promise<never>(() => {})
+      })
+      const { runtime } = yield* bind(Agent.make("a", { output }), ['{"id":"1"}'])
+      const leaving: Leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+      const running = yield* Effect.forkChild(
+        Effect.flip(runPromptStored(runtime, { prompt: "go", runId }, { leaving }))
+      )
+      yield* Deferred.await(begun)
+      leaving.soon.cancel("closing")
+      leaving.now.cancel("closing")
+      assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
+      const done = expect(yield* runPromptStored(runtime, { runId }), "completed")
+      assert.deepStrictEqual(done.output, { id: "1" })
+    }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+  )
 })

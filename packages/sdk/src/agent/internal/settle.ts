@@ -62,10 +62,11 @@ export const settle = Effect.fnUntraced(function* <E>(
   for (const callId of callIds) {
     const call = findCall(state, callId)
     if (call === undefined) continue
-    const ready = yield* prepare(scope, call)
+    const ready = yield* prepare(scope, call, apart)
     if (ready !== undefined) prepared.push(ready)
   }
-  if (prepared.length === 0) return
+  // What was stopped before it was begun has not been begun.
+  if (prepared.length === 0 || apart.isStopped()) return
   for (const { call } of prepared) {
     emit(scope, {
       _tag: "tool.started",
@@ -86,14 +87,17 @@ export const settle = Effect.fnUntraced(function* <E>(
 })
 
 /** Finds the tool and decodes the arguments again; edited ones that do not fit are asked about anew. */
-const prepare = Effect.fnUntraced(function* (scope: Scope<any>, call: ToolCall) {
+const prepare = Effect.fnUntraced(function* (scope: Scope<any>, call: ToolCall, apart: Apart) {
   const entry = scope.bound.entries.get(call.name)
   const { runId } = stateOf(scope)
   if (entry === undefined || !("tool" in entry)) {
     return yield* new ToolUnavailable({ runId, tool: call.name, reason: "missing" })
   }
-  const decoded = yield* Effect.exit(entry.decoder.decode(call.arguments ?? {}))
+  const decoded = yield* Effect.exit(
+    apart.run<unknown, unknown, never>(entry.decoder.decode(call.arguments ?? {}))
+  )
   if (Exit.isSuccess(decoded)) return { call, tool: entry.tool, value: decoded.value } satisfies Prepared
+  if (isStopped(scope, decoded.cause)) return undefined
   if (call.proposed === undefined) {
     return yield* new ToolUnavailable({ runId, tool: call.name, reason: "schemaChanged" })
   }
