@@ -8,7 +8,7 @@ import { tape } from "./Tape.ts"
 const given = process.env["FERMATA_SIMULATIONS"]
 
 /** Simulations per property; `FERMATA_SIMULATIONS=20000` makes so many others, of a new seed each time. */
-export const numRuns = Number(given ?? 120)
+export const numRuns = Number(given ?? 100)
 
 const seed = process.env["FERMATA_SEED"] ?? (given === undefined ? 1 : Date.now())
 
