@@ -65,7 +65,7 @@ export interface Asked {
 }
 
 /** A model that was asked, when `at` events had been folded, and the place of its answer in the journal. */
-export interface Given {
+interface Given {
   readonly at: number
   readonly path: Path
   readonly state: RunState
