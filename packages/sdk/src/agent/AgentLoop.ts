@@ -212,7 +212,11 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
     }
     const cancelled = drive.token.reason()
     root.seen = endedBeside(drive)
-    if (drive.hasMail || drive.hasEnding) yield* takeMail(drive)
+    if (drive.hasMail || drive.hasEnding) {
+      yield* takeMail(drive)
+      // It may be for a sub-agent of one that waits.
+      wake(drive)
+    }
     const step = next(drive.state)
     if (cancelled !== undefined && !(step._tag === "Finish" && isEnded(drive.state))) {
       yield* settleBeside(drive)

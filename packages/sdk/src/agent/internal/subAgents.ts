@@ -179,7 +179,7 @@ export const goOnInBackground = <E>(scope: Scope<E>): Effect.Effect<void, AgentN
 const isAnyIdle = (drive: Drive<any>, background: ReadonlyArray<BackgroundRun>): boolean =>
   background.some(({ callId, child }) => child !== undefined && !isBeside(drive, callId))
 
-/** Goes on with those that can, as far as there is room. None of them is changed by another's getting on. */
+/** Goes on with those that can, as far as there is room. */
 const goOn = Effect.fnUntraced(function* <E>(
   scope: Scope<E>,
   candidates: ReadonlyArray<Pick<BackgroundRun, "callId" | "child">>
@@ -193,6 +193,10 @@ const goOn = Effect.fnUntraced(function* <E>(
     if (room <= 0 || isEnding(scope)) return
     if (child === undefined || isEnded(child) || isBeside(drive, callId) || !canAdvance(child)) continue
     if (drive.beside?.stopped.has(callId) === true) continue
+    // Another that was gone on with may have let this one come to its end meanwhile.
+    if (!isThere(scope)) return
+    const latest = findChild(stateOf(scope), callId)
+    if (latest === undefined || isEnded(latest)) continue
     const childScope = scopeOf(scope, callId, yield* agentOf(scope, callId))
     room -= 1
     // It hears what is said to it, also while its lead is asked something that takes long.
