@@ -31,7 +31,7 @@ import {
   stopBeside,
   wake
 } from "./internal/beside.ts"
-import { openLimit } from "./internal/openLimit.ts"
+import { openLimit, withdrawLimits } from "./internal/openLimit.ts"
 import { cancellation } from "./internal/cancellation.ts"
 import { classify } from "./internal/classify.ts"
 import { setDeadline } from "./internal/deadlines.ts"
@@ -53,9 +53,11 @@ import {
   tellAll
 } from "./internal/Drive.ts"
 import { handOff } from "./internal/handOff.ts"
+import { holdIdle } from "./internal/holdIdle.ts"
 import { leave, takeMail } from "./internal/leave.ts"
 import { reconcile, settle } from "./internal/settle.ts"
 import {
+  askWrapUp,
   awaitChildren,
   goOnInBackground,
   resumeChildren,
@@ -202,6 +204,7 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
   const { drive } = root
   if (!drive.isBegun) {
     drive.isBegun = true
+    if (!isEnded(drive.state)) holdIdle(drive)
     if (drive.staged.length === 0) tellAll(drive)
     yield* flush(drive)
   }
@@ -334,11 +337,10 @@ const perform = <E>(
       return Effect.sync(() => openLimit(scope, step.exceeded))
     case "DecodeOutput":
       return Effect.asVoid(decodeOutput(scope, step.text))
+    case "Withdraw":
+      return Effect.sync(() => withdrawLimits(scope, step.requests))
     case "AskWrapUp":
-      return Effect.sync(() => {
-        const { budget, limit } = step.exceeded
-        emit(scope, { _tag: "wrapUp.asked", at: now(scope.drive), budget, limit })
-      })
+      return askWrapUp(scope, step.exceeded)
     case "ResumeChildren":
       return resumeChildren(scope, step.callIds, apart)
     case "AwaitChildren":

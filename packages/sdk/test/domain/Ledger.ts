@@ -5,7 +5,7 @@
  */
 import type { Decision } from "../../src/domain/Decision.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
-import { budgetOf } from "../../src/domain/Limits.ts"
+import { type Budget, budgetOf } from "../../src/domain/Limits.ts"
 import type { Message } from "../../src/domain/Message.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { unwrap } from "../../src/domain/RunEvent.ts"
@@ -41,6 +41,8 @@ interface LedgerRun {
   calls: number
   /** The calls of the last answer. */
   turn: ReadonlyArray<LedgerCall>
+  /** The budget for which it was asked to come to its end, until it has answered. */
+  lastTurnFor: { readonly budget: Budget; readonly limit: number } | undefined
 }
 
 export class Ledger {
@@ -66,14 +68,20 @@ export class Ledger {
         this.requests = new Map()
         this.root = event.runId
       }
-      this.runs.set(event.runId, { id: event.runId, path, ended: false, answers: 0, calls: 0, turn: [] })
+      const { runId: id } = event
+      const nothing = { ended: false, answers: 0, calls: 0, turn: [], lastTurnFor: undefined }
+      this.runs.set(id, { id, path, ...nothing })
       return
     }
     const run = this.runAt(path)
     switch (event._tag) {
       case "model.answered": {
         run.answers += 1
-        const parts = event.content.flatMap((part) => (part._tag === "toolCall" ? [part] : []))
+        // Whoever was asked to come to an end calls nothing any more.
+        const parts = event.content.flatMap((part) =>
+          part._tag === "toolCall" && run.lastTurnFor === undefined ? [part] : []
+        )
+        run.lastTurnFor = undefined
         run.calls += parts.length
         run.turn = parts.map((part, index) => ({
           id: `${run.id}.t${run.answers}.${index + 1}`,
@@ -139,7 +147,23 @@ export class Ledger {
       case "request.superseded":
         this.requests.get(event.requestId)!.superseded = true
         return
+      case "wrapUp.asked":
+        for (const call of run.turn) {
+          if (call.settled !== undefined) continue
+          call.settled = "cancelled"
+          for (const record of this.requests.values()) {
+            const { decision, request } = record
+            if (decision === undefined && "callId" in request && request.callId === call.id)
+              record.superseded = true
+          }
+        }
+        run.lastTurnFor = event
+        return
       case "limits.changed":
+        if (run.lastTurnFor !== undefined) {
+          const { budget, limit } = run.lastTurnFor
+          if (budgetOf(event.limits, budget) !== limit) run.lastTurnFor = undefined
+        }
         for (const record of this.requests.values()) {
           const { request } = record
           if (request._tag !== "limit" || request.runId !== run.id || record.decision !== undefined) continue

@@ -10,6 +10,7 @@ import type * as Schema from "effect/Schema"
 import * as fc from "fast-check"
 import * as ApprovalPolicy from "../../src/domain/ApprovalPolicy.ts"
 import type { Decision } from "../../src/domain/Decision.ts"
+import { carve, exceededAbove, exceededByCallsAbove, type NothingLeft } from "../../src/domain/Budget.ts"
 import { decide } from "../../src/domain/decide.ts"
 import { evolve } from "../../src/domain/evolve.ts"
 import * as Grant from "../../src/domain/Grant.ts"
@@ -18,7 +19,7 @@ import type { Interruption, Safety } from "../../src/domain/Interruption.ts"
 import * as Limits from "../../src/domain/Limits.ts"
 import type { UserPart } from "../../src/domain/Message.ts"
 import type { End, Step } from "../../src/domain/next.ts"
-import { next } from "../../src/domain/next.ts"
+import { aboveOf, next, onNothingLeft } from "../../src/domain/next.ts"
 import type { Rejection } from "../../src/domain/Rejection.ts"
 import type { AnsweredPart, RunEvent } from "../../src/domain/RunEvent.ts"
 import { wrap } from "../../src/domain/RunEvent.ts"
@@ -38,6 +39,8 @@ interface Attempt {
 export interface Asked {
   readonly at: number
   readonly path: ReadonlyArray<Id.ToolCallId>
+  /** The runs above it, from the root. */
+  readonly line: ReadonlyArray<RunState>
   readonly state: RunState
   readonly step: Step
 }
@@ -158,7 +161,10 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     maxTurns: 8 - pick.below(5),
     ...(pick.happens(20) ? { maxToolCalls: pick.below(6) } : {}),
     ...(pick.happens(20) ? { maxTokens: 20 + pick.below(60) } : {}),
-    ...(pick.happens(20) ? { maxCostUsd: pick.below(3) / 10 } : {})
+    ...(pick.happens(20) ? { maxCostUsd: pick.below(3) / 10 } : {}),
+    ...(pick.happens(10) ? { maxTreeTurns: 1 + pick.below(9) } : {}),
+    ...(pick.happens(10) ? { maxTreeToolCalls: pick.below(9) } : {}),
+    ...(pick.happens(20) ? { wrapUp: true } : {})
   })
 
   const policy = (): ApprovalPolicy.ApprovalPolicy =>
@@ -171,7 +177,12 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       { mode: "ask", rules: [{ tool: "delete_*", action: "deny", message: "Never." }] }
     ])
 
-  const start = (runId: Id.RunId, agent: string, agentPath: ReadonlyArray<string>): RunEvent => ({
+  const start = (
+    runId: Id.RunId,
+    agent: string,
+    agentPath: ReadonlyArray<string>,
+    given: Limits.Limits = limits()
+  ): RunEvent => ({
     _tag: "run.started",
     at: now(),
     runId,
@@ -179,7 +190,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     agent: { name: agent, instructions: "sha", tools: { read_file: "sha", ["__proto__"]: "sha" } },
     agentPath,
     prompt: pick.below(2) === 0 ? [{ _tag: "text", text: "Do it." }] : content(),
-    limits: limits(),
+    limits: given,
     policy: policy(),
     asks: pick.below(3) !== 1,
     structured: pick.happens(25),
@@ -438,11 +449,52 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     }
   }
 
+  const lineTo = (path: ReadonlyArray<Id.ToolCallId>): ReadonlyArray<RunState> =>
+    path.map((_, depth) => at(path.slice(0, depth)))
+
+  /** What the run of which nothing is left does about it; `false` when whoever wants something of it fails. */
+  const seeTo = (path: ReadonlyArray<Id.ToolCallId>, nothing: NothingLeft): boolean => {
+    const owner = path.slice(0, nothing.depth)
+    const { budget, limit } = nothing.exceeded
+    switch (onNothingLeft(at(owner), nothing)) {
+      case "refused":
+        return false
+      case "comesToItsEnd":
+        emit({ _tag: "budget.exhausted", at: now(), budget, limit }, owner)
+        return true
+      case "asks": {
+        const request: Interruption = { _tag: "limit", ...requestOf(at(owner)), ...nothing.exceeded }
+        emit({ _tag: "request.opened", at: now(), request }, owner)
+        return true
+      }
+      case "seenTo":
+        throw new Error("it was let through to what is asked about already")
+    }
+  }
+
+  /** Whether the budgets above leave room for the next step of a sub-agent. */
+  const hasRoom = (path: ReadonlyArray<Id.ToolCallId>, step: Step): boolean => {
+    const line = lineTo(path)
+    const nothing =
+      step._tag === "CallModel"
+        ? exceededAbove(line, at(path).limits, 0)
+        : step._tag === "ClassifyCalls"
+          ? exceededByCallsAbove(line)
+          : undefined
+    if (nothing === undefined) return true
+    if (!seeTo(path, nothing)) {
+      emit({ _tag: "run.failed", at: now(), failure: { _tag: "BudgetExceeded", ...nothing.exceeded } }, path)
+    }
+    return false
+  }
+
   /** Performs one step of the run at the end of `path`; `false` when that run waits. */
   const perform = (path: ReadonlyArray<Id.ToolCallId>): boolean => {
     const run = at(path)
-    const step = next(run)
-    asked.push({ at: events.length, path, state: run, step })
+    const line = lineTo(path)
+    const step = next(run, aboveOf(line))
+    asked.push({ at: events.length, path, line, state: run, step })
+    if (!hasRoom(path, step)) return true
     switch (step._tag) {
       case "CallModel":
         disturb()
@@ -460,7 +512,14 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       case "ResumeChildren": {
         const call = findCall(run, step.callIds[pick.below(step.callIds.length)]!)!
         if (call.child === undefined) {
-          emit(start(Id.childRunId(call.id), call.name, [...run.agentPath, call.name]), [...path, call.id])
+          const carved = carve([...line, run], limits())
+          if (!("depth" in carved)) {
+            const names = [...run.agentPath, call.name]
+            emit(start(Id.childRunId(call.id), call.name, names, carved), [...path, call.id])
+          } else if (!seeTo([...path, call.id], carved)) {
+            const content = [{ _tag: "text", text: "It was not started." }] as const
+            emit({ _tag: "tool.failed", at: now(), callId: call.id, content }, path)
+          }
           return true
         }
         return perform([...path, call.id])
@@ -492,7 +551,15 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       case "Finish":
         conclude(step.end, path)
         return true
+      case "Withdraw":
+        for (const { requestId } of step.requests) {
+          emit({ _tag: "request.superseded", at: now(), requestId, reason: "there is room again" }, path)
+        }
+        return true
       case "AskWrapUp":
+        for (const call of run.calls) {
+          if (call.child !== undefined && !isSettled(call)) cancel("it is used up", [...path, call.id])
+        }
         emit(
           { _tag: "wrapUp.asked", at: now(), budget: step.exceeded.budget, limit: step.exceeded.limit },
           path
@@ -665,11 +732,21 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       )
     }
     const by = Id.requestId(request.runId, at(path).requests.length + 1)
-    emit({ _tag: "request.opened", at: now(), request: { ...request, requestId: by, at: now() } }, path)
-    emit(
-      { _tag: "request.superseded", at: now(), requestId: request.requestId, reason: "it is asked anew", by },
-      path
-    )
+    const again: RunEvent = {
+      _tag: "request.opened",
+      at: now(),
+      request: { ...request, requestId: by, at: now() }
+    }
+    const { requestId } = request
+    const over: RunEvent = {
+      _tag: "request.superseded",
+      at: now(),
+      requestId,
+      reason: "it is asked anew",
+      by
+    }
+    // A call waits for something all the time; of one budget, nobody is asked twice at once.
+    for (const event of request._tag === "limit" ? [over, again] : [again, over]) emit(event, path)
   }
 
   /** The run waits: somebody parks it, decides something, talks to it; it is taken up again. */
@@ -715,7 +792,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       if (isEnded(current())) break
       if (!perform([])) hold()
     }
-    asked.push({ at: events.length, path: [], state: current(), step: next(current()) })
+    asked.push({ at: events.length, path: [], line: [], state: current(), step: next(current()) })
   } while (goesOn())
   return { events, states, attempts, asked, end: current() }
 }
