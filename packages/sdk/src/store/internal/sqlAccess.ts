@@ -19,7 +19,7 @@ import { OutcomeUnknown, RunStoreError, StoreBusy } from "../RunStoreError.ts"
 import { isConnectionLost, isContention, toStoreError } from "./sqlErrors.ts"
 
 /** One append, as a row. */
-export interface JournalRow {
+interface JournalRow {
   readonly runId: string
   readonly sequence: number
   readonly count: number
