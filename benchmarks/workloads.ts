@@ -1,0 +1,13 @@
+/**
+ * The workloads, in the order in which they are run and shown.
+ */
+import type { Workload } from "./harness/Workload.ts"
+import { fanOut } from "./workloads/fanOut.ts"
+import { hold } from "./workloads/hold.ts"
+import { imports } from "./workloads/import.ts"
+import { parallel } from "./workloads/parallel.ts"
+import { step } from "./workloads/step.ts"
+import { stored } from "./workloads/stored.ts"
+import { stream } from "./workloads/stream.ts"
+
+export const workloads: ReadonlyArray<Workload> = [step, stored, hold, fanOut, stream, imports, parallel]
