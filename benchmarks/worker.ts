@@ -31,6 +31,7 @@ const folder = (): string => {
 const benchOf = (system: System, adapter: Adapter): Bench => ({
   system,
   adapter,
+  ms: (milliseconds) => (system.name === "floor" ? milliseconds / 4 : milliseconds),
   folder,
   prepared: async (key, make) => {
     const kept = Path.join(place, `${system.name}-${key}`)

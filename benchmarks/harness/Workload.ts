@@ -35,6 +35,11 @@ export interface Target {
 export interface Bench {
   readonly system: System
   readonly adapter: Adapter
+  /**
+   * Milliseconds to spend on something: all of them on a system, fewer on the floor, which has little to compile and is measured
+   * twice.
+   */
+  readonly ms: (milliseconds: number) => number
   /** A new folder on the disk of this workspace, removed when the process ends. */
   readonly folder: () => string
   /** A copy, in a new folder, of what `make` writes; it is made once for a system and a key, and its cost is in no figure. */

@@ -109,6 +109,9 @@ const openStore = (folder: string) => {
   }
 }
 
+/** In the order of time, so that a new run is written beside the last one. */
+const newId = (run: number): string => `run-${String(run).padStart(8, "0")}`
+
 type Store = ReturnType<typeof openStore>
 
 const newRun = (store: Store, id: string, prompt: string): void =>
@@ -156,7 +159,7 @@ export const adapter: Adapter = {
     let runs = 0
     return {
       run: () => {
-        const id = `run-${++runs}`
+        const id = newId(++runs)
         newRun(store, id, script.prompt)
         let revision = 1
         return loop(script, tools, [{ role: "user", text: script.prompt }], (added) =>
@@ -231,7 +234,7 @@ export const adapter: Adapter = {
     const store = openStore(folder)
     let runs = 0
     return {
-      hold: () => hold(store, `run-${++runs}`, script),
+      hold: () => hold(store, newId(++runs), script),
       list: async (limit) =>
         store.pending(limit).map(({ at, call, id }): Held => ({
           approve: async () => store.commit(() => store.decide(at)),

@@ -45,7 +45,7 @@ export const hold: Workload = {
       most: 40
     }))
   ],
-  measure: async ({ adapter, prepared }, name) => {
+  measure: async ({ adapter, ms, prepared }, name) => {
     const messages = Number.parseInt(name.replace(",", ""), 10)
     const task = offered(adapter.hold)
     const cycle = async (timed: <A>(part: () => Promise<A>) => Promise<A>) => {
@@ -63,8 +63,8 @@ export const hold: Workload = {
       await first.close()
       await second.close()
     }
-    await repeat({ ms: 400, least: 2 }, cycle)
-    const cycles = await repeat({ ms: 600, least: 3, most: 100 }, cycle)
+    await repeat({ ms: ms(800), least: 2 }, cycle)
+    const cycles = await repeat({ ms: ms(800), least: 3, most: 200 }, cycle)
     return {
       cpu: cycles.reduce((sum, { cpu }) => sum + cpu, 0) / cycles.length / 1000,
       wall: median(cycles.map(({ wall }) => wall)) / 1000,

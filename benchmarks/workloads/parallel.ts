@@ -23,7 +23,7 @@ export const parallel: Workload = {
       most: 1.3
     }
   ],
-  measure: async ({ adapter }) => {
+  measure: async ({ adapter, ms }) => {
     const { calls, script } = waits(100, 10)
     const run = await offered(adapter.parallel)(script)
     const once = async () => {
@@ -31,8 +31,8 @@ export const parallel: Workload = {
       demand(await run(), done, "The final text")
       demand(calls() - before, 100, "The number of calls")
     }
-    await sustained({ ms: 300 }, once)
-    const { cpu, wall } = await sustained({ ms: 500, least: 5 }, once)
+    await sustained({ ms: ms(800) }, once)
+    const { cpu, wall } = await sustained({ ms: ms(800), least: 5 }, once)
     return { wall: wall / 1000, cpu: cpu / 1000 }
   }
 }

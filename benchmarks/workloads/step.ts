@@ -37,7 +37,7 @@ export const step: Workload = {
       most: 1.1
     }
   ],
-  measure: async ({ adapter }, name) => {
+  measure: async ({ adapter, ms }, name) => {
     const turns = Number.parseInt(name, 10)
     const { calls, script } = adds(turns)
     const run = await offered(adapter.step)(script)
@@ -46,8 +46,8 @@ export const step: Workload = {
       demand(await run(), done, "The final text")
       demand(calls() - before, turns, "The number of calls")
     }
-    await sustained({ ms: 300 }, once)
-    const { cpu, wall } = await sustained({ ms: 400, most: 20_000 }, once)
+    await sustained({ ms: ms(1000), most: 100_000 }, once)
+    const { cpu, wall } = await sustained({ ms: ms(500), most: 100_000 }, once)
     return { cpu: cpu / turns, wall: wall / turns }
   }
 }

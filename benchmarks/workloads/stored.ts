@@ -29,7 +29,7 @@ export const stored: Workload = {
       most: 10_000
     }
   ]),
-  measure: async ({ adapter, folder }, name) => {
+  measure: async ({ adapter, folder, ms }, name) => {
     const turns = Number.parseInt(name.replace(",", ""), 10)
     const { calls, script } = adds(turns)
     const runs = await offered(adapter.stored)(folder(), script)
@@ -38,8 +38,8 @@ export const stored: Workload = {
       demand(await runs.run(), done, "The final text")
       demand(calls() - before, turns, "The number of calls")
     }
-    await sustained({ ms: 300, least: 1 }, once)
-    const { bytes, cpu, wall } = await sustained({ ms: 500, least: turns > 200 ? 1 : 3 }, once)
+    await sustained({ ms: ms(1000), least: 1 }, once)
+    const { bytes, cpu, wall } = await sustained({ ms: ms(800), least: turns > 200 ? 1 : 3 }, once)
     await runs.close()
     return { cpu: cpu / turns, wall: wall / turns, bytes: bytes / turns }
   }

@@ -25,15 +25,15 @@ export const stream: Workload = {
       most: 6
     }
   ],
-  measure: async ({ adapter }) => {
+  measure: async ({ adapter, ms }) => {
     const run = await offered(adapter.stream)({ prompt: "Tell me all of it.", deltas })
     const once = async () => {
       const seen = await run()
       demand(seen.characters, characters, "The number of characters")
       demand(seen.deltas, deltas.length, "The number of deltas")
     }
-    await sustained({ ms: 300 }, once)
-    const { cpu, wall } = await sustained({ ms: 500 }, once)
+    await sustained({ ms: ms(800) }, once)
+    const { cpu, wall } = await sustained({ ms: ms(800) }, once)
     return { cpu: cpu / deltas.length, wall: wall / deltas.length }
   }
 }
