@@ -2,7 +2,8 @@
  * Side by side: what the same scripted work costs Fermata, every comparable system, and the least that it can cost.
  *
  * `npm run bench` runs all of it, `npm run bench -- --only step --systems fermata,floor,ai --rounds 5 --json out.json` a part. What
- * is measured is what would be published: the packages are built first. `--write` puts the tables into `docs/performance.md`.
+ * is measured is what would be published: the packages are built first. `--write` puts the tables into `docs/performance.md`, `--profile
+ * folder` writes CPU profiles.
  */
 import * as ChildProcess from "node:child_process"
 import * as Fs from "node:fs"
@@ -24,6 +25,7 @@ const { values } = parseArgs({
     systems: { type: "string" },
     rounds: { type: "string", default: "5" },
     json: { type: "string" },
+    profile: { type: "string" },
     write: { type: "boolean", default: false }
   }
 })
@@ -62,6 +64,8 @@ const run = (command: string, args: ReadonlyArray<string>, cwd: string): void =>
   process.exit(1)
 }
 
+const profile = values.profile === undefined ? undefined : Path.resolve(values.profile)
+
 const started = performance.now()
 run(process.execPath, ["scripts/build.ts"], root)
 const missing = chosen.filter(
@@ -99,7 +103,7 @@ const machine = {
 
 const all: Array<{ readonly workload: string; readonly results: ReadonlyArray<Result> }> = []
 for (const workload of work) {
-  const results = await measure(workload, chosen, rounds, folder, progress)
+  const results = await measure(workload, chosen, { rounds, folder, profile, say: progress })
   progress("")
   console.log(asText(workload, results, systems))
   all.push({ workload: workload.name, results })

@@ -59,7 +59,8 @@ const mean = (a: Figures, b: Figures): Figures =>
   )
 
 const floorSystem = systems.find(({ name }) => name === "floor")!
-const hasFloor = workload.floor !== false && system.name !== "floor"
+const hasFloor =
+  workload.floor !== false && system.name !== "floor" && process.env["FERMATA_BENCH_FLOOR"] !== "none"
 const adapter = await load(system)
 const floor = hasFloor ? benchOf(floorSystem, await load(floorSystem)) : undefined
 const bench = benchOf(system, adapter)

@@ -30,13 +30,22 @@ export interface Result {
   readonly failed?: string
 }
 
-/** Measures a workload. `say` is told what is going on. */
+/** How it is measured. */
+export interface Options {
+  readonly rounds: number
+  /** For what the processes write. */
+  readonly folder: string
+  /** Where to put CPU profiles of the systems, which are then measured without the floor. */
+  readonly profile?: string | undefined
+  /** Told what is going on. */
+  readonly say: (text: string) => void
+}
+
+/** Measures a workload. */
 export const measure = async (
   workload: Workload,
   systems: ReadonlyArray<System>,
-  rounds: number,
-  folder: string,
-  say: (text: string) => void
+  { folder, profile, rounds, say }: Options
 ): Promise<ReadonlyArray<Result>> => {
   const chosen = systems.filter(
     ({ name }) => workload.systems?.includes(name) !== false && (name !== "floor" || workload.floor !== false)
@@ -54,7 +63,7 @@ export const measure = async (
         )
         if (cases.length === 0) continue
         say(`${workload.name}: round ${round + 1}, ${system.name}${part === undefined ? "" : `, ${part}`}`)
-        for (const measured of await runWorker(workload, system, part, cases, folder)) {
+        for (const measured of await runWorker(workload, system, part, cases, folder, profile)) {
           const key = `${system.name} ${measured.name}`
           if (measured.figures === undefined) given.add(key)
           all.set(key, [...(all.get(key) ?? []), measured])
@@ -76,7 +85,8 @@ const runWorker = (
   system: System,
   part: string | undefined,
   cases: ReadonlyArray<string>,
-  folder: string
+  folder: string,
+  profile: string | undefined
 ): Promise<ReadonlyArray<Measured>> =>
   new Promise((resolve) => {
     const patience = workload.patience ?? 120
@@ -84,6 +94,13 @@ const runWorker = (
       process.execPath,
       [
         ...(workload.flags ?? []),
+        ...(profile === undefined
+          ? []
+          : [
+              "--cpu-prof",
+              `--cpu-prof-dir=${profile}`,
+              `--cpu-prof-name=${system.name}-${workload.name}.cpuprofile`
+            ]),
         Path.join(import.meta.dirname, "../worker.ts"),
         system.name,
         workload.name,
@@ -96,7 +113,8 @@ const runWorker = (
           ...system.environment,
           NODE_ENV: "production",
           NODE_NO_WARNINGS: "1",
-          FERMATA_BENCH_FOLDER: folder
+          FERMATA_BENCH_FOLDER: folder,
+          ...(profile === undefined ? {} : { FERMATA_BENCH_FLOOR: "none" })
         },
         stdio: ["ignore", "ignore", "pipe", "pipe"]
       }
