@@ -23,5 +23,26 @@ export const systems: ReadonlyArray<System> = [
     packages: ["@fermata/node"],
     quiet: "There is nothing to switch off: no tracer is installed unless the program does it.",
     durability: "WAL, synchronous=FULL (its default)."
+  },
+  {
+    name: "ai",
+    title: "AI SDK",
+    module: "./peers/aiSdk.ts",
+    installed: "benchmarks",
+    entries: ["ai"],
+    packages: ["ai", "zod"],
+    quiet: "`telemetry: { isEnabled: false }`.",
+    durability: "The program's own: all messages as JSON in one row, WAL, synchronous=FULL, not fenced."
+  },
+  {
+    name: "openai",
+    title: "OpenAI Agents",
+    module: "./peers/openaiAgents.ts",
+    installed: "benchmarks",
+    entries: ["@openai/agents"],
+    packages: ["@openai/agents", "zod"],
+    quiet: "`OPENAI_AGENTS_DISABLE_TRACING=1`.",
+    environment: { OPENAI_AGENTS_DISABLE_TRACING: "1" },
+    durability: "The program's own: the text of a `RunState` in one row, WAL, synchronous=FULL, not fenced."
   }
 ]

@@ -39,7 +39,7 @@ export const watch = (): (() => Spent) => {
 
 /** Until when something is repeated. */
 export interface Effort {
-  /** Milliseconds to spend on it. */
+  /** Milliseconds of CPU time to spend on it; at most four times as many may pass by the clock. */
   readonly ms: number
   /** At least so often. Default: 3. */
   readonly least?: number
@@ -47,14 +47,26 @@ export interface Effort {
   readonly most?: number
 }
 
+/** Whether there is time for once more. */
+const budget = ({ least = 3, most = 1000, ms }: Effort): ((times: number) => boolean) => {
+  const cpu = process.cpuUsage()
+  const until = performance.now() + ms * 4
+  return (times) => {
+    if (times < least) return true
+    if (times >= most || performance.now() >= until) return false
+    const { system, user } = process.cpuUsage(cpu)
+    return (user + system) / 1000 < ms
+  }
+}
+
 /** Repeats the work and returns what each time took. What `work` does outside of `timed` is not counted. */
 export const repeat = async (
-  { least = 3, most = 1000, ms }: Effort,
+  effort: Effort,
   work: (timed: <A>(part: () => Promise<A>) => Promise<A>) => Promise<unknown>
 ): Promise<ReadonlyArray<Spent>> => {
   const all: Array<Spent> = []
-  const until = performance.now() + ms
-  while (all.length < most && (all.length < least || performance.now() < until)) {
+  const again = budget(effort)
+  while (again(all.length)) {
     let total: Spent = { cpu: 0, wall: 0, bytes: 0 }
     await work(async (part) => {
       const spent = watch()
@@ -69,14 +81,11 @@ export const repeat = async (
 }
 
 /** What one of many takes that follow each other under one watch: the clock of CPU time is too coarse for a short one. */
-export const sustained = async (
-  { least = 3, most = 1000, ms }: Effort,
-  work: () => Promise<unknown>
-): Promise<Spent> => {
+export const sustained = async (effort: Effort, work: () => Promise<unknown>): Promise<Spent> => {
   let times = 0
+  const again = budget(effort)
   const spent = watch()
-  const until = performance.now() + ms
-  while (times < most && (times < least || performance.now() < until)) {
+  while (again(times)) {
     await work()
     times += 1
   }

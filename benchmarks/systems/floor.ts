@@ -53,27 +53,35 @@ const inMemory = async (script: Script) => {
   return () => loop(script, tools, [{ role: "user", text: script.prompt }], () => {})
 }
 
-/** The tables, and one statement for each thing that is done to them. */
+/** Room for the revisions of one run: its rows are neighbours in the one table of all journals. */
+const room = 2 ** 24
+
+/**
+ * The tables, and one statement for each thing that is done to them. Keys are integers, since SQLite writes about a quarter less for
+ * an append to such a table than to one with a key of text and a number.
+ */
 const openStore = (folder: string) => {
   const database = new DatabaseSync(Path.join(folder, "floor.db"))
   database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 1000")
   database.exec(`
-    CREATE TABLE IF NOT EXISTS head (id TEXT PRIMARY KEY, revision INT, epoch INT, status TEXT) WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS journal (id TEXT, revision INT, added TEXT, PRIMARY KEY (id, revision)) WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS requests (at INTEGER PRIMARY KEY, id TEXT, call TEXT, status TEXT);
-    CREATE INDEX IF NOT EXISTS open ON requests (at) WHERE status = 'open'`)
+    CREATE TABLE IF NOT EXISTS head (run INTEGER PRIMARY KEY, revision INT, epoch INT, status TEXT);
+    CREATE TABLE IF NOT EXISTS journal (place INTEGER PRIMARY KEY, added TEXT);
+    CREATE TABLE IF NOT EXISTS requests (request INTEGER PRIMARY KEY, run INT, call TEXT, decision TEXT)`)
   const create = database.prepare("INSERT INTO head VALUES (?, 0, 1, 'running')")
-  const head = database.prepare("SELECT revision FROM head WHERE id = ?")
+  const head = database.prepare("SELECT revision FROM head WHERE run = ?")
   const fence = database.prepare(
-    "UPDATE head SET revision = revision + 1, status = ? WHERE id = ? AND revision = ? AND epoch = 1"
+    "UPDATE head SET revision = revision + 1, status = ? WHERE run = ? AND revision = ? AND epoch = 1"
   )
-  const append = database.prepare("INSERT INTO journal VALUES (?, ?, ?)")
-  const load = database.prepare("SELECT added FROM journal WHERE id = ? ORDER BY revision")
-  const request = database.prepare("INSERT INTO requests (id, call, status) VALUES (?, ?, 'open')")
+  const append = database.prepare("INSERT INTO journal VALUES (?, ?)")
+  const load = database.prepare("SELECT added FROM journal WHERE place >= ? AND place < ? ORDER BY place")
+  const request = database.prepare("INSERT INTO requests (run, call) VALUES (?, ?)")
   const pending = database.prepare(
-    "SELECT at, id, call FROM requests WHERE status = 'open' ORDER BY at LIMIT ?"
+    "SELECT request, run, call FROM requests WHERE decision IS NULL ORDER BY request LIMIT ?"
   )
-  const decide = database.prepare("UPDATE requests SET status = 'approved' WHERE at = ? AND status = 'open'")
+  const decide = database.prepare(
+    "UPDATE requests SET decision = 'approve' WHERE request = ? AND decision IS NULL"
+  )
+  const settle = database.prepare("DELETE FROM requests WHERE request = ? AND decision IS NOT NULL")
   const once = (statement: StatementSync, ...values: ReadonlyArray<string | number>): void => {
     if (statement.run(...values).changes !== 1) throw new Error("Somebody else was first.")
   }
@@ -84,70 +92,72 @@ const openStore = (folder: string) => {
   }
   return {
     commit,
-    create: (id: string) => once(create, id),
-    revision: (id: string) => (head.get(id) as { readonly revision: number } | undefined)?.revision,
+    create: (run: number) => once(create, run),
+    revision: (run: number) => (head.get(run) as { readonly revision: number } | undefined)?.revision,
     /** Compare-and-set on the head, and one row. */
-    append: (id: string, revision: number, status: string, added: ReadonlyArray<Message>) => {
-      once(fence, status, id, revision)
-      once(append, id, revision, JSON.stringify(added))
+    append: (run: number, revision: number, status: string, added: ReadonlyArray<Message>) => {
+      once(fence, status, run, revision)
+      once(append, run * room + revision, JSON.stringify(added))
     },
-    load: (id: string): Array<Message> => {
+    load: (run: number): Array<Message> => {
       const messages: Array<Message> = []
-      for (const { added } of load.all(id) as unknown as ReadonlyArray<{ readonly added: string }>)
+      const rows = load.all(run * room, (run + 1) * room) as unknown as ReadonlyArray<{
+        readonly added: string
+      }>
+      for (const { added } of rows)
         for (const message of JSON.parse(added) as ReadonlyArray<Message>) messages.push(message)
       return messages
     },
-    request: (id: string, call: string) => once(request, id, call),
-    pending: (limit: number) =>
-      pending.all(limit) as unknown as ReadonlyArray<{
-        readonly at: number
-        readonly id: string
-        readonly call: string
-      }>,
-    decide: (at: number) => once(decide, at),
+    request: (run: number, call: string) => once(request, run, call),
+    pending: (limit: number) => pending.all(limit) as unknown as ReadonlyArray<Pending>,
+    decide: (request: number) => once(decide, request),
+    settle: (request: number) => once(settle, request),
     close: async () => database.close()
   }
 }
 
-/** In the order of time, so that a new run is written beside the last one. */
-const newId = (run: number): string => `run-${String(run).padStart(8, "0")}`
+interface Pending {
+  readonly request: number
+  readonly run: number
+  readonly call: string
+}
 
 type Store = ReturnType<typeof openStore>
 
-const newRun = (store: Store, id: string, prompt: string): void =>
-  store.commit(() => {
-    store.create(id)
-    store.append(id, 0, "running", [{ role: "user", text: prompt }])
-  })
-
 /** The prompt, the model's call, and the request to approve it, in one commit. */
-const hold = async (store: Store, id: string, script: Script): Promise<void> => {
-  const revision = store.revision(id)
+const hold = async (store: Store, run: number, script: Script): Promise<void> => {
+  const revision = store.revision(run)
   const { calls } = await ask(script, 1)
   store.commit(() => {
-    if (revision === undefined) store.create(id)
-    store.append(id, revision ?? 0, "held", [
+    if (revision === undefined) store.create(run)
+    store.append(run, revision ?? 0, "held", [
       { role: "user", text: script.prompt },
       { role: "assistant", calls }
     ])
-    store.request(id, JSON.stringify(calls![0]))
+    store.request(run, JSON.stringify(calls![0]))
   })
 }
 
 /** Says that the call is begun, runs it, asks the model, and writes both results. */
-const release = async (store: Store, id: string, callText: string, script: Script): Promise<string> => {
-  const messages = store.load(id)
-  const call = JSON.parse(callText) as NonNullable<Answer["calls"]>[number]
-  const revision = store.revision(id)!
-  store.commit(() => store.append(id, revision, "running", []))
-  const tool = script.tools.find(({ name }) => name === call.name)!
-  const text = await tool.run(JSON.parse(call.arguments) as Readonly<Record<string, number>>)
-  const result: Message = { role: "tool", callId: call.id, text }
+const release = async (store: Store, { call, request, run }: Pending, script: Script): Promise<string> => {
+  const messages = store.load(run)
+  const { arguments: json, id, name } = JSON.parse(call) as NonNullable<Answer["calls"]>[number]
+  const revision = store.revision(run)!
+  store.commit(() => store.append(run, revision, "running", []))
+  const tool = script.tools.find((tool) => tool.name === name)!
+  const text = await tool.run(JSON.parse(json) as Readonly<Record<string, number>>)
+  const result: Message = { role: "tool", callId: id, text }
   messages.push(result)
   const { text: said = "" } = await ask(script, 2)
-  store.commit(() => store.append(id, revision + 1, "completed", [result, { role: "assistant", text: said }]))
+  store.commit(() => {
+    store.append(run, revision + 1, "completed", [result, { role: "assistant", text: said }])
+    store.settle(request)
+  })
   return said
 }
+
+/** The run of a folder with one conversation. */
+const only = 1
 
 export const adapter: Adapter = {
   step: inMemory,
@@ -159,8 +169,11 @@ export const adapter: Adapter = {
     let runs = 0
     return {
       run: () => {
-        const id = newId(++runs)
-        newRun(store, id, script.prompt)
+        const id = ++runs
+        store.commit(() => {
+          store.create(id)
+          store.append(id, 0, "running", [{ role: "user", text: script.prompt }])
+        })
         let revision = 1
         return loop(script, tools, [{ role: "user", text: script.prompt }], (added) =>
           store.commit(() => store.append(id, revision++, "running", added))
@@ -173,9 +186,9 @@ export const adapter: Adapter = {
     prepare: async (folder, history) => {
       const store = openStore(folder)
       store.commit(() => {
-        store.create("conversation")
+        store.create(only)
         for (let at = 0; at < history.length; at += 2)
-          store.append("conversation", at / 2, "completed", history.slice(at, at + 2))
+          store.append(only, at / 2, "completed", history.slice(at, at + 2))
       })
       await store.close()
     },
@@ -183,15 +196,14 @@ export const adapter: Adapter = {
       const store = openStore(folder)
       return {
         start: async () => {
-          const messages = store.load("conversation")
-          if (messages.length === 0) throw new Error("The conversation is empty.")
-          await hold(store, "conversation", script)
+          if (store.load(only).length === 0) throw new Error("The conversation is empty.")
+          await hold(store, only, script)
         },
         finish: async () => {
           const [waiting] = store.pending(1)
           if (waiting === undefined) throw new Error("Nothing is held.")
-          store.commit(() => store.decide(waiting.at))
-          return release(store, waiting.id, waiting.call, script)
+          store.commit(() => store.decide(waiting.request))
+          return release(store, waiting, script)
         },
         close: store.close
       }
@@ -213,18 +225,19 @@ export const adapter: Adapter = {
     },
   conversation: async (folder, answer) => {
     const store = openStore(folder)
-    newRun(store, "conversation", "Hello")
     return {
       say: async (text) => {
-        store.load("conversation")
-        const revision = store.revision("conversation")!
+        const revision = store.revision(only)
+        const messages: Array<Message> = revision === undefined ? [] : store.load(only)
+        messages.push({ role: "user", text })
         const said = await Promise.resolve(answer)
-        store.commit(() =>
-          store.append("conversation", revision, "completed", [
+        store.commit(() => {
+          if (revision === undefined) store.create(only)
+          store.append(only, revision ?? 0, "completed", [
             { role: "user", text },
             { role: "assistant", text: said }
           ])
-        )
+        })
         return said
       },
       close: store.close
@@ -234,11 +247,11 @@ export const adapter: Adapter = {
     const store = openStore(folder)
     let runs = 0
     return {
-      hold: () => hold(store, newId(++runs), script),
+      hold: () => hold(store, ++runs, script),
       list: async (limit) =>
-        store.pending(limit).map(({ at, call, id }): Held => ({
-          approve: async () => store.commit(() => store.decide(at)),
-          resume: () => release(store, id, call, script)
+        store.pending(limit).map((waiting): Held => ({
+          approve: async () => store.commit(() => store.decide(waiting.request)),
+          resume: () => release(store, waiting, script)
         })),
       close: store.close
     }
