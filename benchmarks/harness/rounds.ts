@@ -47,9 +47,7 @@ export const measure = async (
   systems: ReadonlyArray<System>,
   { folder, profile, rounds, say }: Options
 ): Promise<ReadonlyArray<Result>> => {
-  const chosen = systems.filter(
-    ({ name }) => workload.systems?.includes(name) !== false && (name !== "floor" || workload.floor !== false)
-  )
+  const chosen = systems.filter(({ name }) => workload.systems?.includes(name) !== false)
   const all = new Map<string, Array<Measured>>()
   // What a system cannot do in the first round is not tried again.
   const given = new Set<string>()
