@@ -4,6 +4,8 @@
  * `npm run bench` runs all of it, `npm run bench -- --only step --systems fermata,floor,ai --rounds 5 --json out.json` a part. What
  * is measured is what would be published: the packages are built first. `--write` puts the tables into `docs/performance.md`, `--profile
  * folder` writes CPU profiles.
+ *
+ * `--smoke` is what CI runs. `--check` checks the types of the adapters, for which all systems have to be installed.
  */
 import * as ChildProcess from "node:child_process"
 import * as Fs from "node:fs"
@@ -14,6 +16,7 @@ import { asText } from "./harness/report.ts"
 import { measure, type Result } from "./harness/rounds.ts"
 import { versionOf } from "./harness/packages.ts"
 import { writeTables } from "./harness/document.ts"
+import { smoke } from "./harness/smoke.ts"
 import { systems } from "./systems.ts"
 import { workloads } from "./workloads.ts"
 
@@ -26,7 +29,9 @@ const { values } = parseArgs({
     rounds: { type: "string", default: "5" },
     json: { type: "string" },
     profile: { type: "string" },
-    write: { type: "boolean", default: false }
+    write: { type: "boolean", default: false },
+    smoke: { type: "boolean", default: false },
+    check: { type: "boolean", default: false }
   }
 })
 
@@ -48,7 +53,7 @@ const choose = <A extends { readonly name: string }>(
   return all.filter(({ name }) => names.includes(name))
 }
 
-const chosen = choose(systems, values.systems, "system")
+const chosen = choose(systems, values.systems ?? (values.smoke ? "floor,fermata" : undefined), "system")
 const work = choose(workloads, values.only, "workload")
 const rounds = Number(values.rounds)
 if (!Number.isInteger(rounds) || rounds < 1) {
@@ -68,13 +73,19 @@ const profile = values.profile === undefined ? undefined : Path.resolve(values.p
 
 const started = performance.now()
 run(process.execPath, ["scripts/build.ts"], root)
-const missing = chosen.filter(
+const missing = (values.check ? systems : chosen).filter(
   ({ installed, packages }) =>
     installed === "benchmarks" && packages.some((name) => versionOf(name) === undefined)
 )
 if (missing.length > 0) {
   console.log(`Installing what is compared, for ${missing.map(({ title }) => title).join(", ")} …`)
   run("npm", ["ci"], import.meta.dirname)
+}
+
+if (values.check) {
+  run(process.execPath, ["scripts/tsc.ts", "-p", "benchmarks/peers"], root)
+  console.log("The adapters of the other systems fit their types.")
+  process.exit(0)
 }
 
 // On the disk of this workspace: the system's folder for temporary files may be memory.
@@ -84,6 +95,12 @@ const folder = Fs.mkdtempSync(Path.join(place, "bench-"))
 const clear = () => Fs.rmSync(folder, { recursive: true, force: true })
 process.on("exit", clear)
 process.on("SIGINT", () => process.exit(130))
+
+if (values.smoke) {
+  const failed = await smoke(chosen, folder)
+  console.log(failed === 0 ? "nothing grows faster than it may" : `${failed} checks failed`)
+  process.exit(failed === 0 ? 0 : 1)
+}
 
 const progress = (text: string): void => {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`)

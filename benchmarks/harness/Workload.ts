@@ -24,7 +24,7 @@ export interface Medians {
 }
 
 /** What Fermata is to reach. */
-export interface Target {
+interface Target {
   readonly says: string
   /** What it has reached; `undefined` where this run does not tell. */
   readonly reached: (medians: Medians) => number | undefined

@@ -58,7 +58,7 @@ const failuresOf = (
 }
 
 /** Each target, with what was reached. */
-export const targetsOf = (
+const targetsOf = (
   workload: Workload,
   results: ReadonlyArray<Result>
 ): ReadonlyArray<{ readonly says: string; readonly reached: number | undefined; readonly met: boolean }> =>
