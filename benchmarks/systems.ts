@@ -25,6 +25,16 @@ export const systems: ReadonlyArray<System> = [
     durability: "WAL, synchronous=FULL (its default)."
   },
   {
+    name: "effect-ai",
+    title: "effect/ai",
+    module: "./systems/effectAi.ts",
+    installed: "workspace",
+    entries: ["effect/ai/LanguageModel"],
+    packages: ["effect"],
+    quiet: "There is nothing to switch off: no tracer is installed unless the program does it.",
+    durability: "The program's own: the exported chat in one row, WAL, synchronous=FULL, not fenced."
+  },
+  {
     name: "ai",
     title: "AI SDK",
     module: "./peers/aiSdk.ts",
