@@ -35,6 +35,16 @@ export const systems: ReadonlyArray<System> = [
     durability: "The program's own: the exported chat in one row, WAL, synchronous=FULL, not fenced."
   },
   {
+    name: "effect-workflow",
+    title: "Effect's workflow engine",
+    module: "./systems/effectWorkflow.ts",
+    installed: "workspace",
+    entries: ["effect/workflow/Workflow"],
+    packages: ["effect"],
+    quiet: "There is nothing to switch off: no tracer is installed unless the program does it.",
+    durability: "`effect/cluster` with one runner on Effect's SQLite driver: WAL, synchronous=FULL."
+  },
+  {
     name: "ai",
     title: "AI SDK",
     module: "./peers/aiSdk.ts",
