@@ -46,8 +46,8 @@ export const step: Workload = {
       demand(await run(), done, "The final text")
       demand(calls() - before, turns, "The number of calls")
     }
-    await sustained({ ms: ms(1000), most: 100_000 }, once)
-    const { cpu, wall } = await sustained({ ms: ms(500), most: 100_000 }, once)
+    await sustained({ ms: ms(700), most: 100_000 }, once)
+    const { cpu, wall } = await sustained({ ms: ms(300), most: 100_000 }, once)
     return { cpu: cpu / turns, wall: wall / turns }
   }
 }
