@@ -38,7 +38,8 @@ export const stored: Workload = {
       demand(await runs.run(), done, "The final text")
       demand(calls() - before, turns, "The number of calls")
     }
-    await sustained({ ms: ms(1000), least: 1 }, once)
+    // The shorter runs before it have warmed up the longest.
+    if (turns <= 200) await sustained({ ms: ms(1000), least: 1 }, once)
     const { bytes, cpu, wall } = await sustained({ ms: ms(800), least: turns > 200 ? 1 : 3 }, once)
     await runs.close()
     return { cpu: cpu / turns, wall: wall / turns, bytes: bytes / turns }
