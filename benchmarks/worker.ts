@@ -68,8 +68,12 @@ const offer = workload.task === undefined ? undefined : adapter[workload.task]
 
 for (const name of workload.cases) {
   if (only !== undefined && only !== name) continue
-  if (offer !== undefined && isRefusal(offer as object)) {
-    report({ name, cannot: (offer as { readonly cannot: string }).cannot })
+  const cannot =
+    offer !== undefined && isRefusal(offer as object)
+      ? (offer as { readonly cannot: string }).cannot
+      : workload.cannot?.(system.name)
+  if (cannot !== undefined) {
+    report({ name, cannot })
     continue
   }
   try {

@@ -8,6 +8,7 @@ import { growth } from "./workloads/growth.ts"
 import { hold } from "./workloads/hold.ts"
 import { imports } from "./workloads/import.ts"
 import { parallel } from "./workloads/parallel.ts"
+import { semantics } from "./workloads/semantics.ts"
 import { step } from "./workloads/step.ts"
 import { stored } from "./workloads/stored.ts"
 import { stream } from "./workloads/stream.ts"
@@ -21,5 +22,6 @@ export const workloads: ReadonlyArray<Workload> = [
   imports,
   parallel,
   growth,
+  semantics,
   decode
 ]

@@ -56,6 +56,8 @@ export interface Workload {
   readonly cases: ReadonlyArray<string>
   /** What an adapter has to offer for this. Left out for what needs no adapter. */
   readonly task?: keyof Adapter
+  /** For what needs no adapter: the sentence that says why a system cannot. Default: all can. */
+  readonly cannot?: (system: string) => string | undefined
   /** The only systems that this is about. Default: all. */
   readonly systems?: ReadonlyArray<string>
   /** Whether each case has a process of its own. Default: all cases of a system share one. */

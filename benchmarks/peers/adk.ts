@@ -28,7 +28,7 @@ import type { Adapter, Answer, Script } from "../System.ts"
 import { turnByRoles } from "./turns.ts"
 
 type Content = Parameters<Runner["runAsync"]>[0]["newMessage"]
-type Contents = LlmRequest["contents"]
+export type Contents = LlmRequest["contents"]
 
 setLogLevel(LogLevel.ERROR)
 
@@ -43,7 +43,7 @@ const contentOf = ({ calls = [], text }: Answer): Content => ({
 })
 
 /** A model that says what it is told to. */
-class Scripted extends BaseLlm {
+export class Scripted extends BaseLlm {
   readonly say: (contents: Contents) => Answer | Promise<Answer>
   readonly deltas: ReadonlyArray<string>
 
@@ -150,28 +150,32 @@ export const drive = async (runner: Runner, sessionId: string, newMessage: Conte
 
 export const saying = (text: string): Content => ({ role: "user", parts: [{ text }] })
 
-/** A confirmation, by the id of the call that asks for it. */
-export const confirming = (id: string): Content => ({
+/** A confirmation, by the ids of the calls that ask for it. */
+export const confirming = (ids: ReadonlyArray<string>): Content => ({
   role: "user",
-  parts: [
-    { functionResponse: { id, name: REQUEST_CONFIRMATION_FUNCTION_CALL_NAME, response: { confirmed: true } } }
-  ]
+  parts: ids.map((id) => ({
+    functionResponse: { id, name: REQUEST_CONFIRMATION_FUNCTION_CALL_NAME, response: { confirmed: true } }
+  }))
 })
 
 export const create = (service: BaseSessionService, sessionId?: string) =>
   service.createSession({ appName, userId, ...(sessionId === undefined ? {} : { sessionId }) })
 
-/** The requests for a confirmation that have no answer yet, with the call that each is about. */
+export const sessionIn = async (
+  service: BaseSessionService,
+  sessionId: string
+): Promise<ReadonlyArray<Event>> => (await service.getSession({ appName, userId, sessionId }))?.events ?? []
+
+/** The requests for a confirmation that have no answer yet, with the arguments of the call that each is about. */
 export const unanswered = async (service: BaseSessionService, sessionId: string) => {
-  const events: ReadonlyArray<Event> =
-    (await service.getSession({ appName, userId, sessionId }))?.events ?? []
+  const events = await sessionIn(service, sessionId)
   const answered = new Set(events.flatMap(getFunctionResponses).map(({ id }) => id))
   return events
     .flatMap(getFunctionCalls)
     .filter(({ id, name }) => name === REQUEST_CONFIRMATION_FUNCTION_CALL_NAME && !answered.has(id))
     .map(({ args, id }) => ({
       id: id!,
-      call: (args as { readonly originalFunctionCall: { readonly id: string } }).originalFunctionCall.id
+      args: (args as { readonly originalFunctionCall: { readonly args: unknown } }).originalFunctionCall.args
     }))
 }
 
@@ -230,7 +234,7 @@ export const adapter: Adapter = {
         finish: async () => {
           const [request] = await unanswered(service, conversation)
           if (request === undefined) throw new Error("Nothing is held.")
-          return (await drive(runner, conversation, confirming(request.id))).text
+          return (await drive(runner, conversation, confirming([request.id]))).text
         },
         close: () => close(service)
       }

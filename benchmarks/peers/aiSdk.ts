@@ -8,7 +8,7 @@ import { numbered, openBlobs } from "./blobs.ts"
 import { turnByRoles } from "./turns.ts"
 
 type Model = Extract<LanguageModel, { readonly specificationVersion: "v4" }>
-type Asked = Parameters<Model["doGenerate"]>[0]["prompt"]
+export type Asked = Parameters<Model["doGenerate"]>[0]["prompt"]
 type Generated = Awaited<ReturnType<Model["doGenerate"]>>
 type StreamPart =
   Awaited<ReturnType<Model["doStream"]>>["stream"] extends ReadableStream<infer Part> ? Part : never
@@ -69,16 +69,14 @@ const turnInMemory = (prompt: Asked): number => (prompt.length + 1) / 2
 const turnInHistory = (prompt: Asked): number =>
   turnByRoles(prompt, ({ role }) => (role === "user" || role === "assistant" ? role : "other"))
 
-const agentOf = (
-  { answer, pause, tools }: Script,
-  turnOf: (prompt: Asked) => number,
+/** Approval is asked for what is gated. */
+export const agentWith = (
+  tools: Script["tools"],
+  answer: (prompt: Asked) => Answer | Promise<Answer>,
   onStep?: (messages: Array<ModelMessage>) => void
 ) =>
   new ToolLoopAgent({
-    model: modelOf(async (prompt) => {
-      if (pause !== undefined) await pause()
-      return answer(turnOf(prompt))
-    }),
+    model: modelOf(answer),
     tools: Object.fromEntries(
       tools.map(({ description, name, parameters, run }) => [
         name,
@@ -103,6 +101,20 @@ const agentOf = (
           }
         })
   })
+
+const agentOf = (
+  { answer, pause, tools }: Script,
+  turnOf: (prompt: Asked) => number,
+  onStep?: (messages: Array<ModelMessage>) => void
+) =>
+  agentWith(
+    tools,
+    async (prompt) => {
+      if (pause !== undefined) await pause()
+      return answer(turnOf(prompt))
+    },
+    onStep
+  )
 
 const inMemory = async (script: Script) => {
   const agent = agentOf(script, turnInMemory)

@@ -25,7 +25,7 @@ const messageOf = ({ calls = [], text = "" }: Answer): AIMessage =>
   })
 
 /** A model that says what it is told to. */
-class Scripted extends BaseChatModel<BaseChatModelCallOptions, AIMessageChunk> {
+export class Scripted extends BaseChatModel<BaseChatModelCallOptions, AIMessageChunk> {
   readonly say: (messages: ReadonlyArray<BaseMessage>) => Answer | Promise<Answer>
   readonly deltas: ReadonlyArray<string>
 

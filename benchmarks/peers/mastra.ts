@@ -13,7 +13,7 @@ import type { Adapter, Answer, Held, Script } from "../System.ts"
 import { turnByRoles } from "./turns.ts"
 
 type Model = Extract<AgentConfig["model"], { readonly specificationVersion: "v3" }>
-type Asked = Parameters<Model["doStream"]>[0]["prompt"]
+export type Asked = Parameters<Model["doStream"]>[0]["prompt"]
 type StreamPart =
   Awaited<ReturnType<Model["doStream"]>>["stream"] extends ReadableStream<infer Part> ? Part : never
 
@@ -38,7 +38,7 @@ const partsOf = function* (
   yield { type: "finish", finishReason: { unified, raw: unified }, usage }
 }
 
-const modelOf = (
+export const modelOf = (
   answer: (prompt: Asked) => Answer | Promise<Answer>,
   deltas?: ReadonlyArray<string>
 ): Model => ({

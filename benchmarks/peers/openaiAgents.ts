@@ -62,14 +62,14 @@ const turnInHistory = (input: ModelRequest["input"]): number =>
             : "other"
       )
 
-const agentOf = (script: Script, turnOf: (input: ModelRequest["input"]) => number) => {
-  const { answer, pause, tools } = script
-  return new Agent({
+/** Approval is asked for what is gated. */
+export const agentWith = (
+  tools: Script["tools"],
+  answer: (input: ModelRequest["input"]) => Answer | Promise<Answer>
+) =>
+  new Agent({
     name: "worker",
-    model: modelOf(async (input) => {
-      if (pause !== undefined) await pause()
-      return answer(turnOf(input))
-    }),
+    model: modelOf(answer),
     tools: tools.map(({ description, gated, name, parameters, run }) =>
       tool({
         name,
@@ -80,7 +80,12 @@ const agentOf = (script: Script, turnOf: (input: ModelRequest["input"]) => numbe
       })
     )
   })
-}
+
+const agentOf = ({ answer, pause, tools }: Script, turnOf: (input: ModelRequest["input"]) => number) =>
+  agentWith(tools, async (input) => {
+    if (pause !== undefined) await pause()
+    return answer(turnOf(input))
+  })
 
 const unlimited = { maxTurns: null }
 

@@ -28,18 +28,21 @@ const partsOf = ({ calls = [], text }: Answer): Array<Response.PartEncoded> => [
 
 type Turn = (prompt: Prompt.Prompt) => number
 
-const modelOf = ({ answer, pause }: Script, turnOf: Turn): Promise<LanguageModel.LanguageModel> =>
+const modelOf = (
+  answer: (prompt: Prompt.Prompt) => Answer,
+  pause?: () => Promise<void>
+): Promise<LanguageModel.LanguageModel> =>
   Effect.runPromise(
     LanguageModel.make({
       generateText: ({ prompt }) => {
-        const parts = () => partsOf(answer(turnOf(prompt)))
+        const parts = () => partsOf(answer(prompt))
         return pause === undefined ? Effect.sync(parts) : Effect.map(Effect.promise(pause), parts)
       },
       streamText: () => Stream.die("This model does not stream.")
     })
   )
 
-const toolkitOf = ({ tools }: Script) => {
+const toolkitOf = (tools: Script["tools"]) => {
   const toolkit = Toolkit.make(
     ...tools.map(({ description, gated, name, parameters }) =>
       Tool.make(name, {
@@ -66,10 +69,14 @@ const toolkitOf = ({ tools }: Script) => {
   )
 }
 
-/** What a script needs, made once. */
-const bind = async (script: Script, turnOf: Turn) => {
-  const toolkit = await toolkitOf(script)
-  const model = await modelOf(script, turnOf)
+/** What a run needs, made once. Approval is asked for what is gated. */
+export const bindWith = async (
+  tools: Script["tools"],
+  answer: (prompt: Prompt.Prompt) => Answer,
+  pause?: () => Promise<void>
+) => {
+  const toolkit = await toolkitOf(tools)
+  const model = await modelOf(answer, pause)
   /** Asks until an answer has no calls, or one of them needs approval. */
   const ask = (chat: Chat.Chat, prompt: Prompt.RawInput, onTurn: Effect.Effect<void> = Effect.void) =>
     Effect.gen(function* () {
@@ -84,6 +91,9 @@ const bind = async (script: Script, turnOf: Turn) => {
     }).pipe(Effect.provideService(LanguageModel.LanguageModel, model))
   return ask
 }
+
+const bind = ({ answer, pause, tools }: Script, turnOf: Turn) =>
+  bindWith(tools, (prompt) => answer(turnOf(prompt)), pause)
 
 const turnInHistory: Turn = ({ content }) =>
   turnByRoles(content, ({ role }) => (role === "user" || role === "assistant" ? role : "other"))
