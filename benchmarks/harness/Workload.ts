@@ -64,6 +64,8 @@ export interface Workload {
   readonly apart?: boolean
   /** Whether the floor is measured beside each system. Default: yes. */
   readonly floor?: boolean
+  /** What is said under the table in the documentation about one system's figures; `""`: nothing. */
+  readonly note?: (figures: Figures) => string
   /** The figure by which systems are compared. Less is better. */
   readonly primary: string
   readonly columns: ReadonlyArray<Column>

@@ -131,6 +131,10 @@ export const asMarkdown = (
 ): string => {
   const heads = ["", "", ...workload.columns.map(({ title }) => title)]
   const failures = failuresOf(results, systems)
+  const notes = results.flatMap(({ figures, system }) => {
+    const note = Object.keys(figures).length === 0 ? "" : (workload.note?.(figures) ?? "")
+    return note === "" ? [] : [`- ${titleOf(systems, system)}: ${note}`]
+  })
   const targets = targetsOf(workload, results).map(
     ({ met, reached, says }) =>
       `- ${reached === undefined ? "Not measured" : met ? "Met" : "**Not met**"}: ${says}${reached === undefined ? "" : ` (${shown(reached, 2)})`}.`
@@ -139,6 +143,7 @@ export const asMarkdown = (
     line(heads),
     line(heads.map((_, at) => (at < 2 ? "---" : "---:"))),
     ...rowsOf(workload, results, systems).map(line),
+    ...(notes.length === 0 ? [] : ["", ...notes]),
     ...(failures.length === 0 ? [] : ["", ...failures.map((failure) => `- ${failure}`)]),
     ...(targets.length === 0 ? [] : ["", ...targets])
   ].join("\n")

@@ -111,7 +111,7 @@ const stage = (module: string, folder: string, calls: number) => {
 }
 
 const told = (came: Came<Outcome>): string =>
-  "value" in came ? came.value.status : "error" in came ? came.error.split("\n")[0]!.slice(0, 160) : "killed"
+  "value" in came ? came.value.status : "error" in came ? came.error.split("\n")[0]!.slice(0, 120) : "killed"
 
 const times = (effects: ReadonlyArray<number>, build: number): number =>
   effects.filter((one) => one === build).length

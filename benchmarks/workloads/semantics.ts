@@ -41,6 +41,12 @@ export const semantics: Workload = {
     ...Object.entries(cells).map(([key, { title }]) => ({ key, title })),
     { key: "wrong", title: "not right", digits: 0 }
   ],
+  // The other cells speak for themselves.
+  note: (figures) =>
+    Object.entries(cells)
+      .filter(([key]) => ["again", "oneOfTwo", "message"].includes(key) && figures[key] !== "right")
+      .map(([key, { title }]) => `_${title}_: ${figures[`${key}Detail`]}.`)
+      .join(" "),
   targets: [
     {
       says: "every cell is right (cells that are not)",
