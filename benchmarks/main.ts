@@ -2,8 +2,8 @@
  * Side by side: what the same scripted work costs Fermata, every comparable system, and the least that it can cost.
  *
  * `npm run bench` runs all of it, `npm run bench -- --only step --systems fermata,floor,ai --rounds 5 --json out.json` a part. What
- * is measured is what would be published: the packages are built first. `--write` puts the tables into `docs/performance.md`, `--profile
- * folder` writes CPU profiles.
+ * is measured is what would be published: the packages are built first. `--write` puts the tables into `docs/performance.md`; so does
+ * `--from out.json`, with what was measured before. `--profile folder` writes CPU profiles.
  *
  * `--smoke` is what CI runs. `--check` checks the types of the adapters, for which all systems have to be installed.
  */
@@ -13,9 +13,9 @@ import * as Os from "node:os"
 import * as Path from "node:path"
 import { parseArgs } from "node:util"
 import { asText } from "./harness/report.ts"
-import { measure, type Result } from "./harness/rounds.ts"
+import { measure } from "./harness/rounds.ts"
 import { versionOf } from "./harness/packages.ts"
-import { writeTables } from "./harness/document.ts"
+import { type Machine, type Report, writeTables } from "./harness/document.ts"
 import { smoke } from "./harness/smoke.ts"
 import { systems } from "./systems.ts"
 import { workloads } from "./workloads.ts"
@@ -30,6 +30,7 @@ const { values } = parseArgs({
     json: { type: "string" },
     profile: { type: "string" },
     write: { type: "boolean", default: false },
+    from: { type: "string" },
     smoke: { type: "boolean", default: false },
     check: { type: "boolean", default: false }
   }
@@ -51,6 +52,12 @@ const choose = <A extends { readonly name: string }>(
     process.exit(2)
   }
   return all.filter(({ name }) => names.includes(name))
+}
+
+if (values.from !== undefined) {
+  const { machine, results } = JSON.parse(Fs.readFileSync(values.from, "utf8")) as Report
+  writeTables(machine, results)
+  process.exit(0)
 }
 
 const chosen = choose(systems, values.systems ?? (values.smoke ? "floor,fermata" : undefined), "system")
@@ -106,7 +113,7 @@ const progress = (text: string): void => {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`)
 }
 
-const machine = {
+const machine: Machine = {
   date: new Date().toISOString().slice(0, 10),
   cpu: `${Os.cpus().length} × ${Os.cpus()[0]?.model ?? "unknown"}`,
   memoryGb: Math.round(Os.totalmem() / 2 ** 30),
@@ -118,15 +125,16 @@ const machine = {
   )
 }
 
-const all: Array<{ readonly workload: string; readonly results: ReadonlyArray<Result> }> = []
+const all: Array<Report["results"][number]> = []
 for (const workload of work) {
   const results = await measure(workload, chosen, { rounds, folder, profile, say: progress })
   progress("")
   console.log(asText(workload, results, systems))
   all.push({ workload: workload.name, results })
+  // After each: what was measured is not lost when the rest is stopped.
+  if (values.json !== undefined)
+    Fs.writeFileSync(values.json, `${JSON.stringify({ machine, results: all } satisfies Report, null, 2)}\n`)
 }
-if (values.json !== undefined)
-  Fs.writeFileSync(values.json, `${JSON.stringify({ machine, results: all }, null, 2)}\n`)
 if (values.write) writeTables(machine, all)
 console.log(`\n${machine.cpu}, Node ${machine.node}, ${((performance.now() - started) / 1000).toFixed(0)} s`)
 process.exitCode = all.some(({ results }) =>

@@ -21,24 +21,28 @@ export interface Machine {
   readonly versions: Readonly<Record<string, string>>
 }
 
+/** What a run of the benchmarks found; the form of `--json`. */
+export interface Report {
+  readonly machine: Machine
+  readonly results: ReadonlyArray<{ readonly workload: string; readonly results: ReadonlyArray<Result> }>
+}
+
 const root = Path.join(import.meta.dirname, "../..")
 const path = Path.join(root, "docs/performance.md")
 
 /** Writes what was measured. */
-export const writeTables = (
-  machine: Machine,
-  all: ReadonlyArray<{ readonly workload: string; readonly results: ReadonlyArray<Result> }>
-): void => {
+export const writeTables = (machine: Machine, all: Report["results"]): void => {
   let text = Fs.readFileSync(path, "utf8")
   for (const { results, workload: name } of all) {
     const workload = workloads.find((one) => one.name === name)!
     const caption = `_${machine.date}; ${machine.cpu}, ${machine.memoryGb} GB; ${machine.system}; Node ${machine.node}; ${Math.min(machine.rounds, workload.rounds ?? machine.rounds)} rounds._`
     text = between(text, name, `${workload.what}\n\n${asMarkdown(workload, results, systems)}\n\n${caption}`)
   }
-  const measured = systems.filter(({ packages }) =>
-    packages.some((one) => machine.versions[one] !== undefined)
+  // Of a part, the versions of the rest are not known.
+  const isAll = systems.every(({ packages }) =>
+    packages.every((name) => machine.versions[name] !== undefined)
   )
-  if (measured.length === systems.length - 1) text = between(text, "systems", systemsTable(machine))
+  if (isAll) text = between(text, "systems", systemsTable(machine))
   Fs.writeFileSync(path, text)
   ChildProcess.execFileSync(process.execPath, [Path.join(root, "node_modules/oxfmt/bin/oxfmt"), path], {
     cwd: root

@@ -121,7 +121,8 @@ export const asText = (
   ].join("\n")
 }
 
-const line = (cells: ReadonlyArray<string>): string => `| ${cells.join(" | ")} |`
+const line = (cells: ReadonlyArray<string>): string =>
+  `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`
 
 /** For the documentation. */
 export const asMarkdown = (
