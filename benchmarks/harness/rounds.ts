@@ -133,9 +133,10 @@ const runWorker = (
         .filter((line) => line !== "")
         .map((line) => JSON.parse(line) as Measured)
       const missing = cases.filter((name) => found.every((measured) => measured.name !== name))
-      const failed = late
-        ? `It took more than ${patience} s.`
-        : `The process ended: ${errors.trim().split("\n").slice(-3).join(" ") || "it said nothing."}`
+      const told = errors.split("\n").filter((text) => text.trim() !== "")
+      // Of a crash of Node itself the last lines are addresses.
+      const problem = told.find((text) => /error/i.test(text)) ?? told.at(-1) ?? "it said nothing."
+      const failed = late ? `It took more than ${patience} s.` : `The process ended: ${problem.trim()}`
       resolve([...found, ...missing.map((name) => ({ name, failed }))])
     })
   })
