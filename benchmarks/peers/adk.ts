@@ -272,6 +272,6 @@ export const adapter: Adapter = {
   },
   inbox: {
     cannot:
-      "A request for a confirmation is an event in its session; to find those that are open, a program reads all events of all sessions."
+      "a request for a confirmation is an event in its session; to find those that are open, a program reads all events of all sessions."
   }
 }

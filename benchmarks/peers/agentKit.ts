@@ -79,17 +79,17 @@ const inMemory = async (script: Script) => {
 }
 
 const needsServer =
-  "Its steps are kept by an Inngest server, which runs them; alone in a process nothing is stored."
+  "its steps are kept by an Inngest server, which runs them; alone in a process nothing is stored."
 
 export const adapter: Adapter = {
   step: inMemory,
   fanOut: inMemory,
   parallel: inMemory,
   stored: { cannot: needsServer },
-  hold: { cannot: "A tool waits for an event of an Inngest server; alone in a process nothing can be held." },
-  stream: { cannot: "It asks its models for the whole answer and cuts pieces from that." },
+  hold: { cannot: "a tool waits for an event of an Inngest server; alone in a process nothing can be held." },
+  stream: { cannot: "it asks its models for the whole answer and cuts pieces from that." },
   conversation: {
-    cannot: "It leaves the store to the program: a history adapter, which reads and writes whole threads."
+    cannot: "it leaves the store to the program: a history adapter, which reads and writes whole threads."
   },
   inbox: { cannot: needsServer }
 }

@@ -209,6 +209,6 @@ export const adapter: Adapter = {
   },
   inbox: {
     cannot:
-      "It lists the checkpoints of a thread, not what is held: a program keeps a list of its threads beside it."
+      "it lists the checkpoints of a thread, not what is held: a program keeps a list of its threads beside it."
   }
 }
