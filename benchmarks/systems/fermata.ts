@@ -17,6 +17,7 @@ import {
   runPrompt,
   tool
 } from "@fermata/node"
+import { idle } from "../harness/measure.ts"
 import type { Adapter, Answer, Held, Script } from "../System.ts"
 
 const usage = { inputTokens: 1, outputTokens: 1, costUsd: 0 }
@@ -103,6 +104,8 @@ export const adapter: Adapter = {
         if (message.role !== "user") continue
         said = history[at + 1]?.text ?? ""
         textOf(await fermata.runPrompt("worker", message.text, { sessionId }))
+        // A person takes longer than that to say the next thing.
+        await idle()
       }
       await fermata.close()
     },

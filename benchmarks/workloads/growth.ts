@@ -3,7 +3,7 @@
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
-import { demand, median, watch } from "../harness/measure.ts"
+import { demand, idle, median, watch } from "../harness/measure.ts"
 import { type Bench, type Figures, isRefusal, type Medians, type Workload } from "../harness/Workload.ts"
 import type { System } from "../System.ts"
 import { adds, done, gated, prose } from "./scripts.ts"
@@ -81,6 +81,7 @@ const longConversation = async ({ adapter, folder, system }: Bench): Promise<Fig
     const spent = watch()
     demand(await conversation.say(text), answer, "The answer")
     costs.push(spent())
+    await idle()
     transcript += transcriptBytes({ role: "user", content: text })
     transcript += transcriptBytes({ role: "assistant", content: answer })
   }
@@ -106,6 +107,7 @@ const fullInbox = async ({ adapter, folder, system }: Bench): Promise<Figures> =
   while (runs < held && performance.now() < deadline) {
     await inbox.hold()
     runs += 1
+    await idle()
   }
   demand(calls(), 0, "The number of calls while all runs are held")
   const lists: Array<number> = []
