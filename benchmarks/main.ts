@@ -102,6 +102,7 @@ const folder = Fs.mkdtempSync(Path.join(place, "bench-"))
 const clear = () => Fs.rmSync(folder, { recursive: true, force: true })
 process.on("exit", clear)
 process.on("SIGINT", () => process.exit(130))
+process.on("SIGTERM", () => process.exit(143))
 
 if (values.smoke) {
   const failed = await smoke(chosen, folder)

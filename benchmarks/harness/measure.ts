@@ -39,7 +39,7 @@ export const watch = (): (() => Spent) => {
 
 /** Until when something is repeated. */
 export interface Effort {
-  /** Milliseconds of CPU time to spend on it; at most four times as many may pass by the clock. */
+  /** Milliseconds of CPU time to spend on it; at most twelve times as many may pass by the clock. */
   readonly ms: number
   /** At least so often. Default: 3. */
   readonly least?: number
@@ -50,7 +50,7 @@ export interface Effort {
 /** Whether there is time for once more. */
 const budget = ({ least = 3, most = 1000, ms }: Effort): ((times: number) => boolean) => {
   const cpu = process.cpuUsage()
-  const until = performance.now() + ms * 4
+  const until = performance.now() + ms * 12
   return (times) => {
     if (times < least) return true
     if (times >= most || performance.now() >= until) return false

@@ -126,8 +126,12 @@ const runWorker = (
     }, patience * 1000)
     child.stdio[3]!.on("data", (data: Buffer) => (lines += String(data)))
     child.stderr!.on("data", (data: Buffer) => (errors = (errors + String(data)).slice(-4000)))
+    // Nobody is left at work when this process is stopped.
+    const stop = () => child.kill("SIGKILL")
+    process.once("exit", stop)
     child.on("close", () => {
       clearTimeout(timer)
+      process.off("exit", stop)
       const found = lines
         .split("\n")
         .filter((line) => line !== "")
