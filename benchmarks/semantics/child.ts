@@ -109,6 +109,8 @@ const main = async ([module, folder, calls]: ReadonlyArray<string>): Promise<voi
     }
     process.exit(0)
   })
+  // Whoever plays the cell is gone.
+  process.once("disconnect", () => process.exit(1))
   await report({ ready: true })
 }
 
