@@ -39,7 +39,7 @@ export const stored: Workload = {
       demand(calls() - before, turns, "The number of calls")
     }
     // The shorter runs before it have warmed up the longest.
-    if (turns <= 200) await sustained({ ms: ms(1000), least: 1 }, once)
+    if (turns <= 200) await sustained({ ms: ms(turns === 50 ? 1500 : 500), least: 1 }, once)
     const { bytes, cpu, wall } = await sustained({ ms: ms(800), least: turns > 200 ? 1 : 3 }, once)
     await runs.close()
     return { cpu: cpu / turns, wall: wall / turns, bytes: bytes / turns }
