@@ -50,7 +50,9 @@ const groups: ReadonlyArray<ReadonlyArray<Step>> = [
   ],
   [{ name: "examples", command: script("examples") }],
   [{ name: "crash", command: ["node", "--conditions=@fermata/source", "scripts/crash.ts", "--ci"] }],
-  [{ name: "packages", command: script("packages") }]
+  [{ name: "packages", command: script("packages") }],
+  // After `packages`, which builds: what is measured is what is published.
+  [{ name: "bench", command: ["node", "benchmarks/main.ts", "--smoke"] }]
 ]
 
 const only = process.argv.slice(2)

@@ -40,7 +40,11 @@ const parked = Effect.gen(function* () {
       ({ name }) =>
         ["run_id", "request_id", "session_id", "request", "events"].includes(name)
           ? `replace(replace(${name}, 'original', 'copy-' || n), 'ses_', 'ses-' || n || '_') AS ${name}`
-          : name
+          : name === "number"
+            ? "number + n AS number"
+            : name === "id"
+              ? "id + (n << 32) AS id"
+              : name
     )
   for (const table of ["fermata_runs", "fermata_journal", "fermata_requests"]) {
     database.exec(`WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${copies})

@@ -141,7 +141,8 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
             assert.strictEqual(Exit.isSuccess(exit) ? exit.value.length : 0, Object.keys(statuses).length)
           }
         }
-      }).pipe(Effect.scoped)
+      }).pipe(Effect.scoped),
+    60_000
   )
 
   it.live("takes messages and forks, and its sessions stay lines", () =>

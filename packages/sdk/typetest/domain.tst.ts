@@ -16,7 +16,7 @@ import type { evolve } from "../src/domain/evolve.ts"
 import type { GrantId, RequestId, Revision, RunId, SessionId, ToolCallId } from "../src/domain/Id.ts"
 import * as Id from "../src/domain/Id.ts"
 import type { Interruption, Kind } from "../src/domain/Interruption.ts"
-import type { next, Step } from "../src/domain/next.ts"
+import type { Above, next, Step } from "../src/domain/next.ts"
 import type { Rejection } from "../src/domain/Rejection.ts"
 import type { RunEvent } from "../src/domain/RunEvent.ts"
 import type { RunFailure } from "../src/domain/RunError.ts"
@@ -42,6 +42,7 @@ describe("RunEvent", () => {
       | "message.queued"
       | "messages.read"
       | "budget.nearing"
+      | "budget.exhausted"
       | "wrapUp.asked"
       | "agent.changed"
       | "output.rejected"
@@ -131,12 +132,12 @@ describe("RunState", () => {
 
 describe("the pure core", () => {
   it("is three functions over plain values", () => {
-    expect<typeof next>().type.toBe<(state: RunState) => Step>()
+    expect<typeof next>().type.toBe<(state: RunState, above?: Above) => Step>()
     expect<ReturnType<typeof evolve>>().type.toBe<RunState>()
     expect<Parameters<typeof decide>>().type.toBe<[state: RunState, decision: Decision]>()
   })
 
-  it("asks for one of fourteen steps", () => {
+  it("asks for one of fifteen steps", () => {
     expect<Step["_tag"]>().type.toBe<
       | "CallModel"
       | "ClassifyCalls"
@@ -146,6 +147,7 @@ describe("the pure core", () => {
       | "AwaitChildren"
       | "SettleAgents"
       | "HandOff"
+      | "Withdraw"
       | "AskWrapUp"
       | "Reconcile"
       | "AskLimit"

@@ -136,6 +136,13 @@ const needed = ["fermata_schema", "fermata_runs", "fermata_journal", "fermata_re
 const versionOf = (database: DatabaseSync): number =>
   Number(database.prepare("SELECT max(version) AS version FROM fermata_schema").get()?.["version"])
 
+/** The rows of the journal of `:runId`. */
+const journalOf = (database: DatabaseSync): string =>
+  versionOf(database) < 5
+    ? "run_id = :runId"
+    : `id BETWEEN (SELECT number << 32 FROM fermata_runs WHERE run_id = :runId)
+        AND (SELECT (number << 32) + 4294967295 FROM fermata_runs WHERE run_id = :runId)`
+
 type Row = Record<string, SQLOutputValue>
 
 const isStatus = Schema.is(RunState.Status)
@@ -147,9 +154,9 @@ const checkRun = (database: DatabaseSync, found: Findings, runId: string, head: 
   let next = 0
   const batches = database
     .prepare(
-      "SELECT sequence, count, version, events FROM fermata_journal WHERE run_id = ? ORDER BY sequence"
+      `SELECT sequence, count, version, events FROM fermata_journal WHERE ${journalOf(database)} ORDER BY sequence`
     )
-    .iterate(runId)
+    .iterate({ runId })
   for (const { count, events, sequence, version } of batches) {
     if (sequence !== next) {
       found.problem(
@@ -229,8 +236,8 @@ const foldOf = (database: DatabaseSync, runId: string, upto: number): RunState.R
   if (parent !== null && state === undefined) return undefined
   let left = upto
   const batches = database
-    .prepare("SELECT version, events FROM fermata_journal WHERE run_id = ? ORDER BY sequence")
-    .all(runId)
+    .prepare(`SELECT version, events FROM fermata_journal WHERE ${journalOf(database)} ORDER BY sequence`)
+    .all({ runId })
   for (const { events, version } of batches) {
     const decoded = RunStateCodec.decodeEvents(String(events), Number(version))
     if (Result.isFailure(decoded)) return undefined

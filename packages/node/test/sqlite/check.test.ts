@@ -210,7 +210,7 @@ describe("SqliteStore.check", () => {
     Effect.gen(function* () {
       const problems = yield* problemsAfter(
         `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250)
-        INSERT INTO fermata_journal SELECT 'stray_' || i, 0, 1, 1, '[]' FROM n`
+        INSERT INTO fermata_journal SELECT (1000 + i) << 32, 'stray_' || i, 0, 1, 1, '[]' FROM n`
       )
       assert.strictEqual(problems.length, 101)
       assert.strictEqual(problems[100], "There are 150 more problems.")

@@ -8,18 +8,14 @@
  *
  * @since 0.1.0
  */
-import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type * as Schema from "effect/Schema"
-import type { ToolCallId } from "../domain/Id.ts"
-import { text } from "../domain/Message.ts"
 import { next, type Step } from "../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { children, findCall, interruptions, isEnded } from "../domain/RunState.ts"
+import { children, interruptions, isEnded } from "../domain/RunState.ts"
 import type * as Cancellation from "./Cancellation.ts"
 import { Apart } from "./internal/apart.ts"
 import { askModel } from "./internal/askModel.ts"
@@ -31,31 +27,30 @@ import {
   stopBeside,
   wake
 } from "./internal/beside.ts"
-import { openLimit } from "./internal/openLimit.ts"
+import { openLimit, withdrawLimits } from "./internal/openLimit.ts"
 import { cancellation } from "./internal/cancellation.ts"
-import { classify } from "./internal/classify.ts"
+import { classifyAll } from "./internal/classifyAll.ts"
+import { decodeOutput } from "./internal/decodeOutput.ts"
 import { setDeadline } from "./internal/deadlines.ts"
 import { asking, decideInline } from "./internal/decideInline.ts"
 import type { Doing, Journal } from "./internal/Drive.ts"
 import {
   confirmHeld,
-  describe,
   Drive,
-  emit,
   emitRoot,
   flush,
   isEnding,
   isPromise,
-  isStopped,
   now,
   Scope,
-  stateOf,
   tellAll
 } from "./internal/Drive.ts"
 import { handOff } from "./internal/handOff.ts"
+import { holdIdle } from "./internal/holdIdle.ts"
 import { leave, takeMail } from "./internal/leave.ts"
 import { reconcile, settle } from "./internal/settle.ts"
 import {
+  askWrapUp,
   awaitChildren,
   goOnInBackground,
   resumeChildren,
@@ -202,6 +197,7 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
   const { drive } = root
   if (!drive.isBegun) {
     drive.isBegun = true
+    if (!isEnded(drive.state)) holdIdle(drive)
     if (drive.staged.length === 0) tellAll(drive)
     yield* flush(drive)
   }
@@ -212,7 +208,11 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
     }
     const cancelled = drive.token.reason()
     root.seen = endedBeside(drive)
-    if (drive.hasMail || drive.hasEnding) yield* takeMail(drive)
+    if (drive.hasMail || drive.hasEnding) {
+      yield* takeMail(drive)
+      // It may be for a sub-agent of one that waits.
+      wake(drive)
+    }
     const step = next(drive.state)
     if (cancelled !== undefined && !(step._tag === "Finish" && isEnded(drive.state))) {
       yield* settleBeside(drive)
@@ -342,11 +342,10 @@ const perform = <E>(
       return Effect.sync(() => openLimit(scope, step.exceeded))
     case "DecodeOutput":
       return Effect.asVoid(decodeOutput(scope, step.text, apart))
+    case "Withdraw":
+      return Effect.sync(() => withdrawLimits(scope, step.requests))
     case "AskWrapUp":
-      return Effect.sync(() => {
-        const { budget, limit } = step.exceeded
-        emit(scope, { _tag: "wrapUp.asked", at: now(scope.drive), budget, limit })
-      })
+      return askWrapUp(scope, step.exceeded)
     case "ResumeChildren":
       return resumeChildren(scope, step.callIds, apart)
     case "AwaitChildren":
@@ -357,89 +356,5 @@ const perform = <E>(
       return settleAgents(scope, step.callId)
     case "HandOff":
       return handOff(scope, step.callId)
-  }
-}
-
-/** Classifies the calls one after another; apart from the loop from the first on that takes time. */
-const classifyAll = (
-  scope: Scope<unknown>,
-  callIds: ReadonlyArray<ToolCallId>,
-  apart: Apart
-): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    for (const [index, callId] of callIds.entries()) {
-      const rest = classifyOne(scope, callId)
-      if (rest === undefined) continue
-      const others = Effect.forEach(
-        callIds.slice(index + 1),
-        (callId) => classifyOne(scope, callId) ?? Effect.void,
-        { discard: true }
-      )
-      return Effect.asVoid(Effect.exit(apart.run(Effect.andThen(rest, others))))
-    }
-    return Effect.void
-  })
-
-const classifyOne = (scope: Scope<unknown>, callId: ToolCallId): Effect.Effect<void> | undefined => {
-  const call = findCall(stateOf(scope), callId)
-  if (call === undefined || isEnding(scope)) return undefined
-  // The definition of the tool is at fault. The call is over, or it would be classified for ever.
-  const failed = (defect: unknown): void => {
-    const why = describe(scope.drive.runtime, defect)
-    const content = [text(`${call.name} could not be prepared, and has not run: ${why}`)]
-    emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId, content })
-  }
-  try {
-    const rest = classify(scope, call)
-    return rest === undefined
-      ? undefined
-      : Effect.map(Effect.exit(rest), (exit) => {
-          if (Exit.isFailure(exit) && !isStopped(scope, exit.cause)) failed(Cause.squash(exit.cause))
-        })
-  } catch (defect) {
-    return void failed(defect)
-  }
-}
-
-/** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */
-const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, answer: string, apart: Apart) {
-  const { bound, drive } = scope
-  const complete = Effect.fnUntraced(function* (event: RunEvent) {
-    if (scope.parent === undefined) {
-      yield* stopBeside(drive, [asking], "The run has ended.")
-      yield* settleBeside(drive)
-      return yield* leave(drive, event)
-    }
-    emit(scope, event)
-    return false
-  })
-  const decoder = bound.output
-  if (decoder === undefined) return yield* complete({ _tag: "run.completed", at: now(drive) })
-  const json = parseAnswer(answer)
-  const decoded =
-    json === undefined
-      ? Exit.fail("it is not JSON")
-      : yield* Effect.exit(apart.run<unknown, unknown, never>(decoder.decode(json)))
-  if (Exit.isSuccess(decoded)) {
-    const output = (decoder.encode?.(decoded.value as never) ?? json) as Schema.Json
-    return yield* complete({ _tag: "run.completed", at: now(drive), output })
-  }
-  if (isStopped(scope, decoded.cause)) return false
-  const issues = describe(drive.runtime, Cause.squash(decoded.cause))
-  emit(scope, {
-    _tag: "output.rejected",
-    at: now(drive),
-    message: `The answer does not fit the required form: ${issues}. Answer again, with nothing but JSON that fits.`
-  })
-  return false
-})
-
-/** The JSON of an answer, also when the model put it into a code fence. */
-const parseAnswer = (answer: string): unknown => {
-  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n\s*```\s*$/.exec(answer)
-  try {
-    return JSON.parse(fenced?.[1] ?? answer) as unknown
-  } catch {
-    return undefined
   }
 }

@@ -235,6 +235,8 @@ const stepText = (state: RunState, step: Step): string | undefined => {
       return `answer ${names([step.callId])}`
     case "HandOff":
       return `give the conversation to another agent (${names([step.callId])})`
+    case "Withdraw":
+      return "withdraw what it asks for, since there is room in the budget again"
     case "AskWrapUp":
       return `let the model say how far it has come, since the ${step.exceeded.budget} budget is used up`
     case "Reconcile": {

@@ -16,7 +16,7 @@ import { totalTokens } from "./Usage.ts"
 export const shared = ["tokens", "cost", "treeTurns", "treeToolCalls", "wallTime"] as const
 
 /** Those of which a part can be set aside. */
-const parted = ["tokens", "cost"] as const
+export const parted = ["tokens", "cost"] as const
 
 /** Milliseconds at work, up to `now`. */
 export const workedMs = (state: RunState, now: number): number =>
@@ -46,13 +46,13 @@ export const spent = (state: RunState, budget: Limits.Budget, now: number): numb
 }
 
 /** What the sub-agents under a run were promised of a budget and have not spent. */
-export const reserved = (state: RunState, budget: "tokens" | "cost"): number => {
-  let sum = 0
-  for (const { child } of children(state)) {
-    const limit = Limits.budgetOf(child.limits, budget)
-    sum += limit === undefined ? reserved(child, budget) : Math.max(0, limit - spent(child, budget, 0))
-  }
-  return sum
+export const reserved = (state: RunState, budget: "tokens" | "cost"): number =>
+  children(state).reduce((sum, { child }) => sum + reservedIn(child, budget), 0)
+
+/** What is promised of a budget above it to a sub-agent, or to those under it, and not spent. */
+export const reservedIn = (child: RunState, budget: "tokens" | "cost"): number => {
+  const limit = Limits.budgetOf(child.limits, budget)
+  return limit === undefined ? reserved(child, budget) : Math.max(0, limit - spent(child, budget, 0))
 }
 
 /** What is left of a budget for whoever was promised nothing of it; `undefined` is without bound. */
@@ -61,7 +61,8 @@ export const available = (state: RunState, budget: "tokens" | "cost"): number | 
   return limit === undefined ? undefined : limit - spent(state, budget, 0) - reserved(state, budget)
 }
 
-const isUsedUp = (state: RunState, budget: Limits.Budget, now: number): boolean => {
+/** Whether nothing is left of a budget, promised or not. `now` matters to `wallTime` only. */
+export const isUsedUp = (state: RunState, budget: Limits.Budget, now: number): boolean => {
   const limit = Limits.budgetOf(state.limits, budget)
   return (
     limit !== undefined &&
@@ -112,6 +113,8 @@ export interface NothingLeft {
   /** The place of the run in the line from the root, from 0. */
   readonly depth: number
   readonly exceeded: Limits.Exceeded
+  /** Whether what is left is promised to others: then it may come back. */
+  readonly isPromised: boolean
 }
 
 /**
@@ -131,12 +134,15 @@ export const exceededAbove = (
   for (let depth = line.length - 1; depth >= 0; depth--) {
     const state = line[depth]!
     for (const budget of ["treeTurns", "tokens", "cost", "wallTime"] as const) {
-      if (isUsedUp(state, budget, now)) return { depth, exceeded: report(state, budget, now) }
+      if (isUsedUp(state, budget, now))
+        return { depth, exceeded: report(state, budget, now), isPromised: false }
     }
     for (const budget of parted) {
       const left = available(state, budget)
       if (left === undefined) continue
-      if (left <= 0 && !promised.has(budget)) return { depth, exceeded: reportPromised(state, budget) }
+      if (left <= 0 && !promised.has(budget)) {
+        return { depth, exceeded: reportPromised(state, budget), isPromised: true }
+      }
       promised.add(budget)
     }
   }
@@ -149,7 +155,7 @@ export const exceededByCallsAbove = (line: ReadonlyArray<RunState>): NothingLeft
     const state = line[depth]!
     const limit = state.limits.maxTreeToolCalls
     if (limit !== undefined && spent(state, "treeToolCalls", 0) > limit) {
-      return { depth, exceeded: report(state, "treeToolCalls", 0) }
+      return { depth, exceeded: report(state, "treeToolCalls", 0), isPromised: false }
     }
   }
   return undefined
@@ -160,9 +166,13 @@ export const carve = (line: ReadonlyArray<RunState>, asked: Limits.Limits): Limi
   let limits = asked
   for (const budget of parted) {
     for (let depth = line.length - 1; depth >= 0; depth--) {
-      const left = available(line[depth]!, budget)
+      const state = line[depth]!
+      const left = available(state, budget)
       if (left === undefined) continue
-      if (left <= 0) return { depth, exceeded: reportPromised(line[depth]!, budget) }
+      if (left <= 0) {
+        const isPromised = !isUsedUp(state, budget, 0)
+        return { depth, exceeded: reportPromised(state, budget), isPromised }
+      }
       const wanted = Limits.budgetOf(limits, budget)
       if (wanted !== undefined) limits = Limits.withBudget(limits, budget, Math.min(wanted, left))
       // What is above was set aside for this one already.
@@ -172,15 +182,28 @@ export const carve = (line: ReadonlyArray<RunState>, asked: Limits.Limits): Limi
   return limits
 }
 
-/** Whether the sub-agents of a run have to wait until one of its shared budgets is topped up. */
-export const isBlocked = (state: RunState): boolean =>
-  state.requests.some(
-    ({ decision, request, superseded }) =>
-      decision === undefined &&
-      superseded === undefined &&
-      request._tag === "limit" &&
-      (shared as ReadonlyArray<Limits.Budget>).includes(request.budget)
-  )
+/** Whether the model of a run is being asked, or was asked, to come to an end. */
+export const isWrappingUp = ({ wrappingUp }: RunState): boolean =>
+  wrappingUp !== undefined && wrappingUp.due !== true
+
+/** Whether a run is to say how far it has come before anybody is asked: once, as long as it does nothing else meanwhile. */
+export const isToWrapUp = (state: RunState): boolean =>
+  state.limits.wrapUp === true && !isWrappingUp(state) && state.wrappedUp !== state.usage.turns
+
+/**
+ * Milliseconds at work that are left to the last run of a line, which begins at the root; `undefined` is without bound, and 0
+ * or less is none.
+ */
+export const timeLeft = (line: ReadonlyArray<RunState>, now: number): number | undefined => {
+  let least: number | undefined
+  line.forEach((state, depth) => {
+    const { maxWallMs } = state.limits
+    // Who comes to an end has its last turn in any case.
+    if (maxWallMs === undefined || (depth === line.length - 1 && isWrappingUp(state))) return
+    least = Math.min(least ?? Number.POSITIVE_INFINITY, maxWallMs - workedMs(state, now))
+  })
+  return least
+}
 
 /** Budgets that are running out and that nobody was told about. */
 export const nearing = (state: RunState, now: number): ReadonlyArray<Limits.Exceeded> => {

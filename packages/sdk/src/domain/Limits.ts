@@ -26,7 +26,7 @@ export const Limits = Schema.Struct({
   maxTokens: Schema.optionalKey(Schema.Natural),
   /** US dollars. While this is set, an unknown price counts as exceeded. */
   maxCostUsd: Schema.optionalKey(Schema.Finite),
-  /** Milliseconds at work. The time for which a run is held does not count. */
+  /** Milliseconds at work. The time for which a run is held does not count. Bounds the calls of the sub-agents under it, too. */
   maxWallMs: Schema.optionalKey(Schema.Natural),
   /** The part of a budget, from 0 to 1, from which on it is told to be running out. Default 0.8. */
   warnAt: Schema.optionalKey(Schema.Finite),

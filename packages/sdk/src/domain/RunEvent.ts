@@ -141,6 +141,13 @@ export const BudgetNearing = Schema.TaggedStruct("budget.nearing", {
   spent: Schema.Finite
 })
 
+/** A sub-agent found a budget of this run used up: the run comes to its end, as `wrapUp` says, when its calls have. */
+export const BudgetExhausted = Schema.TaggedStruct("budget.exhausted", {
+  ...at,
+  budget: Budget,
+  limit: Schema.Finite
+})
+
 /** A budget is used up, and the model is asked, once, to say how far it has come. */
 export const WrapUpAsked = Schema.TaggedStruct("wrapUp.asked", {
   ...at,
@@ -162,7 +169,7 @@ export const OutputRejected = Schema.TaggedStruct("output.rejected", { ...at, me
 /** The limits were changed by the caller that continues the run. */
 export const LimitsChanged = Schema.TaggedStruct("limits.changed", { ...at, limits: Limits })
 
-/** The run was parked: it waits for decisions and nobody works on it. */
+/** The run was parked: it waits for decisions and nobody works on it. A sub-agent's, while others may be at work. */
 export const RunHeld = Schema.TaggedStruct("run.held", at)
 
 /** Somebody goes on with a run that was left at work, by a process that died or was stopped. */
@@ -217,6 +224,7 @@ const flat = [
   MessageQueued,
   MessagesRead,
   BudgetNearing,
+  BudgetExhausted,
   WrapUpAsked,
   AgentChanged,
   OutputRejected,

@@ -128,14 +128,18 @@ const stateFields = {
   workingSince: Schema.optionalKey(Timestamp),
   /** Budgets that were told to be running out. */
   warned: Schema.optionalKey(Schema.Array(Limits_.Budget)),
-  /** The budget that is used up and for which the model was asked to come to an end, until there is more of it. */
+  /** The budget that is used up and for which the model is asked to come to an end, until there is more of it. */
   wrappingUp: Schema.optionalKey(
     Schema.Struct({
       budget: Limits_.Budget,
       limit: Schema.Finite,
+      /** Set until the model is asked: its calls come to an end first. */
+      due: Schema.optionalKey(Schema.Literal(true)),
       answered: Schema.optionalKey(Schema.Literal(true))
     })
   ),
+  /** The turn in which it has said last how far it has come, from 1. */
+  wrappedUp: Schema.optionalKey(Schema.Natural),
   usage: SessionUsage,
   sessionUsage: SessionUsage,
   /** How often in a row the run was left by a process that died, without getting any further. */

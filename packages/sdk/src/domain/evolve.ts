@@ -7,12 +7,13 @@
  *
  * @since 0.1.0
  */
+import { isWrappingUp } from "./Budget.ts"
 import * as History from "./History.ts"
 import type { Revision } from "./Id.ts"
 import * as Id from "./Id.ts"
 import { callIdOf } from "./Interruption.ts"
 import type { AssistantPart } from "./Message.ts"
-import { limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
+import { exhausted, limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
 import { charge, childAdvanced, closeBackground } from "./internal/children.ts"
 import { decided, superseded } from "./internal/decided.ts"
 import {
@@ -53,13 +54,19 @@ export const evolve = (state: RunState | undefined, event: RunEvent): RunState =
 
 /** Whether the run has got further; events that only say that somebody tries do not count. */
 const isProgress = (event: RunEvent): boolean => {
-  switch (unwrap(event).event._tag) {
+  const { event: inner, path } = unwrap(event)
+  switch (inner._tag) {
+    // A sub-agent at rest is taken up by whoever takes up the run.
+    case "run.held":
+    case "run.resumed":
+      return path.length === 0
     case "run.recovered":
     case "model.charged":
     case "tool.classified":
     case "tool.started":
     case "request.expiring":
     case "budget.nearing":
+    case "budget.exhausted":
     case "messages.read":
     case "message.queued":
     case "limits.changed":
@@ -126,6 +133,8 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       return flush(state)
     case "budget.nearing":
       return { ...state, warned: [...(state.warned ?? []), event.budget] }
+    case "budget.exhausted":
+      return exhausted(state, event)
     case "wrapUp.asked":
       return wrapUpAsked(state, event)
     case "agent.changed": {
@@ -198,8 +207,8 @@ const answered = (state: RunState, event: Event<"model.answered">): RunState => 
   const calls: Array<ToolCall> = []
   const { wrappingUp } = state
   // Who was asked to come to an end can call nothing any more.
-  const said =
-    wrappingUp === undefined ? event.content : event.content.filter((part) => part._tag !== "toolCall")
+  const isLast = isWrappingUp(state)
+  const said = isLast ? event.content.filter((part) => part._tag !== "toolCall") : event.content
   const content = said.map((part): AssistantPart => {
     if (part._tag !== "toolCall") return part
     const id = Id.toolCallId(state.runId, turn, calls.length + 1)
@@ -227,7 +236,9 @@ const answered = (state: RunState, event: Event<"model.answered">): RunState => 
       ...(event.profile === undefined ? {} : { profile: event.profile })
     }),
     calls,
-    ...(wrappingUp === undefined ? {} : { wrappingUp: { ...wrappingUp, answered: true } }),
+    ...(wrappingUp !== undefined && isLast
+      ? { wrappingUp: { ...wrappingUp, answered: true }, wrappedUp: turn }
+      : {}),
     toolCalls: state.toolCalls + calls.length,
     usage: Usage.addModelCall(state.usage, event.usage),
     sessionUsage: Usage.addModelCall(state.sessionUsage, event.usage)

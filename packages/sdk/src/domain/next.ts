@@ -9,6 +9,8 @@
  *
  * Sub-agents in the background go on by themselves. One that is held stops nobody; the run is over when all of them are.
  *
+ * What a sub-agent may do depends on the budgets above it, too: `next(child, aboveOf(line))`.
+ *
  * @since 0.1.0
  */
 import * as History from "./History.ts"
@@ -18,7 +20,16 @@ import * as Limits from "./Limits.ts"
 import type { RunFailure } from "./RunError.ts"
 import type { RunState, ToolCall } from "./RunState.ts"
 import { interruptions, isOpen, isSettled, text } from "./RunState.ts"
-import { exceeded as exceededBudget, exceededByCalls, isBlocked, reserved, spent } from "./Budget.ts"
+import {
+  exceeded as exceededBudget,
+  exceededByCalls,
+  isToWrapUp,
+  type NothingLeft,
+  promisedAway,
+  reserved,
+  spent
+} from "./Budget.ts"
+import * as Room from "./internal/room.ts"
 
 /** What has to happen now. */
 export type Step =
@@ -40,6 +51,8 @@ export type Step =
   | { readonly _tag: "HandOff"; readonly callId: ToolCallId }
   /** These bodies were started by a process that is gone: find out what became of them. */
   | { readonly _tag: "Reconcile"; readonly callIds: ReadonlyArray<ToolCallId> }
+  /** Nobody needs to answer these any more: there is room in the budget again. */
+  | { readonly _tag: "Withdraw"; readonly requests: ReadonlyArray<Interruption> }
   /** A budget is used up: the model gets one more turn, without tools. */
   | { readonly _tag: "AskWrapUp"; readonly exceeded: Limits.Exceeded }
   /** A budget is used up and somebody can be asked. */
@@ -60,8 +73,17 @@ export type End =
 /** The tool with which a model waits for sub-agents in the background; its argument `agentRuns` names their calls. */
 export const waitName = "wait_for_agent"
 
-/** What has to happen now. */
-export const next = (state: RunState): Step => {
+/** How a sub-agent stands to the budgets of the runs above it. */
+export type Above = Room.Above
+
+/** How the sub-agents of the last run of a line, which begins at the root, stand to the budgets of its runs. */
+export const aboveOf = (line: ReadonlyArray<RunState>): Above =>
+  line.reduce((above, state) => inside(state, above), Room.nothingAbove)
+
+const inside = (state: RunState, above: Above): Above => Room.inside(state, above, canAdvance)
+
+/** What has to happen now; for a sub-agent, under what is above it. */
+export const next = (state: RunState, above: Above = Room.nothingAbove): Step => {
   switch (state.status) {
     case "completed":
       return { _tag: "Finish", end: { _tag: "completed" } }
@@ -74,9 +96,31 @@ export const next = (state: RunState): Step => {
       if (recoveries > (limits.maxRecoveries ?? Limits.defaults.maxRecoveries)) {
         return failed({ _tag: "WorkersLost", times: recoveries })
       }
-      return state.calls.length > 0 ? nextOfCalls(state) : nextOfTurn(state)
+      const requests = Room.needless(state)
+      if (requests.length > 0) return { _tag: "Withdraw", requests }
+      const step = state.calls.length > 0 ? nextOfCalls(state, above) : nextOfTurn(state, above)
+      return within(state, step, above)
     }
   }
+}
+
+/** What the budgets above leave of a step. What brings a run to its end takes nothing of them. */
+const within = (state: RunState, step: Step, above: Above): Step => {
+  if (Room.isClosed(state.limits, above)) {
+    if (step._tag === "Finish" || step._tag === "DecodeOutput") return step
+    const attached = advancing(state, above)
+    return attached.length > 0 ? { _tag: "ResumeChildren", callIds: attached } : waiting(state, above)
+  }
+  const waits = step._tag === "CallModel" && Room.waitsForRoom(state.limits, above)
+  return waits ? waiting(state, above) : step
+}
+
+/** The calls whose sub-agents can go on by themselves. */
+const advancing = (state: RunState, above: Above): ReadonlyArray<ToolCallId> => {
+  const started = state.calls.filter((call) => call.child !== undefined && !isSettled(call))
+  if (started.length === 0) return []
+  const room = inside(state, above)
+  return started.flatMap(({ child, id }) => (child !== undefined && canAdvance(child, room) ? [id] : []))
 }
 
 const failed = (failure: RunFailure): Step => ({ _tag: "Finish", end: { _tag: "failed", failure } })
@@ -86,37 +130,59 @@ const stopped = (state: RunState): Step => ({
   end: { _tag: "cancelled", reason: state.stop?.reason ?? "" }
 })
 
-const nextOfCalls = (state: RunState): Step => {
+const nextOfCalls = (state: RunState, above: Above): Step => {
   const orphans = state.calls.filter((call) => call.status === "started" && call.target !== "agent")
   if (orphans.length > 0) return { _tag: "Reconcile", callIds: orphans.map((call) => call.id) }
+
+  const due = dueWrapUp(state)
+  if (due !== undefined && state.stop === undefined) {
+    // What has come to its end says so first.
+    const ending = advancing(state, above)
+    return ending.length > 0 ? { _tag: "ResumeChildren", callIds: ending } : due
+  }
 
   const requested = state.calls.filter((call) => call.status === "requested")
   if (requested.length > 0) {
     if (state.stop !== undefined) return stopped(state)
     const exceeded = exceededByCalls(state)
-    if (exceeded !== undefined) return exhausted(state, exceeded)
+    if (exceeded !== undefined) return exhausted(state, exceeded, above)
     return { _tag: "ClassifyCalls", callIds: requested.map((call) => call.id) }
   }
 
-  const step = runnable(state)
+  const step = runnable(state, above)
   if (step !== undefined) return step
-  return state.stop === undefined ? waiting(state) : stopped(state)
+  return state.stop === undefined ? waiting(state, above) : stopped(state)
 }
 
 /** Nothing can happen in the run itself. */
-const waiting = (state: RunState): Step =>
-  mayChildrenAdvance(state) ? { _tag: "AwaitChildren" } : { _tag: "Hold", requests: interruptions(state) }
+const waiting = (state: RunState, above: Above): Step =>
+  mayChildrenAdvance(state, above)
+    ? { _tag: "AwaitChildren" }
+    : { _tag: "Hold", requests: interruptions(state) }
 
 /** Whether something in the background can go on before somebody decides. */
-export const mayChildrenAdvance = (state: RunState): boolean =>
-  state.background !== undefined &&
-  !isBlocked(state) &&
-  state.background.some(({ child }) => child !== undefined && canAdvance(child))
+const mayChildrenAdvance = (state: RunState, above: Above): boolean => {
+  if (state.background?.some(({ child }) => child !== undefined) !== true) return false
+  const room = inside(state, above)
+  return state.background.some(({ child }) => child !== undefined && canAdvance(child, room))
+}
 
 /** Whether something can happen in the run of a sub-agent before somebody decides. */
-export const canAdvance = (child: RunState): boolean => next(child)._tag !== "Hold"
+export const canAdvance = (child: RunState, above: Above): boolean => next(child, above)._tag !== "Hold"
 
-const runnable = (state: RunState): Step | undefined => {
+/** Whether a sub-agent can be started under the last run of a line, or its budgets are to be asked about. */
+export const mayStart = (line: ReadonlyArray<RunState>): boolean => Room.mayStart(aboveOf(line))
+
+/** The model is to be asked to come to an end. */
+const dueWrapUp = (state: RunState): Step | undefined => {
+  const { wrappingUp } = state
+  if (wrappingUp?.due !== true) return undefined
+  const { budget, limit } = wrappingUp
+  return { _tag: "AskWrapUp", exceeded: { budget, limit, spent: spentAtLeast(state, budget, limit) } }
+}
+
+const runnable = (state: RunState, above: Above): Step | undefined => {
+  const room = inside(state, above)
   const reads: Array<ToolCallId> = []
   const agents: Array<ToolCallId> = []
   let undecided = false
@@ -131,7 +197,7 @@ const runnable = (state: RunState): Step | undefined => {
       continue
     }
     others = true
-    const runs = isRunnable(state, call)
+    const runs = isRunnable(state, call, room)
     if (call.target === "agent") {
       if (runs && reads.length > 0 && !undecided) break
       if (runs && !undecidedTool && reads.length === 0) agents.push(call.id)
@@ -168,13 +234,13 @@ const alone = ({ id, target }: ToolCall): Step => {
 }
 
 /** A sub-agent that is held is undecided; one with a decision to act on, or left behind by a crash, goes on. */
-const isRunnable = (state: RunState, call: ToolCall): boolean => {
+const isRunnable = (state: RunState, call: ToolCall, room: Above): boolean => {
   switch (call.target) {
     case "agent":
-      if (isBlocked(state)) return false
-      return call.child === undefined ? call.status === "ready" : canAdvance(call.child)
+      if (call.child !== undefined) return canAdvance(call.child, room)
+      return call.status === "ready" && Room.mayStart(room)
     case "background":
-      return call.status === "ready" && !isBlocked(state)
+      return call.status === "ready" && Room.mayStart(room)
     case "agents":
       return call.status === "ready" && awaitedBy(state, call).length === 0
     default:
@@ -192,19 +258,19 @@ export const awaitedBy = (state: RunState, call: ToolCall): ReadonlyArray<ToolCa
     .map(({ callId }) => callId)
 }
 
-const nextOfTurn = (state: RunState): Step => {
-  if (state.requests.some(isOpen)) return waiting(state)
+const nextOfTurn = (state: RunState, above: Above): Step => {
+  if (state.requests.some(isOpen)) return waiting(state, above)
   if (state.stop !== undefined) return stopped(state)
   const { wrappingUp } = state
   if (wrappingUp !== undefined) {
     const { budget, limit } = wrappingUp
     return wrappingUp.answered === true
-      ? exhausted(state, { budget, limit, spent: spentAtLeast(state, budget, limit) })
-      : { _tag: "CallModel", turn: state.usage.turns + 1 }
+      ? exhausted(state, { budget, limit, spent: spentAtLeast(state, budget, limit) }, above)
+      : (dueWrapUp(state) ?? { _tag: "CallModel", turn: state.usage.turns + 1 })
   }
   const last = History.last(state.history)
   if (last?.role === "assistant") {
-    if (state.background?.some(({ child }) => child !== undefined) === true) return waiting(state)
+    if (state.background?.some(({ child }) => child !== undefined) === true) return waiting(state, above)
     return state.structured
       ? { _tag: "DecodeOutput", text: text(state) }
       : { _tag: "Finish", end: { _tag: "completed" } }
@@ -212,9 +278,22 @@ const nextOfTurn = (state: RunState): Step => {
   const refused = refusedTopUp(state)
   if (refused !== undefined) return failed({ _tag: "BudgetExceeded", ...refused })
   const exceeded = exceededBudget(state)
-  return exceeded === undefined
+  if (exceeded !== undefined) return exhausted(state, exceeded, above)
+  const promised = promisedAway(state)
+  return promised === undefined
     ? { _tag: "CallModel", turn: state.usage.turns + 1 }
-    : exhausted(state, exceeded)
+    : awaitPromised(state, promised, above)
+}
+
+/**
+ * Everything that is left of a budget is promised to sub-agents in the background. While one of them is at work it may hand
+ * something back; when all are held, somebody is asked, who may as well decide what they are held on.
+ */
+const awaitPromised = (state: RunState, promised: Limits.Exceeded, above: Above): Step => {
+  if (mayChildrenAdvance(state, above)) return { _tag: "AwaitChildren" }
+  if (mayAsk(state, promised)) return { _tag: "AskLimit", exceeded: promised }
+  const requests = interruptions(state)
+  return requests.length > 0 ? { _tag: "Hold", requests } : failed({ _tag: "BudgetExceeded", ...promised })
 }
 
 /** What has been spent of a budget that was found used up: with what was promised of it, by now, or at a price that is not known. */
@@ -226,10 +305,14 @@ const spentAtLeast = (state: RunState, budget: Limits.Budget, limit: number): nu
 }
 
 /** What a run does about a budget that is used up. */
-export const exhausted = (state: RunState, exceeded: Limits.Exceeded): Step => {
+export const exhausted = (
+  state: RunState,
+  exceeded: Limits.Exceeded,
+  above: Above = Room.nothingAbove
+): Step => {
   if (state.requests.some((record) => isOpen(record) && record.request._tag === "limit"))
-    return waiting(state)
-  if (state.limits.wrapUp === true && state.wrappingUp === undefined) {
+    return waiting(state, above)
+  if (isToWrapUp(state)) {
     return { _tag: "AskWrapUp", exceeded }
   }
   return mayAsk(state, exceeded)
@@ -237,8 +320,26 @@ export const exhausted = (state: RunState, exceeded: Limits.Exceeded): Step => {
     : failed({ _tag: "BudgetExceeded", ...exceeded })
 }
 
+/**
+ * What a run does about a budget of its own that leaves nothing to a sub-agent: it was seen to already, it comes to its end, it asks,
+ * or nobody can be asked, or has said no.
+ */
+export const onNothingLeft = (
+  state: RunState,
+  { exceeded, isPromised }: NothingLeft
+): "seenTo" | "comesToItsEnd" | "asks" | "refused" => {
+  const { budget } = exceeded
+  const isAsked = state.requests.some(
+    (record) => isOpen(record) && record.request._tag === "limit" && record.request.budget === budget
+  )
+  if (isAsked || state.wrappingUp?.budget === budget) return "seenTo"
+  // What is promised may come back: that is not the end yet.
+  if (!isPromised && state.wrappingUp === undefined && isToWrapUp(state)) return "comesToItsEnd"
+  return mayAsk(state, exceeded) ? "asks" : "refused"
+}
+
 /** Whether somebody can be asked for more of a budget, and has not said no. */
-export const mayAsk = (state: RunState, exceeded: Limits.Exceeded): boolean => {
+const mayAsk = (state: RunState, exceeded: Limits.Exceeded): boolean => {
   // An unknown cost is no amount that somebody could top up.
   const unknown = exceeded.budget === "cost" && exceeded.spent < exceeded.limit
   return state.asks && !unknown && refusedTopUp(state) === undefined

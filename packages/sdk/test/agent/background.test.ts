@@ -151,7 +151,7 @@ describe("a sub-agent in the background", () => {
       const held = yield* aSecondLater(runPrompt(runtime, { prompt: "go" }))
       const request = only(held, "approval")
       assert.deepStrictEqual(request.agentPath, ["lead", "writer"])
-      assert.deepStrictEqual(backgroundOf(held.state), ["writer running", "scout completed"])
+      assert.deepStrictEqual(backgroundOf(held.state), ["writer held", "scout completed"])
       assert.include(transcript(held.state).at(-1), "The scout is back.")
       assert.deepStrictEqual(write.ran, [])
 

@@ -12,7 +12,19 @@ import type { RunId } from "../../src/domain/Id.ts"
 import { interruptions, messages } from "../../src/domain/RunState.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { approve, assertValid, bind, call, expect, only, probe, rebind, safe, transcript } from "./Fixture.ts"
+import {
+  approve,
+  assertValid,
+  bind,
+  call,
+  expect,
+  only,
+  probe,
+  rebind,
+  results,
+  safe,
+  transcript
+} from "./Fixture.ts"
 
 /** A tool whose body waits until it is let go on. */
 const gate = () => {
@@ -132,6 +144,47 @@ describe("mail", () => {
       const { state } = expect(yield* Fiber.join(running), "completed")
       assert.deepStrictEqual(write.ran, ["1"])
       assertValid(state)
+    })
+  )
+
+  it.effect("with a decision lets a sub-agent go on under one that waits for another, too", () =>
+    Effect.gen(function* () {
+      const { begun, open, tool } = gate()
+      const write = probe("write")
+      const asked = Deferred.makeUnsafe<void>()
+      const release = probe("release", { needsApproval: false, handler: () => Effect.as(open, "released") })
+      const writer = Agent.make("writer", { tools: [write.tool, release.tool] })
+      const subAgents = [writer, Agent.make("waiter", { tools: [tool] })]
+      const middle = Agent.make("middle", { subAgents, delegation: "delegate" })
+      const lead = Agent.make("lead", { subAgents: [middle], delegation: "delegate" })
+      const to = (agent: string) => ({ tool: "delegate", arguments: { agent, prompt: "do" } })
+      const { runtime } = yield* rebind(
+        lead,
+        ScriptedModel.make(({ agentPath, turn }) => {
+          switch (agentPath.at(-1)) {
+            case "lead":
+              return turn === 1 ? { calls: [to("middle")] } : "done"
+            case "middle":
+              return turn === 1 ? { calls: [to("writer"), to("waiter")] } : "both"
+            case "waiter":
+              return turn === 1 ? { calls: [call("gate", "1")] } : "waited"
+            default:
+              return turn < 3 ? { calls: [call(turn === 1 ? "write" : "release", "1")] } : "written"
+          }
+        })
+      )
+      const mailbox = Mailbox.make()
+      const onUpdate = (update: unknown) => {
+        if (JSON.stringify(update).includes('"request.opened"'))
+          Effect.runSync(Deferred.succeed(asked, undefined))
+      }
+      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { mailbox, onUpdate }))
+      yield* Effect.all([begun, Deferred.await(asked)])
+      const [request] = interruptions(mailbox.state()!)
+      yield* mailbox.decide(approve(request!))
+      const { state } = expect(yield* Fiber.join(running), "completed")
+      assert.deepStrictEqual(results(state), ["delegate completed: both"])
+      assert.deepStrictEqual(write.ran, ["1"])
     })
   )
 

@@ -34,7 +34,7 @@ const at = <A, E>(
     const context = yield* Effect.context<never>()
     const { runtime, tools } = yield* busy
     let told = 0
-    const onUpdate = (_: RunUpdate) => {
+    const onUpdate = () => {
       if (++told === moment) how(Effect.runForkWith(context), store)
     }
     const out = yield* go(runtime, onUpdate, tools)

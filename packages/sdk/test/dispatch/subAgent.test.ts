@@ -134,11 +134,13 @@ describe("the handle of a sub-agent, by its own run", () => {
           "2 model.answered",
           "3 tool.classified",
           "4 request.opened",
-          "5 request.decided",
-          "6 tool.started",
-          "7 tool.completed",
-          "8 model.answered",
-          "9 run.completed"
+          "5 run.held",
+          "6 request.decided",
+          "7 run.resumed",
+          "8 tool.started",
+          "9 tool.completed",
+          "10 model.answered",
+          "11 run.completed"
         ])
         const again = yield* Stream.runCollect((yield* attach([runtime], writerRun)).events)
         assert.strictEqual(again.length, tags.length)

@@ -64,6 +64,10 @@ export interface LedgerRun {
   readonly own: Consumed
   /** Whether it was asked to come to an end, and how often since there was more of anything. */
   wrappingUp: Budget | undefined
+  /** A sub-agent has used that budget up; the run's model was not told yet. */
+  isDue: boolean
+  /** Whether it is held itself, while the root may be at work. */
+  held: boolean
   /** Milliseconds at work until `since`. */
   worked: number
   since: number | undefined
@@ -111,7 +115,7 @@ export class Ledger {
         this.book(run, event.usage)
         run.own.turns += 1
         const parts = event.content.flatMap((part) =>
-          part._tag === "toolCall" && run.wrappingUp === undefined ? [part] : []
+          part._tag === "toolCall" && (run.wrappingUp === undefined || run.isDue) ? [part] : []
         )
         run.calls += parts.length
         run.own.toolCalls += parts.length
@@ -198,15 +202,27 @@ export class Ledger {
         run.warned.add(event.budget)
         return
       case "wrapUp.asked":
-        if (run.wrappingUp !== undefined) this.faults.push(`${run.id} was asked twice to come to an end`)
+        if (run.wrappingUp !== undefined && !run.isDue) {
+          this.faults.push(`${run.id} was asked twice to come to an end`)
+        }
         run.wrappingUp = event.budget
+        run.isDue = false
         return this.closeTurn(run)
+      case "budget.exhausted":
+        if (run.wrappingUp !== undefined) return
+        run.wrappingUp = event.budget
+        run.isDue = true
+        return
       case "run.held":
-        return this.pause(event.at)
+        run.held = path.length > 0
+        return this.pause(event.at, run)
       case "run.recovered":
       case "run.resumed":
         run.ended = false
-        for (const run of this.runs.values()) if (run.ended === false) run.since = event.at
+        run.held = false
+        for (const one of [run, ...this.under(run)]) {
+          if (one.ended === false && ![...this.line(one), one].some(({ held }) => held)) one.since = event.at
+        }
         return
       case "run.completed":
         return this.end(run, "completed", event.at)
@@ -246,6 +262,8 @@ export class Ledger {
       limits: event.limits,
       own: { turns: 0, toolCalls: 0, requests: 0, tokens: 0, cents: 0, unpriced: 0 },
       wrappingUp: undefined,
+      isDue: false,
+      held: false,
       worked: 0,
       since: event.at,
       said: [...said, JSON.stringify(event.prompt)],
@@ -316,7 +334,10 @@ export class Ledger {
 
   private changeBudget(run: LedgerRun, budget: Budget): void {
     run.warned.delete(budget)
-    if (run.wrappingUp === budget) run.wrappingUp = undefined
+    if (run.wrappingUp === budget) {
+      run.wrappingUp = undefined
+      run.isDue = false
+    }
   }
 
   /** Whatever was still to be called is not, and nobody decides about it any more. */
@@ -338,8 +359,8 @@ export class Ledger {
     for (const one of [run, ...this.under(run)]) one.ended ||= "implied"
   }
 
-  private pause(at: number): void {
-    for (const run of this.runs.values()) {
+  private pause(at: number, top: LedgerRun): void {
+    for (const run of [top, ...this.under(top)]) {
       if (run.ended !== false || run.since === undefined) continue
       run.worked += at - run.since
       run.since = undefined
@@ -348,7 +369,7 @@ export class Ledger {
 
   private end(run: LedgerRun, outcome: "completed" | "cancelled" | "failed", at: number): void {
     const callId = run.path.at(-1)
-    if (callId === undefined) this.pause(at)
+    if (callId === undefined) this.pause(at, run)
     run.ended = "itself"
     run.ends += 1
     // A run that has failed may be gone on with, and what is under it too.

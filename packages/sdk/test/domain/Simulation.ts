@@ -14,10 +14,9 @@ import {
   exceeded,
   exceededAbove,
   exceededByCallsAbove,
-  isBlocked,
+  isWrappingUp,
   nearing,
-  type NothingLeft,
-  promisedAway
+  type NothingLeft
 } from "../../src/domain/Budget.ts"
 import type { Decision } from "../../src/domain/Decision.ts"
 import { decide } from "../../src/domain/decide.ts"
@@ -27,7 +26,7 @@ import * as Id from "../../src/domain/Id.ts"
 import type { Interruption, Safety } from "../../src/domain/Interruption.ts"
 import type { Exceeded, Limits } from "../../src/domain/Limits.ts"
 import type { End, Step } from "../../src/domain/next.ts"
-import { exhausted, mayAsk, mayChildrenAdvance, next, waitName } from "../../src/domain/next.ts"
+import { aboveOf, exhausted, mayStart, next, onNothingLeft, waitName } from "../../src/domain/next.ts"
 import type { Rejection } from "../../src/domain/Rejection.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { wrap } from "../../src/domain/RunEvent.ts"
@@ -60,6 +59,8 @@ interface Attempt {
 export interface Asked {
   readonly at: number
   readonly path: Path
+  /** The runs above it, from the root. */
+  readonly line: ReadonlyArray<RunState>
   readonly state: RunState
   readonly step: Step
 }
@@ -164,13 +165,22 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     emit({ _tag: "tool.failed", at: now(), callId, content }, path)
   }
 
-  /** Asks the run whose budget is used up for more of it; `path` leads to that run or to one under it. */
-  const askAbove = (path: Path, { depth, exceeded }: NothingLeft): boolean => {
-    const owner = path.slice(0, depth)
-    if (isBlocked(at(owner))) return true
-    if (!mayAsk(at(owner), exceeded)) return false
-    openLimit(owner, exceeded)
-    return true
+  /** Sees to a budget of a run of which nothing is left; `path` leads to that run or to one under it. */
+  const askAbove = (path: Path, nothing: NothingLeft): boolean => {
+    const owner = path.slice(0, nothing.depth)
+    const { budget, limit } = nothing.exceeded
+    switch (onNothingLeft(at(owner), nothing)) {
+      case "seenTo":
+        return true
+      case "comesToItsEnd":
+        emit({ _tag: "budget.exhausted", at: now(), budget, limit }, owner)
+        return true
+      case "asks":
+        openLimit(owner, nothing.exceeded)
+        return true
+      case "refused":
+        return false
+    }
   }
 
   /** Whether the budgets above a sub-agent leave room for its next step. Where they do not, it waits, or has failed. */
@@ -195,8 +205,13 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     if (step._tag === "Finish" && step.end._tag === "failed") fail(step.end.failure, path)
   }
 
-  const askWrapUp = ({ budget, limit }: Exceeded, path: Path): void =>
+  const askWrapUp = ({ budget, limit }: Exceeded, path: Path): void => {
+    // What its calls have started is of no use any more.
+    for (const { child, id } of at(path).calls) {
+      if (child !== undefined && !isEnded(child)) stopChild([...path, id], "it comes to its end")
+    }
     emit({ _tag: "wrapUp.asked", at: now(), budget, limit }, path)
+  }
 
   const fail = (failure: Extract<RunEvent, { readonly _tag: "run.failed" }>["failure"], path: Path): void =>
     emit({ _tag: "run.failed", at: now(), failure }, path)
@@ -401,10 +416,8 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
 
   function* callModel(path: Path) {
     const run = at(path)
-    if (run.wrappingUp === undefined) {
-      const late = exceeded(run, clock) ?? promisedAway(run)
-      if (late !== undefined) return outOfBudget(late, path)
-    }
+    const late = isWrappingUp(run) ? undefined : exceeded(run, clock)
+    if (late !== undefined) return outOfBudget(late, path)
     if (run.queued.length > 0) emit({ _tag: "messages.read", at: now() }, path)
     const asked = { at: events.length, path, state: at(path) }
     yield
@@ -468,9 +481,15 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
 
   /** Performs one step of the run at the end of `path`, with a stop wherever the others may get further meanwhile. */
   function* perform(path: Path): Generator<void, void, void> {
+    const line = lineOf(path)
+    // Whoever works on one that was held works on those above it, too.
+    for (let depth = 1; depth <= path.length; depth++) {
+      const above = path.slice(0, depth)
+      if (at(above).status === "held") emit({ _tag: "run.resumed", at: now() }, above)
+    }
     const run = at(path)
-    const step = next(run)
-    asked.push({ at: events.length, path, state: run, step })
+    const step = next(run, aboveOf(line))
+    asked.push({ at: events.length, path, line, state: run, step })
     switch (step._tag) {
       case "CallModel":
         if (hasRoomAbove(path, step)) yield* callModel(path)
@@ -486,7 +505,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
         return yield* settle(step.callIds, path)
       case "ResumeChildren":
         for (const callId of step.callIds) {
-          if (findCall(at(path), callId)?.child !== undefined || isBlocked(at(path))) continue
+          if (findCall(at(path), callId)?.child !== undefined || !mayStart([...line, at(path)])) continue
           begin(callId, path)
           if (pick.happens(10)) return
         }
@@ -508,6 +527,11 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
         return openLimit(path, step.exceeded)
       case "AskWrapUp":
         return askWrapUp(step.exceeded, path)
+      case "Withdraw":
+        for (const { requestId } of step.requests) {
+          emit({ _tag: "request.superseded", at: now(), requestId, reason: "there is room again" }, path)
+        }
+        return
       case "DecodeOutput":
         return emit(
           pick.below(3) === 1
@@ -524,8 +548,15 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   }
 
   /** Whether the run at the end of `path` can get further by itself now. */
-  const mayAct = (path: Path): boolean =>
-    doing.has(at(path).runId) || (!lineOf(path).some(isBlocked) && mayStep(at(path)))
+  const mayAct = (path: Path): boolean => doing.has(at(path).runId) || mayStep(at(path), lineOf(path))
+
+  /** Marks the sub-agents that wait: the time does not count for them. */
+  const holdIdle = (): void => {
+    for (const path of atWork()) {
+      if (path.length === 0 || at(path).status !== "running" || doing.has(at(path).runId)) continue
+      if (next(at(path), aboveOf(lineOf(path)))._tag === "Hold") emit({ _tag: "run.held", at: now() }, path)
+    }
+  }
 
   const attempt = (decision: Decision): void => {
     const before = current()
@@ -601,7 +632,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   /** The run waits: somebody parks it, decides something, talks to it; it is taken up again. */
   const hold = (): void => {
     const step = next(current())
-    asked.push({ at: events.length, path: [], state: current(), step })
+    asked.push({ at: events.length, path: [], line: [], state: current(), step })
     if (step._tag !== "Hold") throw new Error(`nobody can go on, and the run is at ${step._tag}`)
     if (step.requests.length === 0) throw new Error("held on nothing")
     const parks = pick.below(3) !== 1
@@ -641,6 +672,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     while (!isEnded(current())) {
       disturb()
       if (isEnded(current())) break
+      holdIdle()
       const paths = atWork().filter(mayAct)
       if (paths.length === 0) {
         hold()
@@ -652,23 +684,22 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       if (step.next().done === true) doing.delete(runId)
       else doing.set(runId, step)
     }
-    asked.push({ at: events.length, path: [], state: current(), step: next(current()) })
+    asked.push({ at: events.length, path: [], line: [], state: current(), step: next(current()) })
   } while (goesOn())
   return { events, states, attempts, asked, given, end: current() }
 }
 
-/** Whether the run can get further by itself, apart from what is under it. */
-export const mayStep = (run: RunState): boolean => {
-  const step = next(run)
+/** Whether the run can get further by itself, apart from what is under it; `line` are the runs above it. */
+export const mayStep = (run: RunState, line: ReadonlyArray<RunState>): boolean => {
+  const step = next(run, aboveOf(line))
   switch (step._tag) {
     case "Hold":
     case "AwaitChildren":
       return false
     case "ResumeChildren":
-      return step.callIds.some((callId) => findCall(run, callId)?.child === undefined)
-    case "CallModel":
-      // Everything that is left may have been promised to sub-agents that are at work.
-      return run.wrappingUp !== undefined || promisedAway(run) === undefined || !mayChildrenAdvance(run)
+      return (
+        mayStart([...line, run]) && step.callIds.some((callId) => findCall(run, callId)?.child === undefined)
+      )
     default:
       return true
   }

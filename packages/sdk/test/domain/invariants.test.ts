@@ -5,7 +5,8 @@ import type { Decision } from "../../src/domain/Decision.ts"
 import { decide } from "../../src/domain/decide.ts"
 import { evolve, evolveAll } from "../../src/domain/evolve.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
-import { next } from "../../src/domain/next.ts"
+import { isWrappingUp } from "../../src/domain/Budget.ts"
+import { aboveOf, canAdvance, mayStart, next } from "../../src/domain/next.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { unwrap, wrap } from "../../src/domain/RunEvent.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
@@ -348,15 +349,6 @@ const eachStep = ({ asked, events }: Trace, look: (asked: Asked, ledger: Ledger)
   }
 }
 
-/** Whether a budget that the run shares with its sub-agents waits to be topped up. */
-const blocks = ({ requests }: RunState): boolean =>
-  requests.some(
-    (record) =>
-      isOpen(record) &&
-      record.request._tag === "limit" &&
-      !["turns", "toolCalls", "context"].includes(record.request.budget)
-  )
-
 describe("next", () => {
   it(
     "is deterministic and total: a state that went through JSON asks for the same step",
@@ -414,7 +406,7 @@ describe("next", () => {
         for (const call of run.turn) assert.isDefined(call.settled)
         assert.isFalse(state.requests.some(isOpen))
         assert.strictEqual(step.turn, run.answers + 1)
-        if (state.wrappingUp === undefined) assert.isBelow(run.answers, state.limits.maxTurns)
+        if (!isWrappingUp(state)) assert.isBelow(run.answers, state.limits.maxTurns)
         assert.notStrictEqual(messages(state).at(-1)?.role, "assistant")
       })
     )
@@ -471,24 +463,25 @@ describe("next", () => {
   it(
     "runs contiguous reads together and lets them overtake undecided calls only",
     always((trace) =>
-      eachStep(trace, ({ state, step }, ledger) => {
+      eachStep(trace, ({ line, state, step }, ledger) => {
         if (step._tag !== "SettleToolCalls" || !ledger.calls.get(step.callIds[0]!)!.readOnly) return
         const expected: Array<string> = []
         let undecided = false
+        const runs = [...line, state]
         const isAtWork = (callId: string) => ledger.runs.get(callId)?.ended === false
         for (const call of state.calls) {
           if (isSettled(call) || call.target === "handoff") continue
           const waited = waitedFor(call)
-          const isBlocked = (call.target === "agent" || call.target === "background") && blocks(state)
+          const isStart = call.target === "agent" || call.target === "background"
           const isReady =
             call.child === undefined
               ? call.status === "ready" &&
-                !isBlocked &&
+                (!isStart || mayStart(runs)) &&
                 (waited === undefined ||
                   !(state.background ?? []).some(
                     ({ callId }) => (waited === "all" || waited.includes(callId)) && isAtWork(callId)
                   ))
-              : !isBlocked && next(call.child)._tag !== "Hold"
+              : canAdvance(call.child, aboveOf(runs))
           const { readOnly } = ledger.calls.get(call.id)!
           if (isReady && readOnly) expected.push(call.id)
           else if (isReady && !undecided) break

@@ -50,6 +50,8 @@ const told = (step: Step): string => {
       return `${step._tag} ${step.callId.slice(-1)}`
     case "AwaitChildren":
       return step._tag
+    case "Withdraw":
+      return `Withdraw ${step.requests.map((request) => request.requestId).join(" ")}`
     case "AskWrapUp":
       return `AskWrapUp ${step.exceeded.budget}`
     case "CallModel":

@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import type * as Clock from "effect/Clock"
 import type * as Exit from "effect/Exit"
 import type * as Semaphore from "effect/Semaphore"
+import { timeLeft } from "../../domain/Budget.ts"
 import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
@@ -236,6 +237,14 @@ export const stateOf = (scope: Scope<any>): RunState => {
   }
   return state
 }
+
+/** The states from the root's to that of the scope's own run. */
+export const statesOf = (scope: Scope<any>): ReadonlyArray<RunState> =>
+  scope.parent === undefined ? [scope.drive.state] : [...statesOf(scope.parent), stateOf(scope)]
+
+/** Milliseconds that are left to the scope's own run and the runs above it; `undefined` is without bound. */
+export const timeLeftOf = (scope: Scope<any>): number | undefined =>
+  timeLeft(statesOf(scope), now(scope.drive))
 
 const findState = (scope: Scope<any>): RunState | undefined =>
   scope.path.reduce<RunState | undefined>(

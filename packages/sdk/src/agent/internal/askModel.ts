@@ -2,14 +2,14 @@
  * One turn's question to the model, within the budgets.
  */
 import * as Effect from "effect/Effect"
-import { exceeded, nearing, promisedAway } from "../../domain/Budget.ts"
+import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
 import type { Exceeded } from "../../domain/Limits.ts"
-import { exhausted, mayChildrenAdvance } from "../../domain/next.ts"
+import { exhausted } from "../../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
 import type { Apart } from "./apart.ts"
 import { callModel } from "./callModel.ts"
 import { emit, isThere, now, type Scope, stateOf } from "./Drive.ts"
-import { awaitChildren, failRun } from "./subAgents.ts"
+import { failRun } from "./subAgents.ts"
 
 /** Asks the model, if there is time left for it; says which budgets are running out afterwards. */
 export const askModel = <E>(
@@ -19,12 +19,8 @@ export const askModel = <E>(
 ): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
   const { drive } = scope
   const before = stateOf(scope)
-  const late = before.wrappingUp === undefined ? exceeded(before, now(drive)) : undefined
+  const late = isWrappingUp(before) ? undefined : exceeded(before, now(drive))
   if (late !== undefined) return outOfBudget(scope, late, apart)
-  const promised = before.wrappingUp === undefined ? promisedAway(before) : undefined
-  if (promised !== undefined) {
-    return mayChildrenAdvance(before) ? awaitChildren(scope, apart) : outOfBudget(scope, promised, apart)
-  }
   if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
   drive.asking += 1
   return Effect.map(callModel(scope, turn, apart), () => {

@@ -5,7 +5,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type { PreparedContext } from "../../context/ContextPolicy.ts"
-import { exceeded, workedMs } from "../../domain/Budget.ts"
+import { isWrappingUp } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
@@ -19,7 +19,7 @@ import { openLimit } from "./openLimit.ts"
 import { failRun } from "./subAgents.ts"
 import type { Scope } from "./Drive.ts"
 import { whenKnown } from "./whenKnown.ts"
-import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf } from "./Drive.ts"
+import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf, timeLeftOf } from "./Drive.ts"
 
 /** Asks the model for the turn's answer. Ends without an event when it was interrupted. */
 export const callModel = (scope: Scope<unknown>, turn: number, apart: Apart): Effect.Effect<void> => {
@@ -204,21 +204,16 @@ const notAnswered = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect
 /** Who is asked to come to an end is shown the tools, which the history speaks of, and may call none. */
 const settingsOf = (
   settings: ModelSettings | undefined,
-  { wrappingUp }: RunState
+  state: RunState
 ): { readonly settings?: ModelSettings } => {
-  if (wrappingUp !== undefined) return { settings: { ...settings, toolChoice: "none" } }
+  if (isWrappingUp(state)) return { settings: { ...settings, toolChoice: "none" } }
   return settings === undefined ? {} : { settings }
 }
 
-/** How long one model call may take: its own time, or what is left of the run's. */
+/** How long one model call may take: its own time, or what is left of that of the run and of those above it. */
 const deadlineOf = (scope: Scope<unknown>): Deadline<ModelError> => {
-  const state = stateOf(scope)
-  const { maxWallMs, modelTimeoutMs } = state.limits
-  const ms =
-    maxWallMs === undefined || state.wrappingUp !== undefined
-      ? modelTimeoutMs
-      : Math.max(1, Math.min(modelTimeoutMs, maxWallMs - workedMs(state, now(scope.drive))))
-  return { ms, late: timedOut }
+  const { modelTimeoutMs } = stateOf(scope).limits
+  return { ms: Math.max(1, Math.min(modelTimeoutMs, timeLeftOf(scope) ?? modelTimeoutMs)), late: timedOut }
 }
 
 const timedOut = (ms: number): ModelError =>
@@ -242,11 +237,8 @@ const roomOf = ({ bound, drive }: Scope<unknown>, settings: ModelSettings | unde
   }
 }
 
-/** Whether the time of the whole run is up. */
-const isOutOfTime = (scope: Scope<unknown>): boolean => {
-  const state = stateOf(scope)
-  return state.wrappingUp === undefined && exceeded(state, now(scope.drive))?.budget === "wallTime"
-}
+/** Whether the time of the whole run is up, or that of one above it. */
+const isOutOfTime = (scope: Scope<unknown>): boolean => (timeLeftOf(scope) ?? 1) <= 0
 
 /** Providers report what they like: a count that is none is 0, a cost that is none is unknown. */
 const soundUsage = (usage: ModelUsage): ModelUsage => {

@@ -1,6 +1,7 @@
 /**
- * Asking for more of a budget.
+ * Asking for more of a budget, and no longer asking.
  */
+import type { Interruption } from "../../domain/Interruption.ts"
 import type { Exceeded } from "../../domain/Limits.ts"
 import { emit, nextRequestId, now, type Scope, stateOf } from "./Drive.ts"
 
@@ -20,4 +21,12 @@ export const openLimit = (scope: Scope<unknown>, exceeded: Exceeded): void => {
       ...exceeded
     }
   })
+}
+
+/** Nobody needs to give more of a budget that has room again. */
+export const withdrawLimits = (scope: Scope<unknown>, requests: ReadonlyArray<Interruption>): void => {
+  for (const { requestId } of requests) {
+    const reason = "there is room in the budget again: a sub-agent has not used all that was set aside for it"
+    emit(scope, { _tag: "request.superseded", at: now(scope.drive), requestId, reason })
+  }
 }

@@ -33,6 +33,7 @@ import {
   nextRequestId,
   now,
   stateOf,
+  timeLeftOf,
   toolTimeoutMs
 } from "./Drive.ts"
 
@@ -62,6 +63,12 @@ export const settle = Effect.fnUntraced(function* <E>(
   for (const callId of callIds) {
     const call = findCall(state, callId)
     if (call === undefined) continue
+    if ((timeLeftOf(scope) ?? 1) <= 0) {
+      const not = call.attempt === 0 ? "has not run" : "was not run again"
+      const content = [text(`${call.name} ${not}: the wallTime budget is used up.`)]
+      emit(scope, { _tag: "tool.failed", at: now(drive), callId, content })
+      continue
+    }
     const ready = yield* prepare(scope, call, apart)
     if (ready !== undefined) prepared.push(ready)
   }
@@ -134,30 +141,46 @@ const bodyOf = (
   scope: Scope<any>,
   { call, tool, value }: Prepared
 ): Work<unknown, unknown, never, ToolFailure> => {
-  const ms = toolTimeoutMs(scope, tool)
-  const late = () => new ToolFailure({ description: timeoutText(call, ms) })
   const begin = () => invoke(scope, call, tool, value)
   const { retry } = tool.options
   if (retry === undefined || !isRepeatable(call)) {
-    return { begin, deadline: { ms, late }, onEnd: (exit) => record(scope, call, exit) }
+    return {
+      begin,
+      // As long as it may take when it is begun: others may have used up some of what was left.
+      get deadline() {
+        return timeOf(scope, call, tool)
+      },
+      onEnd: (exit) => record(scope, call, exit)
+    }
   }
   const flight: Flight = {}
-  // Each try has its time.
-  const timed = Effect.timeoutOrElse(asEffect(begin, flight), {
-    duration: ms,
-    orElse: () => Effect.fail(late())
+  // Each try has its time, as long as there is any.
+  const timed = Effect.suspend(() => {
+    const { late, ms } = timeOf(scope, call, tool)
+    return Effect.timeoutOrElse(asEffect(begin, flight), { duration: ms, orElse: () => Effect.fail(late()) })
   })
+  const isTimeLeft = () => (timeLeftOf(scope) ?? 1) > 0
   return {
     // What came within its grace is the result.
-    begin: () => Effect.retry(timed, { schedule: retry, while: () => flight.late === undefined }),
+    begin: () =>
+      Effect.retry(timed, { schedule: retry, while: () => flight.late === undefined && isTimeLeft() }),
     onEnd: (exit) => record(scope, call, Exit.isSuccess(exit) ? exit : (flight.late ?? exit))
   }
 }
 
-const timeoutText = (call: ToolCall, timeoutMs: number): string =>
+/** How long a body may take: its own time, or what is left of that of the run and of those above it. */
+const timeOf = (scope: Scope<any>, call: ToolCall, tool: Tool<any>) => {
+  const own = toolTimeoutMs(scope, tool)
+  const left = timeLeftOf(scope) ?? own
+  const ms = Math.max(1, Math.min(own, left))
+  const time = left < own ? `the ${ms} ms that were left of the wallTime budget` : `${ms} ms`
+  return { ms, late: () => new ToolFailure({ description: timeoutText(call, time) }) }
+}
+
+const timeoutText = (call: ToolCall, time: string): string =>
   isRepeatable(call)
-    ? `${call.name} did not finish within ${timeoutMs} ms.`
-    : `${call.name} did not finish within ${timeoutMs} ms; it may have taken effect all the same.`
+    ? `${call.name} did not finish within ${time}.`
+    : `${call.name} did not finish within ${time}; it may have taken effect all the same.`
 
 /** Records what a body came to; an interrupted one that brought nothing is left to whoever interrupted it. */
 const record = (scope: Scope<any>, call: ToolCall, exit: Exit.Exit<unknown, unknown>): void => {

@@ -5,18 +5,12 @@
  * waits for a budget above it, has no fiber; whoever decides makes it go on.
  */
 import * as Effect from "effect/Effect"
-import {
-  carve,
-  exceededAbove,
-  exceededByCallsAbove,
-  isBlocked,
-  type NothingLeft
-} from "../../domain/Budget.ts"
+import { carve } from "../../domain/Budget.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import * as Id from "../../domain/Id.ts"
 import * as Limits from "../../domain/Limits.ts"
 import { text } from "../../domain/Message.ts"
-import { canAdvance, mayAsk, next, type Step } from "../../domain/next.ts"
+import { aboveOf, canAdvance, mayStart, next, type Step } from "../../domain/next.ts"
 import { AgentNotFound, type RunFailure } from "../../domain/RunError.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import {
@@ -25,6 +19,7 @@ import {
   findChild,
   interruptions,
   isEnded,
+  isOpen,
   isSettled,
   type BackgroundRun,
   type RunState
@@ -33,23 +28,26 @@ import { calledAgent, type SubAgent, subAgentOf } from "../BoundAgent.ts"
 import * as Cancellation from "../Cancellation.ts"
 import { names } from "./agentTools.ts"
 import type { Apart } from "./apart.ts"
-import { awaitBeside, countBeside, endedBeside, isBeside, startBeside, stopBeside } from "./beside.ts"
+import { awaitBeside, countBeside, endedBeside, isBeside, startBeside, stopBeside, wake } from "./beside.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
 import { takeMailBeside } from "./leave.ts"
-import { openLimit } from "./openLimit.ts"
-import { confirmHeld, emit, flush, isEnding, isThere, now, type Drive, Scope, stateOf } from "./Drive.ts"
+import {
+  confirmHeld,
+  emit,
+  flush,
+  isEnding,
+  isThere,
+  now,
+  type Drive,
+  Scope,
+  stateOf,
+  statesOf
+} from "./Drive.ts"
+import { askAbove, roomAbove } from "./roomAbove.ts"
 
 /** The run of a sub-agent in the run that started it. */
 const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, { bound }: SubAgent): Scope<E> =>
   new Scope(parent.drive, Cancellation.make(parent.token), parent, callId, bound)
-
-/** The runs from the root to this one. */
-const lineOf = (scope: Scope<any>): ReadonlyArray<Scope<any>> =>
-  scope.parent === undefined ? [scope] : [...lineOf(scope.parent), scope]
-
-/** Whether a budget of one of the runs above waits to be topped up. */
-const isBlockedAbove = (scope: Scope<any>): boolean =>
-  scope.parent !== undefined && (isBlocked(stateOf(scope.parent)) || isBlockedAbove(scope.parent))
 
 /** The agent that answers to the name that a sub-agent was started under. */
 const agentOf = (scope: Scope<any>, callId: ToolCallId): Effect.Effect<SubAgent, AgentNotFound> =>
@@ -82,10 +80,9 @@ const begin = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallI
   const call = findCall(state, callId)
   if (call === undefined) return
   const { name, bound } = yield* agentOf(scope, callId)
-  const line = lineOf(scope)
-  const limits = carve(line.map(stateOf), bound.limits)
+  const limits = carve(statesOf(scope), bound.limits)
   if ("depth" in limits) {
-    if (askAbove(line, limits)) return
+    if (askAbove(scope, limits)) return
     const { budget } = limits.exceeded
     const content = [text(`${name} was not started: nothing is left of the ${budget} budget.`)]
     return emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId, content })
@@ -109,33 +106,6 @@ const begin = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallI
   )
 })
 
-/** Asks the run whose budget is used up for more of it; `false` where nobody can be asked, or has said no. */
-const askAbove = (line: ReadonlyArray<Scope<any>>, { depth, exceeded }: NothingLeft): boolean => {
-  const owner = line[depth]
-  if (owner === undefined) return false
-  const state = stateOf(owner)
-  if (isBlocked(state)) return true
-  if (!mayAsk(state, exceeded)) return false
-  openLimit(owner, exceeded)
-  return true
-}
-
-/** Whether the budgets above a sub-agent leave room for its next step. Where they do not, it waits, or has failed. */
-const hasRoomAbove = Effect.fnUntraced(function* (scope: Scope<any>, step: Step) {
-  if (scope.parent === undefined || (step._tag !== "CallModel" && step._tag !== "ClassifyCalls")) return true
-  const line = lineOf(scope.parent)
-  const states = line.map(stateOf)
-  const nothing =
-    step._tag === "CallModel"
-      ? exceededAbove(states, stateOf(scope).limits, now(scope.drive))
-      : exceededByCallsAbove(states)
-  if (nothing === undefined) return true
-  if (!askAbove(line, nothing)) {
-    yield* failRun(scope, { _tag: "BudgetExceeded", ...nothing.exceeded })
-  }
-  return false
-})
-
 /** Starts the sub-agent of a call in the background. */
 export const startBackground = <E>(scope: Scope<E>, callId: ToolCallId): Effect.Effect<void, AgentNotFound> =>
   begin(scope, callId)
@@ -147,7 +117,8 @@ export const resumeChildren = Effect.fnUntraced(function* <E>(
   apart: Apart
 ) {
   for (const callId of callIds) {
-    if (findCall(stateOf(scope), callId)?.child === undefined && !isBlocked(stateOf(scope))) {
+    // What was promised to the one before may be all that was left.
+    if (findCall(stateOf(scope), callId)?.child === undefined && mayStart(statesOf(scope))) {
       yield* begin(scope, callId)
     }
   }
@@ -179,20 +150,25 @@ export const goOnInBackground = <E>(scope: Scope<E>): Effect.Effect<void, AgentN
 const isAnyIdle = (drive: Drive<any>, background: ReadonlyArray<BackgroundRun>): boolean =>
   background.some(({ callId, child }) => child !== undefined && !isBeside(drive, callId))
 
-/** Goes on with those that can, as far as there is room. None of them is changed by another's getting on. */
+/** Goes on with those that can, as far as there is room. */
 const goOn = Effect.fnUntraced(function* <E>(
   scope: Scope<E>,
   candidates: ReadonlyArray<Pick<BackgroundRun, "callId" | "child">>
 ) {
   const { drive } = scope
   const before = stateOf(scope)
-  if (isBlocked(before) || isBlockedAbove(scope)) return
   const most = before.limits.agentConcurrency ?? Limits.defaults.agentConcurrency
   let room = most - countBeside(drive, children(before))
+  const above = aboveOf(statesOf(scope))
   for (const { callId, child } of candidates) {
     if (room <= 0 || isEnding(scope)) return
-    if (child === undefined || isEnded(child) || isBeside(drive, callId) || !canAdvance(child)) continue
+    if (child === undefined || isEnded(child) || isBeside(drive, callId) || !canAdvance(child, above))
+      continue
     if (drive.beside?.stopped.has(callId) === true) continue
+    // Another that was gone on with may have let this one come to its end meanwhile.
+    if (!isThere(scope)) return
+    const latest = findChild(stateOf(scope), callId)
+    if (latest === undefined || isEnded(latest)) continue
     const childScope = scopeOf(scope, callId, yield* agentOf(scope, callId))
     room -= 1
     // It hears what is said to it, also while its lead is asked something that takes long.
@@ -212,20 +188,26 @@ const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: Tool
   const { drive, parent } = scope
   if (parent === undefined) return
   // A parent that has ended is gone from the state, and with it this run.
-  while (!isEnding(scope) && isThere(parent) && !isBlockedAbove(scope)) {
+  while (!isEnding(scope) && isThere(parent)) {
     scope.seen = endedBeside(drive)
     if (drive.hasMail) yield* takeMailBeside(drive)
     const child = isThere(parent) ? findChild(stateOf(parent), callId) : undefined
     if (child === undefined || isEnded(child)) break
-    const step = next(child)
-    if (step._tag === "Hold") break
+    const step = next(child, aboveOf(statesOf(parent)))
+    if (step._tag === "Hold") {
+      if (child.status === "running") emit(scope, { _tag: "run.held", at: now(drive) })
+      break
+    }
+    if (child.status === "held") emit(scope, { _tag: "run.resumed", at: now(drive) })
     if (step._tag === "Finish") {
       yield* finishChild(scope, step)
       break
     }
     yield* confirmHeld(drive)
     yield* goOnInBackground(scope)
-    if (yield* hasRoomAbove(scope, step)) yield* drive.perform(scope, step, apart)
+    const room = roomAbove(scope, step)
+    if (room === "room") yield* drive.perform(scope, step, apart)
+    else if (room !== "waits") yield* failRun(scope, room)
   }
   // Whoever stops it waits for all of it.
   const reason = scope.token.reason()
@@ -265,13 +247,30 @@ const finishChild = Effect.fnUntraced(function* (
 const endText = ({ agent }: RunState, end: string): string => `The run of ${agent.name} has ended (${end}).`
 
 /** Ends the sub-agents of a run, each with an end of its own. */
-const stopUnder = Effect.fnUntraced(function* (scope: Scope<any>, reason: string) {
-  const ids = children(stateOf(scope)).map(({ callId }) => callId)
-  if (ids.length === 0) return
-  yield* stopBeside(scope.drive, ids, reason)
+const stopUnder = (scope: Scope<any>, reason: string): Effect.Effect<void> =>
+  Effect.suspend(() =>
+    stopAll(
+      scope,
+      children(stateOf(scope)).map(({ callId }) => callId),
+      reason
+    )
+  )
+
+/** Ends the sub-agents of these calls, as far as they have not ended. What was promised to them is free again. */
+const stopAll = Effect.fnUntraced(function* (
+  scope: Scope<any>,
+  callIds: ReadonlyArray<ToolCallId>,
+  reason: string
+) {
+  const { drive } = scope
+  if (callIds.length === 0) return
+  yield* stopBeside(drive, callIds, reason)
+  const named = new Set(callIds)
   for (const { callId, child } of children(stateOf(scope))) {
-    for (const event of childCancellation(child, now(scope.drive), reason)) emit(scope, wrap(event, [callId]))
+    if (!named.has(callId)) continue
+    for (const event of childCancellation(child, now(drive), reason)) emit(scope, wrap(event, [callId]))
   }
+  wake(drive)
 })
 
 /** The run could not go on. What is under it is stopped first: a run that has failed leaves nobody at work. */
@@ -292,12 +291,26 @@ export const failRun = Effect.fnUntraced(function* (scope: Scope<any>, failure: 
   emit(scope, { _tag: "run.failed", at: now(drive), failure })
 })
 
-/** Ends one sub-agent in the background. */
-const stopOne = Effect.fnUntraced(function* (scope: Scope<any>, callId: ToolCallId, reason: string) {
-  yield* stopBeside(scope.drive, [callId], reason)
-  const child = findChild(stateOf(scope), callId)
-  if (child === undefined) return
-  for (const event of childCancellation(child, now(scope.drive), reason)) emit(scope, wrap(event, [callId]))
+/**
+ * Asks the model, once, to say how far it has come. Its calls come to an end before: the sub-agents that they wait for are
+ * stopped, and nobody needs to decide about the others.
+ */
+export const askWrapUp = Effect.fnUntraced(function* (scope: Scope<any>, { budget, limit }: Limits.Exceeded) {
+  const { drive } = scope
+  const used = `the ${budget} budget of ${stateOf(scope).agent.name} is used up`
+  const attached = stateOf(scope).calls.filter((call) => call.child !== undefined && !isSettled(call))
+  yield* stopAll(
+    scope,
+    attached.map(({ id }) => id),
+    used
+  )
+  const { calls, requests } = stateOf(scope)
+  const undecided = calls.filter((call) => !isSettled(call)).map(({ requestId }) => requestId)
+  for (const { requestId } of requests.filter(isOpen).map(({ request }) => request)) {
+    if (!undecided.includes(requestId)) continue
+    emit(scope, { _tag: "request.superseded", at: now(drive), requestId, reason: used })
+  }
+  emit(scope, { _tag: "wrapUp.asked", at: now(drive), budget, limit })
 })
 
 /** Answers a call about the agents in the background. */
@@ -341,7 +354,7 @@ export const settleAgents = Effect.fnUntraced(function* (scope: Scope<any>, call
     return done(`${entry.name} will read it before its next step.`)
   }
   const reason = args.reason ?? `${state.agent.name} has stopped it.`
-  yield* stopOne(scope, entry.callId, reason)
+  yield* stopAll(scope, [entry.callId], reason)
   return done(`${entry.name} was stopped.`)
 })
 

@@ -1,6 +1,7 @@
 /**
  * What happens to the budgets of a run: time at work, more of something, coming to an end.
  */
+import { callIdOf } from "../Interruption.ts"
 import * as Limits from "../Limits.ts"
 import { text } from "../Message.ts"
 import type { RunEvent } from "../RunEvent.ts"
@@ -9,26 +10,22 @@ import { appendUser, closeCalls, closeRequest, flush, say } from "./turn.ts"
 
 type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
 
-/** The same for a run and for every sub-agent in it that has not ended. */
-const throughout = (state: RunState, f: (state: RunState) => RunState): RunState => {
+/** The same for a run and for the sub-agents in it, down to those that `isIn` leaves out. */
+const throughout = (
+  state: RunState,
+  f: (state: RunState) => RunState,
+  isIn: (child: RunState) => boolean = () => true
+): RunState => {
   const after = f(state)
   const { background, calls } = after
+  const inside = <A extends { readonly child?: RunState }>(holder: A): A =>
+    holder.child === undefined || !isIn(holder.child)
+      ? holder
+      : { ...holder, child: throughout(holder.child, f, isIn) }
   return {
     ...after,
-    ...(calls.some(({ child }) => child !== undefined)
-      ? {
-          calls: calls.map((call) =>
-            call.child === undefined ? call : { ...call, child: throughout(call.child, f) }
-          )
-        }
-      : {}),
-    ...(background === undefined
-      ? {}
-      : {
-          background: background.map((entry) =>
-            entry.child === undefined ? entry : { ...entry, child: throughout(entry.child, f) }
-          )
-        })
+    ...(calls.some(({ child }) => child !== undefined) ? { calls: calls.map(inside) } : {}),
+    ...(background === undefined ? {} : { background: background.map(inside) })
   }
 }
 
@@ -41,14 +38,35 @@ export const paused = (state: RunState, at: number): RunState =>
       : { ...rest, workedMs: (run.workedMs ?? 0) + Math.max(0, at - workingSince) }
   })
 
-/** Somebody works on it again. What a process that died has spent on it is not known, and not counted. */
+/**
+ * Somebody works on it again; on a sub-agent that is held only when that is resumed itself. What a process that died has spent on
+ * it is not known, and not counted.
+ */
 export const resumed = (state: RunState, at: number): RunState =>
-  throughout(state, (run) => ({ ...run, workingSince: at }))
+  throughout(
+    state,
+    (run) => ({ ...run, workingSince: at }),
+    ({ status }) => status === "running"
+  )
+
+/** A sub-agent has used a budget up: what is under way comes to an end first, then the model says how far it has come. */
+export const exhausted = (state: RunState, { budget, limit }: Event<"budget.exhausted">): RunState =>
+  state.wrappingUp === undefined ? { ...state, wrappingUp: { budget, limit, due: true } } : state
 
 /** A budget is used up: whatever was still to be called is not, and the model says how far it has come. */
 export const wrapUpAsked = (state: RunState, { at, budget, limit }: Event<"wrapUp.asked">): RunState => ({
-  ...appendUser(flush(closeCalls(state, [], at)), [text(wrapUpText(budget))], at, "runtime"),
+  ...appendUser(flush(closeCalls(unasked(state), [], at)), [text(wrapUpText(budget))], at, "runtime"),
   wrappingUp: { budget, limit }
+})
+
+/** Nobody needs to decide about the calls of the turn any more. */
+const unasked = (state: RunState): RunState => ({
+  ...state,
+  requests: state.requests.map((record) =>
+    state.calls.some(({ id }) => id === callIdOf(record.request))
+      ? closeRequest(record, "the run comes to its end")
+      : record
+  )
 })
 
 const wrapUpText = (budget: Limits.Budget): string =>

@@ -18,6 +18,15 @@ import type { Fragment } from "effect/sql/Statement"
 import { OutcomeUnknown, RunStoreError, StoreBusy } from "../RunStoreError.ts"
 import { isConnectionLost, isContention, toStoreError } from "./sqlErrors.ts"
 
+/** One append, as a row. */
+interface JournalRow {
+  readonly runId: string
+  readonly sequence: number
+  readonly count: number
+  readonly version: number
+  readonly events: string
+}
+
 /** Access to the tables of one database. */
 export interface SqlAccess {
   readonly sql: SqlClient
@@ -25,6 +34,15 @@ export interface SqlAccess {
   readonly now: Fragment
   /** Ends a `SELECT` whose rows must not change until the transaction ends. */
   readonly forUpdate: Fragment
+  /** The rows of a run's journal, and their order. */
+  readonly journalOf: (runId: string) => Fragment
+  readonly journalOrder: Fragment
+  /** The rows of the journal that belong to `chain`, up to its `upto`. */
+  readonly journalInChain: Fragment
+  /** Adds a row to a run's journal. */
+  readonly insertBatch: (row: JournalRow) => Effect.Effect<unknown, SqlError>
+  /** Whether an update that leaves an indexed column out writes less than one that sets it to what it is. */
+  readonly savesUnchanged: boolean
   /** Whether a text column contains a text. */
   readonly contains: (column: string, text: string) => Fragment
   /** Part of a transaction: tells the processes that wait for something to do, once it is committed. */
@@ -172,6 +190,13 @@ const dialectOf = (sql: SqlClient) =>
     pg: () => ({
       now: sql.literal("(extract(epoch from clock_timestamp()) * 1000)::bigint"),
       forUpdate: sql.literal("FOR UPDATE"),
+      journalOf: (runId: string) => sql`run_id = ${runId}`,
+      journalOrder: sql.literal("sequence"),
+      journalInChain: sql.literal("journal.run_id = chain.run_id AND journal.sequence < chain.upto"),
+      insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
+        sql`INSERT INTO fermata_journal (run_id, sequence, count, version, events)
+          VALUES (${runId}, ${sequence}, ${count}, ${version}, ${events})`,
+      savesUnchanged: false,
       contains: (column: string, text: string) => sql`strpos(${sql(column)}, ${text}) > 0`,
       // Told to all on commit; a transaction that tells it twice tells it once.
       notify: sql`SELECT pg_notify(${channel}, '')`,
@@ -183,6 +208,19 @@ const dialectOf = (sql: SqlClient) =>
     orElse: () => ({
       now: sql.literal("cast(unixepoch('subsec') * 1000 as integer)"),
       forUpdate: sql.literal(""),
+      // One whole number says both the run and the place in its journal.
+      journalOf: (runId: string) => sql`id BETWEEN
+        (SELECT number << 32 FROM fermata_runs WHERE run_id = ${runId}) AND
+        (SELECT (number << 32) + 4294967295 FROM fermata_runs WHERE run_id = ${runId})`,
+      journalOrder: sql.literal("id"),
+      journalInChain: sql.literal(
+        "journal.id >= chain.number << 32 AND journal.id < (chain.number << 32) + chain.upto"
+      ),
+      insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
+        sql`INSERT INTO fermata_journal (id, run_id, sequence, count, version, events)
+          SELECT (number << 32) + ${sequence}, ${runId}, ${sequence}, ${count}, ${version}, ${events}
+          FROM fermata_runs WHERE run_id = ${runId}`,
+      savesUnchanged: true,
       contains: (column: string, text: string) => sql`instr(${sql(column)}, ${text}) > 0`,
       notify: Effect.void,
       // A deferred BEGIN cannot become a writer once somebody else has written: the transaction would be lost.

@@ -5,6 +5,7 @@ import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import type { Fragment } from "effect/sql/Statement"
 import type { Revision, RunId, SessionId } from "../../domain/Id.ts"
 import { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, version } from "../../domain/RunEvent.ts"
@@ -35,7 +36,9 @@ export const makeJournal = (
   requests: ReturnType<typeof makeRequests>,
   messages: ReturnType<typeof makeMessages>
 ): Pick<Service, "create" | "restore" | "append" | "park" | "load" | "events"> => {
-  const { forUpdate, notify, now, query, read, sql, write } = access
+  const { forUpdate, journalOf, journalOrder, notify, now, query, read, sql, write } = access
+  const numberOf = (table: string) =>
+    sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
   const columns = headColumns(access)
   const releasing = sql.literal(", owner = NULL, lease_until = NULL")
   const keeping = sql.literal("")
@@ -51,13 +54,12 @@ export const makeJournal = (
   }
 
   const insertBatch = (runId: RunId, sequence: number, events: ReadonlyArray<RunEvent>) =>
-    sql`INSERT INTO fermata_journal (run_id, sequence, count, version, events)
-      VALUES (${runId}, ${sequence}, ${events.length}, ${version}, ${encodeEvents(events)})`
+    access.insertBatch({ runId, sequence, count: events.length, version, events: encodeEvents(events) })
 
   /** Whether the journal holds these very events at this place: an append whose answer was lost was made. */
   const holds = (runId: RunId, sequence: number, events: ReadonlyArray<RunEvent>) =>
     Effect.map(
-      sql`SELECT run_id FROM fermata_journal WHERE run_id = ${runId} AND sequence = ${sequence}
+      sql`SELECT run_id FROM fermata_journal WHERE ${journalOf(runId)} AND sequence = ${sequence}
         AND events = ${encodeEvents(events)}`,
       (rows) => rows.length > 0
     )
@@ -65,7 +67,7 @@ export const makeJournal = (
   /** Whether the run's journal begins with these events, however they were appended. */
   const isHere = Effect.fnUntraced(function* (runId: RunId, events: ReadonlyArray<RunEvent>) {
     const rows = yield* sql`SELECT run_id, ${events.length} AS upto, sequence, count, version, events
-      FROM fermata_journal WHERE run_id = ${runId} AND sequence < ${events.length} ORDER BY sequence`
+      FROM fermata_journal WHERE ${journalOf(runId)} AND sequence < ${events.length} ORDER BY ${journalOrder}`
     const batches = (yield* batchRows("restore", rows)).map(batchOf)
     const known = yield* Effect.fromResult(sliceBatches(batches, { from: 0, to: events.length }, "restore"))
     return sameEvents(known, events)
@@ -88,11 +90,21 @@ export const makeJournal = (
   /** The statements of an append; `parking` also gives the lease back, unless there is a reason to go on. */
   const commit = Effect.fnUntraced(function* (options: AppendOptions, at: number, parking: boolean) {
     const { events, expected, lease, status } = options
-    const [head] = yield* sql<Fenced>`UPDATE fermata_runs
-      SET revision = revision + ${events.length}, status = ${status}, updated_at = ${at},
-        answered_by = coalesce(${answererIn(events) ?? null}, answered_by)${parking ? releasing : keeping}
-      WHERE ${inForce(access, lease)} AND revision = ${expected}${parking ? notCancelled : keeping}
-      RETURNING session_id, agent, ${newsColumns(access, lease.runId)}`
+    const advance = (setting: Fragment, condition: Fragment) =>
+      sql<Fenced>`UPDATE fermata_runs SET revision = revision + ${events.length}, updated_at = ${at},
+          answered_by = coalesce(${answererIn(events) ?? null}, answered_by)${setting}
+        WHERE ${inForce(access, lease)} AND revision = ${expected}${condition}
+        RETURNING session_id, agent, ${newsColumns(access, lease.runId)}`
+    // Most appends leave the status as it is.
+    const [unchanged] =
+      parking || !access.savesUnchanged ? [] : yield* advance(keeping, sql` AND status = ${status}`)
+    const [head] =
+      unchanged === undefined
+        ? yield* advance(
+            sql`, status = ${status}${parking ? releasing : keeping}`,
+            parking ? notCancelled : keeping
+          )
+        : [unchanged]
     if (head === undefined) return yield* refused(options)
     yield* insertBatch(lease.runId, expected, events)
     const owner = { runId: lease.runId, sessionId: head.session_id, agent: head.agent }
@@ -121,16 +133,19 @@ export const makeJournal = (
   })
   const notCancelled = sql.literal(" AND cancel_reason IS NULL")
 
-  const chain = (runId: RunId) => sql`WITH RECURSIVE chain (run_id, upto, depth) AS (
-      SELECT run_id, revision, 0 FROM fermata_runs WHERE run_id = ${runId}
+  const chain = (
+    runId: RunId
+  ) => sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth) AS (
+      SELECT run_id, ${numberOf("")}parent_run_id, parent_revision, revision, 0
+      FROM fermata_runs WHERE run_id = ${runId}
       UNION ALL
-      SELECT child.parent_run_id, child.parent_revision, chain.depth + 1
-      FROM chain JOIN fermata_runs AS child ON child.run_id = chain.run_id
-      WHERE child.parent_run_id IS NOT NULL
+      SELECT parent.run_id, ${numberOf("parent.")}parent.parent_run_id, parent.parent_revision,
+        chain.parent_revision, chain.depth + 1
+      FROM chain JOIN fermata_runs AS parent ON parent.run_id = chain.parent_run_id
     )
     SELECT journal.run_id, chain.upto, journal.sequence, journal.count, journal.version, journal.events
-    FROM chain JOIN fermata_journal AS journal ON journal.run_id = chain.run_id AND journal.sequence < chain.upto
-    ORDER BY chain.depth DESC, journal.sequence`
+    FROM chain JOIN fermata_journal AS journal ON ${access.journalInChain}
+    ORDER BY chain.depth DESC, journal.${journalOrder}`
 
   /** The run of its own session that a run comes after; "" for the first one, whatever it builds on. */
   const followed = Effect.fnUntraced(function* ({ parent, sessionId }: Place) {
@@ -290,9 +305,9 @@ export const makeJournal = (
       const found = yield* query(
         "events",
         sql`SELECT run_id, ${to} AS upto, sequence, count, version, events FROM fermata_journal
-          WHERE run_id = ${runId} AND sequence < ${to} AND sequence >= (
-            SELECT coalesce(max(sequence), 0) FROM fermata_journal WHERE run_id = ${runId} AND sequence <= ${from}
-          ) ORDER BY sequence`
+          WHERE ${journalOf(runId)} AND sequence < ${to} AND sequence >= (
+            SELECT coalesce(max(sequence), 0) FROM fermata_journal WHERE ${journalOf(runId)} AND sequence <= ${from}
+          ) ORDER BY ${journalOrder}`
       )
       const batches = (yield* batchRows("events", found)).map(batchOf)
       if (batches.length === 0) {

@@ -91,7 +91,9 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write }:
   const waiting = Effect.fnUntraced(function* (filter: PendingFilter, now: Timestamp) {
     const conditions = [sql`status = 'open'`]
     if (filter.runId !== undefined) conditions.push(sql`run_id = ${filter.runId}`)
-    if (filter.sessionId !== undefined) conditions.push(sql`session_id = ${filter.sessionId}`)
+    if (filter.sessionId !== undefined) {
+      conditions.push(sql`run_id IN (SELECT run_id FROM fermata_runs WHERE session_id = ${filter.sessionId})`)
+    }
     if (filter.kind !== undefined) conditions.push(sql`kind = ${filter.kind}`)
     if (filter.tool !== undefined) conditions.push(sql`tool = ${filter.tool}`)
     if (filter.agent !== undefined) conditions.push(sql`${contains("agent_path", pathText([filter.agent]))}`)

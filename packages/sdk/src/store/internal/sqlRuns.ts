@@ -131,7 +131,7 @@ export const makeCatalogue = (
   const erase = Effect.fnUntraced(function* (runId: RunId) {
     yield* sql`DELETE FROM fermata_messages WHERE run_id = ${runId}`
     yield* sql`DELETE FROM fermata_requests WHERE run_id = ${runId}`
-    yield* sql`DELETE FROM fermata_journal WHERE run_id = ${runId}`
+    yield* sql`DELETE FROM fermata_journal WHERE ${access.journalOf(runId)}`
     yield* sql`DELETE FROM fermata_runs WHERE run_id = ${runId}`
   })
 

@@ -1,0 +1,69 @@
+/**
+ * Puts the tables into `docs/performance.md`, between the markers of each workload. A table that was not measured this time stays as
+ * it is, so each says when and where it was.
+ */
+import * as ChildProcess from "node:child_process"
+import * as Fs from "node:fs"
+import * as Path from "node:path"
+import { systems } from "../systems.ts"
+import { workloads } from "../workloads.ts"
+import { asMarkdown } from "./report.ts"
+import type { Result } from "./rounds.ts"
+
+/** Where and when something was measured. */
+export interface Machine {
+  readonly date: string
+  readonly cpu: string
+  readonly memoryGb: number
+  readonly system: string
+  readonly node: string
+  readonly rounds: number
+  readonly versions: Readonly<Record<string, string>>
+}
+
+/** What a run of the benchmarks found; the form of `--json`. */
+export interface Report {
+  readonly machine: Machine
+  readonly results: ReadonlyArray<{ readonly workload: string; readonly results: ReadonlyArray<Result> }>
+}
+
+const root = Path.join(import.meta.dirname, "../..")
+const path = Path.join(root, "docs/performance.md")
+
+/** Writes what was measured. */
+export const writeTables = (machine: Machine, all: Report["results"]): void => {
+  let text = Fs.readFileSync(path, "utf8")
+  for (const { results, workload: name } of all) {
+    const workload = workloads.find((one) => one.name === name)!
+    const caption = `_${machine.date}; ${machine.cpu}, ${machine.memoryGb} GB; ${machine.system}; Node ${machine.node}; ${Math.min(machine.rounds, workload.rounds ?? machine.rounds)} rounds._`
+    text = between(text, name, `${workload.what}\n\n${asMarkdown(workload, results, systems)}\n\n${caption}`)
+  }
+  // Of a part, the versions of the rest are not known.
+  const isAll = systems.every(({ packages }) =>
+    packages.every((name) => machine.versions[name] !== undefined)
+  )
+  if (isAll) text = between(text, "systems", systemsTable(machine))
+  Fs.writeFileSync(path, text)
+  ChildProcess.execFileSync(process.execPath, [Path.join(root, "node_modules/oxfmt/bin/oxfmt"), path], {
+    cwd: root
+  })
+}
+
+const between = (text: string, name: string, content: string): string => {
+  const from = `<!-- bench:${name} -->`
+  const to = `<!-- /bench:${name} -->`
+  const start = text.indexOf(from)
+  const end = text.indexOf(to)
+  if (start === -1 || end === -1) throw new Error(`docs/performance.md has no markers for ${name}.`)
+  return `${text.slice(0, start + from.length)}\n\n${content}\n\n${text.slice(end)}`
+}
+
+const systemsTable = ({ versions }: Machine): string =>
+  [
+    "| system | versions | tracing and telemetry | store |",
+    "| --- | --- | --- | --- |",
+    ...systems.map(
+      ({ durability, packages, quiet, title }) =>
+        `| ${title} | ${packages.map((name) => `\`${name}\` ${versions[name]}`).join(", ")} | ${quiet} | ${durability} |`
+    )
+  ].join("\n")

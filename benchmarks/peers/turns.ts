@@ -1,0 +1,37 @@
+/**
+ * Which turn a model is asked for, told from the history that it is given.
+ */
+import type { Script } from "../System.ts"
+
+/**
+ * By the number of messages, where a run begins with one message and every answer and every result of a call is one more. Costs a
+ * look into a table, however long the history is.
+ */
+export const turnByLength = ({ answer }: Script): ((messages: number) => number) => {
+  const turns = new Map([[1, 1]])
+  let length = 1
+  return (messages) => {
+    while (length < messages) {
+      const turn = turns.size
+      length += 1 + (answer(turn).calls?.length ?? 0)
+      turns.set(length, turn + 1)
+    }
+    const turn = turns.get(messages)
+    if (turn === undefined) throw new Error(`No turn of this script begins with ${messages} messages.`)
+    return turn
+  }
+}
+
+/** By the roles, from the end back to what the user said last. For a history with an earlier conversation in it. */
+export const turnByRoles = <Message>(
+  messages: ReadonlyArray<Message>,
+  roleOf: (message: Message) => "user" | "assistant" | "other"
+): number => {
+  let turn = 1
+  for (let at = messages.length - 1; at >= 0; at--) {
+    const role = roleOf(messages[at]!)
+    if (role === "user") break
+    if (role === "assistant") turn += 1
+  }
+  return turn
+}

@@ -1,0 +1,111 @@
+/**
+ * Effect's workflow engine: an agent's loop as a workflow whose model calls and tool calls are activities. In memory by its own layer,
+ * stored by `effect/cluster` with one runner.
+ */
+import * as Path from "node:path"
+import { pathToFileURL } from "node:url"
+import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
+import * as ClusterWorkflowEngine from "effect/cluster/ClusterWorkflowEngine"
+import * as SingleRunner from "effect/cluster/SingleRunner"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Schema from "effect/Schema"
+import * as SqlClient from "effect/sql/SqlClient"
+import * as Activity from "effect/workflow/Activity"
+import * as Workflow from "effect/workflow/Workflow"
+import * as WorkflowEngine from "effect/workflow/WorkflowEngine"
+import type { Adapter, Script } from "../System.ts"
+
+const Answer = Schema.Struct({
+  text: Schema.optionalKey(Schema.String),
+  calls: Schema.optionalKey(
+    Schema.Array(Schema.Struct({ id: Schema.String, name: Schema.String, arguments: Schema.String }))
+  )
+})
+
+const Worker = Workflow.make("worker", {
+  payload: { run: Schema.String },
+  idempotencyKey: ({ run }) => run,
+  success: Schema.String
+})
+
+/** The loop: each model call and each tool call is an activity. */
+const loopOf = ({ answer, pause, tools }: Script) =>
+  Worker.toLayer(() =>
+    Effect.gen(function* () {
+      for (let turn = 1; ; turn++) {
+        const { calls = [], text = "" } = yield* Activity.make({
+          name: `model-${turn}`,
+          success: Answer,
+          execute:
+            pause === undefined
+              ? Effect.sync(() => answer(turn))
+              : Effect.map(Effect.promise(pause), () => answer(turn))
+        })
+        if (calls.length === 0) return text
+        yield* Effect.forEach(
+          calls,
+          (call) =>
+            Activity.make({
+              name: `tool-${turn}-${call.id}`,
+              success: Schema.String,
+              execute: Effect.promise(async () =>
+                tools
+                  .find(({ name }) => name === call.name)!
+                  .run(JSON.parse(call.arguments) as Readonly<Record<string, number>>)
+              )
+            }),
+          { concurrency: "unbounded", discard: true }
+        )
+      }
+    })
+  )
+
+type Engine = Layer.Layer<WorkflowEngine.WorkflowEngine, unknown>
+
+const open = async (script: Script, engine: Engine) => {
+  const runtime = ManagedRuntime.make(Layer.provideMerge(loopOf(script), engine))
+  let runs = 0
+  await runtime.context()
+  return {
+    run: () => runtime.runPromise(Worker.execute({ run: `run-${++runs}` })),
+    close: () => runtime.dispose()
+  }
+}
+
+const inMemory = async (script: Script) => (await open(script, WorkflowEngine.layerMemory)).run
+
+/** Effect's own driver, of which this workspace has a copy that fits Effect 4.1; see `scripts/vendor.ts`. */
+const driver = async (filename: string): Promise<Layer.Layer<SqlClient.SqlClient>> => {
+  const copy = Path.join(import.meta.dirname, "../../packages/node/vendor/sqlite-client.js")
+  const { layer } = (await import(pathToFileURL(copy).href)) as {
+    readonly layer: (options: { readonly filename: string }) => Layer.Layer<SqlClient.SqlClient>
+  }
+  const durable = Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`PRAGMA synchronous = FULL`
+  })
+  return Layer.provideMerge(Layer.effectDiscard(Effect.orDie(durable)), layer({ filename }))
+}
+
+const noConversation =
+  "it keeps the steps of one execution, and no conversation on top of which a prompt could be sent."
+
+export const adapter: Adapter = {
+  step: inMemory,
+  fanOut: inMemory,
+  parallel: inMemory,
+  stored: async (folder, script) =>
+    open(
+      script,
+      ClusterWorkflowEngine.layer.pipe(
+        Layer.provideMerge(SingleRunner.layer({ runnerStorage: "memory" })),
+        Layer.provide([await driver(Path.join(folder, "cluster.db")), NodeCrypto.layerDigest])
+      )
+    ),
+  hold: { cannot: noConversation },
+  stream: { cannot: "an execution has one result, when it is over, and no stream." },
+  conversation: { cannot: noConversation },
+  inbox: { cannot: "what an execution waits for cannot be listed: whoever decides has to know its id." }
+}

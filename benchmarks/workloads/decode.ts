@@ -1,0 +1,43 @@
+/**
+ * Reading a streamed answer in the form in which a provider sends it. The floor splits it into its events and makes nothing of them.
+ */
+import { sustained } from "../harness/measure.ts"
+import type { Medians, Workload } from "../harness/Workload.ts"
+
+/** Loaded where it is measured: Fermata must not be in the processes of the others. */
+const load = () => import("./answers.ts")
+
+type Protocol = keyof Awaited<ReturnType<typeof load>>["answers"]
+
+const protocols: ReadonlyArray<Protocol> = ["chat", "responses", "messages"]
+
+export const decode: Workload = {
+  name: "decode",
+  title: "Decode",
+  what: "An answer of 20,000 pieces in the form of a provider's protocol, 4 kB at a time, read by Fermata's own model clients into parts. The floor splits it into events. Microseconds a piece.",
+  cases: protocols,
+  systems: ["floor", "fermata"],
+  primary: "cpu",
+  columns: [
+    { key: "cpu", title: "CPU, µs", digits: 2, ratio: true },
+    { key: "wall", title: "wall, µs", digits: 2 }
+  ],
+  targets: protocols.map((name) => ({
+    says: `${name}: at most 3 µs a piece beside the floor`,
+    reached: ({ get }: Medians) => {
+      const ours = get("fermata", name, "cpu")
+      const floor = get("floor", name, "cpu")
+      return ours === undefined || floor === undefined ? undefined : ours - floor
+    },
+    most: 3
+  })),
+  measure: async ({ ms, system }, name) => {
+    const { answers, decodeAnswer, deltas, splitEvents } = await load()
+    const protocol = protocols.find((one) => one === name)
+    if (protocol === undefined) throw new Error(`There is no protocol ${name}.`)
+    const once = () => (system.name === "floor" ? splitEvents(answers[protocol]) : decodeAnswer(protocol))
+    await sustained({ ms: ms(500) }, once)
+    const { cpu, wall } = await sustained({ ms: ms(500) }, once)
+    return { cpu: cpu / deltas, wall: wall / deltas }
+  }
+}

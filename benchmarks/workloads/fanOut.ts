@@ -1,0 +1,108 @@
+/**
+ * Many runs at the same time, of which each waits for its model most of the time.
+ */
+import { demand, watch } from "../harness/measure.ts"
+import { offered, type Workload } from "../harness/Workload.ts"
+import { adds, done } from "./scripts.ts"
+
+const pauseMs = 50
+const modelCalls = 3
+const ideal = pauseMs * modelCalls
+const sizes = ["100 runs", "1,000 runs", "10,000 runs"]
+
+/** A way to wait, for everybody at once. */
+const gate = (runs: number) => {
+  const all = Promise.withResolvers<void>()
+  const opened = Promise.withResolvers<void>()
+  let waiting = 0
+  return {
+    pass: (): Promise<void> => {
+      waiting += 1
+      if (waiting === runs) all.resolve()
+      return opened.promise
+    },
+    /** Whether all came to wait, within 20 seconds. */
+    allWait: () =>
+      Promise.race([
+        all.promise.then(() => true),
+        new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 20_000).unref())
+      ]),
+    open: () => opened.resolve()
+  }
+}
+
+const usedHeap = async (): Promise<number> => {
+  for (let turn = 0; turn < 3; turn++) {
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    globalThis.gc?.()
+  }
+  return process.memoryUsage().heapUsed
+}
+
+export const fanOut: Workload = {
+  name: "fanout",
+  title: "Fan-out",
+  what: `So many runs at once, in memory, each of ${modelCalls} model calls of ${pauseMs} ms by a timer with a tool call between them: ${ideal} ms if nothing else took time. RSS is the most that the process had; heap is what is alive, after a forced collection, while all runs wait for their model, divided by their number.`,
+  cases: sizes,
+  task: "fanOut",
+  apart: true,
+  primary: "ideal",
+  patience: 180,
+  flags: ["--expose-gc"],
+  columns: [
+    { key: "ideal", title: "wall, × ideal", digits: 2, ratio: true },
+    { key: "cpu", title: "CPU, ms" },
+    { key: "heap", title: "heap a run, kB" },
+    { key: "rss", title: "peak RSS, MB", digits: 0 }
+  ],
+  targets: [
+    {
+      says: "1,000 runs: at most 1.5 × the ideal",
+      reached: ({ get }) => get("fermata", "1,000 runs", "ideal"),
+      most: 1.5
+    },
+    {
+      says: "10,000 runs: at most 7 × the ideal",
+      reached: ({ get }) => get("fermata", "10,000 runs", "ideal"),
+      most: 7
+    },
+    {
+      says: "10,000 runs: at most 8 kB of heap a waiting run",
+      reached: ({ get }) => get("fermata", "10,000 runs", "heap"),
+      most: 8
+    },
+    {
+      says: "10,000 runs: at most 400 MB of RSS",
+      reached: ({ get }) => get("fermata", "10,000 runs", "rss"),
+      most: 400
+    }
+  ],
+  measure: async ({ adapter }, name) => {
+    const runs = Number.parseInt(name.replace(",", ""), 10)
+    let pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, pauseMs))
+    const { calls, script } = adds(modelCalls - 1, () => pause())
+    const run = await offered(adapter.fanOut)(script)
+    const all = async (count: number): Promise<void> => {
+      const before = calls()
+      const texts = await Promise.all(Array.from({ length: count }, run))
+      demand(texts.filter((text) => text === done).length, count, "The number of runs that came to the end")
+      demand(calls() - before, count * (modelCalls - 1), "The number of calls")
+    }
+    for (let round = 0; round < 3; round++) await all(50)
+
+    const spent = watch()
+    await all(runs)
+    const { cpu, wall } = spent()
+    // Before anything else: the floor, which follows in the same process, must not count.
+    const rss = (process.resourceUsage().maxRSS * 1024) / 1e6
+
+    const empty = await usedHeap()
+    const { allWait, open, pass } = gate(runs)
+    pause = pass
+    const waiting = all(runs)
+    const heap = (await allWait()) ? ((await usedHeap()) - empty) / runs / 1000 : "not all runs were begun"
+    open()
+    await waiting
+    return { ideal: wall / 1000 / ideal, cpu: cpu / 1000, heap, rss }
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * What the budgets of a tree leave to the sub-agents in it, as far as that can be said without a clock.
+ *
+ * A budget is closed for a sub-agent while a run above it waits for more of it, or comes to an end because of it; a part that was
+ * set aside is used all the same, unless the whole budget is used up. A budget of which all that is left is promised to others
+ * is waited for while one of those may still hand something back, and asked about when none can.
+ */
+import { available, isUsedUp, parted, reservedIn, shared } from "../Budget.ts"
+import type { Interruption } from "../Interruption.ts"
+import * as Limits from "../Limits.ts"
+import type { RunState } from "../RunState.ts"
+import { children, interruptions, isOpen } from "../RunState.ts"
+
+type Parted = (typeof parted)[number]
+
+/** How a run stands to the budgets of the runs above it. */
+export interface Above {
+  /** Budgets that somebody has to raise first; one that is `usedUp` is closed also for those that were promised a part of it. */
+  readonly closed: ReadonlyArray<{ readonly budget: Limits.Budget; readonly usedUp: boolean }>
+  /** Budgets whose rest is promised to others, and whether one of those may hand something back before anybody is asked. */
+  readonly promised: ReadonlyMap<Parted, () => boolean>
+}
+
+/** Whether something can happen in the run of a sub-agent before somebody decides. */
+type CanAdvance = (child: RunState, above: Above) => boolean
+
+/** Above the root there is nothing. */
+export const nothingAbove: Above = { closed: [], promised: new Map() }
+
+const isShared = (budget: Limits.Budget): boolean => (shared as ReadonlyArray<Limits.Budget>).includes(budget)
+
+const isParted = (budget: Limits.Budget): budget is Parted =>
+  (parted as ReadonlyArray<Limits.Budget>).includes(budget)
+
+const isLimited = (limits: Limits.Limits, budget: Limits.Budget): boolean =>
+  Limits.budgetOf(limits, budget) !== undefined
+
+/** What is closed for the sub-agents of a run by the run itself. */
+const closedBy = (state: RunState): Above["closed"] => {
+  const closed = state.requests.flatMap((record) =>
+    isOpen(record) && record.request._tag === "limit" && isShared(record.request.budget)
+      ? [closing(state, record.request.budget)]
+      : []
+  )
+  const { wrappingUp } = state
+  return wrappingUp !== undefined && isShared(wrappingUp.budget)
+    ? [...closed, { budget: wrappingUp.budget, usedUp: true }]
+    : closed
+}
+
+const closing = (state: RunState, budget: Limits.Budget) => ({
+  budget,
+  usedUp: !isParted(budget) || isUsedUp(state, budget, 0)
+})
+
+/** How the sub-agents of a run stand to the budgets of that run and of those above it. */
+export const inside = (state: RunState, above: Above, canAdvance: CanAdvance): Above => {
+  const own = closedBy(state)
+  const limited = parted.filter((budget) => isLimited(state.limits, budget))
+  if (own.length === 0 && limited.length === 0) return above
+  // Of what is above its own part, only what is really used up counts.
+  const inherited = above.closed.filter(({ budget, usedUp }) => usedUp || !isLimited(state.limits, budget))
+  const closed = [...own, ...inherited]
+  const promised = new Map(above.promised)
+  for (const budget of limited) {
+    promised.delete(budget)
+    if ((available(state, budget) ?? 1) > 0) continue
+    let known: boolean | undefined
+    promised.set(budget, () => (known ??= mayComeBack(state, budget, { closed, promised }, canAdvance)))
+  }
+  return { closed, promised }
+}
+
+/**
+ * Whether one of those to whom the rest of a budget was promised may hand something back without anybody's raising it. One that
+ * waits for what is promised to others itself does not count: two could wait for each other.
+ */
+const mayComeBack = (state: RunState, budget: Parted, inside: Above, canAdvance: CanAdvance): boolean => {
+  const waiting = new Map([...inside.promised.keys()].map((budget) => [budget, () => true] as const))
+  return children(state).some(
+    ({ child }) =>
+      reservedIn(child, budget) > 0 &&
+      (canAdvance(child, { closed: inside.closed, promised: waiting }) ||
+        // Nobody can be asked for more; but somebody can decide what it is held on.
+        (!state.asks && interruptions(child).length > 0))
+  )
+}
+
+/** Whether a run with these limits has to wait until a budget above it is raised. */
+export const isClosed = (limits: Limits.Limits, { closed }: Above): boolean =>
+  closed.some(({ budget, usedUp }) => usedUp || !isLimited(limits, budget))
+
+/** Whether a model call of a run with these limits waits for what was promised to others, and may come back. */
+export const waitsForRoom = (limits: Limits.Limits, { promised }: Above): boolean =>
+  parted.some((budget) => !isLimited(limits, budget) && promised.get(budget)?.() === true)
+
+/** Whether a sub-agent may be started, or is to be asked about: not while it can only wait. */
+export const mayStart = ({ closed, promised }: Above): boolean =>
+  closed.length === 0 && [...promised.values()].every((mayComeBack) => !mayComeBack())
+
+/** The requests for more of a budget that has room again, since what was promised of it was not used. */
+export const needless = (state: RunState): ReadonlyArray<Interruption> =>
+  state.requests.flatMap((record) => {
+    const { request } = record
+    if (!isOpen(record) || request._tag !== "limit" || request.runId !== state.runId) return []
+    const { budget } = request
+    if (!isParted(budget) || isUsedUp(state, budget, 0)) return []
+    return (available(state, budget) ?? 1) > 0 ? [request] : []
+  })
