@@ -121,6 +121,7 @@ const machine: Machine = {
   system: `${Os.type()} ${Os.release()}`,
   node: process.version,
   rounds,
+  load: Os.loadavg()[1] ?? 0,
   versions: Object.fromEntries(
     chosen.flatMap(({ packages }) => packages.map((name) => [name, versionOf(name) ?? "not installed"]))
   )

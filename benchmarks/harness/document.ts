@@ -18,6 +18,8 @@ export interface Machine {
   readonly system: string
   readonly node: string
   readonly rounds: number
+  /** What others had the machine do before: the mean number of threads at work over five minutes. */
+  readonly load?: number
   readonly versions: Readonly<Record<string, string>>
 }
 
@@ -35,8 +37,20 @@ export const writeTables = (machine: Machine, all: Report["results"]): void => {
   let text = Fs.readFileSync(path, "utf8")
   for (const { results, workload: name } of all) {
     const workload = workloads.find((one) => one.name === name)!
-    const caption = `_${machine.date}; ${machine.cpu}, ${machine.memoryGb} GB; ${machine.system}; Node ${machine.node}; ${Math.min(machine.rounds, workload.rounds ?? machine.rounds)} rounds._`
-    text = between(text, name, `${workload.what}\n\n${asMarkdown(workload, results, systems)}\n\n${caption}`)
+    const rounds = Math.min(machine.rounds, workload.rounds ?? machine.rounds)
+    const caption = [
+      machine.date,
+      `${machine.cpu}, ${machine.memoryGb} GB`,
+      machine.system,
+      `Node ${machine.node}`,
+      rounds === 1 ? "1 round" : `${rounds} rounds`,
+      ...(machine.load === undefined ? [] : [`load before it: ${machine.load.toFixed(1)}`])
+    ].join("; ")
+    text = between(
+      text,
+      name,
+      `${workload.what}\n\n${asMarkdown(workload, results, systems)}\n\n_${caption}._`
+    )
   }
   // Of a part, the versions of the rest are not known.
   const isAll = systems.every(({ packages }) =>
