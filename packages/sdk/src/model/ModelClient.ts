@@ -8,8 +8,9 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Stream from "effect/Stream"
+import type * as Stream from "effect/Stream"
 import { cutOff } from "./internal/answerFaults.ts"
+import { iterated, readAll } from "./internal/iterated.ts"
 import type { ModelError } from "./ModelError.ts"
 import type { Collector, ModelPart, ModelResponse } from "./ModelPart.ts"
 import { makeCollector } from "./ModelPart.ts"
@@ -36,6 +37,34 @@ export class ModelClient extends Context.Service<
   }
 >()("@fermata/sdk/model/ModelClient") {}
 
+/**
+ * The stream of an async iterable of parts, such as what an async generator returns.
+ *
+ * **When to use**
+ *
+ * For a client around something that hands out its answer piece by piece. A run reads such a stream at a fraction of what one made
+ * with `Stream.fromAsyncIterable` takes for each part.
+ *
+ * **Details**
+ *
+ * `open` is called each time that the stream is run. What the iterable throws is a failure of the stream, as `onError` makes it. A run
+ * that is stopped calls `return` of the iterator, and waits for it unless a part is being waited for.
+ *
+ * **Example** (Answering from an async generator)
+ *
+ * ```ts
+ * const stream = (request: ModelRequest.ModelRequest) =>
+ *   ModelClient.fromAsyncIterable(() => say(request), (error) => failed(error))
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromAsyncIterable: <E>(
+  open: () => AsyncIterable<ModelPart>,
+  onError: (error: unknown) => E
+) => Stream.Stream<ModelPart, E> = iterated
+
 /** Reads a stream of parts to its end, telling each part to `onPart`. A stream without a `finish` fails as cut. */
 export const collect = <E>(
   stream: Stream.Stream<ModelPart, E>,
@@ -44,14 +73,14 @@ export const collect = <E>(
 ): Effect.Effect<ModelResponse, E | ModelError> =>
   Effect.suspend(() => {
     const answer = collector ?? makeCollector()
-    const read = Stream.runForEachArray(stream, (parts) => {
-      for (const part of parts) {
-        answer.add(part)
-        onPart?.(part)
-      }
-      return Effect.void
-    })
-    return Effect.flatMap(read, () => {
+    const take =
+      onPart === undefined
+        ? (part: ModelPart) => answer.add(part)
+        : (part: ModelPart) => {
+            answer.add(part)
+            onPart(part)
+          }
+    return Effect.flatMap(readAll(stream, take), () => {
       const response = answer.response()
       return response === undefined ? Effect.fail(cutOff()) : Effect.succeed(response)
     })

@@ -1,0 +1,155 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Cause from "effect/Cause"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Stream from "effect/Stream"
+import { collect, fromAsyncIterable } from "../../src/model/ModelClient.ts"
+import { makeCollector, type ModelPart } from "../../src/model/ModelPart.ts"
+
+const usage = { inputTokens: 1, cachedInputTokens: 0, outputTokens: 2, reasoningTokens: 0 }
+const finish: ModelPart = { _tag: "finish", finishReason: "stop", usage }
+const say = (delta: string): ModelPart => ({ _tag: "text-delta", delta })
+
+class Broken extends Error {
+  readonly _tag = "Broken"
+}
+const broken = (error: unknown) => (error instanceof Broken ? error : new Broken(String(error)))
+
+/** An answer whose generator says when it was closed. */
+const answering = (parts: () => AsyncGenerator<ModelPart>) => {
+  const seen = { opened: 0, closed: 0 }
+  const stream = fromAsyncIterable(async function* () {
+    seen.opened += 1
+    try {
+      yield* parts()
+    } finally {
+      seen.closed += 1
+    }
+  }, broken)
+  return { seen, stream }
+}
+
+/** The ways to read a stream: as it is, as a run does it, and through an operator. */
+const readers: ReadonlyArray<
+  readonly [
+    string,
+    <E>(
+      stream: Stream.Stream<ModelPart, E>,
+      onPart: (part: ModelPart) => void
+    ) => Effect.Effect<unknown, unknown>
+  ]
+> = [
+  ["as it is", collect],
+  [
+    "through an operator",
+    (stream, onPart) =>
+      collect(
+        Stream.map(stream, (part) => part),
+        onPart
+      )
+  ],
+  [
+    "as a stream",
+    (stream, onPart) => {
+      const collector = makeCollector()
+      const read = Stream.runForEach(stream, (part) => Effect.sync(() => (collector.add(part), onPart(part))))
+      return Effect.map(read, () => collector.response())
+    }
+  ]
+]
+
+describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
+  it.effect("brings every part in order, and the answer that they add up to", () =>
+    Effect.gen(function* () {
+      const { seen, stream } = answering(async function* () {
+        for (const word of ["a", "b", "c"]) yield say(word)
+        yield finish
+      })
+      const parts: Array<ModelPart> = []
+      const response = yield* read(stream, (part) => void parts.push(part))
+      assert.deepEqual(parts, [say("a"), say("b"), say("c"), finish])
+      assert.deepEqual(response, { content: [{ _tag: "text", text: "abc" }], finishReason: "stop", usage })
+      assert.deepEqual(seen, { opened: 1, closed: 1 })
+    })
+  )
+
+  it.effect("is opened anew for every run of the stream", () =>
+    Effect.gen(function* () {
+      const { seen, stream } = answering(async function* () {
+        yield finish
+      })
+      yield* read(stream, () => {})
+      yield* read(stream, () => {})
+      assert.deepEqual(seen, { opened: 2, closed: 2 })
+    })
+  )
+
+  it.effect("fails with what the iterable throws, after the parts before it", () =>
+    Effect.gen(function* () {
+      const { stream } = answering(async function* () {
+        yield say("a")
+        throw new Broken("The line is dead.")
+      })
+      const parts: Array<ModelPart> = []
+      const error = yield* Effect.flip(read(stream, (part) => void parts.push(part)))
+      assert.instanceOf(error, Broken)
+      assert.deepEqual(parts, [say("a")])
+    })
+  )
+
+  it.effect("closes the generator when the reader fails", () =>
+    Effect.gen(function* () {
+      const { seen, stream } = answering(async function* () {
+        yield say("a")
+        yield finish
+      })
+      const exit = yield* Effect.exit(
+        read(stream, () => {
+          throw new Error("I cannot read.")
+        })
+      )
+      assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+      assert.deepEqual(seen, { opened: 1, closed: 1 })
+    })
+  )
+
+  it.effect("does not wait for a part that never comes when it is stopped", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const { stream } = answering(async function* () {
+        yield say("a")
+        await new Promise(() => {})
+      })
+      const fiber = yield* Effect.forkChild(
+        read(stream, () => Deferred.doneUnsafe(begun, Effect.void)),
+        { startImmediately: true }
+      )
+      yield* Deferred.await(begun)
+      yield* Fiber.interrupt(fiber)
+      assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+    })
+  )
+
+  it.effect("asks for no more parts when it is stopped by who is told of one", () =>
+    Effect.gen(function* () {
+      const parts: Array<ModelPart> = []
+      let fiber: Fiber.Fiber<unknown, unknown> | undefined
+      const { seen, stream } = answering(async function* () {
+        for (;;) yield say("more")
+      })
+      fiber = yield* Effect.forkChild(
+        read(stream, (part) => {
+          parts.push(part)
+          if (parts.length === 3) fiber?.interruptUnsafe()
+        }),
+        { startImmediately: true }
+      )
+      const exit = yield* Fiber.await(fiber)
+      assert.isTrue(Exit.hasInterrupts(exit))
+      assert.strictEqual(parts.length, 3)
+      assert.deepEqual(seen, { opened: 1, closed: 1 })
+    })
+  )
+})
