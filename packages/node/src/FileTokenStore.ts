@@ -11,7 +11,8 @@ import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { type LoginTokens, ModelError } from "@fermata/sdk/model"
+import { ModelError } from "@fermata/sdk"
+import type { LoginTokens } from "@fermata/sdk/model"
 
 /** What is in the file. Fields that are not known are left alone by readers and lost by the next writer. */
 const Stored = Schema.fromJsonString(

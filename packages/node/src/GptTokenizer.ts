@@ -7,7 +7,7 @@
  *
  * @since 0.1.0
  */
-import { Tokenizer } from "@fermata/sdk/model"
+import { Tokenizer } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 

@@ -131,6 +131,7 @@ const bind = (agent: Agent.Any, team: Map<string, BoundAgent>): Effect.Effect<Bo
     const subAgents = new Map<string, SubAgent>()
     for (const subAgent of agent.options.subAgents ?? []) {
       const bound = yield* make(subAgent)
+      const delegation = agentTools.delegation()
       if (!toolName.test(subAgent.name)) {
         return yield* invalid(`the sub-agent "${subAgent.name}" must have a name that can be a tool's`)
       }
@@ -138,13 +139,13 @@ const bind = (agent: Agent.Any, team: Map<string, BoundAgent>): Effect.Effect<Bo
         if (subAgents.has(name)) return yield* new ToolNameTaken({ agent: agent.name, tool: name })
         subAgents.set(name, { name: subAgent.name, bound })
         if (agent.options.delegation === "delegate") continue
-        yield* add(name, { target: "agent", name: subAgent.name, bound, decoder: agentTools.delegation })
+        yield* add(name, { target: "agent", name: subAgent.name, bound, decoder: delegation })
       }
       if (agent.options.delegation === "delegate") continue
       definitions.push({
         name: subAgent.name,
         description: subAgent.options.description ?? `Asks the agent ${subAgent.name}.`,
-        parameters: agentTools.delegation.jsonSchema
+        parameters: delegation.jsonSchema
       })
     }
     if (agent.options.delegation === "delegate" && subAgents.size > 0) {

@@ -66,7 +66,7 @@ export const decide = (
     : Result.succeed([wrap({ _tag: "request.decided", at: decision.at, decision }, path)])
 }
 
-const same = Schema.toEquivalence(Decision)
+const same = (one: Decision, other: Decision): boolean => Schema.toEquivalence(Decision)(one, other)
 
 const withoutDigest = (given: Decision): Decision => {
   const { digest: _, ...decision } = given

@@ -121,16 +121,24 @@ const noArguments = Schema.Struct({})
 export const make = <A = {}, Out = unknown>(
   name: string,
   options: ToolOptions<A, Out>
-): Tool<Services<Out>> => ({
-  name,
-  description: options.description ?? "",
-  target: "tool",
-  parameters: decoder((options.parameters ?? noArguments) as DataSchema<unknown>),
-  safety: options.safety ?? "sideEffecting",
-  idempotent: options.idempotent ?? false,
-  aliases: options.aliases ?? [],
-  options: options as ToolOptions<unknown, unknown>
-})
+): Tool<Services<Out>> => makeFor("tool", name, options as ToolOptions<unknown, unknown>)
+
+/** Its parameters are only looked at when an agent that has it is built: most programs import more tools than they use. */
+const makeFor = (target: Tool["target"], name: string, options: ToolOptions<unknown, unknown>): Tool => {
+  let parameters: Tool["parameters"] | undefined
+  return {
+    name,
+    description: options.description ?? "",
+    target,
+    get parameters() {
+      return (parameters ??= decoder(options.parameters ?? noArguments))
+    },
+    safety: options.safety ?? "sideEffecting",
+    idempotent: options.idempotent ?? false,
+    aliases: options.aliases ?? [],
+    options
+  }
+}
 
 /** The arguments of {@link askUser}. */
 export const Question = Schema.Struct({
@@ -141,16 +149,13 @@ export const Question = Schema.Struct({
 })
 
 /** Lets the model ask the user. The run is held until somebody answers; the answer is the call's result. */
-export const askUser: Tool = {
-  ...make("ask_user", {
-    description:
-      "Asks the user a question and waits for the answer. Use it when you cannot go on without knowing.",
-    parameters: Question,
-    safety: "readOnly",
-    handler: () => ""
-  }),
-  target: "question"
-}
+export const askUser: Tool = makeFor("question", "ask_user", {
+  description:
+    "Asks the user a question and waits for the answer. Use it when you cannot go on without knowing.",
+  parameters: Question as DataSchema<unknown>,
+  safety: "readOnly",
+  handler: () => ""
+})
 
 const contentTag = "~fermata/content"
 

@@ -24,9 +24,8 @@ const prompt = Schema.String.annotate({ description: "What the agent is to do, c
 const agentRun = Schema.String.annotate({ description: "The run, as `delegate` has named it" })
 
 /** What a sub-agent that is a tool of its own takes. */
-export const delegation: Decoder<{ readonly prompt: string }> = Result.getOrThrow(
-  decoder(Schema.Struct({ prompt }))
-)
+export const delegation = (): Decoder<{ readonly prompt: string }> =>
+  Result.getOrThrow(decoder(Schema.Struct({ prompt })))
 
 /** Names of the tools about agents in the background. */
 export const names = {

@@ -60,7 +60,8 @@ export const answererIn = (events: ReadonlyArray<RunEvent>): string | undefined 
   events.findLast((event) => event._tag === "agent.changed" || event._tag === "run.started")?.agent.name
 
 /** Whether two lists of events say the same, whatever the order of their fields. */
-export const sameEvents = Schema.toEquivalence(RunEvents)
+export const sameEvents = (one: ReadonlyArray<RunEvent>, other: ReadonlyArray<RunEvent>): boolean =>
+  Schema.toEquivalence(RunEvents)(one, other)
 
 /** Part of a journal is gone. */
 export const damaged = (runId: RunId): RunStoreError =>

@@ -118,7 +118,8 @@ const complaint = (input: DecisionInput): string => {
 }
 
 /** Whether two decisions on one request are the same. */
-export const sameDecision = Schema.toEquivalence(Decision)
+export const sameDecision = (one: Decision, other: Decision): boolean =>
+  Schema.toEquivalence(Decision)(one, other)
 
 /** Decisions in the order in which they were taken. */
 export const oldestFirst = (decisions: ReadonlyArray<Decision>): ReadonlyArray<Decision> =>
