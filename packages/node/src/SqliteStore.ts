@@ -7,24 +7,13 @@
  *
  * @since 0.1.0
  */
-import * as Cause from "effect/Cause"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
-import * as Reactivity from "effect/reactivity/Reactivity"
-import * as Schedule from "effect/Schedule"
-import * as Scope from "effect/Scope"
-import * as SqlClient from "effect/sql/SqlClient"
-import type { SqlError } from "effect/sql/SqlError"
-import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
-import * as SqliteClient from "#sqlite-client"
-import { damaged, type Found, inspect, networkFileSystemOf, reported, thrown } from "./internal/sqliteFile.ts"
-import { changesOf, logLimit, versionOf, watchLog } from "./internal/sqliteWatch.ts"
+import type { RunStore, RunStoreError } from "@fermata/sdk/store"
+import type { BackupExists } from "./internal/BackupExists.ts"
 
-export { backup, BackupExists } from "./internal/sqliteBackup.ts"
-export { check, type CheckReport } from "./internal/sqliteCheck.ts"
-export { compact } from "./internal/sqliteCompact.ts"
+export { BackupExists } from "./internal/BackupExists.ts"
 
 /** Which file, and how carefully it is written. */
 export interface Options {
@@ -63,104 +52,105 @@ export interface Options {
  * @since 0.1.0
  */
 export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> =>
-  Layer.provide(Layer.effect(RunStore.RunStore, make(options)), Reactivity.layer)
-
-const make = Effect.fnUntraced(function* (options: Options) {
-  const { busyDeadline = "10 seconds", filename } = options
-  const found = filename === ":memory:" ? undefined : yield* inspect("open", filename)
-  const { pages, sql, tables } = yield* open(options, Duration.toMillis(busyDeadline))
-  // A database that lists no tables and yet holds something has lost its list.
-  if (tables === 0 && pages > 1) return yield* damaged("open")
-  const store = (extra: SqlRunStore.Options) =>
-    Effect.provideService(SqlRunStore.make({ busyDeadline, ...extra }), SqlClient.SqlClient, sql)
-  if (found === undefined) return yield* store({})
-
-  yield* warnOfPlace(found)
-  const { settle } = yield* watchLog({ sql, filename: found.path })
-  const made = yield* store({ afterErase: settle, changes: yield* changesOf(versionOf(sql)) })
-  // The tables must not be in the log alone: whoever deleted it would leave an empty database that looks new.
-  if (tables === 0) yield* settle
-  return made
-})
-
-const soon = Schedule.jittered(Schedule.spaced("20 millis"))
-
-/** Milliseconds that SQLite itself may wait, and block the event loop; everything longer is an Effect's wait. */
-const busyTimeoutMs = 10
-
-const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) {
-  return yield* connect(options).pipe(
-    Effect.retry({
-      while: (error) => error.reason._tag === "LockTimeoutError",
-      schedule: Schedule.upTo(soon, { duration: deadlineMs })
-    }),
-    Effect.mapError((error) =>
-      error.reason._tag === "LockTimeoutError"
-        ? new RunStoreError.RunStoreError({
-            operation: "open",
-            reason: new RunStoreError.StoreBusy({ waitedMs: deadlineMs })
-          })
-        : thrown("open")(error)
+  Layer.unwrap(
+    Effect.map(
+      Effect.promise(() => import("./internal/sqliteOpen.ts")),
+      ({ layer }) => layer(options)
     )
   )
-})
 
-/** One attempt to open the file. The driver throws what SQLite reports; a half-open connection is closed again. */
-const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options) {
-  const scope = yield* Scope.fork(yield* Effect.scope)
-  // The driver keeps a failure to prepare a statement for as long as a prepared one; ten minutes, if it is not told otherwise.
-  return yield* SqliteClient.make({ filename, prepareCacheTTL: "1 second" }).pipe(
-    Effect.tap((sql) =>
-      Effect.all([
-        sql`PRAGMA busy_timeout = ${sql.literal(String(busyTimeoutMs))}`,
-        sql`PRAGMA synchronous = ${sql.literal(synchronous === "normal" ? "NORMAL" : "FULL")}`,
-        sql`PRAGMA journal_size_limit = ${sql.literal(String(logLimit))}`,
-        // Deleted text is overwritten, and none of it goes to temporary files.
-        sql`PRAGMA secure_delete = ON`,
-        sql`PRAGMA temp_store = MEMORY`,
-        // A damaged page is reported rather than read.
-        sql`PRAGMA cell_size_check = ON`,
-        warnOfOldVersion(sql)
-      ])
-    ),
-    Effect.flatMap((sql) => Effect.map(contentOf(sql), (content) => ({ sql, ...content }))),
-    Scope.provide(scope),
-    Effect.catchCause((cause): Effect.Effect<never, SqlError> =>
-      Effect.andThen(Scope.close(scope, Exit.void), Effect.fail(reported(Cause.squash(cause))))
-    )
+/**
+ * Copies a store into a new file, as it was at one moment, while others go on writing.
+ *
+ * **Details**
+ *
+ * The copy is made in one step in a background thread, so that neither writers nor this process wait for it. It is made beside
+ * `to` under another name and gets its own when it is whole. It cannot be interrupted half-way. Only who may read the store may
+ * read the copy.
+ *
+ * **Errors**
+ *
+ * - `BackupExists` — nothing was replaced; choose another name.
+ * - `RunStoreError` — `CannotOpen` when there is no such store or the folder of `to` cannot be written, `StorageFull`,
+ *   `StoreUnreadable` when the store is not a database or is damaged.
+ *
+ * @category maintaining
+ * @since 0.1.0
+ */
+export const backup = (options: {
+  /** The store. */
+  readonly filename: string
+  /** The new file. */
+  readonly to: string
+}): Effect.Effect<void, RunStoreError.RunStoreError | BackupExists> =>
+  Effect.flatMap(
+    Effect.promise(() => import("./internal/sqliteBackup.ts")),
+    ({ backup }) => backup(options)
   )
-})
 
-/** What a database lists and holds. One that is new lists nothing and holds at most its first page. */
-const contentOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  const [tables] = yield* sql<{ readonly count: number }>`SELECT count(*) AS count FROM sqlite_schema`
-  const [pages] = yield* sql<{ readonly page_count: number }>`PRAGMA page_count`
-  const [free] = yield* sql<{ readonly freelist_count: number }>`PRAGMA freelist_count`
-  return { tables: tables?.count ?? 0, pages: (pages?.page_count ?? 0) - (free?.freelist_count ?? 0) }
-})
+/** What a check found. */
+export interface CheckReport {
+  /** Whether nothing is wrong. */
+  readonly ok: boolean
+  readonly runs: number
+  readonly events: number
+  readonly requests: number
+  /** What is wrong, a sentence each. The first hundred; a last one counts the rest. */
+  readonly problems: ReadonlyArray<string>
+}
 
-const warnOfPlace = Effect.fnUntraced(function* ({ age, path, state }: Found) {
-  // An empty file that is only just there is one that another process is making a store in.
-  if (state === "empty" && age > 2000) {
-    yield* Effect.logWarning(
-      "The file of the store was empty, so a new store was made in it. If it held runs before, stop, and restore a backup."
-    )
-  }
-  const network = yield* networkFileSystemOf(path)
-  if (network !== undefined) {
-    yield* Effect.logWarning(
-      `The store lies on a network file system (${network}). SQLite needs a disk of this machine when several processes use one store: move the file, or use Postgres.`
-    )
-  }
-})
+/**
+ * Reads every page, every run and every request of a store, and reports what is wrong. It changes nothing, makes no file, and
+ * works while others use the store.
+ *
+ * **When to use**
+ *
+ * After a disk or a file was damaged, on a backup before you rely on it, and now and then. It reads the whole file, and this
+ * process does nothing else while SQLite reads the pages: run it in a process of its own when the store is large.
+ *
+ * **Errors**
+ *
+ * A store that is damaged is reported, not failed with.
+ *
+ * - `RunStoreError` — `CannotOpen` when there is no such file or it may not be read, `StoreBusy` when somebody kept it locked.
+ *
+ * @category maintaining
+ * @since 0.1.0
+ */
+export const check = (options: {
+  readonly filename: string
+}): Effect.Effect<CheckReport, RunStoreError.RunStoreError> =>
+  Effect.flatMap(
+    Effect.promise(() => import("./internal/sqliteCheck.ts")),
+    ({ check }) => check(options)
+  )
 
-/** SQLite before 3.51.3 can, very rarely, damage a file that several processes write; see https://sqlite.org/wal.html. */
-const warnOfOldVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  const [row] = yield* sql<{ readonly version: string }>`SELECT sqlite_version() AS version`
-  const [major = 0, minor = 0, patch = 0] = (row?.version ?? "").split(".").map(Number)
-  if (major * 1_000_000 + minor * 1_000 + patch < 3_051_003) {
-    yield* Effect.logWarning(
-      `This Node brings SQLite ${row?.version}. Update Node before several processes use one store: 3.51.3 fixed a fault there.`
-    )
-  }
-})
+/**
+ * Writes the whole store anew, without gaps, while others have it open.
+ *
+ * **When to use**
+ *
+ * After many runs were removed, to make the file smaller. And after a removal when the file must hold no trace of the text, even
+ * for who reads its bytes: a removal overwrites the rows, but where SQLite once moved a row to another page, a part of it can
+ * have stayed in the unused room of the old page.
+ *
+ * **Gotchas**
+ *
+ * Nobody can write meanwhile (reading goes on), it needs as much space again as the store has, and this process does nothing
+ * else until it is done: run a large one in a process of its own, when little goes on.
+ *
+ * **Errors**
+ *
+ * - `RunStoreError` — `CannotOpen` when there is no such store, `StoreBusy` when others kept writing for 10 seconds, or still
+ *   read the old text; `StorageFull`, `StoreUnreadable`. The store is as it was, or is done.
+ *
+ * @category maintaining
+ * @since 0.1.0
+ */
+export const compact = (options: {
+  readonly filename: string
+}): Effect.Effect<void, RunStoreError.RunStoreError> =>
+  Effect.flatMap(
+    Effect.promise(() => import("./internal/sqliteCompact.ts")),
+    ({ compact }) => compact(options)
+  )

@@ -6,13 +6,11 @@
  */
 import { homedir } from "node:os"
 import type * as Layer from "effect/Layer"
-import * as Fermata from "@fermata/sdk/promise"
-import type { RunStore, RunStoreError } from "@fermata/sdk/store"
-import { Scrubber } from "@fermata/sdk/tool"
+import { Fermata, type RunStore, type RunStoreError, Scrubber } from "@fermata/sdk"
 import * as SqliteStore from "./SqliteStore.ts"
 
 /** What a Fermata is made of. */
-export interface CreateFermataOptions extends Omit<Fermata.Fermata.FermataOptions, "store"> {
+export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "store"> {
   /** A SQLite file (default: `fermata.db` in the working directory), `:memory:`, or any layer with a `RunStore`. */
   readonly store?: string | Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError>
 }
@@ -36,9 +34,9 @@ export interface CreateFermataOptions extends Omit<Fermata.Fermata.FermataOption
  * @category constructors
  * @since 0.1.0
  */
-export const createFermata = (options: CreateFermataOptions): Promise<Fermata.Fermata.Fermata> => {
+export const createFermata = (options: CreateFermataOptions): Promise<Fermata.Fermata> => {
   const { store = "fermata.db", ...rest } = options
-  return Fermata.Fermata.make({
+  return Fermata.make({
     scrubber: Scrubber.make({ paths: [{ path: homedir(), show: "~" }] }),
     ...rest,
     store: typeof store === "string" ? SqliteStore.layer({ filename: store }) : store

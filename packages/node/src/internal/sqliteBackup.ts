@@ -6,35 +6,11 @@ import { copyFile, link, open, rm, stat } from "node:fs/promises"
 import { randomUUID } from "node:crypto"
 import { backup as copyDatabase } from "node:sqlite"
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
 import type { RunStoreError } from "@fermata/sdk/store"
+import { BackupExists } from "./BackupExists.ts"
 import { cannotOpen, openExisting, thrown } from "./sqliteFile.ts"
 
-/** A file of this name exists already, and nothing was written. Choose another name, or move the file away. */
-export class BackupExists extends Schema.TaggedError<BackupExists>()("BackupExists", {}) {
-  override get message() {
-    return "There is a file of that name already, and a backup never replaces one: choose another name, or move it away."
-  }
-}
-
-/**
- * Copies a store into a new file, as it was at one moment, while others go on writing.
- *
- * **Details**
- *
- * The copy is made in one step in a background thread, so that neither writers nor this process wait for it. It is made beside
- * `to` under another name and gets its own when it is whole. It cannot be interrupted half-way. Only who may read the store may
- * read the copy.
- *
- * **Errors**
- *
- * - `BackupExists` — nothing was replaced; choose another name.
- * - `RunStoreError` — `CannotOpen` when there is no such store or the folder of `to` cannot be written, `StorageFull`,
- *   `StoreUnreadable` when the store is not a database or is damaged.
- *
- * @category maintaining
- * @since 0.1.0
- */
+/** Copies a store into a new file, as it was at one moment. */
 export const backup = (options: {
   /** The store. */
   readonly filename: string

@@ -7,37 +7,10 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { Decision, evolveAll, Interruption, Message, RunState, RunStateCodec } from "@fermata/sdk"
 import type { RunStoreError } from "@fermata/sdk/store"
+import type { CheckReport } from "../SqliteStore.ts"
 import { openExisting, patiently } from "./sqliteFile.ts"
 
-/** What a check found. */
-export interface CheckReport {
-  /** Whether nothing is wrong. */
-  readonly ok: boolean
-  readonly runs: number
-  readonly events: number
-  readonly requests: number
-  /** What is wrong, a sentence each. The first hundred; a last one counts the rest. */
-  readonly problems: ReadonlyArray<string>
-}
-
-/**
- * Reads every page, every run and every request of a store, and reports what is wrong. It changes nothing, makes no file, and
- * works while others use the store.
- *
- * **When to use**
- *
- * After a disk or a file was damaged, on a backup before you rely on it, and now and then. It reads the whole file, and this
- * process does nothing else while SQLite reads the pages: run it in a process of its own when the store is large.
- *
- * **Errors**
- *
- * A store that is damaged is reported, not failed with.
- *
- * - `RunStoreError` — `CannotOpen` when there is no such file or it may not be read, `StoreBusy` when somebody kept it locked.
- *
- * @category maintaining
- * @since 0.1.0
- */
+/** Reads every page, every run and every request of a store. */
 export const check = (options: {
   readonly filename: string
 }): Effect.Effect<CheckReport, RunStoreError.RunStoreError> => {

@@ -1,0 +1,122 @@
+/**
+ * Opens a SQLite store. In a module of its own, with all that is made of SQL: it is loaded when the first store is opened.
+ */
+import * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Reactivity from "effect/reactivity/Reactivity"
+import * as Schedule from "effect/Schedule"
+import * as Scope from "effect/Scope"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
+import * as SqliteClient from "#sqlite-client"
+import type { Options } from "../SqliteStore.ts"
+import { damaged, type Found, inspect, networkFileSystemOf, reported, thrown } from "./sqliteFile.ts"
+import { changesOf, logLimit, versionOf, watchLog } from "./sqliteWatch.ts"
+
+/** The run store in a SQLite file. */
+export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> =>
+  Layer.provide(Layer.effect(RunStore.RunStore, make(options)), Reactivity.layer)
+
+const make = Effect.fnUntraced(function* (options: Options) {
+  const { busyDeadline = "10 seconds", filename } = options
+  const found = filename === ":memory:" ? undefined : yield* inspect("open", filename)
+  const { pages, sql, tables } = yield* open(options, Duration.toMillis(busyDeadline))
+  // A database that lists no tables and yet holds something has lost its list.
+  if (tables === 0 && pages > 1) return yield* damaged("open")
+  const store = (extra: SqlRunStore.Options) =>
+    Effect.provideService(SqlRunStore.make({ busyDeadline, ...extra }), SqlClient.SqlClient, sql)
+  if (found === undefined) return yield* store({})
+
+  yield* warnOfPlace(found)
+  const { settle } = yield* watchLog({ sql, filename: found.path })
+  const made = yield* store({ afterErase: settle, changes: yield* changesOf(versionOf(sql)) })
+  // The tables must not be in the log alone: whoever deleted it would leave an empty database that looks new.
+  if (tables === 0) yield* settle
+  return made
+})
+
+const soon = Schedule.jittered(Schedule.spaced("20 millis"))
+
+/** Milliseconds that SQLite itself may wait, and block the event loop; everything longer is an Effect's wait. */
+const busyTimeoutMs = 10
+
+const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) {
+  return yield* connect(options).pipe(
+    Effect.retry({
+      while: (error) => error.reason._tag === "LockTimeoutError",
+      schedule: Schedule.upTo(soon, { duration: deadlineMs })
+    }),
+    Effect.mapError((error) =>
+      error.reason._tag === "LockTimeoutError"
+        ? new RunStoreError.RunStoreError({
+            operation: "open",
+            reason: new RunStoreError.StoreBusy({ waitedMs: deadlineMs })
+          })
+        : thrown("open")(error)
+    )
+  )
+})
+
+/** One attempt to open the file. The driver throws what SQLite reports; a half-open connection is closed again. */
+const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options) {
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  // The driver keeps a failure to prepare a statement for as long as a prepared one; ten minutes, if it is not told otherwise.
+  return yield* SqliteClient.make({ filename, prepareCacheTTL: "1 second" }).pipe(
+    Effect.tap((sql) =>
+      Effect.all([
+        sql`PRAGMA busy_timeout = ${sql.literal(String(busyTimeoutMs))}`,
+        sql`PRAGMA synchronous = ${sql.literal(synchronous === "normal" ? "NORMAL" : "FULL")}`,
+        sql`PRAGMA journal_size_limit = ${sql.literal(String(logLimit))}`,
+        // Deleted text is overwritten, and none of it goes to temporary files.
+        sql`PRAGMA secure_delete = ON`,
+        sql`PRAGMA temp_store = MEMORY`,
+        // A damaged page is reported rather than read.
+        sql`PRAGMA cell_size_check = ON`,
+        warnOfOldVersion(sql)
+      ])
+    ),
+    Effect.flatMap((sql) => Effect.map(contentOf(sql), (content) => ({ sql, ...content }))),
+    Scope.provide(scope),
+    Effect.catchCause((cause): Effect.Effect<never, SqlError> =>
+      Effect.andThen(Scope.close(scope, Exit.void), Effect.fail(reported(Cause.squash(cause))))
+    )
+  )
+})
+
+/** What a database lists and holds. One that is new lists nothing and holds at most its first page. */
+const contentOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+  const [tables] = yield* sql<{ readonly count: number }>`SELECT count(*) AS count FROM sqlite_schema`
+  const [pages] = yield* sql<{ readonly page_count: number }>`PRAGMA page_count`
+  const [free] = yield* sql<{ readonly freelist_count: number }>`PRAGMA freelist_count`
+  return { tables: tables?.count ?? 0, pages: (pages?.page_count ?? 0) - (free?.freelist_count ?? 0) }
+})
+
+const warnOfPlace = Effect.fnUntraced(function* ({ age, path, state }: Found) {
+  // An empty file that is only just there is one that another process is making a store in.
+  if (state === "empty" && age > 2000) {
+    yield* Effect.logWarning(
+      "The file of the store was empty, so a new store was made in it. If it held runs before, stop, and restore a backup."
+    )
+  }
+  const network = yield* networkFileSystemOf(path)
+  if (network !== undefined) {
+    yield* Effect.logWarning(
+      `The store lies on a network file system (${network}). SQLite needs a disk of this machine when several processes use one store: move the file, or use Postgres.`
+    )
+  }
+})
+
+/** SQLite before 3.51.3 can, very rarely, damage a file that several processes write; see https://sqlite.org/wal.html. */
+const warnOfOldVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+  const [row] = yield* sql<{ readonly version: string }>`SELECT sqlite_version() AS version`
+  const [major = 0, minor = 0, patch = 0] = (row?.version ?? "").split(".").map(Number)
+  if (major * 1_000_000 + minor * 1_000 + patch < 3_051_003) {
+    yield* Effect.logWarning(
+      `This Node brings SQLite ${row?.version}. Update Node before several processes use one store: 3.51.3 fixed a fault there.`
+    )
+  }
+})
