@@ -86,11 +86,16 @@ export const damaged = (operation: string): RunStoreError.RunStoreError =>
 const pageSizeOf = (filename: string) =>
   Effect.promise(async () => {
     try {
-      await using file = await open(filename, "r")
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(18), 0, 18, 0)
-      const isDatabase = bytesRead === 18 && buffer.toString("latin1", 0, 16) === "SQLite format 3\0"
-      // 1 stands for 65,536; then every size fits, which is harmless.
-      return isDatabase ? buffer.readUInt16BE(16) : 0
+      // Not `await using`: the oldest Node that this runs on cannot read it.
+      const file = await open(filename, "r")
+      try {
+        const { buffer, bytesRead } = await file.read(Buffer.alloc(18), 0, 18, 0)
+        const isDatabase = bytesRead === 18 && buffer.toString("latin1", 0, 16) === "SQLite format 3\0"
+        // 1 stands for 65,536; then every size fits, which is harmless.
+        return isDatabase ? buffer.readUInt16BE(16) : 0
+      } finally {
+        await file.close()
+      }
     } catch {
       return 0
     }
