@@ -29,6 +29,8 @@ export async function* watch(
   const { from = 0, until = "hold" } = given
   const { buffer, stop } = hub.watch(runId)
   let seen = from
+  // This process tells of itself: the store need not be looked at for every piece of an answer.
+  let lookAt = 0
   try {
     let last: RunEvent | undefined
     for (let stale = true; ;) {
@@ -55,12 +57,16 @@ export async function* watch(
       if (stale) continue
       if (isClosed()) return
       if (isOver(last) || (until !== "end" && last?._tag === "run.held")) return
-      const head = await headOf(runId)
-      stale = head.revision > seen
-      if (stale) continue
-      // What was asked for may lie behind the end, and then there is no event to tell it.
-      if (head.status !== "running" && (head.status !== "held" || until !== "end")) return
-      await buffer.wait(pollMs)
+      const now = performance.now()
+      if (now >= lookAt) {
+        lookAt = now + pollMs
+        const head = await headOf(runId)
+        stale = head.revision > seen
+        if (stale) continue
+        // What was asked for may lie behind the end, and then there is no event to tell it.
+        if (head.status !== "running" && (head.status !== "held" || until !== "end")) return
+      }
+      await buffer.wait(lookAt - now)
     }
   } finally {
     stop()
