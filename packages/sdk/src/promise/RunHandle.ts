@@ -7,7 +7,6 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Stream from "effect/Stream"
 import type { Explanation } from "../agent/explain.ts"
 import type { Prompt } from "../agent/runPrompt.ts"
 import type { RunResult } from "../agent/RunResult.ts"
@@ -19,6 +18,7 @@ import type { RequestId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { PendingRequest } from "../store/RunStore.ts"
 import type { DecisionBody } from "./decisions.ts"
+import { iterable } from "./internal/iterable.ts"
 import type { DecideOptions } from "./internal/options.ts"
 
 /** What a decision is about: a request, or its id. Given the request itself, it is bound to the arguments that were shown. */
@@ -159,9 +159,9 @@ export const fromHandle = <Output>(
     get status() {
       return handle.status.current()
     },
-    statuses: () => Stream.toAsyncIterable(handle.status.changes),
+    statuses: () => iterable(handle.status.changes),
     interruptions: handle.interruptions,
-    events: () => Stream.toAsyncIterable(handle.events as Stream.Stream<HandleUpdate, unknown>),
+    events: () => iterable<HandleUpdate>(handle.events, true),
     wait: () => run(handle.wait),
     done: () => run(handle.done),
     cancel: (reason) => run(handle.cancel(reason)),
@@ -189,16 +189,16 @@ export const fromConductor = (options: {
   return {
     dispatch,
     handles: () => conductor.handles().map((handle) => fromHandle(handle, run, by)),
-    events: () => Stream.toAsyncIterable(conductor.events),
+    events: () => iterable(conductor.events, true),
     inbox: conductor.inbox.current,
-    inboxes: () => Stream.toAsyncIterable(conductor.inbox.changes),
+    inboxes: () => iterable(conductor.inbox.changes),
     decide: async (request, body, options) =>
       run(conductor.decide(decisionOf(request, body, { by, ...options }))),
     cancel: (name, reason) => run(conductor.cancel(name, reason)),
     spending: conductor.spending,
     all: (handles) => run(Joins.all(handles.map(innerOf))),
     firstSuccess: (handles) => run(Joins.firstSuccess(handles.map(innerOf))),
-    asCompleted: (handles) => Stream.toAsyncIterable(Joins.asCompleted(handles.map(innerOf))),
+    asCompleted: (handles) => iterable(Joins.asCompleted(handles.map(innerOf))),
     quorum: (handles, n) => run(Joins.quorum(handles.map(innerOf), n)),
     drain: () => run(conductor.drain),
     [Symbol.asyncDispose]: close

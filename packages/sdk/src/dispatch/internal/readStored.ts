@@ -78,6 +78,7 @@ class Progress {
   /** What was told and follows on what was read. */
   next(runId: RunId): ReadonlyArray<HandleUpdate> {
     const { pieces, skipped } = this.reader.take()
+    if (skipped === 0 && this.rest.length === 0 && pieces.every(({ _tag }) => _tag !== "event")) return pieces
     const all = [...this.rest, ...pieces]
     // What went before an event that was read already is as old as that.
     const known = all.findLastIndex((update) => update._tag === "event" && update.revision <= this.revision)

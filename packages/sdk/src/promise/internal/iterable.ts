@@ -1,0 +1,116 @@
+/**
+ * Streams for programs that do not use Effect.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Stream from "effect/Stream"
+
+/**
+ * The stream as an async iterable. Each iterator runs the stream once, in one fiber, from its first `next` on. It is asked for more when
+ * all is handed out that it brought; with `ahead` at once, else when somebody asks, so that what is handed out is as new as can be.
+ */
+export const iterable = <A>(stream: Stream.Stream<A, unknown>, ahead = false): AsyncIterable<A> => ({
+  [Symbol.asyncIterator]: () => new Reading(stream, ahead)
+})
+
+interface Waiter<A> {
+  readonly resolve: (result: IteratorResult<A>) => void
+  readonly reject: (error: unknown) => void
+}
+
+const end: IteratorResult<never> = { done: true, value: undefined }
+
+class Reading<A> implements AsyncIterator<A> {
+  private readonly stream: Stream.Stream<A, unknown>
+  private readonly ahead: boolean
+  private fiber: Fiber.Fiber<void, unknown> | undefined
+  private isOver = false
+  /** What the stream failed with, until somebody has been told. */
+  private failure: { readonly error: unknown } | undefined
+  /** What the stream brought last, and how much of it is handed out. */
+  private pieces: ReadonlyArray<A> = []
+  private at = 0
+  /** Who asked and has no answer. Almost always one at most. */
+  private readonly waiters: Array<Waiter<A>> = []
+  private goOn: (() => void) | undefined
+
+  constructor(stream: Stream.Stream<A, unknown>, ahead: boolean) {
+    this.stream = stream
+    this.ahead = ahead
+  }
+
+  next(): Promise<IteratorResult<A>> {
+    if (this.at < this.pieces.length) {
+      const value = this.take()
+      if (this.ahead && this.at === this.pieces.length) this.goOn?.()
+      return Promise.resolve({ done: false, value })
+    }
+    if (this.failure !== undefined) {
+      const { error } = this.failure
+      this.failure = undefined
+      return Promise.reject(error)
+    }
+    if (this.isOver) return Promise.resolve(end)
+    return new Promise((resolve, reject) => {
+      this.waiters.push({ resolve, reject })
+      if (this.fiber === undefined) this.begin()
+      else this.goOn?.()
+    })
+  }
+
+  async return(): Promise<IteratorResult<A>> {
+    this.pieces = []
+    if (this.fiber === undefined) this.over(Exit.void)
+    else await Effect.runPromise(Fiber.interrupt(this.fiber))
+    this.failure = undefined
+    return end
+  }
+
+  async throw(error: unknown): Promise<IteratorResult<A>> {
+    await this.return()
+    throw error
+  }
+
+  private take(): A {
+    const piece = this.pieces[this.at]!
+    this.at += 1
+    return piece
+  }
+
+  private begin(): void {
+    const read = Stream.runForEachArray(this.stream, (pieces) => {
+      this.pieces = pieces
+      this.at = 0
+      while (this.at < pieces.length && this.waiters.length > 0) {
+        this.waiters.shift()!.resolve({ done: false, value: this.take() })
+      }
+      const isEnough = this.at < pieces.length || (!this.ahead && this.waiters.length === 0)
+      return isEnough ? this.demand : Effect.void
+    })
+    // Whoever asks first hears of the end like all others, also of one that is there at once.
+    this.fiber = Effect.runFork(read)
+    this.fiber.addObserver((exit) => this.over(exit))
+  }
+
+  /** Waits until somebody asks for what is not there. */
+  private readonly demand = Effect.callback<void>((resume) => {
+    this.goOn = () => {
+      this.goOn = undefined
+      resume(Effect.void)
+    }
+  })
+
+  private over(exit: Exit.Exit<void, unknown>): void {
+    this.isOver = true
+    const waiters = this.waiters.splice(0)
+    if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) {
+      const error = Cause.squash(exit.cause)
+      const first = waiters.shift()
+      if (first === undefined) this.failure = { error }
+      else first.reject(error)
+    }
+    for (const { resolve } of waiters) resolve(end)
+  }
+}
