@@ -131,7 +131,7 @@ export const adapter: Adapter = {
       for (const delta of deltas) yield { _tag: "text-delta", delta }
       yield { _tag: "finish", finishReason: "stop", usage }
     }
-    const model = streaming(() => Stream.fromAsyncIterable(parts(), (error) => error as never))
+    const model = streaming(() => ModelClient.fromAsyncIterable(parts, (error) => error as never))
     const runtime = await Effect.runPromise(
       Effect.provideService(Runtime.make({ agent: agent("worker") }), ModelClient.ModelClient, model)
     )
