@@ -10,6 +10,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { isDeeperThan } from "./internal/json.ts"
+import { verbatim } from "./internal/verbatim.ts"
 import { migrations } from "./migrations/migrations.ts"
 import { RunEvents, type RunEvent, version as eventVersion } from "./RunEvent.ts"
 import { RunStateMalformed, RunStateTooNew } from "./RunError.ts"
@@ -17,6 +18,7 @@ import { RunState, version } from "./RunState.ts"
 
 const decodeState = Schema.decodeUnknownResult(RunState)
 const decodeEventList = Schema.decodeUnknownResult(RunEvents)
+const isEventList = verbatim(RunEvents)
 
 /**
  * How deep arrays and objects may lie in each other. What is deeper could be read but, since `JSON.stringify` recurses, maybe
@@ -67,6 +69,7 @@ export const decodeEvents = (
   }
   const parsed = parse(text)
   if (Result.isFailure(parsed)) return Result.fail(parsed.failure)
+  if (isEventList(parsed.success)) return Result.succeed(parsed.success)
   const shallow = requireShallow(parsed.success)
   if (Result.isFailure(shallow)) return Result.fail(shallow.failure)
   const events = decodeEventList(parsed.success)

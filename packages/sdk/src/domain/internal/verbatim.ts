@@ -1,0 +1,195 @@
+/**
+ * Telling, much faster than decoding does, that a schema would decode a value to itself.
+ *
+ * Nearly all that is read back is what was written, to the letter. The schema itself says what that is: its syntax tree becomes a
+ * check that builds nothing. It says yes only where it is sure; whatever it says no to (a field too many, a kind of schema that is
+ * not known here, a value that lies very deep) has to be decoded, which then says what is wrong, or makes of it what it has to be.
+ */
+import * as Schema from "effect/Schema"
+import type * as AST from "effect/SchemaAST"
+
+/** How many levels of `value` may be left, so that neither this nor what comes after it recurses too far. */
+type Check = (value: unknown, levels: number) => boolean
+
+/** How deep what is checked may lie. */
+const maxLevels = 200
+
+/**
+ * Whether decoding a value that was parsed from JSON would succeed and give an equal one. `false` says nothing.
+ *
+ * A value that passes lies no more than 200 levels deep.
+ */
+export const verbatim = <A>(schema: Schema.Codec<A, unknown>): ((value: unknown) => value is A) => {
+  let check: Check | undefined
+  // Not at once: importing has no cost then.
+  return (value): value is A => (check ??= compile(schema.ast, new Map()))(value, maxLevels)
+}
+
+const never: Check = () => false
+
+const compile = (ast: AST.AST, known: Map<AST.AST, Check>): Check => {
+  const found = known.get(ast)
+  if (found !== undefined) return found
+  const made = ast.encoding === undefined ? checked(ast, known) : never
+  known.set(ast, made)
+  return made
+}
+
+/** What the schema says of a value beyond its shape. */
+const checked = (ast: AST.AST, known: Map<AST.AST, Check>): Check => {
+  const shape = shapeOf(ast, known)
+  if (ast.checks === undefined || shape === never) return shape
+  const passes = ast.checks.flatMap(filtersOf)
+  return (value, levels) => {
+    if (!shape(value, levels)) return false
+    for (const filter of passes) if (filter.run(value, ast, defaults) !== undefined) return false
+    return true
+  }
+}
+
+const defaults: AST.ParseOptions = {}
+
+const filtersOf = (check: AST.Check<unknown>): ReadonlyArray<AST.Filter<unknown>> =>
+  check._tag === "Filter" ? [check] : check.checks.flatMap(filtersOf)
+
+const shapeOf = (ast: AST.AST, known: Map<AST.AST, Check>): Check => {
+  switch (ast._tag) {
+    case "String":
+      return (value) => typeof value === "string"
+    case "Number":
+      return (value) => typeof value === "number"
+    case "Boolean":
+      return (value) => typeof value === "boolean"
+    case "Literal": {
+      const { literal } = ast
+      return (value) => value === literal
+    }
+    case "Arrays":
+      return listOf(ast, known)
+    case "Objects":
+      return ast.indexSignatures.length === 0 ? struct(ast, known) : record(ast, known)
+    case "Union":
+      return union(ast, known)
+    case "Suspend": {
+      let check: Check | undefined
+      return (value, levels) => (check ??= compile(ast.thunk(), known))(value, levels)
+    }
+    case "Declaration":
+      return anyJson._tag === "Declaration" && ast.run === anyJson.run ? json : never
+    default:
+      return never
+  }
+}
+
+const listOf = (ast: AST.Arrays, known: Map<AST.AST, Check>): Check => {
+  const [rest] = ast.rest
+  if (rest === undefined || ast.rest.length > 1 || ast.elements.length > 0) return never
+  const item = compile(rest, known)
+  return (value, levels) => {
+    if (!Array.isArray(value) || levels <= 0) return false
+    for (let index = 0; index < value.length; index += 1) if (!item(value[index], levels - 1)) return false
+    return true
+  }
+}
+
+const anyJson: AST.AST = Schema.Json.ast
+
+const json: Check = (value, levels) => {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return true
+    case "number":
+      return Number.isFinite(value)
+    case "object":
+      return value === null || (levels > 0 && jsonWithin(value, levels - 1))
+    default:
+      return false
+  }
+}
+
+const jsonWithin = (value: object, levels: number): boolean => {
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index += 1) if (!json(value[index], levels)) return false
+    return true
+  }
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false
+  for (const name in value) {
+    if (name === "__proto__" || !json((value as Readonly<Record<string, unknown>>)[name], levels)) return false
+  }
+  return true
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+const struct = (ast: AST.Objects, known: Map<AST.AST, Check>): Check => {
+  const names: Array<string> = []
+  const checks: Array<Check> = []
+  const optional: Array<boolean> = []
+  for (const { name, type } of ast.propertySignatures) {
+    if (typeof name !== "string") return never
+    names.push(name)
+    checks.push(compile(type, known))
+    optional.push(type.context?.isOptional === true)
+  }
+  // It would take anything.
+  if (names.length === 0) return never
+  return (value, levels) => {
+    if (!isRecord(value) || levels <= 0) return false
+    let fields = 0
+    for (let index = 0; index < names.length; index += 1) {
+      const field = value[names[index]!]
+      if (field === undefined) {
+        if (!optional[index]!) return false
+      } else {
+        if (!checks[index]!(field, levels - 1)) return false
+        fields += 1
+      }
+    }
+    // One that is not known would be left out; one that is `undefined`, or not its own, is for the schema to judge.
+    for (const _ in value) fields -= 1
+    return fields === 0
+  }
+}
+
+const record = (ast: AST.Objects, known: Map<AST.AST, Check>): Check => {
+  const [index] = ast.indexSignatures
+  if (index === undefined || ast.indexSignatures.length > 1 || ast.propertySignatures.length > 0) return never
+  const { parameter, type } = index
+  if (parameter._tag !== "String" || parameter.checks !== undefined || parameter.encoding !== undefined) {
+    return never
+  }
+  const check = compile(type, known)
+  return (value, levels) => {
+    if (!isRecord(value) || levels <= 0) return false
+    for (const name in value) if (name === "__proto__" || !check(value[name], levels - 1)) return false
+    return true
+  }
+}
+
+/** Of literals, or of structs that one field tells apart: where members overlap, the first that fits decides, maybe otherwise. */
+const union = (ast: AST.Union, known: Map<AST.AST, Check>): Check => {
+  if (ast.types.every((type) => type._tag === "Literal" && plain(type))) {
+    const literals = new Set<unknown>(ast.types.map((type) => (type as AST.Literal).literal))
+    return (value) => literals.has(value)
+  }
+  const name = ["_tag", "role"].find((name) => ast.types.every((type) => tagOf(type, name) !== undefined))
+  if (name === undefined) return never
+  const members = new Map<unknown, Check>()
+  for (const type of ast.types) members.set(tagOf(type, name), compile(type, known))
+  if (members.size < ast.types.length) return never
+  return (value, levels) => {
+    if (!isRecord(value)) return false
+    const member = members.get(value[name])
+    return member !== undefined && member(value, levels)
+  }
+}
+
+const plain = (ast: AST.AST) => ast.encoding === undefined && ast.checks === undefined
+
+const tagOf = (ast: AST.AST, name: string): unknown => {
+  if (ast._tag !== "Objects" || ast.encoding !== undefined) return undefined
+  const type = ast.propertySignatures.find((property) => property.name === name)?.type
+  return type?._tag === "Literal" && plain(type) && type.context?.isOptional !== true ? type.literal : undefined
+}
