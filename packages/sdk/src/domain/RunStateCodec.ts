@@ -18,7 +18,8 @@ import { RunState, version } from "./RunState.ts"
 
 const decodeState = Schema.decodeUnknownResult(RunState)
 const decodeEventList = Schema.decodeUnknownResult(RunEvents)
-const isEventList = verbatim(RunEvents)
+const isAsWritten = verbatim(RunEvents)
+const isReadable = Schema.is(RunEvents)
 
 /**
  * How deep arrays and objects may lie in each other. What is deeper could be read but, since `JSON.stringify` recurses, maybe
@@ -56,6 +57,9 @@ export const decodeUnknown = (
     : Result.succeed(state.success)
 }
 
+/** Whether a list of events is one that can be read back when it has been written. */
+export const areReadable = (events: ReadonlyArray<RunEvent>): boolean => isAsWritten(events) || isReadable(events)
+
 /** The JSON text of a row of the journal. */
 export const encodeEvents = (events: ReadonlyArray<RunEvent>): string => JSON.stringify(events)
 
@@ -69,7 +73,7 @@ export const decodeEvents = (
   }
   const parsed = parse(text)
   if (Result.isFailure(parsed)) return Result.fail(parsed.failure)
-  if (isEventList(parsed.success)) return Result.succeed(parsed.success)
+  if (isAsWritten(parsed.success)) return Result.succeed(parsed.success)
   const shallow = requireShallow(parsed.success)
   if (Result.isFailure(shallow)) return Result.fail(shallow.failure)
   const events = decodeEventList(parsed.success)

@@ -6,12 +6,12 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { evolveAll } from "../../domain/evolve.ts"
 import type { Revision, RunId } from "../../domain/Id.ts"
-import { type RunEvent, RunEvents } from "../../domain/RunEvent.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
+import { areReadable } from "../../domain/RunStateCodec.ts"
 import type { Lease, RunStore, StoredRun } from "../../store/RunStore.ts"
 import type { LeaseLost, RunConflict } from "../../store/RunStoreError.ts"
 import { RunStoreError, StoreFault, StoreUnreadable } from "../../store/RunStoreError.ts"
@@ -23,13 +23,11 @@ type Store = RunStore["Service"]
 /** What can go wrong while a stored run is being driven. */
 export type JournalError = RunConflict | LeaseLost | RunStoreError
 
-const isReadable: (events: unknown) => boolean = Schema.is(RunEvents)
-
 /** What could not be read back is not written: a run that nobody can load is a pending approval that nobody can act on. */
 export const checkReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<void, RunStoreError> =>
   Effect.suspend(() => {
-    if (isReadable(events)) return Effect.void
-    const unreadable = events.find((event) => !isReadable([event]))?._tag ?? "event"
+    if (areReadable(events)) return Effect.void
+    const unreadable = events.find((event) => !areReadable([event]))?._tag ?? "event"
     const detail = `what a caller or a model gave for ${unreadable} is not of its type, and was not written`
     return Effect.fail(
       new RunStoreError({ operation: "append", reason: new StoreFault({ detail, retryable: false }) })

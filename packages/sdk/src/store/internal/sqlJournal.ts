@@ -66,7 +66,7 @@ export const makeJournal = (
 
   /** Whether the run's journal begins with these events, however they were appended. */
   const isHere = Effect.fnUntraced(function* (runId: RunId, events: ReadonlyArray<RunEvent>) {
-    const rows = yield* sql`SELECT run_id, ${events.length} AS upto, sequence, count, version, events
+    const rows = yield* sql`SELECT run_id, ${events.length} AS upto, 0 AS depth, sequence, count, version, events
       FROM fermata_journal WHERE ${journalOf(runId)} AND sequence < ${events.length} ORDER BY ${journalOrder}`
     const batches = (yield* batchRows("restore", rows)).map(batchOf)
     const known = yield* Effect.fromResult(sliceBatches(batches, { from: 0, to: events.length }, "restore"))
@@ -143,9 +143,8 @@ export const makeJournal = (
         chain.parent_revision, chain.depth + 1
       FROM chain JOIN fermata_runs AS parent ON parent.run_id = chain.parent_run_id
     )
-    SELECT journal.run_id, chain.upto, journal.sequence, journal.count, journal.version, journal.events
-    FROM chain JOIN fermata_journal AS journal ON ${access.journalInChain}
-    ORDER BY chain.depth DESC, journal.${journalOrder}`
+    SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events
+    FROM chain JOIN fermata_journal AS journal ON ${access.journalInChain}`
 
   /** The run of its own session that a run comes after; "" for the first one, whatever it builds on. */
   const followed = Effect.fnUntraced(function* ({ parent, sessionId }: Place) {
@@ -277,7 +276,7 @@ export const makeJournal = (
         "load",
         Effect.gen(function* () {
           const head = yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
-          const rows = head.length === 0 ? [] : yield* chain(runId)
+          const rows = head.length === 0 ? [] : yield* chain(runId).values
           const decisions = head.length === 0 ? [] : yield* requests.decisions("load", runId, at)
           const waiting = head.length === 0 ? [] : yield* messages.waiting("load", runId)
           return { head, rows, decisions, messages: waiting }
@@ -286,7 +285,7 @@ export const makeJournal = (
       const [head] = yield* heads("load", stored.head)
       if (head === undefined) return yield* new RunNotFound({ runId })
       const events: Array<RunEvent> = []
-      const rows = yield* batchRows("load", stored.rows)
+      const rows = oldestFirst(yield* batchRows("load", stored.rows.map(chainRow)))
       const gap = gapIn(rows, head.runId, head.revision)
       if (gap !== undefined) return yield* damaged(gap)
       for (const row of rows) {
@@ -304,7 +303,7 @@ export const makeJournal = (
       const to = Math.min(Number.MAX_SAFE_INTEGER, from + position(options?.limit, Number.MAX_SAFE_INTEGER))
       const found = yield* query(
         "events",
-        sql`SELECT run_id, ${to} AS upto, sequence, count, version, events FROM fermata_journal
+        sql`SELECT run_id, ${to} AS upto, 0 AS depth, sequence, count, version, events FROM fermata_journal
           WHERE ${journalOf(runId)} AND sequence < ${to} AND sequence >= (
             SELECT coalesce(max(sequence), 0) FROM fermata_journal WHERE ${journalOf(runId)} AND sequence <= ${from}
           ) ORDER BY ${journalOrder}`
@@ -319,7 +318,25 @@ export const makeJournal = (
   }
 }
 
-type BatchRow = Parameters<typeof batchOf>[0] & { readonly upto: number }
+type BatchRow = Parameters<typeof batchOf>[0] & { readonly upto: number; readonly depth: number }
+
+/** Rows without names: thousands of objects are slow to come by. */
+const chainRow = ([run_id, upto, depth, sequence, count, version, events]: ReadonlyArray<unknown>) => ({
+  run_id,
+  upto,
+  depth,
+  sequence,
+  count,
+  version,
+  events
+})
+
+/** Rows in the order of the events. A database would carry all their texts through a sort. */
+const oldestFirst = (rows: ReadonlyArray<BatchRow>): ReadonlyArray<BatchRow> => {
+  const runs: Array<Array<BatchRow>> = []
+  for (const row of rows) (runs[row.depth] ??= []).push(row)
+  return runs.reverse().flatMap((rows) => rows.sort((a, b) => a.sequence - b.sequence))
+}
 
 /** The first run whose rows leave something out: an event that is missing would be taken for one that never happened. */
 const gapIn = (rows: ReadonlyArray<BatchRow>, runId: RunId, revision: number): RunId | undefined => {

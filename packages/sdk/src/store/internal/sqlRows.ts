@@ -7,6 +7,7 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import { Decision } from "../../domain/Decision.ts"
 import { RequestId, Revision, RunId, SessionId } from "../../domain/Id.ts"
 import { Interruption } from "../../domain/Interruption.ts"
+import { verbatim } from "../../domain/internal/verbatim.ts"
 import { UserPart } from "../../domain/Message.ts"
 import { Status } from "../../domain/RunState.ts"
 import type { PendingRequest, RunHead } from "../RunStore.ts"
@@ -58,36 +59,45 @@ const MessageRow = Schema.Struct({
   content: Schema.fromJsonString(Schema.Array(UserPart))
 })
 
-const BatchRow = Schema.Struct({
-  run_id: RunId,
-  upto: Whole,
-  sequence: Whole,
-  count: Whole,
-  version: Schema.Finite,
-  events: Schema.String
+const batchFields = { run_id: RunId, version: Schema.Finite, events: Schema.String }
+const BatchRow = Schema.Struct({ ...batchFields, upto: Whole, sequence: Whole, count: Whole, depth: Whole })
+
+/** The same from drivers that return numbers. */
+const NumericBatchRow = Schema.Struct({
+  ...batchFields,
+  upto: Schema.Finite,
+  sequence: Schema.Finite,
+  count: Schema.Finite,
+  depth: Schema.Finite
 })
 
-const decoder = <S extends Schema.Codec<unknown, unknown>>(row: S, what: string) => {
+const decoder = <A>(
+  row: Schema.Codec<A, unknown>,
+  what: string,
+  isRow: (row: unknown) => row is A = (row): row is A => false
+) => {
   const decode = Schema.decodeUnknownEffect(Schema.Array(row))
-  return (operation: string, rows: ReadonlyArray<unknown>) =>
-    Effect.mapError(
-      decode(rows),
-      () =>
-        new RunStoreError({
-          operation,
-          reason: new StoreUnreadable({
-            detail: `${what} is damaged or was written by a newer version of Fermata: update, or restore a backup.`
-          })
-        })
-    )
+  return (operation: string, rows: ReadonlyArray<unknown>): Effect.Effect<ReadonlyArray<A>, RunStoreError> =>
+    rows.every(isRow)
+      ? Effect.succeed(rows)
+      : Effect.mapError(
+          decode(rows),
+          () =>
+            new RunStoreError({
+              operation,
+              reason: new StoreUnreadable({
+                detail: `${what} is damaged or was written by a newer version of Fermata: update, or restore a backup.`
+              })
+            })
+        )
 }
 
 const headRows = decoder(HeadRow, "the list of runs")
 const requestRows = decoder(RequestRow, "the list of requests")
 const messageRows = decoder(MessageRow, "the list of messages")
 
-/** Rows of a journal, each with the revision that is asked for at most. */
-export const batchRows = decoder(BatchRow, "a journal")
+/** Rows of a journal, each with the revision that is asked for at most, and how many runs later the run is that is asked for. */
+export const batchRows = decoder(BatchRow, "a journal", verbatim(NumericBatchRow))
 
 /** The heads that rows hold. */
 export const heads = (
