@@ -21,6 +21,7 @@ import { answering } from "./internal/answering.ts"
 import { continueStored, create, type Work, type WorkError } from "./internal/continueStored.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, decodePrompt, startRun } from "./internal/staging.ts"
+import { recall } from "./internal/remembered.ts"
 import { foldStored } from "./internal/stored.ts"
 import { traced } from "./internal/traced.ts"
 import type { Leaving, Prompt, RunOptions } from "./runPrompt.ts"
@@ -153,5 +154,6 @@ const lastOf = Effect.fnUntraced(function* (store: Store, sessionId: SessionId) 
   if (last.status === "running" || last.status === "held") {
     return yield* new SessionBusy({ sessionId, runId: last.runId, status: last.status })
   }
-  return { previous: yield* Effect.flatMap(store.load(last.runId), foldStored), under: last.agent }
+  const previous = recall(store, last) ?? (yield* Effect.flatMap(store.load(last.runId), foldStored))
+  return { previous, under: last.agent }
 })

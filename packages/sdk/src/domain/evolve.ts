@@ -175,7 +175,8 @@ const none: ReadonlyArray<never> = []
 const started = (before: RunState | undefined, event: Event<"run.started">): RunState => {
   // A session goes on only from a valid history: calls that a failed run left open get their stand-in results here.
   const previous = before === undefined ? undefined : flush(closeCalls(before, [], event.at))
-  const fresh: RunState = {
+  const history = previous?.history ?? History.empty
+  return {
     version: RunState_.version,
     runId: event.runId,
     sessionId: event.sessionId,
@@ -186,7 +187,12 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     startedAt: event.at,
     workingSince: event.at,
     ...(event.parent === undefined ? {} : { parent: event.parent }),
-    history: previous?.history ?? History.empty,
+    history: History.append(history, {
+      role: "user",
+      sequence: History.size(history),
+      at: event.at,
+      content: event.prompt
+    }),
     limits: event.limits,
     policy: event.policy,
     asks: event.asks,
@@ -199,7 +205,6 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     sessionUsage: previous?.sessionUsage ?? Usage.zero,
     calls: none
   }
-  return appendUser(fresh, event.prompt, event.at)
 }
 
 const answered = (state: RunState, event: Event<"model.answered">): RunState => {

@@ -23,6 +23,7 @@ import type { Leaving, Prompt, RunOptions, RunPromptError } from "../runPrompt.t
 import { requireOpen, type Runtime } from "../Runtime.ts"
 import { observed } from "../RuntimeHooks.ts"
 import { eventsOf } from "./eventsOf.ts"
+import { remember } from "./remembered.ts"
 import { continueRun, decodePrompt, type Staged } from "./staging.ts"
 import { checkReadable, foldStored, hold, storeJournal, underLease } from "./stored.ts"
 
@@ -60,6 +61,7 @@ export const create = Effect.fnUntraced(function* (
   if (event === undefined) return yield* Effect.die("A run starts with an event.")
   yield* checkReadable([event])
   const ttl = ttlOf(runtime)
+  const from = clock.currentTimeMillisUnsafe()
   const held = yield* hold(
     ttl,
     store.create({
@@ -73,11 +75,14 @@ export const create = Effect.fnUntraced(function* (
       ttl
     })
   )
+  const to = clock.currentTimeMillisUnsafe()
   const journal = storeJournal(store, held)
   const told = observed(runtime.options.hooks, onUpdate)
   const going = { clock, runtime, journal, token, leaving, onUpdate: told }
   const work = drive({ ...going, state, staged: [], committed: [event] })
-  return yield* underLease(store, held, token, work)
+  const end = yield* underLease(store, held, token, work)
+  remember(store, end, { from, to })
+  return end
 })
 
 /** A stored run to go on with. */
@@ -133,7 +138,10 @@ export const continueStored = Effect.fnUntraced(function* (
     const staged = [...taken.events, ...continued.events]
     const told = observed(runtime.options.hooks, onUpdate, before)
     const going = { clock, runtime, journal, token, leaving, onUpdate: told, hasMail }
-    return yield* drive({ ...going, state: continued.state, staged })
+    const end = yield* drive({ ...going, state: continued.state, staged })
+    const { createdAt } = stored.head
+    remember(store, end, { from: createdAt, to: createdAt })
+    return end
   })
   const end = yield* underLease(store, held, token, going)
   return "events" in end ? yield* create(work, end) : end

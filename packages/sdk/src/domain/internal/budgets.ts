@@ -18,13 +18,15 @@ const throughout = (
 ): RunState => {
   const after = f(state)
   const { background, calls } = after
+  const within = calls.some(({ child }) => child !== undefined)
+  if (background === undefined && !within) return after
   const inside = <A extends { readonly child?: RunState }>(holder: A): A =>
     holder.child === undefined || !isIn(holder.child)
       ? holder
       : { ...holder, child: throughout(holder.child, f, isIn) }
   return {
     ...after,
-    ...(calls.some(({ child }) => child !== undefined) ? { calls: calls.map(inside) } : {}),
+    ...(within ? { calls: calls.map(inside) } : {}),
     ...(background === undefined ? {} : { background: background.map(inside) })
   }
 }
@@ -33,9 +35,8 @@ const throughout = (
 export const paused = (state: RunState, at: number): RunState =>
   throughout(state, (run) => {
     const { workingSince, ...rest } = run
-    return workingSince === undefined
-      ? run
-      : { ...rest, workedMs: (run.workedMs ?? 0) + Math.max(0, at - workingSince) }
+    if (workingSince === undefined) return run
+    return Object.assign(rest, { workedMs: (run.workedMs ?? 0) + Math.max(0, at - workingSince) })
   })
 
 /**
