@@ -58,7 +58,8 @@ export const decodeUnknown = (
 }
 
 /** Whether a list of events is one that can be read back when it has been written. */
-export const areReadable = (events: ReadonlyArray<RunEvent>): boolean => isAsWritten(events) || isReadable(events)
+export const areReadable = (events: ReadonlyArray<RunEvent>): boolean =>
+  isAsWritten(events) || isReadable(events)
 
 /** The JSON text of a row of the journal. */
 export const encodeEvents = (events: ReadonlyArray<RunEvent>): string => JSON.stringify(events)

@@ -115,7 +115,7 @@ const jsonWithin = (value: object, levels: number): boolean => {
   }
   if (Object.getPrototypeOf(value) !== Object.prototype) return false
   for (const name in value) {
-    if (name === "__proto__" || !json((value as Readonly<Record<string, unknown>>)[name], levels)) return false
+    if (!json((value as Readonly<Record<string, unknown>>)[name], levels)) return false
   }
   return true
 }
@@ -163,7 +163,7 @@ const record = (ast: AST.Objects, known: Map<AST.AST, Check>): Check => {
   const check = compile(type, known)
   return (value, levels) => {
     if (!isRecord(value) || levels <= 0) return false
-    for (const name in value) if (name === "__proto__" || !check(value[name], levels - 1)) return false
+    for (const name in value) if (!check(value[name], levels - 1)) return false
     return true
   }
 }
@@ -191,5 +191,7 @@ const plain = (ast: AST.AST) => ast.encoding === undefined && ast.checks === und
 const tagOf = (ast: AST.AST, name: string): unknown => {
   if (ast._tag !== "Objects" || ast.encoding !== undefined) return undefined
   const type = ast.propertySignatures.find((property) => property.name === name)?.type
-  return type?._tag === "Literal" && plain(type) && type.context?.isOptional !== true ? type.literal : undefined
+  return type?._tag === "Literal" && plain(type) && type.context?.isOptional !== true
+    ? type.literal
+    : undefined
 }
