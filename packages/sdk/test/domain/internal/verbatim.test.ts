@@ -143,9 +143,9 @@ describe("verbatim", () => {
       "members of a union with one tag",
       Schema.Union([
         Schema.TaggedStruct("t", { a: Schema.String }),
-        Schema.TaggedStruct("t", { b: Schema.String })
+        Schema.TaggedStruct("t", { a: Schema.String, b: Schema.String })
       ]),
-      { _tag: "t", a: "" }
+      { _tag: "t", a: "", b: "" }
     ],
     ["a struct of nothing", Schema.Struct({}), {}],
     ["a tuple", Schema.Tuple([Schema.String]), ["", ""]]
