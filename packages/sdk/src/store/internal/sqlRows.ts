@@ -74,7 +74,7 @@ const NumericBatchRow = Schema.Struct({
 const decoder = <A>(
   row: Schema.Codec<A, unknown>,
   what: string,
-  isRow: (row: unknown) => row is A = (row): row is A => false
+  isRow: (row: unknown) => row is A = (_row): _row is A => false
 ) => {
   const decode = Schema.decodeUnknownEffect(Schema.Array(row))
   return (operation: string, rows: ReadonlyArray<unknown>): Effect.Effect<ReadonlyArray<A>, RunStoreError> =>
