@@ -5,21 +5,22 @@ import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import type { Fragment } from "effect/sql/Statement"
 import type { Revision, RunId, SessionId } from "../../domain/Id.ts"
 import { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, version } from "../../domain/RunEvent.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { RestoredRun, RunStore } from "../RunStore.ts"
-import { LeaseLost, RunConflict, RunExists, RunNotFound } from "../RunStoreError.ts"
+import { LeaseLost, RunConflict, RunExists, RunNotFound, type RunStoreError } from "../RunStoreError.ts"
 import { leaseMs, position } from "./bounds.ts"
-import { answererIn, type Batch, damaged, missingParent, sameEvents, sliceBatches } from "./journal.ts"
+import { answererIn, damaged, missingParent, sameEvents, sliceBatches } from "./journal.ts"
 import { takenBy } from "./messages.ts"
 import { closingReason, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import type { makeMessages } from "./sqlMessages.ts"
 import type { makeRequests } from "./sqlRequests.ts"
-import { batchRows, heads } from "./sqlRows.ts"
+import { type BatchRow, batchRows, heads } from "./sqlRows.ts"
 import { headColumns, inForce, type News, newsColumns, newsOf } from "./sqlRuns.ts"
 
 type Service = RunStore["Service"]
@@ -67,8 +68,8 @@ export const makeJournal = (
   /** Whether the run's journal begins with these events, however they were appended. */
   const isHere = Effect.fnUntraced(function* (runId: RunId, events: ReadonlyArray<RunEvent>) {
     const rows = yield* sql`SELECT run_id, ${events.length} AS upto, 0 AS depth, sequence, count, version, events
-      FROM fermata_journal WHERE ${journalOf(runId)} AND sequence < ${events.length} ORDER BY ${journalOrder}`
-    const batches = (yield* batchRows("restore", rows)).map(batchOf)
+      FROM fermata_journal WHERE ${journalOf(runId)} AND sequence < ${events.length} ORDER BY ${journalOrder}`.values
+    const batches = yield* batchRows("restore", rows)
     const known = yield* Effect.fromResult(sliceBatches(batches, { from: 0, to: events.length }, "restore"))
     return sameEvents(known, events)
   })
@@ -284,17 +285,10 @@ export const makeJournal = (
       )
       const [head] = yield* heads("load", stored.head)
       if (head === undefined) return yield* new RunNotFound({ runId })
-      const events: Array<RunEvent> = []
-      const rows = oldestFirst(yield* batchRows("load", stored.rows.map(chainRow)))
+      const rows = oldestFirst(yield* batchRows("load", stored.rows))
       const gap = gapIn(rows, head.runId, head.revision)
       if (gap !== undefined) return yield* damaged(gap)
-      for (const row of rows) {
-        for (const event of yield* Effect.fromResult(
-          sliceBatches([batchOf(row)], { from: 0, to: row.upto }, "load")
-        )) {
-          events.push(event)
-        }
-      }
+      const events = yield* Effect.fromResult(eventsIn(rows))
       return { head, events, decisions: stored.decisions, messages: stored.messages }
     }),
 
@@ -306,9 +300,9 @@ export const makeJournal = (
         sql`SELECT run_id, ${to} AS upto, 0 AS depth, sequence, count, version, events FROM fermata_journal
           WHERE ${journalOf(runId)} AND sequence < ${to} AND sequence >= (
             SELECT coalesce(max(sequence), 0) FROM fermata_journal WHERE ${journalOf(runId)} AND sequence <= ${from}
-          ) ORDER BY ${journalOrder}`
+          ) ORDER BY ${journalOrder}`.values
       )
-      const batches = (yield* batchRows("events", found)).map(batchOf)
+      const batches = yield* batchRows("events", found)
       if (batches.length === 0) {
         const known = yield* query("events", sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId}`)
         if (known.length === 0) return yield* new RunNotFound({ runId })
@@ -318,24 +312,22 @@ export const makeJournal = (
   }
 }
 
-type BatchRow = Parameters<typeof batchOf>[0] & { readonly upto: number; readonly depth: number }
-
-/** Rows without names: thousands of objects are slow to come by. */
-const chainRow = ([run_id, upto, depth, sequence, count, version, events]: ReadonlyArray<unknown>) => ({
-  run_id,
-  upto,
-  depth,
-  sequence,
-  count,
-  version,
-  events
-})
-
 /** Rows in the order of the events. A database would carry all their texts through a sort. */
 const oldestFirst = (rows: ReadonlyArray<BatchRow>): ReadonlyArray<BatchRow> => {
   const runs: Array<Array<BatchRow>> = []
   for (const row of rows) (runs[row.depth] ??= []).push(row)
   return runs.reverse().flatMap((rows) => rows.sort((a, b) => a.sequence - b.sequence))
+}
+
+/** The events of a chain of runs, each up to where the next one took it up. */
+const eventsIn = (rows: ReadonlyArray<BatchRow>): Result.Result<ReadonlyArray<RunEvent>, RunStoreError> => {
+  const events: Array<RunEvent> = []
+  for (const row of rows) {
+    const found = sliceBatches([row], { from: 0, to: row.upto }, "load")
+    if (Result.isFailure(found)) return Result.fail(found.failure)
+    for (const event of found.success) events.push(event)
+  }
+  return Result.succeed(events)
 }
 
 /** The first run whose rows leave something out: an event that is missing would be taken for one that never happened. */
@@ -344,24 +336,10 @@ const gapIn = (rows: ReadonlyArray<BatchRow>, runId: RunId, revision: number): R
     [runId, { next: 0, upto: revision }]
   ])
   for (const row of rows) {
-    const next = reached.get(row.run_id)?.next ?? 0
-    if (row.sequence !== next) return row.run_id
-    reached.set(row.run_id, { next: next + row.count, upto: row.upto })
+    const next = reached.get(row.runId)?.next ?? 0
+    if (row.sequence !== next) return row.runId
+    reached.set(row.runId, { next: next + row.count, upto: row.upto })
   }
   for (const [runId, { next, upto }] of reached) if (next < upto) return runId
   return undefined
 }
-
-const batchOf = (row: {
-  readonly run_id: RunId
-  readonly sequence: number
-  readonly count: number
-  readonly version: number
-  readonly events: string
-}): Batch => ({
-  runId: row.run_id,
-  sequence: row.sequence,
-  count: row.count,
-  version: row.version,
-  text: row.events
-})

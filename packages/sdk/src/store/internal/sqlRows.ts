@@ -59,8 +59,11 @@ const MessageRow = Schema.Struct({
   content: Schema.fromJsonString(Schema.Array(UserPart))
 })
 
-const batchFields = { run_id: RunId, version: Schema.Finite, events: Schema.String }
+const batchFields = { runId: RunId, version: Schema.Finite, text: Schema.String }
 const BatchRow = Schema.Struct({ ...batchFields, upto: Whole, sequence: Whole, count: Whole, depth: Whole })
+
+/** A row of a journal, the revision that is asked for at most, and how many runs later the run is that is asked for. */
+export type BatchRow = typeof BatchRow.Type
 
 /** The same from drivers that return numbers. */
 const NumericBatchRow = Schema.Struct({
@@ -96,8 +99,25 @@ const headRows = decoder(HeadRow, "the list of runs")
 const requestRows = decoder(RequestRow, "the list of requests")
 const messageRows = decoder(MessageRow, "the list of messages")
 
-/** Rows of a journal, each with the revision that is asked for at most, and how many runs later the run is that is asked for. */
-export const batchRows = decoder(BatchRow, "a journal", verbatim(NumericBatchRow))
+const decodeBatchRows = decoder(BatchRow, "a journal", verbatim(NumericBatchRow))
+
+/** Rows of a journal that were read without names: thousands of objects with names are slow to come by. */
+export const batchRows = (
+  operation: string,
+  rows: ReadonlyArray<ReadonlyArray<unknown>>
+): Effect.Effect<ReadonlyArray<BatchRow>, RunStoreError> =>
+  decodeBatchRows(
+    operation,
+    rows.map(([runId, upto, depth, sequence, count, version, text]) => ({
+      runId,
+      upto,
+      depth,
+      sequence,
+      count,
+      version,
+      text
+    }))
+  )
 
 /** The heads that rows hold. */
 export const heads = (

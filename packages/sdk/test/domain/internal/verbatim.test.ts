@@ -7,7 +7,8 @@ import { vi } from "vitest"
 import { verbatim } from "../../../src/domain/internal/verbatim.ts"
 import { RunEvents } from "../../../src/domain/RunEvent.ts"
 import * as Journal from "../Journal.ts"
-import { simulate, tape } from "../Simulation.ts"
+import { simulate } from "../Simulation.ts"
+import { tape } from "../Tape.ts"
 
 vi.setConfig({ testTimeout: 120_000 })
 
