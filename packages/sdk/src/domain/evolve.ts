@@ -77,9 +77,17 @@ const isProgress = (event: RunEvent): boolean => {
 }
 
 /** The state after a list of events. */
-export const evolveAll = (state: RunState | undefined, events: Iterable<RunEvent>): RunState | undefined => {
+export const evolveAll = (
+  state: RunState | undefined,
+  events: ReadonlyArray<RunEvent>
+): RunState | undefined => {
   let current = state
-  for (const event of events) current = evolve(current, event)
+  for (let index = 0; index < events.length; index += 1) {
+    const event = events[index]!
+    // How a run ended says nothing to the next one of its session, which takes over only what was said, granted and consumed.
+    const isPast = event._tag === "run.completed" && events[index + 1]?._tag === "run.started"
+    if (!isPast || current === undefined) current = evolve(current, event)
+  }
   return current
 }
 

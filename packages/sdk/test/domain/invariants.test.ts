@@ -52,6 +52,15 @@ describe("a journal (I1)", () => {
   )
 
   it(
+    "comes to the same when it is folded at once, to every revision of every run of the session",
+    always(({ events, states }) => {
+      for (let length = 1; length <= events.length; length += 1) {
+        isSame(evolveAll(undefined, events.slice(0, length)), states[length - 1], `${length} events at once`)
+      }
+    })
+  )
+
+  it(
     "can be cut anywhere: what is left goes on in another process and comes to an end",
     always(({ events, states }, numbers) => {
       const cut = (numbers[0] ?? 0) % events.length
