@@ -67,8 +67,10 @@ export const makeJournal = (
 
   /** Whether the run's journal begins with these events, however they were appended. */
   const isHere = Effect.fnUntraced(function* (runId: RunId, events: ReadonlyArray<RunEvent>) {
-    const rows = yield* sql`SELECT run_id, ${events.length} AS upto, 0 AS depth, sequence, count, version, events
-      FROM fermata_journal WHERE ${journalOf(runId)} AND sequence < ${events.length} ORDER BY ${journalOrder}`.values
+    const rows =
+      yield* sql`SELECT run_id, ${events.length} AS upto, 0 AS depth, sequence, count, version, events
+      FROM fermata_journal WHERE ${journalOf(runId)} AND sequence < ${events.length} ORDER BY ${journalOrder}`
+        .values
     const batches = yield* batchRows("restore", rows)
     const known = yield* Effect.fromResult(sliceBatches(batches, { from: 0, to: events.length }, "restore"))
     return sameEvents(known, events)
