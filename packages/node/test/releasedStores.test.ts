@@ -330,4 +330,26 @@ describe("a journal with a gap", () => {
       }
     }).pipe(Effect.scoped)
   )
+
+  it.live("is refused where a whole run that others build on is missing, by its journal or altogether", () =>
+    Effect.gen(function* () {
+      for (const table of ["fermata_journal", "fermata_runs"]) {
+        const { fermata, filename } = yield* opened(frozen.at(-1)!)
+        const [first, second] = yield* Effect.promise(async () => [
+          await fermata.runPrompt("clerk", "one", { sessionId: "chat" }),
+          await fermata.runPrompt("clerk", "two", { sessionId: "chat" })
+        ])
+        const database = new DatabaseSync(filename)
+        database.prepare(`DELETE FROM ${table} WHERE run_id = ?`).run(first!.runId)
+        database.close()
+        const error = yield* Effect.promise(() =>
+          fermata.state(second!.runId).then(
+            () => undefined,
+            (error: unknown) => error
+          )
+        )
+        assert.include(String(error), "has a gap")
+      }
+    }).pipe(Effect.scoped)
+  )
 })

@@ -136,6 +136,7 @@ export const makeJournal = (
   })
   const notCancelled = sql.literal(" AND cancel_reason IS NULL")
 
+  /** The journals of a run and of those that it builds on. One that is not there is a row of nulls. */
   const chain = (
     runId: RunId
   ) => sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth) AS (
@@ -144,10 +145,11 @@ export const makeJournal = (
       UNION ALL
       SELECT parent.run_id, ${numberOf("parent.")}parent.parent_run_id, parent.parent_revision,
         chain.parent_revision, chain.depth + 1
-      FROM chain JOIN fermata_runs AS parent ON parent.run_id = chain.parent_run_id
+      FROM chain LEFT JOIN fermata_runs AS parent ON parent.run_id = chain.parent_run_id
+      WHERE chain.parent_run_id IS NOT NULL
     )
     SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events
-    FROM chain JOIN fermata_journal AS journal ON ${access.journalInChain}`
+    FROM chain LEFT JOIN fermata_journal AS journal ON ${access.journalInChain}`
 
   /** The run of its own session that a run comes after; "" for the first one, whatever it builds on. */
   const followed = Effect.fnUntraced(function* ({ parent, sessionId }: Place) {
@@ -287,6 +289,7 @@ export const makeJournal = (
       )
       const [head] = yield* heads("load", stored.head)
       if (head === undefined) return yield* new RunNotFound({ runId })
+      if (stored.rows.some(([journal]) => journal === null)) return yield* damaged(head.runId)
       const rows = oldestFirst(yield* batchRows("load", stored.rows))
       const gap = gapIn(rows, head.runId, head.revision)
       if (gap !== undefined) return yield* damaged(gap)
