@@ -118,6 +118,9 @@ export const makeWork = (watch: SqlClient.SqlClient, database: string): Work => 
   const watchedConnection = (connection: Connection): Connection => ({
     ...connection,
     execute: (sql, params, transform) => during(connection.execute(sql, params, transform)),
+    executeRaw: (sql, params) => during(connection.executeRaw(sql, params)),
+    executeValues: (sql, params) => during(connection.executeValues(sql, params)),
+    executeValuesUnprepared: (sql, params) => during(connection.executeValuesUnprepared(sql, params)),
     executeUnprepared: (sql, params, transform) =>
       during(connection.executeUnprepared(sql, params, transform))
   })

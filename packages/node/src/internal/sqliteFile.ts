@@ -3,9 +3,10 @@
  * understands.
  *
  * SQLite takes an empty or missing file for a new database and deletes a log that lies beside it. A store whose file was lost
- * must not become a new one in silence, so such files are refused here, before anything is opened.
+ * must not become a new one in silence, so such files are refused here, before anything is opened. Like SQLite, this waits for the
+ * file system: ten questions to a pool of threads would take longer than opening the database does.
  */
-import { open, readFile, realpath, stat, statfs } from "node:fs/promises"
+import { closeSync, openSync, readFileSync, readSync, realpathSync, statfsSync, statSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
 import { DatabaseSync } from "node:sqlite"
@@ -84,17 +85,17 @@ export const damaged = (operation: string): RunStoreError.RunStoreError =>
 
 /** The page size that a database's header tells, or 0. SQLite writes whole pages, but does not see that the last one was cut. */
 const pageSizeOf = (filename: string) =>
-  Effect.promise(async () => {
+  Effect.sync(() => {
     try {
-      // Not `await using`: the oldest Node that this runs on cannot read it.
-      const file = await open(filename, "r")
+      const file = openSync(filename, "r")
       try {
-        const { buffer, bytesRead } = await file.read(Buffer.alloc(18), 0, 18, 0)
-        const isDatabase = bytesRead === 18 && buffer.toString("latin1", 0, 16) === "SQLite format 3\0"
+        const buffer = Buffer.alloc(18)
+        const isWhole = readSync(file, buffer, 0, 18, 0) === 18
+        const isDatabase = isWhole && buffer.toString("latin1", 0, 16) === "SQLite format 3\0"
         // 1 stands for 65,536; then every size fits, which is harmless.
         return isDatabase ? buffer.readUInt16BE(16) : 0
       } finally {
-        await file.close()
+        closeSync(file)
       }
     } catch {
       return 0
@@ -111,12 +112,20 @@ const logWasDeleted = Effect.fnUntraced(function* (filename: string) {
   return (yield* look(`${filename}-shm`))?.inode === before.inode
 })
 
-const located = (filename: string) => Effect.promise(() => realpath(filename).catch(() => filename))
+const located = (filename: string) =>
+  Effect.sync(() => {
+    try {
+      return realpathSync.native(filename)
+    } catch {
+      return filename
+    }
+  })
 
 const look = (path: string) =>
-  Effect.promise(async () => {
+  Effect.sync(() => {
     try {
-      const found = await stat(path)
+      const found = statSync(path, { throwIfNoEntry: false })
+      if (found === undefined) return undefined
       return {
         size: found.size,
         directory: found.isDirectory(),
@@ -191,14 +200,13 @@ const connect = (location: URL): DatabaseSync => {
 
 /** The name of the network file system that a path lies on, if it is one: processes cannot share a store there. */
 export const networkFileSystemOf = (path: string): Effect.Effect<string | undefined> =>
-  Effect.promise(async () => {
+  Effect.sync(() => {
     try {
       // Elsewhere the numbers mean other things.
       if (process.platform !== "linux") return undefined
-      const { type } = await statfs(dirname(path))
+      const { type } = statfsSync(dirname(path))
       if (type !== fuse) return networkFileSystems.get(type)
-      const mounts = await readFile("/proc/self/mounts", "utf8")
-      return remoteMount(mounts, resolve(path))
+      return remoteMount(readFileSync("/proc/self/mounts", "utf8"), resolve(path))
     } catch {
       return undefined
     }
