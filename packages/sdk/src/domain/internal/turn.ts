@@ -17,10 +17,13 @@ export const updateCall = (
   state: RunState,
   callId: ToolCallId,
   f: (call: ToolCall) => ToolCall
-): RunState => ({
-  ...state,
-  calls: state.calls.map((call) => (call.id === callId ? f(call) : call))
-})
+): RunState => {
+  const index = state.calls.findIndex(({ id }) => id === callId)
+  if (index < 0) return { ...state }
+  const calls = state.calls.slice()
+  calls[index] = f(calls[index]!)
+  return { ...state, calls }
+}
 
 export const updateRequest = (
   state: RunState,
