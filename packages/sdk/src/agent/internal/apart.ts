@@ -29,7 +29,8 @@ export interface Running<A, E> {
 /** One of several that run apart at the same time. */
 export interface Work<A, E, R, E2> {
   readonly begin: () => Effect.Effect<A, E, R> | Running<A, E>
-  readonly deadline?: Deadline<E2> | undefined
+  /** How long it may take, asked when it is begun: others may have used up some of what was left. */
+  readonly deadline?: () => Deadline<E2>
   readonly onEnd: (exit: Exit.Exit<A, E | E2>) => void
 }
 
@@ -100,7 +101,7 @@ export class Apart {
       }
     }
     const follow = (running: Running<A, E> | Fiber.Fiber<A, E>, one: Work<A, E, R, E2>): void =>
-      new Told<A, E, E2>(this, one.deadline, (exit) => {
+      new Told<A, E, E2>(this, one.deadline?.(), (exit) => {
         tell(one, exit)
         open -= 1
         if (isDone()) wake?.()

@@ -146,10 +146,7 @@ const bodyOf = (
   if (retry === undefined || !isRepeatable(call)) {
     return {
       begin,
-      // As long as it may take when it is begun: others may have used up some of what was left.
-      get deadline() {
-        return timeOf(scope, call, tool)
-      },
+      deadline: () => timeOf(scope, call, tool),
       onEnd: (exit) => record(scope, call, exit)
     }
   }
