@@ -3,13 +3,21 @@
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
-import { Agent, exportRun, importRun, type RunResult } from "@fermata/sdk/agent"
+import { exportRun, importRun, type RunResult } from "@fermata/sdk/agent"
 import { Id, Message } from "@fermata/sdk/domain"
-import type { ModelRequest } from "@fermata/sdk/model"
-import type { ScriptedModel } from "@fermata/sdk/testing"
-import type { App, Definition, Outside } from "./app.ts"
+import {
+  byTurn,
+  calls,
+  conducting,
+  delegating,
+  plainAgent,
+  prompt,
+  question,
+  withAssistant,
+  withTeam
+} from "./agents.ts"
+import type { App, Definition } from "./app.ts"
 import { canary } from "./canary.ts"
-import * as tools from "./tools.ts"
 import { begin, type Choose, decide, honest, isThere, settle, unless } from "./user.ts"
 
 /** A scenario. */
@@ -27,25 +35,6 @@ export interface Scenario {
 
 const runId = "run" as Id.RunId
 const sessionId = "session" as Id.SessionId
-
-type Call = readonly [tool: string, amount?: number]
-
-const calls = (...list: ReadonlyArray<Call>): ScriptedModel.ScriptedAnswer => ({
-  calls: list.map(([tool, amount = 1]) => ({ tool, arguments: { amount, memo: canary } }))
-})
-
-const question: ScriptedModel.ScriptedAnswer = {
-  calls: [{ tool: "ask_user", arguments: { question: `Go on with ${canary}?` } }]
-}
-
-/** Answers by how many answers the last prompt already has, so that a repeated call is answered the same. */
-const byTurn =
-  (...answers: ReadonlyArray<string | ScriptedModel.ScriptedAnswer>) =>
-  ({ turn }: ModelRequest.ModelRequest) =>
-    answers[turn - 1] ?? `Done: ${canary}.`
-
-const plainAgent = (outside: Outside) =>
-  Agent.make("clerk", { tools: [...tools.make(outside)], limits: { maxRecoveries: 1000 } })
 
 const scenario = (
   name: string,
@@ -66,7 +55,6 @@ const scenario = (
   user
 })
 
-const prompt = `Do it, the key is ${canary}.`
 const start = (app: App) => begin(app, { runId, sessionId, prompt })
 const startAndSettle =
   (choose: Choose = honest, options?: { readonly oneByOne?: boolean }) =>
@@ -104,65 +92,6 @@ const isHeld = (result: RunResult.RunResult) => result.status === "interrupted"
 
 /** Only calls in doubt, so that whatever else waits goes on waiting. */
 const doubtOnly: Choose = (request, app) => (request._tag === "inDoubt" ? honest(request, app) : undefined)
-
-const withAssistant = (outside: Outside) =>
-  Agent.make("clerk", {
-    tools: [...tools.make(outside)],
-    limits: { maxRecoveries: 1000 },
-    subAgents: [
-      Agent.make("assistant", {
-        description: "Helps",
-        tools: [...tools.make(outside)],
-        limits: { maxRecoveries: 1000 }
-      })
-    ]
-  })
-
-const delegating = (request: ModelRequest.ModelRequest) =>
-  request.agentPath.length > 1
-    ? byTurn(calls(["look"], ["charge", 3], ["note", 4]), "Helped.")(request)
-    : byTurn(
-        {
-          calls: [
-            { tool: "note", arguments: { amount: 1 } },
-            { tool: "assistant", arguments: { prompt } }
-          ]
-        },
-        calls(["charge", 5])
-      )(request)
-
-const delegate = (agent: string, background: boolean) => ({
-  tool: "delegate",
-  arguments: { agent, prompt, background }
-})
-
-/** Three agents deep, each level at work beside the others, each held somewhere. */
-const withTeam = (outside: Outside) => {
-  const limits = { maxRecoveries: 1000, maxTurns: 20 }
-  const own = { tools: [...tools.make(outside)], limits }
-  const leaf = Agent.make("leaf", own)
-  const branch = Agent.make("branch", { ...own, subAgents: [leaf], delegation: "delegate" })
-  return Agent.make("clerk", { ...own, subAgents: [branch, leaf], delegation: "delegate" })
-}
-
-const conducting = (request: ModelRequest.ModelRequest) => {
-  switch (request.agentPath.at(-1)) {
-    case "leaf":
-      return byTurn(calls(["charge", request.agentPath.length]), "Charged.")(request)
-    case "branch":
-      return byTurn(
-        { calls: [delegate("leaf", true), { tool: "note", arguments: { amount: 7 } }] },
-        { calls: [{ tool: "wait_for_agent" }] },
-        calls(["put", 8])
-      )(request)
-    default:
-      return byTurn(
-        { calls: [delegate("branch", true), delegate("leaf", true), delegate("leaf", false)] },
-        { calls: [{ tool: "wait_for_agent" }] },
-        calls(["charge", 9])
-      )(request)
-  }
-}
 
 /** Exports a run that is held or over, removes it, imports it into the second database, and goes on there. */
 const moving = (upToHold: (app: App) => Effect.Effect<unknown, unknown>) => (app: App) =>

@@ -5,7 +5,6 @@
  * that is told to stop may finish within its grace period; then its result is kept.
  */
 import * as Cause from "effect/Cause"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
@@ -17,18 +16,17 @@ import { findCall } from "../../domain/RunState.ts"
 import type { Reconciled, Tool } from "../../tool/Tool.ts"
 import { toContent } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
-import type { ToolContext } from "../../tool/ToolContext.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { openApproval } from "./classify.ts"
-import type { Apart, Running, Work } from "./apart.ts"
+import type { Apart, Work } from "./apart.ts"
 import type { Scope } from "./Drive.ts"
+import { asEffect, type Flight, idempotencyKey, invoke } from "./toolBody.ts"
 import {
   awaitedWithin,
   confirmHeld,
   describe,
   emit,
   flush,
-  isPromise,
   isStopped,
   nextRequestId,
   now,
@@ -44,9 +42,6 @@ interface Prepared {
   readonly tool: Tool<any>
   readonly value: unknown
 }
-
-/** The key that every attempt of a call shares. */
-const idempotencyKey = (call: ToolCall): string => call.id
 
 /** Whether running the call again does no harm. */
 export const isRepeatable = (call: ToolCall): boolean => call.safety === "readOnly" || call.idempotent
@@ -206,132 +201,6 @@ const shown = (scope: Scope<any>, call: ToolCall, value: unknown): ReadonlyArray
     return [text(`${call.name} finished, and its result cannot be shown.`)]
   }
 }
-
-/** Calls the handler, whatever it returns: a value, a promise or an effect. */
-const invoke = (
-  scope: Scope<any>,
-  call: ToolCall,
-  tool: Tool<any>,
-  value: unknown
-): Effect.Effect<unknown, unknown> | Running<unknown, unknown> => {
-  const { drive } = scope
-  const { runtime } = drive
-  let controller: AbortController | undefined
-  let stopped: Error | undefined
-  const abort = () => {
-    stopped = new Error(scope.token.reason() ?? "The call was stopped.")
-    controller?.abort(stopped)
-  }
-  const { runId, sessionId, agentPath } = stateOf(scope)
-  const context: ToolContext = {
-    runId,
-    sessionId,
-    agentPath,
-    callId: call.id,
-    attempt: call.attempt + 1,
-    idempotencyKey: idempotencyKey(call),
-    get signal() {
-      if (controller === undefined) {
-        controller = new AbortController()
-        // Whoever looks only now has been told to stop all the same.
-        if (stopped !== undefined) controller.abort(stopped)
-      }
-      return controller.signal
-    },
-    progress: (message) =>
-      drive.onUpdate?.({
-        _tag: "progress",
-        runId: drive.state.runId,
-        callId: call.id,
-        message: runtime.scrubber.scrub(message)
-      }),
-    output: (chunk) =>
-      drive.onUpdate?.({
-        _tag: "output",
-        runId: drive.state.runId,
-        callId: call.id,
-        chunk: runtime.scrubber.scrub(chunk)
-      })
-  }
-  const out = tool.options.handler(value, context)
-  if (Effect.isEffect(out)) {
-    return Effect.onInterrupt(
-      Effect.provideContext(out as Effect.Effect<unknown, unknown>, runtime.services),
-      () => Effect.sync(abort)
-    )
-  }
-  return isPromise(out) ? following(out, abort, () => graceMs(scope)) : Effect.succeed(out)
-}
-
-const graceMs = (scope: Scope<any>): number =>
-  Duration.toMillis(Duration.fromInputUnsafe(scope.drive.runtime.options.cancelGrace ?? "2 seconds"))
-
-/** A promise that is told to stop by its signal, and is then given its grace period to say what it came to. */
-const following = (
-  promise: Promise<unknown>,
-  abort: () => void,
-  graceMs: () => number
-): Running<unknown, unknown> => {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  let giveUp = () => {}
-  return {
-    onEnd: (end) => {
-      let isOver = false
-      const over = (exit: Exit.Exit<unknown, unknown>) => {
-        if (isOver) return
-        isOver = true
-        clearTimeout(timer)
-        end(exit)
-      }
-      giveUp = () => over(Exit.interrupt())
-      // Anything may call itself a promise.
-      void Promise.resolve(promise).then(
-        (value) => over(Exit.succeed(value)),
-        // What it says about having been stopped is no news.
-        (cause: unknown) => (timer === undefined ? over(Exit.fail(cause)) : giveUp())
-      )
-    },
-    stop: () => {
-      if (timer !== undefined) return
-      timer = setTimeout(() => giveUp(), graceMs())
-      abort()
-    }
-  }
-}
-
-/** What a body that is tried again returned after it was told to stop. */
-interface Flight {
-  late?: Exit.Exit<unknown, unknown>
-}
-
-/** A body as an effect, for what tries it again. */
-const asEffect = (
-  begin: () => Effect.Effect<unknown, unknown> | Running<unknown, unknown>,
-  flight: Flight
-): Effect.Effect<unknown, unknown> =>
-  Effect.suspend(() => {
-    let begun: ReturnType<typeof begin>
-    try {
-      begun = begin()
-    } catch (cause) {
-      // As good a reason to try again as a rejected promise.
-      return Effect.fail(cause)
-    }
-    if (Effect.isEffect(begun)) return begun
-    return Effect.callback<unknown, unknown>((resume) => {
-      const ended = new Promise<void>((done) =>
-        begun.onEnd((exit) => {
-          resume(exit)
-          if (Exit.isSuccess(exit)) flight.late = exit
-          done()
-        })
-      )
-      return Effect.promise(() => {
-        begun.stop()
-        return ended
-      })
-    })
-  })
 
 /** Bodies that a process that is gone had started: repeat, ask the tool, or ask somebody. */
 export const reconcile = Effect.fnUntraced(function* <E>(

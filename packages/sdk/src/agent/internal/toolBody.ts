@@ -1,0 +1,142 @@
+/**
+ * The body of a tool's call: what it is given, and how it is stopped.
+ *
+ * A handler returns a value, a promise or an effect. A promise that is told to stop may finish within its grace period.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type { ToolCall } from "../../domain/RunState.ts"
+import type { Tool } from "../../tool/Tool.ts"
+import type { ToolContext } from "../../tool/ToolContext.ts"
+import type { Running } from "./apart.ts"
+import { isPromise, type Scope, stateOf } from "./Drive.ts"
+
+/** The key that every attempt of a call shares. */
+export const idempotencyKey = (call: ToolCall): string => call.id
+
+/** Calls the handler, whatever it returns: a value, a promise or an effect. */
+export const invoke = (
+  scope: Scope<any>,
+  call: ToolCall,
+  tool: Tool<any>,
+  value: unknown
+): Effect.Effect<unknown, unknown> | Running<unknown, unknown> => {
+  const { drive } = scope
+  const { runtime } = drive
+  let controller: AbortController | undefined
+  let stopped: Error | undefined
+  const abort = () => {
+    stopped = new Error(scope.token.reason() ?? "The call was stopped.")
+    controller?.abort(stopped)
+  }
+  const { runId, sessionId, agentPath } = stateOf(scope)
+  const context: ToolContext = {
+    runId,
+    sessionId,
+    agentPath,
+    callId: call.id,
+    attempt: call.attempt + 1,
+    idempotencyKey: idempotencyKey(call),
+    get signal() {
+      if (controller === undefined) {
+        controller = new AbortController()
+        // Whoever looks only now has been told to stop all the same.
+        if (stopped !== undefined) controller.abort(stopped)
+      }
+      return controller.signal
+    },
+    progress: (message) =>
+      drive.onUpdate?.({
+        _tag: "progress",
+        runId: drive.state.runId,
+        callId: call.id,
+        message: runtime.scrubber.scrub(message)
+      }),
+    output: (chunk) =>
+      drive.onUpdate?.({
+        _tag: "output",
+        runId: drive.state.runId,
+        callId: call.id,
+        chunk: runtime.scrubber.scrub(chunk)
+      })
+  }
+  const out = tool.options.handler(value, context)
+  if (Effect.isEffect(out)) {
+    return Effect.onInterrupt(
+      Effect.provideContext(out as Effect.Effect<unknown, unknown>, runtime.services),
+      () => Effect.sync(abort)
+    )
+  }
+  return isPromise(out) ? following(out, abort, () => graceMs(scope)) : Effect.succeed(out)
+}
+
+const graceMs = (scope: Scope<any>): number =>
+  Duration.toMillis(Duration.fromInputUnsafe(scope.drive.runtime.options.cancelGrace ?? "2 seconds"))
+
+/** A promise that is told to stop by its signal, and is then given its grace period to say what it came to. */
+const following = (
+  promise: Promise<unknown>,
+  abort: () => void,
+  graceMs: () => number
+): Running<unknown, unknown> => {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let giveUp = () => {}
+  return {
+    onEnd: (end) => {
+      let isOver = false
+      const over = (exit: Exit.Exit<unknown, unknown>) => {
+        if (isOver) return
+        isOver = true
+        clearTimeout(timer)
+        end(exit)
+      }
+      giveUp = () => over(Exit.interrupt())
+      // Anything may call itself a promise.
+      void Promise.resolve(promise).then(
+        (value) => over(Exit.succeed(value)),
+        // What it says about having been stopped is no news.
+        (cause: unknown) => (timer === undefined ? over(Exit.fail(cause)) : giveUp())
+      )
+    },
+    stop: () => {
+      if (timer !== undefined) return
+      timer = setTimeout(() => giveUp(), graceMs())
+      abort()
+    }
+  }
+}
+
+/** What a body that is tried again returned after it was told to stop. */
+export interface Flight {
+  late?: Exit.Exit<unknown, unknown>
+}
+
+/** A body as an effect, for what tries it again. */
+export const asEffect = (
+  begin: () => Effect.Effect<unknown, unknown> | Running<unknown, unknown>,
+  flight: Flight
+): Effect.Effect<unknown, unknown> =>
+  Effect.suspend(() => {
+    let begun: ReturnType<typeof begin>
+    try {
+      begun = begin()
+    } catch (cause) {
+      // As good a reason to try again as a rejected promise.
+      return Effect.fail(cause)
+    }
+    if (Effect.isEffect(begun)) return begun
+    return Effect.callback<unknown, unknown>((resume) => {
+      const ended = new Promise<void>((done) =>
+        begun.onEnd((exit) => {
+          resume(exit)
+          if (Exit.isSuccess(exit)) flight.late = exit
+          done()
+        })
+      )
+      return Effect.promise(() => {
+        begun.stop()
+        return ended
+      })
+    })
+  })

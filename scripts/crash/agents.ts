@@ -1,0 +1,88 @@
+/**
+ * The agents of the scenarios, alone and in teams, and what their models answer.
+ */
+import { Agent } from "@fermata/sdk/agent"
+import type { ModelRequest } from "@fermata/sdk/model"
+import type { ScriptedModel } from "@fermata/sdk/testing"
+import type { Outside } from "./app.ts"
+import { canary } from "./canary.ts"
+import * as tools from "./tools.ts"
+
+type Call = readonly [tool: string, amount?: number]
+
+export const calls = (...list: ReadonlyArray<Call>): ScriptedModel.ScriptedAnswer => ({
+  calls: list.map(([tool, amount = 1]) => ({ tool, arguments: { amount, memo: canary } }))
+})
+
+export const question: ScriptedModel.ScriptedAnswer = {
+  calls: [{ tool: "ask_user", arguments: { question: `Go on with ${canary}?` } }]
+}
+
+/** Answers by how many answers the last prompt already has, so that a repeated call is answered the same. */
+export const byTurn =
+  (...answers: ReadonlyArray<string | ScriptedModel.ScriptedAnswer>) =>
+  ({ turn }: ModelRequest.ModelRequest) =>
+    answers[turn - 1] ?? `Done: ${canary}.`
+
+export const plainAgent = (outside: Outside) =>
+  Agent.make("clerk", { tools: [...tools.make(outside)], limits: { maxRecoveries: 1000 } })
+
+export const prompt = `Do it, the key is ${canary}.`
+export const withAssistant = (outside: Outside) =>
+  Agent.make("clerk", {
+    tools: [...tools.make(outside)],
+    limits: { maxRecoveries: 1000 },
+    subAgents: [
+      Agent.make("assistant", {
+        description: "Helps",
+        tools: [...tools.make(outside)],
+        limits: { maxRecoveries: 1000 }
+      })
+    ]
+  })
+
+export const delegating = (request: ModelRequest.ModelRequest) =>
+  request.agentPath.length > 1
+    ? byTurn(calls(["look"], ["charge", 3], ["note", 4]), "Helped.")(request)
+    : byTurn(
+        {
+          calls: [
+            { tool: "note", arguments: { amount: 1 } },
+            { tool: "assistant", arguments: { prompt } }
+          ]
+        },
+        calls(["charge", 5])
+      )(request)
+
+const delegate = (agent: string, background: boolean) => ({
+  tool: "delegate",
+  arguments: { agent, prompt, background }
+})
+
+/** Three agents deep, each level at work beside the others, each held somewhere. */
+export const withTeam = (outside: Outside) => {
+  const limits = { maxRecoveries: 1000, maxTurns: 20 }
+  const own = { tools: [...tools.make(outside)], limits }
+  const leaf = Agent.make("leaf", own)
+  const branch = Agent.make("branch", { ...own, subAgents: [leaf], delegation: "delegate" })
+  return Agent.make("clerk", { ...own, subAgents: [branch, leaf], delegation: "delegate" })
+}
+
+export const conducting = (request: ModelRequest.ModelRequest) => {
+  switch (request.agentPath.at(-1)) {
+    case "leaf":
+      return byTurn(calls(["charge", request.agentPath.length]), "Charged.")(request)
+    case "branch":
+      return byTurn(
+        { calls: [delegate("leaf", true), { tool: "note", arguments: { amount: 7 } }] },
+        { calls: [{ tool: "wait_for_agent" }] },
+        calls(["put", 8])
+      )(request)
+    default:
+      return byTurn(
+        { calls: [delegate("branch", true), delegate("leaf", true), delegate("leaf", false)] },
+        { calls: [{ tool: "wait_for_agent" }] },
+        calls(["charge", 9])
+      )(request)
+  }
+}
