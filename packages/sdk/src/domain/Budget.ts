@@ -82,9 +82,13 @@ const reportPromised = (state: RunState, budget: "tokens" | "cost"): Limits.Exce
   return { budget, limit, spent: Math.max(limit, spent + reserved(state, budget)) }
 }
 
+const ofModelCalls = ["turns", "treeTurns", "tokens", "cost", "wallTime"] as const
+
+const ofToolCalls = ["toolCalls", "treeToolCalls"] as const
+
 /** The first budget that leaves no room for another model call of the run, or `undefined`. */
 export const exceeded = (state: RunState, now = 0): Limits.Exceeded | undefined => {
-  for (const budget of ["turns", "treeTurns", "tokens", "cost", "wallTime"] as const) {
+  for (const budget of ofModelCalls) {
     if (isUsedUp(state, budget, now)) return report(state, budget, now)
   }
   return undefined
@@ -101,7 +105,7 @@ export const promisedAway = (state: RunState): Limits.Exceeded | undefined => {
 
 /** The budget of tool calls that the calls which were asked for exceed, or `undefined`. */
 export const exceededByCalls = (state: RunState): Limits.Exceeded | undefined => {
-  for (const budget of ["toolCalls", "treeToolCalls"] as const) {
+  for (const budget of ofToolCalls) {
     const limit = Limits.budgetOf(state.limits, budget)
     if (limit !== undefined && spent(state, budget, 0) > limit) return report(state, budget, 0)
   }
@@ -196,23 +200,31 @@ export const isToWrapUp = (state: RunState): boolean =>
  */
 export const timeLeft = (line: ReadonlyArray<RunState>, now: number): number | undefined => {
   let least: number | undefined
-  line.forEach((state, depth) => {
+  for (let depth = 0; depth < line.length; depth += 1) {
+    const state = line[depth]!
     const { maxWallMs } = state.limits
     // Who comes to an end has its last turn in any case.
-    if (maxWallMs === undefined || (depth === line.length - 1 && isWrappingUp(state))) return
+    if (maxWallMs === undefined || (depth === line.length - 1 && isWrappingUp(state))) continue
     least = Math.min(least ?? Number.POSITIVE_INFINITY, maxWallMs - workedMs(state, now))
-  })
+  }
   return least
 }
 
 /** Budgets that are running out and that nobody was told about. */
 export const nearing = (state: RunState, now: number): ReadonlyArray<Limits.Exceeded> => {
-  const { limits, warned = [] } = state
+  const { limits, warned } = state
   const part = limits.warnAt ?? Limits.defaults.warnAt
-  return Limits.Budget.literals.flatMap((budget) => {
+  // Looked at after each answer, and most of the time there is none: nothing is made to find that out.
+  let found: Array<Limits.Exceeded> | undefined
+  for (const budget of Limits.Budget.literals) {
     const limit = Limits.budgetOf(limits, budget)
-    if (limit === undefined || budget === "context" || warned.includes(budget)) return []
+    if (limit === undefined || budget === "context" || warned?.includes(budget) === true) continue
     const used = spent(state, budget, now)
-    return used >= limit * part && used > 0 ? [{ budget, limit, spent: used }] : []
-  })
+    if (used < limit * part || used <= 0) continue
+    found ??= []
+    found.push({ budget, limit, spent: used })
+  }
+  return found ?? none
 }
+
+const none: ReadonlyArray<never> = []

@@ -131,8 +131,8 @@ const stopped = (state: RunState): Step => ({
 })
 
 const nextOfCalls = (state: RunState, above: Above): Step => {
-  const orphans = state.calls.filter((call) => call.status === "started" && call.target !== "agent")
-  if (orphans.length > 0) return { _tag: "Reconcile", callIds: orphans.map((call) => call.id) }
+  const orphans = idsOf(state.calls, isOrphan)
+  if (orphans !== undefined) return { _tag: "Reconcile", callIds: orphans }
 
   const due = dueWrapUp(state)
   if (due !== undefined && state.stop === undefined) {
@@ -141,18 +141,36 @@ const nextOfCalls = (state: RunState, above: Above): Step => {
     return ending.length > 0 ? { _tag: "ResumeChildren", callIds: ending } : due
   }
 
-  const requested = state.calls.filter((call) => call.status === "requested")
-  if (requested.length > 0) {
+  const requested = idsOf(state.calls, isRequested)
+  if (requested !== undefined) {
     if (state.stop !== undefined) return stopped(state)
     const exceeded = exceededByCalls(state)
     if (exceeded !== undefined) return exhausted(state, exceeded, above)
-    return { _tag: "ClassifyCalls", callIds: requested.map((call) => call.id) }
+    return { _tag: "ClassifyCalls", callIds: requested }
   }
 
   const step = runnable(state, above)
   if (step !== undefined) return step
   return state.stop === undefined ? waiting(state, above) : stopped(state)
 }
+
+/** The ids of the calls of one kind; nothing is made where there is none. */
+const idsOf = (
+  calls: ReadonlyArray<ToolCall>,
+  isOne: (call: ToolCall) => boolean
+): ReadonlyArray<ToolCallId> | undefined => {
+  let ids: Array<ToolCallId> | undefined
+  for (const call of calls) {
+    if (!isOne(call)) continue
+    ids ??= []
+    ids.push(call.id)
+  }
+  return ids
+}
+
+const isOrphan = (call: ToolCall): boolean => call.status === "started" && call.target !== "agent"
+
+const isRequested = (call: ToolCall): boolean => call.status === "requested"
 
 /** Nothing can happen in the run itself. */
 const waiting = (state: RunState, above: Above): Step =>
@@ -347,6 +365,7 @@ const mayAsk = (state: RunState, exceeded: Limits.Exceeded): boolean => {
 
 /** A budget that somebody refused to top up, unless it has been raised since. */
 const refusedTopUp = (state: RunState): Limits.Exceeded | undefined => {
+  if (state.requests.length === 0) return undefined
   // Several may have been asked for at once; of each, the last answer counts.
   const seen = new Set<Limits.Budget>()
   for (let i = state.requests.length - 1; i >= 0; i--) {

@@ -14,7 +14,8 @@ export const redactText = (scrubber: Scrubber, text: string): string =>
 /** The event without secrets; the same object when there are none. */
 export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
   switch (event._tag) {
-    // Made of names, numbers and ids alone, or of what a tool returned, which is scrubbed where it is returned.
+    // Made of names, numbers and ids alone; or of arguments and results, which are cleaned where they are read.
+    case "tool.classified":
     case "tool.started":
     case "tool.completed":
     case "request.expiring":
@@ -94,17 +95,23 @@ const redactUnknown = (scrubber: Scrubber, value: unknown): unknown => {
 const redactFree = (scrubber: Scrubber, value: unknown): unknown => {
   if (typeof value !== "object" || value === null) return redactUnknown(scrubber, value)
   if (Array.isArray(value)) return mapUnlessSame(value, (item) => redactFree(scrubber, item))
-  const entries = Object.entries(value)
-  const clean = entries.map(
-    ([key, field]) => [redactUnknown(scrubber, key), redactFree(scrubber, field)] as const
+  const isClean = (key: string, field: unknown): boolean =>
+    redactText(scrubber, key) === key && redactFree(scrubber, field) === field
+  // Most is clean: nothing is copied to find that out.
+  const keys = Object.keys(value)
+  if (keys.every((key) => isClean(key, (value as Record<string, unknown>)[key]))) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, field]) => [redactText(scrubber, key), redactFree(scrubber, field)])
   )
-  return clean.every(([key, field], index) => key === entries[index]![0] && field === entries[index]![1])
-    ? value
-    : Object.fromEntries(clean)
 }
 
 const mapUnlessSame = <A>(items: ReadonlyArray<A>, f: (item: A) => A): ReadonlyArray<A> => {
-  if (items.length === 0) return items
-  const mapped = items.map(f)
-  return mapped.every((item, index) => item === items[index]) ? items : mapped
+  let changed: Array<A> | undefined
+  for (let index = 0; index < items.length; index += 1) {
+    const item = items[index]!
+    const mapped = f(item)
+    if (mapped !== item) changed ??= items.slice(0, index)
+    changed?.push(mapped)
+  }
+  return changed ?? items
 }

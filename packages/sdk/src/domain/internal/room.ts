@@ -55,6 +55,9 @@ const closing = (state: RunState, budget: Limits.Budget) => ({
 
 /** How the sub-agents of a run stand to the budgets of that run and of those above it. */
 export const inside = (state: RunState, above: Above, canAdvance: CanAdvance): Above => {
+  // Most runs have none of it: that is seen without making anything.
+  const closesNone = state.requests.length === 0 && state.wrappingUp === undefined
+  if (closesNone && !isLimited(state.limits, "tokens") && !isLimited(state.limits, "cost")) return above
   const own = closedBy(state)
   const limited = parted.filter((budget) => isLimited(state.limits, budget))
   if (own.length === 0 && limited.length === 0) return above
@@ -92,6 +95,7 @@ export const isClosed = (limits: Limits.Limits, { closed }: Above): boolean =>
 
 /** Whether a model call of a run with these limits waits for what was promised to others, and may come back. */
 export const waitsForRoom = (limits: Limits.Limits, { promised }: Above): boolean =>
+  promised.size > 0 &&
   parted.some((budget) => !isLimited(limits, budget) && promised.get(budget)?.() === true)
 
 /** Whether a sub-agent may be started, or is to be asked about: not while it can only wait. */
@@ -100,10 +104,14 @@ export const mayStart = ({ closed, promised }: Above): boolean =>
 
 /** The requests for more of a budget that has room again, since what was promised of it was not used. */
 export const needless = (state: RunState): ReadonlyArray<Interruption> =>
-  state.requests.flatMap((record) => {
-    const { request } = record
-    if (!isOpen(record) || request._tag !== "limit" || request.runId !== state.runId) return []
-    const { budget } = request
-    if (!isParted(budget) || isUsedUp(state, budget, 0)) return []
-    return (available(state, budget) ?? 1) > 0 ? [request] : []
-  })
+  state.requests.length === 0
+    ? none
+    : state.requests.flatMap((record) => {
+        const { request } = record
+        if (!isOpen(record) || request._tag !== "limit" || request.runId !== state.runId) return []
+        const { budget } = request
+        if (!isParted(budget) || isUsedUp(state, budget, 0)) return []
+        return (available(state, budget) ?? 1) > 0 ? [request] : []
+      })
+
+const none: ReadonlyArray<never> = []

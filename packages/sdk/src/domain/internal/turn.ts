@@ -18,11 +18,17 @@ export const updateCall = (
   callId: ToolCallId,
   f: (call: ToolCall) => ToolCall
 ): RunState => {
-  const index = state.calls.findIndex(({ id }) => id === callId)
+  const index = indexOf(state, callId)
   if (index < 0) return { ...state }
   const calls = state.calls.slice()
   calls[index] = f(calls[index]!)
   return { ...state, calls }
+}
+
+const indexOf = ({ calls }: RunState, callId: ToolCallId): number => {
+  let index = calls.length - 1
+  while (index >= 0 && calls[index]!.id !== callId) index -= 1
+  return index
 }
 
 export const updateRequest = (
@@ -42,29 +48,28 @@ export const settle = (
   content: ReadonlyArray<UserPart>,
   at: Timestamp
 ): RunState => {
-  const open = RunState_.findCall(state, callId)
+  const index = indexOf(state, callId)
+  const open = state.calls[index]
   if (open === undefined || RunState_.isSettled(open)) return state
-  const after = updateCall(state, callId, (call) => ({
-    ...call,
-    status: "settled",
-    result: { outcome, content, at }
-  }))
-  return after.calls.every(RunState_.isSettled) ? closeTurn(after) : after
+  const calls = state.calls.slice()
+  calls[index] = { ...open, status: "settled", result: { outcome, content, at } }
+  return calls.every(RunState_.isSettled) ? closeTurn(state, calls) : { ...state, calls }
 }
 
 /**
  * Moves the results of the turn into the history, in call order, and then what the user said meanwhile. The requests of its
  * sub-agents stay with the run, so that a late decision is told what became of its request.
  */
-const closeTurn = (state: RunState): RunState => {
-  let history = state.history
-  for (const call of state.calls) {
+const closeTurn = (state: RunState, calls: ReadonlyArray<ToolCall>): RunState => {
+  let { history, requests } = state
+  for (const call of calls) {
     history = History.append(history, RunState_.toolMessage(call, History.size(history), state.startedAt))
+    if (call.child !== undefined) requests = [...requests, ...requestsInside(call.child)]
   }
-  const inside = state.calls.flatMap((call) => (call.child === undefined ? [] : requestsInside(call.child)))
-  const requests = inside.length === 0 ? state.requests : [...state.requests, ...inside]
-  return appendQueued({ ...state, history, requests, calls: [] })
+  return appendQueued({ ...state, history, requests, calls: none })
 }
+
+const none: ReadonlyArray<never> = []
 
 /** The requests of a run and of the sub-agents inside it, none of them open any more. */
 export const requestsInside = (state: RunState): ReadonlyArray<RequestRecord> => [
@@ -85,7 +90,7 @@ export const closeCalls = (state: RunState, reports: ReadonlyArray<CallReport>, 
       result: { outcome: "cancelled", content: [text(reportText(report, call))], at }
     }
   })
-  return closeTurn({ ...state, calls })
+  return closeTurn(state, calls)
 }
 
 const reportText = (report: CallReport | undefined, call: ToolCall): string => {
