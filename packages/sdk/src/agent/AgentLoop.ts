@@ -9,6 +9,7 @@
  * @since 0.1.0
  */
 import type * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { next, type Step } from "../domain/next.ts"
@@ -91,7 +92,9 @@ export const drive = <E>(
 ): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
   const running = begin(options)
   // An interruption may come at any time: it is turned into a cancellation, and the run comes to its end first.
-  return Effect.uninterruptibleMask((restoreCaller) => driving(running, restoreCaller))
+  return Effect.uninterruptibleMask((restoreCaller) =>
+    Effect.withFiber(({ context }) => driving(running, context, restoreCaller))
+  )
 }
 
 const begin = <E>(options: DriveOptions<E>): Drive<E> => {
@@ -118,13 +121,15 @@ const begin = <E>(options: DriveOptions<E>): Drive<E> => {
 
 const driving = <E>(
   running: Drive<E>,
-  restoreCaller: ConstructorParameters<typeof Apart>[2]
+  context: Context.Context<never>,
+  restoreCaller: ConstructorParameters<typeof Apart>[3]
 ): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
   const { clock, leaving, token } = running
   const unlisten = enter(running)
-  const apart = new Apart(clock, leaving === undefined ? [token] : [token, leaving.now], restoreCaller)
+  const apart = new Apart(clock, leaving === undefined ? [token] : [token, leaving.now], context, restoreCaller)
   return Effect.flatMap(Effect.exit(loop(running, apart)), (exit) => {
     unlisten()
+    apart.close()
     token.release()
     running.runtime.runs.delete(running)
     if (Exit.isSuccess(exit)) return exit

@@ -1,11 +1,12 @@
 /**
- * What may take long, in a fiber of its own.
+ * What may take long, apart from the loop: an effect in a fiber of its own, anything else as it is.
  *
  * The loop itself is never interrupted: it has to say what became of everything. What it waits for runs apart from it, and is
- * interrupted when the run is cancelled or let go of, or when its time is up; the loop then reads from its exit what happened.
+ * stopped when the run is cancelled or let go of, or when its time is up; the loop then reads from its exit what happened.
  */
 import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -18,17 +19,22 @@ export interface Deadline<E> {
   readonly late: (ms: number) => E
 }
 
-/** Something outside of Effect that was begun and ends by itself, like a promise. */
+/** Something outside of Effect, like a promise, that ends by itself. */
 export interface Running<A, E> {
-  /** Tells `end` once how it has ended. */
-  readonly onEnd: (end: (exit: Exit.Exit<A, E>) => void) => void
+  /** Goes on, and tells once how it has ended. */
+  readonly follow: (waiting: Waiting<A, E>) => void
   /** Tells it to end. */
   readonly stop: () => void
 }
 
+/** Whoever is told how something has ended. */
+export interface Waiting<A, E> {
+  readonly ended: (exit: Exit.Exit<A, E>) => void
+}
+
 /** One of several that run apart at the same time. */
-export interface Work<A, E, R, E2> {
-  readonly begin: () => Effect.Effect<A, E, R> | Running<A, E>
+export interface Work<A, E, E2> {
+  readonly begin: () => Effect.Effect<A, E> | Running<A, E>
   /** How long it may take, asked when it is begun: others may have used up some of what was left. */
   readonly deadline?: () => Deadline<E2>
   readonly onEnd: (exit: Exit.Exit<A, E | E2>) => void
@@ -37,16 +43,29 @@ export interface Work<A, E, R, E2> {
 /** Makes an effect interruptible again, where its caller was. */
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
-/** Runs things apart, until one of the tokens is cancelled. One is made for each run, and waits with it: small. */
+type Tokens = readonly [Cancellation.CancellationToken, ...ReadonlyArray<Cancellation.CancellationToken>]
+
+/**
+ * Runs things apart from a loop, until one of the tokens is cancelled. Each loop has its own, and waits for one thing at a time, or for
+ * several together. It lives as long as the run waits: small, and what it needs to wait is made once.
+ */
 export class Apart {
   readonly clock: Clock.Clock
   /** Those that stop what runs apart; the first is the run's. */
-  readonly tokens: readonly [Cancellation.CancellationToken, ...ReadonlyArray<Cancellation.CancellationToken>]
+  readonly tokens: Tokens
+  /** What the fiber of the loop was given: what runs apart has it too. */
+  private readonly context: Context.Context<never>
   private readonly restoreCaller: Restore | undefined
+  private flights: Flight<any, any, any> | Set<Flight<any, any, any>> | undefined = undefined
+  private unlinks: ReadonlyArray<() => void> | undefined = undefined
+  private asleep: Effect.Effect<void> | undefined = undefined
+  private resume: ((effect: Effect.Effect<void>) => void) | undefined = undefined
+  private isAwake = false
 
-  constructor(clock: Clock.Clock, tokens: Apart["tokens"], restoreCaller?: Restore) {
+  constructor(clock: Clock.Clock, tokens: Tokens, context: Context.Context<never>, restoreCaller?: Restore) {
     this.clock = clock
     this.tokens = tokens
+    this.context = context
     this.restoreCaller = restoreCaller
   }
 
@@ -56,115 +75,181 @@ export class Apart {
    */
   waiting(wait: Effect.Effect<void>): Effect.Effect<void> {
     const { restoreCaller, tokens } = this
-    const [token] = tokens
-    if (restoreCaller === undefined || token.reason() !== undefined) return wait
-    return Effect.flatMap(Effect.exit(restoreCaller(wait)), (exit) => {
-      if (Exit.isSuccess(exit)) return Effect.void
-      token.cancel("The program that ran it stopped it.")
+    if (restoreCaller === undefined) return wait
+    return Effect.catchCause(restoreCaller(wait), (_interrupted) => {
+      tokens[0].cancel("The program that ran it stopped it.")
       return wait
     })
   }
 
   /** Runs an effect apart from the loop, and waits for it. What is there already takes no time. */
-  run<A, E, R, E2 = never>(
-    effect: Effect.Effect<A, E, R>,
-    deadline?: Deadline<E2>
-  ): Effect.Effect<A, E | E2, R> {
-    if (Exit.isExit(effect)) return effect as Exit.Exit<A, E>
-    return Effect.suspend((): Effect.Effect<A, E | E2, R> => {
-      if (this.isStopped()) return Exit.interrupt()
-      const flight = new Awaited<A, E, E2>(this, deadline)
-      return Effect.flatMap(fork(effect), (fiber) => flight.of(fiber))
-    })
+  run<A, E, E2 = never>(effect: Effect.Effect<A, E>, deadline?: Deadline<E2>): Effect.Effect<A, E | E2> {
+    return this.goOn(effect, deadline, asItEnded<A, E | E2>)
+  }
+
+  /** Runs something apart from the loop, and goes on with how it has ended: at once, if it has. */
+  goOn<A, E, E2, B, E3>(
+    work: Effect.Effect<A, E> | Running<A, E>,
+    deadline: Deadline<E2> | undefined,
+    next: (exit: Exit.Exit<A, E | E2>) => Effect.Effect<B, E3>
+  ): Effect.Effect<B, E3> {
+    const begun = this.isStopped() && !Exit.isExit(work) ? Exit.interrupt() : this.begin(work)
+    if (Exit.isExit(begun)) return next(begun)
+    this.startToSleep()
+    const flight = new Awaited<A, E, E2>(this)
+    flight.follow(begun, deadline)
+    return Effect.flatMap(this.sleep(), () => next(flight.end ?? neverEnded))
   }
 
   /** Runs so many at the same time, and waits for all. Each is told of its end at once. */
-  all<A, E, R, E2 = never>(
-    work: ReadonlyArray<Work<A, E, R, E2>>,
-    most: number
-  ): Effect.Effect<void, never, R> {
-    let begun = 0
-    let open = 0
-    let wake: (() => void) | undefined
-    let defect: Exit.Exit<never> | undefined
-    const isDone = () => open === 0 || (open < most && begun < work.length)
-    const wait = Effect.callback<void>((resume) => {
-      wake = () => resume(Effect.void)
-      if (isDone()) wake()
-    })
-    // Whoever is told must not keep the others from ending: it is told last that it has failed.
-    const tell = ({ onEnd }: Work<A, E, R, E2>, exit: Exit.Exit<A, E | E2>): void => {
-      try {
-        onEnd(exit)
-      } catch (cause) {
-        defect ??= Exit.die(cause)
-      }
-    }
-    const follow = (running: Running<A, E> | Fiber.Fiber<A, E>, one: Work<A, E, R, E2>): void =>
-      new Told<A, E, E2>(this, one.deadline?.(), (exit) => {
-        tell(one, exit)
-        open -= 1
-        if (isDone()) wake?.()
-      }).follow(running)
-    const go: Effect.Effect<void, never, R> = Effect.suspend(() => {
-      while (begun < work.length && open < most) {
-        const one = work[begun]!
-        begun += 1
-        // Nothing is begun that is to be stopped.
-        const out = this.isStopped() ? Exit.interrupt() : attempt(one.begin)
-        if (Exit.isExit(out)) {
-          tell(one, out as Exit.Exit<A, E>)
-          continue
-        }
-        open += 1
-        if (!Effect.isEffect(out)) follow(out, one)
-        else {
-          return Effect.flatMap(fork(out as Effect.Effect<A, E, R>), (fiber) => {
-            follow(fiber, one)
-            return go
-          })
-        }
-      }
-      if (open === 0) return defect ?? Effect.void
-      return Effect.flatMap(this.waiting(wait), () => go)
-    })
-    return go
+  all(work: ReadonlyArray<Work<any, any, any>>, most: number): Effect.Effect<void> {
+    return new Batch(this, work, most).go()
+  }
+
+  /** To be called when nothing runs apart any more: nothing has to be stopped. */
+  close(): void {
+    for (const unlink of this.unlinks ?? []) unlink()
+    this.unlinks = undefined
   }
 
   isStopped(): boolean {
-    return this.tokens.some((token) => token.reason() !== undefined)
+    for (const token of this.tokens) if (token.reason() !== undefined) return true
+    return false
+  }
+
+  /** Begins an effect; what has ended at once is an exit. */
+  begin<A, E>(
+    work: Effect.Effect<A, E> | Running<A, E>
+  ): Exit.Exit<A, E> | Running<A, E> | Fiber.Fiber<A, E> {
+    if (Exit.isExit(work)) return work as Exit.Exit<A, E>
+    if (!Effect.isEffect(work)) return work
+    const fiber = Effect.runForkWith(this.context)(work)
+    return fiber.pollUnsafe() ?? fiber
+  }
+
+  /** From now on, a call of {@link wake} ends the next {@link sleep}. */
+  startToSleep(): void {
+    this.isAwake = false
+  }
+
+  sleep(): Effect.Effect<void> {
+    this.asleep ??= this.waiting(
+      Effect.callback<void>((resume) => {
+        if (this.isAwake) resume(Effect.void)
+        else this.resume = resume
+      })
+    )
+    return this.asleep
+  }
+
+  wake(): void {
+    const { resume } = this
+    this.isAwake = true
+    this.resume = undefined
+    resume?.(Effect.void)
+  }
+
+  add(flight: Flight<any, any, any>): void {
+    this.unlinks ??= this.tokens.map((token) => token.onCancel(this.stop))
+    if (this.flights === undefined) this.flights = flight
+    else if (this.flights instanceof Set) this.flights.add(flight)
+    else this.flights = new Set([this.flights, flight])
+  }
+
+  delete(flight: Flight<any, any, any>): void {
+    if (this.flights === flight) this.flights = undefined
+    else if (this.flights instanceof Set) this.flights.delete(flight)
+  }
+
+  private readonly stop = (): void => {
+    const { flights } = this
+    if (flights instanceof Set) for (const flight of flights) flight.stop()
+    else flights?.stop()
   }
 }
 
-// The loop outlives what it runs apart: it need not be told to.
-const fork = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<Fiber.Fiber<A, E>, never, R> =>
-  Effect.forkDetach(effect, { startImmediately: true, uninterruptible: false })
+const asItEnded = <A, E>(exit: Exit.Exit<A, E>): Effect.Effect<A, E> => exit
+
+const neverEnded = Exit.die(new Error("It has not ended."))
+
+/** Several that run apart, so many at the same time. */
+class Batch {
+  private readonly apart: Apart
+  private readonly work: ReadonlyArray<Work<any, any, any>>
+  private readonly most: number
+  private begun = 0
+  private open = 0
+  private defect: Exit.Exit<never> | undefined = undefined
+
+  constructor(apart: Apart, work: ReadonlyArray<Work<any, any, any>>, most: number) {
+    this.apart = apart
+    this.work = work
+    this.most = most
+  }
+
+  /** Begins what may be begun, and waits for the rest. */
+  go(): Effect.Effect<void> {
+    const { apart, most, work } = this
+    apart.startToSleep()
+    while (this.begun < work.length && this.open < most) {
+      const one = work[this.begun]!
+      this.begun += 1
+      // Nothing is begun that is to be stopped.
+      const out = apart.isStopped() ? Exit.interrupt() : attempt(one.begin)
+      const begun = apart.begin<unknown, unknown>(out)
+      if (Exit.isExit(begun)) {
+        this.tell(one, begun)
+        continue
+      }
+      this.open += 1
+      new Member(apart, this, one).follow(begun, one.deadline?.())
+    }
+    if (this.open === 0) return this.defect ?? Effect.void
+    return Effect.flatMap(apart.sleep(), () => this.go())
+  }
+
+  ended(one: Work<any, any, any>, exit: Exit.Exit<unknown, unknown>): void {
+    this.tell(one, exit)
+    this.open -= 1
+    if (this.open === 0 || this.begun < this.work.length) this.apart.wake()
+  }
+
+  /** Whoever is told must not keep the others from ending: it is told last that it has failed. */
+  private tell({ onEnd }: Work<any, any, any>, exit: Exit.Exit<unknown, unknown>): void {
+    try {
+      onEnd(exit)
+    } catch (cause) {
+      this.defect ??= Exit.die(cause)
+    }
+  }
+}
 
 /** Something that is going on: stopped when a token is cancelled or its time is up. One waits with every model call: small. */
-abstract class Flight<A, E, E2> implements Timed {
+abstract class Flight<A, E, E2> implements Timed, Waiting<A, E> {
   dueAt = 0
   dueAfter = 0
   protected readonly apart: Apart
-  private readonly deadline: Deadline<E2> | undefined
+  private late: Deadline<E2>["late"] | undefined = undefined
   private isLate = false
   private running: Running<A, E> | Fiber.Fiber<A, E> | undefined = undefined
-  private unlinks: ReadonlyArray<() => void> = []
 
-  constructor(apart: Apart, deadline: Deadline<E2> | undefined) {
+  constructor(apart: Apart) {
     this.apart = apart
-    this.deadline = deadline
   }
 
   /** Stops it when it has to be, until it has ended. */
-  follow(running: Running<A, E> | Fiber.Fiber<A, E>): void {
-    const { clock, tokens } = this.apart
+  follow(running: Running<A, E> | Fiber.Fiber<A, E>, deadline: Deadline<E2> | undefined): void {
+    const { apart } = this
     this.running = running
-    const stop = () => this.stop()
-    this.unlinks = tokens.map((token) => token.onCancel(stop))
-    if (this.deadline !== undefined) setTimed(clock, this.deadline.ms, this)
-    const ended = (exit: Exit.Exit<A, E>) => this.ended(exit)
-    if (Fiber.isFiber(running)) running.addObserver(ended)
-    else running.onEnd(ended)
+    apart.add(this)
+    if (deadline !== undefined) {
+      this.late = deadline.late
+      setTimed(apart.clock, deadline.ms, this)
+    }
+    if (Fiber.isFiber(running)) running.addObserver((exit) => this.ended(exit))
+    else running.follow(this)
+    // What was begun may have stopped the run.
+    if (apart.isStopped()) this.stop()
   }
 
   due(): void {
@@ -172,57 +257,48 @@ abstract class Flight<A, E, E2> implements Timed {
     this.stop()
   }
 
-  protected abstract told(exit: Exit.Exit<A, E | E2>): void
-
-  private stop(): void {
+  stop(): void {
     const { running } = this
     if (Fiber.isFiber(running)) running.interruptUnsafe()
     else running?.stop()
   }
 
-  private ended(exit: Exit.Exit<A, E>): void {
-    const { apart, deadline } = this
-    for (const unlink of this.unlinks) unlink()
-    if (deadline === undefined) return this.told(exit)
+  ended(exit: Exit.Exit<A, E>): void {
+    const { apart, late } = this
+    this.running = undefined
+    apart.delete(this)
+    if (late === undefined) return this.told(exit)
     unsetTimed(apart.clock, this)
     const isTimedOut = this.isLate && !apart.isStopped() && isInterrupted(exit)
-    this.told(isTimedOut ? Exit.fail(deadline.late(deadline.ms)) : exit)
+    this.told(isTimedOut ? Exit.fail(late(this.dueAfter)) : exit)
   }
+
+  protected abstract told(exit: Exit.Exit<A, E | E2>): void
 }
 
-/** One of several: whoever began them is told. */
-class Told<A, E, E2> extends Flight<A, E, E2> {
-  protected readonly told: (exit: Exit.Exit<A, E | E2>) => void
+/** One of several: their batch is told. */
+class Member<A, E, E2> extends Flight<A, E, E2> {
+  private readonly batch: Batch
+  private readonly work: Work<A, E, E2>
 
-  constructor(apart: Apart, deadline: Deadline<E2> | undefined, told: (exit: Exit.Exit<A, E | E2>) => void) {
-    super(apart, deadline)
-    this.told = told
-  }
-}
-
-/** One alone: it is waited for. */
-class Awaited<A, E, E2> extends Flight<A, E, E2> {
-  private end: Exit.Exit<A, E | E2> | undefined = undefined
-  private wake: ((effect: Effect.Effect<void>) => void) | undefined = undefined
-
-  /** Waits for the end of a fiber. */
-  of(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E | E2> {
-    const done = fiber.pollUnsafe()
-    if (done !== undefined) return done
-    this.follow(fiber)
-    const wait = Effect.callback<void>((resume) => {
-      if (this.end === undefined) this.wake = resume
-      else resume(Effect.void)
-    })
-    return Effect.flatMap(
-      this.apart.waiting(wait),
-      () => this.end ?? Effect.die(new Error("It has not ended."))
-    )
+  constructor(apart: Apart, batch: Batch, work: Work<A, E, E2>) {
+    super(apart)
+    this.batch = batch
+    this.work = work
   }
 
   protected told(exit: Exit.Exit<A, E | E2>): void {
+    this.batch.ended(this.work, exit)
+  }
+}
+
+/** One alone: the loop is woken. */
+class Awaited<A, E, E2> extends Flight<A, E, E2> {
+  end: Exit.Exit<A, E | E2> | undefined = undefined
+
+  protected told(exit: Exit.Exit<A, E | E2>): void {
     this.end = exit
-    this.wake?.(Effect.void)
+    this.apart.wake()
   }
 }
 

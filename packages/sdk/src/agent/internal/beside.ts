@@ -53,20 +53,22 @@ export const startBeside = (
   token: Cancellation.CancellationToken,
   work: (apart: Apart) => Effect.Effect<void, unknown>
 ): Effect.Effect<void> =>
-  Effect.suspend(() => {
+  Effect.withFiber(({ context }) => {
     const beside = besideOf(drive)
     // On the books before it begins: whoever looks meanwhile must not begin it a second time.
     const ended = Deferred.makeUnsafe<void>()
     beside.fibers.set(name, { ended, token })
+    const stops: Apart["tokens"] = drive.leaving === undefined ? [token] : [token, drive.leaving.now]
+    const apart = new Apart(drive.clock, stops, context)
     const done = (exit: Exit.Exit<void, unknown>) => {
+      apart.close()
       token.release()
       beside.fibers.delete(name)
       Deferred.doneUnsafe(ended, Effect.void)
       if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) beside.failure ??= exit
       wake(drive)
     }
-    const stops: Apart["tokens"] = drive.leaving === undefined ? [token] : [token, drive.leaving.now]
-    const body = Effect.uninterruptible(Effect.map(Effect.exit(work(new Apart(drive.clock, stops))), done))
+    const body = Effect.uninterruptible(Effect.map(Effect.exit(work(apart)), done))
     return Effect.asVoid(Effect.forkDetach(body, { startImmediately: true }))
   })
 

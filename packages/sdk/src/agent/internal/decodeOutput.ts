@@ -30,7 +30,7 @@ export const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, ans
   const decoded =
     json === undefined
       ? Exit.fail("it is not JSON")
-      : yield* Effect.exit(apart.run<unknown, unknown, never>(decoder.decode(json)))
+      : yield* Effect.exit(apart.run<unknown, unknown>(decoder.decode(json)))
   if (Exit.isSuccess(decoded)) {
     const output = (decoder.encode?.(decoded.value as never) ?? json) as Schema.Json
     return yield* complete({ _tag: "run.completed", at: now(drive), output })

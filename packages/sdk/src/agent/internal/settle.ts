@@ -96,7 +96,7 @@ const prepare = Effect.fnUntraced(function* (scope: Scope<any>, call: ToolCall, 
     return yield* new ToolUnavailable({ runId, tool: call.name, reason: "missing" })
   }
   const decoded = yield* Effect.exit(
-    apart.run<unknown, unknown, never>(entry.decoder.decode(call.arguments ?? {}))
+    apart.run<unknown, unknown>(entry.decoder.decode(call.arguments ?? {}))
   )
   if (Exit.isSuccess(decoded)) return { call, tool: entry.tool, value: decoded.value } satisfies Prepared
   if (isStopped(scope, decoded.cause)) return undefined
@@ -135,7 +135,7 @@ const reopen = Effect.fnUntraced(function* (
 const bodyOf = (
   scope: Scope<any>,
   { call, tool, value }: Prepared
-): Work<unknown, unknown, never, ToolFailure> => {
+): Work<unknown, unknown, ToolFailure> => {
   const begin = () => invoke(scope, call, tool, value)
   const { retry } = tool.options
   if (retry === undefined || !isRepeatable(call)) {

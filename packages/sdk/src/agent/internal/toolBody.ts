@@ -83,13 +83,13 @@ const following = (
   let timer: ReturnType<typeof setTimeout> | undefined
   let giveUp = () => {}
   return {
-    onEnd: (end) => {
+    follow: (waiting) => {
       let isOver = false
       const over = (exit: Exit.Exit<unknown, unknown>) => {
         if (isOver) return
         isOver = true
         clearTimeout(timer)
-        end(exit)
+        waiting.ended(exit)
       }
       giveUp = () => over(Exit.interrupt())
       // Anything may call itself a promise.
@@ -128,10 +128,12 @@ export const asEffect = (
     if (Effect.isEffect(begun)) return begun
     return Effect.callback<unknown, unknown>((resume) => {
       const ended = new Promise<void>((done) =>
-        begun.onEnd((exit) => {
-          resume(exit)
-          if (Exit.isSuccess(exit)) flight.late = exit
-          done()
+        begun.follow({
+          ended: (exit) => {
+            resume(exit)
+            if (Exit.isSuccess(exit)) flight.late = exit
+            done()
+          }
         })
       )
       return Effect.promise(() => {
