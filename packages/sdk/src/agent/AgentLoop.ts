@@ -126,7 +126,12 @@ const driving = <E>(
 ): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
   const { clock, leaving, token } = running
   const unlisten = enter(running)
-  const apart = new Apart(clock, leaving === undefined ? [token] : [token, leaving.now], context, restoreCaller)
+  const apart = new Apart(
+    clock,
+    leaving === undefined ? [token] : [token, leaving.now],
+    context,
+    restoreCaller
+  )
   return Effect.flatMap(Effect.exit(loop(running, apart)), (exit) => {
     unlisten()
     apart.close()

@@ -65,6 +65,13 @@ export const fromAsyncIterable: <E>(
   onError: (error: unknown) => E
 ) => Stream.Stream<ModelPart, E> = iterated
 
+const telling = (answer: Collector, onPart: (part: ModelPart) => void) => ({
+  add: (part: ModelPart): void => {
+    answer.add(part)
+    onPart(part)
+  }
+})
+
 /** Reads a stream of parts to its end, telling each part to `onPart`. A stream without a `finish` fails as cut. */
 export const collect = <E>(
   stream: Stream.Stream<ModelPart, E>,
@@ -73,14 +80,8 @@ export const collect = <E>(
 ): Effect.Effect<ModelResponse, E | ModelError> =>
   Effect.suspend(() => {
     const answer = collector ?? makeCollector()
-    const take =
-      onPart === undefined
-        ? (part: ModelPart) => answer.add(part)
-        : (part: ModelPart) => {
-            answer.add(part)
-            onPart(part)
-          }
-    return Effect.flatMap(readAll(stream, take), () => {
+    const sink = onPart === undefined ? answer : telling(answer, onPart)
+    return Effect.flatMap(readAll(stream, sink), () => {
       const response = answer.response()
       return response === undefined ? Effect.fail(cutOff()) : Effect.succeed(response)
     })

@@ -9,9 +9,10 @@ import { isWrappingUp } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
-import { collect } from "../../model/ModelClient.ts"
+import { cutOff } from "../../model/internal/answerFaults.ts"
+import { reading } from "../../model/internal/iterated.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
-import { makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
+import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest, ModelSettings } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
 import { type Apart, attempt, type Deadline } from "./apart.ts"
@@ -82,34 +83,45 @@ const ask = (
   return askFor(scope, requestOf(scope, turn, prepared.value), apart)
 }
 
-/** Streams; when that fails before the first part was out, asks for a whole answer, once. A client that throws has failed. */
+/** Asks for the answer in parts. A client that throws has failed. */
 const askFor = (scope: Scope<unknown>, request: ModelRequest, apart: Apart): Effect.Effect<void> => {
-  const { drive } = scope
-  const { model } = drive.runtime
-  const { onUpdate } = drive
-  const { agentPath, turn } = request
+  const { model } = scope.drive.runtime
   const collector = makeCollector()
-  const onPart =
-    onUpdate === undefined
-      ? undefined
-      : (part: ModelPart) => onUpdate({ _tag: "delta", runId: drive.state.runId, agentPath, turn, part })
-  const onSuccess = (response: ModelResponse) => answered(scope, request, response)
-  const streamed = attempt(() => collect(model.stream(request), onPart, collector))
-  return Effect.matchCauseEffect(apart.run(streamed, deadlineOf(scope)), {
-    onSuccess,
-    onFailure: (cause) => {
-      const error: unknown = Cause.squash(cause)
-      const isWhole = error instanceof ModelError && !collector.hasContent() && mayBeWhole(error)
-      if (!isWhole || isOutOfTime(scope)) return notAnswered(scope, cause)
-      charge(scope, error)
-      onUpdate?.({ _tag: "fallback", runId: drive.state.runId, turn, reason: error.reason._tag })
-      const whole = attempt(() => model.complete(request))
-      return Effect.matchCauseEffect(apart.run(whole, deadlineOf(scope)), {
-        onSuccess,
-        onFailure: (cause) => notAnswered(scope, cause)
-      })
-    }
-  })
+  const sink = scope.drive.onUpdate === undefined ? collector : telling(scope, request, collector)
+  const begun = attempt(() => reading(model.stream(request), sink))
+  return apart.goOn(begun, deadlineOf(scope), (exit) => streamed(scope, request, apart, collector, exit))
+}
+
+/** Tells each part before it is the next one's turn. */
+const telling = ({ drive }: Scope<unknown>, { agentPath, turn }: ModelRequest, collector: Collector) => ({
+  add: (part: ModelPart): void => {
+    collector.add(part)
+    drive.onUpdate?.({ _tag: "delta", runId: drive.state.runId, agentPath, turn, part })
+  }
+})
+
+/** Takes the answer. Where asking failed before the first part was out, asks for a whole one, once. */
+const streamed = (
+  scope: Scope<unknown>,
+  request: ModelRequest,
+  apart: Apart,
+  collector: Collector,
+  exit: Exit.Exit<void, ModelError>
+): Effect.Effect<void> => {
+  const { drive } = scope
+  const response = Exit.isSuccess(exit) ? collector.response() : undefined
+  if (response !== undefined) return answered(scope, request, response)
+  const cause = Exit.isSuccess(exit) ? Cause.fail(cutOff()) : exit.cause
+  const error: unknown = Cause.squash(cause)
+  const isWhole = error instanceof ModelError && !collector.hasContent() && mayBeWhole(error)
+  if (!isWhole || isOutOfTime(scope)) return notAnswered(scope, cause)
+  charge(scope, error)
+  const { turn } = request
+  drive.onUpdate?.({ _tag: "fallback", runId: drive.state.runId, turn, reason: error.reason._tag })
+  const whole = attempt(() => drive.runtime.model.complete(request))
+  return apart.goOn(whole, deadlineOf(scope), (exit) =>
+    Exit.isSuccess(exit) ? answered(scope, request, exit.value) : notAnswered(scope, exit.cause)
+  )
 }
 
 const requestOf = (

@@ -95,9 +95,7 @@ const prepare = Effect.fnUntraced(function* (scope: Scope<any>, call: ToolCall, 
   if (entry === undefined || !("tool" in entry)) {
     return yield* new ToolUnavailable({ runId, tool: call.name, reason: "missing" })
   }
-  const decoded = yield* Effect.exit(
-    apart.run<unknown, unknown>(entry.decoder.decode(call.arguments ?? {}))
-  )
+  const decoded = yield* Effect.exit(apart.run<unknown, unknown>(entry.decoder.decode(call.arguments ?? {})))
   if (Exit.isSuccess(decoded)) return { call, tool: entry.tool, value: decoded.value } satisfies Prepared
   if (isStopped(scope, decoded.cause)) return undefined
   if (call.proposed === undefined) {
@@ -132,10 +130,7 @@ const reopen = Effect.fnUntraced(function* (
 })
 
 /** The body of a call, how long it may take, and what becomes of its end. */
-const bodyOf = (
-  scope: Scope<any>,
-  { call, tool, value }: Prepared
-): Work<unknown, unknown, ToolFailure> => {
+const bodyOf = (scope: Scope<any>, { call, tool, value }: Prepared): Work<unknown, unknown, ToolFailure> => {
   const begin = () => invoke(scope, call, tool, value)
   const { retry } = tool.options
   if (retry === undefined || !isRepeatable(call)) {

@@ -6,6 +6,7 @@
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 
 /** Where the parts of a stream come from. */
@@ -28,88 +29,94 @@ export const iterated = <A, E>(
         Effect.sync(() => new Iteration(source)),
         (iteration) => Effect.suspend(() => iteration.close())
       ),
-      (iteration) => Stream.fromPull(Effect.succeed(iteration.pull))
+      (iteration) => Stream.fromPull(Effect.succeed(iteration.pull()))
     )
   )
   sources.set(stream, source)
   return stream
 }
 
-/** Tells `tell` all that the stream brings, in order, until its end. */
-export const readAll = <A, E>(
+/** Where the pieces go. */
+interface Sink<A> {
+  readonly add: (piece: A) => void
+}
+
+/** Whoever is told how a reading has ended. */
+interface Waiting<E> {
+  readonly ended: (exit: Exit.Exit<void, E>) => void
+}
+
+/** Gives all that the stream brings to `sink`, in order, until its end. What comes from an iterable is read without a fiber. */
+export const reading = <A, E>(
   stream: Stream.Stream<A, E>,
-  tell: (piece: A) => void
-): Effect.Effect<void, E> => {
+  sink: Sink<A>
+): Effect.Effect<void, E> | Reading<A, E> => {
   const source: Source<A, E> | undefined = sources.get(stream)
-  if (source !== undefined) return Effect.suspend(() => new Iteration(source).run(tell))
+  if (source !== undefined) return new Reading(source, sink)
   return Stream.runForEachArray(stream, (pieces) => {
-    for (const piece of pieces) tell(piece)
+    for (const piece of pieces) sink.add(piece)
     return Effect.void
   })
 }
 
-/** One reading of an iterable. */
+/** The same as an effect. */
+export const readAll = <A, E>(stream: Stream.Stream<A, E>, sink: Sink<A>): Effect.Effect<void, E> =>
+  Effect.suspend(() => {
+    const begun = reading(stream, sink)
+    if (Effect.isEffect(begun)) return begun
+    return Effect.callback<void, E>((resume) => {
+      begun.follow({ ended: resume })
+      return begun.close()
+    })
+  })
+
+/** One passage through an iterable. */
 class Iteration<A, E> {
   private readonly iterator: AsyncIterator<A>
   private readonly onError: (error: unknown) => E
   /** Whether it was asked for a piece and has not answered. */
   private isAsked = false
-  private isOver = false
+  protected isOver = false
 
   constructor({ onError, open }: Source<A, E>) {
     this.iterator = open()[Symbol.asyncIterator]()
     this.onError = onError
   }
 
-  /** Reads all of it. Nothing of Effect takes part in a piece. */
-  run(tell: (piece: A) => void): Effect.Effect<void, E> {
+  /** The next piece, alone. */
+  pull(): Effect.Effect<readonly [A], E | Cause.Done> {
     return Effect.callback((resume) => {
-      const onFailure = (error: unknown) => resume(this.failed(error))
-      const onNext = (result: IteratorResult<A>) => {
-        this.isAsked = false
-        if (this.isOver) return
-        if (result.done === true) {
-          this.isOver = true
-          return resume(Effect.void)
-        }
-        try {
-          tell(result.value)
-        } catch (defect) {
-          return resume(Effect.andThen(this.close(), Effect.die(defect)))
-        }
-        // Who was told may have stopped it.
-        if (!this.isOver) this.ask(onNext, onFailure)
-      }
-      this.ask(onNext, onFailure)
-      return Effect.suspend(() => this.close())
+      this.ask(
+        (result) => {
+          this.answered(result)
+          resume(result.done === true ? Cause.done() : Effect.succeed([result.value]))
+        },
+        (error) => resume(this.failed(error))
+      )
     })
   }
 
-  /** The next piece, alone. */
-  readonly pull: Effect.Effect<readonly [A], E | Cause.Done> = Effect.callback((resume) => {
-    this.ask(
-      (result) => {
-        this.isAsked = false
-        if (result.done !== true) return resume(Effect.succeed([result.value]))
-        this.isOver = true
-        resume(Cause.done())
-      },
-      (error) => resume(this.failed(error))
-    )
-  })
-
-  /** Lets the iterable see to what it has open; waited for unless it is at work on a piece, which may take for ever. */
+  /** Lets the iterable see to what it has open, and waits for that. */
   close(): Effect.Effect<void> {
-    const { iterator } = this
-    if (this.isOver || iterator.return === undefined) return Effect.void
-    this.isOver = true
-    const closing = (): Promise<unknown> => iterator.return!()
-    return this.isAsked
-      ? Effect.sync(() => void closing().catch(() => {}))
-      : Effect.asVoid(Effect.promise(closing))
+    return Effect.suspend(() => {
+      const closed = this.closing()
+      return closed === undefined ? Effect.void : Effect.asVoid(Effect.promise(() => closed))
+    })
   }
 
-  private ask(onNext: (result: IteratorResult<A>) => void, onFailure: (error: unknown) => void): void {
+  /** The same as a promise, unless there is nothing to wait for: it may be at work on a piece for ever. */
+  protected closing(): Promise<unknown> | undefined {
+    const { iterator } = this
+    if (this.isOver) return undefined
+    this.isOver = true
+    if (iterator.return === undefined) return undefined
+    const closed = (async () => iterator.return!())()
+    if (!this.isAsked) return closed
+    closed.catch(() => {})
+    return undefined
+  }
+
+  protected ask(onNext: (result: IteratorResult<A>) => void, onFailure: (error: unknown) => void): void {
     this.isAsked = true
     try {
       this.iterator.next().then(onNext, onFailure)
@@ -118,9 +125,72 @@ class Iteration<A, E> {
     }
   }
 
-  private failed(error: unknown): Effect.Effect<never, E> {
+  /** To be called with each answer. */
+  protected answered({ done }: IteratorResult<A>): void {
+    this.isAsked = false
+    if (done === true) this.isOver = true
+  }
+
+  protected failed(error: unknown): Exit.Exit<never, E> {
     this.isAsked = false
     this.isOver = true
-    return Effect.suspend(() => Effect.fail(this.onError(error)))
+    try {
+      return Exit.fail(this.onError(error))
+    } catch (defect) {
+      return Exit.die(defect)
+    }
+  }
+}
+
+/** One that goes on by itself to the end. Nothing of Effect takes part in a piece. */
+class Reading<A, E> extends Iteration<A, E> {
+  private readonly sink: Sink<A>
+  private waiting: Waiting<E> | undefined = undefined
+  private isStopped = false
+
+  constructor(source: Source<A, E>, sink: Sink<A>) {
+    super(source)
+    this.sink = sink
+  }
+
+  follow(waiting: Waiting<E>): void {
+    this.waiting = waiting
+    const onFailure = (error: unknown) => {
+      if (!this.isOver) this.over(this.failed(error))
+    }
+    const onNext = (result: IteratorResult<A>) => {
+      if (this.isOver) return
+      this.answered(result)
+      if (result.done === true) return this.over(Exit.void)
+      try {
+        this.sink.add(result.value)
+      } catch (defect) {
+        return this.closeWith(Exit.die(defect))
+      }
+      // Whoever was given it may have stopped the reading.
+      if (!this.isOver) this.ask(onNext, onFailure)
+    }
+    this.ask(onNext, onFailure)
+  }
+
+  stop(): void {
+    if (this.isStopped) return
+    this.isStopped = true
+    this.closeWith(Exit.interrupt())
+  }
+
+  private closeWith(exit: Exit.Exit<never>): void {
+    const closed = this.closing()
+    if (closed === undefined) return this.over(exit)
+    closed.then(
+      () => this.over(exit),
+      (defect: unknown) => this.over(Exit.die(defect))
+    )
+  }
+
+  private over(exit: Exit.Exit<void, E>): void {
+    const { waiting } = this
+    this.waiting = undefined
+    waiting?.ended(exit)
   }
 }
