@@ -11,6 +11,7 @@
 import type * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Effectable from "effect/Effectable"
 import * as Exit from "effect/Exit"
 import { next, type Step } from "../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
@@ -90,11 +91,24 @@ export interface DriveOptions<E> {
 export const drive = <E>(
   options: DriveOptions<E>
 ): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
-  const running = begin(options)
+  return new Driving(begin(options))
+}
+
+/** An object, and not a function: it is kept for as long as the run waits, and all that it needs with it. */
+class Driving<E> extends Effectable.Class<RunState, E | ToolUnavailable | AgentNotFound> {
+  private readonly running: Drive<E>
+
+  constructor(running: Drive<E>) {
+    super()
+    this.running = running
+  }
+
   // An interruption may come at any time: it is turned into a cancellation, and the run comes to its end first.
-  return Effect.uninterruptibleMask((restoreCaller) =>
-    Effect.withFiber(({ context }) => driving(running, context, restoreCaller))
-  )
+  asEffect(): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> {
+    return Effect.uninterruptibleMask((restoreCaller) =>
+      Effect.withFiber(({ context }) => driving(this.running, context, restoreCaller))
+    )
+  }
 }
 
 const begin = <E>(options: DriveOptions<E>): Drive<E> => {
@@ -132,15 +146,15 @@ const driving = <E>(
     context,
     restoreCaller
   )
-  return Effect.flatMap(Effect.exit(loop(running, apart)), (exit) => {
+  return Effect.onExit(Effect.suspend(new Loop(running, apart).go), (exit) => {
     unlisten()
     apart.close()
     token.release()
     running.runtime.runs.delete(running)
-    if (Exit.isSuccess(exit)) return exit
+    if (Exit.isSuccess(exit)) return Effect.void
     // What goes on beside the loop can write nothing either.
     token.cancel("The run cannot be gone on with here.")
-    return Effect.andThen(settleBeside(running), exit)
+    return settleBeside(running)
   })
 }
 
@@ -170,39 +184,46 @@ const guarded =
     }
   }
 
-const loop = <E>(
-  drive: Drive<E>,
-  apart: Apart
-): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
-  const root = new Scope<E>(drive, drive.token)
-  const go: Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> = Effect.suspend(() =>
-    Effect.flatMap(attend(root, apart), (step) =>
-      step === undefined ? Effect.succeed(drive.state) : Effect.flatMap(take(root, step, apart), () => go)
+/** The loop of the root's run. One waits with its run: small. */
+class Loop<E> {
+  private readonly root: Scope<E>
+  private readonly apart: Apart
+
+  constructor(drive: Drive<E>, apart: Apart) {
+    this.root = new Scope<E>(drive, drive.token)
+    this.apart = apart
+  }
+
+  /** Takes one step after the other until the run is held or over. */
+  readonly go = (): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
+    const { apart, root } = this
+    const step = nextAlone(root)
+    if (step !== undefined) return this.take(step)
+    return Effect.flatMap(attending(root, apart), (step) =>
+      step === undefined ? Effect.succeed(root.drive.state) : this.take(step)
     )
-  )
-  return go
+  }
+
+  private take(step: Doing): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> {
+    return Effect.flatMap(take(this.root, step, this.apart), this.go)
+  }
 }
 
-/** Sees to all that comes before the next step. Returns the step; none, when the run is held or over. */
-const attend = <E>(
-  root: Scope<E>,
-  apart: Apart
-): Effect.Effect<Doing | undefined, E | ToolUnavailable | AgentNotFound> => {
+/** The next step, where there is nothing to see to before it: most of the time. */
+const nextAlone = (root: Scope<any>): Doing | undefined => {
   const { drive } = root
   const { background } = drive.state
   const isAlone = drive.beside === undefined && background === undefined && !drive.hasMail && !drive.hasEnding
-  if (isAlone && drive.isBegun && !isEnding(root) && !drive.journal.isStale()) {
-    const step = next(drive.state)
-    // Most of the time there is nothing to see to.
-    if (isTaken(step)) return Effect.succeed(step)
-  }
-  return attending(root, apart)
+  if (!isAlone || !drive.isBegun || isEnding(root) || drive.journal.isStale()) return undefined
+  const step = next(drive.state)
+  return isTaken(step) ? step : undefined
 }
 
 /** Whether the loop takes the step as it is. */
 const isTaken = (step: Step): step is Doing =>
   step._tag !== "Finish" && step._tag !== "DecodeOutput" && step._tag !== "Hold"
 
+/** Sees to all that comes before the next step. Returns the step; none, when the run is held or over. */
 const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
   const { drive } = root
   if (!drive.isBegun) {

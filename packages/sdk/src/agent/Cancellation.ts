@@ -41,7 +41,12 @@ class Token implements CancellationToken {
     if (parent !== undefined) this.unlink = parent.onCancel(this.cancel)
   }
 
-  readonly cancel = (why: string): void => {
+  /** A function of its own, which is made when somebody wants it: most are never cancelled. */
+  get cancel(): (why: string) => void {
+    return (why) => this.cancelWith(why)
+  }
+
+  private cancelWith(why: string): void {
     if (this.why !== undefined) return
     this.why = why
     this.unlink?.()

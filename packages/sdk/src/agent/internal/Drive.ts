@@ -246,11 +246,11 @@ export const statesOf = (scope: Scope<any>): ReadonlyArray<RunState> =>
 export const timeLeftOf = (scope: Scope<any>): number | undefined =>
   timeLeft(statesOf(scope), now(scope.drive))
 
-const findState = (scope: Scope<any>): RunState | undefined =>
-  scope.path.reduce<RunState | undefined>(
-    (state, callId) => (state === undefined ? undefined : findChild(state, callId)),
-    scope.drive.state
-  )
+const findState = ({ drive, path }: Scope<any>): RunState | undefined => {
+  let state: RunState | undefined = drive.state
+  for (const callId of path) state = state === undefined ? undefined : findChild(state, callId)
+  return state
+}
 
 /** Whether the scope's own run is still there: what has ended, and been told to its parent, is not. */
 export const isThere = (scope: Scope<any>): boolean => findState(scope) !== undefined

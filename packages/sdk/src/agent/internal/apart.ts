@@ -51,12 +51,13 @@ type Tokens = readonly [Cancellation.CancellationToken, ...ReadonlyArray<Cancell
  */
 export class Apart {
   readonly clock: Clock.Clock
-  /** Those that stop what runs apart; the first is the run's. */
+  /** Those that stop what runs apart. The first is the loop's own. */
   readonly tokens: Tokens
   /** What the fiber of the loop was given: what runs apart has it too. */
   private readonly context: Context.Context<never>
   private readonly restoreCaller: Restore | undefined
   private flights: Flight<any, any, any> | Set<Flight<any, any, any>> | undefined = undefined
+  private awaited: Awaited<any, any, any, any, any> | undefined = undefined
   private unlinks: ReadonlyArray<() => void> | undefined = undefined
   private asleep: Effect.Effect<void> | undefined = undefined
   private resume: ((effect: Effect.Effect<void>) => void) | undefined = undefined
@@ -76,8 +77,9 @@ export class Apart {
   waiting(wait: Effect.Effect<void>): Effect.Effect<void> {
     const { restoreCaller, tokens } = this
     if (restoreCaller === undefined) return wait
+    const [token] = tokens
     return Effect.catchCause(restoreCaller(wait), (_interrupted) => {
-      tokens[0].cancel("The program that ran it stopped it.")
+      token.cancel("The program that ran it stopped it.")
       return wait
     })
   }
@@ -96,9 +98,10 @@ export class Apart {
     const begun = this.isStopped() && !Exit.isExit(work) ? Exit.interrupt() : this.begin(work)
     if (Exit.isExit(begun)) return next(begun)
     this.startToSleep()
-    const flight = new Awaited<A, E, E2>(this)
+    const flight = new Awaited<A, E, E2, B, E3>(this, next)
+    this.awaited = flight
     flight.follow(begun, deadline)
-    return Effect.flatMap(this.sleep(), () => next(flight.end ?? neverEnded))
+    return Effect.flatMap(this.sleep(), this.awoken)
   }
 
   /** Runs so many at the same time, and waits for all. Each is told of its end at once. */
@@ -142,6 +145,12 @@ export class Apart {
     return this.asleep
   }
 
+  private readonly awoken = (): Effect.Effect<any, any> => {
+    const { awaited } = this
+    this.awaited = undefined
+    return awaited === undefined ? neverEnded : awaited.goOn()
+  }
+
   wake(): void {
     const { resume } = this
     this.isAwake = true
@@ -150,7 +159,7 @@ export class Apart {
   }
 
   add(flight: Flight<any, any, any>): void {
-    this.unlinks ??= this.tokens.map((token) => token.onCancel(this.stop))
+    if (this.unlinks === undefined) this.link()
     if (this.flights === undefined) this.flights = flight
     else if (this.flights instanceof Set) this.flights.add(flight)
     else this.flights = new Set([this.flights, flight])
@@ -161,6 +170,13 @@ export class Apart {
     else if (this.flights instanceof Set) this.flights.delete(flight)
   }
 
+  /** What the loop's own token remembers goes with it; the others stay. */
+  private link(): void {
+    const [own, ...others] = this.tokens
+    own.onCancel(this.stop)
+    this.unlinks = others.length === 0 ? none : others.map((token) => token.onCancel(this.stop))
+  }
+
   private readonly stop = (): void => {
     const { flights } = this
     if (flights instanceof Set) for (const flight of flights) flight.stop()
@@ -169,6 +185,8 @@ export class Apart {
 }
 
 const asItEnded = <A, E>(exit: Exit.Exit<A, E>): Effect.Effect<A, E> => exit
+
+const none: ReadonlyArray<never> = []
 
 const neverEnded = Exit.die(new Error("It has not ended."))
 
@@ -293,8 +311,18 @@ class Member<A, E, E2> extends Flight<A, E, E2> {
 }
 
 /** One alone: the loop is woken. */
-class Awaited<A, E, E2> extends Flight<A, E, E2> {
-  end: Exit.Exit<A, E | E2> | undefined = undefined
+class Awaited<A, E, E2, B, E3> extends Flight<A, E, E2> {
+  private readonly next: (exit: Exit.Exit<A, E | E2>) => Effect.Effect<B, E3>
+  private end: Exit.Exit<A, E | E2> = neverEnded
+
+  constructor(apart: Apart, next: (exit: Exit.Exit<A, E | E2>) => Effect.Effect<B, E3>) {
+    super(apart)
+    this.next = next
+  }
+
+  goOn(): Effect.Effect<B, E3> {
+    return this.next(this.end)
+  }
 
   protected told(exit: Exit.Exit<A, E | E2>): void {
     this.end = exit

@@ -23,10 +23,12 @@ export const askModel = <E>(
   if (late !== undefined) return outOfBudget(scope, late, apart)
   if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
   drive.asking += 1
-  return Effect.map(callModel(scope, turn, apart), () => {
-    drive.asking -= 1
-    warn(scope)
-  })
+  return callModel({ scope, turn, apart, whenAsked: asked })
+}
+
+const asked = (scope: Scope<any>): void => {
+  scope.drive.asking -= 1
+  warn(scope)
 }
 
 const warn = (scope: Scope<any>): void => {

@@ -22,32 +22,43 @@ import type { Scope } from "./Drive.ts"
 import { whenKnown } from "./whenKnown.ts"
 import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf, timeLeftOf } from "./Drive.ts"
 
+/** A turn's question to the model. */
+interface Question {
+  readonly scope: Scope<unknown>
+  readonly turn: number
+  readonly apart: Apart
+  /** Called once the model has been asked, whatever came of it. */
+  readonly whenAsked: (scope: Scope<unknown>) => void
+}
+
 /** Asks the model for the turn's answer. Ends without an event when it was interrupted. */
-export const callModel = (scope: Scope<unknown>, turn: number, apart: Apart): Effect.Effect<void> => {
+export const callModel = (question: Question): Effect.Effect<void> => {
+  const { apart, scope, turn } = question
   const { runtime } = scope.drive
   const { agent } = scope.bound
   const { instructions = "" } = agent.options
-  if (typeof instructions === "string") return askWith(scope, turn, apart, instructions)
+  if (typeof instructions === "string") return askWith(question, instructions)
   const state = stateOf(scope)
   const instructed = apart.run(awaited<string>(runtime, () => instructions({ state, turn })))
   return whenKnown(instructed, (instructed) => {
-    if (Exit.isSuccess(instructed)) return askWith(scope, turn, apart, instructed.value)
-    if (isStopped(scope, instructed.cause)) return Effect.void
+    if (Exit.isSuccess(instructed)) return askWith(question, instructed.value)
+    if (isStopped(scope, instructed.cause)) return ended(question, Effect.void)
     const why = describe(runtime, Cause.squash(instructed.cause))
-    return failRun(scope, {
-      _tag: "RunDefect",
-      description: `The instructions of ${agent.name} failed: ${why}`
-    })
+    const description = `The instructions of ${agent.name} failed: ${why}`
+    return ended(question, failRun(scope, { _tag: "RunDefect", description }))
   })
 }
 
+/** What is left to do, and then the question is over. */
+const ended = ({ scope, whenAsked }: Question, rest: Effect.Effect<void>): Effect.Effect<void> => {
+  if (!Exit.isExit(rest)) return Effect.map(rest, () => whenAsked(scope))
+  whenAsked(scope)
+  return rest
+}
+
 /** Prepares the context, and asks. */
-const askWith = (
-  scope: Scope<unknown>,
-  turn: number,
-  apart: Apart,
-  instructions: string
-): Effect.Effect<void> => {
+const askWith = (question: Question, instructions: string): Effect.Effect<void> => {
+  const { apart, scope } = question
   const { drive, bound } = scope
   const { contextPolicy, tokenizer } = drive.runtime
   const { history, limits } = stateOf(scope)
@@ -62,34 +73,31 @@ const askWith = (
       })
     )
   )
-  return whenKnown(prepared, (prepared) => ask(scope, turn, apart, prepared))
+  return whenKnown(prepared, (prepared) =>
+    Exit.isSuccess(prepared)
+      ? askFor(question, requestOf(question, prepared.value))
+      : ended(question, notPrepared(scope, prepared.cause))
+  )
 }
 
-const ask = (
-  scope: Scope<unknown>,
-  turn: number,
-  apart: Apart,
-  prepared: Exit.Exit<PreparedContext, unknown>
-): Effect.Effect<void> => {
-  if (Exit.isFailure(prepared)) {
-    if (isStopped(scope, prepared.cause)) return Effect.void
-    const error: unknown = Cause.squash(prepared.cause)
-    if (isContextTooLarge(error)) return overContext(scope, error)
-    return failRun(scope, {
-      _tag: "RunDefect",
-      description: `The context policy failed: ${describe(scope.drive.runtime, error)}`
-    })
-  }
-  return askFor(scope, requestOf(scope, turn, prepared.value), apart)
+const notPrepared = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
+  if (isStopped(scope, cause)) return Effect.void
+  const error: unknown = Cause.squash(cause)
+  if (isContextTooLarge(error)) return overContext(scope, error)
+  return failRun(scope, {
+    _tag: "RunDefect",
+    description: `The context policy failed: ${describe(scope.drive.runtime, error)}`
+  })
 }
 
 /** Asks for the answer in parts. A client that throws has failed. */
-const askFor = (scope: Scope<unknown>, request: ModelRequest, apart: Apart): Effect.Effect<void> => {
+const askFor = (question: Question, request: ModelRequest): Effect.Effect<void> => {
+  const { apart, scope } = question
   const { model } = scope.drive.runtime
   const collector = makeCollector()
   const sink = scope.drive.onUpdate === undefined ? collector : telling(scope, request, collector)
   const begun = attempt(() => reading(model.stream(request), sink))
-  return apart.goOn(begun, deadlineOf(scope), (exit) => streamed(scope, request, apart, collector, exit))
+  return apart.goOn(begun, deadlineOf(scope), (exit) => streamed(question, request, collector, exit))
 }
 
 /** Tells each part before it is the next one's turn. */
@@ -102,33 +110,31 @@ const telling = ({ drive }: Scope<unknown>, { agentPath, turn }: ModelRequest, c
 
 /** Takes the answer. Where asking failed before the first part was out, asks for a whole one, once. */
 const streamed = (
-  scope: Scope<unknown>,
+  question: Question,
   request: ModelRequest,
-  apart: Apart,
   collector: Collector,
   exit: Exit.Exit<void, ModelError>
 ): Effect.Effect<void> => {
+  const { apart, scope, turn } = question
   const { drive } = scope
   const response = Exit.isSuccess(exit) ? collector.response() : undefined
-  if (response !== undefined) return answered(scope, request, response)
+  if (response !== undefined) return ended(question, answered(scope, request, response))
   const cause = Exit.isSuccess(exit) ? Cause.fail(cutOff()) : exit.cause
   const error: unknown = Cause.squash(cause)
   const isWhole = error instanceof ModelError && !collector.hasContent() && mayBeWhole(error)
-  if (!isWhole || isOutOfTime(scope)) return notAnswered(scope, cause)
+  if (!isWhole || isOutOfTime(scope)) return ended(question, notAnswered(scope, cause))
   charge(scope, error)
-  const { turn } = request
   drive.onUpdate?.({ _tag: "fallback", runId: drive.state.runId, turn, reason: error.reason._tag })
   const whole = attempt(() => drive.runtime.model.complete(request))
   return apart.goOn(whole, deadlineOf(scope), (exit) =>
-    Exit.isSuccess(exit) ? answered(scope, request, exit.value) : notAnswered(scope, exit.cause)
+    ended(
+      question,
+      Exit.isSuccess(exit) ? answered(scope, request, exit.value) : notAnswered(scope, exit.cause)
+    )
   )
 }
 
-const requestOf = (
-  scope: Scope<unknown>,
-  turn: number,
-  { instructions, messages }: PreparedContext
-): ModelRequest => {
+const requestOf = ({ scope, turn }: Question, { instructions, messages }: PreparedContext): ModelRequest => {
   const { drive, bound } = scope
   const state = stateOf(scope)
   const { profile, settings } = bound.agent.options
