@@ -59,6 +59,8 @@ export interface Journal<E> {
   readonly isStale: () => boolean
 }
 
+const noNews = Effect.succeed<News>({})
+
 /** Without a store, the caller keeps the state, and whoever has the mailbox reaches the run. */
 export const noJournal = (mailbox: Mailbox | undefined): Journal<never> =>
   mailbox === undefined
@@ -77,7 +79,7 @@ const noMail: Mail = { decisions: [], messages: [] }
 const notListening = () => {}
 
 const keptByCaller: Journal<never> = {
-  append: () => Effect.succeed({}),
+  append: () => noNews,
   park: () => Effect.succeed(true),
   mail: Effect.succeed(noMail),
   decide: undefined,
@@ -243,8 +245,11 @@ export const statesOf = (scope: Scope<any>): ReadonlyArray<RunState> =>
   scope.parent === undefined ? [scope.drive.state] : [...statesOf(scope.parent), stateOf(scope)]
 
 /** Milliseconds that are left to the scope's own run and the runs above it; `undefined` is without bound. */
-export const timeLeftOf = (scope: Scope<any>): number | undefined =>
-  timeLeft(statesOf(scope), now(scope.drive))
+export const timeLeftOf = (scope: Scope<any>): number | undefined => {
+  const { limits } = scope.drive.state
+  if (scope.parent === undefined && limits.maxWallMs === undefined) return undefined
+  return timeLeft(statesOf(scope), now(scope.drive))
+}
 
 const findState = ({ drive, path }: Scope<any>): RunState | undefined => {
   let state: RunState | undefined = drive.state
@@ -284,27 +289,34 @@ export const tellAll = (drive: Drive<any>): void => {
   for (const told of drive.untold.splice(0)) tell(drive, told)
 }
 
-/** Commits what is staged, then tells it. One commit at a time: when it returns, all that was staged before is stored. */
-export const flush = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
-  Effect.suspend(() => {
-    if (drive.staged.length === 0) return Effect.void
-    return drive.beside === undefined ? commit(drive) : drive.beside.commits.withPermit(commit(drive))
-  })
+/**
+ * Commits what is staged, then tells it. One commit at a time: when it has ended, all that was staged before is stored. Where that takes
+ * no time it has ended when this returns, so it is called when it is to happen, and not before.
+ */
+export const flush = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
+  if (drive.staged.length === 0) return Effect.void
+  if (drive.beside === undefined) return commit(drive)
+  return drive.beside.commits.withPermit(Effect.suspend(() => commit(drive)))
+}
 
-const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
-  Effect.suspend(() => {
-    const events = drive.staged.slice()
-    if (events.length === 0) return Effect.void
-    const { revision } = drive.state
-    return Effect.mapEager(drive.journal.append(events, drive.state), ({ cancelReason, hasMail }) => {
-      if (hasMail === true) drive.hasMail = true
-      // Others may have staged more meanwhile.
-      drive.staged.splice(0, events.length)
-      const open = drive.untold.findIndex((told) => told.revision > revision)
-      for (const told of drive.untold.splice(0, open < 0 ? drive.untold.length : open)) tell(drive, told)
-      if (cancelReason !== undefined) drive.token.cancel(cancelReason)
-    })
+const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
+  const events = drive.staged.slice()
+  if (events.length === 0) return Effect.void
+  const { revision } = drive.state
+  return Effect.mapEager(drive.journal.append(events, drive.state), ({ cancelReason, hasMail }) => {
+    if (hasMail === true) drive.hasMail = true
+    // Others may have staged more meanwhile.
+    if (drive.staged.length === events.length) drive.staged.length = 0
+    else drive.staged.splice(0, events.length)
+    if (drive.untold.length > 0) tellUntil(drive, revision)
+    if (cancelReason !== undefined) drive.token.cancel(cancelReason)
   })
+}
+
+const tellUntil = (drive: Drive<any>, revision: number): void => {
+  const open = drive.untold.findIndex((told) => told.revision > revision)
+  for (const told of drive.untold.splice(0, open < 0 ? drive.untold.length : open)) tell(drive, told)
+}
 
 /** The id that the next request of the scope's run has. */
 export const nextRequestId = (scope: Scope<any>) => {
@@ -360,14 +372,13 @@ export const isStopped = ({ drive, token }: Scope<any>, cause: Cause.Cause<unkno
 
 /** Makes sure that the run is still this process's before something happens that cannot be taken back. */
 export const confirmHeld = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
-  Effect.suspend(() =>
-    drive.journal.isStale()
-      ? Effect.map(drive.journal.pulse, ({ cancelReason, hasMail }) => {
-          if (hasMail === true) drive.hasMail = true
-          if (cancelReason !== undefined) drive.token.cancel(cancelReason)
-        })
-      : Effect.void
-  )
+  drive.journal.isStale() ? confirm(drive) : Effect.void
+
+const confirm = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
+  Effect.map(drive.journal.pulse, ({ cancelReason, hasMail }) => {
+    if (hasMail === true) drive.hasMail = true
+    if (cancelReason !== undefined) drive.token.cancel(cancelReason)
+  })
 
 /** What went wrong, in one line that anybody may read: no stack, and no secret that the scrubber knows. */
 export const describe = (runtime: Runtime<any>, cause: unknown): string => {

@@ -34,10 +34,10 @@ export interface Waiting<A, E> {
 
 /** One of several that run apart at the same time. */
 export interface Work<A, E, E2> {
-  readonly begin: () => Effect.Effect<A, E> | Running<A, E>
+  begin(): Effect.Effect<A, E> | Running<A, E>
   /** How long it may take, asked when it is begun: others may have used up some of what was left. */
-  readonly deadline?: () => Deadline<E2>
-  readonly onEnd: (exit: Exit.Exit<A, E | E2>) => void
+  deadline?(): Deadline<E2>
+  onEnd(exit: Exit.Exit<A, E | E2>): void
 }
 
 /** Makes an effect interruptible again, where its caller was. */
@@ -213,7 +213,7 @@ class Batch {
       const one = work[this.begun]!
       this.begun += 1
       // Nothing is begun that is to be stopped.
-      const out = apart.isStopped() ? Exit.interrupt() : attempt(one.begin)
+      const out = apart.isStopped() ? Exit.interrupt() : attempt(() => one.begin())
       const begun = apart.begin<unknown, unknown>(out)
       if (Exit.isExit(begun)) {
         this.tell(one, begun)
@@ -233,9 +233,9 @@ class Batch {
   }
 
   /** Whoever is told must not keep the others from ending: it is told last that it has failed. */
-  private tell({ onEnd }: Work<any, any, any>, exit: Exit.Exit<unknown, unknown>): void {
+  private tell(one: Work<any, any, any>, exit: Exit.Exit<unknown, unknown>): void {
     try {
-      onEnd(exit)
+      one.onEnd(exit)
     } catch (cause) {
       this.defect ??= Exit.die(cause)
     }

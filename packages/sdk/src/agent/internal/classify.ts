@@ -17,7 +17,7 @@ import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import type { Safety } from "../../domain/Interruption.ts"
 import type { Target } from "../../domain/ToolCall.ts"
-import type { Question } from "../../tool/Tool.ts"
+import type { Question, Tool } from "../../tool/Tool.ts"
 import type { Delegate } from "./agentTools.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { argumentsDigest } from "./digest.ts"
@@ -30,18 +30,8 @@ type Rest = Effect.Effect<void, unknown> | undefined
 
 /** Classifies one call: emits its fate, or what has to be decided about it, at once where nobody has to be waited for. */
 export const classify = (scope: Scope<unknown>, call: ToolCall): Rest => {
-  const { bound } = scope
-  const entry = bound.entries.get(call.name)
-  if (entry === undefined) {
-    const names = bound.definitions.map(({ name }) => name)
-    return refuse(
-      scope,
-      call,
-      names.length === 0
-        ? `There is no tool "${call.name}", and no other. Answer without calling one.`
-        : `There is no tool "${call.name}". The tools are: ${names.join(", ")}.`
-    )
-  }
+  const entry = scope.bound.entries.get(call.name)
+  if (entry === undefined) return refuseUnknown(scope, call)
   const json = parse(call.argumentsText)
   if (json === undefined) {
     return refuse(
@@ -53,10 +43,30 @@ export const classify = (scope: Scope<unknown>, call: ToolCall): Rest => {
   const decoded: Effect.Effect<unknown, unknown> = entry.decoder.decode(json)
   return Exit.isExit(decoded)
     ? understand(scope, call, entry, json, decoded)
-    : Effect.flatMap(
-        Effect.exit(decoded),
-        (decoded) => understand(scope, call, entry, json, decoded) ?? Effect.void
-      )
+    : understandLater(scope, call, entry, json, decoded)
+}
+
+const understandLater = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  entry: Entry,
+  json: Schema.Json,
+  decoding: Effect.Effect<unknown, unknown>
+): Rest =>
+  Effect.flatMap(
+    Effect.exit(decoding),
+    (decoded) => understand(scope, call, entry, json, decoded) ?? Effect.void
+  )
+
+const refuseUnknown = (scope: Scope<unknown>, call: ToolCall): undefined => {
+  const names = scope.bound.definitions.map(({ name }) => name)
+  return refuse(
+    scope,
+    call,
+    names.length === 0
+      ? `There is no tool "${call.name}", and no other. Answer without calling one.`
+      : `There is no tool "${call.name}". The tools are: ${names.join(", ")}.`
+  )
 }
 
 const refuse = (scope: Scope<unknown>, call: ToolCall, message: string): undefined =>
@@ -180,7 +190,21 @@ const judge = (
 ): Rest => {
   const { tool } = entry
   const needs = tool.options.needsApproval ?? tool.safety !== "readOnly"
-  if (typeof needs === "boolean") return judged(scope, call, entry, args, value, { needed: needs })
+  return typeof needs === "boolean"
+    ? judged(scope, call, entry, args, value, { needed: needs })
+    : judgeBy(scope, call, entry, args, value, needs)
+}
+
+/** Asks the tool's own rule. */
+const judgeBy = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  entry: ToolEntry,
+  args: Schema.Json,
+  value: unknown,
+  needs: Exclude<NonNullable<Tool<any>["options"]["needsApproval"]>, boolean>
+): Rest => {
+  const { tool } = entry
   const { runId, sessionId, agentPath } = stateOf(scope)
   const asked = awaitedWithin<boolean>(scope.drive.runtime, toolTimeoutMs(scope, tool), () =>
     needs(value, { runId, sessionId, agentPath })

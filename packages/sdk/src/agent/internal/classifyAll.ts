@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text } from "../../domain/Message.ts"
+import type { ToolCall } from "../../domain/RunState.ts"
 import { findCall } from "../../domain/RunState.ts"
 import type { Apart } from "./apart.ts"
 import { classify } from "./classify.ts"
@@ -16,38 +17,45 @@ export const classifyAll = (
   scope: Scope<unknown>,
   callIds: ReadonlyArray<ToolCallId>,
   apart: Apart
-): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    for (const [index, callId] of callIds.entries()) {
-      const rest = classifyOne(scope, callId)
-      if (rest === undefined) continue
-      const others = Effect.forEach(
-        callIds.slice(index + 1),
-        (callId) => classifyOne(scope, callId) ?? Effect.void,
-        { discard: true }
-      )
-      return Effect.asVoid(Effect.exit(apart.run(Effect.andThen(rest, others))))
-    }
-    return Effect.void
+): Effect.Effect<void> => {
+  for (let index = 0; index < callIds.length; index += 1) {
+    const rest = classifyOne(scope, callIds[index]!)
+    if (rest !== undefined) return withOthers(scope, rest, callIds.slice(index + 1), apart)
+  }
+  return Effect.void
+}
+
+const withOthers = (
+  scope: Scope<unknown>,
+  rest: Effect.Effect<void>,
+  callIds: ReadonlyArray<ToolCallId>,
+  apart: Apart
+): Effect.Effect<void> => {
+  const others = Effect.forEach(callIds, (callId) => classifyOne(scope, callId) ?? Effect.void, {
+    discard: true
   })
+  return Effect.asVoid(Effect.exit(apart.run(Effect.andThen(rest, others))))
+}
 
 const classifyOne = (scope: Scope<unknown>, callId: ToolCallId): Effect.Effect<void> | undefined => {
   const call = findCall(stateOf(scope), callId)
   if (call === undefined || isEnding(scope)) return undefined
-  // The definition of the tool is at fault. The call is over, or it would be classified for ever.
-  const failed = (defect: unknown): void => {
-    const why = describe(scope.drive.runtime, defect)
-    const content = [text(`${call.name} could not be prepared, and has not run: ${why}`)]
-    emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId, content })
-  }
   try {
     const rest = classify(scope, call)
-    return rest === undefined
-      ? undefined
-      : Effect.map(Effect.exit(rest), (exit) => {
-          if (Exit.isFailure(exit) && !isStopped(scope, exit.cause)) failed(Cause.squash(exit.cause))
-        })
+    return rest === undefined ? undefined : ending(scope, call, rest)
   } catch (defect) {
-    return void failed(defect)
+    return void failed(scope, call, defect)
   }
+}
+
+const ending = (scope: Scope<unknown>, call: ToolCall, rest: Effect.Effect<void, unknown>) =>
+  Effect.map(Effect.exit(rest), (exit) => {
+    if (Exit.isFailure(exit) && !isStopped(scope, exit.cause)) failed(scope, call, Cause.squash(exit.cause))
+  })
+
+/** The definition of the tool is at fault. The call is over, or it would be classified for ever. */
+const failed = (scope: Scope<unknown>, { id, name }: ToolCall, defect: unknown): void => {
+  const why = describe(scope.drive.runtime, defect)
+  const content = [text(`${name} could not be prepared, and has not run: ${why}`)]
+  emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId: id, content })
 }

@@ -20,6 +20,7 @@ import type { Entry } from "../BoundAgent.ts"
 import { openApproval } from "./classify.ts"
 import type { Apart, Work } from "./apart.ts"
 import type { Scope } from "./Drive.ts"
+import { eachWhenKnown, whenKnown } from "./whenKnown.ts"
 import { asEffect, type Flight, idempotencyKey, invoke } from "./toolBody.ts"
 import {
   awaitedWithin,
@@ -47,28 +48,20 @@ interface Prepared {
 export const isRepeatable = (call: ToolCall): boolean => call.safety === "readOnly" || call.idempotent
 
 /** Runs calls that may run: several are reads and run together, one alone may be anything. */
-export const settle = Effect.fnUntraced(function* <E>(
+export const settle = <E>(
   scope: Scope<E>,
   callIds: ReadonlyArray<ToolCallId>,
   apart: Apart
-) {
-  const { drive } = scope
+): Effect.Effect<void, E | ToolUnavailable> => {
   const state = stateOf(scope)
-  const prepared: Array<Prepared> = []
-  for (const callId of callIds) {
-    const call = findCall(state, callId)
-    if (call === undefined) continue
-    if ((timeLeftOf(scope) ?? 1) <= 0) {
-      const not = call.attempt === 0 ? "has not run" : "was not run again"
-      const content = [text(`${call.name} ${not}: the wallTime budget is used up.`)]
-      emit(scope, { _tag: "tool.failed", at: now(drive), callId, content })
-      continue
-    }
-    const ready = yield* prepare(scope, call, apart)
-    if (ready !== undefined) prepared.push(ready)
-  }
+  const preparing = eachWhenKnown(callIds, (callId) => prepare(scope, findCall(state, callId), apart))
+  return Effect.flatMapEager(preparing, (ready) => run(scope, ready.filter(isPrepared), apart))
+}
+
+const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart): Effect.Effect<void, E> => {
+  const { drive } = scope
   // What was stopped before it was begun has not been begun.
-  if (prepared.length === 0 || apart.isStopped()) return
+  if (prepared.length === 0 || apart.isStopped()) return Effect.void
   for (const { call } of prepared) {
     emit(scope, {
       _tag: "tool.started",
@@ -77,34 +70,67 @@ export const settle = Effect.fnUntraced(function* <E>(
       idempotencyKey: idempotencyKey(call)
     })
   }
-  yield* flush(drive)
-  // The commit may have been answered to a process that was frozen since.
-  yield* confirmHeld(drive)
-  yield* apart.all(
-    prepared.map((ready) => bodyOf(scope, ready)),
-    state.limits.toolConcurrency
-  )
+  const bodies = () =>
+    apart.all(
+      prepared.map((ready) => bodyOf(scope, ready)),
+      stateOf(scope).limits.toolConcurrency
+    )
   // A read may be repeated; whatever else has happened is committed before the next thing happens.
-  if (prepared.some(({ call }) => call.safety !== "readOnly")) yield* flush(drive)
-})
+  const areReads = prepared.every(({ call }) => call.safety === "readOnly")
+  const committed = () => (areReads ? Effect.void : flush(drive))
+  // The commit may have been answered to a process that was frozen since.
+  const held = Effect.flatMapEager(flush(drive), () => confirmHeld(drive))
+  return Effect.flatMapEager(Effect.flatMapEager(held, bodies), committed)
+}
 
-/** Finds the tool and decodes the arguments again; edited ones that do not fit are asked about anew. */
-const prepare = Effect.fnUntraced(function* (scope: Scope<any>, call: ToolCall, apart: Apart) {
+/** What is to be run; nothing, where the call has its result already, or is asked about. */
+const prepare = (
+  scope: Scope<any>,
+  call: ToolCall | undefined,
+  apart: Apart
+): Effect.Effect<Prepared | undefined, ToolUnavailable> => {
+  if (call === undefined) return nothing
+  if ((timeLeftOf(scope) ?? 1) <= 0) {
+    const not = call.attempt === 0 ? "has not run" : "was not run again"
+    const content = [text(`${call.name} ${not}: the wallTime budget is used up.`)]
+    emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId: call.id, content })
+    return nothing
+  }
+  // The tool may have changed since the call was understood.
   const entry = scope.bound.entries.get(call.name)
-  const { runId } = stateOf(scope)
-  if (entry === undefined || !("tool" in entry)) {
-    return yield* new ToolUnavailable({ runId, tool: call.name, reason: "missing" })
-  }
-  const decoded = yield* Effect.exit(apart.run<unknown, unknown>(entry.decoder.decode(call.arguments ?? {})))
-  if (Exit.isSuccess(decoded)) return { call, tool: entry.tool, value: decoded.value } satisfies Prepared
-  if (isStopped(scope, decoded.cause)) return undefined
-  if (call.proposed === undefined) {
-    return yield* new ToolUnavailable({ runId, tool: call.name, reason: "schemaChanged" })
-  }
-  const issues = describe(scope.drive.runtime, Cause.squash(decoded.cause))
-  yield* reopen(scope, call, entry, call.proposed, `The edited arguments do not fit: ${issues}`)
-  return undefined
-})
+  if (entry === undefined || !("tool" in entry)) return unavailable(scope, call, "missing")
+  const decoded = apart.run<unknown, unknown>(entry.decoder.decode(call.arguments ?? {}))
+  return whenKnown(decoded, (decoded) =>
+    Exit.isSuccess(decoded)
+      ? Effect.succeed({ call, tool: entry.tool, value: decoded.value })
+      : notDecoded(scope, call, entry, decoded.cause)
+  )
+}
+
+const isPrepared = (one: Prepared | undefined): one is Prepared => one !== undefined
+
+const nothing = Effect.succeed(undefined)
+
+const unavailable = (
+  scope: Scope<any>,
+  { name }: ToolCall,
+  reason: ToolUnavailable["reason"]
+): Effect.Effect<never, ToolUnavailable> =>
+  Effect.fail(new ToolUnavailable({ runId: stateOf(scope).runId, tool: name, reason }))
+
+/** Edited arguments that do not fit are asked about anew. */
+const notDecoded = (
+  scope: Scope<any>,
+  call: ToolCall,
+  entry: ToolEntry,
+  cause: Cause.Cause<unknown>
+): Effect.Effect<undefined, ToolUnavailable> => {
+  if (isStopped(scope, cause)) return nothing
+  if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
+  const issues = describe(scope.drive.runtime, Cause.squash(cause))
+  const asked = reopen(scope, call, entry, call.proposed, `The edited arguments do not fit: ${issues}`)
+  return Effect.as(asked, undefined)
+}
 
 const reopen = Effect.fnUntraced(function* (
   scope: Scope<any>,
@@ -130,27 +156,54 @@ const reopen = Effect.fnUntraced(function* (
 })
 
 /** The body of a call, how long it may take, and what becomes of its end. */
-const bodyOf = (scope: Scope<any>, { call, tool, value }: Prepared): Work<unknown, unknown, ToolFailure> => {
-  const begin = () => invoke(scope, call, tool, value)
-  const { retry } = tool.options
-  if (retry === undefined || !isRepeatable(call)) {
-    return {
-      begin,
-      deadline: () => timeOf(scope, call, tool),
-      onEnd: (exit) => record(scope, call, exit)
-    }
+const bodyOf = (scope: Scope<any>, ready: Prepared): Work<unknown, unknown, ToolFailure> => {
+  const { retry } = ready.tool.options
+  return retry === undefined || !isRepeatable(ready.call)
+    ? new Body(scope, ready)
+    : retried(scope, ready, retry)
+}
+
+/** One that is tried once. */
+class Body implements Work<unknown, unknown, ToolFailure> {
+  private readonly scope: Scope<any>
+  private readonly ready: Prepared
+
+  constructor(scope: Scope<any>, ready: Prepared) {
+    this.scope = scope
+    this.ready = ready
   }
+
+  begin() {
+    const { call, tool, value } = this.ready
+    return invoke(this.scope, call, tool, value)
+  }
+
+  deadline() {
+    const { call, tool } = this.ready
+    return timeOf(this.scope, call, tool)
+  }
+
+  onEnd(exit: Exit.Exit<unknown, unknown>): void {
+    record(this.scope, this.ready.call, exit)
+  }
+}
+
+/** One that is tried again. Each try has its time, as long as there is any. */
+const retried = (
+  scope: Scope<any>,
+  { call, tool, value }: Prepared,
+  schedule: NonNullable<Tool<any>["options"]["retry"]>
+): Work<unknown, unknown, ToolFailure> => {
   const flight: Flight = {}
-  // Each try has its time, as long as there is any.
+  const begin = () => invoke(scope, call, tool, value)
   const timed = Effect.suspend(() => {
     const { late, ms } = timeOf(scope, call, tool)
     return Effect.timeoutOrElse(asEffect(begin, flight), { duration: ms, orElse: () => Effect.fail(late()) })
   })
   const isTimeLeft = () => (timeLeftOf(scope) ?? 1) > 0
   return {
+    begin: () => Effect.retry(timed, { schedule, while: () => flight.late === undefined && isTimeLeft() }),
     // What came within its grace is the result.
-    begin: () =>
-      Effect.retry(timed, { schedule: retry, while: () => flight.late === undefined && isTimeLeft() }),
     onEnd: (exit) => record(scope, call, Exit.isSuccess(exit) ? exit : (flight.late ?? exit))
   }
 }

@@ -10,3 +10,27 @@ export const whenKnown = <A, E, R, B, E2, R2>(
   goOn: (exit: Exit.Exit<A, E>) => Effect.Effect<B, E2, R2>
 ): Effect.Effect<B, E2, R | R2> =>
   Exit.isExit(effect) ? goOn(effect as Exit.Exit<A, E>) : Effect.flatMap(Effect.exit(effect), goOn)
+
+/** Makes something of each, one after the other: at once, as long as what is made is known at once. */
+export const eachWhenKnown = <A, B, E, R>(
+  items: ReadonlyArray<A>,
+  f: (item: A) => Effect.Effect<B, E, R>
+): Effect.Effect<ReadonlyArray<B>, E, R> => {
+  const made = new Array<B>(items.length)
+  const from = (first: number): Effect.Effect<ReadonlyArray<B>, E, R> => {
+    for (let index = first; index < items.length; index += 1) {
+      const one = f(items[index]!)
+      if (!Exit.isExit(one)) {
+        return Effect.flatMap(one, (value) => {
+          made[index] = value
+          return from(index + 1)
+        })
+      }
+      const exit = one as Exit.Exit<B, E>
+      if (Exit.isFailure(exit)) return Exit.failCause(exit.cause)
+      made[index] = exit.value
+    }
+    return Effect.succeed(made)
+  }
+  return from(0)
+}
