@@ -28,7 +28,7 @@ import {
   updateRequest
 } from "./internal/turn.ts"
 import { text } from "./Message.ts"
-import { type RunEvent, unwrap } from "./RunEvent.ts"
+import { type AnsweredPart, type RunEvent, unwrap } from "./RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "./RunState.ts"
 import * as RunState_ from "./RunState.ts"
 import * as Usage from "./Usage.ts"
@@ -98,22 +98,9 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
     case "model.charged":
       return charge(state, event.usage)
     case "tool.classified":
-      return updateCall(state, event.callId, (call) => ({
-        ...call,
-        target: event.target,
-        safety: event.safety,
-        idempotent: event.idempotent,
-        arguments: event.arguments,
-        status: event.allowedBy === undefined ? call.status : "ready",
-        ...(event.grantId === undefined ? {} : { grantId: event.grantId })
-      }))
+      return classified(state, event)
     case "tool.started":
-      return updateCall(state, event.callId, (call) => ({
-        ...call,
-        status: "started",
-        attempt: call.attempt + 1,
-        startedAt: event.at
-      }))
+      return toolStarted(state, event)
     case "tool.completed":
       return settle(state, event.callId, "completed", event.content, event.at)
     case "tool.failed":
@@ -177,6 +164,22 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
   }
 }
 
+const classified = (state: RunState, event: Event<"tool.classified">): RunState =>
+  updateCall(state, event.callId, (call) => {
+    const { arguments: args, grantId, idempotent, safety, target } = event
+    const status = event.allowedBy === undefined ? call.status : "ready"
+    const after = { ...call, target, safety, idempotent, arguments: args, status }
+    return grantId === undefined ? after : { ...after, grantId }
+  })
+
+const toolStarted = (state: RunState, { at, callId }: Event<"tool.started">): RunState =>
+  updateCall(state, callId, (call) => ({
+    ...call,
+    status: "started",
+    attempt: call.attempt + 1,
+    startedAt: at
+  }))
+
 /** One for all: most runs that wait have none of most things. */
 const none: ReadonlyArray<never> = []
 
@@ -216,48 +219,64 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
 }
 
 const answered = (state: RunState, event: Event<"model.answered">): RunState => {
+  const { profile } = event
   const turn = state.usage.turns + 1
-  const calls: Array<ToolCall> = []
-  const { wrappingUp } = state
   // Who was asked to come to an end can call nothing any more.
   const isLast = isWrappingUp(state)
-  const said = isLast ? event.content.filter((part) => part._tag !== "toolCall") : event.content
+  const said = isLast ? event.content.filter((part) => !isCall(part)) : event.content
+  let calls: Array<ToolCall> | undefined
   const content = said.map((part): AssistantPart => {
     if (part._tag !== "toolCall") return part
-    const id = Id.toolCallId(state.runId, turn, calls.length + 1)
-    calls.push({
-      id,
-      providerCallId: part.providerCallId,
-      ordinal: calls.length + 1,
-      name: part.name,
-      argumentsText: part.arguments,
-      status: "requested",
-      target: "tool",
-      safety: "sideEffecting",
-      idempotent: false,
-      attempt: 0
-    })
-    return { ...part, callId: id }
+    const call = requested(state, turn, (calls?.length ?? 0) + 1, part)
+    // Most answers have one call, and an empty array that grows makes room for many.
+    if (calls === undefined) calls = [call]
+    else calls.push(call)
+    return { ...part, callId: call.id }
   })
+  const message = {
+    role: "assistant",
+    sequence: History.size(state.history),
+    at: event.at,
+    content
+  } as const
+  const usage = Usage.addModelCall(state.usage, event.usage)
   const after: RunState = {
     ...state,
-    history: History.append(state.history, {
-      role: "assistant",
-      sequence: History.size(state.history),
-      at: event.at,
-      content,
-      ...(event.profile === undefined ? {} : { profile: event.profile })
-    }),
-    calls,
-    ...(wrappingUp !== undefined && isLast
-      ? { wrappingUp: { ...wrappingUp, answered: true }, wrappedUp: turn }
-      : {}),
-    toolCalls: state.toolCalls + calls.length,
-    usage: Usage.addModelCall(state.usage, event.usage),
-    sessionUsage: Usage.addModelCall(state.sessionUsage, event.usage)
+    history: History.append(state.history, profile === undefined ? message : { ...message, profile }),
+    calls: calls ?? none,
+    toolCalls: state.toolCalls + (calls?.length ?? 0),
+    usage,
+    sessionUsage:
+      state.sessionUsage === state.usage ? usage : Usage.addModelCall(state.sessionUsage, event.usage)
   }
-  return calls.length === 0 ? appendQueued(after) : after
+  if (calls !== undefined) return after
+  return appendQueued(isLast ? wrapUpAnswered(after, turn) : after)
 }
+
+const isCall = (part: AnsweredPart): boolean => part._tag === "toolCall"
+
+const wrapUpAnswered = (state: RunState, turn: number): RunState =>
+  state.wrappingUp === undefined
+    ? state
+    : { ...state, wrappingUp: { ...state.wrappingUp, answered: true }, wrappedUp: turn }
+
+const requested = (
+  { runId }: RunState,
+  turn: number,
+  ordinal: number,
+  part: Extract<AnsweredPart, { readonly _tag: "toolCall" }>
+): ToolCall => ({
+  id: Id.toolCallId(runId, turn, ordinal),
+  providerCallId: part.providerCallId,
+  ordinal,
+  name: part.name,
+  argumentsText: part.arguments,
+  status: "requested",
+  target: "tool",
+  safety: "sideEffecting",
+  idempotent: false,
+  attempt: 0
+})
 
 const opened = (state: RunState, { request }: Event<"request.opened">): RunState => {
   const callId = callIdOf(request)

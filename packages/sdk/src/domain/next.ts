@@ -159,14 +159,11 @@ const idsOf = (
   calls: ReadonlyArray<ToolCall>,
   isOne: (call: ToolCall) => boolean
 ): ReadonlyArray<ToolCallId> | undefined => {
-  let ids: Array<ToolCallId> | undefined
-  for (const call of calls) {
-    if (!isOne(call)) continue
-    ids ??= []
-    ids.push(call.id)
-  }
-  return ids
+  if (!calls.some(isOne)) return undefined
+  return calls.length === 1 ? calls.map(idOf) : calls.filter(isOne).map(idOf)
 }
+
+const idOf = ({ id }: ToolCall): ToolCallId => id
 
 const isOrphan = (call: ToolCall): boolean => call.status === "started" && call.target !== "agent"
 
@@ -200,6 +197,11 @@ const dueWrapUp = (state: RunState): Step | undefined => {
 }
 
 const runnable = (state: RunState, above: Above): Step | undefined => {
+  const [first, second] = state.calls
+  // The most frequent answer has one call.
+  if (first !== undefined && second === undefined && first.target === "tool") {
+    return first.status === "ready" ? alone(first) : undefined
+  }
   const room = inside(state, above)
   const reads: Array<ToolCallId> = []
   const agents: Array<ToolCallId> = []

@@ -4,21 +4,20 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type { PreparedContext } from "../../context/ContextPolicy.ts"
+import type { ContextInput, PreparedContext } from "../../context/ContextPolicy.ts"
 import { isWrappingUp } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
-import type { RunState } from "../../domain/RunState.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
 import { cutOff } from "../../model/internal/answerFaults.ts"
 import { reading } from "../../model/internal/iterated.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
-import type { ModelRequest, ModelSettings } from "../../model/ModelRequest.ts"
+import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
 import { type Apart, attempt, type Deadline } from "./apart.ts"
 import { openLimit } from "./openLimit.ts"
 import { failRun } from "./subAgents.ts"
-import type { Scope } from "./Drive.ts"
+import type { Drive, Scope } from "./Drive.ts"
 import { whenKnown } from "./whenKnown.ts"
 import { awaited, describe, emit, isStopped, nextRequestId, now, stateOf, timeLeftOf } from "./Drive.ts"
 
@@ -68,7 +67,7 @@ const askWith = (question: Question, instructions: string): Effect.Effect<void> 
         instructions,
         messages: History.toArray(history),
         limits,
-        ...roomOf(scope, bound.agent.options.settings),
+        ...roomOf(scope),
         countTokens: (context) => countRequest(tokenizer, { ...context, tools: bound.definitions })
       })
     )
@@ -139,24 +138,36 @@ const requestOf = ({ scope, turn }: Question, { instructions, messages }: Prepar
   const state = stateOf(scope)
   const { profile, settings } = bound.agent.options
   const { onUpdate } = drive
-  return {
+  const request: Mutable<ModelRequest> = {
     runId: state.runId,
     sessionId: state.sessionId,
     agentPath: state.agentPath,
     turn,
     instructions,
     messages,
-    tools: bound.definitions,
-    ...(bound.output === undefined
-      ? {}
-      : { output: { name: bound.agent.name, schema: bound.output.jsonSchema } }),
-    ...(profile === undefined ? {} : { profile }),
-    ...settingsOf(settings, state),
-    ...(onUpdate === undefined
-      ? {}
-      : { onRetry: (retry) => onUpdate({ _tag: "retry", runId: drive.state.runId, turn, ...retry }) })
+    tools: bound.definitions
   }
+  if (bound.output !== undefined) {
+    request.output = { name: bound.agent.name, schema: bound.output.jsonSchema }
+  }
+  if (profile !== undefined) request.profile = profile
+  // Who is asked to come to an end is shown the tools, which the history speaks of, and may call none.
+  if (isWrappingUp(state)) request.settings = { ...settings, toolChoice: "none" }
+  else if (settings !== undefined) request.settings = settings
+  if (onUpdate !== undefined) request.onRetry = retryOf(drive, onUpdate, turn)
+  return request
 }
+
+type Mutable<A> = { -readonly [Key in keyof A]: A[Key] }
+
+const retryOf =
+  (
+    drive: Drive<unknown>,
+    onUpdate: NonNullable<Drive<unknown>["onUpdate"]>,
+    turn: number
+  ): NonNullable<ModelRequest["onRetry"]> =>
+  (retry) =>
+    onUpdate({ _tag: "retry", runId: drive.state.runId, turn, ...retry })
 
 const answered = (
   scope: Scope<unknown>,
@@ -166,14 +177,8 @@ const answered = (
   const { content, finishReason, lastInputTokens, profile } = response
   const usage = soundUsage(response.usage)
   remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
-  emit(scope, {
-    _tag: "model.answered",
-    at: now(scope.drive),
-    content,
-    usage,
-    finishReason,
-    ...(profile === undefined ? {} : { profile })
-  })
+  const event = { _tag: "model.answered", at: now(scope.drive), content, usage, finishReason } as const
+  emit(scope, profile === undefined ? event : { ...event, profile })
   return Effect.void
 }
 
@@ -219,15 +224,6 @@ const notAnswered = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect
   return Effect.void
 }
 
-/** Who is asked to come to an end is shown the tools, which the history speaks of, and may call none. */
-const settingsOf = (
-  settings: ModelSettings | undefined,
-  state: RunState
-): { readonly settings?: ModelSettings } => {
-  if (isWrappingUp(state)) return { settings: { ...settings, toolChoice: "none" } }
-  return settings === undefined ? {} : { settings }
-}
-
 /** How long one model call may take: its own time, or what is left of that of the run and of those above it. */
 const deadlineOf = (scope: Scope<unknown>): Deadline<ModelError> => {
   const { modelTimeoutMs } = stateOf(scope).limits
@@ -246,31 +242,34 @@ const charge = (scope: Scope<unknown>, { usage }: ModelError): void => {
 }
 
 /** What is known of the room that the model has. */
-const roomOf = ({ bound, drive }: Scope<unknown>, settings: ModelSettings | undefined) => {
-  const contextTokens = drive.runtime.model.contextTokens?.(bound.agent.options.profile)
+const roomOf = ({ bound, drive }: Scope<unknown>): Pick<ContextInput, "contextTokens" | "reservedTokens"> => {
+  const { profile, settings } = bound.agent.options
+  const contextTokens = drive.runtime.model.contextTokens?.(profile)
   const reservedTokens = settings?.maxOutputTokens
-  return {
-    ...(contextTokens === undefined ? {} : { contextTokens }),
-    ...(reservedTokens === undefined ? {} : { reservedTokens })
-  }
+  if (reservedTokens === undefined) return contextTokens === undefined ? nothingKnown : { contextTokens }
+  return contextTokens === undefined ? { reservedTokens } : { contextTokens, reservedTokens }
 }
+
+const nothingKnown = {}
 
 /** Whether the time of the whole run is up, or that of one above it. */
 const isOutOfTime = (scope: Scope<unknown>): boolean => (timeLeftOf(scope) ?? 1) <= 0
 
+const count = (value: number | undefined): number =>
+  typeof value === "number" && Number.isFinite(value) && value > 0 ? Math.round(value) : 0
+
 /** Providers report what they like: a count that is none is 0, a cost that is none is unknown. */
 const soundUsage = (usage: ModelUsage): ModelUsage => {
-  const count = (value: number | undefined) =>
-    typeof value === "number" && Number.isFinite(value) && value > 0 ? Math.round(value) : 0
   const { cacheWriteTokens, costUsd } = usage
-  return {
+  const sound: Mutable<ModelUsage> = {
     inputTokens: count(usage.inputTokens),
     cachedInputTokens: count(usage.cachedInputTokens),
     outputTokens: count(usage.outputTokens),
-    reasoningTokens: count(usage.reasoningTokens),
-    ...(cacheWriteTokens === undefined ? {} : { cacheWriteTokens: count(cacheWriteTokens) }),
-    ...(typeof costUsd === "number" && Number.isFinite(costUsd) ? { costUsd } : {})
+    reasoningTokens: count(usage.reasoningTokens)
   }
+  if (cacheWriteTokens !== undefined) sound.cacheWriteTokens = count(cacheWriteTokens)
+  if (typeof costUsd === "number" && Number.isFinite(costUsd)) sound.costUsd = costUsd
+  return sound
 }
 
 const isContextTooLarge = (

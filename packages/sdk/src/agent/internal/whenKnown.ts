@@ -16,7 +16,7 @@ export const eachWhenKnown = <A, B, E, R>(
   items: ReadonlyArray<A>,
   f: (item: A) => Effect.Effect<B, E, R>
 ): Effect.Effect<ReadonlyArray<B>, E, R> => {
-  const made = new Array<B>(items.length)
+  const made = Array.from<B>({ length: items.length })
   const from = (first: number): Effect.Effect<ReadonlyArray<B>, E, R> => {
     for (let index = first; index < items.length; index += 1) {
       const one = f(items[index]!)
