@@ -112,6 +112,27 @@ describe("a run that is cancelled at any moment", () => {
 })
 
 describe("a tool that is stopped", () => {
+  it.effect("finds its signal in a copy of its context, too", () =>
+    Effect.gen(function* () {
+      const cancellation = Cancellation.make()
+      const { tool } = probe("work", {
+        needsApproval: false,
+        handler: async (_, context) => {
+          const copy = { ...context, attempt: 7 }
+          cancellation.cancel("enough")
+          await Promise.resolve()
+          return `${copy.callId === context.callId} ${copy.signal.aborted} ${typeof copy.progress}`
+        }
+      })
+      const { runtime } = yield* rebind(
+        Agent.make("a", { tools: [tool] }),
+        ScriptedModel.make([{ calls: [call("work", "1")] }, "done"])
+      )
+      const result = expect(yield* runPrompt(runtime, { prompt: "go" }, { cancellation }), "cancelled")
+      assert.include(JSON.stringify(result.state.history), "true true function")
+    })
+  )
+
   it.effect("finds its signal aborted, also when it looks at it for the first time after that", () =>
     Effect.gen(function* () {
       const cancellation = Cancellation.make()

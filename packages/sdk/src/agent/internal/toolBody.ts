@@ -22,38 +22,60 @@ export const invoke = (
   tool: Tool<any>,
   value: unknown
 ): Effect.Effect<unknown, unknown> | Running<unknown, unknown> => {
-  const { drive } = scope
-  const { runtime } = drive
-  let controller: AbortController | undefined
-  let stopped: Error | undefined
-  const abort = () => {
-    stopped = new Error(scope.token.reason() ?? "The call was stopped.")
-    controller?.abort(stopped)
+  const { runtime } = scope.drive
+  const context = new CallContext(scope, call)
+  const out = tool.options.handler(value, context)
+  if (Effect.isEffect(out)) {
+    return Effect.onInterrupt(
+      Effect.provideContext(out as Effect.Effect<unknown, unknown>, runtime.services),
+      () => Effect.sync(() => context.abort())
+    )
   }
-  const { runId, sessionId, agentPath } = stateOf(scope)
-  const context: ToolContext = {
-    runId,
-    sessionId,
-    agentPath,
-    callId: call.id,
-    attempt: call.attempt + 1,
-    idempotencyKey: idempotencyKey(call),
-    get signal() {
-      if (controller === undefined) {
-        controller = new AbortController()
-        // Whoever looks only now has been told to stop all the same.
-        if (stopped !== undefined) controller.abort(stopped)
-      }
-      return controller.signal
-    },
-    progress: (message) =>
+  return isPromise(out)
+    ? following(
+        out,
+        () => context.abort(),
+        () => graceMs(scope)
+      )
+    : Effect.succeed(out)
+}
+
+/** What the handler is told, and how it is told to stop. */
+class CallContext implements ToolContext {
+  readonly runId: ToolContext["runId"]
+  readonly sessionId: ToolContext["sessionId"]
+  readonly callId: ToolContext["callId"]
+  readonly agentPath: ToolContext["agentPath"]
+  readonly attempt: number
+  readonly idempotencyKey: string
+  declare readonly signal: AbortSignal
+  readonly progress: (message: string) => void
+  readonly output: (chunk: string) => void
+  readonly #scope: Scope<any>
+  #controller: AbortController | undefined = undefined
+  #stopped: Error | undefined = undefined
+
+  constructor(scope: Scope<any>, call: ToolCall) {
+    const { drive } = scope
+    const { runtime } = drive
+    const { agentPath, runId, sessionId } = stateOf(scope)
+    this.#scope = scope
+    this.runId = runId
+    this.sessionId = sessionId
+    this.callId = call.id
+    this.agentPath = agentPath
+    this.attempt = call.attempt + 1
+    this.idempotencyKey = idempotencyKey(call)
+    // Its own, so that a copy of the context has it too; and not part of a literal, which V8 would be slow with.
+    Object.defineProperty(this, "signal", CallContext.signalProperty)
+    this.progress = (message) =>
       drive.onUpdate?.({
         _tag: "progress",
         runId: drive.state.runId,
         callId: call.id,
         message: runtime.scrubber.scrub(message)
-      }),
-    output: (chunk) =>
+      })
+    this.output = (chunk) =>
       drive.onUpdate?.({
         _tag: "output",
         runId: drive.state.runId,
@@ -61,14 +83,23 @@ export const invoke = (
         chunk: runtime.scrubber.scrub(chunk)
       })
   }
-  const out = tool.options.handler(value, context)
-  if (Effect.isEffect(out)) {
-    return Effect.onInterrupt(
-      Effect.provideContext(out as Effect.Effect<unknown, unknown>, runtime.services),
-      () => Effect.sync(abort)
-    )
+
+  abort(): void {
+    this.#stopped = new Error(this.#scope.token.reason() ?? "The call was stopped.")
+    this.#controller?.abort(this.#stopped)
   }
-  return isPromise(out) ? following(out, abort, () => graceMs(scope)) : Effect.succeed(out)
+
+  /** Made when the handler first looks at it. */
+  private static readonly signalProperty = {
+    configurable: true,
+    enumerable: true,
+    get(this: CallContext): AbortSignal {
+      this.#controller ??= new AbortController()
+      // Whoever looks only now has been told to stop all the same.
+      if (this.#stopped !== undefined) this.#controller.abort(this.#stopped)
+      return this.#controller.signal
+    }
+  }
 }
 
 const graceMs = (scope: Scope<any>): number =>
