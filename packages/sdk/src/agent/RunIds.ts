@@ -19,18 +19,20 @@ const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 const pool = new Uint8Array(1024)
 let used = pool.length
 
+/** Where an id is put together. */
+const codes: Array<number> = Array.from({ length: 30 }, () => 0)
+
 /** An id as one piece of text: one that is put together from pieces keeps them all. */
-const unique = (prefix: string, now: number): string => {
-  const codes: Array<number> = []
-  for (let i = 0; i < prefix.length; i++) codes.push(prefix.charCodeAt(i))
+const unique = (prefix: "run_" | "ses_", now: number): string => {
+  for (let i = 0; i < 4; i++) codes[i] = prefix.charCodeAt(i)
   for (let i = 9, rest = now; i >= 0; i--, rest = Math.floor(rest / 32)) {
-    codes[prefix.length + i] = alphabet.charCodeAt(rest % 32)
+    codes[4 + i] = alphabet.charCodeAt(rest % 32)
   }
   if (used === pool.length) {
     globalThis.crypto.getRandomValues(pool)
     used = 0
   }
-  for (const byte of pool.subarray(used, used + 16)) codes.push(alphabet.charCodeAt(byte % 32))
+  for (let i = 0; i < 16; i++) codes[14 + i] = alphabet.charCodeAt(pool[used + i]! % 32)
   // What an id was made of is not kept.
   pool.fill(0, used, used + 16)
   used += 16

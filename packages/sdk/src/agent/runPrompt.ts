@@ -8,6 +8,7 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Effectable from "effect/Effectable"
 import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
@@ -113,8 +114,26 @@ export const runPrompt: <Output>(
   input: StartInput | ContinueInput,
   options?: RunOptions
 ) => Effect.Effect<RunResult<Output>, RunPromptError> = (runtime, input, options) =>
-  // In two parts, so that nothing of the first is kept for as long as the run waits.
-  traced(Effect.flatten(starting(runtime, input, options)), "fermata.runPrompt")
+  new Prompted(runtime, input, options)
+
+/** An object, and not a function: it may be kept for as long as the run waits. */
+class Prompted<Output> extends Effectable.Class<RunResult<Output>, RunPromptError> {
+  private readonly runtime: Runtime<Output>
+  private readonly input: StartInput | ContinueInput
+  private readonly options: RunOptions | undefined
+
+  constructor(runtime: Runtime<Output>, input: StartInput | ContinueInput, options: RunOptions | undefined) {
+    super()
+    this.runtime = runtime
+    this.input = input
+    this.options = options
+  }
+
+  // In two parts, so that nothing of the first is kept.
+  asEffect(): Effect.Effect<RunResult<Output>, RunPromptError> {
+    return traced(Effect.flatten(starting(this.runtime, this.input, this.options)), "fermata.runPrompt")
+  }
+}
 
 const starting = Effect.fnUntraced(function* <Output>(
   runtime: Runtime<Output>,

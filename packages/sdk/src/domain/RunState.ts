@@ -186,6 +186,7 @@ export const findChild = (state: RunState, callId: ToolCallId): RunState | undef
 export const children = (
   state: RunState
 ): ReadonlyArray<{ readonly callId: ToolCallId; readonly child: RunState }> => {
+  if (state.calls.length === 0 && state.background === undefined) return none
   const found: Array<{ readonly callId: ToolCallId; readonly child: RunState }> = []
   for (const call of state.calls) {
     if (call.child !== undefined && !isSettled(call)) found.push({ callId: call.id, child: call.child })
@@ -196,12 +197,15 @@ export const children = (
   return found
 }
 
+const none: ReadonlyArray<never> = []
+
 /** Whether a request still waits for a decision. */
 export const isOpen = (record: RequestRecord): boolean =>
   record.decision === undefined && record.superseded === undefined
 
 /** Every open request of the run and of the sub-agents inside it, in the order of the calls. */
 export const interruptions = (state: RunState): ReadonlyArray<Interruption> => {
+  if (state.requests.length === 0 && state.calls.length === 0 && state.background === undefined) return none
   const open = state.requests.filter(isOpen).map((record) => record.request)
   const inside = children(state).flatMap(({ child }) => interruptions(child))
   return inside.length === 0 ? open : [...open, ...inside]

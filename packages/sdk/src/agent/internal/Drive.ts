@@ -253,7 +253,8 @@ export const timeLeftOf = (scope: Scope<any>): number | undefined => {
 
 const findState = ({ drive, path }: Scope<any>): RunState | undefined => {
   let state: RunState | undefined = drive.state
-  for (const callId of path) state = state === undefined ? undefined : findChild(state, callId)
+  if (path.length > 0)
+    for (const callId of path) state = state === undefined ? undefined : findChild(state, callId)
   return state
 }
 
@@ -286,7 +287,7 @@ const tell = (drive: Drive<any>, told: { readonly event: RunEvent; readonly revi
 
 /** Tells what has been held back. */
 export const tellAll = (drive: Drive<any>): void => {
-  for (const told of drive.untold.splice(0)) tell(drive, told)
+  if (drive.untold.length > 0) for (const told of drive.untold.splice(0)) tell(drive, told)
 }
 
 /**

@@ -28,7 +28,7 @@ export class LiveRuns extends Set<LiveRun> {
   })
 
   private check(): void {
-    if (this.size > 0) return
+    if (this.size > 0 || this.waiting.size === 0) return
     const told = [...this.waiting]
     this.waiting.clear()
     for (const done of told) done()

@@ -24,6 +24,11 @@ export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
     case "run.recovered":
     case "run.resumed":
       return event
+    // What else there is comes from the program: names, limits, fingerprints.
+    case "run.started": {
+      const prompt = mapUnlessSame(event.prompt, (part) => redact(scrubber, part))
+      return prompt === event.prompt ? event : { ...event, prompt }
+    }
     case "child.advanced": {
       const inner = redactEvent(scrubber, event.event)
       return inner === event.event ? event : { ...event, event: inner }

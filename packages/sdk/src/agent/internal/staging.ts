@@ -58,10 +58,10 @@ const decodeParts = Schema.decodeUnknownEffect(Schema.Array(UserPart))
 export const decodePrompt = (
   prompt: string | ReadonlyArray<UserPart>
 ): Effect.Effect<ReadonlyArray<UserPart>, EmptyPrompt> =>
-  Effect.flatMap(
+  Effect.flatMapEager(
     typeof prompt === "string"
       ? Effect.succeed([text(prompt)])
-      : Effect.mapError(decodeParts(prompt), () => new EmptyPrompt()),
+      : Effect.mapErrorEager(decodeParts(prompt), () => new EmptyPrompt()),
     (parts) =>
       parts.every((part) => part._tag === "text" && part.text.trim() === "")
         ? Effect.fail(new EmptyPrompt())

@@ -14,12 +14,24 @@ type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Ta
 const throughout = (
   state: RunState,
   f: (state: RunState) => RunState,
-  isIn: (child: RunState) => boolean = () => true
+  isIn: (child: RunState) => boolean = isAny
 ): RunState => {
   const after = f(state)
   const { background, calls } = after
   const within = calls.some(({ child }) => child !== undefined)
   if (background === undefined && !within) return after
+  return inChildren(after, within, f, isIn)
+}
+
+const isAny = (): boolean => true
+
+const inChildren = (
+  after: RunState,
+  within: boolean,
+  f: (state: RunState) => RunState,
+  isIn: (child: RunState) => boolean
+): RunState => {
+  const { background, calls } = after
   const inside = <A extends { readonly child?: RunState }>(holder: A): A =>
     holder.child === undefined || !isIn(holder.child)
       ? holder

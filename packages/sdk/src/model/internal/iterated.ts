@@ -15,26 +15,31 @@ interface Source<A, E> {
   readonly onError: (error: unknown) => E
 }
 
-const sources = new WeakMap<Stream.Stream<any, any>, Source<any, any>>()
+/** Where a stream says that it comes from an iterable. What is made of it, by mapping it say, does not say so. */
+const source = Symbol("@fermata/sdk/model/iterated")
+
+interface Iterated<A, E> extends Stream.Stream<A, E> {
+  readonly [source]?: Source<A, E>
+}
 
 /** The stream of an iterable, which is opened each time that the stream is run. */
 export const iterated = <A, E>(
   open: () => AsyncIterable<A>,
   onError: (error: unknown) => E
 ): Stream.Stream<A, E> => {
-  const source = { open, onError }
-  const stream = Stream.unwrap(
-    Effect.map(
-      Effect.acquireRelease(
-        Effect.sync(() => new Iteration(source)),
-        (iteration) => Effect.suspend(() => iteration.close())
-      ),
-      (iteration) => Stream.fromPull(Effect.succeed(iteration.pull()))
-    )
-  )
-  sources.set(stream, source)
-  return stream
+  const from: Source<A, E> = { open, onError }
+  const stream: Iterated<A, E> = Stream.unwrap(Effect.suspend(() => opened(from)))
+  return Object.assign(stream, { [source]: from })
 }
+
+const opened = <A, E>(from: Source<A, E>) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.sync(() => new Iteration(from)),
+      (iteration) => iteration.close()
+    ),
+    (iteration) => Stream.fromPull(Effect.succeed(iteration.pull()))
+  )
 
 /** Where the pieces go. */
 interface Sink<A> {
@@ -48,11 +53,11 @@ interface Waiting<E> {
 
 /** Gives all that the stream brings to `sink`, in order, until its end. What comes from an iterable is read without a fiber. */
 export const reading = <A, E>(
-  stream: Stream.Stream<A, E>,
+  stream: Iterated<A, E>,
   sink: Sink<A>
 ): Effect.Effect<void, E> | Reading<A, E> => {
-  const source: Source<A, E> | undefined = sources.get(stream)
-  if (source !== undefined) return new Reading(source, sink)
+  const from = stream[source]
+  if (from !== undefined) return new Reading(from, sink)
   return Stream.runForEachArray(stream, (pieces) => {
     for (const piece of pieces) sink.add(piece)
     return Effect.void
