@@ -36,17 +36,7 @@ import { decodeOutput } from "./internal/decodeOutput.ts"
 import { setDeadline } from "./internal/deadlines.ts"
 import { asking, decideInline } from "./internal/decideInline.ts"
 import type { Doing, Journal } from "./internal/Drive.ts"
-import {
-  confirmHeld,
-  Drive,
-  emitRoot,
-  flush,
-  isEnding,
-  isPromise,
-  now,
-  Scope,
-  tellAll
-} from "./internal/Drive.ts"
+import { confirmHeld, Drive, emitRoot, flush, isEnding, now, Scope, tellAll } from "./internal/Drive.ts"
 import { handOff } from "./internal/handOff.ts"
 import { holdIdle } from "./internal/holdIdle.ts"
 import { leave, takeMail } from "./internal/leave.ts"
@@ -59,6 +49,7 @@ import {
   settleAgents,
   startBackground
 } from "./internal/subAgents.ts"
+import { tell } from "./internal/tell.ts"
 import type { Leaving } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
@@ -173,16 +164,8 @@ const enter = (drive: Drive<any>): (() => void) => {
 /** Somebody who watches must not be able to break the run. */
 const guarded =
   (onUpdate: (update: RunUpdate) => void) =>
-  (update: RunUpdate): void => {
-    // The watcher's own failure, at once or later; the run is not the place to tell it.
-    const ignore = () => {}
-    try {
-      const told: unknown = onUpdate(update)
-      if (isPromise(told)) told.then(ignore, ignore)
-    } catch {
-      ignore()
-    }
-  }
+  (update: RunUpdate): void =>
+    tell(onUpdate, update)
 
 /** The loop of the root's run. One waits with its run: small. */
 class Loop<E> {
@@ -196,9 +179,19 @@ class Loop<E> {
 
   /** Takes one step after the other until the run is held or over. */
   readonly go = (): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
-    const { apart, root } = this
+    const { root } = this
+    const { drive } = root
+    if (!drive.isBegun) return Effect.flatMapEager(beginning(drive), this.go)
     const step = nextAlone(root)
-    if (step !== undefined) return this.take(step)
+    if (step === undefined) return this.attend()
+    if (isTaken(step)) return this.take(step)
+    if (step._tag !== "Finish" || step.end._tag !== "completed" || isEnded(drive.state)) return this.attend()
+    const left = leave(drive, { _tag: "run.completed", at: now(drive) })
+    return Effect.flatMapEager(left, (isLeft) => (isLeft ? Effect.succeed(drive.state) : this.go()))
+  }
+
+  private attend(): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> {
+    const { apart, root } = this
     return Effect.flatMap(attending(root, apart), (step) =>
       step === undefined ? Effect.succeed(root.drive.state) : this.take(step)
     )
@@ -210,13 +203,19 @@ class Loop<E> {
 }
 
 /** The next step, where there is nothing to see to before it: most of the time. */
-const nextAlone = (root: Scope<any>): Doing | undefined => {
+const nextAlone = (root: Scope<any>): Step | undefined => {
   const { drive } = root
   const { background } = drive.state
   const isAlone = drive.beside === undefined && background === undefined && !drive.hasMail && !drive.hasEnding
-  if (!isAlone || !drive.isBegun || isEnding(root) || drive.journal.isStale()) return undefined
-  const step = next(drive.state)
-  return isTaken(step) ? step : undefined
+  return isAlone && !isEnding(root) && !drive.journal.isStale() ? next(drive.state) : undefined
+}
+
+/** Commits and tells what it was begun with. */
+const beginning = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
+  drive.isBegun = true
+  if (!isEnded(drive.state)) holdIdle(drive)
+  if (drive.staged.length === 0) tellAll(drive)
+  return flush(drive)
 }
 
 /** Whether the loop takes the step as it is. */
@@ -226,12 +225,6 @@ const isTaken = (step: Step): step is Doing =>
 /** Sees to all that comes before the next step. Returns the step; none, when the run is held or over. */
 const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
   const { drive } = root
-  if (!drive.isBegun) {
-    drive.isBegun = true
-    if (!isEnded(drive.state)) holdIdle(drive)
-    if (drive.staged.length === 0) tellAll(drive)
-    yield* flush(drive)
-  }
   while (true) {
     const { failure } = drive.beside ?? {}
     if (failure !== undefined) {
@@ -293,14 +286,16 @@ const take = <E>(
   apart: Apart
 ): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> =>
   step._tag === "AwaitChildren" || step._tag === "ResumeChildren"
-    ? Effect.gen(function* () {
-        const { drive } = root
-        yield* drive.journal.watch
-        yield* decideInline(root)
-        const unset = wakeAtExpiry(drive)
-        yield* Effect.ensuring(perform(root, step, apart), Effect.sync(unset))
-      })
+    ? takeBeside(root, step, apart)
     : perform(root, step, apart)
+
+const takeBeside = Effect.fnUntraced(function* <E>(root: Scope<E>, step: Doing, apart: Apart) {
+  const { drive } = root
+  yield* drive.journal.watch
+  yield* decideInline(root)
+  const unset = wakeAtExpiry(drive)
+  yield* Effect.ensuring(perform(root, step, apart), Effect.sync(unset))
+})
 
 /** Makes sure that the loop looks again when the time of a request is up while others are at work. */
 const wakeAtExpiry = (drive: Drive<any>): (() => void) => {
@@ -370,11 +365,11 @@ const perform = <E>(
     case "Reconcile":
       return reconcile(scope, step.callIds, apart)
     case "AskLimit":
-      return Effect.sync(() => openLimit(scope, step.exceeded))
+      return Effect.succeed(openLimit(scope, step.exceeded))
     case "DecodeOutput":
       return Effect.asVoid(decodeOutput(scope, step.text, apart))
     case "Withdraw":
-      return Effect.sync(() => withdrawLimits(scope, step.requests))
+      return Effect.succeed(withdrawLimits(scope, step.requests))
     case "AskWrapUp":
       return askWrapUp(scope, step.exceeded)
     case "ResumeChildren":

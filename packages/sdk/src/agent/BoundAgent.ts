@@ -68,6 +68,8 @@ export interface BoundAgent {
   /** What the model is shown, in the order of the definition. */
   readonly definitions: ReadonlyArray<ToolDefinition>
   readonly identity: AgentIdentity
+  /** The path of a run of its own: one for all of them. */
+  readonly path: ReadonlyArray<string>
   readonly limits: Limits
   readonly output: Decoder<unknown> | undefined
   /** The agents that can take a conversation over that this one has begun, by name and by alias, and itself. */
@@ -182,6 +184,7 @@ const bind = (agent: Agent.Any, team: Map<string, BoundAgent>): Effect.Effect<Bo
       agent,
       entries,
       definitions,
+      path: [agent.name],
       identity: {
         name: agent.name,
         instructions: typeof instructions === "string" ? fingerprint(instructions) : "computed",

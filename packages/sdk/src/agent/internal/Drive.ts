@@ -59,6 +59,8 @@ export interface Journal<E> {
   readonly isStale: () => boolean
 }
 
+const parked = Effect.succeed(true)
+
 const noNews = Effect.succeed<News>({})
 
 /** Without a store, the caller keeps the state, and whoever has the mailbox reaches the run. */
@@ -80,7 +82,7 @@ const notListening = () => {}
 
 const keptByCaller: Journal<never> = {
   append: () => noNews,
-  park: () => Effect.succeed(true),
+  park: () => parked,
   mail: Effect.succeed(noMail),
   decide: undefined,
   onMail: () => notListening,

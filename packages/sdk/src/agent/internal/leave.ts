@@ -15,16 +15,21 @@ import { redactEvent } from "./redact.ts"
 import { endForSubAgent } from "./endForSubAgent.ts"
 
 /** Lets go of the run with a last event, unless there is something new to act on: then `false`, and the run goes on. */
-export const leave = Effect.fnUntraced(function* <E>(drive: Drive<E>, last: RunEvent) {
+export const leave = <E>(drive: Drive<E>, last: RunEvent): Effect.Effect<boolean, E> => {
   const event = redactEvent(drive.runtime.scrubber, last)
   const after = evolve(drive.state, event)
-  if (yield* drive.journal.park([...drive.staged, event], after)) {
+  return Effect.flatMapEager(drive.journal.park(drive.staged.concat(event), after), (isParked) => {
+    if (!isParked) return stay(drive)
     drive.staged.length = 0
     drive.state = after
-    drive.untold.push({ event, revision: after.revision })
+    if (drive.onUpdate !== undefined) drive.untold.push({ event, revision: after.revision })
     tellAll(drive)
-    return true
-  }
+    return Effect.succeed(true)
+  })
+}
+
+/** There is something new to act on. */
+const stay = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
   yield* takeMail(drive)
   const { cancelReason } = yield* drive.journal.pulse
   if (cancelReason !== undefined) drive.token.cancel(cancelReason)

@@ -112,7 +112,7 @@ export const startRun = (
     runId: input.runId ?? ids.runId(at),
     sessionId: previous?.sessionId ?? input.sessionId ?? ids.sessionId(at),
     agent: bound.identity,
-    agentPath: [bound.agent.name],
+    agentPath: bound.path,
     ...(under === bound.agent.name ? {} : { under }),
     prompt: input.prompt,
     limits: input.limits === undefined ? bound.limits : { ...bound.limits, ...input.limits },

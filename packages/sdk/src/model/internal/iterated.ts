@@ -15,31 +15,35 @@ interface Source<A, E> {
   readonly onError: (error: unknown) => E
 }
 
-/** Where a stream says that it comes from an iterable. What is made of it, by mapping it say, does not say so. */
-const source = Symbol("@fermata/sdk/model/iterated")
-
-interface Iterated<A, E> extends Stream.Stream<A, E> {
-  readonly [source]?: Source<A, E>
-}
-
 /** The stream of an iterable, which is opened each time that the stream is run. */
 export const iterated = <A, E>(
   open: () => AsyncIterable<A>,
   onError: (error: unknown) => E
-): Stream.Stream<A, E> => {
-  const from: Source<A, E> = { open, onError }
-  const stream: Iterated<A, E> = Stream.unwrap(Effect.suspend(() => opened(from)))
-  return Object.assign(stream, { [source]: from })
+): Stream.Stream<A, E> => new Iterated({ open, onError }) as Iterated<A, E> & Stream.Stream<A, E>
+
+/** A stream like all others, whose channel is made when something other than {@link reading} wants it. */
+class Iterated<A, E> {
+  readonly source: Source<A, E>
+
+  constructor(source: Source<A, E>) {
+    this.source = source
+  }
+
+  get channel(): Stream.Stream<A, E>["channel"] {
+    const { source } = this
+    return Stream.unwrap(
+      Effect.map(
+        Effect.acquireRelease(
+          Effect.sync(() => new Iteration(source)),
+          (iteration) => iteration.close()
+        ),
+        (iteration) => Stream.fromPull(Effect.succeed(iteration.pull()))
+      )
+    ).channel
+  }
 }
 
-const opened = <A, E>(from: Source<A, E>) =>
-  Effect.map(
-    Effect.acquireRelease(
-      Effect.sync(() => new Iteration(from)),
-      (iteration) => iteration.close()
-    ),
-    (iteration) => Stream.fromPull(Effect.succeed(iteration.pull()))
-  )
+Object.setPrototypeOf(Iterated.prototype, Object.getPrototypeOf(Stream.empty) as object)
 
 /** Where the pieces go. */
 interface Sink<A> {
@@ -53,11 +57,10 @@ interface Waiting<E> {
 
 /** Gives all that the stream brings to `sink`, in order, until its end. What comes from an iterable is read without a fiber. */
 export const reading = <A, E>(
-  stream: Iterated<A, E>,
+  stream: Stream.Stream<A, E>,
   sink: Sink<A>
 ): Effect.Effect<void, E> | Reading<A, E> => {
-  const from = stream[source]
-  if (from !== undefined) return new Reading(from, sink)
+  if (stream instanceof Iterated) return new Reading((stream as Iterated<A, E>).source, sink)
   return Stream.runForEachArray(stream, (pieces) => {
     for (const piece of pieces) sink.add(piece)
     return Effect.void
