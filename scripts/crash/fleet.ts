@@ -224,6 +224,7 @@ const lateEffects = (journals: ReadonlyArray<RunChecker.Journal>, { effects }: L
   const starts = new Map<string, Array<number>>()
   for (const { events } of journals) {
     for (const event of events) {
+      if (event._tag === "tool.notStarted") starts.get(event.callId)?.pop()
       if (event._tag !== "tool.started") continue
       starts.set(event.callId, [...(starts.get(event.callId) ?? []), event.at])
     }

@@ -31,6 +31,7 @@ describe("RunEvent", () => {
       | "model.charged"
       | "tool.classified"
       | "tool.started"
+      | "tool.notStarted"
       | "tool.completed"
       | "tool.failed"
       | "tool.denied"

@@ -90,6 +90,9 @@ export const ToolStarted = Schema.TaggedStruct("tool.started", {
   idempotencyKey: Schema.String
 })
 
+/** The body that `tool.started` announced has not run: the run was stopped in between. The call is as it was before. */
+export const ToolNotStarted = Schema.TaggedStruct("tool.notStarted", { ...at, callId: ToolCallId })
+
 const settled = { ...at, callId: ToolCallId, content: Schema.Array(UserPart) }
 
 /** A body returned. */
@@ -213,6 +216,7 @@ const flat = [
   ModelCharged,
   ToolClassified,
   ToolStarted,
+  ToolNotStarted,
   ToolCompleted,
   ToolFailed,
   ToolDenied,

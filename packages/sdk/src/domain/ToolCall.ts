@@ -2,7 +2,7 @@
  * A tool call of the turn that is open, and how far it has come.
  *
  * ```text
- * requested ─▶ ready ────────────▶ started ─▶ completed | failed | cancelled
+ * requested ─▶ ready ◀───────────▶ started ─▶ completed | failed | cancelled
  *     │          ▲                    │
  *     ├─▶ waiting┤ approve            └─▶ inDoubt ─▶ ready (retry) | supplied | failed
  *     │          └─▶ denied | supplied | completed (an answer)

@@ -64,6 +64,7 @@ const isProgress = (event: RunEvent): boolean => {
     case "model.charged":
     case "tool.classified":
     case "tool.started":
+    case "tool.notStarted":
     case "request.expiring":
     case "budget.nearing":
     case "budget.exhausted":
@@ -101,6 +102,8 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       return classified(state, event)
     case "tool.started":
       return toolStarted(state, event)
+    case "tool.notStarted":
+      return updateCall(state, event.callId, notStarted)
     case "tool.completed":
       return settle(state, event.callId, "completed", event.content, event.at)
     case "tool.failed":
@@ -292,6 +295,19 @@ const opened = (state: RunState, { request }: Event<"request.opened">): RunState
     status: request._tag === "inDoubt" ? "inDoubt" : "waiting",
     requestId: request.requestId
   }))
+}
+
+/** The call as it was before its last start. A time is kept only of a start that may have come to something. */
+const notStarted = (call: ToolCall): ToolCall => {
+  if (call.status !== "started") return call
+  const { startedAt, ...rest } = call
+  const attempt = call.attempt - 1
+  return {
+    ...rest,
+    status: "ready",
+    attempt,
+    ...(attempt === 0 || startedAt === undefined ? {} : { startedAt })
+  }
 }
 
 const cancelled = (state: RunState, event: Event<"run.cancelled">): RunState => {

@@ -355,7 +355,7 @@ describe("a run that waits for something that never comes", () => {
         const result = yield* runPrompt(runtime, { prompt: "go" }, { cancellation })
         assert.deepStrictEqual(states(expect(result, "cancelled")), [
           "stop aborted",
-          "other aborted",
+          "other notStarted",
           "work notStarted"
         ])
         assert.deepStrictEqual(other.ran, [])

@@ -157,6 +157,9 @@ export class Ledger {
           this.faults.push(`${call.id} was started again`)
         return
       }
+      case "tool.notStarted":
+        this.calls.get(event.callId)!.starts -= 1
+        return
       case "tool.completed":
         return this.settle(event.callId, "completed")
       case "tool.failed":

@@ -335,7 +335,10 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       yield
       if (pick.happens(10)) return
       const [callId] = open.splice(pick.below(open.length), 1)
-      if (findCall(at(path), callId!)?.status === "started") finishBody(callId!, path)
+      if (findCall(at(path), callId!)?.status !== "started") continue
+      // A stop came between the start and the body.
+      if (pick.happens(4)) emit({ _tag: "tool.notStarted", at: now(), callId: callId! }, path)
+      else finishBody(callId!, path)
     }
   }
 

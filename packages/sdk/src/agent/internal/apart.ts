@@ -38,6 +38,8 @@ export interface Work<A, E, E2> {
   /** How long it may take, asked when it is begun: others may have used up some of what was left. */
   deadline?(): Deadline<E2>
   onEnd(exit: Exit.Exit<A, E | E2>): void
+  /** Told instead where it was not begun any more. */
+  onSkip(): void
 }
 
 /** Makes an effect interruptible again, where its caller was. */
@@ -217,7 +219,11 @@ class Batch {
       const one = work[this.begun]!
       this.begun += 1
       // Nothing is begun that is to be stopped.
-      const out = apart.isStopped() ? Exit.interrupt() : attempt(() => one.begin())
+      if (apart.isStopped()) {
+        this.tell(one, undefined)
+        continue
+      }
+      const out = attempt(() => one.begin())
       const begun = apart.begin<unknown, unknown>(out)
       if (Exit.isExit(begun)) {
         this.tell(one, begun)
@@ -237,9 +243,10 @@ class Batch {
   }
 
   /** Whoever is told must not keep the others from ending: it is told last that it has failed. */
-  private tell(one: Work<any, any, any>, exit: Exit.Exit<unknown, unknown>): void {
+  private tell(one: Work<any, any, any>, exit: Exit.Exit<unknown, unknown> | undefined): void {
     try {
-      one.onEnd(exit)
+      if (exit === undefined) one.onSkip()
+      else one.onEnd(exit)
     } catch (cause) {
       this.defect ??= Exit.die(cause)
     }

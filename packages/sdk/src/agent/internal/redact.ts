@@ -17,6 +17,7 @@ export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
     // Made of names, numbers and ids alone; or of arguments and results, which are cleaned where they are read.
     case "tool.classified":
     case "tool.started":
+    case "tool.notStarted":
     case "tool.completed":
     case "request.expiring":
     case "limits.changed":

@@ -30,7 +30,8 @@ const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
     const own = { callId: call.id, tool: call.name }
     if (call.result !== undefined) return [{ ...own, state: endOf(call.result.outcome) }]
     if (call.status === "inDoubt") return [{ ...own, state: "inDoubt" }]
-    if (call.status !== "started") return [{ ...own, state: "notStarted" }]
+    // What is to run again may have happened the first time.
+    if (call.status !== "started" && call.attempt === 0) return [{ ...own, state: "notStarted" }]
     if (call.target === "agent") {
       const doubt = inside.some((report) => report.state === "inDoubt")
       return [{ ...own, state: doubt ? "inDoubt" : "aborted" }, ...inside]

@@ -186,7 +186,15 @@ class Body implements Work<unknown, unknown, ToolFailure> {
   onEnd(exit: Exit.Exit<unknown, unknown>): void {
     record(this.scope, this.ready.call, exit)
   }
+
+  onSkip(): void {
+    notStarted(this.scope, this.ready.call)
+  }
 }
+
+/** It is known not to have run, though its start is written already. */
+const notStarted = (scope: Scope<any>, call: ToolCall): void =>
+  emit(scope, { _tag: "tool.notStarted", at: now(scope.drive), callId: call.id })
 
 /** One that is tried again. Each try has its time, as long as there is any. */
 const retried = (
@@ -204,7 +212,8 @@ const retried = (
   return {
     begin: () => Effect.retry(timed, { schedule, while: () => flight.late === undefined && isTimeLeft() }),
     // What came within its grace is the result.
-    onEnd: (exit) => record(scope, call, Exit.isSuccess(exit) ? exit : (flight.late ?? exit))
+    onEnd: (exit) => record(scope, call, Exit.isSuccess(exit) ? exit : (flight.late ?? exit)),
+    onSkip: () => notStarted(scope, call)
   }
 }
 

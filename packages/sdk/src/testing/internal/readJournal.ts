@@ -176,6 +176,9 @@ const checkEvent = (root: RunState, wrapped: RunEvent, ledger: Open, say: Report
       call.starts.push(before?.arguments)
       return
     }
+    case "tool.notStarted":
+      callOf(ledger, event.callId).starts.pop()
+      return
     case "tool.completed":
     case "tool.failed":
     case "tool.denied": {
