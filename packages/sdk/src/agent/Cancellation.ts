@@ -35,7 +35,7 @@ class Token implements CancellationToken {
   private why: string | undefined = undefined
   private controller: AbortController | undefined = undefined
   private listeners: Listener | Set<Listener> | undefined = undefined
-  private unlink: (() => void) | undefined = undefined
+  protected unlink: (() => void) | undefined = undefined
 
   constructor(parent: CancellationToken | undefined) {
     if (parent !== undefined) this.unlink = parent.onCancel(this.cancel)
@@ -99,14 +99,63 @@ class Token implements CancellationToken {
 /** A token; with a parent, one that is cancelled with it. */
 export const make = (parent?: CancellationToken): CancellationToken => new Token(parent)
 
-/** A token that is cancelled when a signal is aborted. */
-export const fromSignal = (signal: AbortSignal): CancellationToken => {
-  const token = make()
-  const why = () => (signal.reason instanceof Error ? signal.reason.message : "aborted")
-  if (signal.aborted) token.cancel(why())
-  else signal.addEventListener("abort", () => token.cancel(why()), { once: true })
-  return token
+/** Listens to its signal only while somebody listens to it: the signal may outlive many runs. */
+class OfSignal extends Token {
+  private readonly source: AbortSignal
+  private listening = 0
+
+  constructor(source: AbortSignal) {
+    super(undefined)
+    this.source = source
+  }
+
+  override reason(): string | undefined {
+    if (this.source.aborted) this.abort()
+    return super.reason()
+  }
+
+  override onCancel(listener: Listener): () => void {
+    if (this.reason() !== undefined) return super.onCancel(listener)
+    const stop = super.onCancel(listener)
+    this.listen()
+    let isOver = false
+    return () => {
+      stop()
+      if (isOver) return
+      isOver = true
+      this.listening -= 1
+      if (this.listening === 0) this.unlink?.()
+    }
+  }
+
+  override signal(): AbortSignal {
+    if (this.reason() === undefined) this.listen()
+    return super.signal()
+  }
+
+  private listen(): void {
+    const { source } = this
+    this.listening += 1
+    this.unlink ??= () => source.removeEventListener("abort", this.abort)
+    // Once, however often it is added.
+    source.addEventListener("abort", this.abort, { once: true })
+  }
+
+  private readonly abort = (): void => {
+    const { reason }: { readonly reason: unknown } = this.source
+    this.cancel(reason instanceof Error ? reason.message : "aborted")
+  }
 }
+
+/**
+ * A token that is cancelled when a signal is aborted.
+ *
+ * **Details**
+ *
+ * It listens to the signal while somebody listens to it, as a run does until it is over: one signal may be used for any number of runs.
+ * What `signal()` returns listens until `release`.
+ */
+export const fromSignal = (signal: AbortSignal): CancellationToken => new OfSignal(signal)
 
 /**
  * The token of whatever is going on; runs that are started link themselves to it.

@@ -88,7 +88,6 @@ export const forkRun: <Output>(
     const { limits, newRunId, policy } = input
     const store = yield* RunStore
     const clock = yield* Clock.Clock
-    const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
     yield* checkIds({
       ...(newRunId === undefined ? {} : { runId: newRunId }),
       ...(input.sessionId === undefined ? {} : { sessionId: input.sessionId })
@@ -112,6 +111,7 @@ export const forkRun: <Output>(
       ...(limits === undefined ? {} : { limits }),
       ...(policy === undefined ? {} : { policy })
     })
+    const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
     const state = yield* create({ ...options, runtime, store, token }, staged).pipe(
       Effect.catchTag("SessionBusy", ({ runId, sessionId }) =>
         Effect.fail(new SessionTaken({ runId, sessionId }))

@@ -101,7 +101,6 @@ const running = Effect.fnUntraced(function* <Output>(
   options: StoredRunOptions = {}
 ) {
   const store = yield* RunStore
-  const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
   if ("prompt" in input) yield* checkIds(input)
   const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
   if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
@@ -110,6 +109,7 @@ const running = Effect.fnUntraced(function* <Output>(
   if ("prompt" in input && head !== undefined) {
     return yield* new RunExists({ runId: head.runId, status: head.status })
   }
+  const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
   const work = { ...options, runtime, store, token }
   const driving = "prompt" in input ? startStored(work, input) : continueStored(work, input)
   const state = yield* Effect.ensuring(

@@ -223,8 +223,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     return promise
   }
   const runOptions = (given: Pick<PromptOptions, "signal" | "onUpdate">) => {
-    const token = Cancellation.make()
-    if (given.signal !== undefined) Cancellation.fromSignal(given.signal).onCancel(token.cancel)
+    const token = given.signal === undefined ? Cancellation.make() : Cancellation.fromSignal(given.signal)
     const onUpdate = (update: RunUpdate) => {
       if (update._tag !== "event" || !endsDrive(update.event)) live.set(update.runId, token)
       else live.delete(update.runId)

@@ -3,13 +3,18 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
+import { forkRun } from "../../src/agent/forkRun.ts"
 import { runPrompt } from "../../src/agent/runPrompt.ts"
+import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import type { RunResult } from "../../src/agent/RunResult.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
+import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
+import { layerMemory } from "../../src/store/RunStore.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import {
   approvalOf,
@@ -385,6 +390,28 @@ describe("interrupting the fiber that runs a prompt", () => {
   )
 })
 
+/** A signal that knows how many listen to it. */
+const counted = () => {
+  const controller = new AbortController()
+  const { signal } = controller
+  const listeners = new Set<unknown>()
+  const add = signal.addEventListener.bind(signal)
+  const remove = signal.removeEventListener.bind(signal)
+  signal.addEventListener = (...[type, listener, options]: Parameters<typeof add>) => {
+    listeners.add(listener)
+    add(type, listener, options)
+  }
+  signal.removeEventListener = (...[type, listener, options]: Parameters<typeof remove>) => {
+    listeners.delete(listener)
+    remove(type, listener, options)
+  }
+  return {
+    signal,
+    abort: (reason: string) => controller.abort(new Error(reason)),
+    listening: () => listeners.size
+  }
+}
+
 describe("a cancellation token", () => {
   it("keeps the first reason and tells its listeners once", () => {
     const token = Cancellation.make()
@@ -438,6 +465,74 @@ describe("a cancellation token", () => {
     assert.strictEqual(linked.reason(), "closed")
     assert.strictEqual(Cancellation.fromSignal(AbortSignal.abort()).reason() !== undefined, true)
   })
+
+  it("listens to the signal that it was made from only while somebody listens to it", () => {
+    const { abort, listening, signal } = counted()
+    const token = Cancellation.fromSignal(signal)
+    assert.strictEqual(listening(), 0)
+    const told: Array<string> = []
+    const stop = token.onCancel((reason) => told.push(reason))
+    const child = Cancellation.make(token)
+    assert.strictEqual(listening(), 1)
+    child.release()
+    assert.strictEqual(listening(), 1)
+    stop()
+    stop()
+    assert.strictEqual(listening(), 0)
+    token.onCancel((reason) => told.push(`again ${reason}`))
+    abort("closed")
+    assert.deepStrictEqual(told, ["again closed"])
+    assert.strictEqual(Cancellation.make(token).reason(), "closed")
+    assert.strictEqual(listening(), 0)
+  })
+
+  it("says that its signal was aborted while nobody listened, and has one of its own", () => {
+    const { abort, listening, signal } = counted()
+    const [token, other, own] = [1, 2, 3].map(() => Cancellation.fromSignal(signal))
+    const derived = own!.signal()
+    assert.isFalse(derived.aborted)
+    other!.onCancel(() => {})
+    other!.cancel("by hand")
+    assert.strictEqual(listening(), 1)
+    assert.isFalse(signal.aborted)
+    abort("closed")
+    assert.deepStrictEqual(
+      [token!.reason(), other!.reason(), (derived.reason as Error).message],
+      ["closed", "by hand", "closed"]
+    )
+    const released = counted()
+    const late = Cancellation.fromSignal(released.signal)
+    late.signal()
+    late.release()
+    assert.strictEqual(released.listening(), 0)
+  })
+
+  it.effect("leaves nothing at a signal that outlives its runs, however they end", () =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const { listening, signal } = counted()
+        const cancellation = Cancellation.fromSignal(signal)
+        const gated = probe("gated")
+        const agent = Agent.make("a", { tools: [gated.tool] })
+        const script = () => ["done", { calls: [call("gated", "1")] }, "done", "done"]
+        const { runtime } = yield* bind(agent, [...script(), ...script()])
+        expect(yield* runPrompt(runtime, { prompt: "go" }, { cancellation }), "completed")
+        const held = yield* runPrompt(runtime, { prompt: "go" }, { cancellation })
+        const decisions = [approve(approvalOf(held, "1"))]
+        assert.strictEqual(listening(), 0)
+        expect(yield* runPrompt(runtime, { state: held.state, decisions }, { cancellation }), "completed")
+        const handle = yield* dispatchPrompt(runtime, { prompt: "go" }, { cancellation })
+        expect(yield* handle.done, "completed")
+        assert.strictEqual(listening(), 0)
+        yield* Effect.gen(function* () {
+          const { runId } = yield* runPromptStored(runtime, { prompt: "go" }, { cancellation })
+          yield* Effect.exit(runPromptStored(runtime, { prompt: "go", runId }, { cancellation }))
+          yield* Effect.exit(forkRun(runtime, { runId, prompt: " " }, { cancellation }))
+        }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+        assert.strictEqual(listening(), 0)
+      })
+    )
+  )
 
   it.effect("of the surroundings cancels the runs in it", () =>
     Effect.gen(function* () {

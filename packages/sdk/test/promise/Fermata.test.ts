@@ -243,6 +243,26 @@ describe("stopping", () => {
   }
   const toWait = { calls: [{ tool: "wait" }] }
 
+  it("leaves no listener at the signal of a run that is over", async () => {
+    await using fermata = await make(["one", "two", "three"])
+    const { signal } = new AbortController()
+    const listening = new Set<unknown>()
+    const add = signal.addEventListener.bind(signal)
+    const remove = signal.removeEventListener.bind(signal)
+    signal.addEventListener = (...given: Parameters<typeof add>) => {
+      listening.add(given[1])
+      add(...given)
+    }
+    signal.removeEventListener = (...given: Parameters<typeof remove>) => {
+      listening.delete(given[1])
+      remove(...given)
+    }
+    await fermata.runPrompt("keeper", "go", { signal })
+    await (await fermata.dispatch("keeper", "go", { signal })).done()
+    await fermata.runPrompt("keeper", "go", { signal })
+    assert.strictEqual(listening.size, 0)
+  })
+
   it("a signal cancels the run, with its reason", async () => {
     const { begun, agent } = endless()
     await using fermata = await make([toWait], { agents: [agent] })
