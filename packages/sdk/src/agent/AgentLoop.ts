@@ -129,10 +129,10 @@ const driving = <E>(
   context: Context.Context<never>,
   restoreCaller: ConstructorParameters<typeof Apart>[3]
 ): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
-  const { clock, leaving, token } = running
+  const { leaving, token } = running
   const unlisten = enter(running)
   const apart = new Apart(
-    clock,
+    running,
     leaving === undefined ? [token] : [token, leaving.now],
     context,
     restoreCaller
@@ -142,10 +142,16 @@ const driving = <E>(
     apart.close()
     token.release()
     running.runtime.runs.delete(running)
-    if (Exit.isSuccess(exit)) return Effect.void
+    if (Exit.isSuccess(exit)) {
+      // What was left behind may go on telling.
+      running.onUpdate = undefined
+      return Effect.void
+    }
     // What goes on beside the loop can write nothing either.
     token.cancel("The run cannot be gone on with here.")
-    return settleBeside(running)
+    return Effect.map(settleBeside(running), () => {
+      running.onUpdate = undefined
+    })
   })
 }
 

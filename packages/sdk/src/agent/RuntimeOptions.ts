@@ -56,7 +56,10 @@ export const Knobs = Schema.Struct({
   owner: Schema.optionalKey(Schema.NonEmptyString),
   /** How long a stored run stays claimed without a sign of life. At least a millisecond. Default: 15 seconds. */
   leaseTtl: Schema.optionalKey(someTime),
-  /** How long a tool that was told to stop may take to do so. Default: 2 seconds. */
+  /**
+   * How long a tool, a model or a callback that was told to stop may take to do so, be it a promise or an effect. Default: 2 seconds. What
+   * takes longer is left behind, and what it comes to is not heard any more.
+   */
   cancelGrace: Schema.optionalKey(anyTime),
   /** How long closing waits for runs to end, and then for each extension to close. Default: 5 seconds. */
   closeTimeout: Schema.optionalKey(anyTime)

@@ -27,7 +27,7 @@ import { ToolFailure } from "../../tool/ToolError.ts"
 import { type BoundAgent, holderOf } from "../BoundAgent.ts"
 import type * as Cancellation from "../Cancellation.ts"
 import type { Mail, Mailbox } from "../Mailbox.ts"
-import type { Apart } from "./apart.ts"
+import { type Apart, within } from "./apart.ts"
 import type { Leaving } from "../runPrompt.ts"
 import type { LiveRun, Runtime } from "../Runtime.ts"
 import type { RunUpdate } from "../RunUpdate.ts"
@@ -115,7 +115,8 @@ export class Drive<E> implements Given<E>, LiveRun {
   readonly leaving: Leaving | undefined
   readonly clock: Clock.Clock
   readonly journal: Journal<E>
-  readonly onUpdate: ((update: RunUpdate) => void) | undefined
+  /** Nobody, once the drive is over. */
+  onUpdate: ((update: RunUpdate) => void) | undefined
   readonly perform: Perform
   state: RunState
   hasMail: boolean
@@ -347,10 +348,12 @@ export const awaitedWithin = <A>(
   ms: number,
   f: () => Awaitable<A, any>
 ): Effect.Effect<A, unknown> =>
-  Effect.timeoutOrElse(awaited(runtime, f), {
-    duration: ms,
-    orElse: () => Effect.fail(new ToolFailure({ description: `it did not answer within ${ms} ms` }))
-  })
+  within(
+    runtime,
+    ms,
+    awaited(runtime, f),
+    () => new ToolFailure({ description: `it did not answer within ${ms} ms` })
+  )
 
 /** What a user's promise is rejected with may be anything. */
 const fromPromise = <A>(promise: Promise<A>): Effect.Effect<A, unknown> =>

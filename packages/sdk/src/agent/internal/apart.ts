@@ -2,15 +2,18 @@
  * What may take long, apart from the loop: an effect in a fiber of its own, anything else as it is.
  *
  * The loop itself is never interrupted: it has to say what became of everything. What it waits for runs apart from it, and is
- * stopped when the run is cancelled or let go of, or when its time is up; the loop then reads from its exit what happened.
+ * stopped when the run is cancelled or let go of, or when its time is up; the loop then reads from its exit what happened. What has
+ * not ended by itself within its grace period is left behind: what it comes to then is nobody's to know.
  */
 import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import type * as Cancellation from "../Cancellation.ts"
+import type { Runtime } from "../Runtime.ts"
 import { setTimed, type Timed, unsetTimed } from "./deadlines.ts"
 
 /** How long something may take, and what it fails with then. */
@@ -47,12 +50,22 @@ type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, 
 
 type Tokens = readonly [Cancellation.CancellationToken, ...ReadonlyArray<Cancellation.CancellationToken>]
 
+/** What is to be known about whatever runs apart. */
+interface Surroundings {
+  readonly clock: Clock.Clock
+  readonly runtime: Runtime<any>
+}
+
+/** Milliseconds that something may take to end when it was told to. */
+export const graceMs = ({ options }: Runtime<any>): number =>
+  Duration.toMillis(Duration.fromInputUnsafe(options.cancelGrace ?? "2 seconds"))
+
 /**
  * Runs things apart from a loop, until one of the tokens is cancelled. Each loop has its own, and waits for one thing at a time, or for
  * several together. It lives as long as the run waits: small, and what it needs to wait is made once.
  */
 export class Apart {
-  readonly clock: Clock.Clock
+  readonly around: Surroundings
   /** Those that stop what runs apart. The first is the loop's own. */
   readonly tokens: Tokens
   /** What the fiber of the loop was given: what runs apart has it too. */
@@ -65,8 +78,13 @@ export class Apart {
   private resume: ((effect: Effect.Effect<void>) => void) | undefined = undefined
   private isAwake = false
 
-  constructor(clock: Clock.Clock, tokens: Tokens, context: Context.Context<never>, restoreCaller?: Restore) {
-    this.clock = clock
+  constructor(
+    around: Surroundings,
+    tokens: Tokens,
+    context: Context.Context<never>,
+    restoreCaller?: Restore
+  ) {
+    this.around = around
     this.tokens = tokens
     this.context = context
     this.restoreCaller = restoreCaller
@@ -261,6 +279,7 @@ abstract class Flight<A, E, E2> implements Timed, Waiting<A, E> {
   private late: Deadline<E2>["late"] | undefined = undefined
   private isLate = false
   private running: Running<A, E> | Fiber.Fiber<A, E> | undefined = undefined
+  private grace: ReturnType<typeof setTimeout> | undefined = undefined
 
   constructor(apart: Apart) {
     this.apart = apart
@@ -273,7 +292,7 @@ abstract class Flight<A, E, E2> implements Timed, Waiting<A, E> {
     apart.add(this)
     if (deadline !== undefined) {
       this.late = deadline.late
-      setTimed(apart.clock, deadline.ms, this)
+      setTimed(apart.around.clock, deadline.ms, this)
     }
     if (Fiber.isFiber(running)) running.addObserver((exit) => this.ended(exit))
     else running.follow(this)
@@ -286,18 +305,25 @@ abstract class Flight<A, E, E2> implements Timed, Waiting<A, E> {
     this.stop()
   }
 
+  /** Tells it to end. It may be about to, or never: then it is left behind. */
   stop(): void {
     const { running } = this
+    if (running === undefined || this.grace !== undefined) return
     if (Fiber.isFiber(running)) running.interruptUnsafe()
-    else running?.stop()
+    else running.stop()
+    if (this.running === undefined) return
+    this.grace = setTimeout(() => this.ended(Exit.interrupt()), graceMs(this.apart.around.runtime))
   }
 
   ended(exit: Exit.Exit<A, E>): void {
     const { apart, late } = this
+    // It was left behind.
+    if (this.running === undefined) return
     this.running = undefined
+    if (this.grace !== undefined) clearTimeout(this.grace)
     apart.delete(this)
     if (late === undefined) return this.told(exit)
-    unsetTimed(apart.clock, this)
+    unsetTimed(apart.around.clock, this)
     const isTimedOut = this.isLate && !apart.isStopped() && isInterrupted(exit)
     this.told(isTimedOut ? Exit.fail(late(this.dueAfter)) : exit)
   }
@@ -340,6 +366,34 @@ class Awaited<A, E, E2, B, E3> extends Flight<A, E, E2> {
     this.apart.wake()
   }
 }
+
+/** Interrupts a fiber, which may be about to end, or never: then it is left behind. */
+const interrupt = (fiber: Fiber.Fiber<unknown, unknown>, runtime: Runtime<any>, onLeft: () => void): void => {
+  fiber.interruptUnsafe()
+  if (fiber.pollUnsafe() !== undefined) return
+  const timer = setTimeout(onLeft, graceMs(runtime))
+  fiber.addObserver(() => clearTimeout(timer))
+}
+
+/** Runs somebody else's effect for so long. One that does not stop when it is told to is not waited for. */
+export const within = <A, E, E2, R>(
+  runtime: Runtime<any>,
+  ms: number,
+  effect: Effect.Effect<A, E, R>,
+  late: () => E2
+): Effect.Effect<A, E | E2, R> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(Effect.forkDetach(effect, { startImmediately: true, uninterruptible: false }), (fiber) => {
+      const stop = Effect.callback<void>((resume) => {
+        const stopped = () => resume(Effect.void)
+        fiber.addObserver(stopped)
+        interrupt(fiber, runtime, stopped)
+      })
+      const orElse = () => Effect.andThen(stop, Effect.failSync(late))
+      const waiting = Effect.timeoutOrElse(Fiber.join(fiber), { duration: ms, orElse })
+      return Effect.onInterrupt(restore(waiting), () => stop)
+    })
+  )
 
 /** What somebody else's function returns; what it throws, as an end. */
 export const attempt = <A>(begin: () => A): A | Exit.Exit<never> => {

@@ -59,7 +59,7 @@ export const startBeside = (
     const ended = Deferred.makeUnsafe<void>()
     beside.fibers.set(name, { ended, token })
     const stops: Apart["tokens"] = drive.leaving === undefined ? [token] : [token, drive.leaving.now]
-    const apart = new Apart(drive.clock, stops, context)
+    const apart = new Apart(drive, stops, context)
     const done = (exit: Exit.Exit<void, unknown>) => {
       apart.close()
       token.release()

@@ -94,18 +94,29 @@ const askFor = (question: Question, request: ModelRequest): Effect.Effect<void> 
   const { apart, scope } = question
   const { model } = scope.drive.runtime
   const collector = makeCollector()
-  const sink = scope.drive.onUpdate === undefined ? collector : telling(scope, request, collector)
-  const begun = attempt(() => reading(model.stream(request), sink))
-  return apart.goOn(begun, deadlineOf(scope), (exit) => streamed(question, request, collector, exit))
+  const told = scope.drive.onUpdate === undefined ? undefined : telling(scope, request, collector)
+  const begun = attempt(() => reading(model.stream(request), told ?? collector))
+  return apart.goOn(begun, deadlineOf(scope), (exit) => {
+    told?.close()
+    return streamed(question, request, collector, exit)
+  })
 }
 
 /** Tells each part before it is the next one's turn. */
-const telling = ({ drive }: Scope<unknown>, { agentPath, turn }: ModelRequest, collector: Collector) => ({
-  add: (part: ModelPart): void => {
-    collector.add(part)
-    drive.onUpdate?.({ _tag: "delta", runId: drive.state.runId, agentPath, turn, part })
+const telling = ({ drive }: Scope<unknown>, { agentPath, turn }: ModelRequest, collector: Collector) => {
+  let isOver = false
+  return {
+    add: (part: ModelPart): void => {
+      // A stream that was left behind has nothing more to say.
+      if (isOver) return
+      collector.add(part)
+      drive.onUpdate?.({ _tag: "delta", runId: drive.state.runId, agentPath, turn, part })
+    },
+    close: (): void => {
+      isOver = true
+    }
   }
-})
+}
 
 /** Takes the answer. Where asking failed before the first part was out, asks for a whole one, once. */
 const streamed = (
@@ -154,20 +165,16 @@ const requestOf = ({ scope, turn }: Question, { instructions, messages }: Prepar
   // Who is asked to come to an end is shown the tools, which the history speaks of, and may call none.
   if (isWrappingUp(state)) request.settings = { ...settings, toolChoice: "none" }
   else if (settings !== undefined) request.settings = settings
-  if (onUpdate !== undefined) request.onRetry = retryOf(drive, onUpdate, turn)
+  if (onUpdate !== undefined) request.onRetry = retryOf(drive, turn)
   return request
 }
 
 type Mutable<A> = { -readonly [Key in keyof A]: A[Key] }
 
 const retryOf =
-  (
-    drive: Drive<unknown>,
-    onUpdate: NonNullable<Drive<unknown>["onUpdate"]>,
-    turn: number
-  ): NonNullable<ModelRequest["onRetry"]> =>
+  (drive: Drive<unknown>, turn: number): NonNullable<ModelRequest["onRetry"]> =>
   (retry) =>
-    onUpdate({ _tag: "retry", runId: drive.state.runId, turn, ...retry })
+    drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, turn, ...retry })
 
 const answered = (
   scope: Scope<unknown>,

@@ -3,13 +3,14 @@
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type { CancellationToken } from "../Cancellation.ts"
 import type { Runtime } from "../Runtime.ts"
 import { type CloseStatus, ExtensionFailed, RuntimeClosed } from "../RuntimeError.ts"
 import type { RuntimeExtension } from "../RuntimeExtension.ts"
+import { within } from "./apart.ts"
 import { contextOf } from "./configuration.ts"
 import { awaited, describe } from "./Drive.ts"
 import type { LiveRuns } from "./LiveRuns.ts"
@@ -33,6 +34,7 @@ export interface Lifecycle {
 
 export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
   const { agent, cancellation, closeTimeout, extensions, runs } = options
+  const closeMs = Duration.toMillis(Duration.fromInputUnsafe(closeTimeout))
   const opened: Array<RuntimeExtension<any>> = []
   let closed: CloseStatus | undefined
   let opening: Fiber.Fiber<unknown, unknown> | undefined
@@ -61,7 +63,8 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
         const runtime = options.runtime()
         const closing = awaited(runtime, () => extension.onClose?.(status, contextOf(runtime)))
         // The others are closed all the same.
-        yield* Effect.catchCause(Effect.timeout(closing, closeTimeout), (cause) =>
+        const inTime = within(runtime, closeMs, closing, () => `it took more than ${closeMs} ms`)
+        yield* Effect.catchCause(inTime, (cause) =>
           Effect.logWarning(
             `The extension "${extension.name}" could not close: ${describe(runtime, Cause.squash(cause))}`
           )

@@ -18,7 +18,7 @@ import { toContent } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { openApproval } from "./classify.ts"
-import type { Apart, Work } from "./apart.ts"
+import { type Apart, within, type Work } from "./apart.ts"
 import type { Scope } from "./Drive.ts"
 import { eachWhenKnown, whenKnown } from "./whenKnown.ts"
 import { asEffect, type Flight, idempotencyKey, invoke } from "./toolBody.ts"
@@ -206,7 +206,7 @@ const retried = (
   const begin = () => invoke(scope, call, tool, value)
   const timed = Effect.suspend(() => {
     const { late, ms } = timeOf(scope, call, tool)
-    return Effect.timeoutOrElse(asEffect(begin, flight), { duration: ms, orElse: () => Effect.fail(late()) })
+    return within(scope.drive.runtime, ms, asEffect(begin, flight), late)
   })
   const isTimeLeft = () => (timeLeftOf(scope) ?? 1) > 0
   return {

@@ -1,15 +1,15 @@
 /**
  * The body of a tool's call: what it is given, and how it is stopped.
  *
- * A handler returns a value, a promise or an effect. A promise that is told to stop may finish within its grace period.
+ * A handler returns a value, a promise or an effect. One that is told to stop may finish within its grace period; after that it is left
+ * behind.
  */
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type { ToolCall } from "../../domain/RunState.ts"
 import type { Tool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
-import type { Running } from "./apart.ts"
+import { graceMs, type Running } from "./apart.ts"
 import { isPromise, type Scope, stateOf } from "./Drive.ts"
 
 /** The key that every attempt of a call shares. */
@@ -35,7 +35,7 @@ export const invoke = (
     ? following(
         out,
         () => context.abort(),
-        () => graceMs(scope)
+        () => graceMs(runtime)
       )
     : Effect.succeed(out)
 }
@@ -101,9 +101,6 @@ class CallContext implements ToolContext {
     }
   }
 }
-
-const graceMs = (scope: Scope<any>): number =>
-  Duration.toMillis(Duration.fromInputUnsafe(scope.drive.runtime.options.cancelGrace ?? "2 seconds"))
 
 /** A promise that is told to stop by its signal, and is then given its grace period to say what it came to. */
 const following = (
