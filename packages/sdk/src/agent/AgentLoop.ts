@@ -34,7 +34,7 @@ import { cancellation } from "./internal/cancellation.ts"
 import { classifyAll } from "./internal/classifyAll.ts"
 import { decodeOutput } from "./internal/decodeOutput.ts"
 import { setDeadline } from "./internal/deadlines.ts"
-import { asking, decideInline } from "./internal/decideInline.ts"
+import { asking, decideInline, isToBeAsked } from "./internal/decideInline.ts"
 import type { Doing, Journal } from "./internal/Drive.ts"
 import { confirmHeld, Drive, emitRoot, flush, isEnding, now, Scope, tellAll } from "./internal/Drive.ts"
 import { handOff } from "./internal/handOff.ts"
@@ -317,14 +317,22 @@ const wakeAtExpiry = (drive: Drive<any>): (() => void) => {
 const hold = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
   const { drive } = root
   const { revision } = drive.state
-  if (isEnding(root)) yield* stopBeside(drive, [asking], "The run is let go of.")
-  else if (yield* decideInline(root)) return false
+  if (isEnding(root)) {
+    // Whoever takes it up asks: what is held waits for somebody to come back.
+    const isLetGo = drive.token.reason() === undefined && isToBeAsked(drive)
+    yield* stopBeside(drive, [asking], "The run is let go of.")
+    if (isLetGo && drive.token.reason() === undefined) {
+      yield* letGo(drive)
+      return true
+    }
+  } else if (yield* decideInline(root)) return false
   if (isAnythingBeside(drive)) {
     yield* awaitBeside(root, apart)
     return false
   }
-  // Whoever was asked may have cancelled it.
+  // Whoever was asked may have cancelled it, or has not been heard.
   if (drive.state.revision !== revision || drive.token.reason() !== undefined) return false
+  if (isEnding(root) && isToBeAsked(drive)) return false
   return yield* leave(drive, { _tag: "run.held", at: now(drive) })
 })
 

@@ -73,7 +73,8 @@ export type RunPromptStoredError = WorkError | RunLetGo
  * **Details**
  *
  * With a `prompt` a run is started, once for each id: a start that is tried again gets `RunExists`. Continuing a run that has ended
- * returns how it ended. Continuing one that still waits returns what it waits for.
+ * returns how it ended. Continuing one that still waits returns what it waits for, after the approval callback, where there is one, was
+ * asked about that.
  *
  * **Errors**
  *

@@ -85,7 +85,7 @@ export interface Drained {
   readonly name: string | undefined
   /** `letGo`: it is in the store. `error`: it was not begun. `running`: it did not stop in time. */
   readonly status: HandleStatus
-  /** Of a held run that was not stored: its state before it was cancelled. `runPrompt` goes on with it. */
+  /** Of a run that was not stored, and held or waiting for the approval callback: its state before it was cancelled. `runPrompt` goes on with it. */
   readonly held?: RunState
 }
 

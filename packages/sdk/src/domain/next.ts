@@ -92,16 +92,21 @@ export const next = (state: RunState, above: Above = Room.nothingAbove): Step =>
     case "error":
       return failed(state.failure ?? { _tag: "RunDefect", description: "unknown" })
     default: {
-      const { limits, recoveries = 0 } = state
-      if (recoveries > (limits.maxRecoveries ?? Limits.defaults.maxRecoveries)) {
-        return failed({ _tag: "WorkersLost", times: recoveries })
-      }
       const requests = Room.needless(state)
       if (requests.length > 0) return { _tag: "Withdraw", requests }
       const step = state.calls.length > 0 ? nextOfCalls(state, above) : nextOfTurn(state, above)
-      return within(state, step, above)
+      return unlessLost(state, within(state, step, above))
     }
   }
+}
+
+/** A step that processes die over is not taken for ever. Waiting for somebody is none: no process has died of that. */
+const unlessLost = (state: RunState, step: Step): Step => {
+  const { limits, recoveries = 0 } = state
+  if (recoveries === 0 || step._tag === "Hold") return step
+  return recoveries > (limits.maxRecoveries ?? Limits.defaults.maxRecoveries)
+    ? failed({ _tag: "WorkersLost", times: recoveries })
+    : step
 }
 
 /** What the budgets above leave of a step. What brings a run to its end takes nothing of them. */

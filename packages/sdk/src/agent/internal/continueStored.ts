@@ -115,16 +115,21 @@ export const continueStored = Effect.fnUntraced(function* (
   const journal = storeJournal(store, held)
   const going = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
     const stored = yield* store.load(runId)
-    const before = yield* foldStored(stored)
+    let before = yield* foldStored(stored)
     const taken = takeDecisions(before, stored.decisions)
-    const { state } = taken
+    let { state } = taken
     const hasMail = stored.messages.length > 0
     const asked = prompt !== undefined || limits !== undefined || (hasMail && !isEnded(state))
     if (isEnded(state) && !asked && state.status !== "error") return state
     if (next(state)._tag === "Hold" && state.status === "held" && !asked && taken.events.length === 0) {
       const cancelled = (yield* journal.pulse).cancelReason
-      if (cancelled === undefined) return yield* warn(journal, state, clock.currentTimeMillisUnsafe())
-      token.cancel(cancelled)
+      if (cancelled !== undefined) token.cancel(cancelled)
+      else {
+        state = yield* warn(journal, state, clock.currentTimeMillisUnsafe())
+        // Somebody who can be asked here may not have been asked before.
+        if (!isCallbackAsked(runtime, state)) return state
+        before = state
+      }
     }
 
     const continued = yield* continueRun(runtime, clock, {
@@ -146,6 +151,10 @@ export const continueStored = Effect.fnUntraced(function* (
   const end = yield* underLease(store, held, token, going)
   return "events" in end ? yield* create(work, end) : end
 })
+
+/** Whether the approval callback is asked about what the run waits for when it is gone on with. */
+export const isCallbackAsked = ({ options }: Runtime<any>, state: RunState): boolean =>
+  options.approvalCallback !== undefined && interruptions(state).length > 0
 
 /** The state with the decisions that the store has and the journal has not. */
 const takeDecisions = (before: RunState, decisions: ReadonlyArray<Decision>): Staged => {

@@ -10,7 +10,7 @@ import { interruptions } from "../../domain/RunState.ts"
 import * as Cancellation from "../Cancellation.ts"
 import type { Apart } from "./apart.ts"
 import { isBeside, startBeside, wake } from "./beside.ts"
-import { awaited, type Drive, flush, isEnding, now, Scope } from "./Drive.ts"
+import { awaited, type Drive, flush, isEnding, isStopped, now, Scope } from "./Drive.ts"
 import { takeDecisions } from "./leave.ts"
 import { redactDecision } from "./redact.ts"
 import { checkEditedRequest, decodeDecision } from "./staging.ts"
@@ -38,6 +38,11 @@ export const decideInline = Effect.fnUntraced(function* <E>(root: Scope<E>) {
 /** The name under which the callback is asked beside the loop. */
 export const asking = "approvalCallback"
 
+/** Whether the callback has still to say something: it is asked again by whoever goes on with the run. */
+export const isToBeAsked = (drive: Drive<any>): boolean =>
+  drive.runtime.options.approvalCallback !== undefined &&
+  (isBeside(drive, asking) || nextToAsk(drive) !== undefined)
+
 const nextToAsk = (drive: Drive<any>): Interruption | undefined =>
   interruptions(drive.state).find(({ requestId }) => drive.beside?.asked.has(requestId) !== true)
 
@@ -51,6 +56,11 @@ const askAll = Effect.fnUntraced(function* (root: Scope<any>, apart: Apart) {
     yield* flush(drive)
     // A callback that fails, or answers what does not fit, has not decided: the request stays open.
     const answer = yield* Effect.exit(apart.run(askCallback(drive, request)))
+    if (Exit.isFailure(answer) && isStopped(root, answer.cause)) {
+      // It has not been heard.
+      drive.beside?.asked.delete(request.requestId)
+      return
+    }
     if (Exit.isFailure(answer) || answer.value === undefined) continue
     yield* takeAnswer(drive, answer.value)
     wake(drive)

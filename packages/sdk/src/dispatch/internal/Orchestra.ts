@@ -14,6 +14,7 @@ import type { Limits } from "../../domain/Limits.ts"
 import { type Rejection, RequestNotFound } from "../../domain/Rejection.ts"
 import type { AgentNotFound } from "../../domain/RunError.ts"
 import { unwrap } from "../../domain/RunEvent.ts"
+import { next } from "../../domain/next.ts"
 import { isEnded, type RunState } from "../../domain/RunState.ts"
 import type { AgentHandle, HandleError, Observed, StoredFault } from "../AgentHandle.ts"
 import type { ConductorOptions, ConductorUpdate, Drained, InboxEntry } from "../Conductor.ts"
@@ -318,8 +319,9 @@ export class Orchestra implements Keeper {
     const held = new Map<AnyLive, RunState>()
     for (const live of lives) {
       const state = live.state()
-      const isHeld = live.status.current() === "held"
-      if (live instanceof Unstored && isHeld && state !== undefined) held.set(live, state)
+      // One whose approval callback is being asked waits as well, and is at work.
+      if (live instanceof Unstored && state !== undefined && next(state)._tag === "Hold")
+        held.set(live, state)
     }
     for (const live of lives) {
       if (!live.begun && live.status.current() === "queued") live.finish(Exit.fail(new ConductorClosed()))

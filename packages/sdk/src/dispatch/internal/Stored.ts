@@ -11,6 +11,7 @@ import type * as Cancellation from "../../agent/Cancellation.ts"
 import { decideStored } from "../../agent/decideStored.ts"
 import { explain, type Explanation } from "../../agent/explain.ts"
 import { type ForkInput, forkRun } from "../../agent/forkRun.ts"
+import { isCallbackAsked } from "../../agent/internal/continueStored.ts"
 import { toResult } from "../../agent/internal/result.ts"
 import { foldStored } from "../../agent/internal/stored.ts"
 import type { Prompt } from "../../agent/runPrompt.ts"
@@ -143,7 +144,13 @@ export class Stored<Output> extends Live<Output, StoredFault> {
     // What was before is nobody's to be told.
     this.revision = stored.head.revision
     return Effect.map(this.standing(stored), (stands) => {
-      if (stands === undefined) return this.begin()
+      const { lastState } = this
+      const isAsked = stands !== undefined && stands !== elsewhere && stands.status === "interrupted"
+      if (
+        stands === undefined ||
+        (isAsked && lastState !== undefined && isCallbackAsked(this.runtime, lastState))
+      )
+        return this.begin()
       this.link()
       this.stands(stands)
     })
