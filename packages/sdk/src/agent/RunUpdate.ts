@@ -7,6 +7,16 @@ import type { RunId, ToolCallId } from "../domain/Id.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { ModelPart } from "../model/ModelPart.ts"
 
+/** Whose run it is about, where that may be a sub-agent's. Of two with one name the runs are told apart. */
+interface Whose {
+  /** The run that is watched: the root's. */
+  readonly runId: RunId
+  /** The run that it happens in: that one, or a sub-agent's inside it. */
+  readonly agentRunId: RunId
+  /** Names of the agents from the root to the one whose run that is. */
+  readonly agentPath: ReadonlyArray<string>
+}
+
 /** An event of the run, or something that is shown and not kept. */
 export type RunUpdate =
   /** A fact. With a store, requests, decisions and ends are told after they were committed. */
@@ -18,30 +28,18 @@ export type RunUpdate =
       readonly event: RunEvent
     }
   /** A part of an answer as it streams in. */
-  | {
-      readonly _tag: "delta"
-      readonly runId: RunId
-      readonly agentPath: ReadonlyArray<string>
-      readonly turn: number
-      readonly part: ModelPart
-    }
+  | (Whose & { readonly _tag: "delta"; readonly turn: number; readonly part: ModelPart })
   /** A tool says how far it is. */
-  | {
-      readonly _tag: "progress"
-      readonly runId: RunId
-      readonly callId: ToolCallId
-      readonly message: string
-    }
+  | (Whose & { readonly _tag: "progress"; readonly callId: ToolCallId; readonly message: string })
   /** A tool streams some output. */
-  | { readonly _tag: "output"; readonly runId: RunId; readonly callId: ToolCallId; readonly chunk: string }
+  | (Whose & { readonly _tag: "output"; readonly callId: ToolCallId; readonly chunk: string })
   /** The model could not be reached, and will be asked again. */
-  | {
+  | (Whose & {
       readonly _tag: "retry"
-      readonly runId: RunId
       readonly turn: number
       readonly attempt: number
       readonly waitMs: number
       readonly reason: string
-    }
+    })
   /** A stream failed before it brought anything; the model is asked for a whole answer instead. */
-  | { readonly _tag: "fallback"; readonly runId: RunId; readonly turn: number; readonly reason: string }
+  | (Whose & { readonly _tag: "fallback"; readonly turn: number; readonly reason: string })

@@ -43,6 +43,16 @@ export interface TurnTold extends Told {
   readonly usage: SessionUsage
 }
 
+/** A model call that has neither an answer nor failed for good. */
+interface Asked {
+  /** That of the root's run. */
+  readonly runId: RunId
+  /** That of the run whose model it is: the root's, or a sub-agent's. */
+  readonly agentRunId: RunId
+  readonly agentPath: ReadonlyArray<string>
+  readonly turn: number
+}
+
 /** A model was asked: it answered, or failed for good; or it is asked again, or in another way. */
 export type ModelCallTold =
   | (Told & {
@@ -56,16 +66,13 @@ export type ModelCallTold =
       readonly ms?: number
     })
   | (Told & { readonly status: "failed"; readonly turn: number; readonly reason: string })
-  | {
+  | (Asked & {
       readonly status: "retry"
-      /** That of the root's run. */
-      readonly runId: RunId
-      readonly turn: number
       readonly attempt: number
       readonly waitMs: number
       readonly reason: string
-    }
-  | { readonly status: "fallback"; readonly runId: RunId; readonly turn: number; readonly reason: string }
+    })
+  | (Asked & { readonly status: "fallback"; readonly reason: string })
 
 /** A call was started, or has its result. A sub-agent's run is a call of its parent's too. */
 export interface ToolCallTold extends Told {
@@ -161,12 +168,12 @@ export const observe = (hooks: RuntimeHooks, before?: RunState): ((update: RunUp
         return
       }
       case "retry": {
-        const { attempt, reason, runId, turn, waitMs } = update
-        return tell(hooks.onModelCall, { status: "retry", runId, turn, attempt, waitMs, reason })
+        const { _tag: status, ...told } = update
+        return tell(hooks.onModelCall, { status, ...told })
       }
       case "fallback": {
-        const { reason, runId, turn } = update
-        return tell(hooks.onModelCall, { status: "fallback", runId, turn, reason })
+        const { _tag: status, ...told } = update
+        return tell(hooks.onModelCall, { status, ...told })
       }
     }
   }

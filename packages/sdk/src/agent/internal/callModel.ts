@@ -103,14 +103,16 @@ const askFor = (question: Question, request: ModelRequest): Effect.Effect<void> 
 }
 
 /** Tells each part before it is the next one's turn. */
-const telling = ({ drive }: Scope<unknown>, { agentPath, turn }: ModelRequest, collector: Collector) => {
+const telling = ({ drive }: Scope<unknown>, request: ModelRequest, collector: Collector) => {
+  const { agentPath, runId: agentRunId, turn } = request
+  const { runId } = drive.state
   let isOver = false
   return {
     add: (part: ModelPart): void => {
       // A stream that was left behind has nothing more to say.
       if (isOver) return
       collector.add(part)
-      drive.onUpdate?.({ _tag: "delta", runId: drive.state.runId, agentPath, turn, part })
+      drive.onUpdate?.({ _tag: "delta", runId, agentRunId, agentPath, turn, part })
     },
     close: (): void => {
       isOver = true
@@ -134,7 +136,9 @@ const streamed = (
   const isWhole = error instanceof ModelError && !collector.hasContent() && mayBeWhole(error)
   if (!isWhole || isOutOfTime(scope)) return ended(question, notAnswered(scope, cause))
   charge(scope, error)
-  drive.onUpdate?.({ _tag: "fallback", runId: drive.state.runId, turn, reason: error.reason._tag })
+  const { agentPath, runId: agentRunId } = request
+  const { runId } = drive.state
+  drive.onUpdate?.({ _tag: "fallback", runId, agentRunId, agentPath, turn, reason: error.reason._tag })
   const whole = attempt(() => drive.runtime.model.complete(request))
   return apart.goOn(whole, deadlineOf(scope), (exit) =>
     ended(
@@ -149,10 +153,11 @@ const requestOf = ({ scope, turn }: Question, { instructions, messages }: Prepar
   const state = stateOf(scope)
   const { profile, settings } = bound.agent.options
   const { onUpdate } = drive
+  const { agentPath, runId } = state
   const request: Mutable<ModelRequest> = {
-    runId: state.runId,
+    runId,
     sessionId: state.sessionId,
-    agentPath: state.agentPath,
+    agentPath,
     turn,
     instructions,
     messages,
@@ -165,16 +170,19 @@ const requestOf = ({ scope, turn }: Question, { instructions, messages }: Prepar
   // Who is asked to come to an end is shown the tools, which the history speaks of, and may call none.
   if (isWrappingUp(state)) request.settings = { ...settings, toolChoice: "none" }
   else if (settings !== undefined) request.settings = settings
-  if (onUpdate !== undefined) request.onRetry = retryOf(drive, turn)
+  if (onUpdate !== undefined) request.onRetry = retryOf(drive, request)
   return request
 }
 
 type Mutable<A> = { -readonly [Key in keyof A]: A[Key] }
 
 const retryOf =
-  (drive: Drive<unknown>, turn: number): NonNullable<ModelRequest["onRetry"]> =>
+  (
+    drive: Drive<unknown>,
+    { agentPath, runId: agentRunId, turn }: ModelRequest
+  ): NonNullable<ModelRequest["onRetry"]> =>
   (retry) =>
-    drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, turn, ...retry })
+    drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, agentRunId, agentPath, turn, ...retry })
 
 const answered = (
   scope: Scope<unknown>,

@@ -72,6 +72,8 @@ class CallContext implements ToolContext {
       drive.onUpdate?.({
         _tag: "progress",
         runId: drive.state.runId,
+        agentRunId: runId,
+        agentPath,
         callId: call.id,
         message: runtime.scrubber.scrub(message)
       })
@@ -79,6 +81,8 @@ class CallContext implements ToolContext {
       drive.onUpdate?.({
         _tag: "output",
         runId: drive.state.runId,
+        agentRunId: runId,
+        agentPath,
         callId: call.id,
         chunk: runtime.scrubber.scrub(chunk)
       })

@@ -94,10 +94,10 @@ export class SubAgent extends Watchable implements AgentHandle<unknown, StoredFa
       const own = (update: HandleUpdate): ReadonlyArray<HandleUpdate> => {
         const { runId } = this
         if (update._tag === "skipped") return [{ ...update, runId }]
-        if (update._tag === "progress" || update._tag === "output") {
-          return isWithin(update.callId, runId) ? [{ ...update, runId }] : []
+        if (update._tag !== "event") {
+          return !last && isWithin(update.agentRunId, runId) ? [{ ...update, runId }] : []
         }
-        const event = update._tag === "event" ? eventWithin(update.event, this.path) : undefined
+        const event = eventWithin(update.event, this.path)
         // Nothing that comes after its end is of it.
         if (event === undefined || last) return []
         revision += 1

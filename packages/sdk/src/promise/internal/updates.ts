@@ -49,8 +49,7 @@ const makeBuffer = (): Buffer => {
 const mergeText = (last: RunUpdate | undefined, update: RunUpdate): RunUpdate | undefined => {
   if (last?._tag !== "delta" || update._tag !== "delta") return undefined
   if (last.part._tag !== "text-delta" || update.part._tag !== "text-delta") return undefined
-  if (last.turn !== update.turn || last.agentPath.length !== update.agentPath.length) return undefined
-  if (!last.agentPath.every((name, index) => name === update.agentPath[index])) return undefined
+  if (last.turn !== update.turn || last.agentRunId !== update.agentRunId) return undefined
   return { ...update, part: { _tag: "text-delta", delta: last.part.delta + update.part.delta } }
 }
 
