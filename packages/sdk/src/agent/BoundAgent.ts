@@ -22,7 +22,7 @@ import { decoder } from "../tool/DataSchema.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { AgentDefinitionError, ToolDefinitionError, ToolNameTaken } from "../tool/ToolError.ts"
 import type * as Agent from "./Agent.ts"
-import * as agentTools from "./internal/agentTools.ts"
+import { type Delegate, extensions } from "./internal/agentTools.ts"
 
 /** What a tool's name leads to. */
 export type Entry =
@@ -43,7 +43,7 @@ export type Entry =
       readonly name: string
       /** By name and by alias. */
       readonly agents: ReadonlyMap<string, SubAgent>
-      readonly decoder: Decoder<agentTools.Delegate>
+      readonly decoder: Decoder<Delegate>
     }
   | { readonly target: "agents"; readonly name: string; readonly decoder: Decoder<unknown> }
   | {
@@ -106,74 +106,50 @@ const bind = (agent: Agent.Any, team: Map<string, BoundAgent>): Effect.Effect<Bo
     }
     const limits = { ...Limits_.defaults, ...agent.options.limits }
     const entries = new Map<string, Entry>()
-    const add = (name: string, entry: Entry) => {
-      if (entries.has(name)) return Effect.fail(new ToolNameTaken({ agent: agent.name, tool: name }))
-      entries.set(name, entry)
-      return Effect.void
-    }
     const definitions: Array<ToolDefinition> = []
+    /** Registers a tool under its names, and shows it to the model. */
+    const register = Effect.fnUntraced(function* (
+      entry: Entry,
+      {
+        aliases = [],
+        description
+      }: { readonly aliases?: ReadonlyArray<string>; readonly description: string }
+    ) {
+      for (const tool of [entry.name, ...aliases]) {
+        if (entries.has(tool)) return yield* new ToolNameTaken({ agent: agent.name, tool })
+        entries.set(tool, entry)
+      }
+      definitions.push({ name: entry.name, description, parameters: entry.decoder.jsonSchema })
+    })
     for (const tool of agent.options.tools ?? []) {
       const decoder = yield* checkTool(agent.name, tool)
-      for (const name of [tool.name, ...tool.aliases]) {
-        yield* add(name, {
-          target: tool.target === "question" ? "question" : "tool",
-          name: tool.name,
-          tool,
-          decoder
-        })
-      }
-      definitions.push({ name: tool.name, description: tool.description, parameters: decoder.jsonSchema })
+      const target = tool.target === "question" ? "question" : "tool"
+      yield* register({ target, name: tool.name, tool, decoder }, tool)
     }
-    const show = (tool: agentTools.AgentTool<any>) =>
-      definitions.push({
-        name: tool.name,
-        description: tool.description,
-        parameters: tool.decoder.jsonSchema
-      })
     const subAgents = new Map<string, SubAgent>()
     for (const subAgent of agent.options.subAgents ?? []) {
       const bound = yield* make(subAgent)
-      const delegation = agentTools.delegation()
       if (!toolName.test(subAgent.name)) {
         return yield* invalid(`the sub-agent "${subAgent.name}" must have a name that can be a tool's`)
       }
+      const given = { name: subAgent.name, bound }
       for (const name of namesOf(subAgent)) {
         if (subAgents.has(name)) return yield* new ToolNameTaken({ agent: agent.name, tool: name })
-        subAgents.set(name, { name: subAgent.name, bound })
-        if (agent.options.delegation === "delegate") continue
-        yield* add(name, { target: "agent", name: subAgent.name, bound, decoder: delegation })
-      }
-      if (agent.options.delegation === "delegate") continue
-      definitions.push({
-        name: subAgent.name,
-        description: subAgent.options.description ?? `Asks the agent ${subAgent.name}.`,
-        parameters: delegation.jsonSchema
-      })
-    }
-    if (agent.options.delegation === "delegate" && subAgents.size > 0) {
-      const tool = agentTools.delegate(
-        (agent.options.subAgents ?? []).map(({ name, options }) => ({
-          name,
-          description: options.description
-        }))
-      )
-      const { name } = tool
-      yield* add(name, { target: "delegate", name, agents: subAgents, decoder: tool.decoder })
-      show(tool)
-      for (const tool of agentTools.backgroundTools()) {
-        yield* add(tool.name, { target: "agents", name: tool.name, decoder: tool.decoder })
-        show(tool)
+        subAgents.set(name, given)
       }
     }
     const { handoffs = [] } = agent.options
     const successors = typeof handoffs === "function" ? handoffs() : handoffs
-    for (const { name, options } of successors) {
-      const tool = agentTools.handoff(name, options.description)
-      if (!toolName.test(tool.name)) {
-        return yield* invalid(`it cannot hand over to "${name}", whose name must be one that can be a tool's`)
+    for (const extension of extensions) {
+      for (const tool of extension.tools({ agent, subAgents, handoffs: successors })) {
+        const { entry } = tool
+        if (entry.target === "handoff" && !toolName.test(entry.name)) {
+          return yield* invalid(
+            `it cannot hand over to "${entry.to}", whose name must be one that can be a tool's`
+          )
+        }
+        yield* register(entry, tool)
       }
-      yield* add(tool.name, { target: "handoff", name: tool.name, to: name, decoder: tool.decoder })
-      show(tool)
     }
     const output = agent.options.output === undefined ? undefined : decoder(agent.options.output)
     if (output !== undefined && Result.isFailure(output)) {

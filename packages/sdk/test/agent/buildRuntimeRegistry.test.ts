@@ -252,4 +252,32 @@ describe("an extension", () => {
       assert.deepInclude({ ...error }, { _tag: "ToolNameTaken", tool: "file_read" })
     })
   )
+
+  it.effect("has its names checked with those of the loop's own tools, which are registered like it", () =>
+    Effect.gen(function* () {
+      const handing = Agent.make("lead", {
+        subAgents: [coder],
+        delegation: "delegate",
+        handoffs: [tester]
+      })
+      const names = shown(yield* buildRuntimeRegistry(handing, { name: "tried" }))
+      assert.deepStrictEqual(names, [
+        "delegate",
+        "wait_for_agent",
+        "list_agents",
+        "message_agent",
+        "cancel_agent",
+        "transfer_to_tester"
+      ])
+      for (const name of names) {
+        const taken = { name: "mine", tools: () => [safe(name).tool] }
+        const error = yield* Effect.flip(buildRuntimeRegistry(handing, { name: "tried" }, [taken]))
+        assert.deepInclude({ ...error }, { _tag: "ToolNameTaken", agent: "lead", tool: name })
+      }
+      const alias = safe("other", { aliases: ["coder"] }).tool
+      const asTool = Agent.make("lead", { tools: [alias], subAgents: [coder] })
+      const error = yield* Effect.flip(buildRuntimeRegistry(asTool, { name: "tried" }))
+      assert.deepInclude({ ...error }, { _tag: "ToolNameTaken", tool: "coder" })
+    })
+  )
 })

@@ -1,31 +1,44 @@
 /**
  * The tools with which a model works with other agents: what they take, and what the model is told about them. The loop answers
- * their calls itself.
+ * their calls itself. They are registered as extensions, like the tools that a program adds.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { waitName } from "../../domain/next.ts"
 import { type Decoder, decoder } from "../../tool/DataSchema.ts"
+import type { Any } from "../Agent.ts"
+import type { Entry, SubAgent } from "../BoundAgent.ts"
 
-/** A tool of the loop's own. */
-export interface AgentTool<A = any> {
-  readonly name: string
+/** A tool of the loop's own: what its name leads to, and what the model is shown. */
+interface AgentTool {
+  readonly entry: Entry
+  readonly aliases?: ReadonlyArray<string>
   readonly description: string
-  readonly decoder: Decoder<A>
 }
 
-const make = <A>(name: string, description: string, parameters: Schema.Codec<A, unknown>): AgentTool<A> => ({
-  name,
-  description,
-  decoder: Result.getOrThrow(decoder(parameters))
-})
+/** What such an extension is told: an agent that is being bound, and whom it may give work, or the conversation, to. */
+interface AgentContext {
+  readonly agent: Any
+  /** By name and by alias. */
+  readonly subAgents: ReadonlyMap<string, SubAgent>
+  readonly handoffs: ReadonlyArray<Any>
+}
+
+/**
+ * Adds tools to every agent of a tree, as a `RuntimeExtension` does to the one that is prompted, and by the same registry. It can name
+ * what no tool of a program can be: a call that starts a run inside the run, or that the loop answers from its state.
+ */
+interface AgentExtension {
+  readonly name: string
+  readonly tools: (context: AgentContext) => ReadonlyArray<AgentTool>
+}
+
+/** Made where they are used: most programs have none. */
+const decode = <A = any>(parameters: Schema.Codec<any, unknown>): Decoder<A> =>
+  Result.getOrThrow(decoder(parameters))
 
 const prompt = Schema.String.annotate({ description: "What the agent is to do, complete in itself" })
 const agentRun = Schema.String.annotate({ description: "The run, as `delegate` has named it" })
-
-/** What a sub-agent that is a tool of its own takes. */
-export const delegation = (): Decoder<{ readonly prompt: string }> =>
-  Result.getOrThrow(decoder(Schema.Struct({ prompt })))
 
 /** Names of the tools about agents in the background. */
 export const names = {
@@ -42,64 +55,114 @@ export interface Delegate {
   readonly background?: boolean
 }
 
-/** The tool that gives work to one of these agents. */
-export const delegate = (
-  agents: ReadonlyArray<{ readonly name: string; readonly description: string | undefined }>
-): AgentTool<Delegate> =>
-  make<Delegate>(
-    "delegate",
-    [
-      "Gives work to another agent. With `background` it goes on by itself: you get its run's name at once, and what it comes to in a message.",
-      ...agents.map(
-        ({ description, name }) => `- ${name}${description === undefined ? "" : `: ${description}`}`
-      )
-    ].join("\n"),
-    Schema.Struct({
-      agent: Schema.Literals(agents.map(({ name }) => name)),
-      prompt,
-      background: Schema.optionalKey(
-        Schema.Boolean.annotate({ description: "Whether to go on without waiting for it. Default: no" })
-      )
-    })
-  )
+const isDelegating = ({ agent, subAgents }: AgentContext): boolean =>
+  agent.options.delegation === "delegate" && subAgents.size > 0
 
-/** The tools about agents in the background. Made where they are used: most programs have none. */
-export const backgroundTools = (): ReadonlyArray<AgentTool> => [
-  make(
-    names.wait,
-    "Waits until agents in the background have ended; what they have come to is then told in messages.",
-    Schema.Struct({
-      agentRuns: Schema.optionalKey(
-        Schema.Array(Schema.String).annotate({
-          description: "The runs, as `delegate` has named them. Default: all"
+/** Each agent that work can be given to, once. */
+const distinct = (context: AgentContext): ReadonlyArray<SubAgent> => [...new Set(context.subAgents.values())]
+
+/** Sub-agents, each as a tool of its own. */
+const asTools: AgentExtension = {
+  name: "subAgents",
+  tools: (context) =>
+    context.agent.options.delegation === "delegate"
+      ? []
+      : distinct(context).map(({ name, bound }): AgentTool => {
+          const { aliases = [], description = `Asks the agent ${name}.` } = bound.agent.options
+          const entry = { target: "agent", name, bound, decoder: decode(Schema.Struct({ prompt })) } as const
+          return { entry, aliases, description }
+        })
+}
+
+/** One tool that gives work to any of them, and goes on or waits. */
+const delegate: AgentExtension = {
+  name: "delegate",
+  tools: (context) => {
+    if (!isDelegating(context)) return []
+    const agents = distinct(context)
+    const decoder: Decoder<Delegate> = decode<Delegate>(
+      Schema.Struct({
+        agent: Schema.Literals(agents.map(({ name }) => name)),
+        prompt,
+        background: Schema.optionalKey(
+          Schema.Boolean.annotate({ description: "Whether to go on without waiting for it. Default: no" })
+        )
+      })
+    )
+    const lines = agents.map(({ bound, name }) => {
+      const { description } = bound.agent.options
+      return `- ${name}${description === undefined ? "" : `: ${description}`}`
+    })
+    return [
+      {
+        entry: { target: "delegate", name: "delegate", agents: context.subAgents, decoder },
+        description: [
+          "Gives work to another agent. With `background` it goes on by itself: you get its run's name at once, and what it comes to in a message.",
+          ...lines
+        ].join("\n")
+      }
+    ]
+  }
+}
+
+const about = (name: string, description: string, parameters: Schema.Codec<any, unknown>): AgentTool => ({
+  entry: { target: "agents", name, decoder: decode(parameters) },
+  description
+})
+
+/** What can be done about those that go on by themselves. */
+const background: AgentExtension = {
+  name: "background",
+  tools: (context) =>
+    isDelegating(context)
+      ? [
+          about(
+            names.wait,
+            "Waits until agents in the background have ended; what they have come to is then told in messages.",
+            Schema.Struct({
+              agentRuns: Schema.optionalKey(
+                Schema.Array(Schema.String).annotate({
+                  description: "The runs, as `delegate` has named them. Default: all"
+                })
+              )
+            })
+          ),
+          about(names.list, "Lists the agents in the background and how far they are.", Schema.Struct({})),
+          about(
+            names.message,
+            "Tells an agent in the background something. It reads it before its next step.",
+            Schema.Struct({ agentRun, message: Schema.String })
+          ),
+          about(
+            names.cancel,
+            "Stops an agent in the background.",
+            Schema.Struct({
+              agentRun,
+              reason: Schema.optionalKey(Schema.String.annotate({ description: "Why, in a few words" }))
+            })
+          )
+        ]
+      : []
+}
+
+/** The tools that give the conversation to other agents. */
+const handoffs: AgentExtension = {
+  name: "handoffs",
+  tools: ({ handoffs }) =>
+    handoffs.map(({ name: to, options: { description } }): AgentTool => {
+      const decoder = decode(
+        Schema.Struct({
+          reason: Schema.optionalKey(
+            Schema.String.annotate({ description: "Why, for the agent that takes over" })
+          )
         })
       )
+      return {
+        entry: { target: "handoff", name: `transfer_to_${to}`, to, decoder },
+        description: `Gives the conversation to the agent ${to}, which goes on with it from here.${description === undefined ? "" : ` ${to}: ${description}`}`
+      }
     })
-  ),
-  make(names.list, "Lists the agents in the background and how far they are.", Schema.Struct({})),
-  make(
-    names.message,
-    "Tells an agent in the background something. It reads it before its next step.",
-    Schema.Struct({ agentRun, message: Schema.String })
-  ),
-  make(
-    names.cancel,
-    "Stops an agent in the background.",
-    Schema.Struct({
-      agentRun,
-      reason: Schema.optionalKey(Schema.String.annotate({ description: "Why, in a few words" }))
-    })
-  )
-]
+}
 
-/** The tool that gives the conversation to another agent. */
-export const handoff = (name: string, description: string | undefined): AgentTool =>
-  make(
-    `transfer_to_${name}`,
-    `Gives the conversation to the agent ${name}, which goes on with it from here.${description === undefined ? "" : ` ${name}: ${description}`}`,
-    Schema.Struct({
-      reason: Schema.optionalKey(
-        Schema.String.annotate({ description: "Why, for the agent that takes over" })
-      )
-    })
-  )
+/** The extensions that every agent has, in the order in which a model is shown their tools. */
+export const extensions: ReadonlyArray<AgentExtension> = [asTools, delegate, background, handoffs]
