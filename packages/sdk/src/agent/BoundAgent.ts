@@ -10,7 +10,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Hash from "effect/Hash"
 import * as Result from "effect/Result"
-import type * as Schema from "effect/Schema"
+import * as Schema from "effect/Schema"
 import { Safety } from "../domain/Interruption.ts"
 import { canonicalJson } from "../domain/internal/json.ts"
 import type { Limits } from "../domain/Limits.ts"
@@ -84,6 +84,8 @@ const toolName = /^[a-zA-Z0-9_-]{1,64}$/
 
 const agentName = /^[A-Za-z0-9_.-]{1,64}$/
 
+const decodeLimits = Schema.decodeUnknownResult(Limits_.Limits)
+
 /** A short text that changes when the value does; for telling people what changed, not for security. */
 export const fingerprint = (text: string): string => (Hash.string(text) >>> 0).toString(36)
 
@@ -94,17 +96,38 @@ export const fingerprint = (text: string): string => (Hash.string(text) >>> 0).t
  *
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
  */
-export const make = (agent: Agent.Any): Effect.Effect<BoundAgent, DefinitionError> =>
-  Effect.suspend(() => bind(agent, new Map()))
+export const make = (agent: Agent.Any): Effect.Effect<BoundAgent, DefinitionError> => bindUnder(agent, [])
+
+/** The agents that one works for, the innermost last. */
+type Line = ReadonlyArray<Agent.Any>
+
+const bindUnder = (agent: Agent.Any, above: Line): Effect.Effect<BoundAgent, DefinitionError> =>
+  Effect.suspend(() => bind(agent, above, new Map()))
 
 /** Binds an agent and those that it hands over to, each once. */
-const bind = (agent: Agent.Any, team: Map<string, BoundAgent>): Effect.Effect<BoundAgent, DefinitionError> =>
+const bind = (
+  agent: Agent.Any,
+  above: Line,
+  team: Map<string, BoundAgent>
+): Effect.Effect<BoundAgent, DefinitionError> =>
   Effect.gen(function* () {
     const invalid = (problem: string) => new AgentDefinitionError({ agent: agent.name, problem })
+    if (above.includes(agent)) {
+      // By way of those that hand over to it.
+      const handing = new Set([...team.values()].map((other) => other.agent))
+      const line = [...above.slice(above.indexOf(agent)), ...handing, agent].map(({ name }) => name)
+      return yield* invalid(
+        `it works for itself (${line.join(" > ")}); give the work to another agent, or hand over`
+      )
+    }
     if (!agentName.test(agent.name)) {
       return yield* invalid("its name must be 1 to 64 letters, digits, '_', '.' or '-'")
     }
     const limits = { ...Limits_.defaults, ...agent.options.limits }
+    if (agent.options.limits !== undefined) {
+      const checked = decodeLimits(limits)
+      if (Result.isFailure(checked)) return yield* invalid(`its limits are none: ${checked.failure.message}`)
+    }
     const entries = new Map<string, Entry>()
     const definitions: Array<ToolDefinition> = []
     /** Registers a tool under its names, and shows it to the model. */
@@ -128,7 +151,7 @@ const bind = (agent: Agent.Any, team: Map<string, BoundAgent>): Effect.Effect<Bo
     }
     const subAgents = new Map<string, SubAgent>()
     for (const subAgent of agent.options.subAgents ?? []) {
-      const bound = yield* make(subAgent)
+      const bound = yield* bindUnder(subAgent, [...above, agent])
       if (!toolName.test(subAgent.name)) {
         return yield* invalid(`the sub-agent "${subAgent.name}" must have a name that can be a tool's`)
       }
@@ -178,7 +201,7 @@ const bind = (agent: Agent.Any, team: Map<string, BoundAgent>): Effect.Effect<Bo
     }
     for (const successor of successors) {
       const known = team.get(successor.name)
-      if (known === undefined) yield* bind(successor, team)
+      if (known === undefined) yield* bind(successor, above, team)
       else if (known.agent !== successor) {
         return yield* invalid(`two agents that hand over to each other answer to "${successor.name}"`)
       }

@@ -92,10 +92,12 @@ const narrow = (
   // Agents that hand over to each other form a ring: each is narrowed once, for each of its two parts.
   const leading = new Map<Any, Any>()
   const serving = new Map<Any, Any>()
-  const within = (agent: Any, leads: boolean): Any => {
+  const within = (agent: Any, leads: boolean, above: ReadonlyArray<Any>): Any => {
     const known = leads ? leading : serving
     const done = known.get(agent)
     if (done !== undefined) return done
+    // One that works for itself is refused when it is bound.
+    if (above.includes(agent)) return agent
     const { options } = agent
     const { handoffs } = options
     const own = (agent === root && leads ? replaced : undefined) ?? options.tools ?? []
@@ -108,14 +110,14 @@ const narrow = (
         tools: [...own, ...(leads ? added : [])].filter((tool) => allowsTool(tools, tool)),
         subAgents: (options.subAgents ?? [])
           .filter((other) => allowsAgent(subAgents, other))
-          .map((other) => within(other, false)),
+          .map((other) => within(other, false, [...above, agent])),
         ...(handoffs === undefined
           ? {}
           : {
               handoffs: () =>
                 (typeof handoffs === "function" ? handoffs() : handoffs)
                   .filter((other) => allowsAgent(subAgents, other))
-                  .map((other) => within(other, leads))
+                  .map((other) => within(other, leads, above))
             }),
         ...(chosen === undefined ? {} : { profile: chosen }),
         ...(policy === undefined ? {} : { policy }),
@@ -128,7 +130,7 @@ const narrow = (
     known.set(agent, narrowed)
     return narrowed
   }
-  return within(root, true)
+  return within(root, true, [])
 }
 
 type Instructions = NonNullable<Any["options"]["instructions"]>

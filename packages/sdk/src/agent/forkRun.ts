@@ -22,7 +22,7 @@ import * as Cancellation from "./Cancellation.ts"
 import { answering } from "./internal/answering.ts"
 import { create } from "./internal/continueStored.ts"
 import { toResult } from "./internal/result.ts"
-import { checkIds, decodePrompt, startRun } from "./internal/staging.ts"
+import { checkIds, checkLimits, decodePrompt, startRun } from "./internal/staging.ts"
 import { foldStored } from "./internal/stored.ts"
 import type { Prompt } from "./runPrompt.ts"
 import type { RunPromptStoredError, StoredRunOptions } from "./runPromptStored.ts"
@@ -92,6 +92,7 @@ export const forkRun: <Output>(
       ...(newRunId === undefined ? {} : { runId: newRunId }),
       ...(input.sessionId === undefined ? {} : { sessionId: input.sessionId })
     })
+    yield* checkLimits(limits)
     const prompt = yield* decodePrompt(input.prompt)
     const stored = yield* store.load(input.runId)
     const original = yield* stateAt(stored, input.revision)

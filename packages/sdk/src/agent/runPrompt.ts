@@ -15,14 +15,21 @@ import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { UserPart } from "../domain/Message.ts"
 import type { Rejection } from "../domain/Rejection.ts"
-import type { AgentNotFound, EmptyPrompt, IdInvalid, RunEnded, ToolUnavailable } from "../domain/RunError.ts"
+import type {
+  AgentNotFound,
+  EmptyPrompt,
+  IdInvalid,
+  LimitsInvalid,
+  RunEnded,
+  ToolUnavailable
+} from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { drive } from "./AgentLoop.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { answering } from "./internal/answering.ts"
 import { noJournal } from "./internal/Drive.ts"
 import { toResult } from "./internal/result.ts"
-import { checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import { checkIds, checkLimits, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
 import { traced } from "./internal/traced.ts"
 import type { Mailbox } from "./Mailbox.ts"
 import type { RunResult } from "./RunResult.ts"
@@ -83,6 +90,7 @@ export interface Leaving {
 export type RunPromptError =
   | EmptyPrompt
   | IdInvalid
+  | LimitsInvalid
   | Rejection
   | RunEnded
   | AgentNotFound
@@ -99,7 +107,7 @@ export type RunPromptError =
  *
  * **Errors**
  *
- * - `EmptyPrompt`, `IdInvalid` — say something; choose another id.
+ * - `EmptyPrompt`, `IdInvalid`, `LimitsInvalid` — say something; choose another id, or limits that are numbers.
  * - A `Rejection` — the decision is about nothing that waits, comes too late, or does not fit.
  * - `RunEnded` — pass a `prompt` to go on in the session.
  * - `AgentNotFound`, `ToolUnavailable` — the program lacks what the run needs, or the agent that has the conversation; the state is as
@@ -144,6 +152,7 @@ const starting = Effect.fnUntraced(function* <Output>(
   const clock = yield* Clock.Clock
   const prompt = input.prompt === undefined ? undefined : yield* decodePrompt(input.prompt)
   if (!("state" in input)) yield* checkIds(input)
+  yield* checkLimits(input.limits)
   const staged =
     "state" in input
       ? yield* continueRun(runtime, clock, { ...input, prompt, asks: false })

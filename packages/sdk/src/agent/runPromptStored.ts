@@ -20,7 +20,7 @@ import * as Cancellation from "./Cancellation.ts"
 import { answering } from "./internal/answering.ts"
 import { continueStored, create, type Work, type WorkError } from "./internal/continueStored.ts"
 import { toResult } from "./internal/result.ts"
-import { checkIds, decodePrompt, startRun } from "./internal/staging.ts"
+import { checkIds, checkLimits, decodePrompt, startRun } from "./internal/staging.ts"
 import { recall } from "./internal/remembered.ts"
 import { foldStored } from "./internal/stored.ts"
 import { traced } from "./internal/traced.ts"
@@ -103,6 +103,7 @@ const running = Effect.fnUntraced(function* <Output>(
 ) {
   const store = yield* RunStore
   if ("prompt" in input) yield* checkIds(input)
+  yield* checkLimits(input.limits)
   const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
   if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
     return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })

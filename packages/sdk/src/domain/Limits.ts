@@ -40,9 +40,9 @@ export const Limits = Schema.Struct({
   toolTimeoutMs: Schema.Natural,
   /** Processes that may die over the run in a row, without its getting any further, before it fails. Default 3. */
   maxRecoveries: Schema.optionalKey(Schema.Natural),
-  /** Read-only calls of one turn that run at the same time. Default 100. */
+  /** Read-only calls of one turn that run at the same time. Default 100; at least one does. */
   toolConcurrency: Schema.Natural,
-  /** Sub-agents of this run that are at work at the same time; the others wait for their turn. Default 16. */
+  /** Sub-agents of this run that are at work at the same time; the others wait for their turn. Default 16; at least one is. */
   agentConcurrency: Schema.optionalKey(Schema.Natural)
 })
 export type Limits = typeof Limits.Type

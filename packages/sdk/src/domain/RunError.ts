@@ -96,6 +96,15 @@ export class IdInvalid extends Schema.TaggedError<IdInvalid>()("IdInvalid", {
   }
 }
 
+/** Limits that a caller chose cannot be ones. */
+export class LimitsInvalid extends Schema.TaggedError<LimitsInvalid>()("LimitsInvalid", {
+  issues: Schema.String
+}) {
+  override get message() {
+    return `These limits cannot be used: ${this.issues}. Use whole numbers from 0 on (fractions only for maxCostUsd and warnAt), and leave out what is to have no limit.`
+  }
+}
+
 /** Characters that an id of a caller's may have. Ids that are derived from it are longer. */
 export const maxChosenId = 128
 

@@ -73,6 +73,7 @@ export const isToolUnavailable = tagged<RunError.ToolUnavailable>("ToolUnavailab
 /** The prompt has no content. */
 export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
 /** An id that the caller chose cannot be one. */
+export const isLimitsInvalid = tagged<RunError.LimitsInvalid>("LimitsInvalid")
 export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
 /** A budget is used up. */
 export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")

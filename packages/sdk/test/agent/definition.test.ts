@@ -5,6 +5,7 @@ import * as Schema from "effect/Schema"
 import type { StandardSchemaV1 } from "effect/StandardSchema"
 import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
+import { buildRuntimeRegistry } from "../../src/agent/buildRuntimeRegistry.ts"
 import type { DataSchema } from "../../src/tool/DataSchema.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import { bind, probe, safe } from "./Fixture.ts"
@@ -14,6 +15,8 @@ const handler = () => ""
 const mute: StandardSchemaV1<unknown, string> = {
   "~standard": { version: 1, vendor: "acme", validate: () => ({ value: "" }) }
 }
+
+const clerk = Agent.make("clerk")
 
 describe("the definition of an agent is refused before anything runs", () => {
   it.effect("when two tools have one name", () =>
@@ -84,6 +87,31 @@ describe("the definition of an agent is refused before anything runs", () => {
       const error = yield* refused(Agent.make("a", { output: mute }))
       assert.strictEqual(error._tag, "AgentDefinitionError")
       assert.include(error.message, "its output schema cannot be shown to a model")
+    })
+  )
+
+  it.effect("when it works for itself, at any remove, whatever the profile", () =>
+    Effect.gen(function* () {
+      const subAgents: Array<Agent.Agent> = []
+      const writer = Agent.make("writer", { subAgents })
+      const lead = Agent.make("lead", { subAgents: [writer] })
+      subAgents.push(lead)
+      const backing = Agent.make("backing", { handoffs: () => [boss] })
+      const boss: Agent.Agent = Agent.make("boss", { subAgents: [backing] })
+      for (const [agent, line] of [
+        [lead, "lead > writer > lead"],
+        [boss, "boss > backing > boss"]
+      ] as const) {
+        for (const profile of [{ name: "all" }, { name: "fewer", policy: { mode: "all" } }] as const) {
+          const error = yield* Effect.flip(buildRuntimeRegistry(agent, profile))
+          assert.strictEqual(error._tag, "AgentDefinitionError")
+          assert.include(error.message, `it works for itself (${line})`)
+        }
+      }
+      // To hand over to each other is another thing.
+      const desk: Agent.Agent = Agent.make("desk", { handoffs: () => [desk, billing] })
+      const billing: Agent.Agent = Agent.make("billing", { handoffs: () => [desk], subAgents: [clerk] })
+      yield* buildRuntimeRegistry(desk, { name: "fewer", policy: { mode: "all" } })
     })
   )
 

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Agent from "../../src/agent/Agent.ts"
 import { approve, supply } from "../../src/promise/decisions.ts"
 import * as Fermata from "../../src/promise/Fermata.ts"
-import { isAgentDefinitionError, isDecisionMalformed, isRunStoreError } from "../../src/promise/guards.ts"
+import { isAgentDefinitionError, isDecisionMalformed, isLimitsInvalid } from "../../src/promise/guards.ts"
 import * as RunStore from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
@@ -34,7 +34,7 @@ describe("a held run", () => {
     const run = await fermata.runPrompt("ops", "go")
     if (run.status !== "interrupted") return assert.fail(run.status)
     const error = await rejected(fermata.resume(run.runId, { limits: { maxTurns: Number.NaN } }))
-    assert.isTrue(isRunStoreError(error), String(error))
+    assert.isTrue(isLimitsInvalid(error), String(error))
     await fermata.decide(run.interruptions[0]!, approve())
     assert.strictEqual((await fermata.resume(run.runId)).status, "completed")
   })

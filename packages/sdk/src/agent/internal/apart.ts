@@ -124,9 +124,9 @@ export class Apart {
     return Effect.flatMap(this.sleep(), this.awoken)
   }
 
-  /** Runs so many at the same time, and waits for all. Each is told of its end at once. */
+  /** Runs so many at the same time, one at least, and waits for all. Each is told of its end at once. */
   all(work: ReadonlyArray<Work<any, any, any>>, most: number): Effect.Effect<void> {
-    return new Batch(this, work, most).go()
+    return new Batch(this, work, Math.max(1, most)).go()
   }
 
   /** To be called when nothing runs apart any more: nothing has to be stopped. */

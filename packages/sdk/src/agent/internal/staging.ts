@@ -5,9 +5,10 @@
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type * as Result from "effect/Result"
+import * as Result from "effect/Result"
 import * as Cause from "effect/Cause"
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import { Decision } from "../../domain/Decision.ts"
@@ -17,8 +18,7 @@ import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { isExpired } from "../../domain/Interruption.ts"
-import type { Limits } from "../../domain/Limits.ts"
-import { budgetOf } from "../../domain/Limits.ts"
+import { budgetOf, Limits } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import {
   ArgumentsChanged,
@@ -30,6 +30,7 @@ import {
   type AgentNotFound,
   EmptyPrompt,
   IdInvalid,
+  LimitsInvalid,
   maxChosenId,
   RunEnded,
   type ToolUnavailable
@@ -84,6 +85,16 @@ export const checkIds = (input: {
       return Effect.fail(new IdInvalid({ what }))
   }
   return Effect.void
+}
+
+const decodeLimits = Schema.decodeUnknownResult(Schema.Struct(Struct.map(Limits.fields, Schema.optionalKey)))
+
+/** Whether the limits that a caller chose can be limits: what is no number bounds nothing. */
+export const checkLimits = (limits: Partial<Limits> | undefined): Effect.Effect<void, LimitsInvalid> => {
+  const decoded = limits === undefined ? undefined : decodeLimits(limits)
+  return decoded !== undefined && Result.isFailure(decoded)
+    ? Effect.fail(new LimitsInvalid({ issues: decoded.failure.message }))
+    : Effect.void
 }
 
 /** The first event of a new run, in a new session or after `previous`. */

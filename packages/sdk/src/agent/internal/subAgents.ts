@@ -157,7 +157,8 @@ const goOn = Effect.fnUntraced(function* <E>(
 ) {
   const { drive } = scope
   const before = stateOf(scope)
-  const most = before.limits.agentConcurrency ?? Limits.defaults.agentConcurrency
+  // One at least: with none, nobody would ever get anywhere.
+  const most = Math.max(1, before.limits.agentConcurrency ?? Limits.defaults.agentConcurrency)
   let room = most - countBeside(drive, children(before))
   const above = aboveOf(statesOf(scope))
   for (const { callId, child } of candidates) {

@@ -8,6 +8,7 @@ import * as Exit from "effect/Exit"
 import type * as Stream from "effect/Stream"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import { checkLimits } from "../../agent/internal/staging.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { Limits } from "../../domain/Limits.ts"
@@ -280,7 +281,8 @@ export class Orchestra implements Keeper {
 
   /** Sets aside what a run may spend of what all share, as soon as it has a place. */
   private prepare<I extends Input | Start>(live: AnyLive, input: I): Effect.Effect<I, HandleError> {
-    return Effect.suspend(() => {
+    // Before they are counted with: what is no number would leave no budget at all.
+    return Effect.flatMap(checkLimits(input.limits), () => {
       const { bound } = live.runtime as Runtime<any>
       const before = beforeOf(input)
       const limits: Limits = { ...(before?.limits ?? bound.limits), ...input.limits }
