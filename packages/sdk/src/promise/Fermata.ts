@@ -241,6 +241,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const background = makeBackground({
     run,
     by,
+    drainTimeout,
     runtimes: () => [...runtimes.values()],
     runtimeOf,
     runOptions,

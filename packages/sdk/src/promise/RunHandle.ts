@@ -133,7 +133,9 @@ export const decisionOf = (
   body: DecisionBody,
   { by, idempotencyKey, note }: DecideOptions & { readonly by: string }
 ): DecisionInput => {
-  const request = typeof given === "object" && "request" in given ? given.request : given
+  // The first request of a list that is empty, in a program that does not check its types: refused as malformed.
+  const asked: Decidable = (given as Decidable | undefined) ?? ({} as Decidable)
+  const request = typeof asked === "object" && "request" in asked ? asked.request : asked
   const requestId = (typeof request === "string" ? request : request.requestId) as RequestId
   const digest = typeof request === "object" && request._tag === "approval" ? { digest: request.digest } : {}
   return {

@@ -171,17 +171,22 @@ export const content = (parts: ReadonlyArray<UserPart>): Content => ({ [contentT
 export const toContent = (value: unknown): ReadonlyArray<UserPart> => {
   if (typeof value === "string") return [{ _tag: "text", text: value }]
   if (value === undefined || value === null) return [{ _tag: "text", text: "" }]
+  if (value instanceof Error) return [{ _tag: "text", text: sayable(value) as string }]
   if (typeof value === "object" && contentTag in value) return (value as Content)[contentTag]
   return [{ _tag: "text", text: stringify(value) }]
+}
+
+/** What JSON has no form for, or an empty one, in a form that it has. */
+const sayable = (item: unknown): unknown => {
+  if (typeof item === "bigint") return item.toString()
+  if (item instanceof Error) return `${item.name}: ${item.message}`
+  return item instanceof Map || item instanceof Set ? [...item] : item
 }
 
 /** The JSON of a value; what JSON cannot say is said as text. */
 const stringify = (value: unknown): string => {
   try {
-    return (
-      JSON.stringify(value, (_key, item: unknown) => (typeof item === "bigint" ? item.toString() : item)) ??
-      String(value)
-    )
+    return JSON.stringify(value, (_key, item: unknown) => sayable(item)) ?? String(value)
   } catch {
     return String(value)
   }

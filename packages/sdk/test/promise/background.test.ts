@@ -89,6 +89,19 @@ describe("a run in the background", () => {
   })
 })
 
+describe("closing", () => {
+  it("gives runs in the background as long as it gives the others", async () => {
+    const fermata = await open().made
+    const hanging = await fermata.dispatch("clerk", "hang")
+    const left = rejects(hanging.done())
+    const from = performance.now()
+    await fermata.close()
+    assert.isTrue(isRunLetGo(await left))
+    // The tools' grace and the drain are 70 ms here; 2 seconds unless something else is said.
+    assert.isBelow(performance.now() - from, 1500)
+  })
+})
+
 describe("a conductor", () => {
   it("has one inbox for its runs, cancels by name, and joins them", async () => {
     const { made } = open()

@@ -39,6 +39,16 @@ describe("a held run", () => {
     assert.strictEqual((await fermata.resume(run.runId)).status, "completed")
   })
 
+  it("refuses a decision about no request", async () => {
+    await using fermata = await open()
+    const run = await fermata.runPrompt("ops", "go")
+    for (const none of [undefined, null, {}]) {
+      const error = await rejected(fermata.decide(none as never, approve()))
+      assert.isTrue(isDecisionMalformed(error), String(error))
+    }
+    assert.strictEqual(run.status, "interrupted")
+  })
+
   it("refuses a decision that is nested too deep, and stays open", async () => {
     await using fermata = await open()
     const run = await fermata.runPrompt("ops", "go")

@@ -40,6 +40,12 @@ describe("Tool.toContent", () => {
     assert.strictEqual(textOf(Symbol("s")), "Symbol(s)")
   })
 
+  it("says what is in an error, a map or a set, which JSON leaves empty", () => {
+    assert.strictEqual(textOf(new TypeError("no such file")), "TypeError: no such file")
+    assert.strictEqual(textOf({ why: new Error("late") }), '{"why":"Error: late"}')
+    assert.strictEqual(textOf(new Map([["a", new Set([1])]])), '[["a",[1]]]')
+  })
+
   it("keeps a result of several parts", () => {
     const parts = [
       { _tag: "text", text: "see" },

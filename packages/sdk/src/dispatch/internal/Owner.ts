@@ -1,6 +1,7 @@
 /**
  * Who owns the runs that are dispatched under a scope: all of them are closed together when it closes.
  */
+import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
@@ -24,6 +25,11 @@ export const makeOwner = (): Owner => ({
   leaving: { soon: Cancellation.make(), now: Cancellation.make() }
 })
 
+/** How long what goes on in stored runs may take to come to an end by itself when their scope closes. */
+export const DrainTimeout = Context.Reference<Duration.Input>("@fermata/sdk/dispatch/DrainTimeout", {
+  defaultValue: () => "2 seconds"
+})
+
 const owners = new WeakMap<Scope.Scope, Owner>()
 
 /** The owner of what is dispatched under the scope at hand. */
@@ -34,7 +40,7 @@ export const ownerOfScope: Effect.Effect<Owner, never, Scope.Scope> = Effect.gen
     owner = makeOwner()
     owners.set(scope, owner)
     const reason = "The scope that the run was dispatched under has closed."
-    yield* Scope.addFinalizer(scope, closeAll(owner, reason, "2 seconds"))
+    yield* Scope.addFinalizer(scope, closeAll(owner, reason, yield* DrainTimeout))
   }
   // Under a scope that has closed nothing begins.
   return owner.leaving.soon.reason() === undefined ? owner : yield* Effect.interrupt

@@ -1,6 +1,7 @@
 /**
  * The runs in the background of a Fermata: dispatched, found again, conducted.
  */
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
@@ -9,6 +10,7 @@ import type { StoredRunOptions } from "../../agent/runPromptStored.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { AgentHandle } from "../../dispatch/AgentHandle.ts"
+import { DrainTimeout } from "../../dispatch/internal/Owner.ts"
 import * as Conductor from "../../dispatch/Conductor.ts"
 import { attach, dispatchPromptStored } from "../../dispatch/dispatchPromptStored.ts"
 import type { RunId } from "../../domain/Id.ts"
@@ -28,6 +30,7 @@ import { startOf } from "./start.ts"
 interface Owner {
   readonly run: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Promise<A>
   readonly by: string
+  readonly drainTimeout: Duration.Input
   readonly runtimes: () => ReadonlyArray<Runtime<any>>
   readonly runtimeOf: (agent: string) => Runtime<any>
   readonly runOptions: (given: PromptOptions) => StoredRunOptions
@@ -35,10 +38,18 @@ interface Owner {
 }
 
 /** Makes what is in the background, and what closes it. */
-export const makeBackground = ({ by, onUpdate, run, runOptions, runtimeOf, runtimes }: Owner) => {
+export const makeBackground = ({
+  by,
+  drainTimeout,
+  onUpdate,
+  run,
+  runOptions,
+  runtimeOf,
+  runtimes
+}: Owner) => {
   const scope = Scope.makeUnsafe()
   const within = <A, E, R>(effect: Effect.Effect<A, E, R | Scope.Scope>, of: Scope.Scope = scope) =>
-    Effect.provideService(effect, Scope.Scope, of)
+    Effect.provideService(Effect.provideService(effect, Scope.Scope, of), DrainTimeout, drainTimeout)
   const named = (name: string | undefined) => (name === undefined ? {} : { name })
 
   const dispatch = async (
