@@ -8,13 +8,13 @@
 import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import type * as Cancellation from "../Cancellation.ts"
 import type { Runtime } from "../Runtime.ts"
 import { setTimed, type Timed, unsetTimed } from "./deadlines.ts"
+import { graceMs } from "./within.ts"
 
 /** How long something may take, and what it fails with then. */
 export interface Deadline<E> {
@@ -55,10 +55,6 @@ interface Surroundings {
   readonly clock: Clock.Clock
   readonly runtime: Runtime<any>
 }
-
-/** Milliseconds that something may take to end when it was told to. */
-export const graceMs = ({ options }: Runtime<any>): number =>
-  Duration.toMillis(Duration.fromInputUnsafe(options.cancelGrace ?? "2 seconds"))
 
 /**
  * Runs things apart from a loop, until one of the tokens is cancelled. Each loop has its own, and waits for one thing at a time, or for
@@ -366,34 +362,6 @@ class Awaited<A, E, E2, B, E3> extends Flight<A, E, E2> {
     this.apart.wake()
   }
 }
-
-/** Interrupts a fiber, which may be about to end, or never: then it is left behind. */
-const interrupt = (fiber: Fiber.Fiber<unknown, unknown>, runtime: Runtime<any>, onLeft: () => void): void => {
-  fiber.interruptUnsafe()
-  if (fiber.pollUnsafe() !== undefined) return
-  const timer = setTimeout(onLeft, graceMs(runtime))
-  fiber.addObserver(() => clearTimeout(timer))
-}
-
-/** Runs somebody else's effect for so long. One that does not stop when it is told to is not waited for. */
-export const within = <A, E, E2, R>(
-  runtime: Runtime<any>,
-  ms: number,
-  effect: Effect.Effect<A, E, R>,
-  late: () => E2
-): Effect.Effect<A, E | E2, R> =>
-  Effect.uninterruptibleMask((restore) =>
-    Effect.flatMap(Effect.forkDetach(effect, { startImmediately: true, uninterruptible: false }), (fiber) => {
-      const stop = Effect.callback<void>((resume) => {
-        const stopped = () => resume(Effect.void)
-        fiber.addObserver(stopped)
-        interrupt(fiber, runtime, stopped)
-      })
-      const orElse = () => Effect.andThen(stop, Effect.failSync(late))
-      const waiting = Effect.timeoutOrElse(Fiber.join(fiber), { duration: ms, orElse })
-      return Effect.onInterrupt(restore(waiting), () => stop)
-    })
-  )
 
 /** What somebody else's function returns; what it throws, as an end. */
 export const attempt = <A>(begin: () => A): A | Exit.Exit<never> => {

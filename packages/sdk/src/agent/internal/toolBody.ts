@@ -9,7 +9,8 @@ import * as Exit from "effect/Exit"
 import type { ToolCall } from "../../domain/RunState.ts"
 import type { Tool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
-import { graceMs, type Running } from "./apart.ts"
+import type { Running } from "./apart.ts"
+import { graceMs } from "./within.ts"
 import { isPromise, type Scope, stateOf } from "./Drive.ts"
 
 /** The key that every attempt of a call shares. */

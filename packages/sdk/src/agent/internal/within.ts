@@ -1,0 +1,39 @@
+/**
+ * How long somebody else's effect may take, and how long it may take to stop when it was told to.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type { Runtime } from "../Runtime.ts"
+
+/** Milliseconds that something may take to end when it was told to. */
+export const graceMs = ({ options }: Runtime<any>): number =>
+  Duration.toMillis(Duration.fromInputUnsafe(options.cancelGrace ?? "2 seconds"))
+
+/** Interrupts a fiber, which may be about to end, or never: then it is left behind. */
+const interrupt = (fiber: Fiber.Fiber<unknown, unknown>, runtime: Runtime<any>, onLeft: () => void): void => {
+  fiber.interruptUnsafe()
+  if (fiber.pollUnsafe() !== undefined) return
+  const timer = setTimeout(onLeft, graceMs(runtime))
+  fiber.addObserver(() => clearTimeout(timer))
+}
+
+/** Runs somebody else's effect for so long. One that does not stop when it is told to is not waited for. */
+export const within = <A, E, E2, R>(
+  runtime: Runtime<any>,
+  ms: number,
+  effect: Effect.Effect<A, E, R>,
+  late: () => E2
+): Effect.Effect<A, E | E2, R> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(Effect.forkDetach(effect, { startImmediately: true, uninterruptible: false }), (fiber) => {
+      const stop = Effect.callback<void>((resume) => {
+        const stopped = () => resume(Effect.void)
+        fiber.addObserver(stopped)
+        interrupt(fiber, runtime, stopped)
+      })
+      const orElse = () => Effect.andThen(stop, Effect.failSync(late))
+      const waiting = Effect.timeoutOrElse(Fiber.join(fiber), { duration: ms, orElse })
+      return Effect.onInterrupt(restore(waiting), () => stop)
+    })
+  )
