@@ -10,7 +10,7 @@ import * as Reactivity from "effect/reactivity/Reactivity"
 import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import { SqlRunStore } from "@fermata/sdk/store"
-import * as SqliteClient from "../../packages/node/vendor/sqlite-client.js"
+import * as SqliteClient from "../../packages/node/src/internal/sqliteClient.ts"
 import { type Databases, lostRows } from "./world.ts"
 
 /** SQLITE_BUSY */
@@ -21,12 +21,10 @@ export const fastDirectory = Fs.existsSync("/dev/shm") ? "/dev/shm" : Os.tmpdir(
 
 /** A connection like the one that `SqliteStore` opens, but for the disk, which no killed process can lose. */
 const connect = (filename: string): Effect.Effect<SqlClient.SqlClient, never, Scope.Scope> =>
-  SqliteClient.make({ filename }).pipe(
-    Effect.tap((sql) =>
-      Effect.all([sql`PRAGMA busy_timeout = 0`, sql`PRAGMA synchronous = OFF`]).pipe(Effect.orDie)
-    ),
-    Effect.provide(Reactivity.layer)
-  )
+  SqliteClient.make({
+    filename,
+    settings: "PRAGMA journal_mode = WAL; PRAGMA busy_timeout = 0; PRAGMA synchronous = OFF;"
+  }).pipe(Effect.provide(Reactivity.layer))
 
 /** Makes SQLite files. */
 export const sqliteDatabases = async (): Promise<Databases> => {

@@ -12,8 +12,8 @@ import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
-import * as SqliteClient from "#sqlite-client"
 import type { Options } from "../SqliteStore.ts"
+import * as SqliteClient from "./sqliteClient.ts"
 import { damaged, type Found, inspect, networkFileSystemOf, reported, thrown } from "./sqliteFile.ts"
 import { changesOf, logLimit, versionOf, watchLog } from "./sqliteWatch.ts"
 
@@ -64,21 +64,9 @@ const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) 
 /** One attempt to open the file. The driver throws what SQLite reports; a half-open connection is closed again. */
 const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options) {
   const scope = yield* Scope.fork(yield* Effect.scope)
-  // The driver keeps a failure to prepare a statement for as long as a prepared one; ten minutes, if it is not told otherwise.
-  return yield* SqliteClient.make({ filename, prepareCacheTTL: "1 second" }).pipe(
-    Effect.tap((sql) =>
-      Effect.all([
-        sql`PRAGMA busy_timeout = ${sql.literal(String(busyTimeoutMs))}`,
-        sql`PRAGMA synchronous = ${sql.literal(synchronous === "normal" ? "NORMAL" : "FULL")}`,
-        sql`PRAGMA journal_size_limit = ${sql.literal(String(logLimit))}`,
-        // Deleted text is overwritten, and none of it goes to temporary files.
-        sql`PRAGMA secure_delete = ON`,
-        sql`PRAGMA temp_store = MEMORY`,
-        // A damaged page is reported rather than read.
-        sql`PRAGMA cell_size_check = ON`,
-        warnOfOldVersion(sql)
-      ])
-    ),
+  const settings = `PRAGMA journal_mode = WAL; ${settingsOf(synchronous)}`
+  return yield* SqliteClient.make({ filename, settings }).pipe(
+    Effect.tap(warnOfOldVersion),
     Effect.flatMap((sql) => Effect.map(contentOf(sql), (content) => ({ sql, ...content }))),
     Scope.provide(scope),
     Effect.catchCause((cause): Effect.Effect<never, SqlError> =>
@@ -86,6 +74,17 @@ const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options)
     )
   )
 })
+
+/** What is said to each connection. */
+const settingsOf = (synchronous: Options["synchronous"]): string => `
+  PRAGMA busy_timeout = ${busyTimeoutMs};
+  PRAGMA synchronous = ${synchronous === "normal" ? "NORMAL" : "FULL"};
+  PRAGMA journal_size_limit = ${logLimit};
+  -- Deleted text is overwritten, and none of it goes to temporary files.
+  PRAGMA secure_delete = ON;
+  PRAGMA temp_store = MEMORY;
+  -- A damaged page is reported rather than read.
+  PRAGMA cell_size_check = ON;`
 
 /** What a database lists and holds. One that is new lists nothing and holds at most its first page. */
 const contentOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
