@@ -24,9 +24,8 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
 const make = Effect.fnUntraced(function* (options: Options) {
   const { busyDeadline = "10 seconds", filename } = options
   const found = filename === ":memory:" ? undefined : yield* inspect("open", filename)
-  const { pages, sql, tables } = yield* open(options, Duration.toMillis(busyDeadline))
-  // A database that lists no tables and yet holds something has lost its list.
-  if (tables === 0 && pages > 1) return yield* damaged("open")
+  const { isDamaged, isNew, sql } = yield* open(options, Duration.toMillis(busyDeadline))
+  if (isDamaged) return yield* damaged("open")
   const store = (extra: SqlRunStore.Options) =>
     Effect.provideService(SqlRunStore.make({ busyDeadline, ...extra }), SqlClient.SqlClient, sql)
   if (found === undefined) return yield* store({})
@@ -35,7 +34,7 @@ const make = Effect.fnUntraced(function* (options: Options) {
   const { settle } = yield* watchLog({ sql, filename: found.path })
   const made = yield* store({ afterErase: settle, changes: yield* changesOf(versionOf(sql)) })
   // The tables must not be in the log alone: whoever deleted it would leave an empty database that looks new.
-  if (tables === 0) yield* settle
+  if (isNew) yield* settle
   return made
 })
 
@@ -66,7 +65,7 @@ const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options)
   const scope = yield* Scope.fork(yield* Effect.scope)
   const settings = `PRAGMA journal_mode = WAL; ${settingsOf(synchronous)}`
   return yield* SqliteClient.make({ filename, settings }).pipe(
-    Effect.tap(warnOfOldVersion),
+    Effect.tap(() => warnOfOldVersion),
     Effect.flatMap((sql) => Effect.map(contentOf(sql), (content) => ({ sql, ...content }))),
     Scope.provide(scope),
     Effect.catchCause((cause): Effect.Effect<never, SqlError> =>
@@ -86,12 +85,16 @@ const settingsOf = (synchronous: Options["synchronous"]): string => `
   -- A damaged page is reported rather than read.
   PRAGMA cell_size_check = ON;`
 
-/** What a database lists and holds. One that is new lists nothing and holds at most its first page. */
+/**
+ * Whether a database is new: it lists nothing and holds at most its first page. One that lists no tables and yet holds something has
+ * lost its list.
+ */
 const contentOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  const [tables] = yield* sql<{ readonly count: number }>`SELECT count(*) AS count FROM sqlite_schema`
+  const listed = yield* sql`SELECT 1 FROM sqlite_schema LIMIT 1`
+  if (listed.length > 0) return { isDamaged: false, isNew: false }
   const [pages] = yield* sql<{ readonly page_count: number }>`PRAGMA page_count`
   const [free] = yield* sql<{ readonly freelist_count: number }>`PRAGMA freelist_count`
-  return { tables: tables?.count ?? 0, pages: (pages?.page_count ?? 0) - (free?.freelist_count ?? 0) }
+  return { isDamaged: (pages?.page_count ?? 0) - (free?.freelist_count ?? 0) > 1, isNew: true }
 })
 
 const warnOfPlace = Effect.fnUntraced(function* ({ age, path, state }: Found) {
@@ -110,12 +113,12 @@ const warnOfPlace = Effect.fnUntraced(function* ({ age, path, state }: Found) {
 })
 
 /** SQLite before 3.51.3 can, very rarely, damage a file that several processes write; see https://sqlite.org/wal.html. */
-const warnOfOldVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  const [row] = yield* sql<{ readonly version: string }>`SELECT sqlite_version() AS version`
-  const [major = 0, minor = 0, patch = 0] = (row?.version ?? "").split(".").map(Number)
-  if (major * 1_000_000 + minor * 1_000 + patch < 3_051_003) {
-    yield* Effect.logWarning(
-      `This Node brings SQLite ${row?.version}. Update Node before several processes use one store: 3.51.3 fixed a fault there.`
-    )
-  }
+const warnOfOldVersion = Effect.suspend(() => {
+  const { sqlite = "" } = process.versions
+  const [major = 0, minor = 0, patch = 0] = sqlite.split(".").map(Number)
+  return major * 1_000_000 + minor * 1_000 + patch < 3_051_003
+    ? Effect.logWarning(
+        `This Node brings SQLite ${sqlite}. Update Node before several processes use one store: 3.51.3 fixed a fault there.`
+      )
+    : Effect.void
 })

@@ -12,8 +12,18 @@ import type { SqlError } from "effect/sql/SqlError"
 import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 
-/** Brings the tables up to date, or says why this version must not touch them. */
-export const migrate = ({ sql, write }: SqlAccess): Effect.Effect<void, RunStoreError> =>
+/** Brings the tables up to date, or says why this version must not touch them. Tables that are up to date are only looked at. */
+export const migrate = (access: SqlAccess): Effect.Effect<void, RunStoreError> =>
+  Effect.flatMap(latestOf(access), (version) => (version === steps.length ? Effect.void : takeSteps(access)))
+
+/** The last step that was taken; `undefined` when there are no tables, or when this one look did not tell. */
+const latestOf = ({ sql }: SqlAccess): Effect.Effect<number | undefined> =>
+  sql<{ readonly version: number | null }>`SELECT max(version) AS version FROM fermata_schema`.pipe(
+    Effect.map(([row]) => Number(row?.version)),
+    Effect.orElseSucceed(() => undefined)
+  )
+
+const takeSteps = ({ sql, write }: SqlAccess): Effect.Effect<void, RunStoreError> =>
   write(
     "open",
     Effect.gen(function* () {
