@@ -55,8 +55,11 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const { afterErase = Effect.void, changes = Stream.empty } = options ?? {}
   const leases = makeLeases(access)
   const catalogue = makeCatalogue(access)
+  const journal = makeJournal(access, requests, messages)
   return RunStore.of({
-    ...makeJournal(access, requests, messages),
+    ...journal,
+    park: (options) =>
+      Effect.tap(journal.park(options), ({ parked }) => (parked ? signal.tell : Effect.void)),
     ...leases,
     release: (lease) => Effect.tap(leases.release(lease), signal.tell),
     requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), signal.tell),

@@ -119,7 +119,9 @@ const complaint = (input: DecisionInput): string => {
 
 /** Whether two decisions on one request are the same. */
 export const sameDecision = (one: Decision, other: Decision): boolean =>
-  Schema.toEquivalence(Decision)(one, other)
+  (equivalence ??= Schema.toEquivalence(Decision))(one, other)
+
+let equivalence: ((one: Decision, other: Decision) => boolean) | undefined
 
 /** Decisions in the order in which they were taken. */
 export const oldestFirst = (decisions: ReadonlyArray<Decision>): ReadonlyArray<Decision> =>

@@ -34,6 +34,8 @@ export interface SqlAccess {
   readonly now: Fragment
   /** Ends a `SELECT` whose rows must not change until the transaction ends. */
   readonly forUpdate: Fragment
+  /** Whether a transaction that writes is alone from its beginning: then no row has to be locked, and what is read is what is. */
+  readonly writesAlone: boolean
   /** The rows of a run's journal, and their order. */
   readonly journalOf: (runId: string) => Fragment
   readonly journalOrder: Fragment
@@ -190,6 +192,7 @@ const dialectOf = (sql: SqlClient) =>
     pg: () => ({
       now: sql.literal("(extract(epoch from clock_timestamp()) * 1000)::bigint"),
       forUpdate: sql.literal("FOR UPDATE"),
+      writesAlone: false,
       journalOf: (runId: string) => sql`run_id = ${runId}`,
       journalOrder: sql.literal("sequence"),
       journalInChain: sql.literal("journal.run_id = chain.run_id AND journal.sequence < chain.upto"),
@@ -208,6 +211,7 @@ const dialectOf = (sql: SqlClient) =>
     orElse: () => ({
       now: sql.literal("cast(unixepoch('subsec') * 1000 as integer)"),
       forUpdate: sql.literal(""),
+      writesAlone: true,
       // One whole number says both the run and the place in its journal.
       journalOf: (runId: string) => sql`id BETWEEN
         (SELECT number << 32 FROM fermata_runs WHERE run_id = ${runId}) AND

@@ -21,7 +21,7 @@ import type { SqlAccess } from "./sqlAccess.ts"
 import type { makeMessages } from "./sqlMessages.ts"
 import type { makeRequests } from "./sqlRequests.ts"
 import { type BatchRow, batchRows, heads } from "./sqlRows.ts"
-import { headColumns, inForce, type News, newsColumns, newsOf } from "./sqlRuns.ts"
+import { headColumns, inForce, mailColumn, type News, newsColumns, newsOf } from "./sqlRuns.ts"
 
 type Service = RunStore["Service"]
 type AppendOptions = Parameters<Service["append"]>[0]
@@ -41,7 +41,6 @@ export const makeJournal = (
   const numberOf = (table: string) =>
     sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
   const columns = headColumns(access)
-  const releasing = sql.literal(", owner = NULL, lease_until = NULL")
   const keeping = sql.literal("")
 
   type Fenced = News & {
@@ -93,48 +92,53 @@ export const makeJournal = (
   /** The statements of an append; `parking` also gives the lease back, unless there is a reason to go on. */
   const commit = Effect.fnUntraced(function* (options: AppendOptions, at: number, parking: boolean) {
     const { events, expected, lease, status } = options
+    const { runId } = lease
+    const news = newsColumns(access, runId, parking ? at : undefined)
+    // One text for a park and for a status that changes: each connection compiles each text.
+    const parked = parking ? 1 : 0
     const advance = (setting: Fragment, condition: Fragment) =>
       sql<Fenced>`UPDATE fermata_runs SET revision = revision + ${events.length}, updated_at = ${at},
           answered_by = coalesce(${answererIn(events) ?? null}, answered_by)${setting}
         WHERE ${inForce(access, lease)} AND revision = ${expected}${condition}
-        RETURNING session_id, agent, ${newsColumns(access, lease.runId)}`
+        RETURNING session_id, agent, ${news}`
     // Most appends leave the status as it is.
     const [unchanged] =
       parking || !access.savesUnchanged ? [] : yield* advance(keeping, sql` AND status = ${status}`)
     const [head] =
       unchanged === undefined
         ? yield* advance(
-            sql`, status = ${status}${parking ? releasing : keeping}`,
-            parking ? notCancelled : keeping
+            sql`, status = ${status}, owner = CASE WHEN ${parked} = 0 THEN owner END,
+              lease_until = CASE WHEN ${parked} = 0 THEN lease_until END`,
+            sql` AND (${parked} = 0 OR cancel_reason IS NULL)`
           )
         : [unchanged]
     if (head === undefined) return yield* refused(options)
-    yield* insertBatch(lease.runId, expected, events)
-    const owner = { runId: lease.runId, sessionId: head.session_id, agent: head.agent }
+    yield* insertBatch(runId, expected, events)
+    const owner = { runId, sessionId: head.session_id, agent: head.agent }
     const changes = requestChanges(events)
+    const isTaking = takenBy(events).length > 0
     // Somebody decided otherwise first, and that decision counts; or a message is in the journal already, and stays there once.
     const applied =
-      (yield* requests.apply("append", owner, changes)) && (yield* messages.take(lease.runId, events))
-    if (!applied) return yield* new RunConflict({ runId: lease.runId, expected, actual: expected })
+      (changes.length === 0 || (yield* requests.apply("append", owner, changes))) &&
+      (!isTaking || (yield* messages.take(runId, events)))
+    if (!applied) return yield* new RunConflict({ runId, expected, actual: expected })
     const closing = closingReason(status)
-    if (closing !== undefined) yield* requests.close(lease.runId, closing)
-    // Asked once the head is locked: a condition of the update would not see what was sent while that waited for the lock.
-    if (parking && (yield* hasNews(lease.runId, at))) return yield* new NotParked()
-    if (!head.has_mail || (changes.length === 0 && takenBy(events).length === 0)) return newsOf(head)
-    // What waited may be in the journal now.
-    const [since = head] = yield* sql<News>`SELECT ${newsColumns(access, lease.runId)} FROM fermata_runs
-      WHERE run_id = ${lease.runId}`
-    return newsOf(since)
+    if (closing !== undefined) yield* requests.close(runId, closing)
+    // What waited may be in the journal now, and what was opened may be decided by time.
+    const isOld = changes.length > 0 || isTaking
+    if (parking) {
+      const hasMail = isOld || !access.writesAlone ? yield* hasNews(runId, at) : head.has_mail
+      return hasMail ? yield* new NotParked() : newsOf(head)
+    }
+    return head.has_mail && isOld ? newsOf({ ...head, has_mail: yield* hasNews(runId) }) : newsOf(head)
   })
 
   /** Whether anything waits that the journal does not hold. */
-  const hasNews = Effect.fnUntraced(function* (runId: RunId, at: number) {
-    return (
-      (yield* requests.decisions("park", runId, at)).length > 0 ||
-      (yield* messages.waiting("park", runId)).length > 0
+  const hasNews = (runId: RunId, at?: number) =>
+    Effect.map(
+      sql<{ readonly has_mail: number | boolean }>`SELECT ${mailColumn(access, runId, at)} AS has_mail`,
+      ([row]) => row?.has_mail ?? false
     )
-  })
-  const notCancelled = sql.literal(" AND cancel_reason IS NULL")
 
   /** The journals of a run and of those that it builds on. One that is not there is a row of nulls. */
   const chain = (
@@ -189,12 +193,13 @@ export const makeJournal = (
       return yield* write(
         "create",
         Effect.gen(function* () {
-          if (parent !== undefined) {
-            const [known] = yield* sql`SELECT run_id FROM fermata_runs
-              WHERE run_id = ${parent.runId} AND revision >= ${parent.revision} ${forUpdate}`
-            if (known === undefined) return yield* missingParent(parent.runId)
-          }
-          const follows = yield* followed(options)
+          const [before] =
+            parent === undefined
+              ? []
+              : yield* sql<{ readonly session_id: SessionId }>`SELECT session_id FROM fermata_runs
+                  WHERE run_id = ${parent.runId} AND revision >= ${parent.revision} ${forUpdate}`
+          if (parent !== undefined && before === undefined) return yield* missingParent(parent.runId)
+          const follows = parent !== undefined && before?.session_id === sessionId ? parent.runId : ""
           const [created] = yield* sql<{ readonly lease_until: number }>`INSERT INTO fermata_runs (
               run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
               revision, owner, epoch, lease_until, created_at, updated_at
@@ -204,8 +209,9 @@ export const makeJournal = (
             ) ON CONFLICT DO NOTHING RETURNING lease_until`
           if (created === undefined) return yield* taken("create", options, follows)
           yield* insertBatch(runId, 0, events)
-          yield* requests.apply("create", { runId, sessionId, agent }, requestChanges(events))
-          yield* messages.take(runId, events)
+          const changes = requestChanges(events)
+          if (changes.length > 0) yield* requests.apply("create", { runId, sessionId, agent }, changes)
+          if (takenBy(events).length > 0) yield* messages.take(runId, events)
           return { runId, owner, epoch: 1, until: Number(created.lease_until) }
         }),
         Effect.gen(function* () {
@@ -282,9 +288,11 @@ export const makeJournal = (
         Effect.gen(function* () {
           const head = yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
           const rows = head.length === 0 ? [] : yield* chain(runId).values
-          const decisions = head.length === 0 ? [] : yield* requests.decisions("load", runId, at)
-          const waiting = head.length === 0 ? [] : yield* messages.waiting("load", runId)
-          return { head, rows, decisions, messages: waiting }
+          // Most of the time nothing waits, and a statement that only asks is there already.
+          if (head.length === 0 || !(yield* hasNews(runId, at)))
+            return { head, rows, decisions: [], messages: [] }
+          const decisions = yield* requests.decisions("load", runId, at)
+          return { head, rows, decisions, messages: yield* messages.waiting("load", runId) }
         })
       )
       const [head] = yield* heads("load", stored.head)

@@ -28,7 +28,7 @@ export interface Owner {
 }
 
 /** Makes the part of the store that deals with requests. */
-export const makeRequests = ({ contains, forUpdate, notify, query, sql, write }: SqlAccess) => {
+export const makeRequests = ({ contains, forUpdate, notify, query, sql, write, writesAlone }: SqlAccess) => {
   const columns = sql.literal(
     "run_id, session_id, agent, request, status, decision, superseded_reason, superseded_by"
   )
@@ -69,6 +69,11 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write }:
 
   /** Whether the decision that the journal now has is the one that counts. */
   const journaled = Effect.fnUntraced(function* (operation: string, decision: Decision) {
+    // As it was written, nearly always: whoever appends has read it from here.
+    const [taken] =
+      yield* sql`UPDATE fermata_requests SET status = 'journaled' WHERE request_id = ${decision.requestId}
+      AND status = 'decided' AND decision = ${JSON.stringify(decision)} RETURNING request_id`
+    if (taken !== undefined) return true
     if (yield* decideOpen(decision, "journaled")) return true
     const [row] = yield* requests(operation, yield* read(decision.requestId))
     if (row?.entry.decision === undefined) return true
@@ -77,6 +82,9 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write }:
       WHERE request_id = ${decision.requestId} AND status = 'decided'`
     return true
   })
+
+  const lockHead = (runId: RunId): Effect.Effect<unknown, SqlError> =>
+    writesAlone ? Effect.void : sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId} ${forUpdate}`
 
   const find = Effect.fnUntraced(function* (operation: string, requestId: RequestId) {
     const [row] = yield* requests(operation, yield* query(operation, read(requestId)))
@@ -124,7 +132,7 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write }:
         (yield* write(
           "decide",
           // The head is locked so that a decision and a park cannot pass each other.
-          sql`SELECT run_id FROM fermata_runs WHERE run_id = ${pending.runId} ${forUpdate}`.pipe(
+          lockHead(pending.runId).pipe(
             Effect.andThen(decideOpen(record, "decided")),
             Effect.filterOrFail(
               (open) => open,

@@ -107,10 +107,15 @@ export interface News {
   readonly has_mail: number | boolean
 }
 
-/** The columns of {@link News}. */
-export const newsColumns = ({ sql }: SqlAccess, runId: RunId) => sql`cancel_reason, (
-  EXISTS (SELECT 1 FROM fermata_requests WHERE run_id = ${runId} AND status = 'decided')
-  OR EXISTS (SELECT 1 FROM fermata_messages WHERE run_id = ${runId} AND status = 'waiting')) AS has_mail`
+/** The columns of {@link News}. With a time, requests that it has decided by then count too. */
+export const newsColumns = (access: SqlAccess, runId: RunId, at?: number) =>
+  access.sql`cancel_reason, ${mailColumn(access, runId, at)} AS has_mail`
+
+/** Whether decisions or messages wait that the journal does not hold. */
+export const mailColumn = ({ sql }: SqlAccess, runId: RunId, at = 0) => sql`(
+  EXISTS (SELECT 1 FROM fermata_requests WHERE run_id = ${runId} AND (
+    status = 'decided' OR (status = 'open' AND expires_at <= ${at} AND on_expiry = 'deny')))
+  OR EXISTS (SELECT 1 FROM fermata_messages WHERE run_id = ${runId} AND status = 'waiting'))`
 
 export const newsOf = ({ cancel_reason, has_mail }: News) => ({
   ...(cancel_reason === null ? {} : { cancelReason: cancel_reason }),
