@@ -43,6 +43,8 @@ export interface Held {
   goodUntil: bigint
   /** Called when there may be mail. */
   readonly listeners: Set<() => void>
+  /** Whether the lease was given back with the last events. */
+  isParked: boolean
   /** Listens to what others do to the run. */
   watcher?: Fiber.Fiber<void>
 }
@@ -52,7 +54,14 @@ export const hold = Effect.fnUntraced(function* <E>(ttl: Duration.Input, take: E
   const clock = yield* Clock.Clock
   const ttlMs = Duration.toMillis(Duration.fromInputUnsafe(ttl))
   const goodUntil = afterMs(clock, ttlMs)
-  return { lease: yield* take, ttlMs, clock, goodUntil, listeners: new Set() } satisfies Held as Held
+  return {
+    lease: yield* take,
+    ttlMs,
+    clock,
+    goodUntil,
+    isParked: false,
+    listeners: new Set()
+  } satisfies Held as Held
 })
 
 const afterMs = (clock: Clock.Clock, ms: number): bigint =>
@@ -83,7 +92,10 @@ export const storeJournal = (store: Store, held: Held): Journal<JournalError> =>
     park: (events, state) =>
       Effect.andThen(
         checkReadable(events),
-        Effect.map(store.park(options(events, state)), ({ parked }) => parked)
+        Effect.map(store.park(options(events, state)), ({ parked }) => {
+          held.isParked = parked
+          return parked
+        })
       ),
     mail: Effect.map(
       Effect.all([store.decisions(lease.runId), store.messages(lease.runId)]),
@@ -143,7 +155,9 @@ export const underLease = <A, E>(
     Effect.ensuring(
       Effect.suspend(() => (held.watcher === undefined ? Effect.void : Fiber.interrupt(held.watcher)))
     ),
-    Effect.ensuring(Effect.ignore(store.release(held.lease)))
+    Effect.ensuring(
+      Effect.suspend(() => (held.isParked ? Effect.void : Effect.ignore(store.release(held.lease))))
+    )
   )
 
 /** The state of a stored run. */
