@@ -221,7 +221,7 @@ const beginning = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
   drive.isBegun = true
   if (!isEnded(drive.state)) holdIdle(drive)
   if (drive.staged.length === 0) tellAll(drive)
-  return flush(drive)
+  return startsWithCalls(drive) ? Effect.void : flush(drive)
 }
 
 /** Whether the loop takes the step as it is. */
@@ -277,6 +277,16 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
     }
   }
 })
+
+/**
+ * Whether all that it was begun with is decisions, and the calls that they release come next: those are not started before a commit,
+ * which then holds both.
+ */
+const startsWithCalls = <E>(drive: Drive<E>): boolean =>
+  !drive.hasMail &&
+  drive.state.background === undefined &&
+  drive.staged.every((event) => event._tag === "request.decided" || event._tag === "run.resumed") &&
+  next(drive.state)._tag === "SettleToolCalls"
 
 /** Leaves the run as it stands. */
 const letGo = Effect.fnUntraced(function* <E>(drive: Drive<E>) {

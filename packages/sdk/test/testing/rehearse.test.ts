@@ -40,7 +40,7 @@ describe("rehearse", () => {
 
   it("rehearses every crash for a test without Effect", async () => {
     const reports = await rehearseEveryCrash(setup(false), scenario)
-    assert.isAbove(reports.length, 30)
+    assert.isAbove(reports.length, 25)
     Rehearsal.assertSafe(reports)
     assert.throws(() =>
       Rehearsal.assertSafe({ ...reports[0]!, effects: [...reports[0]!.effects, ...reports[0]!.effects] })

@@ -85,11 +85,11 @@ const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart
 }
 
 /** What is to be run; nothing, where the call has its result already, or is asked about. */
-const prepare = (
-  scope: Scope<any>,
+const prepare = <E>(
+  scope: Scope<E>,
   call: ToolCall | undefined,
   apart: Apart
-): Effect.Effect<Prepared | undefined, ToolUnavailable> => {
+): Effect.Effect<Prepared | undefined, E | ToolUnavailable> => {
   if (call === undefined) return nothing
   if ((timeLeftOf(scope) ?? 1) <= 0) {
     const not = call.attempt === 0 ? "has not run" : "was not run again"
@@ -112,20 +112,24 @@ const isPrepared = (one: Prepared | undefined): one is Prepared => one !== undef
 
 const nothing = Effect.succeed(undefined)
 
-const unavailable = (
-  scope: Scope<any>,
+/** What was decided is kept. */
+const unavailable = <E>(
+  scope: Scope<E>,
   { name }: ToolCall,
   reason: ToolUnavailable["reason"]
-): Effect.Effect<never, ToolUnavailable> =>
-  Effect.fail(new ToolUnavailable({ runId: stateOf(scope).runId, tool: name, reason }))
+): Effect.Effect<never, E | ToolUnavailable> =>
+  Effect.andThen(
+    flush(scope.drive),
+    Effect.fail(new ToolUnavailable({ runId: stateOf(scope).runId, tool: name, reason }))
+  )
 
 /** Edited arguments that do not fit are asked about anew. */
-const notDecoded = (
-  scope: Scope<any>,
+const notDecoded = <E>(
+  scope: Scope<E>,
   call: ToolCall,
   entry: ToolEntry,
   cause: Cause.Cause<unknown>
-): Effect.Effect<undefined, ToolUnavailable> => {
+): Effect.Effect<undefined, E | ToolUnavailable> => {
   if (isStopped(scope, cause)) return nothing
   if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
   const issues = describe(scope.drive.runtime, Cause.squash(cause))
