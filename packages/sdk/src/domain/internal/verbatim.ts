@@ -60,6 +60,8 @@ const shapeOf = (ast: AST.AST, known: Map<AST.AST, Check>): Check => {
       return (value) => typeof value === "number"
     case "Boolean":
       return (value) => typeof value === "boolean"
+    case "Null":
+      return (value) => value === null
     case "Literal": {
       const { literal } = ast
       return (value) => value === literal
@@ -69,7 +71,7 @@ const shapeOf = (ast: AST.AST, known: Map<AST.AST, Check>): Check => {
     case "Objects":
       return ast.indexSignatures.length === 0 ? struct(ast, known) : record(ast, known)
     case "Union":
-      return union(ast, known)
+      return nullable(ast.types, known)
     case "Suspend": {
       let check: Check | undefined
       return (value, levels) => (check ??= compile(ast.thunk(), known))(value, levels)
@@ -168,17 +170,26 @@ const record = (ast: AST.Objects, known: Map<AST.AST, Check>): Check => {
   }
 }
 
+/** Nothing but `null` is taken by both `null` and another member. */
+const nullable = (types: ReadonlyArray<AST.AST>, known: Map<AST.AST, Check>): Check => {
+  const others = types.filter((type) => type._tag !== "Null" || !plain(type))
+  const [other] = others
+  const check = others.length === 1 && other !== undefined ? compile(other, known) : union(others, known)
+  if (others.length === types.length || check === never) return check
+  return (value, levels) => value === null || check(value, levels)
+}
+
 /** Of literals, or of structs that one field tells apart: where members overlap, the first that fits decides, maybe otherwise. */
-const union = (ast: AST.Union, known: Map<AST.AST, Check>): Check => {
-  if (ast.types.every((type) => type._tag === "Literal" && plain(type))) {
-    const literals = new Set<unknown>(ast.types.map((type) => (type as AST.Literal).literal))
+const union = (types: ReadonlyArray<AST.AST>, known: Map<AST.AST, Check>): Check => {
+  if (types.every((type) => type._tag === "Literal" && plain(type))) {
+    const literals = new Set<unknown>(types.map((type) => (type as AST.Literal).literal))
     return (value) => literals.has(value)
   }
-  const name = ["_tag", "role"].find((name) => ast.types.every((type) => tagOf(type, name) !== undefined))
+  const name = ["_tag", "role"].find((name) => types.every((type) => tagOf(type, name) !== undefined))
   if (name === undefined) return never
   const members = new Map<unknown, Check>()
-  for (const type of ast.types) members.set(tagOf(type, name), compile(type, known))
-  if (members.size < ast.types.length) return never
+  for (const type of types) members.set(tagOf(type, name), compile(type, known))
+  if (members.size < types.length) return never
   return (value, levels) => {
     if (!isRecord(value)) return false
     const member = members.get(value[name])

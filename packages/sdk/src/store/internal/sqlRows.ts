@@ -40,15 +40,35 @@ const HeadRow = Schema.Struct({
   updated_at: Whole
 })
 
-const RequestRow = Schema.Struct({
+/** The same from drivers that return numbers. */
+const NumericHeadRow = Schema.Struct({
+  ...HeadRow.fields,
+  parent_revision: Schema.NullOr(Revision),
+  revision: Revision,
+  lease_until: Schema.NullOr(Schema.Finite),
+  created_at: Schema.Finite,
+  updated_at: Schema.Finite
+})
+
+const requestFields = {
   run_id: RunId,
   session_id: SessionId,
   agent: Schema.String,
-  request: Schema.fromJsonString(Interruption),
   status: RequestStatus,
-  decision: Schema.NullOr(Schema.fromJsonString(Decision)),
   superseded_reason: Schema.NullOr(Schema.String),
   superseded_by: Schema.NullOr(RequestId)
+}
+const RequestRow = Schema.Struct({
+  ...requestFields,
+  request: Schema.fromJsonString(Interruption),
+  decision: Schema.NullOr(Schema.fromJsonString(Decision))
+})
+
+/** The same after its texts were parsed. */
+const ParsedRequestRow = Schema.Struct({
+  ...requestFields,
+  request: Interruption,
+  decision: Schema.NullOr(Decision)
 })
 
 const MessageRow = Schema.Struct({
@@ -95,8 +115,34 @@ const decoder = <A>(
         )
 }
 
-const headRows = decoder(HeadRow, "the list of runs")
-const requestRows = decoder(RequestRow, "the list of requests")
+const headRows = decoder(HeadRow, "the list of runs", verbatim(NumericHeadRow))
+const decodeRequestRows = decoder(RequestRow, "the list of requests")
+const isParsedRequestRow = verbatim(ParsedRequestRow)
+
+/** Nearly all that is read is as it was written, and needs no decoding but that of its texts. */
+const requestRows: typeof decodeRequestRows = (operation, rows) => {
+  const parsed: Array<typeof RequestRow.Type> = []
+  for (const row of rows) {
+    const read = parsedRequestRow(row)
+    if (read === undefined) return decodeRequestRows(operation, rows)
+    parsed.push(read)
+  }
+  return Effect.succeed(parsed)
+}
+
+const parsedRequestRow = (row: unknown): typeof RequestRow.Type | undefined => {
+  const { decision, request } = row as { readonly decision: unknown; readonly request: unknown }
+  try {
+    const parsed: unknown = {
+      ...(row as object),
+      request: JSON.parse(String(request)),
+      decision: typeof decision === "string" ? JSON.parse(decision) : decision
+    }
+    return isParsedRequestRow(parsed) ? parsed : undefined
+  } catch {
+    return undefined
+  }
+}
 const messageRows = decoder(MessageRow, "the list of messages")
 
 const decodeBatchRows = decoder(BatchRow, "a journal", verbatim(NumericBatchRow))

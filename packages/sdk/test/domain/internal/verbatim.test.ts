@@ -175,4 +175,20 @@ describe("verbatim", () => {
     assert.isTrue(isTree({ under: [{ under: [] }] }))
     assert.isFalse(isTree({ under: [{ under: [{}] }] }))
   })
+
+  it("says yes to null where the schema has it, beside what the schema has else", () => {
+    const isRow = verbatim(
+      Schema.Struct({
+        name: Schema.NullOr(Schema.String),
+        kind: Schema.NullOr(Schema.Literals(["one", "two"]))
+      })
+    )
+    assert.isTrue(isRow({ name: null, kind: null }))
+    assert.isFalse(isRow({ name: undefined, kind: null }))
+    assert.isFalse(isRow({ name: 1, kind: null }))
+    assert.isFalse(isRow({ name: "a", kind: "three" }))
+    const isPair = verbatim(Schema.Struct({ name: Schema.NullOr(Schema.String), kind: Schema.Null }))
+    assert.isTrue(isPair({ name: "a", kind: null }))
+    assert.isFalse(isPair({ name: "a", kind: "a" }))
+  })
 })
