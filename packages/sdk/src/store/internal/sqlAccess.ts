@@ -6,6 +6,7 @@
  * between COMMIT and its answer leaves the outcome unknown. Then the transaction is tried again as well: its own conditions
  * (a revision, an id, a request that is open) refuse it if it was committed after all, and what is stored tells whose it was.
  */
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -14,7 +15,9 @@ import * as Scope from "effect/Scope"
 import type { SqlClient } from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
+import * as Statement from "effect/sql/Statement"
 import type { Fragment } from "effect/sql/Statement"
+import { nativeTracer } from "effect/Tracer"
 import { OutcomeUnknown, RunStoreError, StoreBusy } from "../RunStoreError.ts"
 import { isConnectionLost, isContention, toStoreError } from "./sqlErrors.ts"
 
@@ -30,6 +33,13 @@ interface JournalRow {
 /** Access to the tables of one database. */
 export interface SqlAccess {
   readonly sql: SqlClient
+  /**
+   * Runs a statement inside `write`, `read` or `query`. Where nobody looks at spans it goes straight to the connection: a statement by
+   * itself makes a span, and looks for its connection, which takes longer than SQLite does.
+   */
+  readonly run: <A extends object>(
+    statement: Statement.Statement<A>
+  ) => Effect.Effect<ReadonlyArray<A>, SqlError>
   /** The database's time in milliseconds: leases must not depend on the clocks of the processes. */
   readonly now: Fragment
   /** Ends a `SELECT` whose rows must not change until the transaction ends. */
@@ -42,7 +52,7 @@ export interface SqlAccess {
   /** The rows of the journal that belong to `chain`, up to its `upto`. */
   readonly journalInChain: Fragment
   /** Adds a row to a run's journal. */
-  readonly insertBatch: (row: JournalRow) => Effect.Effect<unknown, SqlError>
+  readonly insertBatch: (row: JournalRow) => Statement.Statement<object>
   /** Whether an update that leaves an indexed column out writes less than one that sets it to what it is. */
   readonly savesUnchanged: boolean
   /** Whether a text column contains a text. */
@@ -131,8 +141,23 @@ export const makeAccess = (sql: SqlClient, busyDeadline: Duration.Input): SqlAcc
       reserved((connection, restore) => restore(within(connection, body)))
     )
 
+  const run: SqlAccess["run"] = (statement) =>
+    Effect.withFiber(({ cache, context }) => {
+      const given = Context.getOrUndefined(context, sql.transactionService)
+      const isWatched = (cache.tracer ?? nativeTracer) !== nativeTracer
+      if (
+        given === undefined ||
+        isWatched ||
+        Context.get(context, Statement.CurrentTransformer) !== undefined
+      )
+        return statement
+      const [text, parameters] = statement.compile()
+      return given[0].execute(text, parameters, undefined)
+    })
+
   return {
     sql,
+    run,
     query,
     write: (operation, body, committed) =>
       Effect.suspend(() => {

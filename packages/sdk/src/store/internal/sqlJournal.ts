@@ -37,7 +37,7 @@ export const makeJournal = (
   requests: ReturnType<typeof makeRequests>,
   messages: ReturnType<typeof makeMessages>
 ): Pick<Service, "create" | "restore" | "append" | "park" | "load" | "events"> => {
-  const { forUpdate, journalOf, journalOrder, notify, now, query, read, sql, write } = access
+  const { forUpdate, journalOf, journalOrder, notify, now, query, read, run, sql, write } = access
   const numberOf = (table: string) =>
     sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
   const columns = headColumns(access)
@@ -54,7 +54,7 @@ export const makeJournal = (
   }
 
   const insertBatch = (runId: RunId, sequence: number, events: ReadonlyArray<RunEvent>) =>
-    access.insertBatch({ runId, sequence, count: events.length, version, events: encodeEvents(events) })
+    run(access.insertBatch({ runId, sequence, count: events.length, version, events: encodeEvents(events) }))
 
   /** Whether the journal holds these very events at this place: an append whose answer was lost was made. */
   const holds = (runId: RunId, sequence: number, events: ReadonlyArray<RunEvent>) =>
@@ -97,10 +97,10 @@ export const makeJournal = (
     // One text for a park and for a status that changes: each connection compiles each text.
     const parked = parking ? 1 : 0
     const advance = (setting: Fragment, condition: Fragment) =>
-      sql<Fenced>`UPDATE fermata_runs SET revision = revision + ${events.length}, updated_at = ${at},
+      run(sql<Fenced>`UPDATE fermata_runs SET revision = revision + ${events.length}, updated_at = ${at},
           answered_by = coalesce(${answererIn(events) ?? null}, answered_by)${setting}
         WHERE ${inForce(access, lease)} AND revision = ${expected}${condition}
-        RETURNING session_id, agent, ${news}`
+        RETURNING session_id, agent, ${news}`)
     // Most appends leave the status as it is.
     const [unchanged] =
       parking || !access.savesUnchanged ? [] : yield* advance(keeping, sql` AND status = ${status}`)
@@ -136,7 +136,7 @@ export const makeJournal = (
   /** Whether anything waits that the journal does not hold. */
   const hasNews = (runId: RunId, at?: number) =>
     Effect.map(
-      sql<{ readonly has_mail: number | boolean }>`SELECT ${mailColumn(access, runId, at)} AS has_mail`,
+      run(sql<{ readonly has_mail: number | boolean }>`SELECT ${mailColumn(access, runId, at)} AS has_mail`),
       ([row]) => row?.has_mail ?? false
     )
 
@@ -196,17 +196,17 @@ export const makeJournal = (
           const [before] =
             parent === undefined
               ? []
-              : yield* sql<{ readonly session_id: SessionId }>`SELECT session_id FROM fermata_runs
-                  WHERE run_id = ${parent.runId} AND revision >= ${parent.revision} ${forUpdate}`
+              : yield* run(sql<{ readonly session_id: SessionId }>`SELECT session_id FROM fermata_runs
+                  WHERE run_id = ${parent.runId} AND revision >= ${parent.revision} ${forUpdate}`)
           if (parent !== undefined && before === undefined) return yield* missingParent(parent.runId)
           const follows = parent !== undefined && before?.session_id === sessionId ? parent.runId : ""
-          const [created] = yield* sql<{ readonly lease_until: number }>`INSERT INTO fermata_runs (
+          const [created] = yield* run(sql<{ readonly lease_until: number }>`INSERT INTO fermata_runs (
               run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
               revision, owner, epoch, lease_until, created_at, updated_at
             ) VALUES (
               ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
               ${answererIn(events) ?? null}, ${status}, ${events.length}, ${owner}, 1, ${now} + ${leaseMs(options.ttl)}, ${at}, ${at}
-            ) ON CONFLICT DO NOTHING RETURNING lease_until`
+            ) ON CONFLICT DO NOTHING RETURNING lease_until`)
           if (created === undefined) return yield* taken("create", options, follows)
           yield* insertBatch(runId, 0, events)
           const changes = requestChanges(events)
@@ -286,7 +286,7 @@ export const makeJournal = (
       const stored = yield* read(
         "load",
         Effect.gen(function* () {
-          const head = yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
+          const head = yield* run(sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`)
           const rows = head.length === 0 ? [] : yield* chain(runId).values
           // Most of the time nothing waits, and a statement that only asks is there already.
           if (head.length === 0 || !(yield* hasNews(runId, at)))

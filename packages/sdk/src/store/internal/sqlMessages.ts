@@ -18,7 +18,7 @@ import type { SqlAccess } from "./sqlAccess.ts"
 import { messages } from "./sqlRows.ts"
 
 /** Makes the part of the store that deals with messages. */
-export const makeMessages = ({ forUpdate, notify, sql, write }: SqlAccess) => {
+export const makeMessages = ({ forUpdate, notify, run, sql, write }: SqlAccess) => {
   /** Keeps a message behind all others of its run; nothing when its id is known. A message in the journal has no content here. */
   const insert = (runId: RunId, { at, content, ends, messageId, to }: Receipt & Partial<SentMessage>) =>
     sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, content) VALUES (
@@ -92,8 +92,8 @@ export const makeMessages = ({ forUpdate, notify, sql, write }: SqlAccess) => {
       runId: RunId
     ): Effect.Effect<ReadonlyArray<SentMessage>, SqlError | RunStoreError> =>
       Effect.flatMap(
-        sql`SELECT message_id, sent_at, recipient, intent, content FROM fermata_messages
-          WHERE run_id = ${runId} AND status = 'waiting' ORDER BY position`,
+        run(sql`SELECT message_id, sent_at, recipient, intent, content FROM fermata_messages
+          WHERE run_id = ${runId} AND status = 'waiting' ORDER BY position`),
         (rows) => messages(operation, rows)
       )
   }

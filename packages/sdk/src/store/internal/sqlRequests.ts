@@ -28,27 +28,38 @@ export interface Owner {
 }
 
 /** Makes the part of the store that deals with requests. */
-export const makeRequests = ({ contains, forUpdate, notify, query, sql, write, writesAlone }: SqlAccess) => {
+export const makeRequests = ({
+  contains,
+  forUpdate,
+  notify,
+  query,
+  run,
+  sql,
+  write,
+  writesAlone
+}: SqlAccess) => {
   const columns = sql.literal(
     "run_id, session_id, agent, request, status, decision, superseded_reason, superseded_by"
   )
 
   const open = (owner: Owner, request: Interruption) =>
-    sql`INSERT INTO fermata_requests ${sql.insert({
-      request_id: request.requestId,
-      run_id: owner.runId,
-      session_id: owner.sessionId,
-      agent: owner.agent,
-      kind: request._tag,
-      agent_path: pathText(request.agentPath),
-      tool: toolOf(request) ?? null,
-      asked_at: request.at,
-      expires_at: request.expiresAt ?? null,
-      warn_at: warnAt(request) ?? null,
-      on_expiry: request.onExpiry ?? "deny",
-      request: JSON.stringify(request),
-      status: "open"
-    })}`
+    run(
+      sql`INSERT INTO fermata_requests ${sql.insert({
+        request_id: request.requestId,
+        run_id: owner.runId,
+        session_id: owner.sessionId,
+        agent: owner.agent,
+        kind: request._tag,
+        agent_path: pathText(request.agentPath),
+        tool: toolOf(request) ?? null,
+        asked_at: request.at,
+        expires_at: request.expiresAt ?? null,
+        warn_at: warnAt(request) ?? null,
+        on_expiry: request.onExpiry ?? "deny",
+        request: JSON.stringify(request),
+        status: "open"
+      })}`
+    )
 
   const supersede = (runId: RunId, change: Extract<RequestChange, { readonly _tag: "superseded" }>) =>
     sql`UPDATE fermata_requests
@@ -56,14 +67,14 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write, w
       WHERE request_id = ${change.requestId} AND run_id = ${runId} AND status IN ('open', 'decided')`
 
   const read = (requestId: RequestId) =>
-    sql`SELECT ${columns} FROM fermata_requests WHERE request_id = ${requestId}`
+    run(sql`SELECT ${columns} FROM fermata_requests WHERE request_id = ${requestId}`)
 
   /** Writes a decision to a request that is still open; false when somebody was first. */
   const decideOpen = (decision: Decision, status: "decided" | "journaled") =>
     Effect.map(
-      sql`UPDATE fermata_requests
+      run(sql`UPDATE fermata_requests
         SET status = ${status}, decision = ${JSON.stringify(decision)}, decided_at = ${decision.at}, decided_by = ${decision.by}
-        WHERE request_id = ${decision.requestId} AND status = 'open' RETURNING request_id`,
+        WHERE request_id = ${decision.requestId} AND status = 'open' RETURNING request_id`),
       (rows) => rows.length > 0
     )
 
@@ -71,8 +82,8 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write, w
   const journaled = Effect.fnUntraced(function* (operation: string, decision: Decision) {
     // As it was written, nearly always: whoever appends has read it from here.
     const [taken] =
-      yield* sql`UPDATE fermata_requests SET status = 'journaled' WHERE request_id = ${decision.requestId}
-      AND status = 'decided' AND decision = ${JSON.stringify(decision)} RETURNING request_id`
+      yield* run(sql`UPDATE fermata_requests SET status = 'journaled' WHERE request_id = ${decision.requestId}
+      AND status = 'decided' AND decision = ${JSON.stringify(decision)} RETURNING request_id`)
     if (taken !== undefined) return true
     if (yield* decideOpen(decision, "journaled")) return true
     const [row] = yield* requests(operation, yield* read(decision.requestId))
@@ -93,8 +104,8 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write, w
 
   /** The decisions on a run's requests that its journal does not hold. */
   const undelivered = (runId: RunId, now: Timestamp) =>
-    sql`SELECT ${columns} FROM fermata_requests WHERE run_id = ${runId} AND (
-      status = 'decided' OR (status = 'open' AND expires_at <= ${now} AND on_expiry = 'deny'))`
+    run(sql`SELECT ${columns} FROM fermata_requests WHERE run_id = ${runId} AND (
+      status = 'decided' OR (status = 'open' AND expires_at <= ${now} AND on_expiry = 'deny'))`)
 
   const waiting = Effect.fnUntraced(function* (filter: PendingFilter, now: Timestamp) {
     const conditions = [sql`status = 'open'`]
@@ -117,8 +128,8 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write, w
       if (last !== undefined)
         conditions.push(sql`(asked_at, request_id) > (${last.asked_at}, ${filter.after})`)
     }
-    return yield* sql`SELECT ${columns} FROM fermata_requests WHERE ${sql.and(conditions)}
-      ORDER BY asked_at, request_id LIMIT ${pageSize(filter.limit)}`
+    return yield* run(sql`SELECT ${columns} FROM fermata_requests WHERE ${sql.and(conditions)}
+      ORDER BY asked_at, request_id LIMIT ${pageSize(filter.limit)}`)
   })
 
   const decide: RunStore["Service"]["decide"] = Effect.fnUntraced(function* (input) {
@@ -180,8 +191,8 @@ export const makeRequests = ({ contains, forUpdate, notify, query, sql, write, w
 
     /** Closes what is still open when a run ends. */
     close: (runId: RunId, reason: string): Effect.Effect<unknown, SqlError> =>
-      sql`UPDATE fermata_requests SET status = 'superseded', superseded_reason = ${reason}
-        WHERE run_id = ${runId} AND status = 'open'`,
+      run(sql`UPDATE fermata_requests SET status = 'superseded', superseded_reason = ${reason}
+        WHERE run_id = ${runId} AND status = 'open'`),
 
     /** See `RunStore.decisions`; to be run inside `query` or `read`. */
     decisions: (

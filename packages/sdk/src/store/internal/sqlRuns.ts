@@ -25,7 +25,7 @@ export const headColumns = ({
 export const makeLeases = (
   access: SqlAccess
 ): Pick<Service, "claim" | "renew" | "release" | "requestCancel"> => {
-  const { notify, now, query, sql, write } = access
+  const { notify, now, query, run, sql, write } = access
   type Claimed = { readonly epoch: number; readonly lease_until: number }
   type Renewed = News & { readonly lease_until: number }
 
@@ -43,10 +43,10 @@ export const makeLeases = (
         return write(
           "claim",
           Effect.gen(function* () {
-            const [claimed] = yield* sql<Claimed>`UPDATE fermata_runs
+            const [claimed] = yield* run(sql<Claimed>`UPDATE fermata_runs
               SET owner = ${owner}, epoch = epoch + 1, lease_until = ${now} + ${leaseMs(ttl)}, claim = ${claim}
               WHERE run_id = ${runId} AND (lease_until IS NULL OR lease_until <= ${now})
-              RETURNING epoch, lease_until`
+              RETURNING epoch, lease_until`)
             return claimed === undefined
               ? yield* Effect.fail(yield* whyNot(access, "claim", runId))
               : lease(claimed)
@@ -62,8 +62,8 @@ export const makeLeases = (
       query(
         "renew",
         Effect.flatMap(
-          sql<Renewed>`UPDATE fermata_runs SET lease_until = ${now} + ${leaseMs(ttl)} WHERE ${inForce(access, lease)}
-            RETURNING lease_until, ${newsColumns(access, lease.runId)}`,
+          run(sql<Renewed>`UPDATE fermata_runs SET lease_until = ${now} + ${leaseMs(ttl)} WHERE ${inForce(access, lease)}
+            RETURNING lease_until, ${newsColumns(access, lease.runId)}`),
           ([renewed]) =>
             renewed === undefined
               ? Effect.fail(new LeaseLost({ runId: lease.runId, owner: lease.owner }))
@@ -78,8 +78,8 @@ export const makeLeases = (
       query(
         "release",
         Effect.flatMap(
-          sql<{ readonly status: string }>`UPDATE fermata_runs SET owner = NULL, lease_until = NULL
-            WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING status`,
+          run(sql<{ readonly status: string }>`UPDATE fermata_runs SET owner = NULL, lease_until = NULL
+            WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING status`),
           // A run that is let go of at work is somebody else's to take up.
           ([run]) => (run?.status === "running" ? Effect.asVoid(notify) : Effect.void)
         )
@@ -130,7 +130,7 @@ export const inForce = ({ now, sql }: SqlAccess, lease: Lease) => sql`run_id = $
 export const makeCatalogue = (
   access: SqlAccess
 ): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
-  const { now, query, sql, write } = access
+  const { now, query, run, sql, write } = access
   const columns = headColumns(access)
 
   const erase = Effect.fnUntraced(function* (runId: RunId) {
@@ -231,7 +231,7 @@ export const makeCatalogue = (
 
   return {
     head: Effect.fnUntraced(function* (runId) {
-      const rows = yield* query("head", sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`)
+      const rows = yield* query("head", run(sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`))
       const [head] = yield* heads("head", rows)
       return head ?? (yield* new RunNotFound({ runId }))
     }),
@@ -239,9 +239,9 @@ export const makeCatalogue = (
     latest: Effect.fnUntraced(function* (sessionId) {
       const rows = yield* query(
         "latest",
-        sql`SELECT ${columns} FROM fermata_runs AS run WHERE session_id = ${sessionId} AND NOT EXISTS (
+        run(sql`SELECT ${columns} FROM fermata_runs AS run WHERE session_id = ${sessionId} AND NOT EXISTS (
           SELECT 1 FROM fermata_runs AS next WHERE next.parent_run_id = run.run_id AND next.session_id = run.session_id
-        ) ORDER BY created_at DESC, run_id DESC LIMIT 1`
+        ) ORDER BY created_at DESC, run_id DESC LIMIT 1`)
       )
       return (yield* heads("latest", rows))[0]
     }),
