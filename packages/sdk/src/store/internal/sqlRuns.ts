@@ -158,7 +158,10 @@ export const makeCatalogue = (
       ORDER BY created_at DESC, run_id DESC LIMIT ${pageSize(filter.limit)}`
   })
 
-  /** What there is to do. Each part reads an index that holds nothing else. */
+  /**
+   * What there is to do. Each part reads an index that holds nothing else; SQLite takes the tables of a `CROSS JOIN` in the order in
+   * which they are written, and would begin with all runs that are held otherwise.
+   */
   const waitingForSomebody = Effect.fnUntraced(function* ({ after, agents, limit }: ReadyFilter, at: number) {
     const [last] =
       after === undefined
@@ -173,8 +176,8 @@ export const makeCatalogue = (
     const urgencyOf = (reason: ReadyRun["reason"]) => sql.literal(String(urgency.indexOf(reason)))
     const heldWith = (reason: ReadyRun["reason"], table: string, condition: Fragment) =>
       sql`SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf(reason)} AS urgency
-        FROM ${sql(table)} AS entry JOIN fermata_runs AS run ON run.run_id = entry.run_id
-        WHERE ${condition} AND run.status = 'held' AND ${free}${of}`
+        FROM ${sql(table)} AS entry CROSS JOIN fermata_runs AS run
+        WHERE run.run_id = entry.run_id AND ${condition} AND run.status = 'held' AND ${free}${of}`
     const held = (reason: ReadyRun["reason"], condition: Fragment) =>
       heldWith(reason, "fermata_requests", condition)
     return yield* sql<Found>`SELECT run_id, agent, min(urgency) AS urgency FROM (

@@ -1,0 +1,52 @@
+import { DatabaseSync } from "node:sqlite"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Reactivity from "effect/reactivity/Reactivity"
+import * as SqlClient from "effect/sql/SqlClient"
+import { SqlRunStore } from "@fermata/sdk/store"
+import { FaultySqlClient } from "@fermata/sdk/testing"
+import * as SqliteClient from "../../src/internal/sqliteClient.ts"
+import { temporaryFile } from "../temporaryStore.ts"
+
+/** How SQLite reads the tables when a worker looks for something to do. */
+const plan = Effect.gen(function* () {
+  const filename = yield* temporaryFile
+  const sql = yield* SqliteClient.make({ filename })
+  const texts: Array<string> = []
+  const { client } = FaultySqlClient.make(sql, (statement) => {
+    texts.push(statement.sql)
+    return "pass"
+  })
+  const store = yield* Effect.provideService(SqlRunStore.make(), SqlClient.SqlClient, client)
+  yield* store.ready()
+  const database = new DatabaseSync(filename)
+  const explained = database.prepare(`EXPLAIN QUERY PLAN ${texts.at(-1)}`)
+  const parameters = texts.at(-1)!.split("?").slice(1)
+  const steps = explained.all(...parameters.map(() => null)).map((step) => String(step["detail"]))
+  database.close()
+  return steps
+}).pipe(Effect.provide(Reactivity.layer))
+
+describe("a worker that looks for something to do", () => {
+  it.effect("finds what was decided, said and expired without reading the runs that wait for people", () =>
+    Effect.gen(function* () {
+      const steps = yield* plan
+      for (const index of [
+        "fermata_requests_decided",
+        "fermata_messages_waiting",
+        "fermata_requests_expiry",
+        "fermata_requests_warning"
+      ]) {
+        assert.isTrue(
+          steps.some((step) => step.includes(` entry USING `) && step.includes(index)),
+          `${index} is not read: ${steps.join("; ")}`
+        )
+      }
+      // The runs at work, and those that are held and are to be cancelled.
+      assert.lengthOf(
+        steps.filter((step) => step.includes("fermata_runs_status")),
+        2
+      )
+    })
+  )
+})
