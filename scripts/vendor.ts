@@ -1,16 +1,16 @@
 /**
- * Writes `packages/node/vendor/sqlite-client.{js,d.ts}`: the SQLite driver of `@effect/sql-sqlite-node`, with the module paths
+ * Writes `benchmarks/vendor/sqlite-client.{js,d.ts}`: the SQLite driver of `@effect/sql-sqlite-node`, with the module paths
  * of the installed `effect`. The released driver still imports `effect/unstable/sql/…`, which Effect 4.1 calls `effect/sql/…`;
  * it is one module that imports nothing but Effect and `node:sqlite`, so a copy with those paths replaced is the whole bundle.
- * Runs on `npm install`; does nothing when the copy is current. Remove it when a driver for Effect 4.1 is released.
+ * Only the benchmarks use it, for Effect's workflow engine. Runs on `npm install`; does nothing when the copy is current. Remove it when a driver for Effect 4.1 is released.
  */
 import * as Fs from "node:fs"
 import { createRequire } from "node:module"
 import * as Path from "node:path"
 
 const root = Path.join(import.meta.dirname, "..")
-const target = Path.join(root, "packages/node/vendor")
-const require = createRequire(Path.join(root, "packages/node/package.json"))
+const target = Path.join(root, "benchmarks/vendor")
+const require = createRequire(Path.join(root, "package.json"))
 const source = Path.dirname(require.resolve("@effect/sql-sqlite-node/package.json"))
 const { version } = JSON.parse(Fs.readFileSync(Path.join(source, "package.json"), "utf8")) as {
   version: string

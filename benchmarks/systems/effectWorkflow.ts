@@ -78,7 +78,7 @@ const inMemory = async (script: Script) => (await open(script, WorkflowEngine.la
 
 /** Effect's own driver, of which this workspace has a copy that fits Effect 4.1; see `scripts/vendor.ts`. */
 const driver = async (filename: string): Promise<Layer.Layer<SqlClient.SqlClient>> => {
-  const copy = Path.join(import.meta.dirname, "../../packages/node/vendor/sqlite-client.js")
+  const copy = Path.join(import.meta.dirname, "../vendor/sqlite-client.js")
   const { layer } = (await import(pathToFileURL(copy).href)) as {
     readonly layer: (options: { readonly filename: string }) => Layer.Layer<SqlClient.SqlClient>
   }

@@ -23,7 +23,7 @@ export const fastDirectory = Fs.existsSync("/dev/shm") ? "/dev/shm" : Os.tmpdir(
 const connect = (filename: string): Effect.Effect<SqlClient.SqlClient, never, Scope.Scope> =>
   SqliteClient.make({
     filename,
-    settings: "PRAGMA journal_mode = WAL; PRAGMA busy_timeout = 0; PRAGMA synchronous = OFF;"
+    settings: "PRAGMA busy_timeout = 0; PRAGMA synchronous = OFF;"
   }).pipe(Effect.provide(Reactivity.layer))
 
 /** Makes SQLite files. */

@@ -6,12 +6,13 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as References from "effect/References"
+import * as Reactivity from "effect/reactivity/Reactivity"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as TestClock from "effect/testing/TestClock"
 import { Id } from "@fermata/sdk"
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { RunStoreContract } from "@fermata/sdk/testing"
-import * as SqliteClient from "#sqlite-client"
+import * as SqliteClient from "../src/internal/sqliteClient.ts"
 import * as SqliteStore from "../src/SqliteStore.ts"
 import { temporaryDirectory, temporaryFile } from "./temporaryStore.ts"
 
@@ -176,7 +177,10 @@ describe("SqliteStore", () => {
   it.effect("keeps what was acknowledged when the disk is full, and writes again when there is space", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
-      const layer = SqlRunStore.layer.pipe(Layer.provideMerge(SqliteClient.layer({ filename })))
+      const layer = SqlRunStore.layer.pipe(
+        Layer.provideMerge(Layer.effect(SqlClient.SqlClient, SqliteClient.make({ filename }))),
+        Layer.provide(Reactivity.layer)
+      )
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const store = yield* RunStore.RunStore

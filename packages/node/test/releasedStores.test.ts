@@ -11,7 +11,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import { createFermata, isRunStoreError } from "@fermata/node"
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { FaultySqlClient } from "@fermata/sdk/testing"
-import * as SqliteClient from "#sqlite-client"
+import * as SqliteClient from "../src/internal/sqliteClient.ts"
 import { model, program } from "./fixtures/stores/agents.ts"
 import { temporaryFile } from "./temporaryStore.ts"
 

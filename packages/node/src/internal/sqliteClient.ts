@@ -17,7 +17,7 @@ import * as Statement from "effect/sql/Statement"
 import * as Stream from "effect/Stream"
 import { reported } from "./sqliteFile.ts"
 
-/** Which database, and what is said to it before anything else. */
+/** Which database, and what is said to it before anything else; that it has a log, in any case. */
 interface ClientOptions {
   readonly filename: string
   /** Statements without results, each ended with a semicolon. */
@@ -42,7 +42,7 @@ export const make = (
       Effect.sync(() => new DatabaseSync(options.filename)),
       (database) => Effect.sync(() => database.close())
     )
-    database.exec(options.settings ?? "")
+    database.exec(`PRAGMA journal_mode = WAL; ${options.settings ?? ""}`)
     const connection = connectionTo(database)
     const semaphore = Semaphore.makeUnsafe(1)
     const give = semaphore.release(1)

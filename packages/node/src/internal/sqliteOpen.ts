@@ -63,8 +63,7 @@ const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) 
 /** One attempt to open the file. The driver throws what SQLite reports; a half-open connection is closed again. */
 const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options) {
   const scope = yield* Scope.fork(yield* Effect.scope)
-  const settings = `PRAGMA journal_mode = WAL; ${settingsOf(synchronous)}`
-  return yield* SqliteClient.make({ filename, settings }).pipe(
+  return yield* SqliteClient.make({ filename, settings: settingsOf(synchronous) }).pipe(
     Effect.tap(() => warnOfOldVersion),
     Effect.flatMap((sql) => Effect.map(contentOf(sql), (content) => ({ sql, ...content }))),
     Scope.provide(scope),

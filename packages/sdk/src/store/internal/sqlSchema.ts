@@ -16,11 +16,16 @@ import type { SqlAccess } from "./sqlAccess.ts"
 export const migrate = (access: SqlAccess): Effect.Effect<void, RunStoreError> =>
   Effect.flatMap(latestOf(access), (version) => (version === steps.length ? Effect.void : takeSteps(access)))
 
-/** The last step that was taken; `undefined` when there are no tables, or when this one look did not tell. */
-const latestOf = ({ sql }: SqlAccess): Effect.Effect<number | undefined> =>
-  sql<{ readonly version: number | null }>`SELECT max(version) AS version FROM fermata_schema`.pipe(
+/** The last step that was taken; `undefined` when there are no tables, or when this look did not tell. */
+const latestOf = ({ query, run, sql }: SqlAccess): Effect.Effect<number | undefined, RunStoreError> =>
+  query(
+    "open",
+    run(sql<{ readonly version: number | null }>`SELECT max(version) AS version FROM fermata_schema`)
+  ).pipe(
     Effect.map(([row]) => Number(row?.version)),
-    Effect.orElseSucceed(() => undefined)
+    Effect.catch((error) =>
+      error.reason._tag === "StoreBusy" ? Effect.fail(error) : Effect.succeed(undefined)
+    )
   )
 
 const takeSteps = ({ sql, write }: SqlAccess): Effect.Effect<void, RunStoreError> =>
