@@ -265,7 +265,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     attach: background.attach,
     conductor: background.conductor,
     resume: async (runId, given = {}) => {
-      const runtime = runtimeOf((await headOf(runId)).agent)
+      // Of one agent it is, or is refused: what goes on with it looks itself.
+      const [only, ...others] = runtimes.values()
+      const runtime =
+        only !== undefined && others.length === 0 ? only : runtimeOf((await headOf(runId)).agent)
       const { answeredBy, decisions, prompt, limits } = given
       return run(
         runPromptStored(
