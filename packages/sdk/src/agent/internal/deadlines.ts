@@ -52,7 +52,8 @@ export const setDeadline = (clock: Clock.Clock, ms: number, fire: () => void): (
 /** Makes something due in so many milliseconds by the clock. */
 export const setTimed = (clock: Clock.Clock, ms: number, timed: Timed): void => {
   const deadlines = of(clock)
-  timed.dueAt = elapsed(clock) + ms
+  // A whole number takes no place of its own.
+  timed.dueAt = Math.ceil(elapsed(clock) + ms)
   timed.dueAfter = ms
   const list = deadlines.byLength.get(ms) ?? new Set()
   deadlines.byLength.set(ms, list.add(timed))

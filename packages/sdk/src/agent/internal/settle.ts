@@ -56,7 +56,9 @@ export const settle = <E>(
 ): Effect.Effect<void, E | ToolUnavailable> => {
   const state = stateOf(scope)
   const preparing = eachWhenKnown(callIds, (callId) => prepare(scope, findCall(state, callId), apart))
-  return Effect.flatMapEager(preparing, (ready) => run(scope, ready.filter(isPrepared), apart))
+  return Effect.flatMapEager(preparing, (ready) =>
+    run(scope, ready.every(isPrepared) ? ready : ready.filter(isPrepared), apart)
+  )
 }
 
 const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart): Effect.Effect<void, E> => {
@@ -250,6 +252,10 @@ const record = (scope: Scope<any>, call: ToolCall, exit: Exit.Exit<unknown, unkn
   emit(scope, { _tag: "tool.failed", at, callId: call.id, content: [text(`${call.name} failed: ${why}`)] })
 }
 
+/** Most results are: that is seen faster than by the schema. */
+const isText = ([first, second]: ReadonlyArray<UserPart>): boolean =>
+  second === undefined && first?._tag === "text" && typeof first.text === "string"
+
 const isContent: (content: unknown) => boolean = Schema.is(Schema.Array(UserPart))
 
 /** The parts of a result, scrubbed. What cannot be shown has happened all the same, so that it is not called a failure. */
@@ -257,7 +263,7 @@ const shown = (scope: Scope<any>, call: ToolCall, value: unknown): ReadonlyArray
   const { scrub } = scope.drive.runtime.scrubber
   try {
     const content = toContent(value).map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
-    if (isContent(content)) return content
+    if (isText(content) || isContent(content)) return content
     throw new TypeError("These are not the parts of a result.")
   } catch {
     return [text(`${call.name} finished, and its result cannot be shown.`)]

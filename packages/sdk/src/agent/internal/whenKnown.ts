@@ -16,21 +16,26 @@ export const eachWhenKnown = <A, B, E, R>(
   items: ReadonlyArray<A>,
   f: (item: A) => Effect.Effect<B, E, R>
 ): Effect.Effect<ReadonlyArray<B>, E, R> => {
-  const made = Array.from<B>({ length: items.length })
+  let made: Array<B> | undefined
+  const add = (one: B): void => {
+    // Most of the time it is one, and an empty array that grows makes room for many.
+    if (made === undefined) made = [one]
+    else made.push(one)
+  }
   const from = (first: number): Effect.Effect<ReadonlyArray<B>, E, R> => {
     for (let index = first; index < items.length; index += 1) {
       const one = f(items[index]!)
       if (!Exit.isExit(one)) {
         return Effect.flatMap(one, (value) => {
-          made[index] = value
+          add(value)
           return from(index + 1)
         })
       }
       const exit = one as Exit.Exit<B, E>
       if (Exit.isFailure(exit)) return Exit.failCause(exit.cause)
-      made[index] = exit.value
+      add(exit.value)
     }
-    return Effect.succeed(made)
+    return Effect.succeed(made ?? [])
   }
   return from(0)
 }
