@@ -39,8 +39,19 @@ const modelOf = ({ answer, pause }: Script): ModelClient.ModelClient["Service"] 
   streaming(({ turn }) =>
     pause === undefined
       ? Stream.fromArray(partsOf(answer(turn)))
-      : Stream.unwrap(Effect.map(Effect.promise(pause), () => Stream.fromArray(partsOf(answer(turn)))))
+      : ModelClient.fromAsyncIterable(
+          () => late(pause, () => partsOf(answer(turn))),
+          (error) => error as never
+        )
   )
+
+const late = async function* (
+  pause: NonNullable<Script["pause"]>,
+  parts: () => ReadonlyArray<ModelPart.ModelPart>
+): AsyncGenerator<ModelPart.ModelPart> {
+  await pause()
+  for (const part of parts()) yield part
+}
 
 const agentOf = ({ tools }: Script) =>
   agent("worker", {
@@ -64,7 +75,7 @@ const inMemory = async (script: Script) => {
   const runtime = await Effect.runPromise(
     Effect.provideService(Runtime.make({ agent: agentOf(script) }), ModelClient.ModelClient, modelOf(script))
   )
-  return async () => textOf(await Effect.runPromise(runPrompt(runtime, { prompt: script.prompt })))
+  return () => Effect.runPromise(Effect.map(runPrompt(runtime, { prompt: script.prompt }), textOf))
 }
 
 const open = (folder: string, script: Script): Promise<Fermata.Fermata> =>
