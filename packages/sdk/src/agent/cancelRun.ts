@@ -17,7 +17,8 @@ import type { LeaseLost, RunBusy, RunConflict, RunNotFound, RunStoreError } from
 import { Scrubber } from "../tool/Scrubber.ts"
 import { redactText } from "./internal/redact.ts"
 import { cancellation } from "./internal/cancellation.ts"
-import { checkReadable, foldStored } from "./internal/stored.ts"
+import { loadRun } from "./internal/loadRun.ts"
+import { checkReadable } from "./internal/stored.ts"
 import { findSubRun, type SubRun } from "./internal/subRun.ts"
 
 /** Long enough to append once. */
@@ -108,7 +109,7 @@ const appendOnce = Effect.fnUntraced(function* (
     ttl
   })
   const append = Effect.gen(function* () {
-    const state = yield* Effect.flatMap(store.load(runId), foldStored)
+    const { state } = yield* loadRun(store, runId)
     const { cancelReason } = yield* store.renew(lease, ttl)
     const events = make(state, clock.currentTimeMillisUnsafe(), cancelReason)
     if (!Arr.isReadonlyArrayNonEmpty(events)) return

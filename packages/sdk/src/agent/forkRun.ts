@@ -113,7 +113,10 @@ export const forkRun: <Output>(
       ...(policy === undefined ? {} : { policy })
     })
     const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
-    const state = yield* create({ ...options, runtime, store, token }, staged).pipe(
+    const state = yield* create({ ...options, runtime, store, token }, staged, {
+      state: original,
+      saved: "unknown"
+    }).pipe(
       Effect.catchTag("SessionBusy", ({ runId, sessionId }) =>
         Effect.fail(new SessionTaken({ runId, sessionId }))
       ),

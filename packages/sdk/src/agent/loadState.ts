@@ -8,7 +8,7 @@ import type { RunId } from "../domain/Id.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
-import { foldStored } from "./internal/stored.ts"
+import { loadRun } from "./internal/loadRun.ts"
 import { findSubRun } from "./internal/subRun.ts"
 
 /**
@@ -21,6 +21,8 @@ import { findSubRun } from "./internal/subRun.ts"
 export const loadState = (runId: RunId): Effect.Effect<RunState, RunNotFound | RunStoreError, RunStore> =>
   Effect.flatMap(RunStore, (store) =>
     Effect.flatMap(findSubRun(store, runId), (found) =>
-      found === undefined ? Effect.flatMap(store.load(runId), foldStored) : Effect.succeed(found.state)
+      found === undefined
+        ? Effect.map(loadRun(store, runId), ({ state }) => state)
+        : Effect.succeed(found.state)
     )
   )

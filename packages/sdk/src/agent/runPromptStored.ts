@@ -21,8 +21,8 @@ import { answering } from "./internal/answering.ts"
 import { continueStored, create, type Work, type WorkError } from "./internal/continueStored.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, checkLimits, decodePrompt, startRun } from "./internal/staging.ts"
+import { loadRun } from "./internal/loadRun.ts"
 import { recall } from "./internal/remembered.ts"
-import { foldStored } from "./internal/stored.ts"
 import { traced } from "./internal/traced.ts"
 import type { Leaving, Prompt, RunOptions } from "./runPrompt.ts"
 import type { RunResult } from "./RunResult.ts"
@@ -133,19 +133,23 @@ const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartI
   const prompt = yield* decodePrompt(input.prompt)
   const previous = input.sessionId === undefined ? undefined : yield* lastOf(store, input.sessionId)
   const { answeredBy, sessionId, runId, limits, policy } = input
-  const agent = yield* answering(runtime, { ...previous, answeredBy })
+  const agent = yield* answering(runtime, {
+    answeredBy,
+    ...(previous === undefined ? {} : { previous: previous.state, under: previous.under })
+  })
   return yield* create(
     work,
     startRun(runtime, clock, {
       prompt,
       agent,
       asks: true,
-      ...(previous === undefined ? {} : { previous: previous.previous }),
+      ...(previous === undefined ? {} : { previous: previous.state }),
       ...(sessionId === undefined ? {} : { sessionId }),
       ...(runId === undefined ? {} : { runId }),
       ...(limits === undefined ? {} : { limits }),
       ...(policy === undefined ? {} : { policy })
-    })
+    }),
+    previous
   )
 })
 
@@ -156,6 +160,6 @@ const lastOf = Effect.fnUntraced(function* (store: Store, sessionId: SessionId) 
   if (last.status === "running" || last.status === "held") {
     return yield* new SessionBusy({ sessionId, runId: last.runId, status: last.status })
   }
-  const previous = recall(store, last) ?? (yield* Effect.flatMap(store.load(last.runId), foldStored))
-  return { previous, under: last.agent }
+  const { saved, state } = recall(store, last) ?? (yield* loadRun(store, last.runId))
+  return { state, saved, under: last.agent }
 })

@@ -13,11 +13,12 @@ import { Message } from "./Message.ts"
 /** Messages a chunk holds. */
 export const chunkSize = 64
 
+/** The messages of a chunk. */
+export const Chunk = Schema.Array(Message)
+
 /** Full chunks, and the tail with less than {@link chunkSize} messages. */
-export const History = Schema.Struct({
-  chunks: Schema.Array(Schema.Array(Message)),
-  tail: Schema.Array(Message)
-}).check(Schema.makeFilter((history) => irregularity(history)))
+export const fields = { chunks: Schema.Array(Chunk), tail: Chunk }
+export const History = Schema.Struct(fields).check(Schema.makeFilter((history) => irregularity(history)))
 export type History = typeof History.Type
 
 /** What keeps two arrays of messages from being a history, or `undefined`. */
@@ -60,6 +61,10 @@ export const toArray = (history: History): Array<Message> =>
 
 export const last = (history: History): Message | undefined =>
   history.tail.length > 0 ? history.tail[history.tail.length - 1] : history.chunks.at(-1)?.[chunkSize - 1]
+
+/** How many chunks stay as they are, whatever happens: only the last message is ever replaced. */
+export const settledChunks = ({ chunks, tail }: History): number =>
+  tail.length > 0 ? chunks.length : Math.max(0, chunks.length - 1)
 
 /** The history with its last message replaced. */
 export const replaceLast = (history: History, message: Message): History =>

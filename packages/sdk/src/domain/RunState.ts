@@ -167,6 +167,14 @@ export const RunState: Schema.Codec<RunState, unknown> = Schema.Struct({
   background: Schema.optionalKey(Schema.Array(BackgroundRun))
 }).check(Schema.makeFilter((state) => contradictions(state)))
 
+/** What a checkpoint keeps in one piece: the state, with only the last messages of its history. */
+export const StateRest = Schema.Struct({
+  ...stateFields,
+  history: Schema.Struct(History.fields),
+  calls: Schema.Array(ToolCall),
+  background: Schema.optionalKey(Schema.Array(BackgroundRun))
+})
+
 /** Whether the run has ended. */
 export const isEnded = (state: RunState): boolean =>
   state.status === "completed" || state.status === "cancelled" || state.status === "error"

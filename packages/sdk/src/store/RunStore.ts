@@ -61,12 +61,38 @@ export interface RunHead {
   readonly lease?: { readonly owner: string; readonly until: Timestamp }
 }
 
+/**
+ * What a run came to at some revision, in pieces of text: a short way to what its journal says anyway. The store keeps it as it is
+ * given, and looks only at its version.
+ */
+export interface NewCheckpoint {
+  readonly version: number
+  /** The checkpoint that holds the chunks before these, and how many of its chunks they are. */
+  readonly base?: { readonly runId: RunId; readonly chunks: number }
+  /** What later checkpoints share with this one, and what does not change. */
+  readonly chunks: ReadonlyArray<string>
+  /** The rest. */
+  readonly state: string
+}
+
+/** A checkpoint as it is read back. */
+export interface Checkpoint {
+  readonly runId: RunId
+  readonly revision: Revision
+  readonly version: number
+  /** All chunks, oldest first. */
+  readonly chunks: ReadonlyArray<string>
+  readonly state: string
+}
+
 /** A run as it was stored. */
 export interface StoredRun {
   readonly head: RunHead
+  /** Set where one was asked for and there is one; the run's own, or that of a run that it builds on. */
+  readonly checkpoint?: Checkpoint
   /**
    * The events that the run's state is folded from, oldest first: those of earlier runs of the session that it builds on, then
-   * its own.
+   * its own. With a checkpoint, those after it.
    */
   readonly events: ReadonlyArray<RunEvent>
   /** Decisions that were taken but are not in the journal yet, oldest first. */
@@ -185,6 +211,8 @@ export class RunStore extends Context.Service<
       readonly sessionId: SessionId
       readonly agent: string
       readonly parent?: { readonly runId: RunId; readonly revision: Revision }
+      /** What `parent` came to at its revision. */
+      readonly checkpoint?: NewCheckpoint
       readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
       readonly status: Status
       readonly owner: string
@@ -223,6 +251,8 @@ export class RunStore extends Context.Service<
       readonly expected: Revision
       readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
       readonly status: Status
+      /** What the run comes to with these events. */
+      readonly checkpoint?: NewCheckpoint
     }) => Effect.Effect<
       { readonly parked: boolean; readonly revision: Revision },
       RunConflict | LeaseLost | RunStoreError
@@ -244,8 +274,17 @@ export class RunStore extends Context.Service<
       messages: ReadonlyArray<SentMessage>
     ) => Effect.Effect<void, RunExists | SessionBusy | RunStoreError>
 
-    /** Reads a run. */
-    readonly load: (runId: RunId) => Effect.Effect<StoredRun, RunNotFound | RunStoreError>
+    /**
+     * Reads a run: all events, or, with `checkpointVersion`, the newest checkpoint of that version and the events after it.
+     *
+     * **Details**
+     *
+     * A checkpoint is a copy that may be missing, and a store may keep none. Whoever cannot use one reads the run without it.
+     */
+    readonly load: (
+      runId: RunId,
+      options?: { readonly checkpointVersion?: number }
+    ) => Effect.Effect<StoredRun, RunNotFound | RunStoreError>
 
     /** The run's own events from `from` (a revision, 0 for all), oldest first; at most `limit` (default: all). */
     readonly events: (

@@ -17,6 +17,7 @@ import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as SqlClient from "effect/sql/SqlClient"
 import { makeAccess } from "./internal/sqlAccess.ts"
+import { makeCheckpoints } from "./internal/sqlCheckpoints.ts"
 import { makeJournal } from "./internal/sqlJournal.ts"
 import { makeMessages } from "./internal/sqlMessages.ts"
 import { makeRequests } from "./internal/sqlRequests.ts"
@@ -54,8 +55,9 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const signal = makeSignal()
   const { afterErase = Effect.void, changes = Stream.empty } = options ?? {}
   const leases = makeLeases(access)
-  const catalogue = makeCatalogue(access)
-  const journal = makeJournal(access, requests, messages)
+  const checkpoints = makeCheckpoints(access)
+  const catalogue = makeCatalogue(access, checkpoints)
+  const journal = makeJournal(access, requests, messages, checkpoints)
   return RunStore.of({
     ...journal,
     park: (options) =>

@@ -22,10 +22,12 @@ import { checkStored, decideStored } from "../decideStored.ts"
 import type { Leaving, Prompt, RunOptions, RunPromptError } from "../runPrompt.ts"
 import { requireOpen, type Runtime } from "../Runtime.ts"
 import { observed } from "../RuntimeHooks.ts"
+import { type Checkpointing, CheckpointEvery, checkpointOf, type Known, savedAs } from "./checkpoints.ts"
 import { eventsOf } from "./eventsOf.ts"
+import { loadRun } from "./loadRun.ts"
 import { remember } from "./remembered.ts"
 import { continueRun, decodePrompt, type Staged } from "./staging.ts"
-import { checkReadable, foldStored, hold, storeJournal, underLease } from "./stored.ts"
+import { checkReadable, hold, storeJournal, underLease } from "./stored.ts"
 
 type Store = RunStore["Service"]
 
@@ -50,16 +52,22 @@ export interface Work extends RunOptions {
 
 const ttlOf = (runtime: Runtime<any>) => runtime.options.leaseTtl ?? "15 seconds"
 
-/** Commits the first event, which holds the user's message, before anything else happens; then drives the run. */
+/**
+ * Commits the first event, which holds the user's message, before anything else happens; then drives the run. `previous` is the
+ * run before it in the session, as it was left.
+ */
 export const create = Effect.fnUntraced(function* (
   { leaving, onUpdate, runtime, store, token }: Work,
-  { state, events }: Staged
+  { state, events }: Staged,
+  previous: Known | undefined
 ) {
   yield* requireOpen(runtime)
   const clock = yield* Clock.Clock
   const [event] = events
   if (event === undefined) return yield* Effect.die("A run starts with an event.")
   yield* checkReadable([event])
+  const every = yield* CheckpointEvery
+  const checkpoint = previous === undefined ? undefined : checkpointOf(previous, every)
   const ttl = ttlOf(runtime)
   const from = clock.currentTimeMillisUnsafe()
   const held = yield* hold(
@@ -69,6 +77,7 @@ export const create = Effect.fnUntraced(function* (
       sessionId: state.sessionId,
       agent: runtime.bound.agent.name,
       ...(state.parent === undefined ? {} : { parent: state.parent }),
+      ...(checkpoint === undefined ? {} : { checkpoint }),
       events: [event],
       status: state.status,
       owner: runtime.owner,
@@ -76,12 +85,19 @@ export const create = Effect.fnUntraced(function* (
     })
   )
   const to = clock.currentTimeMillisUnsafe()
-  const journal = storeJournal(store, held)
+  const checkpointing: Checkpointing = {
+    every,
+    saved:
+      previous === undefined || checkpoint === undefined
+        ? previous?.saved
+        : savedAs(previous.state.runId, checkpoint)
+  }
+  const journal = storeJournal(store, held, checkpointing)
   const told = observed(runtime.options.hooks, onUpdate)
   const going = { clock, runtime, journal, token, leaving, onUpdate: told }
   const work = drive({ ...going, state, staged: [], committed: [event] })
   const end = yield* underLease(store, held, token, work)
-  remember(store, end, { from, to })
+  remember(store, { state: end, saved: checkpointing.saved }, { from, to })
   return end
 })
 
@@ -112,10 +128,14 @@ export const continueStored = Effect.fnUntraced(function* (
 
   const ttl = ttlOf(runtime)
   const held = yield* hold(ttl, store.claim({ runId, owner: runtime.owner, ttl }))
-  const journal = storeJournal(store, held)
+  const checkpointing: Checkpointing = { every: yield* CheckpointEvery, saved: "unknown" }
+  const journal = storeJournal(store, held, checkpointing)
+  let previous: Known | undefined
   const going = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
-    const stored = yield* store.load(runId)
-    let before = yield* foldStored(stored)
+    const loaded = yield* loadRun(store, runId)
+    const { saved, stored } = loaded
+    let before = loaded.state
+    checkpointing.saved = saved
     const taken = takeDecisions(before, stored.decisions)
     let { state } = taken
     const hasMail = stored.messages.length > 0
@@ -139,17 +159,20 @@ export const continueStored = Effect.fnUntraced(function* (
       asks: true,
       ...(limits === undefined ? {} : { limits })
     })
-    if (continued.state.runId !== state.runId) return continued
+    if (continued.state.runId !== state.runId) {
+      previous = { state: before, saved: state === before ? saved : "unknown" }
+      return continued
+    }
     const staged = [...taken.events, ...continued.events]
     const told = observed(runtime.options.hooks, onUpdate, before)
     const going = { clock, runtime, journal, token, leaving, onUpdate: told, hasMail }
     const end = yield* drive({ ...going, state: continued.state, staged })
     const { createdAt } = stored.head
-    remember(store, end, { from: createdAt, to: createdAt })
+    remember(store, { state: end, saved: checkpointing.saved }, { from: createdAt, to: createdAt })
     return end
   })
   const end = yield* underLease(store, held, token, going)
-  return "events" in end ? yield* create(work, end) : end
+  return "events" in end ? yield* create(work, end, previous) : end
 })
 
 /** Whether the approval callback is asked about what the run waits for when it is gone on with. */

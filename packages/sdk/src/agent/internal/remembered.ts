@@ -8,6 +8,7 @@
 import type { SessionId } from "../../domain/Id.ts"
 import { isEnded, type RunState } from "../../domain/RunState.ts"
 import type { RunHead, RunStore } from "../../store/RunStore.ts"
+import type { Known } from "./checkpoints.ts"
 
 type Store = RunStore["Service"]
 
@@ -17,7 +18,7 @@ export interface Creation {
   readonly to: number
 }
 
-interface Remembered extends Creation {
+interface Remembered extends Creation, Pick<Known, "saved"> {
   readonly state: WeakRef<RunState>
 }
 
@@ -27,13 +28,14 @@ const capacity = 256
 const stores = new WeakMap<Store, Map<SessionId, Remembered>>()
 
 /** Remembers how a session's last run ended. */
-export const remember = (store: Store, state: RunState, { from, to }: Creation): void => {
-  if (!isEnded(state)) return
+export const remember = (store: Store, { saved, state }: Known, { from, to }: Creation): void => {
+  // Whoever reads it from the store knows what checkpoints there are.
+  if (!isEnded(state) || saved === "unknown") return
   let sessions = stores.get(store)
   if (sessions === undefined) stores.set(store, (sessions = new Map()))
   // What is set again becomes the youngest.
   sessions.delete(state.sessionId)
-  sessions.set(state.sessionId, { state: new WeakRef(state), from, to })
+  sessions.set(state.sessionId, { state: new WeakRef(state), saved, from, to })
   if (sessions.size <= capacity) return
   for (const oldest of sessions.keys()) {
     sessions.delete(oldest)
@@ -42,11 +44,11 @@ export const remember = (store: Store, state: RunState, { from, to }: Creation):
 }
 
 /** The state of a run that has ended, if it is what the store holds. */
-export const recall = (store: Store, head: RunHead): RunState | undefined => {
+export const recall = (store: Store, head: RunHead): Known | undefined => {
   const found = stores.get(store)?.get(head.sessionId)
   if (found === undefined || head.createdAt < found.from || head.createdAt > found.to) return undefined
   const state = found.state.deref()
   return state?.runId === head.runId && state.revision === head.revision && state.status === head.status
-    ? state
+    ? { state, saved: found.saved }
     : undefined
 }

@@ -16,6 +16,7 @@ import type { Lease, RunStore, StoredRun } from "../../store/RunStore.ts"
 import type { LeaseLost, RunConflict } from "../../store/RunStoreError.ts"
 import { RunStoreError, StoreFault, StoreUnreadable } from "../../store/RunStoreError.ts"
 import type * as Cancellation from "../Cancellation.ts"
+import { type Checkpointing, checkpointOf, savedAs } from "./checkpoints.ts"
 import type { Journal } from "./Drive.ts"
 
 type Store = RunStore["Service"]
@@ -76,8 +77,12 @@ const renew = (store: Store, held: Held) =>
     })
   })
 
-/** The journal of a run that is held. */
-export const storeJournal = (store: Store, held: Held): Journal<JournalError> => {
+/** The journal of a run that is held. A checkpoint is written when the run waits: its end is left to whoever goes on from it. */
+export const storeJournal = (
+  store: Store,
+  held: Held,
+  checkpointing: Checkpointing
+): Journal<JournalError> => {
   const { lease } = held
   const { listeners } = held
   const told = () => Effect.sync(() => listeners.forEach((listener) => listener()))
@@ -92,9 +97,18 @@ export const storeJournal = (store: Store, held: Held): Journal<JournalError> =>
     park: (events, state) =>
       Effect.andThen(
         checkReadable(events),
-        Effect.map(store.park(options(events, state)), ({ parked }) => {
-          held.isParked = parked
-          return parked
+        Effect.suspend(() => {
+          const { every, saved } = checkpointing
+          const checkpoint = state.status === "held" ? checkpointOf({ state, saved }, every) : undefined
+          const given = options(events, state)
+          return Effect.map(
+            store.park(checkpoint === undefined ? given : { ...given, checkpoint }),
+            ({ parked }) => {
+              held.isParked = parked
+              if (parked && checkpoint !== undefined) checkpointing.saved = savedAs(state.runId, checkpoint)
+              return parked
+            }
+          )
         })
       ),
     mail: Effect.map(

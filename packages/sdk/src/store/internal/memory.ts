@@ -7,7 +7,7 @@ import type { RequestId, Revision, RunId, Timestamp } from "../../domain/Id.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
 import { RunEnded, type SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { Lease, PendingRequest, ReadyRun, RunStore } from "../RunStore.ts"
+import type { Checkpoint, Lease, NewCheckpoint, PendingRequest, ReadyRun, RunStore } from "../RunStore.ts"
 import {
   LeaseLost,
   RunBusy,
@@ -20,6 +20,7 @@ import {
 import { leaseMs, pageSize, position } from "./bounds.ts"
 import { afterEvents, byAge, matches, undelivered } from "./inbox.ts"
 import { missingParent, sameEvents, sliceBatches } from "./journal.ts"
+import { assemble, keeping } from "./memoryCheckpoints.ts"
 import {
   begin,
   newsOf,
@@ -81,6 +82,34 @@ export const makeMemory = (): RunStore["Service"] => {
       return [...inherited, ...(yield* eventsIn(run, to))]
     })
 
+  const keep = (runId: RunId, revision: number, checkpoint: NewCheckpoint | undefined) => {
+    const run = runs.get(runId)
+    if (run === undefined || checkpoint === undefined) return
+    run.checkpoint = keeping(runId, run.checkpoint, revision, checkpoint)
+  }
+
+  /** The newest checkpoint of a version that holds no more than a run did when it was taken up, and the events from there on. */
+  const eventsFrom = (
+    run: Run,
+    to: number,
+    version: number
+  ): Result.Result<
+    { readonly checkpoint?: Checkpoint; readonly events: ReadonlyArray<RunEvent> },
+    RunStoreError
+  > =>
+    Result.gen(function* () {
+      const kept = run.checkpoint
+      if (kept?.version === version && kept.revision <= to) {
+        const checkpoint = assemble(run.runId, kept, (runId) => runs.get(runId)?.checkpoint)
+        if (checkpoint === undefined) return { events: yield* eventsOf(run, to) }
+        return { checkpoint, events: yield* sliceBatches(run.batches, { from: kept.revision, to }, "load") }
+      }
+      const before = run.parent === undefined ? undefined : runs.get(run.parent.runId)
+      if (before === undefined) return { events: yield* eventsIn(run, to) }
+      const found = yield* eventsFrom(before, run.parent?.revision ?? 0, version)
+      return { ...found, events: [...found.events, ...(yield* eventsIn(run, to))] }
+    })
+
   const findRequest = (requestId: RequestId) => {
     for (const run of runs.values()) {
       const entry = run.inbox.get(requestId)
@@ -108,6 +137,7 @@ export const makeMemory = (): RunStore["Service"] => {
         return Result.map(begin(options, [...runs.values()], now), (run) => {
           const lease = leaseTo(run, owner, options.ttl, now)
           runs.set(runId, run)
+          if (parent !== undefined) keep(parent.runId, parent.revision, options.checkpoint)
           return lease
         })
       }),
@@ -155,6 +185,7 @@ export const makeMemory = (): RunStore["Service"] => {
           const parked = run.cancelReason === undefined && news === 0
           if (parked) {
             write(run, { ...options, inbox, mail }, now)
+            keep(run.runId, run.revision, options.checkpoint)
             run.owner = undefined
             run.leaseUntil = 0
           }
@@ -162,13 +193,16 @@ export const makeMemory = (): RunStore["Service"] => {
         })
       ),
 
-    load: (runId) =>
+    load: (runId, { checkpointVersion } = {}) =>
       atomically((now) =>
         Result.gen(function* () {
           const run = yield* found(runId)
-          const events = yield* eventsOf(run, run.revision)
+          const journal =
+            checkpointVersion === undefined
+              ? { events: yield* eventsOf(run, run.revision) }
+              : yield* eventsFrom(run, run.revision, checkpointVersion)
           const decisions = undelivered(run.inbox, now)
-          return { head: headOf(run, now), events, decisions, messages: waiting(run.mail) }
+          return { head: headOf(run, now), ...journal, decisions, messages: waiting(run.mail) }
         })
       ),
 

@@ -13,6 +13,7 @@ import type { Lease, PendingRequest, ReadyRun, RunHead, RunStore } from "../RunS
 import { leaseMs } from "./bounds.ts"
 import { afterEvents, closed, hasDecided, type Inbox, readiness } from "./inbox.ts"
 import { answererIn, type Batch } from "./journal.ts"
+import type { Kept } from "./memoryCheckpoints.ts"
 import { afterTaking, type Mail, waiting } from "./messages.ts"
 import { closingReason, type RequestEntry } from "./requests.ts"
 
@@ -37,6 +38,7 @@ export interface Run {
   cancelReason: string | undefined
   inbox: Inbox
   mail: Mail
+  checkpoint: Kept | undefined
 }
 
 /** Appends events that leave the run in this state, with these requests and messages. */
@@ -93,7 +95,8 @@ export const begin = (
     epoch: 0,
     cancelReason: undefined,
     inbox: new Map(),
-    mail: new Map()
+    mail: new Map(),
+    checkpoint: undefined
   }
   const events = ending === undefined ? given.events : [...given.events, ending]
   const inbox = Result.getOrElse(afterEvents(run.inbox, events), () => run.inbox)

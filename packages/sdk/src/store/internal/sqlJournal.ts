@@ -18,13 +18,14 @@ import { answererIn, damaged, missingParent, sameEvents, sliceBatches } from "./
 import { takenBy } from "./messages.ts"
 import { closingReason, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
+import { type makeCheckpoints, type Start, startOf } from "./sqlCheckpoints.ts"
 import type { makeMessages } from "./sqlMessages.ts"
 import type { makeRequests } from "./sqlRequests.ts"
 import { type BatchRow, batchRows, heads } from "./sqlRows.ts"
 import { headColumns, inForce, mailColumn, type News, newsColumns, newsOf } from "./sqlRuns.ts"
 
 type Service = RunStore["Service"]
-type AppendOptions = Parameters<Service["append"]>[0]
+type AppendOptions = Parameters<Service["append"]>[0] & Pick<Parameters<Service["park"]>[0], "checkpoint">
 /** Where a run stands in its session. */
 type Place = Pick<RestoredRun, "parent" | "runId" | "sessionId">
 
@@ -35,7 +36,8 @@ class NotParked extends Data.TaggedError("NotParked") {}
 export const makeJournal = (
   access: SqlAccess,
   requests: ReturnType<typeof makeRequests>,
-  messages: ReturnType<typeof makeMessages>
+  messages: ReturnType<typeof makeMessages>,
+  checkpoints: ReturnType<typeof makeCheckpoints>
 ): Pick<Service, "create" | "restore" | "append" | "park" | "load" | "events"> => {
   const { forUpdate, journalOf, journalOrder, notify, now, query, read, run, sql, write } = access
   const numberOf = (table: string) =>
@@ -91,7 +93,7 @@ export const makeJournal = (
 
   /** The statements of an append; `parking` also gives the lease back, unless there is a reason to go on. */
   const commit = Effect.fnUntraced(function* (options: AppendOptions, at: number, parking: boolean) {
-    const { events, expected, lease, status } = options
+    const { checkpoint, events, expected, lease, status } = options
     const { runId } = lease
     const news = newsColumns(access, runId, parking ? at : undefined)
     // One text for a park and for a status that changes: each connection compiles each text.
@@ -128,7 +130,9 @@ export const makeJournal = (
     const isOld = changes.length > 0 || isTaking
     if (parking) {
       const hasMail = isOld || !access.writesAlone ? yield* hasNews(runId, at) : head.has_mail
-      return hasMail ? yield* new NotParked() : newsOf(head)
+      if (hasMail) return yield* new NotParked()
+      if (checkpoint !== undefined) yield* checkpoints.write(runId, expected + events.length, checkpoint)
+      return newsOf(head)
     }
     return head.has_mail && isOld ? newsOf({ ...head, has_mail: yield* hasNews(runId) }) : newsOf(head)
   })
@@ -154,6 +158,22 @@ export const makeJournal = (
     )
     SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events
     FROM chain LEFT JOIN fermata_journal AS journal ON ${access.journalInChain}`
+
+  /** The same from the newest checkpoint on, where there is one that is whole. */
+  const chainFrom = Effect.fnUntraced(function* (runId: RunId, version: number) {
+    const rows = yield* checkpoints.chain(runId, version).values
+    const start = startOf(rows)
+    if (start === undefined) return { rows }
+    const checkpoint = yield* checkpoints.read(start, version)
+    if (checkpoint === undefined) return { rows: yield* chain(runId).values }
+    // A run whose events are all in the checkpoint has a row of nulls.
+    const isOver = start.revision === start.upto
+    return {
+      rows: rows.filter(([journal, , , , , , , of]) => journal !== null || of === null || !isOver),
+      checkpoint,
+      start
+    }
+  })
 
   /** The run of its own session that a run comes after; "" for the first one, whatever it builds on. */
   const followed = Effect.fnUntraced(function* ({ parent, sessionId }: Place) {
@@ -188,7 +208,7 @@ export const makeJournal = (
 
   return {
     create: Effect.fnUntraced(function* (options) {
-      const { agent, events, owner, parent, runId, sessionId, status } = options
+      const { agent, checkpoint, events, owner, parent, runId, sessionId, status } = options
       const at = yield* Clock.currentTimeMillis
       return yield* write(
         "create",
@@ -208,6 +228,9 @@ export const makeJournal = (
               ${answererIn(events) ?? null}, ${status}, ${events.length}, ${owner}, 1, ${now} + ${leaseMs(options.ttl)}, ${at}, ${at}
             ) ON CONFLICT DO NOTHING RETURNING lease_until`)
           if (created === undefined) return yield* taken("create", options, follows)
+          if (parent !== undefined && checkpoint !== undefined) {
+            yield* checkpoints.write(parent.runId, parent.revision, checkpoint)
+          }
           yield* insertBatch(runId, 0, events)
           const changes = requestChanges(events)
           if (changes.length > 0) yield* requests.apply("create", { runId, sessionId, agent }, changes)
@@ -281,28 +304,39 @@ export const makeJournal = (
         )
       ),
 
-    load: Effect.fnUntraced(function* (runId) {
+    load: Effect.fnUntraced(function* (runId, { checkpointVersion } = {}) {
       const at = yield* Clock.currentTimeMillis
       const stored = yield* read(
         "load",
         Effect.gen(function* () {
           const head = yield* run(sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`)
-          const rows = head.length === 0 ? [] : yield* chain(runId).values
+          if (head.length === 0) return undefined
+          const found =
+            checkpointVersion === undefined
+              ? { rows: yield* chain(runId).values }
+              : yield* chainFrom(runId, checkpointVersion)
           // Most of the time nothing waits, and a statement that only asks is there already.
-          if (head.length === 0 || !(yield* hasNews(runId, at)))
-            return { head, rows, decisions: [], messages: [] }
+          if (!(yield* hasNews(runId, at))) return { ...found, head, decisions: [], messages: [] }
           const decisions = yield* requests.decisions("load", runId, at)
-          return { head, rows, decisions, messages: yield* messages.waiting("load", runId) }
+          return { ...found, head, decisions, messages: yield* messages.waiting("load", runId) }
         })
       )
+      if (stored === undefined) return yield* new RunNotFound({ runId })
       const [head] = yield* heads("load", stored.head)
       if (head === undefined) return yield* new RunNotFound({ runId })
+      const { checkpoint, decisions, messages: waiting, start } = stored
       if (stored.rows.some(([journal]) => journal === null)) return yield* damaged(head.runId)
       const rows = oldestFirst(yield* batchRows("load", stored.rows))
-      const gap = gapIn(rows, head.runId, head.revision)
+      const gap = gapIn(rows, head.runId, head.revision, start)
       if (gap !== undefined) return yield* damaged(gap)
       const events = yield* Effect.fromResult(eventsIn(rows))
-      return { head, events, decisions: stored.decisions, messages: stored.messages }
+      return {
+        head,
+        ...(checkpoint === undefined ? {} : { checkpoint }),
+        events,
+        decisions,
+        messages: waiting
+      }
     }),
 
     events: Effect.fnUntraced(function* (runId, options) {
@@ -343,11 +377,20 @@ const eventsIn = (rows: ReadonlyArray<BatchRow>): Result.Result<ReadonlyArray<Ru
   return Result.succeed(events)
 }
 
-/** The first run whose rows leave something out: an event that is missing would be taken for one that never happened. */
-const gapIn = (rows: ReadonlyArray<BatchRow>, runId: RunId, revision: number): RunId | undefined => {
+/**
+ * The first run whose rows leave something out: an event that is missing would be taken for one that never happened. What is before
+ * `start` is not among the rows.
+ */
+const gapIn = (
+  rows: ReadonlyArray<BatchRow>,
+  runId: RunId,
+  revision: number,
+  start: Start | undefined
+): RunId | undefined => {
   const reached = new Map<RunId, { readonly next: number; readonly upto: number }>([
     [runId, { next: 0, upto: revision }]
   ])
+  if (start !== undefined) reached.set(start.runId, { next: start.revision, upto: start.upto })
   for (const row of rows) {
     const next = reached.get(row.runId)?.next ?? 0
     if (row.sequence !== next) return row.runId

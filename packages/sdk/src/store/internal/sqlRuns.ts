@@ -10,6 +10,7 @@ import type { Lease, ListFilter, ReadyFilter, ReadyRun, RunStore } from "../RunS
 import { LeaseLost, RunBusy, RunContinued, RunNotFound } from "../RunStoreError.ts"
 import { leaseMs, pageSize } from "./bounds.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
+import type { makeCheckpoints } from "./sqlCheckpoints.ts"
 import { heads } from "./sqlRows.ts"
 
 type Service = RunStore["Service"]
@@ -128,7 +129,8 @@ export const inForce = ({ now, sql }: SqlAccess, lease: Lease) => sql`run_id = $
 
 /** Makes the part of the store that lists runs and deletes them. */
 export const makeCatalogue = (
-  access: SqlAccess
+  access: SqlAccess,
+  checkpoints: ReturnType<typeof makeCheckpoints>
 ): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
   const { now, query, run, sql, write } = access
   const columns = headColumns(access)
@@ -137,6 +139,7 @@ export const makeCatalogue = (
     yield* sql`DELETE FROM fermata_messages WHERE run_id = ${runId}`
     yield* sql`DELETE FROM fermata_requests WHERE run_id = ${runId}`
     yield* sql`DELETE FROM fermata_journal WHERE ${access.journalOf(runId)}`
+    yield* checkpoints.erase(runId)
     yield* sql`DELETE FROM fermata_runs WHERE run_id = ${runId}`
   })
 

@@ -240,4 +240,27 @@ const fifth: Step = (sql) => [
   sql`DROP INDEX fermata_requests_session`
 ]
 
-const steps: ReadonlyArray<Step> = [first, second, third, fourth, fifth]
+/**
+ * Keeps what runs came to beside their journals. A checkpoint has the chunks of its own run from `base_chunks` on; those before are
+ * the first ones of the checkpoint of `base_run_id`.
+ */
+const checkpointed: Step = (sql) => [
+  sql`CREATE TABLE fermata_checkpoints (
+    run_id text NOT NULL PRIMARY KEY,
+    revision bigint NOT NULL,
+    version integer NOT NULL,
+    chunks bigint NOT NULL,
+    base_run_id text,
+    base_chunks bigint NOT NULL,
+    state text NOT NULL
+  ) ${clustered(sql)}`,
+  sql`CREATE TABLE fermata_chunks (
+    run_id text NOT NULL,
+    place bigint NOT NULL,
+    version integer NOT NULL,
+    messages text NOT NULL,
+    PRIMARY KEY (run_id, place)
+  ) ${clustered(sql)}`
+]
+
+const steps: ReadonlyArray<Step> = [first, second, third, fourth, fifth, checkpointed]

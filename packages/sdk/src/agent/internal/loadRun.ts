@@ -1,0 +1,56 @@
+/**
+ * Reading a stored run and what it came to, the short way: from the newest checkpoint that it builds on, and the events after it.
+ *
+ * A checkpoint never counts for more than the journal. One that cannot be read, or from which the events do not lead to the run as
+ * its head says it is, is left alone, and all events are read.
+ */
+import * as Effect from "effect/Effect"
+import { evolveAll } from "../../domain/evolve.ts"
+import type { RunId } from "../../domain/Id.ts"
+import { decode, version } from "../../domain/internal/checkpoint.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import type { RunStore, StoredRun } from "../../store/RunStore.ts"
+import type { RunNotFound, RunStoreError } from "../../store/RunStoreError.ts"
+import type { Known } from "./checkpoints.ts"
+import { foldStored } from "./stored.ts"
+
+type Store = RunStore["Service"]
+
+/** A stored run with its state. Of its events, those before a checkpoint are not there. */
+export interface LoadedRun extends Known {
+  readonly stored: StoredRun
+}
+
+/**
+ * Reads a run.
+ *
+ * **Errors**
+ *
+ * - `RunNotFound` — check the id.
+ */
+export const loadRun = (store: Store, runId: RunId): Effect.Effect<LoadedRun, RunNotFound | RunStoreError> =>
+  Effect.flatMap(store.load(runId, { checkpointVersion: version }), (stored) => {
+    if (stored.checkpoint === undefined) return folded(stored)
+    const state = fromCheckpoint(stored.checkpoint, stored)
+    if (state === undefined) return Effect.flatMap(store.load(runId), folded)
+    const { chunks, runId: of } = stored.checkpoint
+    return Effect.succeed({ stored, state, saved: { runId: of, chunks: chunks.length } })
+  })
+
+const folded = (stored: StoredRun): Effect.Effect<LoadedRun, RunStoreError> =>
+  Effect.map(foldStored(stored), (state) => ({ stored, state, saved: undefined }))
+
+const fromCheckpoint = (
+  checkpoint: NonNullable<StoredRun["checkpoint"]>,
+  { events, head }: StoredRun
+): RunState | undefined => {
+  const from = decode(checkpoint)
+  if (from === undefined) return undefined
+  try {
+    const state = evolveAll(from, events)
+    return state?.runId === head.runId && state.revision === head.revision ? state : undefined
+  } catch {
+    // Told when all events are folded, if it is not the checkpoint that is at fault.
+    return undefined
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * A state as text in pieces, for a store to keep beside the journal: the settled part of the history in chunks that later states
+ * of the conversation share, and the rest. It is written only if it can be read back without being decoded, and read only if it
+ * is what was written; whoever cannot have it folds the journal.
+ */
+import * as History from "../History.ts"
+import type { Revision, RunId } from "../Id.ts"
+import type { Message } from "../Message.ts"
+import { type RunState, StateRest } from "../RunState.ts"
+import { verbatim } from "./verbatim.ts"
+
+/**
+ * The version of what is written here. Raise it with every change to `RunState` or `Message` that an older reader would misread, and
+ * with every change to what `evolve` makes of events that are stored already: checkpoints of another version are not used.
+ */
+export const version = 1
+
+/** A state in pieces. */
+export interface Pieces {
+  /** JSON text of the chunks of the history that will not change, without the first `from`. */
+  readonly chunks: ReadonlyArray<string>
+  /** JSON text of the state without these chunks. */
+  readonly state: string
+}
+
+const isChunk = verbatim(History.Chunk)
+const isRest = verbatim(StateRest)
+
+/** The messages from this place on, in order. */
+const isInOrder = (messages: ReadonlyArray<Message>, from: number): boolean => {
+  for (let index = 0; index < messages.length; index += 1) {
+    if (messages[index]!.sequence !== from + index) return false
+  }
+  return true
+}
+
+/** A state in pieces, but for the first `from` chunks; `undefined` of one that could not be read back as it is. */
+export const encode = (state: RunState, from: number): Pieces | undefined => {
+  const settled = History.settledChunks(state.history)
+  const chunks = state.history.chunks.slice(from, settled)
+  const rest = { ...state, history: { ...state.history, chunks: state.history.chunks.slice(settled) } }
+  if (!chunks.every(isChunk) || !isRest(rest)) return undefined
+  return { chunks: chunks.map((chunk) => JSON.stringify(chunk)), state: JSON.stringify(rest) }
+}
+
+/** The state of a run at a revision that all pieces of it make up; `undefined` if they are not what was written. */
+export const decode = ({
+  chunks,
+  revision,
+  runId,
+  state
+}: Pieces & { readonly runId: RunId; readonly revision: Revision }): RunState | undefined => {
+  try {
+    const rest: unknown = JSON.parse(state)
+    if (!isRest(rest) || rest.runId !== runId || rest.revision !== revision) return undefined
+    const all: Array<ReadonlyArray<Message>> = []
+    for (const text of chunks) {
+      const chunk: unknown = JSON.parse(text)
+      if (!isChunk(chunk)) return undefined
+      all.push(chunk)
+    }
+    all.push(...rest.history.chunks)
+    const history = { chunks: all, tail: rest.history.tail }
+    return all.every(
+      (chunk, index) => chunk.length === History.chunkSize && isInOrder(chunk, index * History.chunkSize)
+    ) && isInOrder(history.tail, all.length * History.chunkSize)
+      ? { ...rest, history }
+      : undefined
+  } catch {
+    return undefined
+  }
+}
