@@ -279,7 +279,7 @@ export class RunStore extends Context.Service<
      *
      * **Details**
      *
-     * A checkpoint is a copy that may be missing, and a store may keep none. Whoever cannot use one reads the run without it.
+     * A checkpoint is a copy. One of which a part is missing is not given, and all events are, as where there is none.
      */
     readonly load: (
       runId: RunId,

@@ -8,6 +8,7 @@
 import type * as Layer from "effect/Layer"
 import type { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
+import { checkpoints } from "./internal/storeCheckpoints.ts"
 import { runGroups, type TestRunner } from "./internal/storeFixtures.ts"
 import { forks } from "./internal/storeForks.ts"
 import { decisions, inbox } from "./internal/storeInbox.ts"
@@ -41,4 +42,15 @@ export type { TestRunner } from "./internal/storeFixtures.ts"
 export const suite = (
   runner: TestRunner
 ): ((name: string, layer: Layer.Layer<RunStore, RunStoreError>) => void) =>
-  runGroups(runner, [journal, leases, decisions, inbox, messages, wakeUps, work, forks, deletion])
+  runGroups(runner, [
+    journal,
+    leases,
+    decisions,
+    inbox,
+    messages,
+    wakeUps,
+    work,
+    forks,
+    checkpoints,
+    deletion
+  ])

@@ -132,9 +132,9 @@ export const continueStored = Effect.fnUntraced(function* (
   const journal = storeJournal(store, held, checkpointing)
   let previous: Known | undefined
   const going = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
-    const loaded = yield* loadRun(store, runId)
-    const { saved, stored } = loaded
-    let before = loaded.state
+    const stored = yield* loadRun(store, runId)
+    const { saved } = stored
+    let before = stored.state
     checkpointing.saved = saved
     const taken = takeDecisions(before, stored.decisions)
     let { state } = taken

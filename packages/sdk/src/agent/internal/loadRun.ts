@@ -16,10 +16,8 @@ import { foldStored } from "./stored.ts"
 
 type Store = RunStore["Service"]
 
-/** A stored run with its state. Of its events, those before a checkpoint are not there. */
-export interface LoadedRun extends Known {
-  readonly stored: StoredRun
-}
+/** A run with its state, and what waits for it. */
+export interface LoadedRun extends Known, Omit<StoredRun, "checkpoint" | "events"> {}
 
 /**
  * Reads a run.
@@ -34,11 +32,20 @@ export const loadRun = (store: Store, runId: RunId): Effect.Effect<LoadedRun, Ru
     const state = fromCheckpoint(stored.checkpoint, stored)
     if (state === undefined) return Effect.flatMap(store.load(runId), folded)
     const { chunks, runId: of } = stored.checkpoint
-    return Effect.succeed({ stored, state, saved: { runId: of, chunks: chunks.length } })
+    return Effect.succeed(loaded(stored, { state, saved: { runId: of, chunks: chunks.length } }))
   })
 
 const folded = (stored: StoredRun): Effect.Effect<LoadedRun, RunStoreError> =>
-  Effect.map(foldStored(stored), (state) => ({ stored, state, saved: undefined }))
+  Effect.map(foldStored(stored), (state) => loaded(stored, { state, saved: undefined }))
+
+/** Without the texts and the events: they would stay for as long as the run goes on. */
+const loaded = ({ decisions, head, messages }: StoredRun, { saved, state }: Known): LoadedRun => ({
+  head,
+  state,
+  saved,
+  decisions,
+  messages
+})
 
 const fromCheckpoint = (
   checkpoint: NonNullable<StoredRun["checkpoint"]>,

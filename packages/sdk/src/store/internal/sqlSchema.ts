@@ -242,7 +242,7 @@ const fifth: Step = (sql) => [
 
 /**
  * Keeps what runs came to beside their journals. A checkpoint has the chunks of its own run from `base_chunks` on; those before are
- * the first ones of the checkpoint of `base_run_id`.
+ * the first ones of the checkpoint of `base_run_id`. Not clustered: to compare keys, SQLite would read whole rows, which are long.
  */
 const checkpointed: Step = (sql) => [
   sql`CREATE TABLE fermata_checkpoints (
@@ -253,14 +253,14 @@ const checkpointed: Step = (sql) => [
     base_run_id text,
     base_chunks bigint NOT NULL,
     state text NOT NULL
-  ) ${clustered(sql)}`,
+  )`,
   sql`CREATE TABLE fermata_chunks (
     run_id text NOT NULL,
     place bigint NOT NULL,
     version integer NOT NULL,
     messages text NOT NULL,
     PRIMARY KEY (run_id, place)
-  ) ${clustered(sql)}`
+  )`
 ]
 
 const steps: ReadonlyArray<Step> = [first, second, third, fourth, fifth, checkpointed]
