@@ -53,6 +53,14 @@ const fromCheckpoint = (
 ): RunState | undefined => {
   const from = decode(checkpoint)
   if (from === undefined) return undefined
+  // The next run says where it took this one up.
+  const [next] = events
+  if (
+    next?._tag === "run.started" &&
+    (next.parent?.runId !== from.runId || next.parent.revision !== from.revision)
+  ) {
+    return undefined
+  }
   try {
     const state = evolveAll(from, events)
     return state?.runId === head.runId && state.revision === head.revision ? state : undefined

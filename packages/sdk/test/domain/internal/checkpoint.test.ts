@@ -1,0 +1,101 @@
+import { assert, describe, it } from "@effect/vitest"
+import { vi } from "vitest"
+import * as fc from "fast-check"
+import { evolveAll } from "../../../src/domain/evolve.ts"
+import { chunkSize, settledChunks, size } from "../../../src/domain/History.ts"
+import type { Revision, RunId } from "../../../src/domain/Id.ts"
+import { decode, encode, type Pieces } from "../../../src/domain/internal/checkpoint.ts"
+import type { RunState } from "../../../src/domain/RunState.ts"
+import * as RunStateCodec from "../../../src/domain/RunStateCodec.ts"
+import { answered, fold, said, started } from "../Journal.ts"
+import { difference } from "../Ledger.ts"
+import { simulate } from "../Simulation.ts"
+import { tape } from "../Tape.ts"
+
+vi.setConfig({ testTimeout: 120_000 })
+
+const numRuns = Number(process.env["FERMATA_SIMULATIONS"] ?? 100)
+
+/** A run in which so many messages were said. */
+const after = (messages: number): RunState =>
+  fold(
+    started(),
+    ...Array.from({ length: messages - 1 }, (_, index) =>
+      index % 2 === 0 ? answered(`answer ${index}`) : said(`message ${index}`)
+    )
+  )
+
+/** A state in pieces, with those that were written before. */
+const whole = (state: RunState, chunks: ReadonlyArray<string>): Pieces => {
+  const pieces = encode(state, chunks.length)
+  assert.isDefined(pieces, "it can be written")
+  return { chunks: [...chunks, ...pieces!.chunks], state: pieces!.state }
+}
+
+const read = (pieces: Pieces, { revision, runId }: RunState): RunState | undefined =>
+  decode({ ...pieces, revision, runId })
+
+const isSame = (actual: unknown, expected: unknown, what: string) =>
+  assert.isUndefined(difference(actual, expected), what)
+
+describe("a checkpoint", () => {
+  it("and the events after it give the state that all events give, wherever and however often it is written", () => {
+    let shared = 0
+    fc.assert(
+      fc.property(tape(), fc.nat(3), fc.nat(15), fc.array(fc.nat(100)), (numbers, full, left, gaps) => {
+        // Soon one more chunk will be full.
+        const before = after((full + 1) * chunkSize - left)
+        const { end, events, states } = simulate(numbers, before)
+        let { chunks } = whole(before, [])
+        let at = 0
+        for (const gap of [...gaps, 0]) {
+          at += gap
+          const state = states[at]
+          if (state === undefined) break
+          const pieces = whole(state, chunks)
+          const known = read(pieces, state)
+          isSame(known, state, `written after ${at + 1} events`)
+          const later = evolveAll(known, events.slice(at + 1))!
+          isSame(later, end, "with the events after it")
+          assert.strictEqual(RunStateCodec.encode(later), RunStateCodec.encode(end))
+          if (pieces.chunks.length > chunks.length && chunks.length > 0) shared += 1
+          chunks = pieces.chunks
+        }
+      }),
+      { numRuns }
+    )
+    assert.isAbove(shared, 0)
+  })
+
+  it("leaves out of its chunks what may change: the last message", () => {
+    const state = after(2 * chunkSize)
+    assert.strictEqual(size(state.history), 2 * chunkSize)
+    assert.strictEqual(settledChunks(state.history), 1)
+    assert.strictEqual(settledChunks(after(2 * chunkSize + 1).history), 2)
+    assert.strictEqual(settledChunks(after(2).history), 0)
+    isSame(read(whole(state, []), state), state, "read")
+  })
+
+  it("is not read if it is not what was written", () => {
+    const state = after(3 * chunkSize + 5)
+    const pieces = whole(state, [])
+    isSame(read(pieces, state), state, "read")
+    const [a, b, c] = pieces.chunks as [string, string, string]
+    const is = (changed: Partial<Pieces>, of = state) => read({ ...pieces, ...changed }, of)
+    assert.isUndefined(is({ chunks: [a, c, b] }), "chunks in another order")
+    assert.isUndefined(is({ chunks: [a, c] }), "a chunk is missing")
+    assert.isUndefined(is({ chunks: [a, b, c, c] }), "a chunk too many")
+    assert.isUndefined(is({ chunks: [a, b, c.slice(0, -1)] }), "text that ends too early")
+    assert.isUndefined(is({ chunks: [a, b, c.replace('"role"', '"rule"')] }), "another field")
+    assert.isUndefined(is({ chunks: [a, b, JSON.stringify(JSON.parse(c).slice(1))] }), "a short chunk")
+    assert.isUndefined(is({ state: pieces.state.replace('"status"', '"more":1,"status"') }), "a field more")
+    assert.isUndefined(is({ state: "" }), "no text")
+    assert.isUndefined(is({}, { ...state, revision: (state.revision + 1) as Revision }), "another revision")
+    assert.isUndefined(is({}, { ...state, runId: "run-2" as RunId }), "another run")
+  })
+
+  it("is not written of a state that would not be read back as it is", () => {
+    const strange = { ...after(3), more: 1 }
+    assert.isUndefined(encode(strange, 0))
+  })
+})
