@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { Decision, evolveAll, Interruption, Message, RunState, RunStateCodec } from "@fermata/sdk"
 import type { RunStoreError } from "@fermata/sdk/store"
 import type { CheckReport } from "../SqliteStore.ts"
+import { checkCheckpoint, checkpointed, checkpointTables } from "./sqliteCheckpoints.ts"
 import { openExisting, patiently } from "./sqliteFile.ts"
 
 /** Reads every page, every run and every request of a store. */
@@ -80,6 +81,10 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
     // Stores of before have no messages, until a newer Fermata opens them.
     const hasMessages = missing.length === 0 && versionOf(database) >= 3
     if (hasMessages && !tables.has("fermata_messages")) missing.push("fermata_messages")
+    // The same with checkpoints.
+    if (checkpointTables.some((name) => tables.has(name))) {
+      missing.push(...checkpointTables.filter((name) => !tables.has(name)))
+    }
     if (missing.length > 0) {
       return found.problem(
         missing.length === needed.length
@@ -94,6 +99,11 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
     yield* step(() => checkBelonging(database, found))
     for (const head of heads) yield* step(() => checkFold(database, found, String(head["run_id"])))
     if (hasMessages) yield* step(() => checkMessages(database, found))
+    if (checkpointTables.every((name) => tables.has(name))) {
+      for (const runId of checkpointed(database, found)) {
+        yield* step(() => checkCheckpoint(database, found, runId, (upto) => foldOf(database, runId, upto)))
+      }
+    }
     const requests = database.prepare("SELECT request_id FROM fermata_requests ORDER BY request_id").all()
     const read = database.prepare(
       "SELECT request, decision, status FROM fermata_requests WHERE request_id = ?"

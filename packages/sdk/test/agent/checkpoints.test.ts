@@ -198,7 +198,8 @@ describe("the checkpoint of a run that waits", () => {
         const { runtime } = yield* bind(agent, [
           ...Array.from({ length: fill }, (_, index) => `answer ${index}`),
           { calls: [call("write", "1")] },
-          "done"
+          "done",
+          "again"
         ])
         const session = `edit-${fill}` as SessionId
         for (let index = 0; index < fill; index += 1) {
@@ -214,6 +215,9 @@ describe("the checkpoint of a run that waits", () => {
           other
         )
         assert.deepStrictEqual(yield* loadState(held.runId), (yield* folded(held.runId))!)
+        // The next checkpoint shares what the one of the run that waited has written.
+        const { runId } = yield* runPromptStored(runtime, { prompt: "again", sessionId: session })
+        assert.deepStrictEqual(yield* loadState(runId), (yield* folded(runId))!)
       }
     }).pipe(Effect.provideService(CheckpointEvery, 0))
   )

@@ -8,7 +8,7 @@
 import * as Context from "effect/Context"
 import { settledChunks } from "../../domain/History.ts"
 import type { RunId } from "../../domain/Id.ts"
-import { encode, version } from "../../domain/internal/checkpoint.ts"
+import { encode, version } from "../../domain/CheckpointCodec.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { NewCheckpoint } from "../../store/RunStore.ts"
 

@@ -7,7 +7,7 @@
 import * as Effect from "effect/Effect"
 import { evolveAll } from "../../domain/evolve.ts"
 import type { RunId } from "../../domain/Id.ts"
-import { decode, version } from "../../domain/internal/checkpoint.ts"
+import { decode, version } from "../../domain/CheckpointCodec.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { RunStore, StoredRun } from "../../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../../store/RunStoreError.ts"

@@ -2,12 +2,14 @@
  * A state as text in pieces, for a store to keep beside the journal: the settled part of the history in chunks that later states
  * of the conversation share, and the rest. It is written only if it can be read back without being decoded, and read only if it
  * is what was written; whoever cannot have it folds the journal.
+ *
+ * @since 0.1.0
  */
-import * as History from "../History.ts"
-import type { Revision, RunId } from "../Id.ts"
-import type { Message } from "../Message.ts"
-import { type RunState, StateRest } from "../RunState.ts"
-import { verbatim } from "./verbatim.ts"
+import * as History from "./History.ts"
+import type { Revision, RunId } from "./Id.ts"
+import type { Message } from "./Message.ts"
+import { type RunState, StateRest } from "./RunState.ts"
+import { verbatim } from "./internal/verbatim.ts"
 
 /**
  * The version of what is written here. Raise it with every change to `RunState` or `Message` that an older reader would misread, and

@@ -1,16 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import { vi } from "vitest"
 import * as fc from "fast-check"
-import { evolveAll } from "../../../src/domain/evolve.ts"
-import { chunkSize, settledChunks, size } from "../../../src/domain/History.ts"
-import type { Revision, RunId } from "../../../src/domain/Id.ts"
-import { decode, encode, type Pieces } from "../../../src/domain/internal/checkpoint.ts"
-import type { RunState } from "../../../src/domain/RunState.ts"
-import * as RunStateCodec from "../../../src/domain/RunStateCodec.ts"
-import { answered, fold, said, started } from "../Journal.ts"
-import { difference } from "../Ledger.ts"
-import { simulate } from "../Simulation.ts"
-import { tape } from "../Tape.ts"
+import { evolveAll } from "../../src/domain/evolve.ts"
+import { chunkSize, settledChunks, size } from "../../src/domain/History.ts"
+import type { Revision, RunId } from "../../src/domain/Id.ts"
+import { decode, encode, type Pieces } from "../../src/domain/CheckpointCodec.ts"
+import type { RunState } from "../../src/domain/RunState.ts"
+import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
+import { answered, fold, said, started } from "./Journal.ts"
+import { difference } from "./Ledger.ts"
+import { simulate } from "./Simulation.ts"
+import { tape } from "./Tape.ts"
 
 vi.setConfig({ testTimeout: 120_000 })
 
@@ -62,7 +62,8 @@ describe("a checkpoint", () => {
           chunks = pieces.chunks
         }
       }),
-      { numRuns }
+      // A failure is made smaller for so long only.
+      { numRuns, interruptAfterTimeLimit: 20_000 + 50 * numRuns }
     )
     assert.isAbove(shared, 0)
   })

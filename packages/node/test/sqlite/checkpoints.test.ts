@@ -1,0 +1,112 @@
+import { existsSync, readFileSync } from "node:fs"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { agent, createFermata, type Id } from "@fermata/node"
+import { ScriptedModel } from "@fermata/sdk/testing"
+import * as SqliteStore from "../../src/SqliteStore.ts"
+import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
+import { foreign, withStore } from "./fixtures.ts"
+
+const secret = "the-canary-sings"
+
+/** How often the secret stands in what is left on the disk. */
+const traces = (filename: string): number =>
+  ["", "-wal", "-journal"]
+    .map((suffix) => `${filename}${suffix}`)
+    .filter((path) => existsSync(path))
+    .reduce((sum, path) => sum + readFileSync(path, "latin1").split(secret).length - 1, 0)
+
+/** A session with so many exchanges, each of which says the secret; the runs, oldest first. */
+const converse = (filename: string, exchanges: number) =>
+  Effect.promise(async () => {
+    await using fermata = await createFermata({
+      agents: [agent("a")],
+      model: ScriptedModel.make(({ messages }) => `${messages.length} ${"answer ".repeat(20)}`).client,
+      store: filename
+    })
+    const runs: Array<string> = []
+    for (let index = 0; index < exchanges; index += 1) {
+      const said = await fermata.runPrompt("a", `${secret} ${index}`, { sessionId: "talk" })
+      runs.push(said.runId)
+    }
+    return runs as ReadonlyArray<string> as ReadonlyArray<Id.RunId>
+  })
+
+describe("SqliteStore, with checkpoints", () => {
+  it.effect("finds nothing wrong with them, in the store and in a backup", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const copy = `${yield* temporaryDirectory}/copy.db`
+      yield* converse(filename, 140)
+      yield* SqliteStore.backup({ filename, to: copy })
+      for (const name of [filename, copy]) {
+        assert.deepStrictEqual((yield* SqliteStore.check({ filename: name })).problems, [])
+        foreign(name, (database) => {
+          const [row] = database.prepare("SELECT count(*) AS count FROM fermata_checkpoints").all()
+          assert.strictEqual(row?.["count"], 2)
+        })
+      }
+    })
+  )
+
+  for (const [what, damage, problem] of [
+    [
+      "is not what the journal amounts to",
+      `UPDATE fermata_chunks SET messages = replace(messages, '${secret} 3"', '${secret} 4"') WHERE place = 0`,
+      "is not what its journal amounts to"
+    ],
+    ["cannot be read", "UPDATE fermata_checkpoints SET state = '{'", "cannot be read, and is not used"],
+    ["has no chunks", "DELETE FROM fermata_chunks WHERE place = 0", "cannot be read, and is not used"],
+    [
+      "belongs to no run",
+      "UPDATE fermata_checkpoints SET run_id = 'nobody'; UPDATE fermata_chunks SET run_id = 'nobody'",
+      "There is a checkpoint of nobody, but no such run"
+    ],
+    ["has no table", "DROP TABLE fermata_chunks", "Tables are missing (fermata_chunks)"]
+  ] as const) {
+    it.effect(`tells of a checkpoint that ${what}`, () =>
+      Effect.gen(function* () {
+        const filename = yield* temporaryFile
+        yield* converse(filename, 70)
+        foreign(filename, (database) => database.exec(damage))
+        const { ok, problems } = yield* SqliteStore.check({ filename })
+        assert.isFalse(ok)
+        assert.include(problems[0], problem)
+      })
+    )
+  }
+
+  it.effect("leaves nothing of a run's text in them when the run is removed", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const runs = yield* converse(filename, 140)
+      const text = () => traces(filename)
+      assert.isAbove(text(), 140 + 128)
+      yield* withStore(filename, (store) =>
+        Effect.gen(function* () {
+          // The newest first: each builds on the one before.
+          for (const runId of runs.toReversed()) yield* store.remove(runId)
+          assert.strictEqual(text(), 0)
+        })
+      )
+      foreign(filename, (database) => {
+        for (const table of ["fermata_checkpoints", "fermata_chunks"]) {
+          assert.deepStrictEqual(database.prepare(`SELECT * FROM ${table}`).all(), [])
+        }
+      })
+    })
+  )
+
+  it.effect("prunes them with the runs", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* converse(filename, 70)
+      yield* withStore(filename, (store) =>
+        Effect.gen(function* () {
+          assert.strictEqual(yield* store.prune({ endedBefore: Number.MAX_SAFE_INTEGER }), 70)
+          assert.strictEqual(traces(filename), 0)
+        })
+      )
+    })
+  )
+})
