@@ -100,7 +100,11 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
     for (const head of heads) yield* step(() => checkFold(database, found, String(head["run_id"])))
     if (hasMessages) yield* step(() => checkMessages(database, found))
     if (checkpointTables.every((name) => tables.has(name))) {
-      for (const runId of checkpointed(database, found)) {
+      let runs: ReadonlyArray<string> = []
+      yield* step(() => {
+        runs = checkpointed(database, found)
+      })
+      for (const runId of runs) {
         yield* step(() => checkCheckpoint(database, found, runId, (upto) => foldOf(database, runId, upto)))
       }
     }
