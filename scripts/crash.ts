@@ -16,7 +16,7 @@ import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { parseArgs } from "node:util"
 import * as Effect from "effect/Effect"
-import { mutants } from "./crash/mutants.ts"
+import { harmless, mutants } from "./crash/mutants.ts"
 import * as Points from "./crash/points.ts"
 import { postgres, type PostgresStores } from "./crash/postgres.ts"
 import { postgresDatabases } from "./crash/postgresDatabases.ts"
@@ -189,7 +189,25 @@ const runMutants = async ({ databases, store }: Simulated) => {
       progress(`${part}: ${name}: ${seen.split("\n")[0]?.slice(0, 160)}`)
     }
   }
-  result[part] = { mutants: mutants.length, killed: killed.length }
+  for (const { mutate, name, scenario } of harmless) {
+    const there = scenarios.filter((candidate) => candidate.name === scenario)
+    for (const one of there) {
+      const sound = await Effect.runPromise(execute(databases, one, []))
+      const lossy = await Effect.runPromise(execute(databases, one, [], mutate))
+      if (JSON.stringify(lossy.outcome) !== JSON.stringify(sound.outcome))
+        found(part, [`a store that ${name} comes to something else`])
+    }
+    const swept = await Effect.runPromise(
+      sweep({ databases, scenarios: there, points: 60, progress: () => {}, mutate })
+    )
+    counted(`${part}: a store that ${name}`, swept.points, 60)
+    found(
+      part,
+      swept.violations.map((violation) => `a store that ${name}: ${violation}`)
+    )
+    progress(`${part}: ${name}: nobody can tell (${swept.points} points)`)
+  }
+  result[part] = { mutants: mutants.length, killed: killed.length, harmless: harmless.length }
   figures.push([
     "mutants: broken stores that the sweep or the seeds found",
     store,

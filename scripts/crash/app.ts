@@ -29,6 +29,7 @@ import { ModelClient, type ModelRequest } from "@fermata/sdk/model"
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
 import { Scrubber } from "@fermata/sdk/tool"
+import { CheckpointEvery } from "../../packages/sdk/src/agent/internal/checkpoints.ts"
 import { scrubber } from "./canary.ts"
 import * as Points from "./points.ts"
 import { generator } from "./random.ts"
@@ -156,6 +157,8 @@ export const live = <A>(
       Effect.scoped,
       Effect.provideService(Clock.Clock, world.clock),
       Effect.provideService(Scrubber.Scrubber, scrubber),
+      // Whatever can have a checkpoint has one.
+      Effect.provideService(CheckpointEvery, 0),
       Effect.provideService(Random.Random, {
         nextDoubleUnsafe: seeded,
         nextIntUnsafe: () => Math.floor(seeded() * 2 ** 31)

@@ -1,10 +1,12 @@
 /**
  * What is left when a simulation is over: collected from the database through the ordinary store, and checked.
  */
+import { isDeepStrictEqual } from "node:util"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import { loadState } from "@fermata/sdk/agent"
 import { evolveAll, type Id, Message, type RunEvent, RunState } from "@fermata/sdk/domain"
-import { type RunStore, type RunStoreError, SqlRunStore } from "@fermata/sdk/store"
+import { RunStore, type RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import { RunChecker } from "@fermata/sdk/testing"
 import { secretsIn } from "./canary.ts"
 import * as tools from "./tools.ts"
@@ -23,6 +25,8 @@ export interface Collected {
   readonly inbox: RunChecker.Inbox
   /** The runs' events, those of the runs that they build on first. */
   readonly folded: ReadonlyArray<ReadonlyArray<RunEvent.RunEvent>>
+  /** Runs whose checkpoints say something else than their events. */
+  readonly astray: ReadonlyArray<Id.RunId>
 }
 
 /** Reads everything that a store has. */
@@ -36,7 +40,14 @@ export const collect: (
       page = yield* store.list({ limit: 1000, after: page[page.length - 1]!.runId })
     }
     const stored = yield* Effect.forEach(heads, ({ runId }) =>
-      Effect.all({ events: store.events(runId), run: store.load(runId) })
+      Effect.all({
+        events: store.events(runId),
+        run: store.load(runId),
+        state: Effect.provideService(loadState(runId), RunStore.RunStore, store)
+      })
+    )
+    const astray = stored.flatMap(({ run, state }) =>
+      isDeepStrictEqual(state, evolveAll(undefined, run.events)) ? [] : [run.head.runId]
     )
     const journals = stored.map(({ events, run: { head } }) => ({
       runId: head.runId,
@@ -52,7 +63,8 @@ export const collect: (
       messages.map((message) => ({ runId: head.runId, message }))
     )
     const open = yield* store.pending({ limit: 1000 })
-    return { journals, inbox: { open, undelivered, messages }, folded: stored.map(({ run }) => run.events) }
+    const folded = stored.map(({ run }) => run.events)
+    return { journals, inbox: { open, undelivered, messages }, folded, astray }
   }
 )
 
@@ -89,6 +101,9 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
       },
       secrets: secretsIn([JSON.stringify([journals, inbox]), ...dumps.flat()])
     }).map(({ detail, invariant, runId }) => `${invariant} ${runId ?? ""}: ${detail}`)
+    for (const runId of collected.flatMap(({ astray }) => astray)) {
+      violations.push(`checkpoint ${runId}: what is read from it is not what the events come to`)
+    }
     for (const { damage } of world.databases) {
       const damaged = yield* damage
       if (damaged !== undefined) violations.push(`damaged: ${damaged}`)

@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { Decision, Id, RunEvent } from "@fermata/sdk/domain"
+import type { RunStore } from "@fermata/sdk/store"
 import type { Store } from "./app.ts"
 import { canary } from "./canary.ts"
 import type { World } from "./world.ts"
@@ -17,6 +18,7 @@ export interface Mutant {
 
 type Append = Parameters<Store["append"]>[0]
 type Events = Append["events"]
+type Checkpoint = RunStore.NewCheckpoint
 
 /** Runs a statement beside the store. */
 const execute = (world: World, statement: string, ...parameters: ReadonlyArray<string | number>) =>
@@ -95,8 +97,11 @@ export const mutants: ReadonlyArray<Mutant> = [
     scenario: "edit",
     mutate: (store) => ({
       ...store,
-      load: (runId) =>
-        Effect.map(store.load(runId), (run) => ({ ...run, decisions: run.decisions.map(withoutArguments) }))
+      load: (runId, options) =>
+        Effect.map(store.load(runId, options), (run) => ({
+          ...run,
+          decisions: run.decisions.map(withoutArguments)
+        }))
     })
   },
   {
@@ -133,7 +138,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     mutate: (store) => ({
       ...store,
       decisions: () => Effect.succeed([]),
-      load: (runId) => Effect.map(store.load(runId), (run) => ({ ...run, decisions: [] }))
+      load: (runId, options) => Effect.map(store.load(runId, options), (run) => ({ ...run, decisions: [] }))
     })
   },
   {
@@ -244,6 +249,45 @@ export const mutants: ReadonlyArray<Mutant> = [
     })
   },
   {
+    name: "keeps an old checkpoint as if it were the newest",
+    scenario: "session",
+    mutate: (store) => {
+      let old: Checkpoint | undefined
+      /** The first one, as that of this revision. */
+      const aged = (checkpoint: Checkpoint, revision: number): Checkpoint => {
+        old ??= checkpoint
+        return { ...old, state: JSON.stringify({ ...JSON.parse(old.state), revision }) }
+      }
+      return {
+        ...store,
+        create: (options) =>
+          store.create(
+            options.checkpoint === undefined || options.parent === undefined
+              ? options
+              : { ...options, checkpoint: aged(options.checkpoint, options.parent.revision) }
+          ),
+        park: (options) =>
+          store.park(
+            options.checkpoint === undefined
+              ? options
+              : { ...options, checkpoint: aged(options.checkpoint, options.expected + options.events.length) }
+          )
+      }
+    }
+  },
+  {
+    name: "removes a run and leaves its checkpoint",
+    scenario: "prune",
+    mutate: (store, world) => ({
+      ...store,
+      prune: (options) =>
+        Effect.andThen(
+          execute(world, "UPDATE fermata_checkpoints SET run_id = 'nobody'"),
+          store.prune(options)
+        )
+    })
+  },
+  {
     name: "writes secrets that were taken out",
     scenario: "act",
     mutate: (store) => ({
@@ -254,6 +298,41 @@ export const mutants: ReadonlyArray<Mutant> = [
           events: JSON.parse(JSON.stringify(options.events).replaceAll("[redacted]", canary)) as Events
         })
     })
+  }
+]
+
+/** A store that changes every checkpoint before it keeps it, or leaves it out. */
+const keeping =
+  (change: (checkpoint: Checkpoint) => Checkpoint | undefined): Mutant["mutate"] =>
+  (store) => {
+    const changed = <A extends { readonly checkpoint?: Checkpoint }>({ checkpoint, ...options }: A) => {
+      const kept = checkpoint === undefined ? undefined : change(checkpoint)
+      return (kept === undefined ? options : { ...options, checkpoint: kept }) as A
+    }
+    return {
+      ...store,
+      create: (options) => store.create(changed(options)),
+      park: (options) => store.park(changed(options))
+    }
+  }
+
+/** Stores that lose what they may lose: nobody must be able to tell. */
+export const harmless: ReadonlyArray<Mutant> = [
+  { name: "keeps no checkpoint", scenario: "long", mutate: keeping(() => undefined) },
+  {
+    name: "cuts checkpoints off",
+    scenario: "long",
+    mutate: keeping((checkpoint) => ({ ...checkpoint, state: checkpoint.state.slice(0, -1) }))
+  },
+  {
+    name: "loses parts of checkpoints",
+    scenario: "long",
+    mutate: keeping((checkpoint) => ({ ...checkpoint, chunks: checkpoint.chunks.slice(1) }))
+  },
+  {
+    name: "keeps checkpoints under another version",
+    scenario: "session",
+    mutate: keeping((checkpoint) => ({ ...checkpoint, version: checkpoint.version + 1 }))
   }
 ]
 

@@ -9,9 +9,9 @@ import type { SqlError } from "effect/sql/SqlError"
 import { SqlRunStore } from "@fermata/sdk/store"
 import { openPostgres, startPostgres } from "../internal/postgres.ts"
 import { connect, makeSessions, makeWork, type Sessions, type Work } from "./postgresSessions.ts"
-import { type Database, type Databases, lostRows } from "./world.ts"
+import { type Database, type Databases, lostRows, runTables } from "./world.ts"
 
-const tables = ["fermata_runs", "fermata_journal", "fermata_requests", "fermata_messages"]
+const tables = ["fermata_runs", ...runTables]
 
 /** Deleted rows stay where they were until then. */
 const worldsUntilTruncate = 100
@@ -81,7 +81,8 @@ const emptyTables = (control: Control) => {
   const turn = control.worlds++ % worldsUntilTruncate
   if (turn > 0) {
     return sql`WITH journal AS (DELETE FROM fermata_journal), requests AS (DELETE FROM fermata_requests),
-      messages AS (DELETE FROM fermata_messages)
+      messages AS (DELETE FROM fermata_messages), checkpoints AS (DELETE FROM fermata_checkpoints),
+      chunks AS (DELETE FROM fermata_chunks)
       DELETE FROM fermata_runs`
   }
   return Effect.andThen(
@@ -132,7 +133,7 @@ const databaseOf = ({ client: sql, sessions }: Control, work: Work): Omit<Databa
         AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle'`
       if (open.length > 0) return `${open.length} sessions are in the middle of something`
       const lost: Array<string> = []
-      for (const table of ["fermata_journal", "fermata_requests", "fermata_messages"]) {
+      for (const table of runTables) {
         if ((yield* sql.unsafe(lostRows(table))).length > 0) lost.push(table)
       }
       return lost.length === 0 ? undefined : `rows of no run in ${lost.join(" and ")}`

@@ -153,6 +153,8 @@ const inSession =
       return yield* Effect.flatMap(start(app), (result) => settle(app, result, choose))
     })
 
+const looks = Array.from({ length: 66 }, (_, index) => ["look", index] as const)
+
 /** All scenarios. */
 export const scenarios: ReadonlyArray<Scenario> = [
   scenario("open", byTurn("Done."), startAndSettle(), { fresh: true }),
@@ -240,6 +242,16 @@ export const scenarios: ReadonlyArray<Scenario> = [
       return yield* Effect.flatMap(begin(app, { runId: second, sessionId, prompt: "Again." }), (result) =>
         settle(app, result)
       )
+    })
+  ),
+  // The histories fill more than one chunk.
+  scenario("long", byTurn(calls(...looks), calls(["charge"])), (app) =>
+    Effect.gen(function* () {
+      yield* Effect.flatMap(start(app), (result) => settle(app, result))
+      const next = { runId: "run-2" as Id.RunId, sessionId, prompt: "Again." }
+      yield* Effect.flatMap(begin(app, next), (result) => settle(app, result))
+      const last = { runId: "run-3" as Id.RunId, sessionId, prompt: "And again." }
+      return yield* Effect.flatMap(begin(app, last), (result) => settle(app, result))
     })
   ),
   scenario("revoke", byTurn(calls(["charge", 1]), question, calls(["charge", 2])), (app) =>

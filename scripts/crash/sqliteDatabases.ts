@@ -11,7 +11,7 @@ import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import { SqlRunStore } from "@fermata/sdk/store"
 import * as SqliteClient from "../../packages/node/src/internal/sqliteClient.ts"
-import { type Databases, lostRows } from "./world.ts"
+import { type Databases, lostRows, runTables } from "./world.ts"
 
 /** SQLITE_BUSY */
 const busy = 5
@@ -67,9 +67,7 @@ export const sqliteDatabases = async (): Promise<Databases> => {
             const [row] = database().prepare("PRAGMA integrity_check").all()
             const said = String(row?.["integrity_check"])
             if (said !== "ok") return said
-            const lost = ["fermata_journal", "fermata_requests", "fermata_messages"].filter(
-              (table) => database().prepare(lostRows(table)).all().length > 0
-            )
+            const lost = runTables.filter((table) => database().prepare(lostRows(table)).all().length > 0)
             return lost.length === 0 ? undefined : `rows of no run in ${lost.join(" and ")}`
           }),
           dump: Effect.sync(() =>

@@ -85,6 +85,15 @@ export const make = (
     }
   })
 
+/** The tables whose rows belong to runs. */
+export const runTables = [
+  "fermata_journal",
+  "fermata_requests",
+  "fermata_messages",
+  "fermata_checkpoints",
+  "fermata_chunks"
+] as const
+
 /** The rows that belong to no run, which there must not be. */
 export const lostRows = (table: string): string =>
   `SELECT run_id FROM ${table} WHERE run_id NOT IN (SELECT run_id FROM fermata_runs)`
