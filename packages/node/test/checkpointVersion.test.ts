@@ -1,0 +1,48 @@
+import { createHash } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { CheckpointCodec, evolveAll } from "@fermata/node"
+import { withStore } from "./sqlite/fixtures.ts"
+import { temporaryFile } from "./temporaryStore.ts"
+
+/** What the frozen journals come to, by the version of checkpoints. A released line never changes. */
+const known: Readonly<Record<number, string>> = {
+  1: "158762ad7d764c968aea81f68f3647dee24c11b045408237ac57116c9976cd06"
+}
+
+/** The same text for the same value, whatever the order of its fields. */
+const spelled = (value: unknown): string =>
+  JSON.stringify(value, (_, item: unknown) =>
+    typeof item === "object" && item !== null && !Array.isArray(item)
+      ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : item
+  )
+
+describe("the version of checkpoints", () => {
+  it.effect("is another one when stored events come to something else", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const database = new DatabaseSync(filename)
+      database.exec(readFileSync(join(import.meta.dirname, "fixtures/stores/tables-2.sql"), "utf8"))
+      database.close()
+      const states = yield* withStore(filename, (store) =>
+        Effect.gen(function* () {
+          const heads = yield* store.list({ limit: 1000 })
+          const runs = heads.map(({ runId }) => runId).sort()
+          assert.isAbove(runs.length, 5)
+          return yield* Effect.forEach(runs, (runId) =>
+            Effect.map(store.load(runId), ({ events }) => evolveAll(undefined, events))
+          )
+        })
+      )
+      assert.strictEqual(
+        createHash("sha256").update(spelled(states)).digest("hex"),
+        known[CheckpointCodec.version],
+        "A checkpoint would say something else than the journal beside it: raise CheckpointCodec.version, and add its line here."
+      )
+    })
+  )
+})
