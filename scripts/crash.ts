@@ -198,7 +198,7 @@ const runMutants = async ({ databases, store }: Simulated) => {
         found(part, [`a store that ${name} comes to something else`])
     }
     const swept = await Effect.runPromise(
-      sweep({ databases, scenarios: there, points: 60, progress: () => {}, mutate })
+      sweep({ databases, scenarios: there, points: 100, progress: () => {}, mutate })
     )
     counted(`${part}: a store that ${name}`, swept.points, 60)
     found(

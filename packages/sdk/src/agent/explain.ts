@@ -16,7 +16,7 @@ import { type RunHead, RunStore, type StoredRun } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { eventsOf } from "./internal/eventsOf.ts"
 import { isRepeatable } from "./internal/settle.ts"
-import { foldStored } from "./internal/stored.ts"
+import { loadRun } from "./internal/loadRun.ts"
 import { findSubRun, standingOf, type SubRun } from "./internal/subRun.ts"
 
 /** One thing that a run waits for. */
@@ -65,9 +65,8 @@ export const explain: (runId: RunId) => Effect.Effect<Explanation, RunNotFound |
     const now = yield* Clock.currentTimeMillis
     const found = yield* findSubRun(store, runId)
     if (found !== undefined) return withMail(explainSubRun(found, now), found.stored.messages, runId)
-    const stored = yield* store.load(runId)
-    const state = yield* foldStored(stored)
-    return withMail(explainState(state, stored.decisions, now, stored.head), stored.messages, runId)
+    const { decisions, head, messages, state } = yield* loadRun(store, runId)
+    return withMail(explainState(state, decisions, now, head), messages, runId)
   })
 
 /** Says what somebody has sent to the run, or to an agent in it, that is not in its journal. */

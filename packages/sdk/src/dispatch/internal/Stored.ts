@@ -13,7 +13,7 @@ import { explain, type Explanation } from "../../agent/explain.ts"
 import { type ForkInput, forkRun } from "../../agent/forkRun.ts"
 import { isCallbackAsked } from "../../agent/internal/continueStored.ts"
 import { toResult } from "../../agent/internal/result.ts"
-import { foldStored } from "../../agent/internal/stored.ts"
+import { type LoadedRun, loadRun } from "../../agent/internal/loadRun.ts"
 import type { Prompt } from "../../agent/runPrompt.ts"
 import { runPromptStored, type StoredStartInput } from "../../agent/runPromptStored.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
@@ -26,7 +26,7 @@ import { isExpired } from "../../domain/Interruption.ts"
 import { RunLetGo } from "../../domain/RunError.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import { interruptions, isEnded, type RunState } from "../../domain/RunState.ts"
-import { type RunHead, RunStore, type StoredRun } from "../../store/RunStore.ts"
+import { type RunHead, RunStore } from "../../store/RunStore.ts"
 import { Scrubber } from "../../tool/Scrubber.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError, StoredFault } from "../AgentHandle.ts"
 import { ConductorClosed } from "../DispatchError.ts"
@@ -139,7 +139,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
   }
 
   /** Takes over what is known of a run that is in the store. */
-  adopt(stored: StoredRun): Effect.Effect<void, StoredFault> {
+  adopt(stored: LoadedRun): Effect.Effect<void, StoredFault> {
     this.begun = true
     // What was before is nobody's to be told.
     this.revision = stored.head.revision
@@ -180,10 +180,8 @@ export class Stored<Output> extends Live<Output, StoredFault> {
         return this.end(this.cancelReason)
       }
       if (urge === "goOn") return Effect.andThen(this.catchUp, this.work(token, { runId: this.runId }))
-      return Effect.flatMap(this.options.store.load(this.runId), (stored) =>
-        Effect.flatMap(this.standing(stored), (stands) =>
-          stands === undefined ? this.work(token, { runId: this.runId }) : Effect.succeed(stands)
-        )
+      return Effect.flatMap(this.looked, (stands) =>
+        stands === undefined ? this.work(token, { runId: this.runId }) : Effect.succeed(stands)
       )
     }).pipe(
       // It was cancelled while it was found out that another process has it: that one has to hear of it.
@@ -275,20 +273,36 @@ export class Stored<Output> extends Live<Output, StoredFault> {
 
   /** Ends the run, whoever works on it. */
   private end(reason: string): Effect.Effect<Driven<Output>, Failure> {
-    const { store } = this.options
     return this.inStore(cancelRun(this.runId, reason)).pipe(
       Effect.catchTag(["RunConflict", "LeaseLost"], () => Effect.void),
-      Effect.andThen(Effect.flatMap(store.load(this.runId), (stored) => this.standing(stored))),
+      Effect.andThen(this.looked),
       Effect.map((stands) => stands ?? elsewhere)
     )
   }
 
+  private get looked(): Effect.Effect<Driven<Output> | undefined, StoredFault> {
+    return Effect.suspend(() =>
+      Effect.flatMap(loadRun(this.options.store, this.runId), (stored) => this.standing(stored))
+    )
+  }
+
+  /** Tells what others have done up to a revision. */
+  private missed(revision: number): Effect.Effect<void, StoredFault> {
+    return Effect.suspend(() => {
+      const from = this.revision
+      if (revision <= from) return Effect.void
+      const limit = revision - from
+      return Effect.map(this.options.store.events(this.runId, { from, limit }), (events) =>
+        this.tellAll(events, from)
+      )
+    })
+  }
+
   /** How a run stands that nobody has to go on with; `undefined` of one that needs somebody. */
-  private standing(stored: StoredRun): Effect.Effect<Driven<Output> | undefined, StoredFault> {
-    return Effect.flatMap(foldStored(stored), (state) =>
+  private standing(stored: LoadedRun): Effect.Effect<Driven<Output> | undefined, StoredFault> {
+    const { state } = stored
+    return Effect.flatMap(this.missed(stored.head.revision), () =>
       Effect.flatMap(Clock.currentTimeMillis, (now): Effect.Effect<Driven<Output> | undefined> => {
-        // What others have done since is told here.
-        this.tellAll(stored.events.slice(stored.events.length - stored.head.revision))
         const open = interruptions(state)
         const decided = new Set(stored.decisions.map(({ requestId }) => requestId))
         this.knows(
@@ -358,7 +372,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
   }
 
   /** Tells events that are in the journal, from a place on, as far as they were not told. */
-  private tellAll(events: ReadonlyArray<RunEvent>, from = 0): void {
+  private tellAll(events: ReadonlyArray<RunEvent>, from: number): void {
     const { runId } = this
     for (const [index, event] of events.entries()) {
       const revision = from + index + 1

@@ -4,6 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { answersTo } from "../../agent/BoundAgent.ts"
+import { loadRun } from "../../agent/internal/loadRun.ts"
 import { findSubRun } from "../../agent/internal/subRun.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunId } from "../../domain/Id.ts"
@@ -21,7 +22,7 @@ export const attachTo = Effect.fnUntraced(function* (
   runId: RunId,
   options: StoredOptions
 ): Effect.fn.Return<Stored<unknown>, AgentNotFound | StoredFault> {
-  const stored = yield* options.store.load(runId)
+  const stored = yield* loadRun(options.store, runId)
   const live = yield* liveOf(runtimes, runId, stored, options)
   yield* Effect.onError(live.adopt(stored), () => live.close("It could not be attached to."))
   return live
@@ -42,7 +43,11 @@ export const attachToSubAgent = Effect.fnUntraced(function* (
   if (isEnded(state)) {
     live.begun = true
     live.finish(Exit.fail(new RunLetGo({ runId: root.runId })))
-  } else yield* Effect.onError(live.adopt(stored), () => live.close("It could not be attached to."))
+  } else {
+    const { decisions, head, messages } = stored
+    const adopting = live.adopt({ head, decisions, messages, state: root, saved: "unknown" })
+    yield* Effect.onError(adopting, () => live.close("It could not be attached to."))
+  }
   handle.look()
   return handle
 })
@@ -50,7 +55,7 @@ export const attachToSubAgent = Effect.fnUntraced(function* (
 const liveOf = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime<any>>,
   runId: RunId,
-  { head: { agent, sessionId } }: StoredRun,
+  { head: { agent, sessionId } }: Pick<StoredRun, "head">,
   options: StoredOptions
 ) {
   const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, agent))
