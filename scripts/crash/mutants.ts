@@ -282,7 +282,7 @@ export const mutants: ReadonlyArray<Mutant> = [
       ...store,
       prune: (options) =>
         Effect.andThen(
-          execute(world, "UPDATE fermata_checkpoints SET run_id = 'nobody'"),
+          execute(world, "UPDATE fermata_checkpoints SET run_id = 'nobody.' || run_id"),
           store.prune(options)
         )
     })
