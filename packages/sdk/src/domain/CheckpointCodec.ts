@@ -36,12 +36,30 @@ const isInOrder = (messages: ReadonlyArray<Message>, from: number): boolean => {
   return true
 }
 
-/** A state in pieces, but for the first `from` chunks; `undefined` of one that could not be read back as it is. */
+/** Characters of a chunk's texts and files, above which it would be a row that nobody wants: files make a history long, not many. */
+const mostCharacters = 2 ** 24
+
+const isBulky = (messages: ReadonlyArray<Message>): boolean => {
+  let characters = 0
+  for (const { content } of messages) {
+    for (const part of content) {
+      if (part._tag === "file") characters += part.source._tag === "bytes" ? part.source.base64.length : 0
+      else characters += part._tag === "toolCall" ? part.arguments.length : part.text.length
+    }
+  }
+  return characters > mostCharacters
+}
+
+/**
+ * A state in pieces, but for the first `from` chunks; `undefined` of one that could not be read back as it is, or that has a chunk of
+ * more than 16 million characters.
+ */
 export const encode = (state: RunState, from: number): Pieces | undefined => {
   const settled = History.settledChunks(state.history)
   const chunks = state.history.chunks.slice(from, settled)
   const rest = { ...state, history: { ...state.history, chunks: state.history.chunks.slice(settled) } }
-  if (!chunks.every(isChunk) || !isRest(rest)) return undefined
+  if (isBulky(rest.history.tail) || !isRest(rest)) return undefined
+  if (chunks.some(isBulky) || !chunks.every(isChunk)) return undefined
   return { chunks: chunks.map((chunk) => JSON.stringify(chunk)), state: JSON.stringify(rest) }
 }
 

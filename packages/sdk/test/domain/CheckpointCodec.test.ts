@@ -5,6 +5,7 @@ import { evolveAll } from "../../src/domain/evolve.ts"
 import { chunkSize, settledChunks, size } from "../../src/domain/History.ts"
 import type { Revision, RunId } from "../../src/domain/Id.ts"
 import { decode, encode, type Pieces } from "../../src/domain/CheckpointCodec.ts"
+import { text } from "../../src/domain/Message.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
 import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
 import { answered, fold, said, started } from "./Journal.ts"
@@ -16,14 +17,14 @@ vi.setConfig({ testTimeout: 120_000 })
 
 const numRuns = Number(process.env["FERMATA_SIMULATIONS"] ?? 100)
 
-/** A run in which so many messages were said. */
-const after = (messages: number): RunState =>
-  fold(
-    started(),
-    ...Array.from({ length: messages - 1 }, (_, index) =>
-      index % 2 === 0 ? answered(`answer ${index}`) : said(`message ${index}`)
-    )
+/** So many messages, of the model and of the user by turns. */
+const more = (messages: number) =>
+  Array.from({ length: messages }, (_, index) =>
+    index % 2 === 0 ? answered(`answer ${index}`) : said(`message ${index}`)
   )
+
+/** A run in which so many messages were said. */
+const after = (messages: number): RunState => fold(started(), ...more(messages - 1))
 
 /** A state in pieces, with those that were written before. */
 const whole = (state: RunState, chunks: ReadonlyArray<string>): Pieces => {
@@ -98,5 +99,14 @@ describe("a checkpoint", () => {
   it("is not written of a state that would not be read back as it is", () => {
     const strange = { ...after(3), more: 1 }
     assert.isUndefined(encode(strange, 0))
+  })
+
+  it("is not written of a history with chunks that are too long for a row", () => {
+    const state = after(chunkSize + 2)
+    const long = fold(started({ prompt: [text("x".repeat(2 ** 24))] }), ...more(chunkSize + 1))
+    assert.isDefined(encode(state, 0))
+    assert.isUndefined(encode(long, 0))
+    // What is there already stays there.
+    assert.isDefined(encode(long, 1))
   })
 })
