@@ -89,7 +89,7 @@ export interface Collector {
 export const makeCollector = (): Collector => new PartCollector()
 
 class PartCollector implements Collector {
-  private readonly content: Array<AnsweredPart> = []
+  private content: Array<AnsweredPart> | undefined = undefined
   private text = ""
   private reasoning = ""
   private finish: Finish | undefined = undefined
@@ -123,7 +123,7 @@ class PartCollector implements Collector {
         this.endReasoning()
         this.seen = true
         const { providerCallId, name } = part
-        this.content.push({
+        this.push({
           _tag: "toolCall",
           providerCallId,
           name,
@@ -136,7 +136,7 @@ class PartCollector implements Collector {
         this.endText()
         this.endReasoning()
         this.seen = true
-        this.content.push(part.file)
+        this.push(part.file)
         return
       case "finish":
         this.finish = part
@@ -144,7 +144,7 @@ class PartCollector implements Collector {
   }
 
   hasContent(): boolean {
-    return this.seen || this.content.length > 0
+    return this.seen || this.content !== undefined
   }
 
   response(): ModelResponse | undefined {
@@ -152,21 +152,27 @@ class PartCollector implements Collector {
     this.endText()
     this.endReasoning()
     const { _tag: _, ...ending } = this.finish
-    return { content: this.content, ...ending }
+    return { content: this.content ?? [], ...ending }
+  }
+
+  /** Most answers have one part, and an empty array that grows makes room for many. */
+  private push(part: AnsweredPart): void {
+    if (this.content === undefined) this.content = [part]
+    else this.content.push(part)
   }
 
   private endText(end?: Extract<ModelPart, { readonly _tag: "text-end" }>): void {
     const text = end?.text ?? this.text
     this.text = ""
     if (text === "" && end?.payload === undefined) return
-    this.content.push({ _tag: "text", text, ...replayOf(end) } satisfies TextPart)
+    this.push({ _tag: "text", text, ...replayOf(end) } satisfies TextPart)
   }
 
   private endReasoning(end?: Extract<ModelPart, { readonly _tag: "reasoning-end" }>): void {
     const text = end?.text ?? this.reasoning
     this.reasoning = ""
     if (text === "" && end?.payload === undefined) return
-    this.content.push({ _tag: "reasoning", text, ...replayOf(end) } satisfies ReasoningPart)
+    this.push({ _tag: "reasoning", text, ...replayOf(end) } satisfies ReasoningPart)
   }
 }
 

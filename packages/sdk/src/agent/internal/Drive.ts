@@ -44,6 +44,8 @@ interface News {
 export interface Journal<E> {
   /** Commits events that are folded into `state` already. May report that the run is to be cancelled, and that there is mail. */
   readonly append: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<News, E>
+  /** Set where nobody keeps events: then they need not be collected. */
+  readonly keepsNothing?: true | undefined
   /** Commits events and lets go of the run, unless there is something new to act on: then `false`, and nothing is written. */
   readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, E>
   /** Decisions and messages that are not in the state yet. */
@@ -70,6 +72,7 @@ export const noJournal = (mailbox: Mailbox | undefined): Journal<never> =>
     ? keptByCaller
     : {
         ...keptByCaller,
+        keepsNothing: undefined,
         append: () => Effect.succeed({ hasMail: !mailbox.isEmpty() }),
         park: () => Effect.sync(mailbox.isEmpty),
         mail: Effect.sync(mailbox.take),
@@ -82,6 +85,7 @@ const noMail: Mail = { decisions: [], messages: [] }
 const notListening = () => {}
 
 const keptByCaller: Journal<never> = {
+  keepsNothing: true,
   append: () => noNews,
   park: () => parked,
   mail: Effect.succeed(noMail),
@@ -275,8 +279,11 @@ export const isActedOn = (event: RunEvent): boolean => {
 export const emitRoot = (drive: Drive<any>, given: RunEvent): void => {
   const event = redactEvent(drive.runtime.scrubber, given)
   drive.state = evolve(drive.state, event)
+  if (drive.onUpdate === undefined) {
+    if (drive.journal.keepsNothing !== true) drive.staged.push(event)
+    return
+  }
   drive.staged.push(event)
-  if (drive.onUpdate === undefined) return
   const told = { event, revision: drive.state.revision }
   if (drive.untold.length > 0 || isActedOn(event)) drive.untold.push(told)
   else tell(drive, told)
@@ -376,16 +383,6 @@ export const isEnding = ({ drive, token }: Scope<any>): boolean =>
 export const isStopped = ({ drive, token }: Scope<any>, cause: Cause.Cause<unknown>): boolean =>
   Cause.hasInterruptsOnly(cause) &&
   (token.reason() !== undefined || drive.leaving?.now.reason() !== undefined)
-
-/** Makes sure that the run is still this process's before something happens that cannot be taken back. */
-export const confirmHeld = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
-  drive.journal.isStale() ? confirm(drive) : Effect.void
-
-const confirm = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
-  Effect.map(drive.journal.pulse, ({ cancelReason, hasMail }) => {
-    if (hasMail === true) drive.hasMail = true
-    if (cancelReason !== undefined) drive.token.cancel(cancelReason)
-  })
 
 /** What went wrong, in one line that anybody may read: no stack, and no secret that the scrubber knows. */
 export const describe = (runtime: Runtime<any>, cause: unknown): string => {

@@ -156,13 +156,13 @@ export class Apart {
   }
 
   sleep(): Effect.Effect<void> {
-    this.asleep ??= this.waiting(
-      Effect.callback<void>((resume) => {
-        if (this.isAwake) resume(Effect.void)
-        else this.resume = resume
-      })
-    )
+    this.asleep ??= this.waiting(Effect.callback(this.register))
     return this.asleep
+  }
+
+  private readonly register = (resume: (effect: Effect.Effect<void>) => void): void => {
+    if (this.isAwake) resume(Effect.void)
+    else this.resume = resume
   }
 
   private readonly awoken = (): Effect.Effect<any, any> => {

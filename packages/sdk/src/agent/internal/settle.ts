@@ -17,6 +17,7 @@ import type { Reconciled, Tool } from "../../tool/Tool.ts"
 import { toContent } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import type { Entry } from "../BoundAgent.ts"
+import { confirmHeld } from "./confirmHeld.ts"
 import { openApproval } from "./classify.ts"
 import type { Apart, Work } from "./apart.ts"
 import { within } from "./within.ts"
@@ -25,7 +26,6 @@ import { eachWhenKnown, whenKnown } from "./whenKnown.ts"
 import { asEffect, type Flight, idempotencyKey, invoke } from "./toolBody.ts"
 import {
   awaitedWithin,
-  confirmHeld,
   describe,
   emit,
   flush,

@@ -30,19 +30,9 @@ import { names } from "./agentTools.ts"
 import type { Apart } from "./apart.ts"
 import { awaitBeside, countBeside, endedBeside, isBeside, startBeside, stopBeside, wake } from "./beside.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
+import { confirmHeld } from "./confirmHeld.ts"
 import { takeMailBeside } from "./leave.ts"
-import {
-  confirmHeld,
-  emit,
-  flush,
-  isEnding,
-  isThere,
-  now,
-  type Drive,
-  Scope,
-  stateOf,
-  statesOf
-} from "./Drive.ts"
+import { emit, flush, isEnding, isThere, now, type Drive, Scope, stateOf, statesOf } from "./Drive.ts"
 import { askAbove, roomAbove } from "./roomAbove.ts"
 
 /** The run of a sub-agent in the run that started it. */
