@@ -6,7 +6,8 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
 import { collect, fromAsyncIterable } from "../../src/model/ModelClient.ts"
-import { makeCollector, type ModelPart } from "../../src/model/ModelPart.ts"
+import { reading } from "../../src/model/internal/iterated.ts"
+import { makeCollector, type ModelPart, type ModelResponse } from "../../src/model/ModelPart.ts"
 
 const usage = { inputTokens: 1, cachedInputTokens: 0, outputTokens: 2, reasoningTokens: 0 }
 const finish: ModelPart = { _tag: "finish", finishReason: "stop", usage }
@@ -31,6 +32,30 @@ const answering = (parts: () => AsyncGenerator<ModelPart>) => {
   return { seen, stream }
 }
 
+/** Reads a stream as a run does: what is stopped says itself when it has ended. */
+const follow = <E>(stream: Stream.Stream<ModelPart, E>, onPart: (part: ModelPart) => void) =>
+  Effect.suspend(() => {
+    const collector = makeCollector()
+    const begun = reading(stream, { add: (part) => (collector.add(part), onPart(part)) })
+    if (Effect.isEffect(begun)) return Effect.die(new Error("It is read by an effect."))
+    return Effect.callback<ModelResponse | undefined, E>((resume) => {
+      let isOver = false
+      let stopped = () => {}
+      begun.follow({
+        ended: (exit) => {
+          isOver = true
+          resume(Exit.map(exit, () => collector.response()))
+          stopped()
+        }
+      })
+      return Effect.callback<void>((resume) => {
+        stopped = () => resume(Effect.void)
+        begun.stop()
+        if (isOver) stopped()
+      })
+    })
+  })
+
 /** The ways to read a stream: as it is, as a run does it, and through an operator. */
 const readers: ReadonlyArray<
   readonly [
@@ -42,6 +67,7 @@ const readers: ReadonlyArray<
   ]
 > = [
   ["as it is", collect],
+  ["by a run", follow],
   [
     "through an operator",
     (stream, onPart) =>
@@ -150,6 +176,27 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
       assert.isTrue(Exit.hasInterrupts(exit))
       assert.strictEqual(parts.length, 3)
       assert.deepEqual(seen, { opened: 1, closed: 1 })
+    })
+  )
+
+  it.effect("asks an iterator that cannot be closed for no more parts either", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      let fiber: Fiber.Fiber<unknown, unknown> | undefined
+      const next = async () => {
+        asked += 1
+        return { done: false, value: say("more") }
+      }
+      const stream = fromAsyncIterable(() => ({ [Symbol.asyncIterator]: () => ({ next }) }), broken)
+      fiber = yield* Effect.forkChild(
+        read(stream, () => {
+          if (asked === 3) fiber?.interruptUnsafe()
+        }),
+        { startImmediately: true }
+      )
+      assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+      for (let turn = 0; turn < 10; turn++) yield* Effect.promise(() => Promise.resolve())
+      assert.strictEqual(asked, 3)
     })
   )
 })

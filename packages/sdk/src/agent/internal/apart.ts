@@ -31,7 +31,7 @@ export interface Running<A, E> {
 }
 
 /** Whoever is told how something has ended. */
-export interface Waiting<A, E> {
+interface Waiting<A, E> {
   readonly ended: (exit: Exit.Exit<A, E>) => void
 }
 
