@@ -482,6 +482,19 @@ describe("a body that goes wrong", () => {
       "returns what cannot be shown",
       () => circular,
       "safe completed: safe finished, and its result cannot be shown."
+    ],
+    [
+      "returns what throws when it is looked at",
+      () =>
+        new Proxy(
+          {},
+          {
+            has: () => {
+              throw new Error("do not look")
+            }
+          }
+        ),
+      "safe completed: safe finished, and its result cannot be shown."
     ]
   ]
   for (const [what, handler, expected] of bodies) {

@@ -26,19 +26,29 @@ export const invoke = (
   const { runtime } = scope.drive
   const context = new CallContext(scope, call)
   const out = tool.options.handler(value, context)
-  if (Effect.isEffect(out)) {
+  const kind = kindOf(out)
+  if (kind === "effect") {
     return Effect.onInterrupt(
       Effect.provideContext(out as Effect.Effect<unknown, unknown>, runtime.services),
       () => Effect.sync(() => context.abort())
     )
   }
-  return isPromise(out)
-    ? following(
-        out,
-        () => context.abort(),
-        () => graceMs(runtime)
-      )
-    : Effect.succeed(out)
+  if (kind === "value") return Effect.succeed(out)
+  return following(
+    out as Promise<unknown>,
+    () => context.abort(),
+    () => graceMs(runtime)
+  )
+}
+
+/** What a handler has returned. One that throws when it is looked at is a value: the handler has run all the same. */
+const kindOf = (out: unknown): "effect" | "promise" | "value" => {
+  try {
+    if (Effect.isEffect(out)) return "effect"
+    return isPromise(out) ? "promise" : "value"
+  } catch {
+    return "value"
+  }
 }
 
 /** What the handler is told, and how it is told to stop. */
