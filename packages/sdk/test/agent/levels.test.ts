@@ -59,9 +59,11 @@ describe("a request of a sub-agent", () => {
         const store = yield* RunStore
         const asked = yield* Deferred.make<void>()
         const release = yield* Deferred.make<void>()
+        const begun = yield* Deferred.make<void>()
         const slow = probe("slow", {
           needsApproval: false,
-          handler: () => Effect.as(Deferred.await(release), "slow")
+          handler: () =>
+            Effect.andThen(Deferred.succeed(begun, undefined), Effect.as(Deferred.await(release), "slow"))
         })
         const write = probe("write")
         const model = scripted({
@@ -100,6 +102,7 @@ describe("a request of a sub-agent", () => {
         const [pending] = yield* store.pending()
         assert.deepStrictEqual(pending?.request.agentPath, ["lead", "middle", "leaf"])
         assert.strictEqual((yield* store.head("run" as RunId)).status, "running")
+        yield* Deferred.await(begun)
         assert.deepStrictEqual(slow.ran, ["1"])
         assert.isUndefined(running.pollUnsafe())
 
