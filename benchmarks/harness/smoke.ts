@@ -184,5 +184,6 @@ const conversations = async (adapter: Adapter, folder: () => string, check: Chec
   check("statements of an exchange, of the first 150 and the third", early.statements, late.statements, 1.1)
   // The first window has no checkpoint in it.
   check("bytes written by an exchange", early.written, late.written, 1.5)
-  check("rows of an exchange for 150 more", middle.rows - early.rows, late.rows - middle.rows, 1.1)
+  // Some windows have one checkpoint of the history more, which is a row.
+  check("rows of an exchange for 150 more", middle.rows - early.rows, late.rows - middle.rows, 1.1, 0.1)
 }
