@@ -42,7 +42,7 @@ export const systems: ReadonlyArray<System> = [
     entries: ["effect/workflow/Workflow"],
     packages: ["effect"],
     quiet: "There is nothing to switch off: no tracer is installed unless the program does it.",
-    durability: "`effect/cluster` with one runner on Effect's SQLite driver: WAL, synchronous=FULL."
+    durability: "`effect/cluster` with one runner, on Fermata's SQLite client: WAL, synchronous=FULL."
   },
   {
     name: "ai",

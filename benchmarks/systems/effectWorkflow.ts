@@ -3,18 +3,20 @@
  * stored by `effect/cluster` with one runner.
  */
 import * as Path from "node:path"
-import { pathToFileURL } from "node:url"
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import * as ClusterWorkflowEngine from "effect/cluster/ClusterWorkflowEngine"
 import * as SingleRunner from "effect/cluster/SingleRunner"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Schema from "effect/Schema"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as Activity from "effect/workflow/Activity"
 import * as Workflow from "effect/workflow/Workflow"
 import * as WorkflowEngine from "effect/workflow/WorkflowEngine"
+// oxlint-disable-next-line no-restricted-imports -- What is measured is not Fermata, and Effect has no client that fits it yet.
+import * as SqliteClient from "../../packages/node/src/internal/sqliteClient.ts"
 import type { Adapter, Script } from "../System.ts"
 
 const Answer = Schema.Struct({
@@ -76,18 +78,15 @@ const open = async (script: Script, engine: Engine) => {
 
 const inMemory = async (script: Script) => (await open(script, WorkflowEngine.layerMemory)).run
 
-/** Effect's own driver, of which this workspace has a copy that fits Effect 4.1; see `scripts/vendor.ts`. */
-const driver = async (filename: string): Promise<Layer.Layer<SqlClient.SqlClient>> => {
-  const copy = Path.join(import.meta.dirname, "../vendor/sqlite-client.js")
-  const { layer } = (await import(pathToFileURL(copy).href)) as {
-    readonly layer: (options: { readonly filename: string }) => Layer.Layer<SqlClient.SqlClient>
-  }
-  const durable = Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    yield* sql`PRAGMA synchronous = FULL`
-  })
-  return Layer.provideMerge(Layer.effectDiscard(Effect.orDie(durable)), layer({ filename }))
-}
+/** Fermata's own client: Effect's has no release for this Effect yet. */
+const sqlite = (filename: string) =>
+  Layer.provide(
+    Layer.effect(
+      SqlClient.SqlClient,
+      SqliteClient.make({ filename, settings: "PRAGMA synchronous = FULL;" })
+    ),
+    Reactivity.layer
+  )
 
 const noConversation =
   "it keeps the steps of one execution, and no conversation on top of which a prompt could be sent."
@@ -101,7 +100,7 @@ export const adapter: Adapter = {
       script,
       ClusterWorkflowEngine.layer.pipe(
         Layer.provideMerge(SingleRunner.layer({ runnerStorage: "memory" })),
-        Layer.provide([await driver(Path.join(folder, "cluster.db")), NodeCrypto.layerDigest])
+        Layer.provide([sqlite(Path.join(folder, "cluster.db")), NodeCrypto.layerDigest])
       )
     ),
   hold: { cannot: noConversation },
