@@ -1,7 +1,7 @@
 /**
  * Many runs at the same time, of which each waits for its model most of the time.
  */
-import { demand, watch } from "../harness/measure.ts"
+import { demand, repeat, watch } from "../harness/measure.ts"
 import { offered, type Workload } from "../harness/Workload.ts"
 import { adds, done } from "./scripts.ts"
 
@@ -77,7 +77,7 @@ export const fanOut: Workload = {
       most: 400
     }
   ],
-  measure: async ({ adapter }, name) => {
+  measure: async ({ adapter, ms }, name) => {
     const runs = Number.parseInt(name.replace(",", ""), 10)
     let pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, pauseMs))
     const { calls, script } = adds(modelCalls - 1, () => pause())
@@ -88,7 +88,8 @@ export const fanOut: Workload = {
       demand(texts.filter((text) => text === done).length, count, "The number of runs that came to the end")
       demand(calls() - before, count * (modelCalls - 1), "The number of calls")
     }
-    for (let round = 0; round < 3; round++) await all(50)
+    // No more than are measured: the most that the process had is a figure.
+    await repeat({ ms: ms(400) }, () => all(Math.min(runs, 1000)))
 
     const spent = watch()
     await all(runs)
