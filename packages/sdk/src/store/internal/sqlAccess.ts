@@ -246,8 +246,9 @@ const dialectOf = (sql: SqlClient) =>
         "journal.id >= chain.number << 32 AND journal.id < (chain.number << 32) + chain.upto"
       ),
       insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
+        // Node gives every number as a fraction, and those have no place for the numbers of more than two million runs.
         sql`INSERT INTO fermata_journal (id, run_id, sequence, count, version, events)
-          SELECT (number << 32) + ${sequence}, ${runId}, ${sequence}, ${count}, ${version}, ${events}
+          SELECT (number << 32) + cast(${sequence} AS integer), ${runId}, ${sequence}, ${count}, ${version}, ${events}
           FROM fermata_runs WHERE run_id = ${runId}`,
       savesUnchanged: true,
       contains: (column: string, text: string) => sql`instr(${sql(column)}, ${text}) > 0`,
