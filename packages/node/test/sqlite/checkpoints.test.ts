@@ -1,7 +1,9 @@
 import { existsSync, readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { agent, createFermata, type Id } from "@fermata/node"
+import { agent, createFermata, History, type Id } from "@fermata/node"
+import { loadState } from "@fermata/sdk/agent"
+import { RunStore } from "@fermata/sdk/store"
 import { ScriptedModel } from "@fermata/sdk/testing"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
@@ -72,6 +74,31 @@ describe("SqliteStore, with checkpoints", () => {
         const { ok, problems } = yield* SqliteStore.check({ filename })
         assert.isFalse(ok)
         assert.include(problems[0], problem)
+      })
+    )
+  }
+
+  for (const damage of [
+    "checkpoints SET revision = revision - 1",
+    "checkpoints SET revision = -1",
+    "checkpoints SET revision = 1.5",
+    "checkpoints SET chunks = 1e10",
+    "checkpoints SET base_run_id = run_id, base_chunks = 1",
+    "checkpoints SET state = x'00ff'",
+    "chunks SET messages = '[]'",
+    "chunks SET place = place + 1 WHERE place = 1"
+  ]) {
+    it.effect(`goes on from the journal where one is damaged: ${damage}`, () =>
+      Effect.gen(function* () {
+        const filename = yield* temporaryFile
+        yield* converse(filename, 68)
+        foreign(filename, (database) => database.exec(`UPDATE fermata_${damage}`))
+        const [runId] = yield* converse(filename, 1)
+        const { history } = yield* withStore(filename, (store) =>
+          Effect.provideService(loadState(runId!), RunStore.RunStore, store)
+        )
+        assert.strictEqual(History.size(history), 2 * 69)
+        assert.include(JSON.stringify(History.last(history)), "137 answer")
       })
     )
   }

@@ -5,23 +5,23 @@ import * as Clock from "effect/Clock"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Result from "effect/Result"
 import type { Fragment } from "effect/sql/Statement"
 import type { Revision, RunId, SessionId } from "../../domain/Id.ts"
 import { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, version } from "../../domain/RunEvent.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
-import type { RestoredRun, RunStore } from "../RunStore.ts"
-import { LeaseLost, RunConflict, RunExists, RunNotFound, type RunStoreError } from "../RunStoreError.ts"
+import type { RestoredRun, RunHead, RunStore } from "../RunStore.ts"
+import { LeaseLost, RunConflict, RunExists, RunNotFound } from "../RunStoreError.ts"
 import { leaseMs, position } from "./bounds.ts"
-import { answererIn, damaged, missingParent, sameEvents, sliceBatches } from "./journal.ts"
+import { answererIn, missingParent, sameEvents, sliceBatches } from "./journal.ts"
 import { takenBy } from "./messages.ts"
 import { closingReason, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
-import { type makeCheckpoints, type Start, startOf } from "./sqlCheckpoints.ts"
+import { eventsIn, whole } from "./sqlChain.ts"
+import { type makeCheckpoints, startOf } from "./sqlCheckpoints.ts"
 import type { makeMessages } from "./sqlMessages.ts"
 import type { makeRequests } from "./sqlRequests.ts"
-import { type BatchRow, batchRows, heads } from "./sqlRows.ts"
+import { batchRows, heads } from "./sqlRows.ts"
 import { headColumns, inForce, mailColumn, type News, newsColumns, newsOf } from "./sqlRuns.ts"
 
 type Service = RunStore["Service"]
@@ -159,20 +159,22 @@ export const makeJournal = (
     SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events
     FROM chain LEFT JOIN fermata_journal AS journal ON ${access.journalInChain}`
 
-  /** The same from the newest checkpoint on, where there is one that is whole. */
-  const chainFrom = Effect.fnUntraced(function* (runId: RunId, version: number) {
-    const rows = yield* checkpoints.chain(runId, version).values
+  /**
+   * The same from the newest checkpoint on, where there is one; `undefined` when it is not whole, or the journal does not go on where
+   * it says: that is no reason not to read all of it.
+   */
+  const chainFrom = Effect.fnUntraced(function* (head: RunHead, version: number) {
+    const rows = yield* checkpoints.chain(head.runId, version).values
     const start = startOf(rows)
-    if (start === undefined) return { rows }
-    const checkpoint = yield* checkpoints.read(start, version)
-    if (checkpoint === undefined) return { rows: yield* chain(runId).values }
+    const checkpoint = start === undefined ? undefined : yield* checkpoints.read(start, version)
+    if (checkpoint === undefined && rows.some(([, , , , , , , of]) => of !== null)) return undefined
     // A run whose events are all in the checkpoint has a row of nulls.
-    const isOver = start.revision === start.upto
-    return {
-      rows: rows.filter(([journal, , , , , , , of]) => journal !== null || of === null || !isOver),
-      checkpoint,
-      start
-    }
+    const isOver = start?.revision === start?.upto
+    const after = rows.filter(([journal, , , , , , , of]) => journal !== null || of === null || !isOver)
+    return yield* Effect.orElseSucceed(
+      Effect.map(whole(head, after, start), (rows) => ({ rows, checkpoint })),
+      () => undefined
+    )
   })
 
   /** The run of its own session that a run comes after; "" for the first one, whatever it builds on. */
@@ -309,12 +311,17 @@ export const makeJournal = (
       const stored = yield* read(
         "load",
         Effect.gen(function* () {
-          const head = yield* run(sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`)
-          if (head.length === 0) return undefined
-          const found =
-            checkpointVersion === undefined
-              ? { rows: yield* chain(runId).values }
-              : yield* chainFrom(runId, checkpointVersion)
+          const [head] = yield* heads(
+            "load",
+            yield* run(sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`)
+          )
+          if (head === undefined) return undefined
+          const short =
+            checkpointVersion === undefined ? undefined : yield* chainFrom(head, checkpointVersion)
+          const found = short ?? {
+            rows: yield* whole(head, yield* chain(runId).values),
+            checkpoint: undefined
+          }
           // Most of the time nothing waits, and a statement that only asks is there already.
           if (!(yield* hasNews(runId, at))) return { ...found, head, decisions: [], messages: [] }
           const decisions = yield* requests.decisions("load", runId, at)
@@ -322,13 +329,7 @@ export const makeJournal = (
         })
       )
       if (stored === undefined) return yield* new RunNotFound({ runId })
-      const [head] = yield* heads("load", stored.head)
-      if (head === undefined) return yield* new RunNotFound({ runId })
-      const { checkpoint, decisions, messages: waiting, start } = stored
-      if (stored.rows.some(([journal]) => journal === null)) return yield* damaged(head.runId)
-      const rows = oldestFirst(yield* batchRows("load", stored.rows))
-      const gap = gapIn(rows, head.runId, head.revision, start)
-      if (gap !== undefined) return yield* damaged(gap)
+      const { checkpoint, decisions, head, messages: waiting, rows } = stored
       const events = yield* Effect.fromResult(eventsIn(rows))
       return {
         head,
@@ -357,45 +358,4 @@ export const makeJournal = (
       return yield* Effect.fromResult(sliceBatches(batches, { from, to }, "events"))
     })
   }
-}
-
-/** Rows in the order of the events. A database would carry all their texts through a sort. */
-const oldestFirst = (rows: ReadonlyArray<BatchRow>): ReadonlyArray<BatchRow> => {
-  const runs: Array<Array<BatchRow>> = []
-  for (const row of rows) (runs[row.depth] ??= []).push(row)
-  return runs.reverse().flatMap((rows) => rows.sort((a, b) => a.sequence - b.sequence))
-}
-
-/** The events of a chain of runs, each up to where the next one took it up. */
-const eventsIn = (rows: ReadonlyArray<BatchRow>): Result.Result<ReadonlyArray<RunEvent>, RunStoreError> => {
-  const events: Array<RunEvent> = []
-  for (const row of rows) {
-    const found = sliceBatches([row], { from: 0, to: row.upto }, "load")
-    if (Result.isFailure(found)) return Result.fail(found.failure)
-    for (const event of found.success) events.push(event)
-  }
-  return Result.succeed(events)
-}
-
-/**
- * The first run whose rows leave something out: an event that is missing would be taken for one that never happened. What is before
- * `start` is not among the rows.
- */
-const gapIn = (
-  rows: ReadonlyArray<BatchRow>,
-  runId: RunId,
-  revision: number,
-  start: Start | undefined
-): RunId | undefined => {
-  const reached = new Map<RunId, { readonly next: number; readonly upto: number }>([
-    [runId, { next: 0, upto: revision }]
-  ])
-  if (start !== undefined) reached.set(start.runId, { next: start.revision, upto: start.upto })
-  for (const row of rows) {
-    const next = reached.get(row.runId)?.next ?? 0
-    if (row.sequence !== next) return row.runId
-    reached.set(row.runId, { next: next + row.count, upto: row.upto })
-  }
-  for (const [runId, { next, upto }] of reached) if (next < upto) return runId
-  return undefined
 }
