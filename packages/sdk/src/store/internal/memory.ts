@@ -191,7 +191,7 @@ export const makeMemory = (): RunStore["Service"] => {
           }
           return { parked, revision: run.revision as Revision }
         })
-      ),
+      ).pipe(Effect.tap(({ parked }) => (parked ? signal.tell : Effect.void))),
 
     load: (runId, { checkpointVersion } = {}) =>
       atomically((now) =>

@@ -122,24 +122,38 @@ export const wakeUps = ({ assert, test }: Group): void => {
     })
   )
 
-  test(
-    "tells whoever listens that a message was sent",
-    Effect.fnUntraced(function* (store) {
-      yield* heldOn(store, a, [request])
-      const listening = yield* Deferred.make<void>()
-      const heard = yield* Effect.forkChild(
-        Stream.runDrain(
-          Stream.take(
-            Stream.tap(store.changes, () => Deferred.succeed(listening, undefined)),
-            2
+  const tells = (
+    what: string,
+    before: (store: Store) => Effect.Effect<Effect.Effect<unknown, unknown>, unknown>
+  ) =>
+    test(
+      `tells whoever listens that ${what}`,
+      Effect.fnUntraced(function* (store) {
+        const act = yield* before(store)
+        const listening = yield* Deferred.make<void>()
+        const heard = yield* Effect.forkChild(
+          Stream.runDrain(
+            Stream.take(
+              Stream.tap(store.changes, () => Deferred.succeed(listening, undefined)),
+              2
+            )
           )
         )
-      )
-      yield* Deferred.await(listening)
-      yield* store.send(a, saying("hello"))
-      yield* Fiber.join(heard)
-      assert.isTrue(true)
-    })
+        yield* Deferred.await(listening)
+        yield* act
+        yield* Fiber.join(heard)
+        assert.isTrue(true)
+      })
+    )
+
+  tells("a message was sent", (store) =>
+    Effect.as(heldOn(store, a, [request]), store.send(a, saying("hello")))
+  )
+
+  tells("a run was parked: nobody gives it back after that", (store) =>
+    Effect.map(started(store, a), (lease) =>
+      store.park({ lease, expected: rev(1), events: [said("held")], status: "held" })
+    )
   )
 
   test(
