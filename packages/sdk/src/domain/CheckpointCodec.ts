@@ -36,30 +36,37 @@ const isInOrder = (messages: ReadonlyArray<Message>, from: number): boolean => {
   return true
 }
 
-/** Characters of a chunk's texts and files, above which it would be a row that nobody wants: files make a history long, not many. */
+/** Characters of a piece, above which it would be a row that nobody wants: files make a history long, not many. */
 const mostCharacters = 2 ** 24
 
-const isBulky = (messages: ReadonlyArray<Message>): boolean => {
-  let characters = 0
-  for (const { content } of messages) {
-    for (const part of content) {
-      if (part._tag === "file") characters += part.source._tag === "bytes" ? part.source.base64.length : 0
-      else characters += part._tag === "toolCall" ? part.arguments.length : part.text.length
+/** What is left of so many characters after those of a value that lies no deeper than {@link verbatim} allows; not exact below 0. */
+const leftAfter = (value: unknown, characters: number): number => {
+  if (typeof value === "string") return characters - value.length
+  if (typeof value !== "object" || value === null) return characters - 1
+  let left = characters
+  if (Array.isArray(value))
+    for (let i = 0; i < value.length && left >= 0; i += 1) left = leftAfter(value[i], left)
+  else {
+    for (const name in value) {
+      if (left < 0) return left
+      left = leftAfter((value as Readonly<Record<string, unknown>>)[name], left - name.length)
     }
   }
-  return characters > mostCharacters
+  return left
 }
 
+const isBulky = (piece: unknown): boolean => leftAfter(piece, mostCharacters) < 0
+
 /**
- * A state in pieces, but for the first `from` chunks; `undefined` of one that could not be read back as it is, or that has a chunk of
+ * A state in pieces, but for the first `from` chunks; `undefined` of one that could not be read back as it is, or that has a piece of
  * more than 16 million characters.
  */
 export const encode = (state: RunState, from: number): Pieces | undefined => {
   const settled = History.settledChunks(state.history)
   const chunks = state.history.chunks.slice(from, settled)
   const rest = { ...state, history: { ...state.history, chunks: state.history.chunks.slice(settled) } }
-  if (isBulky(rest.history.tail) || !isRest(rest)) return undefined
-  if (chunks.some(isBulky) || !chunks.every(isChunk)) return undefined
+  if (!isRest(rest) || isBulky(rest)) return undefined
+  if (!chunks.every(isChunk) || chunks.some(isBulky)) return undefined
   return { chunks: chunks.map((chunk) => JSON.stringify(chunk)), state: JSON.stringify(rest) }
 }
 

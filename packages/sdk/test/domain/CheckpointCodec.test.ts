@@ -109,4 +109,20 @@ describe("a checkpoint", () => {
     // What is there already stays there.
     assert.isDefined(encode(long, 1))
   })
+
+  it("is not written of what a provider wants back, or of a file's address, that is too long for a row", () => {
+    const part = "x".repeat(2 ** 19)
+    const payload = { items: Array.from({ length: 33 }, () => ({ encrypted: part })) }
+    const url = "data:," + part.repeat(33)
+    for (const content of [
+      [{ _tag: "reasoning", text: "", payload }],
+      [{ _tag: "file", mediaType: "text/plain", source: { _tag: "url", url } }]
+    ] as const) {
+      const long = fold(started(), answered(content), ...more(chunkSize))
+      assert.isUndefined(encode(long, 0))
+      assert.isDefined(encode(long, 1))
+    }
+    // The last messages lie beside what changes.
+    assert.isUndefined(encode(fold(started(), answered([{ _tag: "text", text: "", payload }])), 0))
+  })
 })
