@@ -167,7 +167,7 @@ export const makeJournal = (
     const rows = yield* checkpoints.chain(head.runId, version).values
     const start = startOf(rows)
     const checkpoint = start === undefined ? undefined : yield* checkpoints.read(start, version)
-    if (checkpoint === undefined && rows.some(([, , , , , , , of]) => of !== null)) return undefined
+    if (checkpoint === undefined && rows.some((row) => row[7] !== null)) return undefined
     // A run whose events are all in the checkpoint has a row of nulls.
     const isOver = start?.revision === start?.upto
     const after = rows.filter(([journal, , , , , , , of]) => journal !== null || of === null || !isOver)

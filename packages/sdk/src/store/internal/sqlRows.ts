@@ -138,11 +138,13 @@ const parsedRequestRow = (row: unknown): typeof RequestRow.Type | undefined => {
       request: JSON.parse(String(request)),
       decision: typeof decision === "string" ? JSON.parse(decision) : decision
     }
-    return isParsedRequestRow(parsed) ? parsed : undefined
+    // A text that says that there is none is not one of ours.
+    return isParsedRequestRow(parsed) && (decision === null || parsed.decision !== null) ? parsed : undefined
   } catch {
     return undefined
   }
 }
+
 const messageRows = decoder(MessageRow, "the list of messages")
 
 const decodeBatchRows = decoder(BatchRow, "a journal", verbatim(NumericBatchRow))
