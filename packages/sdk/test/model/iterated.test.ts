@@ -199,4 +199,59 @@ describe.each(readers)("fromAsyncIterable, read %s", (_, read) => {
       assert.strictEqual(asked, 3)
     })
   )
+
+  it.effect("leaves everything else its turn while parts come that are all there already", () =>
+    Effect.gen(function* () {
+      let said = 0
+      const begun = yield* Deferred.make<void>()
+      const { seen, stream } = answering(async function* () {
+        for (; said < 1_000_000; said += 1) yield say("more")
+      })
+      const fiber = yield* Effect.forkChild(
+        read(stream, () => Deferred.doneUnsafe(begun, Effect.void)),
+        { startImmediately: true }
+      )
+      yield* Deferred.await(begun)
+      // Like whoever is woken by a timer, or by a network.
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(fiber)
+      assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+      assert.isBelow(said, 10_000)
+      assert.deepEqual(seen, { opened: 1, closed: 1 })
+    })
+  )
+
+  it.effect("brings all of so many parts, in order", () =>
+    Effect.gen(function* () {
+      const { stream } = answering(async function* () {
+        for (let n = 0; n < 2000; n += 1) yield say(String(n))
+        yield finish
+      })
+      const parts: Array<ModelPart> = []
+      yield* read(stream, (part) => void parts.push(part))
+      assert.deepEqual(parts, [...Array.from({ length: 2000 }, (_, n) => say(String(n))), finish])
+    })
+  )
+
+  it.effect("fails, and does not wait for ever, where the iterator answers something that is no result", () =>
+    Effect.gen(function* () {
+      const next = (() => Promise.resolve(undefined)) as unknown as AsyncIterator<ModelPart>["next"]
+      const stream = fromAsyncIterable(() => ({ [Symbol.asyncIterator]: () => ({ next }) }), broken)
+      assert.instanceOf(yield* Effect.flip(read(stream, () => {})), Broken)
+    })
+  )
+
+  it.effect("reads an iterator that answers without a promise", () =>
+    Effect.gen(function* () {
+      const parts = [say("a"), finish]
+      const next = (() => ({
+        done: false,
+        value: parts.shift()
+      })) as unknown as AsyncIterator<ModelPart>["next"]
+      const ended = (() => (parts.length > 0 ? next() : { done: true })) as unknown as typeof next
+      const stream = fromAsyncIterable(() => ({ [Symbol.asyncIterator]: () => ({ next: ended }) }), broken)
+      const response = yield* read(stream, () => {})
+      assert.deepEqual(response, { content: [{ _tag: "text", text: "a" }], finishReason: "stop", usage })
+    })
+  )
 })

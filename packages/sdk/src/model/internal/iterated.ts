@@ -7,6 +7,7 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { MixedScheduler } from "effect/Scheduler"
 import * as Stream from "effect/Stream"
 
 /** Where the parts of a stream come from. */
@@ -78,6 +79,17 @@ export const readAll = <A, E>(stream: Stream.Stream<A, E>, sink: Sink<A>): Effec
     })
   })
 
+/** Whatever an iterable answers, that may be of a program without types. */
+const isResult = (result: unknown): boolean => typeof result === "object" && result !== null
+
+const noResult = (): TypeError => new TypeError("The iterable has answered something that is no result.")
+
+/** Pieces that are read before everything else has its turn: they may all be there already. */
+const atOnce = 256
+
+/** Where those wait who let others have their turn. */
+const turns = new MixedScheduler().makeDispatcher()
+
 /** One passage through an iterable. */
 class Iteration<A, E> {
   private readonly iterator: AsyncIterator<A>
@@ -85,6 +97,8 @@ class Iteration<A, E> {
   /** Whether it was asked for a piece and has not answered. */
   private isAsked = false
   protected isOver = false
+  /** Since everything else had its turn. */
+  private pieces = 0
 
   constructor({ onError, open }: Source<A, E>) {
     this.iterator = open()[Symbol.asyncIterator]()
@@ -94,13 +108,12 @@ class Iteration<A, E> {
   /** The next piece, alone. */
   pull(): Effect.Effect<readonly [A], E | Cause.Done> {
     return Effect.callback((resume) => {
-      this.ask(
-        (result) => {
-          this.answered(result)
-          resume(result.done === true ? Cause.done() : Effect.succeed([result.value]))
-        },
-        (error) => resume(this.failed(error))
-      )
+      const onFailure = (error: unknown) => resume(this.failed(error))
+      this.ask((result) => {
+        if (!isResult(result)) return onFailure(noResult())
+        this.answered(result)
+        resume(result.done === true ? Cause.done() : Effect.succeed([result.value]))
+      }, onFailure)
     })
   }
 
@@ -125,9 +138,20 @@ class Iteration<A, E> {
   }
 
   protected ask(onNext: (result: IteratorResult<A>) => void, onFailure: (error: unknown) => void): void {
+    this.pieces += 1
+    if (this.pieces < atOnce) return this.askNow(onNext, onFailure)
+    // Nobody could stop what leaves no time for anything else.
+    this.pieces = 0
+    turns.scheduleTask(() => {
+      if (!this.isOver) this.askNow(onNext, onFailure)
+    }, 0)
+  }
+
+  private askNow(onNext: (result: IteratorResult<A>) => void, onFailure: (error: unknown) => void): void {
     this.isAsked = true
     try {
-      this.iterator.next().then(onNext, onFailure)
+      // Some answer without a promise.
+      Promise.resolve(this.iterator.next()).then(onNext, onFailure)
     } catch (error) {
       onFailure(error)
     }
@@ -168,6 +192,7 @@ class Reading<A, E> extends Iteration<A, E> {
     }
     const onNext = (result: IteratorResult<A>) => {
       if (this.isOver) return
+      if (!isResult(result)) return onFailure(noResult())
       this.answered(result)
       if (result.done === true) return this.over(Exit.void)
       try {
