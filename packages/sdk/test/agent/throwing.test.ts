@@ -47,6 +47,64 @@ describe("a context policy", () => {
   )
 })
 
+describe("a model client that is written without types", () => {
+  const usage = { inputTokens: 1, outputTokens: 1 }
+  const ending = { _tag: "finish", finishReason: "stop", usage }
+  const said = { _tag: "text-delta", delta: "hello" }
+  const saying = (...parts: ReadonlyArray<unknown>) =>
+    ({ ...ScriptedModel.make([]).client, stream: () => Stream.fromIterable(parts) }) as ModelClient["Service"]
+  const whole = (complete: () => unknown) =>
+    ({
+      ...ScriptedModel.make([]).client,
+      stream: () => Stream.fail(new ModelError({ reason: new ConnectionLost({ description: "reset" }) })),
+      complete
+    }) as ModelClient["Service"]
+  const made = (client: ModelClient["Service"]) =>
+    Effect.provideService(Runtime.make({ agent: Agent.make("a") }), ModelClient, client)
+  const cases: Record<string, ModelClient["Service"]> = {
+    "that does not say why it has ended": saying(said, { ...ending, finishReason: undefined }),
+    "with a call whose arguments are no text": saying(
+      { _tag: "tool-call", providerCallId: "1", name: "t", arguments: { path: "a" } },
+      ending
+    ),
+    "with a call that has no name": saying({ _tag: "tool-call", providerCallId: "1", arguments: "" }, ending),
+    "that is nothing": whole(() => Effect.succeed(undefined)),
+    "without parts": whole(() => Effect.succeed({ finishReason: "stop", usage })),
+    "that is no effect": whole(() => Promise.resolve({ content: [], finishReason: "stop", usage }))
+  }
+  for (const [what, client] of Object.entries(cases)) {
+    it.effect(`fails the run with an answer ${what}`, () =>
+      Effect.gen(function* () {
+        const told = watch()
+        const result = yield* runPrompt(yield* made(client), { prompt: "go" }, told)
+        const { error, state } = expect(result, "error")
+        assert.include(["ModelFailed", "RunDefect"], error._tag)
+        assert.include(error.message, "model client")
+        assert.deepStrictEqual(told.tags().slice(-1), ["run.failed"])
+        assertValid(state)
+      })
+    )
+  }
+
+  it.effect("is believed about an answer that does not say what it took", () =>
+    Effect.gen(function* () {
+      const runtime = yield* made(saying(said, { ...ending, usage: undefined }))
+      const { state, text } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+      assert.strictEqual(text, "hello")
+      assert.strictEqual(state.usage.inputTokens, 0)
+    })
+  )
+
+  it.effect("cannot give money back", () =>
+    Effect.gen(function* () {
+      const runtime = yield* made(saying(said, { ...ending, usage: { ...usage, costUsd: -5 } }))
+      const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+      assert.strictEqual(state.usage.costUsd, 0)
+      assert.strictEqual(state.usage.unpricedRequests, 1)
+    })
+  )
+})
+
 describe("a model client", () => {
   const lost = new ModelError({ reason: new ConnectionLost({ description: "reset" }) })
   const scripted = ScriptedModel.make(["unheard"]).client

@@ -372,5 +372,11 @@ export const attempt = <A>(begin: () => A): A | Exit.Exit<never> => {
   }
 }
 
+/** The same of one that is to return an effect, as a program without types may not. */
+export const attemptEffect = <A, E>(begin: () => Effect.Effect<A, E>): Effect.Effect<A, E> => {
+  const out = attempt(begin)
+  return Effect.isEffect(out) ? out : Exit.die(new TypeError("It has returned something that is no effect."))
+}
+
 const isInterrupted = (exit: Exit.Exit<unknown, unknown>): boolean =>
   Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)

@@ -8,13 +8,13 @@ import type { ContextInput, PreparedContext } from "../../context/ContextPolicy.
 import { isWrappingUp } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
-import { cutOff } from "../../model/internal/answerFaults.ts"
+import { cutOff, faultOf } from "../../model/internal/answerFaults.ts"
 import { reading } from "../../model/internal/iterated.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
-import { type Apart, attempt, type Deadline } from "./apart.ts"
+import { type Apart, attempt, attemptEffect, type Deadline } from "./apart.ts"
 import { openLimit } from "./openLimit.ts"
 import { failRun } from "./subAgents.ts"
 import type { Drive, Scope } from "./Drive.ts"
@@ -62,7 +62,7 @@ const askWith = (question: Question, instructions: string): Effect.Effect<void> 
   const { contextPolicy, tokenizer } = drive.runtime
   const { history, limits } = stateOf(scope)
   const prepared = apart.run(
-    attempt(() =>
+    attemptEffect(() =>
       contextPolicy.prepare({
         instructions,
         messages: History.toArray(history),
@@ -95,7 +95,10 @@ const askFor = (question: Question, request: ModelRequest): Effect.Effect<void> 
   const { model } = scope.drive.runtime
   const collector = makeCollector()
   const told = scope.drive.onUpdate === undefined ? undefined : telling(scope, request, collector)
-  const begun = attempt(() => reading(model.stream(request), told ?? collector))
+  // Nobody would close what it opens.
+  const begun = apart.isStopped()
+    ? Exit.interrupt()
+    : attempt(() => reading(model.stream(request), told ?? collector))
   return apart.goOn(begun, deadlineOf(scope), (exit) => {
     told?.close()
     return streamed(question, request, collector, exit)
@@ -139,7 +142,7 @@ const streamed = (
   const { agentPath, runId: agentRunId } = request
   const { runId } = drive.state
   drive.onUpdate?.({ _tag: "fallback", runId, agentRunId, agentPath, turn, reason: error.reason._tag })
-  const whole = attempt(() => drive.runtime.model.complete(request))
+  const whole = attemptEffect(() => drive.runtime.model.complete(request))
   return apart.goOn(whole, deadlineOf(scope), (exit) =>
     ended(
       question,
@@ -189,6 +192,8 @@ const answered = (
   request: ModelRequest,
   response: ModelResponse
 ): Effect.Effect<void> => {
+  const fault = faultOf(response)
+  if (fault !== undefined) return notAnswered(scope, Cause.fail(fault))
   const { content, finishReason, lastInputTokens, profile } = response
   const usage = soundUsage(response.usage)
   remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
@@ -273,8 +278,9 @@ const isOutOfTime = (scope: Scope<unknown>): boolean => (timeLeftOf(scope) ?? 1)
 const count = (value: number | undefined): number =>
   typeof value === "number" && Number.isFinite(value) && value > 0 ? Math.round(value) : 0
 
-/** Providers report what they like: a count that is none is 0, a cost that is none is unknown. */
-const soundUsage = (usage: ModelUsage): ModelUsage => {
+/** Providers report what they like, or nothing: a count that is none is 0, a cost that is none is unknown. */
+const soundUsage = (given: ModelUsage | undefined): ModelUsage => {
+  const usage: Partial<ModelUsage> = given ?? {}
   const { cacheWriteTokens, costUsd } = usage
   const sound: Mutable<ModelUsage> = {
     inputTokens: count(usage.inputTokens),
@@ -283,7 +289,7 @@ const soundUsage = (usage: ModelUsage): ModelUsage => {
     reasoningTokens: count(usage.reasoningTokens)
   }
   if (cacheWriteTokens !== undefined) sound.cacheWriteTokens = count(cacheWriteTokens)
-  if (typeof costUsd === "number" && Number.isFinite(costUsd)) sound.costUsd = costUsd
+  if (typeof costUsd === "number" && Number.isFinite(costUsd) && costUsd >= 0) sound.costUsd = costUsd
   return sound
 }
 
