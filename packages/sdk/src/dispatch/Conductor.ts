@@ -27,7 +27,8 @@ import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, HandleStatus, Observed, StoredFault } from "./AgentHandle.ts"
 import type { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "./DispatchError.ts"
 import type { DispatchOptions } from "./dispatchPrompt.ts"
-import type { SharedLimits, Spending } from "./internal/Ledger.ts"
+import type { LimitsInvalid } from "../domain/RunError.ts"
+import { checkShared, type SharedLimits, type Spending } from "./internal/Ledger.ts"
 import { Orchestra } from "./internal/Orchestra.ts"
 import type { Restart } from "./internal/restart.ts"
 
@@ -169,11 +170,16 @@ export interface Conductor {
  * const { text } = yield* Conductor.firstSuccess(handles)
  * ```
  *
+ * **Errors**
+ *
+ * - `LimitsInvalid` — give limits that are numbers.
+ *
  * @category constructors
  * @since 0.1.0
  */
-export const make = (options: ConductorOptions = {}): Effect.Effect<Conductor, never, Scope.Scope> =>
+export const make = (options: ConductorOptions = {}): Effect.Effect<Conductor, LimitsInvalid, Scope.Scope> =>
   Effect.gen(function* () {
+    yield* checkShared(options.limits ?? {})
     const orchestra = new Orchestra(options)
     yield* Effect.addFinalizer(() => orchestra.drain)
     const live = Effect.gen(function* () {

@@ -103,15 +103,17 @@ export class NoneSucceeded extends Schema.TaggedError<NoneSucceeded>()("NoneSucc
   }
 }
 
-/** So many runs have ended otherwise that the wanted number cannot complete any more. */
+/** So many runs have ended otherwise that the wanted number cannot complete any more; or none was wanted that is a number. */
 export class QuorumMissed extends Schema.TaggedError<QuorumMissed>()("QuorumMissed", {
-  wanted: Schema.Finite,
+  wanted: Schema.Number,
   completed: Schema.Natural,
   of: Schema.Natural,
   /** Those that did not. */
   runs: Schema.Array(Unsuccessful)
 }) {
   override get message() {
+    if (Number.isNaN(this.wanted))
+      return "A quorum is a number of runs, and NaN is none: say how many are to complete."
     return `${this.wanted} of ${this.of} runs were to complete, ${this.completed} have, and the rest cannot make it up: ${listed(this.runs)}.`
   }
 }

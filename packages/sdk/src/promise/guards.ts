@@ -72,8 +72,9 @@ export const isAgentNotFound = tagged<RunError.AgentNotFound>("AgentNotFound")
 export const isToolUnavailable = tagged<RunError.ToolUnavailable>("ToolUnavailable")
 /** The prompt has no content. */
 export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
-/** An id that the caller chose cannot be one. */
+/** The limits that the caller chose cannot be limits. */
 export const isLimitsInvalid = tagged<RunError.LimitsInvalid>("LimitsInvalid")
+/** An id that the caller chose cannot be one. */
 export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
 /** A budget is used up. */
 export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")

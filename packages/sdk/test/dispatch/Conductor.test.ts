@@ -155,6 +155,34 @@ describe("Conductor", () => {
     })
   )
 
+  it.effect("does not wait for a quorum that is no number", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* obedient()
+      const conductor = yield* Conductor.make()
+      const handle = yield* conductor.dispatch(runtime, { prompt: "hang" })
+      const missed = yield* Effect.flip(Conductor.quorum([handle], Number.NaN))
+      assert.strictEqual(missed._tag, "QuorumMissed")
+      assert.include(missed.message, "say how many")
+      assert.strictEqual(handle.status.current(), "cancelled")
+      assert.strictEqual((yield* Effect.flip(Conductor.quorum([], Number.NaN)))._tag, "QuorumMissed")
+    })
+  )
+
+  it.effect("is not made with limits that would bound nothing", () =>
+    Effect.gen(function* () {
+      for (const limits of [
+        { maxRuns: Number.NaN },
+        { maxTurns: Number.NaN },
+        { maxTokens: -1 },
+        { maxCostUsd: Number.POSITIVE_INFINITY }
+      ]) {
+        const error = yield* Effect.flip(Effect.scoped(Conductor.make({ limits })))
+        assert.strictEqual(error._tag, "LimitsInvalid")
+        assert.include(error.message, Object.keys(limits)[0]!)
+      }
+    })
+  )
+
   it.effect("tells the runs as they end", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()

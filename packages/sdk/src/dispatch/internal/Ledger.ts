@@ -2,8 +2,12 @@
  * What the runs of a conductor may spend together: set aside for each before it begins, in one synchronous step, and settled when it
  * is over.
  */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { spent } from "../../domain/Budget.ts"
 import type { Limits } from "../../domain/Limits.ts"
+import { LimitsInvalid } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { ConductorBudgetExceeded, type SharedBudget } from "../DispatchError.ts"
 
@@ -17,6 +21,23 @@ export interface SharedLimits {
   readonly maxTokens?: number
   /** US dollars. While this is set, nothing is begun after a run whose cost is not known. */
   readonly maxCostUsd?: number
+}
+
+const decodeLimits = Schema.decodeUnknownResult(
+  Schema.Struct({
+    maxRuns: Schema.optional(Schema.Natural),
+    maxTurns: Schema.optional(Schema.Natural),
+    maxTokens: Schema.optional(Schema.Natural),
+    maxCostUsd: Schema.optional(Schema.Finite)
+  })
+)
+
+/** Whether limits can be: what is no number bounds nothing. */
+export const checkShared = (limits: SharedLimits): Effect.Effect<void, LimitsInvalid> => {
+  const decoded = decodeLimits(limits)
+  return Result.isFailure(decoded)
+    ? Effect.fail(new LimitsInvalid({ issues: decoded.failure.message }))
+    : Effect.void
 }
 
 /** What the runs of a conductor have consumed, and what is set aside for those that have not ended. */

@@ -37,6 +37,9 @@ type Given = Omit<LiveOptions, "owner" | "keeper">
 
 type GivenStored = Omit<StoredOptions, "owner" | "keeper">
 
+/** Runs that wait for a place, unless somebody has said otherwise. */
+const mostQueued = 10_000
+
 /** Updates that a reader may be behind. */
 const readerRoom = 1024
 
@@ -249,12 +252,13 @@ export class Orchestra implements Keeper {
   /** Waits until one more may come in; says whether it has a place already. */
   private get room(): Effect.Effect<boolean, ConductorFull> {
     return Effect.suspend((): Effect.Effect<boolean, ConductorFull> => {
-      const { maxQueued = 10_000, overflow = "queue" } = this.options
+      const { maxQueued = mostQueued, overflow = "queue" } = this.options
       const running = this.gate.running()
       const queued = this.gate.queued()
       if (running < this.gate.places || this.isClosed) return Effect.succeed(false)
       if (overflow === "block") return this.place
-      if (overflow === "queue" && queued < maxQueued) return Effect.succeed(false)
+      if (overflow === "queue" && queued < (Number.isNaN(maxQueued) ? mostQueued : maxQueued))
+        return Effect.succeed(false)
       return Effect.fail(new ConductorFull({ running, queued }))
     })
   }

@@ -55,7 +55,7 @@ export const firstSuccess = <Output, E>(
  *
  * **Errors**
  *
- * - `QuorumMissed` — so many have ended otherwise that `n` cannot complete any more; the others were cancelled.
+ * - `QuorumMissed` — so many have ended otherwise that `n` cannot complete any more, or `n` is no number; the others were cancelled.
  */
 export const quorum = <Output, E>(
   handles: ReadonlyArray<AgentHandle<Output, E>>,
@@ -80,7 +80,8 @@ const completed = Effect.fnUntraced(function* <Output, E>(
     readonly status: string
     readonly why: string
   }> = []
-  const isKnown = () => succeeded.length >= n || handles.length - failed.length < n
+  // What is no number is reached by nothing, and is not waited for.
+  const isKnown = () => succeeded.length >= n || !(handles.length - failed.length >= n)
   const known = yield* Deferred.make<void>()
   const watch = ({ done, runId }: AgentHandle<Output, E>) =>
     Effect.flatMap(Effect.exit(done), (exit) => {
