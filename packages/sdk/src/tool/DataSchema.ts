@@ -31,10 +31,13 @@ export const decoder = <A>(schema: DataSchema<A>): Result.Result<Decoder<A>, str
     ? fromEffect(schema as Schema.Codec<A, unknown>)
     : fromStandard(schema as StandardSchemaV1<unknown, A>)
 
-/** No arguments. What a model sends all the same is ignored. */
+/** No arguments. The fields that a model sends all the same are ignored; what is no object is no list of arguments at all. */
 const nothing: Decoder<unknown> = {
   jsonSchema: { type: "object", properties: {}, additionalProperties: false },
-  decode: () => Effect.succeed({}),
+  decode: (json) =>
+    json === null || (typeof json === "object" && !Array.isArray(json))
+      ? Effect.succeed({})
+      : Effect.fail("Expected no arguments: an empty object, {}"),
   encode: () => ({})
 }
 

@@ -456,6 +456,28 @@ describe("what the model gets wrong", () => {
       assert.deepStrictEqual(results(state), ["now completed: noon"])
     })
   )
+
+  it.effect(
+    "takes an object or nothing for a tool without parameters, and tells the model about all else",
+    () =>
+      Effect.gen(function* () {
+        const now = Tool.make("now", { safety: "readOnly", handler: () => "noon" })
+        const takenBy = (argumentsText: string) =>
+          Effect.gen(function* () {
+            const { runtime } = yield* bind(Agent.make("a", { tools: [now] }), [
+              { calls: [{ tool: "now", argumentsText }] },
+              "done"
+            ])
+            return results((yield* runPrompt(runtime, { prompt: "go" })).state)[0]
+          })
+        for (const text of ["{}", '{"zone":"UTC"}', "null", " "]) {
+          assert.strictEqual(yield* takenBy(text), "now completed: noon")
+        }
+        for (const text of ["5", "true", '"noon"', "[]"]) {
+          assert.include(yield* takenBy(text), "now does not take these arguments: Expected no arguments")
+        }
+      })
+  )
 })
 
 describe("a body that goes wrong", () => {
