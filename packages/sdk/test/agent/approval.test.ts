@@ -478,22 +478,33 @@ describe("an approval callback", () => {
     })
   )
 
-  it.effect("decides the request that it was asked about, whatever id it answers with", () =>
+  it.effect("decides no other request than the one that it was asked about", () =>
     Effect.gen(function* () {
       const { tool, ran } = probe("write")
-      const ids: Array<string> = []
+      const asked: Array<Parameters<typeof approve>[0]> = []
       const { runtime } = yield* bind(
         Agent.make("a", { tools: [tool] }),
-        [{ calls: [call("write", "1"), call("write", "2")] }, "done"],
+        [{ calls: [call("write", "1"), call("write", "2")] }, "unheard"],
         {
+          // It has seen the first, and approves that again and again.
           approvalCallback: (request) => {
-            ids.push(request.requestId)
-            return { _tag: "approve", requestId: ids[0]! as never, by: "x" }
+            asked.push(request)
+            return { _tag: "approve", requestId: asked[0]!.requestId, by: "x" }
           }
         }
       )
-      expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
-      assert.deepStrictEqual(ran, ["1", "2"])
+      const result = yield* runPrompt(runtime, { prompt: "go" })
+      assert.strictEqual(only(result, "approval").requestId, asked[1]?.requestId)
+      assert.lengthOf(asked, 2)
+      assert.deepStrictEqual(ran, ["1"])
+    })
+  )
+
+  it.effect("need not say which request it decides", () =>
+    Effect.gen(function* () {
+      const { result, ran } = yield* held(() => ({ _tag: "approve", by: "x" }) as never)
+      expect(result, "completed")
+      assert.deepStrictEqual(ran, ["1"])
     })
   )
 })

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type { Decision } from "../../domain/Decision.ts"
+import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { decide, expiryDecision } from "../../domain/decide.ts"
 import { type Interruption, isExpired } from "../../domain/Interruption.ts"
 import { interruptions } from "../../domain/RunState.ts"
@@ -77,15 +77,22 @@ const takeAnswer = <E>(drive: Drive<E>, decision: Decision): Effect.Effect<void,
     })
   })
 
-/** What the approval callback makes of a request: a decision that fits, or nothing. */
+/** What the approval callback makes of a request: a decision about it that fits, or nothing. */
 const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request: Interruption) {
   const { runtime } = drive
   const { approvalCallback } = runtime.options
   if (approvalCallback === undefined) return undefined
   const answer = yield* awaited(runtime, () => approvalCallback(request))
-  if (answer === undefined) return undefined
+  if (answer === undefined || isAboutAnother(answer, request)) return undefined
   const decision = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
   yield* checkEditedRequest(runtime, request, decision)
   yield* Effect.fromResult(decide(drive.state, decision))
   return redactDecision(runtime.scrubber, decision)
 })
+
+/** Whether the answer names another request: a callback that mixes them up, or remembers one, has not decided this one. */
+const isAboutAnother = (answer: DecisionInput, { requestId }: Interruption): boolean => {
+  // A program without types may leave it out: it was asked about one.
+  const named: string | undefined = answer.requestId
+  return named !== undefined && named !== requestId
+}
