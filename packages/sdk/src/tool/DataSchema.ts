@@ -31,15 +31,17 @@ export const decoder = <A>(schema: DataSchema<A>): Result.Result<Decoder<A>, str
     ? fromEffect(schema as Schema.Codec<A, unknown>)
     : fromStandard(schema as StandardSchemaV1<unknown, A>)
 
-/** No arguments. The fields that a model sends all the same are ignored; what is no object is no list of arguments at all. */
+/** No arguments. The fields that a model sends all the same are ignored; what is neither an object nor empty is a mistake. */
 const nothing: Decoder<unknown> = {
   jsonSchema: { type: "object", properties: {}, additionalProperties: false },
   decode: (json) =>
-    json === null || (typeof json === "object" && !Array.isArray(json))
-      ? Effect.succeed({})
-      : Effect.fail("Expected no arguments: an empty object, {}"),
+    isNoneAtAll(json) ? Effect.succeed({}) : Effect.fail("Expected no arguments: an empty object, {}"),
   encode: () => ({})
 }
+
+/** Some models write an empty list where there is nothing to say. */
+const isNoneAtAll = (json: unknown): boolean =>
+  Array.isArray(json) ? json.length === 0 : typeof json === "object"
 
 const fromEffect = <A>(schema: Schema.Codec<A, unknown>): Result.Result<Decoder<A>, string> =>
   Result.try({

@@ -80,11 +80,14 @@ describe("a schema of Effect", () => {
     assert.include(text, "$ref")
   })
 
-  it.effect("without fields takes whatever a model sends as nothing", () =>
+  it.effect("without fields takes an object or nothing, and nothing of it", () =>
     Effect.gen(function* () {
       const { jsonSchema, decode } = make(Schema.Struct({}) as unknown as DataSchema<unknown>)
       assert.deepStrictEqual(jsonSchema, { type: "object", properties: {}, additionalProperties: false })
       for (const sent of [{}, null, [], { junk: 1 }]) assert.deepStrictEqual(yield* decode(sent), {})
+      for (const sent of [5, true, "now", [1]]) {
+        assert.include(yield* Effect.flip(decode(sent)), "Expected no arguments")
+      }
     })
   )
 
