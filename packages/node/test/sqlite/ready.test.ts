@@ -42,10 +42,15 @@ describe("a worker that looks for something to do", () => {
           `${index} is not read: ${steps.join("; ")}`
         )
       }
-      // The runs at work, and those that are held and are to be cancelled.
+      assert.lengthOf(
+        steps.filter((step) => step.includes("run USING INDEX fermata_runs_cancel")),
+        1,
+        `the runs that are to be cancelled are not read by themselves: ${steps.join("; ")}`
+      )
+      // Those at work.
       assert.lengthOf(
         steps.filter((step) => step.includes("fermata_runs_status")),
-        2
+        1
       )
     })
   )

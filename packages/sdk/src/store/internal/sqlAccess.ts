@@ -44,6 +44,8 @@ export interface SqlAccess {
   readonly now: Fragment
   /** Ends a `SELECT` whose rows must not change until the transaction ends. */
   readonly forUpdate: Fragment
+  /** After the table of runs: reads those that are to be cancelled from their index, where it would not be chosen otherwise. */
+  readonly toBeCancelled: Fragment
   /** Whether a transaction that writes is alone from its beginning: then no row has to be locked, and what is read is what is. */
   readonly writesAlone: boolean
   /** The rows of a run's journal, and their order. */
@@ -217,6 +219,8 @@ const dialectOf = (sql: SqlClient) =>
     pg: () => ({
       now: sql.literal("(extract(epoch from clock_timestamp()) * 1000)::bigint"),
       forUpdate: sql.literal("FOR UPDATE"),
+      // It knows how many rows an index has.
+      toBeCancelled: sql.literal(""),
       writesAlone: false,
       journalOf: (runId: string) => sql`run_id = ${runId}`,
       journalOrder: sql.literal("sequence"),
@@ -236,6 +240,7 @@ const dialectOf = (sql: SqlClient) =>
     orElse: () => ({
       now: sql.literal("cast(unixepoch('subsec') * 1000 as integer)"),
       forUpdate: sql.literal(""),
+      toBeCancelled: sql.literal("INDEXED BY fermata_runs_cancel"),
       writesAlone: true,
       // One whole number says both the run and the place in its journal.
       journalOf: (runId: string) => sql`id BETWEEN

@@ -132,7 +132,7 @@ export const makeCatalogue = (
   access: SqlAccess,
   checkpoints: ReturnType<typeof makeCheckpoints>
 ): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
-  const { now, query, run, sql, write } = access
+  const { now, query, run, sql, toBeCancelled, write } = access
   const columns = headColumns(access)
 
   const erase = Effect.fnUntraced(function* (runId: RunId) {
@@ -187,7 +187,8 @@ export const makeCatalogue = (
         SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf("orphaned")} AS urgency
           FROM fermata_runs AS run WHERE run.status = 'running' AND ${free}${of}
         UNION ALL SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf("cancelled")} AS urgency
-          FROM fermata_runs AS run WHERE run.status = 'held' AND run.cancel_reason IS NOT NULL AND ${free}${of}
+          FROM fermata_runs AS run ${toBeCancelled} WHERE run.cancel_reason IS NOT NULL
+            AND run.status IN ('running', 'held') AND run.status = 'held' AND ${free}${of}
         UNION ALL ${held("decided", sql`entry.status = 'decided'`)}
         UNION ALL ${heldWith("message", "fermata_messages", sql`entry.status = 'waiting'`)}
         UNION ALL ${held(
