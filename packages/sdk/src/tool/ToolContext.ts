@@ -18,7 +18,7 @@ export interface ToolContext {
   readonly idempotencyKey: string
   /** Aborted when the call is cancelled or times out. */
   readonly signal: AbortSignal
-  /** Tells whoever watches how far the call is. Not kept. */
+  /** Tells whoever watches how far the call is. Not kept, and not told once the call is over. */
   readonly progress: (message: string) => void
   /** Streams a piece of output to whoever watches. Not kept: the handler's return value is the result. */
   readonly output: (chunk: string) => void

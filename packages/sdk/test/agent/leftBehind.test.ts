@@ -3,6 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
@@ -12,6 +13,8 @@ import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { createRuntime } from "../../src/agent/createRuntime.ts"
+import { graceMs } from "../../src/agent/internal/within.ts"
+import type { Runtime } from "../../src/agent/Runtime.ts"
 import * as RuntimeExtension from "../../src/agent/RuntimeExtension.ts"
 import { runPrompt } from "../../src/agent/runPrompt.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
@@ -124,6 +127,48 @@ describe("a tool's effect that cannot be stopped", () => {
       }
     })
   )
+
+  it.effect("tells nothing more of its call once that is over, while the run goes on", () =>
+    Effect.gen(function* () {
+      const { begun, effect, end } = yield* stubborn
+      let tell: (message: string) => void = () => {}
+      const { tool } = safe("work", {
+        timeout: "1 second",
+        handler: (_, { output, progress }) => {
+          tell = (message) => {
+            progress(message)
+            output(message)
+          }
+          tell("in time")
+          return effect
+        }
+      })
+      const { tool: other } = safe("other", { handler: () => tell("too late") })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [tool, other] }), [
+        { calls: [call("work", "1")] },
+        { calls: [call("other", "2")] },
+        "done"
+      ])
+      const { onUpdate, updates } = watch()
+      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { onUpdate }))
+      yield* Deferred.await(begun)
+      yield* TestClock.adjust("1 second")
+      expect(yield* Fiber.join(running), "completed")
+      yield* end
+      assert.deepStrictEqual(
+        updates.flatMap((update) =>
+          update._tag === "progress" ? [update.message] : update._tag === "output" ? [update.chunk] : []
+        ),
+        ["in time", "in time"]
+      )
+    })
+  )
+
+  it("has a grace period of weeks, where that is said: longer than a timer can be set to", () => {
+    const graceOf = (cancelGrace: Duration.Input) => graceMs({ options: { cancelGrace } } as Runtime<any>)
+    assert.strictEqual(graceOf("60 days"), 2 ** 31 - 1)
+    assert.strictEqual(graceOf("1 day"), 86_400_000)
+  })
 
   it.effect("does not keep a stored run, or a sub-agent, from ending once", () =>
     Effect.gen(function* () {

@@ -133,6 +133,28 @@ describe("a tool that is stopped", () => {
     })
   )
 
+  it.effect("finds its signal through whatever its context is wrapped in", () =>
+    Effect.gen(function* () {
+      const cancellation = Cancellation.make()
+      const { tool } = probe("work", {
+        needsApproval: false,
+        handler: async (_, context) => {
+          const wrapped = [new Proxy(context, {}), Object.create(context) as typeof context]
+          const before = wrapped.map(({ signal }) => signal)
+          cancellation.cancel("enough")
+          await Promise.resolve()
+          return [...before, ...wrapped.map(({ signal }) => signal)].map(({ aborted }) => aborted).join()
+        }
+      })
+      const { runtime } = yield* rebind(
+        Agent.make("a", { tools: [tool] }),
+        ScriptedModel.make([{ calls: [call("work", "1")] }, "done"])
+      )
+      const result = expect(yield* runPrompt(runtime, { prompt: "go" }, { cancellation }), "cancelled")
+      assert.include(JSON.stringify(result.state.history), "true,true,true,true")
+    })
+  )
+
   it.effect("finds its signal aborted, also when it looks at it for the first time after that", () =>
     Effect.gen(function* () {
       const cancellation = Cancellation.make()

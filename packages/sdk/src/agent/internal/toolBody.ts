@@ -6,12 +6,13 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type { ToolCall } from "../../domain/RunState.ts"
+import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import type { Tool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
+import type { RunUpdate } from "../RunUpdate.ts"
 import type { Running } from "./apart.ts"
 import { graceMs } from "./within.ts"
-import { isPromise, type Scope, stateOf } from "./Drive.ts"
+import { isPromise, isThere, type Scope, stateOf } from "./Drive.ts"
 
 /** The key that every attempt of a call shares. */
 export const idempotencyKey = (call: ToolCall): string => call.id
@@ -51,6 +52,14 @@ const kindOf = (out: unknown): "effect" | "promise" | "value" => {
   }
 }
 
+const stopping = Symbol("stopping")
+
+/** The signal of a call, made when somebody looks at it, and why the call was stopped. */
+interface Stopping {
+  controller: AbortController | undefined
+  reason: Error | undefined
+}
+
 /** What the handler is told, and how it is told to stop. */
 class CallContext implements ToolContext {
   readonly runId: ToolContext["runId"]
@@ -62,9 +71,9 @@ class CallContext implements ToolContext {
   declare readonly signal: AbortSignal
   readonly progress: (message: string) => void
   readonly output: (chunk: string) => void
+  /** No private name: whoever wraps the context, as a proxy does, finds its signal too. */
+  readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
   readonly #scope: Scope<any>
-  #controller: AbortController | undefined = undefined
-  #stopped: Error | undefined = undefined
 
   constructor(scope: Scope<any>, call: ToolCall) {
     const { drive } = scope
@@ -79,29 +88,25 @@ class CallContext implements ToolContext {
     this.idempotencyKey = idempotencyKey(call)
     // Its own, so that a copy of the context has it too; and not part of a literal, which V8 would be slow with.
     Object.defineProperty(this, "signal", CallContext.signalProperty)
-    this.progress = (message) =>
-      drive.onUpdate?.({
-        _tag: "progress",
-        runId: drive.state.runId,
-        agentRunId: runId,
-        agentPath,
-        callId: call.id,
-        message: runtime.scrubber.scrub(message)
-      })
-    this.output = (chunk) =>
-      drive.onUpdate?.({
-        _tag: "output",
-        runId: drive.state.runId,
-        agentRunId: runId,
-        agentPath,
-        callId: call.id,
-        chunk: runtime.scrubber.scrub(chunk)
-      })
+    const whose = { runId: drive.state.runId, agentRunId: runId, agentPath, callId: call.id }
+    const tell = (update: () => RunUpdate): void => {
+      if (drive.onUpdate !== undefined && this.isUnderWay()) drive.onUpdate(update())
+    }
+    const { scrub } = runtime.scrubber
+    this.progress = (message) => tell(() => ({ ...whose, _tag: "progress", message: scrub(message) }))
+    this.output = (chunk) => tell(() => ({ ...whose, _tag: "output", chunk: scrub(chunk) }))
+  }
+
+  /** Nothing that comes after its end is of the call: it may have been left behind. */
+  private isUnderWay(): boolean {
+    const scope = this.#scope
+    return isThere(scope) && findCall(stateOf(scope), this.callId)?.status === "started"
   }
 
   abort(): void {
-    this.#stopped = new Error(this.#scope.token.reason() ?? "The call was stopped.")
-    this.#controller?.abort(this.#stopped)
+    const told = this[stopping]
+    told.reason = new Error(this.#scope.token.reason() ?? "The call was stopped.")
+    told.controller?.abort(told.reason)
   }
 
   /** Made when the handler first looks at it. */
@@ -109,10 +114,11 @@ class CallContext implements ToolContext {
     configurable: true,
     enumerable: true,
     get(this: CallContext): AbortSignal {
-      this.#controller ??= new AbortController()
+      const told = this[stopping]
+      told.controller ??= new AbortController()
       // Whoever looks only now has been told to stop all the same.
-      if (this.#stopped !== undefined) this.#controller.abort(this.#stopped)
-      return this.#controller.signal
+      if (told.reason !== undefined) told.controller.abort(told.reason)
+      return told.controller.signal
     }
   }
 }

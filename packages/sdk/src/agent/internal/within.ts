@@ -8,7 +8,10 @@ import type { Runtime } from "../Runtime.ts"
 
 /** Milliseconds that something may take to end when it was told to. */
 export const graceMs = ({ options }: Runtime<any>): number =>
-  Duration.toMillis(Duration.fromInputUnsafe(options.cancelGrace ?? "2 seconds"))
+  Math.min(longestMs, Duration.toMillis(Duration.fromInputUnsafe(options.cancelGrace ?? "2 seconds")))
+
+/** A timer that is set to more goes off at once. */
+const longestMs = 2 ** 31 - 1
 
 /** Interrupts a fiber, which may be about to end, or never: then it is left behind. */
 const interrupt = (fiber: Fiber.Fiber<unknown, unknown>, runtime: Runtime<any>, onLeft: () => void): void => {
