@@ -2,6 +2,8 @@
  * A stored run that others stop at each of its moments, one after the other: cancelled through the store, or let go of.
  */
 import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -11,7 +13,10 @@ import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { cancelRun } from "../../src/agent/cancelRun.ts"
-import type { Leaving } from "../../src/agent/runPrompt.ts"
+import { Apart } from "../../src/agent/internal/apart.ts"
+import { awaitBeside } from "../../src/agent/internal/beside.ts"
+import { Drive, noJournal, Scope } from "../../src/agent/internal/Drive.ts"
+import { type Leaving, runPrompt } from "../../src/agent/runPrompt.ts"
 import type { RunResult } from "../../src/agent/RunResult.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
@@ -71,6 +76,78 @@ describe("a stored run that is cancelled through the store at any moment", () =>
       }
       assert.deepStrictEqual([...seen].toSorted(), ["cancelled", "completed"])
     })
+  )
+})
+
+/** A token that says how many listen to it. */
+const counting = () => {
+  const token = Cancellation.make()
+  const listening = new Set<object>()
+  const counted: Cancellation.CancellationToken = {
+    reason: () => token.reason(),
+    cancel: (reason) => token.cancel(reason),
+    onCancel: (listener) => {
+      const one = {}
+      listening.add(one)
+      const stop = token.onCancel(listener)
+      return () => {
+        listening.delete(one)
+        stop()
+      }
+    },
+    signal: () => token.signal(),
+    release: () => token.release()
+  }
+  return { token: counted, listening }
+}
+
+describe("a run that is cancelled at any moment in a program that goes on", () => {
+  it.effect("leaves nothing at what would let go of it", () =>
+    Effect.gen(function* () {
+      for (let moment = 1, isOver = false; !isOver; moment++) {
+        const [soon, now] = [counting(), counting()]
+        const cancellation = Cancellation.make()
+        const stopped = yield* at(
+          moment,
+          () => cancellation.cancel("enough"),
+          (runtime, onUpdate) =>
+            runPromptStored(
+              runtime,
+              { prompt: "go", runId },
+              { onUpdate, cancellation, leaving: { soon: soon.token, now: now.token } }
+            )
+        )
+        isOver = stopped.isOver
+        assert.deepStrictEqual([soon.listening.size, now.listening.size], [0, 0], `at update ${moment}`)
+      }
+    })
+  )
+
+  it.effect(
+    "leaves nothing there either when it was cancelled before it began to wait for its sub-agents",
+    () =>
+      Effect.gen(function* () {
+        const { runtime } = yield* busy
+        const [own, now] = [counting(), counting()]
+        const drive = new Drive<never>({
+          runtime,
+          token: own.token,
+          leaving: { soon: Cancellation.make(), now: now.token },
+          clock: yield* Clock.Clock,
+          journal: noJournal(undefined),
+          onUpdate: undefined,
+          perform: () => Effect.void,
+          state: (yield* runPrompt(runtime, { prompt: "go" })).state,
+          hasMail: false,
+          staged: []
+        })
+        own.token.cancel("enough")
+        yield* awaitBeside(
+          new Scope(drive, own.token),
+          new Apart(drive, [own.token, now.token], Context.empty())
+        )
+        assert.strictEqual(now.listening.size, 0)
+      })
   )
 })
 

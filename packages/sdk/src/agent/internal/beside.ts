@@ -92,7 +92,9 @@ const waitBeside = ({ drive, seen }: Scope<any>, apart: Apart): Effect.Effect<vo
     return apart.waiting(
       Effect.callback<void>((resume) => {
         const unlinks: Array<() => void> = []
+        let isOver = false
         const stop = () => {
+          isOver = true
           waiting.delete(ready)
           for (const unlink of unlinks) unlink()
         }
@@ -102,6 +104,8 @@ const waitBeside = ({ drive, seen }: Scope<any>, apart: Apart): Effect.Effect<vo
         }
         waiting.add(ready)
         unlinks.push(...apart.tokens.map((token) => token.onCancel(ready)))
+        // One may be cancelled already: nobody listens to the others then.
+        if (isOver) stop()
         return Effect.sync(stop)
       })
     )
