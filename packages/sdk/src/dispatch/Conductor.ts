@@ -51,7 +51,7 @@ export interface ConductorOptions {
   readonly limits?: SharedLimits
   /** Goes on with runs that have failed in a way that may pass. Default: they stay failed. */
   readonly restart?: Restart
-  /** How long closing may take; at most 5 seconds, which is the default. */
+  /** How long closing may take; at most 5 seconds, which is the default. Of a `Fermata`, the default is twice its own `drainTimeout`. */
   readonly drainTimeout?: Duration.Input
 }
 

@@ -128,3 +128,32 @@ describe("a conductor", () => {
     assert.deepStrictEqual(conductor.handles(), [])
   })
 })
+
+describe("a conductor of a program that closes", () => {
+  it("gives what does not stop no longer than the program gives everything", async () => {
+    const began = Promise.withResolvers<void>()
+    const stuck = tool("stuck", {
+      needsApproval: false,
+      handler: () => {
+        began.resolve()
+        return new Promise<never>(() => {})
+      }
+    })
+    const fermata = await Fermata.make({
+      agents: [agent("clerk", { tools: [stuck] })],
+      model: ScriptedModel.make([{ calls: [{ tool: "stuck" }] }]).client,
+      store: shared(),
+      drainTimeout: 50,
+      cancelGrace: 20
+    })
+    const conductor = await fermata.conductor()
+    const handle = await conductor.dispatch("clerk", "go")
+    const over = rejects(handle.done())
+    await began.promise
+    const before = performance.now()
+    await fermata.close()
+    // Left to itself, a conductor gives it 2.5 seconds.
+    assert.isBelow(performance.now() - before, 2000)
+    assert.isTrue(isRunLetGo(await over))
+  })
+})

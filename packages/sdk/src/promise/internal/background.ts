@@ -1,7 +1,7 @@
 /**
  * The runs in the background of a Fermata: dispatched, found again, conducted.
  */
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
@@ -67,7 +67,9 @@ export const makeBackground = ({
 
   const conductor = async (given?: Conductor.ConductorOptions): Promise<RunConductor> => {
     const own = Scope.forkUnsafe(scope)
-    const made = await run(within(Conductor.make(given), own))
+    // Half of it is for what comes to an end by itself: as long as the program gives everything else.
+    const ownDrain = Duration.times(Duration.fromInputUnsafe(drainTimeout), 2)
+    const made = await run(within(Conductor.make({ drainTimeout: ownDrain, ...given }), own))
     const start = async (agent: string, prompt: Prompt, { name, ...given }: DispatchOptions = {}) => {
       const handle: AgentHandle<any, any> = await run(
         made.dispatchStored(runtimeOf(agent), startOf(prompt, given), { onUpdate, ...named(name) })
