@@ -17,25 +17,19 @@ import { next, type Step } from "../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { children, interruptions, isEnded } from "../domain/RunState.ts"
+import { interruptions, isEnded } from "../domain/RunState.ts"
 import type * as Cancellation from "./Cancellation.ts"
 import { Apart } from "./internal/apart.ts"
 import { askModel } from "./internal/askModel.ts"
-import {
-  awaitBeside,
-  endedBeside,
-  isAnythingBeside,
-  settleBeside,
-  stopBeside,
-  wake
-} from "./internal/beside.ts"
+import { endedBeside, settleBeside, wake } from "./internal/beside.ts"
 import { openLimit, withdrawLimits } from "./internal/openLimit.ts"
 import { confirmHeld } from "./internal/confirmHeld.ts"
 import { cancellation } from "./internal/cancellation.ts"
 import { classifyAll } from "./internal/classifyAll.ts"
 import { decodeOutput } from "./internal/decodeOutput.ts"
 import { setDeadline } from "./internal/deadlines.ts"
-import { asking, decideInline, isToBeAsked } from "./internal/decideInline.ts"
+import { finish, hold, letGo } from "./internal/comeToRest.ts"
+import { decideInline } from "./internal/decideInline.ts"
 import type { Doing, Journal } from "./internal/Drive.ts"
 import { Drive, emitRoot, flush, isEnding, now, Scope, tellAll } from "./internal/Drive.ts"
 import { handOff } from "./internal/handOff.ts"
@@ -289,13 +283,6 @@ const startsWithCalls = <E>(drive: Drive<E>): boolean =>
   drive.staged.every((event) => event._tag === "request.decided" || event._tag === "run.resumed") &&
   next(drive.state)._tag === "SettleToolCalls"
 
-/** Leaves the run as it stands. */
-const letGo = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
-  yield* stopBeside(drive, [asking], "The run is let go of.")
-  yield* settleBeside(drive)
-  yield* flush(drive)
-})
-
 /** Takes a step. Where it waits for sub-agents, people can be asked meanwhile. */
 const take = <E>(
   root: Scope<E>,
@@ -323,56 +310,6 @@ const wakeAtExpiry = (drive: Drive<any>): (() => void) => {
     ? () => {}
     : setDeadline(drive.clock, Math.max(0, Math.min(...times) - now(drive)), () => wake(drive))
 }
-
-/** Parks the run, unless something can be decided right now. */
-const hold = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
-  const { drive } = root
-  const { revision } = drive.state
-  if (isEnding(root)) {
-    // Whoever takes it up asks: what is held waits for somebody to come back.
-    const isLetGo = drive.token.reason() === undefined && isToBeAsked(drive)
-    yield* stopBeside(drive, [asking], "The run is let go of.")
-    if (isLetGo && drive.token.reason() === undefined) {
-      yield* letGo(drive)
-      return true
-    }
-  } else if (yield* decideInline(root)) return false
-  if (isAnythingBeside(drive)) {
-    yield* awaitBeside(root, apart)
-    return false
-  }
-  // Whoever was asked may have cancelled it, or has not been heard.
-  if (drive.state.revision !== revision || drive.token.reason() !== undefined) return false
-  if (isEnding(root) && isToBeAsked(drive)) return false
-  return yield* leave(drive, { _tag: "run.held", at: now(drive) })
-})
-
-/** Ends the run of the root, unless it has mail. A run that has failed keeps its sub-agents as they stand: it may be continued. */
-const finish = Effect.fnUntraced(function* <E>(
-  root: Scope<E>,
-  step: Extract<Step, { readonly _tag: "Finish" }>
-) {
-  const { drive } = root
-  yield* stopBeside(drive, [asking, ...children(drive.state).map(({ callId }) => callId)], endReason(step))
-  yield* settleBeside(drive)
-  const at = now(drive)
-  if (!isEnded(drive.state)) {
-    switch (step.end._tag) {
-      case "completed":
-        return yield* leave(drive, { _tag: "run.completed", at })
-      case "cancelled":
-        for (const event of cancellation(drive.state, at, step.end.reason)) emitRoot(drive, event)
-        break
-      case "failed":
-        emitRoot(drive, { _tag: "run.failed", at, failure: step.end.failure })
-    }
-  }
-  yield* flush(drive)
-  return true
-})
-
-const endReason = ({ end }: Extract<Step, { readonly _tag: "Finish" }>): string =>
-  end._tag === "cancelled" ? end.reason : "The run that started it has ended."
 
 /** Makes one step happen, in the run of one agent of the tree. */
 const perform = <E>(

@@ -17,11 +17,12 @@ import * as Layer from "effect/Layer"
 import type * as Stream from "effect/Stream"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RequestId, Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
-import type { Interruption, Kind } from "../domain/Interruption.ts"
+import type { Interruption } from "../domain/Interruption.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type { RunEnded, SessionBusy } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
+import type { ListFilter, PendingFilter, ReadyFilter } from "./internal/filters.ts"
 import { makeMemory } from "./internal/memory.ts"
 import type {
   LeaseLost,
@@ -34,6 +35,8 @@ import type {
   RunStoreError
 } from "./RunStoreError.ts"
 import type { MessageInput, Receipt, SentMessage } from "./SentMessage.ts"
+
+export type { ListFilter, PendingFilter, ReadyFilter } from "./internal/filters.ts"
 
 /** The right to drive one run, until a time. Every write under it carries `epoch`, which grows with every claim. */
 export interface Lease {
@@ -133,16 +136,6 @@ export interface ReadyRun {
   readonly reason: "orphaned" | "cancelled" | "decided" | "message" | "expired" | "expiring"
 }
 
-/** Which ready runs to list. */
-export interface ReadyFilter {
-  /** Only runs of these agents. Default: of all. */
-  readonly agents?: ReadonlyArray<string>
-  /** At most this many. Default 100, at most 1,000. */
-  readonly limit?: number
-  /** Go on after this run of an earlier page. One that was deleted starts over. */
-  readonly after?: RunId
-}
-
 /** A run as another store held it. */
 export interface RestoredRun {
   readonly runId: RunId
@@ -153,38 +146,6 @@ export interface RestoredRun {
   readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
   /** What ends it here, behind `events`: the next run may build on one that was not over. `status` is then that of the end. */
   readonly ending?: RunEvent
-}
-
-/** Which requests to list. All conditions must hold. */
-export interface PendingFilter {
-  readonly runId?: RunId
-  readonly sessionId?: SessionId
-  readonly kind?: Kind
-  readonly tool?: string
-  /** Requests of this agent, anywhere in the path. */
-  readonly agent?: string
-  /** Asked before this time. */
-  readonly askedBefore?: Timestamp
-  /**
-   * Expiring before this time. A request whose time is up is decided, so it is not listed otherwise; with a time that has
-   * passed this finds the ones that nobody has worked on since.
-   */
-  readonly expiresBefore?: Timestamp
-  /** At most this many, oldest first. Default 100, at most 1,000. */
-  readonly limit?: number
-  /** Go on after this request of an earlier page, whatever became of it. One that was deleted starts over. */
-  readonly after?: RequestId
-}
-
-/** Which runs to list, newest first. */
-export interface ListFilter {
-  readonly sessionId?: SessionId
-  readonly agent?: string
-  readonly status?: Status
-  /** At most this many. Default 100, at most 1,000. */
-  readonly limit?: number
-  /** Go on after this run of an earlier page. One that was deleted starts over. */
-  readonly after?: RunId
 }
 
 /**

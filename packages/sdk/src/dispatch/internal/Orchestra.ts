@@ -27,7 +27,8 @@ import type { Keeper, LiveOptions } from "./Keeper.ts"
 import type { Live } from "./Live.ts"
 import { closeAll, makeOwner } from "./Owner.ts"
 import { readAll, Reader, reading } from "./readers.ts"
-import { type Start, Stored, type StoredOptions } from "./Stored.ts"
+import type { Start } from "./runStart.ts"
+import { Stored, type StoredOptions } from "./Stored.ts"
 import { type Input, Unstored } from "./Unstored.ts"
 
 type AnyLive = Live<any, any>

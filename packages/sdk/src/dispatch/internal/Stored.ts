@@ -10,12 +10,10 @@ import { cancelRun } from "../../agent/cancelRun.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { decideStored } from "../../agent/decideStored.ts"
 import { explain, type Explanation } from "../../agent/explain.ts"
-import { type ForkInput, forkRun } from "../../agent/forkRun.ts"
 import { isCallbackAsked } from "../../agent/internal/continueStored.ts"
 import { toResult } from "../../agent/internal/result.ts"
 import { type LoadedRun, loadRun } from "../../agent/internal/loadRun.ts"
 import type { Prompt } from "../../agent/runPrompt.ts"
-import { runPromptStored, type StoredStartInput } from "../../agent/runPromptStored.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { sendMessage } from "../../agent/sendMessage.ts"
@@ -33,6 +31,7 @@ import { ConductorClosed } from "../DispatchError.ts"
 import { type Driven, elsewhere, type LiveOptions, notBegun } from "./Keeper.ts"
 import { Live } from "./Live.ts"
 import { readStored } from "./readStored.ts"
+import { runStart, type Start } from "./runStart.ts"
 import { sleepUnless } from "./sleepUnless.ts"
 import { watch } from "./StoreWatch.ts"
 import type { SubAgent } from "./SubAgent.ts"
@@ -45,9 +44,6 @@ export interface StoredOptions extends LiveOptions {
   /** What becomes of the run when its scope closes. */
   readonly onClose?: "letGo" | "cancel" | undefined
 }
-
-/** A prompt; or a prompt to a fork of another run. */
-export type Start = StoredStartInput | (ForkInput & { readonly newRunId: RunId })
 
 /** What is made of an input when the run begins; with a conductor, what its budgets leave. */
 export type PrepareStored = (live: Live<any, any>, input: Start) => Effect.Effect<Start, HandleError>
@@ -252,16 +248,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
       leaving: this.options.owner.leaving,
       onUpdate: (update: RunUpdate) => this.tell(update)
     }
-    const working =
-      "newRunId" in input
-        ? // Neither can be: it is the last revision of a session that was just made.
-          Effect.catchTag(
-            forkRun(this.runtime, input, options),
-            ["RevisionNotFound", "SessionTaken"],
-            Effect.die
-          )
-        : runPromptStored(this.runtime, input, options)
-    return this.inStore(working).pipe(
+    return this.inStore(runStart(this.runtime, input, options)).pipe(
       // Others may have got further before it was claimed here.
       Effect.tap(({ state }) => (state.revision > this.revision ? this.catchUp : Effect.void)),
       Effect.tap(({ state }) => Effect.sync(() => this.knows(state, interruptions(state)))),

@@ -1,0 +1,69 @@
+/**
+ * How a drive leaves its run: held, let go of as it stands, or over.
+ */
+import * as Effect from "effect/Effect"
+import type { Step } from "../../domain/next.ts"
+import { children, isEnded } from "../../domain/RunState.ts"
+import type { Apart } from "./apart.ts"
+import { awaitBeside, isAnythingBeside, settleBeside, stopBeside } from "./beside.ts"
+import { cancellation } from "./cancellation.ts"
+import { asking, decideInline, isToBeAsked } from "./decideInline.ts"
+import { type Drive, emitRoot, flush, isEnding, now, type Scope } from "./Drive.ts"
+import { leave } from "./leave.ts"
+
+/** Leaves the run as it stands. */
+export const letGo = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
+  yield* stopBeside(drive, [asking], "The run is let go of.")
+  yield* settleBeside(drive)
+  yield* flush(drive)
+})
+
+/** Parks the run, unless something can be decided right now. */
+export const hold = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
+  const { drive } = root
+  const { revision } = drive.state
+  if (isEnding(root)) {
+    // Whoever takes it up asks: what is held waits for somebody to come back.
+    const isLetGo = drive.token.reason() === undefined && isToBeAsked(drive)
+    yield* stopBeside(drive, [asking], "The run is let go of.")
+    if (isLetGo && drive.token.reason() === undefined) {
+      yield* letGo(drive)
+      return true
+    }
+  } else if (yield* decideInline(root)) return false
+  if (isAnythingBeside(drive)) {
+    yield* awaitBeside(root, apart)
+    return false
+  }
+  // Whoever was asked may have cancelled it, or has not been heard.
+  if (drive.state.revision !== revision || drive.token.reason() !== undefined) return false
+  if (isEnding(root) && isToBeAsked(drive)) return false
+  return yield* leave(drive, { _tag: "run.held", at: now(drive) })
+})
+
+/** Ends the run of the root, unless it has mail. A run that has failed keeps its sub-agents as they stand: it may be continued. */
+export const finish = Effect.fnUntraced(function* <E>(
+  root: Scope<E>,
+  step: Extract<Step, { readonly _tag: "Finish" }>
+) {
+  const { drive } = root
+  yield* stopBeside(drive, [asking, ...children(drive.state).map(({ callId }) => callId)], endReason(step))
+  yield* settleBeside(drive)
+  const at = now(drive)
+  if (!isEnded(drive.state)) {
+    switch (step.end._tag) {
+      case "completed":
+        return yield* leave(drive, { _tag: "run.completed", at })
+      case "cancelled":
+        for (const event of cancellation(drive.state, at, step.end.reason)) emitRoot(drive, event)
+        break
+      case "failed":
+        emitRoot(drive, { _tag: "run.failed", at, failure: step.end.failure })
+    }
+  }
+  yield* flush(drive)
+  return true
+})
+
+const endReason = ({ end }: Extract<Step, { readonly _tag: "Finish" }>): string =>
+  end._tag === "cancelled" ? end.reason : "The run that started it has ended."
