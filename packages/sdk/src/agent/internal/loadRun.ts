@@ -63,7 +63,9 @@ const fromCheckpoint = (
   }
   try {
     const state = evolveAll(from, events)
-    return state?.runId === head.runId && state.revision === head.revision ? state : undefined
+    return state?.runId === head.runId && state.revision === head.revision && state.status === head.status
+      ? state
+      : undefined
   } catch {
     // Told when all events are folded, if it is not the checkpoint that is at fault.
     return undefined
