@@ -80,6 +80,7 @@ describe("a model client that is written without types", () => {
         const { error, state } = expect(result, "error")
         assert.include(["ModelFailed", "RunDefect"], error._tag)
         assert.include(error.message, "model client")
+        if (error._tag === "ModelFailed") assert.strictEqual(state.usage.unpricedRequests, 1)
         assert.deepStrictEqual(told.tags().slice(-1), ["run.failed"])
         assertValid(state)
       })

@@ -10,6 +10,7 @@ import * as History from "../../domain/History.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
 import { cutOff, faultOf } from "../../model/internal/answerFaults.ts"
 import { reading } from "../../model/internal/iterated.ts"
+import { changed } from "../../model/internal/modelError.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
@@ -193,9 +194,10 @@ const answered = (
   response: ModelResponse
 ): Effect.Effect<void> => {
   const fault = faultOf(response)
-  if (fault !== undefined) return notAnswered(scope, Cause.fail(fault))
+  const usage = soundUsage(response?.usage)
+  // It has cost something all the same.
+  if (fault !== undefined) return notAnswered(scope, Cause.fail(changed(fault, { usage })))
   const { content, finishReason, lastInputTokens, profile } = response
-  const usage = soundUsage(response.usage)
   remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
   const event = { _tag: "model.answered", at: now(scope.drive), content, usage, finishReason } as const
   emit(scope, profile === undefined ? event : { ...event, profile })
