@@ -65,7 +65,11 @@ export const startBeside = (
       token.release()
       beside.fibers.delete(name)
       Deferred.doneUnsafe(ended, Effect.void)
-      if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) beside.failure ??= exit
+      if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) {
+        beside.failure ??= exit
+        // Nobody begins it again, or waits for anything else, before the loop has failed too.
+        drive.token.cancel("The run cannot be gone on with here.")
+      }
       wake(drive)
     }
     const body = Effect.uninterruptible(Effect.map(Effect.exit(work(apart)), done))
