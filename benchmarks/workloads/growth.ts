@@ -187,6 +187,7 @@ export const growth: Workload = {
   targets: [
     flat("a run of 20,000 messages"),
     small("a run of 20,000 messages"),
+    flat("a conversation of 20,000 messages"),
     small("a conversation of 20,000 messages"),
     quick("list", "a page listed"),
     quick("resume", "one resumed")

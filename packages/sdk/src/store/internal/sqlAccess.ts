@@ -46,6 +46,8 @@ export interface SqlAccess {
   readonly forUpdate: Fragment
   /** After the table of runs: reads those that are to be cancelled from their index, where it would not be chosen otherwise. */
   readonly toBeCancelled: Fragment
+  /** After the table of runs: the same for those that build on a run. */
+  readonly byParent: Fragment
   /** Whether a transaction that writes is alone from its beginning: then no row has to be locked, and what is read is what is. */
   readonly writesAlone: boolean
   /** The rows of a run's journal, and their order. */
@@ -221,6 +223,7 @@ const dialectOf = (sql: SqlClient) =>
       forUpdate: sql.literal("FOR UPDATE"),
       // It knows how many rows an index has.
       toBeCancelled: sql.literal(""),
+      byParent: sql.literal(""),
       writesAlone: false,
       journalOf: (runId: string) => sql`run_id = ${runId}`,
       journalOrder: sql.literal("sequence"),
@@ -241,6 +244,7 @@ const dialectOf = (sql: SqlClient) =>
       now: sql.literal("cast(unixepoch('subsec') * 1000 as integer)"),
       forUpdate: sql.literal(""),
       toBeCancelled: sql.literal("INDEXED BY fermata_runs_cancel"),
+      byParent: sql.literal("INDEXED BY fermata_runs_parent"),
       writesAlone: true,
       // One whole number says both the run and the place in its journal.
       journalOf: (runId: string) => sql`id BETWEEN

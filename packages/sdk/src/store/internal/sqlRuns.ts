@@ -132,7 +132,7 @@ export const makeCatalogue = (
   access: SqlAccess,
   checkpoints: ReturnType<typeof makeCheckpoints>
 ): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
-  const { now, query, run, sql, toBeCancelled, write } = access
+  const { byParent, now, query, run, sql, toBeCancelled, write } = access
   const columns = headColumns(access)
 
   const erase = Effect.fnUntraced(function* (runId: RunId) {
@@ -247,7 +247,8 @@ export const makeCatalogue = (
       const rows = yield* query(
         "latest",
         run(sql`SELECT ${columns} FROM fermata_runs AS run WHERE session_id = ${sessionId} AND NOT EXISTS (
-          SELECT 1 FROM fermata_runs AS next WHERE next.parent_run_id = run.run_id AND next.session_id = run.session_id
+          SELECT 1 FROM fermata_runs AS next ${byParent}
+            WHERE next.parent_run_id = run.run_id AND next.session_id = run.session_id
         ) ORDER BY created_at DESC, run_id DESC LIMIT 1`)
       )
       return (yield* heads("latest", rows))[0]

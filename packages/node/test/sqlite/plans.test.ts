@@ -3,13 +3,16 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import * as SqlClient from "effect/sql/SqlClient"
-import { SqlRunStore } from "@fermata/sdk/store"
+import { type RunStore, SqlRunStore } from "@fermata/sdk/store"
+import type { Id } from "@fermata/sdk"
 import { FaultySqlClient } from "@fermata/sdk/testing"
 import * as SqliteClient from "../../src/internal/sqliteClient.ts"
 import { temporaryFile } from "../temporaryStore.ts"
 
-/** How SQLite reads the tables when a worker looks for something to do. */
-const plan = Effect.gen(function* () {
+type Store = RunStore.RunStore["Service"]
+
+/** How SQLite reads the tables for the last statement of something that is asked of a store. */
+const planOf = Effect.fnUntraced(function* (ask: (store: Store) => Effect.Effect<unknown, unknown>) {
   const filename = yield* temporaryFile
   const sql = yield* SqliteClient.make({ filename })
   const texts: Array<string> = []
@@ -18,19 +21,19 @@ const plan = Effect.gen(function* () {
     return "pass"
   })
   const store = yield* Effect.provideService(SqlRunStore.make(), SqlClient.SqlClient, client)
-  yield* store.ready()
+  yield* ask(store)
   const database = new DatabaseSync(filename)
   const explained = database.prepare(`EXPLAIN QUERY PLAN ${texts.at(-1)}`)
   const parameters = texts.at(-1)!.split("?").slice(1)
   const steps = explained.all(...parameters.map(() => null)).map((step) => String(step["detail"]))
   database.close()
   return steps
-}).pipe(Effect.provide(Reactivity.layer))
+}, Effect.provide(Reactivity.layer))
 
 describe("a worker that looks for something to do", () => {
   it.effect("finds what was decided, said and expired without reading the runs that wait for people", () =>
     Effect.gen(function* () {
-      const steps = yield* plan
+      const steps = yield* planOf((store) => store.ready())
       for (const index of [
         "fermata_requests_decided",
         "fermata_messages_waiting",
@@ -52,6 +55,20 @@ describe("a worker that looks for something to do", () => {
         steps.filter((step) => step.includes("fermata_runs_status")),
         1
       )
+    })
+  )
+})
+
+describe("a prompt in a session", () => {
+  it.effect("finds the session's last run without reading those before it", () =>
+    Effect.gen(function* () {
+      const steps = yield* planOf((store) => store.latest("session" as Id.SessionId))
+      // The newest first, and for each only the runs that build on it.
+      assert.deepStrictEqual(
+        steps.flatMap((step) => step.match(/(?:run|next) USING .*INDEX (\w+)/)?.[1] ?? []),
+        ["fermata_runs_session", "fermata_runs_parent"]
+      )
+      assert.notInclude(steps.join("; "), "TEMP B-TREE")
     })
   )
 })
