@@ -3,6 +3,7 @@
  * id, and a file whose being there lets the slow tool go on. Prints `begun`, then every status of the run.
  */
 import * as Fs from "node:fs"
+import * as Path from "node:path"
 import { agent, attach, dispatchPromptStored, Runtime, SqliteStore, tool } from "@fermata/node"
 import type { BoundAgent } from "@fermata/sdk/agent"
 import { ModelClient } from "@fermata/sdk/model"
@@ -22,11 +23,7 @@ export const makeRuntime = (options: {
     safety: "readOnly",
     handler: () => {
       note(`${options.owner} looks`)
-      const isOpen = Effect.sync(() => Fs.existsSync(options.gate))
-      return Effect.as(
-        Effect.repeat(Effect.andThen(Effect.sleep("20 millis"), isOpen), { until: (open) => open }),
-        "seen"
-      )
+      return Effect.as(opened(options.gate), "seen")
     }
   })
   const charge = tool("charge", {
@@ -52,6 +49,19 @@ export const makeRuntime = (options: {
     model.client
   )
 }
+
+/** Waits until the file is there. */
+const opened = (gate: string) =>
+  Effect.callback<void>((resume) => {
+    const watcher = Fs.watch(Path.dirname(gate), () => look())
+    const look = () => {
+      if (!Fs.existsSync(gate)) return
+      watcher.close()
+      resume(Effect.void)
+    }
+    look()
+    return Effect.sync(() => watcher.close())
+  })
 
 if (import.meta.main) {
   const [what, store, log, runId, gate] = process.argv.slice(2)

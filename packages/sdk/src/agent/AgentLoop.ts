@@ -21,7 +21,7 @@ import { interruptions, isEnded } from "../domain/RunState.ts"
 import type * as Cancellation from "./Cancellation.ts"
 import { Apart } from "./internal/apart.ts"
 import { askModel } from "./internal/askModel.ts"
-import { endedBeside, settleBeside, wake } from "./internal/beside.ts"
+import { cannotGoOn, endedBeside, settleBeside, wake } from "./internal/beside.ts"
 import { openLimit, withdrawLimits } from "./internal/openLimit.ts"
 import { confirmHeld } from "./internal/confirmHeld.ts"
 import { cancellation } from "./internal/cancellation.ts"
@@ -76,9 +76,7 @@ export interface DriveOptions<E> {
  */
 export const drive = <E>(
   options: DriveOptions<E>
-): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
-  return new Driving(begin(options))
-}
+): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => new Driving(begin(options))
 
 /** An object, and not a function: it is kept for as long as the run waits, and all that it needs with it. */
 class Driving<E> extends Effectable.Class<RunState, E | ToolUnavailable | AgentNotFound> {
@@ -143,7 +141,7 @@ const driving = <E>(
       return Effect.void
     }
     // What goes on beside the loop can write nothing either.
-    token.cancel("The run cannot be gone on with here.")
+    token.cancel(cannotGoOn)
     return Effect.map(settleBeside(running), () => {
       running.onUpdate = undefined
     })

@@ -73,7 +73,8 @@ export interface RuntimeOptions<R, Output> extends Knobs {
   readonly agent: Agent<R, Output>
   /**
    * Decides requests as they come up, without holding the run: return a decision, or `undefined` to hold. A callback that fails
-   * holds the run, and so does a decision about another request than the one it was asked about. It is asked about what is open whenever somebody goes on with a run. Default: every request holds the run.
+   * holds the run, and so does a decision about another request than the one it was asked about. It is asked about what is open
+   * whenever somebody goes on with a run. Default: every request holds the run.
    */
   readonly approvalCallback?: (request: Interruption) => Awaitable<DecisionInput | undefined>
   /** Adds tools that need to know the runtime, and what is opened and closed with it. Default: none. */

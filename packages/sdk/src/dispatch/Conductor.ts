@@ -51,7 +51,10 @@ export interface ConductorOptions {
   readonly limits?: SharedLimits
   /** Goes on with runs that have failed in a way that may pass. Default: they stay failed. */
   readonly restart?: Restart
-  /** How long closing may take; at most 5 seconds, which is the default. Of a `Fermata`, the default is twice its own `drainTimeout`. */
+  /**
+   * How long closing may take; at most 5 seconds, which is the default. Of a `Fermata`, the default is twice its own
+   * `drainTimeout`.
+   */
   readonly drainTimeout?: Duration.Input
 }
 
@@ -86,7 +89,10 @@ export interface Drained {
   readonly name: string | undefined
   /** `letGo`: it is in the store. `error`: it was not begun. `running`: it did not stop in time. */
   readonly status: HandleStatus
-  /** Of a run that was not stored, and held or waiting for the approval callback: its state before it was cancelled. `runPrompt` goes on with it. */
+  /**
+   * Of a run that was not stored, and held or waiting for the approval callback: its state before it was cancelled. `runPrompt`
+   * goes on with it.
+   */
   readonly held?: RunState
 }
 

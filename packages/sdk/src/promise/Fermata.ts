@@ -93,8 +93,8 @@ export interface Fermata extends AsyncDisposable {
   /** Goes on with a run, from its id alone, until it is held again or over. */
   readonly resume: (runId: string, options?: ResumeOptions) => Promise<RunResult>
   /**
-   * Says something to a run, or to a sub-agent by its run, whoever works on it: it is in the store when this resolves, and is read before the run's next turn. Sent
-   * again with the same `messageId`, it is the same message.
+   * Says something to a run, or to a sub-agent by its run, whoever works on it: it is in the store when this resolves, and is read
+   * before the run's next turn. Sent again with the same `messageId`, it is the same message.
    */
   readonly send: (runId: string, prompt: Prompt, options?: SendOptions) => Promise<Receipt>
   /**

@@ -345,8 +345,8 @@ export class RunStore extends Context.Service<
 
     /**
      * Emits when it begins to listen, and whenever a run may have become ready by what somebody did, or was parked or given back: at
-     * once for this process, as fast as the store can tell for others. It may emit for nothing, and time that passes (a lease, an expiry) is not told:
-     * look at `ready` now and then as well.
+     * once for this process, as fast as the store can tell for others. It may emit for nothing, and time that passes (a lease, an
+     * expiry) is not told: look at `ready` now and then as well.
      */
     readonly changes: Stream.Stream<void>
 

@@ -26,6 +26,9 @@ const besideOf = (drive: Drive<any>): Beside => {
   return drive.beside
 }
 
+/** Why everything of a run is stopped whose state cannot be written any more. */
+export const cannotGoOn = "The run cannot be gone on with here."
+
 /** Tells whoever waits that something has happened beside it. */
 export const wake = (drive: Drive<any>): void => {
   const { beside } = drive
@@ -68,7 +71,7 @@ export const startBeside = (
       if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) {
         beside.failure ??= exit
         // Nobody begins it again, or waits for anything else, before the loop has failed too.
-        drive.token.cancel("The run cannot be gone on with here.")
+        drive.token.cancel(cannotGoOn)
       }
       wake(drive)
     }

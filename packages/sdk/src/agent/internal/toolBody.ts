@@ -123,7 +123,10 @@ class CallContext implements ToolContext {
   }
 }
 
-/** A promise that is told to stop by its signal, and is then given its grace period to say what it came to. */
+/**
+ * A promise that is told to stop by its signal, and is then given its grace period to say what it came to: here too, since what tries
+ * a body again must not hear of a try that was left behind.
+ */
 const following = (
   promise: Promise<unknown>,
   abort: () => void,

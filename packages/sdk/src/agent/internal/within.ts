@@ -13,14 +13,6 @@ export const graceMs = ({ options }: Runtime<any>): number =>
 /** A timer that is set to more goes off at once. */
 const longestMs = 2 ** 31 - 1
 
-/** Interrupts a fiber, which may be about to end, or never: then it is left behind. */
-const interrupt = (fiber: Fiber.Fiber<unknown, unknown>, runtime: Runtime<any>, onLeft: () => void): void => {
-  fiber.interruptUnsafe()
-  if (fiber.pollUnsafe() !== undefined) return
-  const timer = setTimeout(onLeft, graceMs(runtime))
-  fiber.addObserver(() => clearTimeout(timer))
-}
-
 /** Runs somebody else's effect for so long. One that does not stop when it is told to is not waited for. */
 export const within = <A, E, E2, R>(
   runtime: Runtime<any>,
@@ -33,7 +25,10 @@ export const within = <A, E, E2, R>(
       const stop = Effect.callback<void>((resume) => {
         const stopped = () => resume(Effect.void)
         fiber.addObserver(stopped)
-        interrupt(fiber, runtime, stopped)
+        fiber.interruptUnsafe()
+        if (fiber.pollUnsafe() !== undefined) return
+        const timer = setTimeout(stopped, graceMs(runtime))
+        fiber.addObserver(() => clearTimeout(timer))
       })
       const orElse = () => Effect.andThen(stop, Effect.failSync(late))
       const waiting = Effect.timeoutOrElse(Fiber.join(fiber), { duration: ms, orElse })
