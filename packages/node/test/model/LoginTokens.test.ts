@@ -1,9 +1,9 @@
-import { spawn } from "node:child_process"
+import { execFile, spawn } from "node:child_process"
 import { once } from "node:events"
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { lstat, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises"
 import { createInterface } from "node:readline"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -80,14 +80,21 @@ const login = (
   }).pipe(Effect.provide(FetchHttpClient.layer))
 
 /** Processes that share a login, each of which is asked for it by `ask` and says it as its `next` line; `ready` first. */
-const sharing = (server: ReplayServer.ReplayServer, file: string, count: number) =>
+const sharing = (server: ReplayServer.ReplayServer, file: string, count: number, logins = 1) =>
   Effect.forEach(Array.from({ length: count }), () =>
     Effect.acquireRelease(
       Effect.sync(() => {
         const program = join(import.meta.dirname, "../programs/renewLogin.ts")
         const child = spawn(
           process.execPath,
-          ["--conditions=@fermata/source", "--no-warnings", program, file, `${server.url}/token`],
+          [
+            "--conditions=@fermata/source",
+            "--no-warnings",
+            program,
+            file,
+            `${server.url}/token`,
+            `${logins}`
+          ],
           { stdio: ["pipe", "pipe", "inherit"] }
         )
         const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
@@ -199,6 +206,30 @@ describe("A login", () => {
         for (const answer of answers.flat()) assert.match(answer, /^Bearer access-\d+$/)
         const used = server.requests.map(({ body }) => new URLSearchParams(body).get("refresh_token"))
         assert.isAbove(used.length, 15)
+        assert.lengthOf(new Set(used), used.length)
+      }),
+    20_000
+  )
+
+  it.live(
+    "is renewed in turns by processes that have several logins on one file",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* issuer({ delay: 5, lifetime: 0.001 })
+        const file = yield* temporaryFile
+        yield* FileTokenStore.make(file).write(expired)
+        const processes = yield* sharing(server, file, 2, 3)
+        yield* Effect.forEach(processes, ({ next }) => next)
+        const answers = yield* Effect.forEach(
+          processes,
+          ({ ask, next }) =>
+            Effect.forEach(Array.from({ length: 8 }), () => Effect.andThen(Effect.sync(ask), next)),
+          { concurrency: "unbounded" }
+        )
+        for (const answer of answers.flat())
+          assert.match(answer, /^Bearer access-\d+( Bearer access-\d+){2}$/)
+        const used = server.requests.map(({ body }) => new URLSearchParams(body).get("refresh_token"))
+        assert.isAbove(used.length, 16)
         assert.lengthOf(new Set(used), used.length)
       }),
     20_000
@@ -418,6 +449,22 @@ describe("A login", () => {
   )
 })
 
+/** Whether another process can lock the file with a login right now. */
+const lockedElsewhere = (file: string) =>
+  Effect.promise(
+    () =>
+      new Promise<string>((resolve, reject) => {
+        const code = `
+          const { DatabaseSync } = require("node:sqlite")
+          const lock = new DatabaseSync(process.argv[1], { timeout: 0 })
+          try { lock.exec("BEGIN EXCLUSIVE"); console.log("free") }
+          catch (error) { console.log(error.errcode === 5 ? "busy" : error.message) }`
+        execFile(process.execPath, ["--no-warnings", "-e", code, `${file}.lock`], (error, stdout) =>
+          error === null ? resolve(stdout.trim()) : reject(error)
+        )
+      })
+  )
+
 describe("The file with a login", () => {
   it.live("can be read by its owner alone, and is replaced as a whole", () =>
     Effect.gen(function* () {
@@ -459,5 +506,83 @@ describe("The file with a login", () => {
       yield* Fiber.interrupt(holder)
       assert.strictEqual(yield* other, "mine")
     })
+  )
+
+  it.live("stays locked against other processes when its own process asks for the lock again", () =>
+    Effect.gen(function* () {
+      const file = yield* temporaryFile
+      const held = yield* Deferred.make<void>()
+      const holder = yield* Effect.forkChild(
+        FileTokenStore.make(file).locked(Effect.andThen(Deferred.succeed(held, undefined), Effect.never))
+      )
+      yield* Deferred.await(held)
+      assert.strictEqual(yield* lockedElsewhere(file), "busy")
+      // Its interruption waits until the second caller waits.
+      const again = FileTokenStore.make(file).locked(Effect.void)
+      yield* Fiber.interrupt(yield* Effect.forkChild(again, { startImmediately: true }))
+      assert.strictEqual(yield* lockedElsewhere(file), "busy")
+      yield* Fiber.interrupt(holder)
+      assert.strictEqual(yield* lockedElsewhere(file), "free")
+    })
+  )
+
+  it.live("is free again when the process that holds its lock is killed", () =>
+    Effect.gen(function* () {
+      const file = yield* temporaryFile
+      const program = join(import.meta.dirname, "../programs/holdLogin.ts")
+      const child = spawn(
+        process.execPath,
+        ["--conditions=@fermata/source", "--no-warnings", program, file],
+        { stdio: ["ignore", "pipe", "inherit"] }
+      )
+      yield* Effect.promise(() => once(child.stdout, "data"))
+      assert.strictEqual(yield* lockedElsewhere(file), "busy")
+      child.kill("SIGKILL")
+      yield* Effect.promise(() => once(child, "exit"))
+      assert.strictEqual(yield* FileTokenStore.make(file).locked(Effect.succeed("mine")), "mine")
+    })
+  )
+
+  it.live("shares its lock with those who reach it by a symbolic link, and keeps the link", () =>
+    Effect.gen(function* () {
+      const file = yield* temporaryFile
+      const store = FileTokenStore.make(file)
+      yield* store.write(expired)
+      const folder = dirname(dirname(file))
+      const link = join(folder, "tokens.json")
+      yield* Effect.promise(() => symlink(join("login", "tokens.json"), link))
+      const linked = FileTokenStore.make(link)
+      yield* linked.write({ ...expired, accessToken: "next" })
+      assert.isTrue((yield* Effect.promise(() => lstat(link))).isSymbolicLink())
+      assert.isFalse((yield* Effect.promise(() => lstat(file))).isSymbolicLink())
+      assert.deepInclude(yield* store.read, { accessToken: "next" })
+      assert.deepInclude(yield* linked.read, { accessToken: "next" })
+      yield* linked.locked(
+        Effect.gen(function* () {
+          assert.strictEqual(yield* lockedElsewhere(file), "busy")
+          assert.deepStrictEqual(yield* Effect.promise(() => readdir(folder)), ["login", "tokens.json"])
+        })
+      )
+      assert.sameMembers(yield* Effect.promise(() => readdir(dirname(file))), [
+        "tokens.json",
+        "tokens.json.lock"
+      ])
+    })
+  )
+
+  it.live(
+    "is made where a symbolic link points to nothing yet, and refused where links run in a circle",
+    () =>
+      Effect.gen(function* () {
+        const folder = dirname(dirname(yield* temporaryFile))
+        const target = join(folder, "elsewhere", "tokens.json")
+        yield* Effect.promise(() => symlink(target, join(folder, "dangling")))
+        yield* FileTokenStore.make(join(folder, "dangling")).write(expired)
+        assert.deepInclude(yield* FileTokenStore.make(target).read, { accessToken: "access-0" })
+        yield* Effect.promise(() => symlink("circle", join(folder, "circle")))
+        const { message } = yield* Effect.flip(FileTokenStore.make(join(folder, "circle")).write(expired))
+        assert.include(message, "cannot be written (ELOOP)")
+        assert.notInclude(message, folder)
+      })
   )
 })

@@ -1,6 +1,6 @@
 /**
- * Asks for the headers of a login, once for each line on the standard input, and prints the access token that it got.
- * Arguments: the file with the tokens, the issuer's token endpoint.
+ * Asks for the headers of its logins at the same time, once for each line on the standard input, and prints the access tokens that it
+ * got. Arguments: the file with the tokens, the issuer's token endpoint, the number of logins (default: 1).
  */
 import { createInterface } from "node:readline"
 import * as Effect from "effect/Effect"
@@ -9,24 +9,31 @@ import * as Redacted from "effect/Redacted"
 import * as FileTokenStore from "../../src/FileTokenStore.ts"
 import { LoginTokens } from "@fermata/sdk/model"
 
-const [file, tokenUrl] = process.argv.slice(2)
+const [file, tokenUrl, count = "1"] = process.argv.slice(2)
 
-const auth = await Effect.runPromise(
-  LoginTokens.make({
-    profile: "tested",
-    store: FileTokenStore.make(file!),
-    tokenUrl: tokenUrl!,
-    clientId: "client-of-the-test"
-  }).pipe(Effect.provide(FetchHttpClient.layer))
+const logins = await Effect.runPromise(
+  Effect.forEach(Array.from({ length: Number(count) }), () =>
+    LoginTokens.make({
+      profile: "tested",
+      store: FileTokenStore.make(file!),
+      tokenUrl: tokenUrl!,
+      clientId: "client-of-the-test"
+    })
+  ).pipe(Effect.provide(FetchHttpClient.layer))
 )
 process.stdout.write("ready\n")
 
 for await (const _ of createInterface({ input: process.stdin })) {
-  const answer = await Effect.runPromise(
-    Effect.match(auth.headers({ forced: false }), {
-      onSuccess: (headers) => Redacted.value(headers.authorization!),
-      onFailure: (error) => error.reason._tag
-    })
+  const answers = await Effect.runPromise(
+    Effect.forEach(
+      logins,
+      (auth) =>
+        Effect.match(auth.headers({ forced: false }), {
+          onSuccess: (headers) => Redacted.value(headers.authorization!),
+          onFailure: (error) => error.reason._tag
+        }),
+      { concurrency: "unbounded" }
+    )
   )
-  process.stdout.write(`${answer}\n`)
+  process.stdout.write(`${answers.join(" ")}\n`)
 }

@@ -1,0 +1,81 @@
+/**
+ * A lock on a path: one holder at a time, among the fibers of this process and among processes.
+ *
+ * Between processes it is SQLite's exclusive lock on an empty database, which the operating system drops when its holder dies,
+ * however it dies: no lock of a dead process has to be found and broken. On POSIX the close of any descriptor of a file drops every
+ * lock that the process holds on that file (SQLite, "How To Corrupt An SQLite Database File", section 2.2), so only SQLite opens this
+ * one: everything else goes by its name. Inside a process callers wait in line, and only the first of them tries the file.
+ */
+import { chmodSync, existsSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+
+/** `busy`: others have held the lock for all the time that was given. `unusable`: the file cannot be locked. */
+export class FileLockError extends Data.TaggedError("FileLockError")<{
+  readonly reason: "busy" | "unusable"
+}> {}
+
+/** A lock that is held. */
+export interface FileLock {
+  readonly release: () => void
+}
+
+/** Callers of this process per path, in the order in which they asked; the first one holds the lock or tries to. */
+const lines = new Map<string, Array<object>>()
+
+/** Interval between two attempts. */
+const pause = "20 millis"
+
+/**
+ * Takes the lock of an absolute path without symbolic links, whose folder is there. Only the waiting can be interrupted.
+ */
+export const acquireFileLock = (path: string, patienceMs: number): Effect.Effect<FileLock, FileLockError> =>
+  Effect.uninterruptible(
+    Effect.suspend(() => {
+      const until = performance.now() + patienceMs
+      const caller = {}
+      const line = lines.get(path) ?? []
+      lines.set(path, line)
+      line.push(caller)
+      const leave = () => {
+        const at = line.indexOf(caller)
+        if (at >= 0) line.splice(at, 1)
+        if (line.length === 0 && lines.get(path) === line) lines.delete(path)
+      }
+      const attempt: Effect.Effect<FileLock, FileLockError> = Effect.suspend(() => {
+        const locked = line[0] === caller ? tryLock(path) : "busy"
+        if (locked === "unusable") return new FileLockError({ reason: locked })
+        if (locked !== "busy") {
+          return Effect.succeed({
+            release: () => {
+              locked.close()
+              leave()
+            }
+          })
+        }
+        if (performance.now() > until) return new FileLockError({ reason: locked })
+        return Effect.andThen(Effect.interruptible(Effect.sleep(pause)), attempt)
+      })
+      return Effect.onError(attempt, () => Effect.sync(leave))
+    })
+  )
+
+/** An open transaction is the lock; closing its connection releases it. */
+const tryLock = (path: string): DatabaseSync | "busy" | "unusable" => {
+  let database: DatabaseSync | undefined
+  try {
+    const isNew = !existsSync(path)
+    database = new DatabaseSync(path, { timeout: 0 })
+    // By its name: a descriptor of our own would drop the lock of another caller when it is closed.
+    if (isNew) chmodSync(path, 0o600)
+    database.exec("BEGIN EXCLUSIVE")
+    return database
+  } catch (cause) {
+    database?.close()
+    return isBusy(cause) ? "busy" : "unusable"
+  }
+}
+
+const isBusy = (cause: unknown): boolean =>
+  cause instanceof Error && "errcode" in cause && (cause.errcode === 5 || cause.errcode === 6)

@@ -1,0 +1,10 @@
+/** Takes the lock of a login, says `locked`, and holds it until the process is killed. Argument: the file with the tokens. */
+import * as Effect from "effect/Effect"
+import * as FileTokenStore from "../../src/FileTokenStore.ts"
+
+const hold = Effect.andThen(
+  Effect.sync(() => process.stdout.write("locked\n")),
+  Effect.never
+)
+setInterval(() => {}, 60_000)
+await Effect.runPromise(FileTokenStore.make(process.argv[2]!).locked(hold))
