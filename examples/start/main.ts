@@ -8,11 +8,11 @@ import { once } from "node:events"
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
-import { approve, type Fermata, isEditedArgumentsInvalid, type RunStore } from "@fermata/node"
+import { approve, Display, type Fermata, isEditedArgumentsInvalid, type RunStore } from "@fermata/node"
 import { openEditor, prepare, published, storeOf } from "./agent.ts"
 import { type Answer, BadOption, parseOptions, usage } from "./options.ts"
 import { startWorker, type Worker } from "./processes.ts"
-import { ask, escaped, hasTerminal, shown } from "./terminal.ts"
+import { ask, hasTerminal, shown } from "./terminal.ts"
 import { bytesPerTurn, timeline } from "./timeline.ts"
 
 const workers: Array<Worker> = []
@@ -49,12 +49,12 @@ const takeDecision = async (
       const decision = await fermata.decide(asked, answer, { by: process.env["USER"] ?? "you" })
       const alone =
         flag === undefined && !hasTerminal() ? " (no terminal to ask at; see npm start -- --help)" : ""
-      console.log(`   decided   ${decision._tag} by ${escaped(decision.by)}${alone}`)
+      console.log(`   decided   ${decision._tag} by ${Display.line(decision.by)}${alone}`)
       return true
     } catch (error) {
       if (!isEditedArgumentsInvalid(error)) throw error
       if (flag !== undefined) throw new BadOption(error.message)
-      console.log(`   refused   ${escaped(error.message)}`)
+      console.log(`   refused   ${Display.line(error.message)}`)
     }
   }
 }
@@ -70,8 +70,8 @@ const release = async (
     const { request } = asked
     if (request._tag !== "approval") continue
     console.log(`   pending   ${request.requestId}, asked by ${request.agentPath.join(" > ")}`)
-    console.log(`   the call  ${escaped(request.tool)} ${shown(request.arguments)}`)
-    if (request.risk !== undefined) console.log(`   risk      ${escaped(request.risk)}`)
+    console.log(`   the call  ${Display.line(request.tool)} ${shown(request.arguments)}`)
+    if (request.risk !== undefined) console.log(`   risk      ${Display.line(request.risk)}`)
     if (!(await takeDecision(fermata, asked, flag))) return false
   }
   const run = await fermata.resume(runId)
@@ -92,7 +92,7 @@ const race = async (directory: string, fermata: Fermata.Fermata): Promise<string
   const ends = await Promise.all(two.map(async ({ name, worker }) => ({ name, told: await worker.told() })))
   for (const { name, told } of ends) {
     if (told._tag === "won") console.log(`   ${name}  won, and finished the run: ${shown(told.text)}`)
-    if (told._tag === "lost") console.log(`   ${name}  lost: ${escaped(told.message)}`)
+    if (told._tag === "lost") console.log(`   ${name}  lost: ${Display.line(told.message)}`)
   }
   const winners = ends.filter(({ told }) => told._tag === "won")
   if (winners.length !== 1) throw new Error(`${winners.length} workers won.`)
@@ -123,7 +123,7 @@ const account = async (
   console.log(
     `   the site   ${count(lines.length, "line")} for ${count(approved, "approved call")}: ${ok ? "each ran exactly once" : "not what was approved!"}`
   )
-  for (const line of lines) console.log(`              ${escaped(line)}`)
+  for (const line of lines) console.log(`              ${Display.line(line)}`)
   return ok
 }
 
@@ -165,7 +165,7 @@ try {
   process.exitCode = await main()
 } catch (error) {
   if (!(error instanceof BadOption)) throw error
-  console.error(escaped(error.message))
+  console.error(Display.line(error.message))
   console.error(usage)
   process.exitCode = 2
 }

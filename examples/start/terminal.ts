@@ -3,23 +3,14 @@
  */
 import { once } from "node:events"
 import { createInterface } from "node:readline/promises"
-import { approve, deny } from "@fermata/node"
+import { approve, deny, Display } from "@fermata/node"
 import { type Answer, BadOption, parseArguments } from "./options.ts"
 
 /**
- * A text as it may be shown at a terminal. What a model wrote could move the cursor, change colours or reorder letters, and show
- * another call than the one that would run; such characters are shown by their numbers, and everything is one line.
+ * A value as JSON in one line. What a model wrote could move the cursor, change colours or reorder letters, and show another call
+ * than the one that would run: `Display` writes such characters as escapes.
  */
-export const escaped = (text: string): string =>
-  text
-    .replaceAll(/\s*\n\s*/g, " ")
-    .replaceAll(
-      /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
-      (character) => `\\u{${character.codePointAt(0)?.toString(16) ?? ""}}`
-    )
-
-/** A value as JSON in one line, escaped. */
-export const shown = (value: unknown): string => escaped(JSON.stringify(value))
+export const shown = (value: unknown): string => Display.line(JSON.stringify(value))
 
 /** Whether somebody can be asked. */
 export const hasTerminal = (): boolean => process.stdin.isTTY === true && process.stdout.isTTY === true
@@ -42,7 +33,7 @@ export const ask = async (): Promise<Answer | undefined> => {
         if (/^e(dit)?$/i.test(word)) return approve({ arguments: parseArguments(rest) })
       } catch (error) {
         if (!(error instanceof BadOption)) throw error
-        console.log(`             ${escaped(error.message)}`)
+        console.log(`             ${Display.line(error.message)}`)
       }
     }
   } finally {

@@ -3,6 +3,7 @@
  *
  * @since 0.1.0
  */
+import { Display } from "@fermata/sdk"
 
 /** What is closed: a Fermata, a conductor, a server. */
 export type Closable = AsyncDisposable | { readonly close: () => Promise<unknown> }
@@ -47,7 +48,7 @@ export const closeOnSignal = (
         await ("close" in closable ? closable.close() : closable[Symbol.asyncDispose]())
       } catch (error) {
         code = 1
-        onProblem(`Closing failed: ${error instanceof Error ? error.message : "an unknown error"}.`)
+        onProblem(Display.sentence`Closing failed: ${Display.messageOf(error)}.`)
       }
     }
     process.exit(code)

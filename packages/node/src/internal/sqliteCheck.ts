@@ -5,7 +5,7 @@ import type { DatabaseSync, SQLOutputValue } from "node:sqlite"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { Decision, evolveAll, Interruption, Message, RunState, RunStateCodec } from "@fermata/sdk"
+import { Decision, Display, evolveAll, Interruption, Message, RunState, RunStateCodec } from "@fermata/sdk"
 import type { RunStoreError } from "@fermata/sdk/store"
 import type { CheckReport } from "../SqliteStore.ts"
 import { checkCheckpoint, checkpointed, checkpointTables } from "./sqliteCheckpoints.ts"
@@ -39,7 +39,7 @@ class Findings {
   #more = 0
 
   problem(sentence: string): void {
-    if (this.problems.length < mostProblems) this.problems.push(sentence)
+    if (this.problems.length < mostProblems) this.problems.push(Display.line(sentence))
     else this.#more += 1
   }
 

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, readdirSync, symlinkSync, writeFileSync } fro
 import { dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { Id } from "@fermata/sdk"
+import { Display, Id } from "@fermata/sdk"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
 import { asked, foreign, leftBehind, run, said, started, type Store, withStore } from "./fixtures.ts"
@@ -47,6 +47,19 @@ describe("SqliteStore.check", () => {
         assert.deepStrictEqual(readdirSync(dirname(filename)), ["runs.db"])
         assert.isTrue(before.equals(readFileSync(filename)))
       })
+  )
+
+  it.effect("shows control characters of damaged ids as visible escapes", () =>
+    Effect.gen(function* () {
+      const problems = yield* problemsAfter(
+        "UPDATE fermata_requests SET request_id = 'x' || char(27, 91, 50, 75, 8238, 10) WHERE run_id = 'run_5'"
+      )
+      assert.isTrue(
+        problems.some((problem) => problem.includes("x\\u{1b}[2K\\u{202e}\\n")),
+        problems.join("; ")
+      )
+      for (const problem of problems) assert.strictEqual(problem, Display.line(problem))
+    })
   )
 
   it.effect("finds a store whatever its name, also through a link", () =>

@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { lines, sentence } from "../domain/Display.ts"
 
 /** What a runtime was told does not fit. Every knob that is wrong is named, with what it takes. */
 export class RuntimeOptionsInvalid extends Schema.TaggedError<RuntimeOptionsInvalid>()(
@@ -14,7 +15,7 @@ export class RuntimeOptionsInvalid extends Schema.TaggedError<RuntimeOptionsInva
   }
 ) {
   override get message() {
-    return `The runtime cannot be used like this: ${this.problems.map(({ problem }) => problem).join("; ")}.`
+    return sentence`The runtime cannot be used like this: ${lines(this.problems.map(({ problem }) => problem).join("; "))}.`
   }
 }
 
@@ -24,7 +25,7 @@ export class CapabilityProfileNotFound extends Schema.TaggedError<CapabilityProf
   { profile: Schema.String, known: Schema.Array(Schema.String) }
 ) {
   override get message() {
-    return `There is no capability profile "${this.profile}": use one of ${this.known.join(", ")}, or add it to the option "profiles".`
+    return sentence`There is no capability profile "${this.profile}": use one of ${this.known.join(", ")}, or add it to the option "profiles".`
   }
 }
 
@@ -34,7 +35,7 @@ export class ModelProfileNotFound extends Schema.TaggedError<ModelProfileNotFoun
   known: Schema.Array(Schema.String)
 }) {
   override get message() {
-    return `There is no model profile "${this.profile}": use one of ${this.known.join(", ")}, or add it to the model client.`
+    return sentence`There is no model profile "${this.profile}": use one of ${this.known.join(", ")}, or add it to the model client.`
   }
 }
 
@@ -46,7 +47,7 @@ export class ExtensionFailed extends Schema.TaggedError<ExtensionFailed>()("Exte
 }) {
   override get message() {
     const what = this.during === "tools" ? "make its tools" : "start"
-    return `The extension "${this.extension}" could not ${what}: ${this.description}`
+    return sentence`The extension "${this.extension}" could not ${what}: ${lines(this.description)}`
   }
 }
 
@@ -60,9 +61,9 @@ export class RuntimeBusy extends Schema.TaggedError<RuntimeBusy>()("RuntimeBusy"
     const [first, ...more] = this.runs
     const who =
       more.length === 0
-        ? `The run ${first} is`
-        : `${this.runs.length} runs (${first}${more.length > 1 ? ", …" : `, ${more[0]}`}) are`
-    return `${who} in the middle of a turn: reconfigure between turns, when the calls are settled, or cancel first.`
+        ? sentence`The run ${first} is`
+        : sentence`${this.runs.length} runs (${first}${more.length > 1 ? ", …" : sentence`, ${more[0]}`}) are`
+    return sentence`${who} in the middle of a turn: reconfigure between turns, when the calls are settled, or cancel first.`
   }
 }
 
@@ -76,7 +77,7 @@ export class RuntimeClosed extends Schema.TaggedError<RuntimeClosed>()("RuntimeC
   status: CloseStatus
 }) {
   override get message() {
-    return `The runtime of the agent "${this.agent}" was closed (${this.status}): create another one.`
+    return sentence`The runtime of the agent "${this.agent}" was closed (${this.status}): create another one.`
   }
 }
 
@@ -95,7 +96,7 @@ export class CaptureMalformed extends Schema.TaggedError<CaptureMalformed>()("Ca
   issues: Schema.String
 }) {
   override get message() {
-    return `This is not a capture: ${this.issues}. Pass what captureState returned, unchanged.`
+    return sentence`This is not a capture: ${lines(this.issues)}. Pass what captureState returned, unchanged.`
   }
 }
 
@@ -105,6 +106,6 @@ export class CaptureTooNew extends Schema.TaggedError<CaptureTooNew>()("CaptureT
   supported: Schema.Finite
 }) {
   override get message() {
-    return `This capture has version ${this.version}, and this Fermata reads up to ${this.supported}: update Fermata to go on with it.`
+    return sentence`This capture has version ${this.version}, and this Fermata reads up to ${this.supported}: update Fermata to go on with it.`
   }
 }

@@ -12,6 +12,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Decision } from "../domain/Decision.ts"
+import { lines, sentence } from "../domain/Display.ts"
 import { evolveAll } from "../domain/evolve.ts"
 import { Revision, RunId, SessionId } from "../domain/Id.ts"
 import { isDeeperThan } from "../domain/internal/json.ts"
@@ -53,7 +54,7 @@ export class ArchiveInvalid extends Schema.TaggedError<ArchiveInvalid>()("Archiv
   problem: Schema.String
 }) {
   override get message() {
-    return `This archive cannot be imported: ${this.problem}. Nothing was written.`
+    return sentence`This archive cannot be imported: ${lines(this.problem)}. Nothing was written.`
   }
 }
 

@@ -6,6 +6,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Decision } from "../domain/Decision.ts"
+import { instant, sentence } from "../domain/Display.ts"
 import { evolve } from "../domain/evolve.ts"
 import { isWithin, type RequestId, type RunId, type Timestamp } from "../domain/Id.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
@@ -74,12 +75,12 @@ const withMail = (explained: Explanation, all: StoredRun["messages"], runId: Run
   const sent = all.filter(({ to = runId }) => isWithin(to, runId))
   const { length } = sent.filter(({ ends }) => ends !== true)
   const isOpen = explained.status === "running" || explained.status === "held"
-  const told = length === 1 ? "A message waits" : `${length} messages wait`
+  const told = length === 1 ? "A message waits" : sentence`${length} messages wait`
   const parts = [
     explained.text,
-    length === 0 ? "" : `${told} ${isOpen ? "to be read" : "that nobody read"}.`,
+    length === 0 ? "" : sentence`${told} ${isOpen ? "to be read" : "that nobody read"}.`,
     ...sent.flatMap(({ ends, to = runId }) =>
-      ends === true && isOpen ? [`Somebody has asked for ${to} to end.`] : []
+      ends === true && isOpen ? [sentence`Somebody has asked for ${to} to end.`] : []
     )
   ]
   return { ...explained, text: parts.filter((part) => part !== "").join(" ") }
@@ -91,7 +92,7 @@ const explainSubRun = ({ root, state, stored }: SubRun, now: Timestamp): Explana
   const inIt = stored.decisions.filter(({ requestId }) => isWithin(requestId, state.runId))
   const explained = explainState({ ...state, status }, isEnded(state) ? [] : inIt, now, stored.head)
   const resuming = isEnded(state) || isEnded(root) ? [] : explained.resuming
-  const whom = `It works for the run ${root.runId} of ${root.agent.name}`
+  const whom = sentence`It works for the run ${root.runId} of ${root.agent.name}`
   // A budget that is used up above it, say.
   const isHeldAbove = status === "held" && next(state)._tag !== "Hold"
   const parts = [
@@ -99,8 +100,8 @@ const explainSubRun = ({ root, state, stored }: SubRun, now: Timestamp): Explana
       ? statusText({ ...state, status }, stored.head.lease, now)
       : explained.text,
     isEnded(root) && !isEnded(state)
-      ? `${whom}, which has ended (${root.status}).`
-      : `${whom}${isHeldAbove ? ", which is held, and it with that" : ""}.`
+      ? sentence`${whom}, which has ended (${root.status}).`
+      : sentence`${whom}${isHeldAbove ? ", which is held, and it with that" : ""}.`
   ]
   return { ...explained, resuming, text: parts.join(" ") }
 }
@@ -121,11 +122,11 @@ export const explainState = (
   const lease = head?.lease
   const parts = [
     statusText(state, lease, now),
-    ...waitsFor.map((wait) => `It waits ${waitText(wait, now)}.`),
+    ...waitsFor.map((wait) => sentence`It waits ${waitText(wait, now)}.`),
     ...decisions.map(
-      (decision) => `${decision.by} has decided (${decision._tag}) and nobody has acted on it yet.`
+      (decision) => sentence`${decision.by} has decided (${decision._tag}) and nobody has acted on it yet.`
     ),
-    lease === undefined && resuming.length > 0 ? `Resuming it would ${resuming.join(", then ")}.` : ""
+    lease === undefined && resuming.length > 0 ? sentence`Resuming it would ${resuming.join(", then ")}.` : ""
   ]
   return {
     runId: state.runId,
@@ -152,15 +153,15 @@ const waitOf = (request: Interruption): Wait => ({
 const whatOf = (request: Interruption): string => {
   switch (request._tag) {
     case "approval":
-      return `for approval of ${request.tool}`
+      return sentence`for approval of ${request.tool}`
     case "question":
-      return `for an answer to "${request.question}"`
+      return sentence`for an answer to "${request.question}"`
     case "inDoubt":
-      return `to be told whether ${request.tool} has happened: it was started and its outcome is not known`
+      return sentence`to be told whether ${request.tool} has happened: it was started and its outcome is not known`
     case "limit":
-      return `for a larger ${request.budget} budget: ${request.spent} of ${request.limit} are used`
+      return sentence`for a larger ${request.budget} budget: ${request.spent} of ${request.limit} are used`
     case "login":
-      return `for a login to ${request.profile}`
+      return sentence`for a login to ${request.profile}`
   }
 }
 
@@ -169,26 +170,26 @@ const waitText = (wait: Wait, now: Timestamp): string => {
     wait.expiresAt === undefined
       ? "it does not expire"
       : wait.onExpiry === "stay"
-        ? `it was to be answered ${when(wait.expiresAt, now)}, and stays open`
-        : `it expires ${when(wait.expiresAt, now)}, and is denied then`
-  return `${wait.what}, asked ${when(wait.since, now)} by ${wait.askedBy.join(" for ")}; ${end}`
+        ? sentence`it was to be answered ${when(wait.expiresAt, now)}, and stays open`
+        : sentence`it expires ${when(wait.expiresAt, now)}, and is denied then`
+  return sentence`${wait.what}, asked ${when(wait.since, now)} by ${wait.askedBy.join(" for ")}; ${end}`
 }
 
 const statusText = (state: RunState, lease: RunHead["lease"], now: Timestamp): string => {
-  const name = `The run ${state.runId} of ${state.agent.name}`
+  const name = sentence`The run ${state.runId} of ${state.agent.name}`
   switch (state.status) {
     case "running":
       return lease === undefined
-        ? `${name} was left at work, and nobody works on it.`
-        : `${name} is being worked on by ${lease.owner}, who has it until ${when(lease.until, now)} at least.`
+        ? sentence`${name} was left at work, and nobody works on it.`
+        : sentence`${name} is being worked on by ${lease.owner}, who has it until ${when(lease.until, now)} at least.`
     case "held":
-      return `${name} is held.`
+      return sentence`${name} is held.`
     case "completed":
-      return `${name} is completed.`
+      return sentence`${name} is completed.`
     case "cancelled":
-      return `${name} was cancelled: ${state.cancelled?.reason ?? "no reason was given"}.`
+      return sentence`${name} was cancelled: ${state.cancelled?.reason ?? "no reason was given"}.`
     case "error":
-      return `${name} failed. ${state.failure === undefined ? "" : fromFailure(state.failure).message}`.trim()
+      return sentence`${name} failed. ${state.failure === undefined ? "" : fromFailure(state.failure).message}`.trim()
   }
 }
 
@@ -221,23 +222,23 @@ const stepText = (state: RunState, step: Step): string | undefined => {
     case "CallModel":
       return "call the model"
     case "ClassifyCalls":
-      return `look at what the model asked for (${names(step.callIds)})`
+      return sentence`look at what the model asked for (${names(step.callIds)})`
     case "SettleToolCalls":
-      return `run ${names(step.callIds)}`
+      return sentence`run ${names(step.callIds)}`
     case "ResumeChildren":
-      return `go on with the sub-agent${step.callIds.length === 1 ? "" : "s"} ${names(step.callIds)}`
+      return sentence`go on with the sub-agent${step.callIds.length === 1 ? "" : "s"} ${names(step.callIds)}`
     case "StartBackground":
-      return `start a sub-agent in the background (${names([step.callId])})`
+      return sentence`start a sub-agent in the background (${names([step.callId])})`
     case "AwaitChildren":
       return `go on with the sub-agents in the background`
     case "SettleAgents":
-      return `answer ${names([step.callId])}`
+      return sentence`answer ${names([step.callId])}`
     case "HandOff":
-      return `give the conversation to another agent (${names([step.callId])})`
+      return sentence`give the conversation to another agent (${names([step.callId])})`
     case "Withdraw":
       return "withdraw what it asks for, since there is room in the budget again"
     case "AskWrapUp":
-      return `let the model say how far it has come, since the ${step.exceeded.budget} budget is used up`
+      return sentence`let the model say how far it has come, since the ${step.exceeded.budget} budget is used up`
     case "Reconcile": {
       const again = step.callIds.filter((callId) => {
         const call = findCall(state, callId)
@@ -245,25 +246,25 @@ const stepText = (state: RunState, step: Step): string | undefined => {
       })
       const doubtful = step.callIds.filter((callId) => !again.includes(callId))
       return [
-        ...(again.length === 0 ? [] : [`repeat ${names(again)}, which does no harm`]),
+        ...(again.length === 0 ? [] : [sentence`repeat ${names(again)}, which does no harm`]),
         ...(doubtful.length === 0
           ? []
-          : [`find out whether ${names(doubtful)} has happened, without running it again`])
+          : [sentence`find out whether ${names(doubtful)} has happened, without running it again`])
       ].join(" and ")
     }
     case "AskLimit":
-      return `ask for a larger ${step.exceeded.budget} budget`
+      return sentence`ask for a larger ${step.exceeded.budget} budget`
     case "DecodeOutput":
       return "check the answer against the output schema"
     case "Hold":
       return waitingText(step.requests.length)
     case "Finish":
-      return step.end._tag === "completed" ? "complete the run" : `end the run (${step.end._tag})`
+      return step.end._tag === "completed" ? "complete the run" : sentence`end the run (${step.end._tag})`
   }
 }
 
 const waitingText = (open: number): string =>
-  open === 1 ? "wait for the open request" : `wait for the ${open} open requests`
+  open === 1 ? "wait for the open request" : sentence`wait for the ${open} open requests`
 
 const units: ReadonlyArray<readonly [number, string]> = [
   [24 * 60 * 60 * 1000, "day"],
@@ -277,7 +278,7 @@ const when = (time: Timestamp, now: Timestamp): string => {
   const distance = Math.abs(time - now)
   const [size, unit] = units.find(([size]) => distance >= size) ?? [1, "millisecond"]
   const count = time <= now ? Math.floor(distance / size) : Math.round(distance / size)
-  const about = `${count} ${unit}${count === 1 ? "" : "s"}`
-  const exact = new Date(time).toISOString()
-  return time <= now ? `${about} ago (${exact})` : `in ${about} (${exact})`
+  const about = sentence`${count} ${unit}${count === 1 ? "" : "s"}`
+  const exact = instant(time)
+  return time <= now ? sentence`${about} ago (${exact})` : sentence`in ${about} (${exact})`
 }

@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { sentence } from "../domain/Display.ts"
 import { RunId } from "../domain/Id.ts"
 
 /** The run has not asked anything. */
@@ -11,7 +12,7 @@ export class NothingToAnswer extends Schema.TaggedError<NothingToAnswer>()("Noth
   runId: RunId
 }) {
   override get message() {
-    return `The run ${this.runId} asks no question: send it with whenHeld "queue", or decide what it waits for.`
+    return sentence`The run ${this.runId} asks no question: send it with whenHeld "queue", or decide what it waits for.`
   }
 }
 
@@ -22,14 +23,14 @@ export class SeveralQuestions extends Schema.TaggedError<SeveralQuestions>()("Se
   requestIds: Schema.Array(Schema.String)
 }) {
   override get message() {
-    return `The run ${this.runId} asks ${this.requestIds.length} questions: answer each by its id with decide (${this.requestIds.join(", ")}).`
+    return sentence`The run ${this.runId} asks ${this.requestIds.length} questions: answer each by its id with decide (${this.requestIds.join(", ")}).`
   }
 }
 
 /** An answer is text, and what was sent is something else. */
 export class AnswerNotText extends Schema.TaggedError<AnswerNotText>()("AnswerNotText", { runId: RunId }) {
   override get message() {
-    return `The question of the run ${this.runId} is answered with text alone: send the file with whenHeld "queue".`
+    return sentence`The question of the run ${this.runId} is answered with text alone: send the file with whenHeld "queue".`
   }
 }
 
@@ -40,7 +41,7 @@ export class SubAgentNotForked extends Schema.TaggedError<SubAgentNotForked>()("
   root: RunId
 }) {
   override get message() {
-    return `The run ${this.runId} is a sub-agent's and cannot be forked: fork the run that it works for, ${this.root}, or send it with whenHeld "queue".`
+    return sentence`The run ${this.runId} is a sub-agent's and cannot be forked: fork the run that it works for, ${this.root}, or send it with whenHeld "queue".`
   }
 }
 
@@ -51,7 +52,7 @@ export class ConductorFull extends Schema.TaggedError<ConductorFull>()("Conducto
 }) {
   readonly isRetryable = true
   override get message() {
-    return `The conductor has ${this.running} runs at work${this.queued === 0 ? "" : ` and ${this.queued} that wait`}: dispatch again when one has ended, or let dispatch wait with overflow "block".`
+    return sentence`The conductor has ${this.running} runs at work${this.queued === 0 ? "" : sentence` and ${this.queued} that wait`}: dispatch again when one has ended, or let dispatch wait with overflow "block".`
   }
 }
 
@@ -80,9 +81,9 @@ export class ConductorBudgetExceeded extends Schema.TaggedError<ConductorBudgetE
 ) {
   override get message() {
     if (this.budget === "cost" && this.spent + this.reserved < this.limit) {
-      return `What the runs of this conductor have cost is not known, and its limit is $${this.limit}: give the models' prices, or lift maxCostUsd.`
+      return sentence`What the runs of this conductor have cost is not known, and its limit is $${this.limit}: give the models' prices, or lift maxCostUsd.`
     }
-    return `The ${this.budget} budget of ${this.limit} is used up: ${this.spent} are spent, ${this.reserved} set aside for runs that have not ended. Wait for those, or raise the limit.`
+    return sentence`The ${this.budget} budget of ${this.limit} is used up: ${this.spent} are spent, ${this.reserved} set aside for runs that have not ended. Wait for those, or raise the limit.`
   }
 }
 
@@ -99,7 +100,7 @@ export class NoneSucceeded extends Schema.TaggedError<NoneSucceeded>()("NoneSucc
   override get message() {
     return this.runs.length === 0
       ? "There was no run to succeed: pass at least one handle."
-      : `None of ${this.runs.length} runs has completed: ${listed(this.runs)}.`
+      : sentence`None of ${this.runs.length} runs has completed: ${listed(this.runs)}.`
   }
 }
 
@@ -114,6 +115,6 @@ export class QuorumMissed extends Schema.TaggedError<QuorumMissed>()("QuorumMiss
   override get message() {
     if (Number.isNaN(this.wanted))
       return "A quorum is a number of runs, and NaN is none: say how many are to complete."
-    return `${this.wanted} of ${this.of} runs were to complete, ${this.completed} have, and the rest cannot make it up: ${listed(this.runs)}.`
+    return sentence`${this.wanted} of ${this.of} runs were to complete, ${this.completed} have, and the rest cannot make it up: ${listed(this.runs)}.`
   }
 }

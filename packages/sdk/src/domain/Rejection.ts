@@ -5,6 +5,7 @@
  */
 import * as Schema from "effect/Schema"
 import { Decision } from "./Decision.ts"
+import { instant, lines, sentence } from "./Display.ts"
 import { RequestId, Timestamp } from "./Id.ts"
 import { Kind } from "./Interruption.ts"
 
@@ -13,7 +14,7 @@ export class RequestNotFound extends Schema.TaggedError<RequestNotFound>()("Requ
   requestId: Schema.String
 }) {
   override get message() {
-    return `Nobody asked for ${this.requestId}: list the pending requests and decide one of those.`
+    return sentence`Nobody asked for ${this.requestId}: list the pending requests and decide one of those.`
   }
 }
 
@@ -25,8 +26,8 @@ export class AlreadyDecided extends Schema.TaggedError<AlreadyDecided>()("Alread
   decision: Decision
 }) {
   override get message() {
-    const when = new Date(this.at).toISOString()
-    return `${this.requestId} was decided (${this.decision._tag}) by ${this.by} at ${when}; that decision stands.`
+    const when = instant(this.at)
+    return sentence`${this.requestId} was decided (${this.decision._tag}) by ${this.by} at ${when}; that decision stands.`
   }
 }
 
@@ -37,7 +38,7 @@ export class RequestSuperseded extends Schema.TaggedError<RequestSuperseded>()("
   reason: Schema.String
 }) {
   override get message() {
-    return `${this.requestId} is no longer open: ${this.reason}.${this.by === undefined ? "" : ` Decide ${this.by} instead.`}`
+    return sentence`${this.requestId} is no longer open: ${this.reason}.${this.by === undefined ? "" : sentence` Decide ${this.by} instead.`}`
   }
 }
 
@@ -48,7 +49,7 @@ export class ArgumentsChanged extends Schema.TaggedError<ArgumentsChanged>()("Ar
   actual: Schema.String
 }) {
   override get message() {
-    return `${this.requestId} asks about other arguments than the ones decided on: show it again and decide anew.`
+    return sentence`${this.requestId} asks about other arguments than the ones decided on: show it again and decide anew.`
   }
 }
 
@@ -63,7 +64,7 @@ export class DecisionNotApplicable extends Schema.TaggedError<DecisionNotApplica
   }
 ) {
   override get message() {
-    return `"${this.decision}" does not answer the ${this.kind} request ${this.requestId}: use ${this.allowed.join(", ")}.`
+    return sentence`"${this.decision}" does not answer the ${this.kind} request ${this.requestId}: use ${this.allowed.join(", ")}.`
   }
 }
 
@@ -73,7 +74,7 @@ export class GrantRefused extends Schema.TaggedError<GrantRefused>()("GrantRefus
   tool: Schema.String
 }) {
   override get message() {
-    return `${this.tool} is privileged and cannot be granted for more than one call: approve ${this.requestId} alone.`
+    return sentence`${this.tool} is privileged and cannot be granted for more than one call: approve ${this.requestId} alone.`
   }
 }
 
@@ -88,7 +89,7 @@ export class EditedArgumentsInvalid extends Schema.TaggedError<EditedArgumentsIn
   }
 ) {
   override get message() {
-    return `${this.tool} does not take the edited arguments of ${this.requestId}: ${this.issues}`
+    return sentence`${this.tool} does not take the edited arguments of ${this.requestId}: ${lines(this.issues)}`
   }
 }
 
@@ -97,7 +98,7 @@ export class DecisionMalformed extends Schema.TaggedError<DecisionMalformed>()("
   issues: Schema.String
 }) {
   override get message() {
-    return `This is not a decision: ${this.issues}. Pass one of approve, deny, answer, supply, retry, fail, topUp with a requestId and by.`
+    return sentence`This is not a decision: ${lines(this.issues)}. Pass one of approve, deny, answer, supply, retry, fail, topUp with a requestId and by.`
   }
 }
 

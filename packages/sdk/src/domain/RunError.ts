@@ -7,6 +7,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { lines, sentence } from "./Display.ts"
 import { Revision, RunId, SessionId } from "./Id.ts"
 import { Budget } from "./Limits.ts"
 
@@ -18,8 +19,8 @@ export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("Budget
 }) {
   override get message() {
     return this.budget === "cost" && this.spent < this.limit
-      ? `The cost of this run is unknown, and its limit is $${this.limit}: give the model's prices, or lift maxCostUsd.`
-      : `The ${this.budget} budget of ${this.limit} is used up (${this.spent}): continue the state with a larger limit.`
+      ? sentence`The cost of this run is unknown, and its limit is $${this.limit}: give the model's prices, or lift maxCostUsd.`
+      : sentence`The ${this.budget} budget of ${this.limit} is used up (${this.spent}): continue the state with a larger limit.`
   }
 }
 
@@ -30,14 +31,14 @@ export class ModelFailed extends Schema.TaggedError<ModelFailed>()("ModelFailed"
   isRetryable: Schema.Boolean
 }) {
   override get message() {
-    return `The model call failed (${this.reason}): ${this.description}${this.isRetryable ? " Continue the state to try again." : ""}`
+    return sentence`The model call failed (${this.reason}): ${lines(this.description)}${this.isRetryable ? " Continue the state to try again." : ""}`
   }
 }
 
 /** The program itself is at fault: a hook or a policy threw. */
 export class RunDefect extends Schema.TaggedError<RunDefect>()("RunDefect", { description: Schema.String }) {
   override get message() {
-    return `The run met a defect: ${this.description}. Its state is kept; continue it when the program is mended.`
+    return sentence`The run met a defect: ${lines(this.description)}. Its state is kept; continue it when the program is mended.`
   }
 }
 
@@ -46,7 +47,7 @@ export class WorkersLost extends Schema.TaggedError<WorkersLost>()("WorkersLost"
   times: Schema.Finite
 }) {
   override get message() {
-    return `${this.times} processes in a row died while they worked on this run, without its getting any further. Its state is kept: find out what ends them (memory, a crash in a tool), then continue it.`
+    return sentence`${this.times} processes in a row died while they worked on this run, without its getting any further. Its state is kept: find out what ends them (memory, a crash in a tool), then continue it.`
   }
 }
 
@@ -92,7 +93,7 @@ export class IdInvalid extends Schema.TaggedError<IdInvalid>()("IdInvalid", {
   what: Schema.Literals(["runId", "sessionId"])
 }) {
   override get message() {
-    return `The ${this.what} cannot be used: 1 to ${maxChosenId} letters, digits, "_", ".", ":" or "-", and not as Fermata's own (".t1.1", ".r1").`
+    return sentence`The ${this.what} cannot be used: 1 to ${maxChosenId} letters, digits, "_", ".", ":" or "-", and not as Fermata's own (".t1.1", ".r1").`
   }
 }
 
@@ -101,7 +102,7 @@ export class LimitsInvalid extends Schema.TaggedError<LimitsInvalid>()("LimitsIn
   issues: Schema.String
 }) {
   override get message() {
-    return `These limits cannot be used: ${this.issues}. Use whole numbers from 0 on (fractions only for maxCostUsd and warnAt), and leave out what is to have no limit.`
+    return sentence`These limits cannot be used: ${lines(this.issues)}. Use whole numbers from 0 on (fractions only for maxCostUsd and warnAt), and leave out what is to have no limit.`
   }
 }
 
@@ -113,7 +114,7 @@ export class RunStateMalformed extends Schema.TaggedError<RunStateMalformed>()("
   issues: Schema.String
 }) {
   override get message() {
-    return `This is not a run state: ${this.issues}. Pass what RunStateCodec.encode returned, unchanged.`
+    return sentence`This is not a run state: ${lines(this.issues)}. Pass what RunStateCodec.encode returned, unchanged.`
   }
 }
 
@@ -123,7 +124,7 @@ export class RunStateTooNew extends Schema.TaggedError<RunStateTooNew>()("RunSta
   supported: Schema.Finite
 }) {
   override get message() {
-    return `This run state has version ${this.version}, and this Fermata reads up to ${this.supported}: update Fermata to continue it.`
+    return sentence`This run state has version ${this.version}, and this Fermata reads up to ${this.supported}: update Fermata to continue it.`
   }
 }
 
@@ -144,9 +145,9 @@ export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNot
   override get message() {
     const known = this.known.join(", ")
     if (this.sessionId !== undefined) {
-      return `The session ${this.sessionId} is with the agent "${this.agent}", which is not among those that can go on with it (${known}): let one of them hand over to it again, name it in another agent's aliases, or say with answeredBy who answers.`
+      return sentence`The session ${this.sessionId} is with the agent "${this.agent}", which is not among those that can go on with it (${known}): let one of them hand over to it again, name it in another agent's aliases, or say with answeredBy who answers.`
     }
-    return `The run belongs to the agent "${this.agent}", which is not here (${known}): pass it, or name it in another agent's aliases.`
+    return sentence`The run belongs to the agent "${this.agent}", which is not here (${known}): pass it, or name it in another agent's aliases.`
   }
 }
 
@@ -158,8 +159,8 @@ export class ToolUnavailable extends Schema.TaggedError<ToolUnavailable>()("Tool
 }) {
   override get message() {
     return this.reason === "missing"
-      ? `The run ${this.runId} waits to call ${this.tool}, which the agent no longer has: bring it back, name it in a tool's aliases, or deny the call.`
-      : `The run ${this.runId} waits to call ${this.tool}, which no longer takes those arguments: deny the call, or approve it with others.`
+      ? sentence`The run ${this.runId} waits to call ${this.tool}, which the agent no longer has: bring it back, name it in a tool's aliases, or deny the call.`
+      : sentence`The run ${this.runId} waits to call ${this.tool}, which no longer takes those arguments: deny the call, or approve it with others.`
   }
 }
 
@@ -172,16 +173,16 @@ export class RunEnded extends Schema.TaggedError<RunEnded>()("RunEnded", {
 }) {
   override get message() {
     if (this.root !== undefined) {
-      return `The run ${this.runId} of a sub-agent is ${this.status}: say it to the run that it has worked for, ${this.root}.`
+      return sentence`The run ${this.runId} of a sub-agent is ${this.status}: say it to the run that it has worked for, ${this.root}.`
     }
-    return `The run ${this.runId} is ${this.status}: start a new run in its session with a prompt.`
+    return sentence`The run ${this.runId} is ${this.status}: start a new run in its session with a prompt.`
   }
 }
 
 /** The program let go of the run before it was held or over. Nothing of it is lost. */
 export class RunLetGo extends Schema.TaggedError<RunLetGo>()("RunLetGo", { runId: RunId }) {
   override get message() {
-    return `The program let go of the run ${this.runId} before it was held or over. It is in the store as it stood: a worker, or recover(), goes on with it.`
+    return sentence`The program let go of the run ${this.runId} before it was held or over. It is in the store as it stood: a worker, or recover(), goes on with it.`
   }
 }
 
@@ -193,8 +194,8 @@ export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy"
 }) {
   override get message() {
     return this.status === "running" || this.status === "held"
-      ? `The session ${this.sessionId} has the run ${this.runId}, which is ${this.status}: resume it, or send the prompt to it by its runId.`
-      : `The session ${this.sessionId} has gone on with the run ${this.runId} meanwhile: start again, and it will be built upon.`
+      ? sentence`The session ${this.sessionId} has the run ${this.runId}, which is ${this.status}: resume it, or send the prompt to it by its runId.`
+      : sentence`The session ${this.sessionId} has gone on with the run ${this.runId} meanwhile: start again, and it will be built upon.`
   }
 }
 
@@ -207,7 +208,7 @@ export class RevisionNotFound extends Schema.TaggedError<RevisionNotFound>()("Re
   latest: Revision
 }) {
   override get message() {
-    return `The run ${this.runId} has no revision ${this.revision}: choose one from 1 to ${this.latest}, or leave it out.`
+    return sentence`The run ${this.runId} has no revision ${this.revision}: choose one from 1 to ${this.latest}, or leave it out.`
   }
 }
 
@@ -218,6 +219,6 @@ export class SessionTaken extends Schema.TaggedError<SessionTaken>()("SessionTak
   runId: RunId
 }) {
   override get message() {
-    return `The session ${this.sessionId} has the run ${this.runId}, and a fork begins a session of its own: choose another sessionId, or leave it out.`
+    return sentence`The session ${this.sessionId} has the run ${this.runId}, and a fork begins a session of its own: choose another sessionId, or leave it out.`
   }
 }

@@ -14,6 +14,7 @@ import * as Base64Url from "effect/encoding/Base64Url"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { sentence } from "./Display.ts"
 import { SealBroken, type RunStateMalformed, type RunStateTooNew } from "./RunError.ts"
 import type { RunState } from "./RunState.ts"
 import * as RunStateCodec from "./RunStateCodec.ts"
@@ -35,8 +36,8 @@ export class SealKeyInvalid extends Schema.TaggedError<SealKeyInvalid>()("SealKe
 }) {
   override get message() {
     return this.reason === "tooShort"
-      ? `The secret of the key "${this.keyId}" is too short: use ${minimumBytes} random bytes or more, such as "openssl rand -base64 48" prints.`
-      : `"${this.keyId}" is no key id: use letters, digits, "_" and "-".`
+      ? sentence`The secret of the key "${this.keyId}" is too short: use ${minimumBytes} random bytes or more, such as "openssl rand -base64 48" prints.`
+      : sentence`"${this.keyId}" is no key id: use letters, digits, "_" and "-".`
   }
 }
 

@@ -17,6 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as HttpClient from "effect/http/HttpClient"
 import * as Redacted from "effect/Redacted"
+import { sentence } from "../domain/Display.ts"
 import { accountOf, expiryOf, lifetimeOf, readTokens } from "./internal/tokens.ts"
 import { renew } from "./internal/renew.ts"
 import { LoginRequired, ModelError } from "./ModelError.ts"
@@ -109,7 +110,9 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
         unsaved = Exit.isSuccess(exit) ? undefined : { tokens, over }
         return unsaved === undefined || isKnown
           ? Effect.void
-          : Effect.logWarning(`The renewed login of ${profile} cannot be written: it ends with this process.`)
+          : Effect.logWarning(
+              sentence`The renewed login of ${profile} cannot be written: it ends with this process.`
+            )
       })
 
     /**

@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { lines, sentence } from "../domain/Display.ts"
 import { ModelUsage } from "../domain/Usage.ts"
 
 const described = { description: Schema.String }
@@ -114,6 +115,6 @@ export class ModelError extends Schema.TaggedError<ModelError>()("ModelError", {
     return this.retryable ?? this.reason.isRetryable
   }
   override get message() {
-    return `The model did not answer (${this.reason._tag}): ${this.reason.description}`
+    return sentence`The model did not answer (${this.reason._tag}): ${lines(this.reason.description)}`
   }
 }

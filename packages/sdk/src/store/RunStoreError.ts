@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { instant, lines, sentence } from "../domain/Display.ts"
 import { lineOf, Revision, RunId, Timestamp } from "../domain/Id.ts"
 
 /** No run has this id. */
@@ -15,9 +16,9 @@ export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound"
   override get message() {
     const { path, root } = lineOf(this.runId)
     if (path.length > 0) {
-      return `There is no run ${this.runId} in this store: it has the id of a sub-agent's run, which lies in that of ${root}; pass that id, or check this one.`
+      return sentence`There is no run ${this.runId} in this store: it has the id of a sub-agent's run, which lies in that of ${root}; pass that id, or check this one.`
     }
-    return `There is no run ${this.runId} in this store: check the id, and that this is the store it was started with.`
+    return sentence`There is no run ${this.runId} in this store: check the id, and that this is the store it was started with.`
   }
 }
 
@@ -27,7 +28,7 @@ export class RunExists extends Schema.TaggedError<RunExists>()("RunExists", {
   status: Schema.String
 }) {
   override get message() {
-    return `The run ${this.runId} exists already and is ${this.status}: resume it, or start one with another id.`
+    return sentence`The run ${this.runId} exists already and is ${this.status}: resume it, or start one with another id.`
   }
 }
 
@@ -39,7 +40,7 @@ export class RunBusy extends Schema.TaggedError<RunBusy>()("RunBusy", {
 }) {
   readonly isRetryable = true
   override get message() {
-    return `The run ${this.runId} is being worked on by ${this.owner} until ${new Date(this.until).toISOString()} at least.`
+    return sentence`The run ${this.runId} is being worked on by ${this.owner} until ${instant(this.until)} at least.`
   }
 }
 
@@ -51,7 +52,7 @@ export class RunConflict extends Schema.TaggedError<RunConflict>()("RunConflict"
 }) {
   readonly isRetryable = true
   override get message() {
-    return `The run ${this.runId} is at revision ${this.actual}, not ${this.expected}: load it and decide again.`
+    return sentence`The run ${this.runId} is at revision ${this.actual}, not ${this.expected}: load it and decide again.`
   }
 }
 
@@ -61,7 +62,7 @@ export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
   owner: Schema.String
 }) {
   override get message() {
-    return `${this.owner} no longer holds the run ${this.runId}: another process may have taken it over. Nothing more was written.`
+    return sentence`${this.owner} no longer holds the run ${this.runId}: another process may have taken it over. Nothing more was written.`
   }
 }
 
@@ -71,7 +72,7 @@ export class RunContinued extends Schema.TaggedError<RunContinued>()("RunContinu
   by: RunId
 }) {
   override get message() {
-    return `The run ${this.runId} cannot be removed: ${this.by} builds on it. Remove ${this.by} first.`
+    return sentence`The run ${this.runId} cannot be removed: ${this.by} builds on it. Remove ${this.by} first.`
   }
 }
 
@@ -80,7 +81,7 @@ export class MessageInvalid extends Schema.TaggedError<MessageInvalid>()("Messag
   issues: Schema.String
 }) {
   override get message() {
-    return `This is not a message: ${this.issues}. Send text or file parts as its content, and a messageId or none.`
+    return sentence`This is not a message: ${lines(this.issues)}. Send text or file parts as its content, and a messageId or none.`
   }
 }
 
@@ -88,7 +89,7 @@ export class MessageInvalid extends Schema.TaggedError<MessageInvalid>()("Messag
 export class CannotOpen extends Schema.TaggedError<CannotOpen>()("CannotOpen", { detail: Schema.String }) {
   readonly isRetryable = false
   override get message() {
-    return `The store cannot be opened: ${this.detail}`
+    return sentence`The store cannot be opened: ${lines(this.detail)}`
   }
 }
 
@@ -96,7 +97,7 @@ export class CannotOpen extends Schema.TaggedError<CannotOpen>()("CannotOpen", {
 export class StorageFull extends Schema.TaggedError<StorageFull>()("StorageFull", { detail: Schema.String }) {
   readonly isRetryable = true
   override get message() {
-    return `The store has no space left (${this.detail}). What was acknowledged is safe: free some space and try again.`
+    return sentence`The store has no space left (${lines(this.detail)}). What was acknowledged is safe: free some space and try again.`
   }
 }
 
@@ -104,7 +105,7 @@ export class StorageFull extends Schema.TaggedError<StorageFull>()("StorageFull"
 export class StoreBusy extends Schema.TaggedError<StoreBusy>()("StoreBusy", { waitedMs: Schema.Finite }) {
   readonly isRetryable = true
   override get message() {
-    return `The store was locked by another process for ${this.waitedMs} ms: try again.`
+    return sentence`The store was locked by another process for ${this.waitedMs} ms: try again.`
   }
 }
 
@@ -114,7 +115,7 @@ export class StoreUnreadable extends Schema.TaggedError<StoreUnreadable>()("Stor
 }) {
   readonly isRetryable = false
   override get message() {
-    return `The store cannot be read: ${this.detail}`
+    return sentence`The store cannot be read: ${lines(this.detail)}`
   }
 }
 
@@ -135,7 +136,7 @@ export class StoreFault extends Schema.TaggedError<StoreFault>()("StoreFault", {
     return this.retryable
   }
   override get message() {
-    return `The store failed: ${this.detail}`
+    return sentence`The store failed: ${lines(this.detail)}`
   }
 }
 

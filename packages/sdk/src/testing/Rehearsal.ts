@@ -21,6 +21,7 @@ import type { RunPromptStoredError, StoredStartInput } from "../agent/runPromptS
 import type { RunResult } from "../agent/RunResult.ts"
 import type { RuntimeOptions } from "../agent/Runtime.ts"
 import type { Decision } from "../domain/Decision.ts"
+import { lines, messageOf, sentence } from "../domain/Display.ts"
 import type { RunId } from "../domain/Id.ts"
 import type { InDoubtRequest, Interruption } from "../domain/Interruption.ts"
 import type { AlreadyDecided } from "../domain/Rejection.ts"
@@ -220,8 +221,8 @@ export class ScenarioFailed extends Schema.TaggedError<ScenarioFailed>()("Scenar
 }) {
   override get message() {
     const where =
-      this.crashes.length === 0 ? "without a crash" : `with a crash at ${this.crashes.join(" and ")}`
-    return `The scenario failed ${where}: ${this.problem}`
+      this.crashes.length === 0 ? "without a crash" : sentence`with a crash at ${this.crashes.join(" and ")}`
+    return sentence`The scenario failed ${where}: ${lines(this.problem)}`
   }
 }
 
@@ -289,7 +290,7 @@ export const everyCrash = <R, E, R2>(
             Effect.suspend(() => scenario(rehearsal))
           )
         ),
-        (cause) => new ScenarioFailed({ crashes: points, problem: describe(cause), cause })
+        (cause) => new ScenarioFailed({ crashes: points, problem: messageOf(cause), cause })
       )
     const undisturbed = yield* once([])
     const reports: Array<Report> = []
@@ -304,5 +305,3 @@ export const everyCrash = <R, E, R2>(
     }
     return reports
   })
-
-const describe = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))

@@ -9,6 +9,7 @@
  */
 import type * as Schema from "effect/Schema"
 import type { Decision } from "../domain/Decision.ts"
+import { line } from "../domain/Display.ts"
 import type { Revision, RunId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
@@ -130,7 +131,7 @@ export interface Violation {
  */
 export const check = (evidence: Evidence): ReadonlyArray<Violation> => {
   const { ledgers, violations } = readJournals(evidence)
-  return [
+  const found = [
     ...violations,
     ...checkEffects(evidence, ledgers),
     ...(evidence.inbox === undefined ? [] : checkInbox(evidence.inbox, ledgers)),
@@ -139,6 +140,7 @@ export const check = (evidence: Evidence): ReadonlyArray<Violation> => {
       : checkAcknowledged(evidence.acknowledged, evidence, ledgers)),
     ...checkSecrets(evidence)
   ]
+  return found.map((violation) => ({ ...violation, detail: line(violation.detail) }))
 }
 
 const checkSecrets = ({ secrets }: Evidence): ReadonlyArray<Violation> =>

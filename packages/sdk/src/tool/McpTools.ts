@@ -25,6 +25,7 @@ import type * as ChildProcess from "effect/process/ChildProcess"
 import type * as ChildProcessSpawner from "effect/process/ChildProcessSpawner"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
+import { lines, sentence } from "../domain/Display.ts"
 import type { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
@@ -39,7 +40,7 @@ export class McpServerError extends Schema.TaggedError<McpServerError>()("McpSer
   description: Schema.String
 }) {
   override get message() {
-    return `The MCP server cannot be used (${this.reason}): ${this.description}`
+    return sentence`The MCP server cannot be used (${this.reason}): ${lines(this.description)}`
   }
 }
 

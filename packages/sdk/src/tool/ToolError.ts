@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { lines, sentence, text } from "../domain/Display.ts"
 
 /** Two tools answer to one name. */
 export class ToolNameTaken extends Schema.TaggedError<ToolNameTaken>()("ToolNameTaken", {
@@ -11,7 +12,7 @@ export class ToolNameTaken extends Schema.TaggedError<ToolNameTaken>()("ToolName
   tool: Schema.String
 }) {
   override get message() {
-    return `The agent "${this.agent}" has two tools that answer to "${this.tool}": rename one of them (names and aliases count).`
+    return sentence`The agent "${this.agent}" has two tools that answer to "${this.tool}": rename one of them (names and aliases count).`
   }
 }
 
@@ -22,7 +23,7 @@ export class ToolDefinitionError extends Schema.TaggedError<ToolDefinitionError>
   problem: Schema.String
 }) {
   override get message() {
-    return `The tool "${this.tool}" of the agent "${this.agent}" cannot be used: ${this.problem}.`
+    return sentence`The tool "${this.tool}" of the agent "${this.agent}" cannot be used: ${lines(this.problem)}.`
   }
 }
 
@@ -32,7 +33,7 @@ export class AgentDefinitionError extends Schema.TaggedError<AgentDefinitionErro
   problem: Schema.String
 }) {
   override get message() {
-    return `The agent "${this.agent}" cannot be used: ${this.problem}.`
+    return sentence`The agent "${this.agent}" cannot be used: ${lines(this.problem)}.`
   }
 }
 
@@ -41,6 +42,6 @@ export class ToolFailure extends Schema.TaggedError<ToolFailure>()("ToolFailure"
   description: Schema.String
 }) {
   override get message() {
-    return this.description
+    return text(this.description)
   }
 }

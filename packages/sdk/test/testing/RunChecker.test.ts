@@ -289,4 +289,15 @@ describe("RunChecker", () => {
     assert.strictEqual(violation?.invariant, "secret")
     assert.notInclude(violation?.detail ?? "", "sesame")
   })
+
+  it("shows control characters of what it reports as visible escapes", () => {
+    const said = { messageId: "m\u001b[2K\u202e\n1", content: [], at: 5 } as const
+    assert.deepStrictEqual(check(sound, { acknowledged: { messages: [{ runId, message: said }] } }), [
+      {
+        invariant: "acknowledged",
+        runId,
+        detail: "the acknowledged message m\\u{1b}[2K\\u{202e}\\n1 is gone"
+      }
+    ])
+  })
 })

@@ -13,6 +13,7 @@ import type * as Exit from "effect/Exit"
 import type * as Semaphore from "effect/Semaphore"
 import { timeLeft } from "../../domain/Budget.ts"
 import type { Decision } from "../../domain/Decision.ts"
+import { messageOf, text } from "../../domain/Display.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import * as Id from "../../domain/Id.ts"
@@ -384,16 +385,10 @@ export const isStopped = ({ drive, token }: Scope<any>, cause: Cause.Cause<unkno
   Cause.hasInterruptsOnly(cause) &&
   (token.reason() !== undefined || drive.leaving?.now.reason() !== undefined)
 
-/** What went wrong, in one line that anybody may read: no stack, and no secret that the scrubber knows. */
+/** What went wrong, in words that may be shown: no stack, no secret that the scrubber knows, no control characters. Never throws. */
 export const describe = (runtime: Runtime<any>, cause: unknown): string => {
-  const message =
-    cause instanceof Error
-      ? cause.message || cause.name
-      : typeof cause === "string"
-        ? cause
-        : "an unknown error"
   try {
-    return runtime.scrubber.scrub(message)
+    return text(runtime.scrubber.scrub(messageOf(cause)))
   } catch {
     return "an error that cannot be shown"
   }

@@ -224,7 +224,7 @@ const notAnswered = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect
     return failRun(scope, {
       _tag: "ModelFailed",
       reason: reason._tag,
-      description: runtime.scrubber.scrub(reason.description),
+      description: describe(runtime, reason.description),
       isRetryable: error.isRetryable
     })
   }
@@ -240,7 +240,7 @@ const notAnswered = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect
       agentPath: state.agentPath,
       at,
       profile: reason.profile,
-      message: runtime.scrubber.scrub(reason.description)
+      message: describe(runtime, reason.description)
     }
   })
   return Effect.void

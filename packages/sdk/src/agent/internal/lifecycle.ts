@@ -6,6 +6,7 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import { sentence } from "../../domain/Display.ts"
 import type { CancellationToken } from "../Cancellation.ts"
 import type { Runtime } from "../Runtime.ts"
 import { type CloseStatus, ExtensionFailed, RuntimeClosed } from "../RuntimeError.ts"
@@ -66,7 +67,7 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
         const inTime = within(runtime, closeMs, closing, () => `it took more than ${closeMs} ms`)
         yield* Effect.catchCause(inTime, (cause) =>
           Effect.logWarning(
-            `The extension "${extension.name}" could not close: ${describe(runtime, Cause.squash(cause))}`
+            sentence`The extension "${extension.name}" could not close: ${describe(runtime, Cause.squash(cause))}`
           )
         )
       }

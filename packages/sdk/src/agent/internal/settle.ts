@@ -8,6 +8,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
+import { lines, sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
@@ -135,7 +136,13 @@ const notDecoded = <E>(
   if (isStopped(scope, cause)) return nothing
   if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
   const issues = describe(scope.drive.runtime, Cause.squash(cause))
-  const asked = reopen(scope, call, entry, call.proposed, `The edited arguments do not fit: ${issues}`)
+  const asked = reopen(
+    scope,
+    call,
+    entry,
+    call.proposed,
+    sentence`The edited arguments do not fit: ${lines(issues)}`
+  )
   return Effect.as(asked, undefined)
 }
 

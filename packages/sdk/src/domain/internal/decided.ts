@@ -1,6 +1,7 @@
 /**
  * What a decision means for the run that asked: calls that are released or settled, grants, budgets, the end.
  */
+import { sentence } from "../Display.ts"
 import * as Grant from "../Grant.ts"
 import * as History from "../History.ts"
 import type { ToolCallId } from "../Id.ts"
@@ -58,7 +59,10 @@ const stopping = (state: RunState): RunState => {
   for (const { request, decision } of state.requests) {
     if (request.runId !== state.runId || decision?._tag !== "deny") continue
     if (decision.then !== "stop" && request._tag !== "login") continue
-    return { ...state, stop: { by: decision.by, reason: decision.message ?? `denied by ${decision.by}` } }
+    return {
+      ...state,
+      stop: { by: decision.by, reason: decision.message ?? sentence`denied by ${decision.by}` }
+    }
   }
   return state
 }

@@ -1,6 +1,7 @@
 /** Saying what of a request a model does not get, once. */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
+import { line } from "../../domain/Display.ts"
 import type { ModelRequest, ModelSettings } from "../ModelRequest.ts"
 import { fieldsOf } from "./fields.ts"
 
@@ -14,7 +15,7 @@ export const makeWarnings = (profile: string): Warnings => {
     Effect.suspend(() => {
       const fresh = [...new Set(sentences)].filter((sentence) => !said.has(sentence))
       for (const sentence of fresh) said.add(sentence)
-      return Effect.forEach(fresh, (sentence) => Effect.logWarning(`Model ${profile}: ${sentence}`), {
+      return Effect.forEach(fresh, (sentence) => Effect.logWarning(line(`Model ${profile}: ${sentence}`)), {
         discard: true
       })
     })

@@ -6,6 +6,7 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { lines, sentence } from "../../domain/Display.ts"
 import type { Reason } from "../../model/ModelError.ts"
 import type { Fault, Operation } from "../FaultyRunStore.ts"
 import { operations } from "../FaultyRunStore.ts"
@@ -28,7 +29,7 @@ export class PointInvalid extends Schema.TaggedError<PointInvalid>()("PointInval
   problem: Schema.String
 }) {
   override get message() {
-    return `"${this.point}" is no point of this rehearsal: ${this.problem}.`
+    return sentence`"${this.point}" is no point of this rehearsal: ${lines(this.problem)}.`
   }
 }
 
@@ -40,8 +41,8 @@ export class PointNotReached extends Schema.TaggedError<PointNotReached>()("Poin
 }) {
   override get message() {
     return (
-      `The rehearsal ended without passing ${this.points.join(", ")}, so nothing was tested there. ` +
-      `It passed: ${this.passed.join(", ") || "nothing"}.`
+      sentence`The rehearsal ended without passing ${this.points.join(", ")}, so nothing was tested there. ` +
+      sentence`It passed: ${this.passed.join(", ") || "nothing"}.`
     )
   }
 }

@@ -2,6 +2,7 @@
  * What a rehearsal came to, and what must be true of it whatever happened.
  */
 import * as Schema from "effect/Schema"
+import { lines, sentence } from "../../domain/Display.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import type { Message } from "../../domain/Message.ts"
@@ -55,10 +56,10 @@ export class EffectRepeated extends Schema.TaggedError<EffectRepeated>()("Effect
   override get message() {
     const [first, second] = this.times
     const [one, two] = this.attempts
-    const who = one === undefined || two === undefined ? "" : `, in attempts ${one} and ${two}`
+    const who = one === undefined || two === undefined ? "" : sentence`, in attempts ${one} and ${two}`
     return (
-      `${said(this.effect, this.tool)} happened ${this.times.length} times for the call with the key ${this.key}: ` +
-      `after ${first} s and after ${second} s${who}; ${crashedAt(this.crashes)}. ` +
+      sentence`${said(this.effect, this.tool)} happened ${this.times.length} times for the call with the key ${this.key}: ` +
+      sentence`after ${first} s and after ${second} s${who}; ${crashedAt(this.crashes)}. ` +
       (one === two
         ? "One run of the body did it twice: give each effect a key of its own, or do it once."
         : "The body ran again and did not recognise the key: hand the key to whoever has the effect, or do not call the tool idempotent.")
@@ -74,8 +75,8 @@ export class EffectUnproven extends Schema.TaggedError<EffectUnproven>()("Effect
 }) {
   override get message() {
     return (
-      `${this.tool} says that it is idempotent, and ran again with the key ${this.key}; ${crashedAt(this.crashes)}. ` +
-      `Whether it did harm cannot be told: let the fake behind it say when it happens, with effects.record("${this.tool}", key), or effects.once if it knows the key again.`
+      sentence`${this.tool} says that it is idempotent, and ran again with the key ${this.key}; ${crashedAt(this.crashes)}. ` +
+      sentence`Whether it did harm cannot be told: let the fake behind it say when it happens, with effects.record("${this.tool}", key), or effects.once if it knows the key again.`
     )
   }
 }
@@ -90,8 +91,8 @@ export class EffectLost extends Schema.TaggedError<EffectLost>()("EffectLost", {
 }) {
   override get message() {
     return (
-      `${said(this.effect, this.tool)} happened ${this.actual} instead of ${this.expected} times, and the run went on as if ` +
-      `nothing were missing; ${crashedAt(this.crashes)}. ` +
+      sentence`${said(this.effect, this.tool)} happened ${this.actual} instead of ${this.expected} times, and the run went on as if ` +
+      sentence`nothing were missing; ${crashedAt(this.crashes)}. ` +
       "A body that does several things can be cut in two: make each of them a tool, or make the body idempotent."
     )
   }
@@ -105,8 +106,8 @@ export class RunLost extends Schema.TaggedError<RunLost>()("RunLost", {
 }) {
   override get message() {
     return (
-      `The run ${this.runId} is ${this.status} and waits for nothing that somebody could decide; ` +
-      `${crashedAt(this.crashes)}. Look at its events: nobody will take it up.`
+      sentence`The run ${this.runId} is ${this.status} and waits for nothing that somebody could decide; ` +
+      sentence`${crashedAt(this.crashes)}. Look at its events: nobody will take it up.`
     )
   }
 }
@@ -118,7 +119,7 @@ export class TranscriptInvalid extends Schema.TaggedError<TranscriptInvalid>()("
   crashes: Schema.Array(Schema.String)
 }) {
   override get message() {
-    return `The history of ${this.runId} is not valid: ${this.problem}; ${crashedAt(this.crashes)}.`
+    return sentence`The history of ${this.runId} is not valid: ${lines(this.problem)}; ${crashedAt(this.crashes)}.`
   }
 }
 
@@ -129,7 +130,7 @@ export class PromiseBroken extends Schema.TaggedError<PromiseBroken>()("PromiseB
   crashes: Schema.Array(Schema.String)
 }) {
   override get message() {
-    return `A promise was broken (${this.invariant}): ${this.detail}; ${crashedAt(this.crashes)}.`
+    return sentence`A promise was broken (${this.invariant}): ${lines(this.detail)}; ${crashedAt(this.crashes)}.`
   }
 }
 

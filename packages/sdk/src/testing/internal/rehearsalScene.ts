@@ -17,6 +17,7 @@ import type * as Agent from "../../agent/Agent.ts"
 import { answersTo, type DefinitionError } from "../../agent/BoundAgent.ts"
 import { RunIds } from "../../agent/RunIds.ts"
 import * as Runtime from "../../agent/Runtime.ts"
+import { sentence } from "../../domain/Display.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import { ModelClient } from "../../model/ModelClient.ts"
@@ -34,7 +35,7 @@ export class RehearsalStuck extends Schema.TaggedError<RehearsalStuck>()("Rehear
 }) {
   override get message() {
     return (
-      `Nothing has happened since ${this.after ?? "the rehearsal began"}. If something sleeps, move the time with adjust() while the ` +
+      sentence`Nothing has happened since ${this.after ?? "the rehearsal began"}. If something sleeps, move the time with adjust() while the ` +
       `run goes on; if it takes real time, raise \`patience\`.`
     )
   }

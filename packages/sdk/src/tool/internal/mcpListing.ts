@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as McpSchema from "effect/ai/McpSchema"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { sentence } from "../../domain/Display.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 
 /** A tool that is left out, and why. */
@@ -24,8 +25,7 @@ const fieldsOf = (value: unknown): Fields | undefined =>
 export const warn = (leftOut: ReadonlyArray<LeftOut>): Effect.Effect<void> =>
   Effect.forEach(
     leftOut,
-    ({ tool, why }) =>
-      Effect.logWarning(`The MCP tool ${JSON.stringify(tool.slice(0, 200))} is left out: ${why}.`),
+    ({ tool, why }) => Effect.logWarning(sentence`The MCP tool "${tool.slice(0, 200)}" is left out: ${why}.`),
     { discard: true }
   )
 

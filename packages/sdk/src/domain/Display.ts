@@ -1,0 +1,77 @@
+/**
+ * Text for a person to read, at a terminal or on a page: characters that could change how the rest is shown are written as visible
+ * escapes.
+ *
+ * A model, a tool, a file or another person may have written any part of a sentence. Control characters move the cursor and set
+ * colours, direction marks reorder letters, and invisible characters make two names look like one. Error messages, explanations and
+ * reports are built with {@link sentence}; the fields of errors, requests and events keep the raw values, so a program that shows a
+ * field passes it through {@link line} or {@link text}.
+ *
+ * @since 0.1.0
+ */
+
+/** Control, format and separator characters, lone surrogates, and everything else that takes no room. Emoji keep their variation. */
+const hidden = /(?![\uFE00-\uFE0F])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
+
+/** The same without the line break and the tab. */
+const hiddenInText =
+  /(?![\n\t]|[\uFE00-\uFE0F])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
+
+const short: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" }
+
+const escape = (character: string): string =>
+  short[character] ?? `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`
+
+/**
+ * A text in one line: a line break is shown as `\n`, a direction override as `\u{202e}`. A text that was escaped stays as it is.
+ *
+ * **Example** (Showing who decided)
+ *
+ * ```ts
+ * console.log(`Approved by ${Display.line(decision.by)}.`)
+ * ```
+ */
+export const line = (value: string): string => value.replaceAll(hidden, escape)
+
+/** A text that may have several lines: like {@link line}, with line breaks and tabs as they are. */
+export const text = (value: string): string => value.replaceAll("\r\n", "\n").replaceAll(hiddenInText, escape)
+
+/** A value that keeps its line breaks in a {@link sentence}. */
+export interface Lines {
+  readonly "~fermata/lines": string
+}
+
+/** Lets a value keep its line breaks in a {@link sentence}: a list of issues, what a database reported. */
+export const lines = (value: string): Lines => ({ "~fermata/lines": text(value) })
+
+/** What a {@link sentence} is made of besides its words. */
+export type Value = string | number | undefined | Lines
+
+/** Tags a template: the words stay as they are, and each value is shown in one line, unless it is {@link lines}. */
+export const sentence = (words: ReadonlyArray<string>, ...values: ReadonlyArray<Value>): string => {
+  let out = words[0] ?? ""
+  for (const [index, value] of values.entries()) out += shown(value) + (words[index + 1] ?? "")
+  return out
+}
+
+const shown = (value: Value): string =>
+  typeof value === "object" ? value["~fermata/lines"] : line(String(value))
+
+/** A time as a sentence has it: ISO 8601, or the number itself where it is no time. */
+export const instant = (at: number): string => {
+  const time = new Date(at)
+  return Number.isNaN(time.getTime()) ? String(at) : time.toISOString()
+}
+
+/** What an unknown error says; never throws, whatever the error is. Raw: show it with {@link line} or {@link text}. */
+export const messageOf = (cause: unknown): string => {
+  try {
+    if (typeof cause === "string" && cause !== "") return cause
+    if (!(cause instanceof Error)) return "an unknown error"
+    const { message, name }: { readonly message: unknown; readonly name: unknown } = cause
+    for (const said of [message, name]) if (typeof said === "string" && said !== "") return said
+    return "an unknown error"
+  } catch {
+    return "an error that cannot be shown"
+  }
+}

@@ -1,0 +1,104 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Display from "../../src/domain/Display.ts"
+
+const from = (...points: ReadonlyArray<number>) => String.fromCodePoint(...points)
+
+describe("Display", () => {
+  it("shows what a terminal would act on as visible escapes", () => {
+    assert.strictEqual(
+      Display.line("\u001b[2K\u001b]0;title\u0007\u009b31m\u0000\u007f"),
+      "\\u{1b}[2K\\u{1b}]0;title\\u{7}\\u{9b}31m\\u{0}\\u{7f}"
+    )
+  })
+
+  it("shows what would reorder letters or hide them", () => {
+    const cases: ReadonlyArray<readonly [string, ReadonlyArray<number>]> = [
+      ["direction marks", [0x61c, 0x200e, 0x200f]],
+      [
+        "embeddings, overrides and isolates",
+        [0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069]
+      ],
+      [
+        "characters without width",
+        [0x200b, 0x200c, 0x200d, 0x2060, 0xfeff, 0xad, 0x34f, 0x3164, 0x115f, 0xfff9]
+      ],
+      ["line separators", [0x2028, 0x2029, 0x85]],
+      ["tags and supplementary variations", [0xe0001, 0xe0041, 0xe0100]]
+    ]
+    for (const [what, points] of cases) {
+      for (const point of points) {
+        for (const show of [Display.line, Display.text]) {
+          assert.strictEqual(show(`a${from(point)}b`), `a\\u{${point.toString(16)}}b`, what)
+        }
+      }
+    }
+    assert.strictEqual(Display.line("a\ud800b\udfffc"), "a\\u{d800}b\\u{dfff}c")
+  })
+
+  it("leaves ordinary text of any script as it is, and emoji", () => {
+    for (const said of ["naïve résumé", "日本語", "مرحبا", "हिन्दी", "❤️ 🎉", "a\\nb", "–…“”"]) {
+      assert.strictEqual(Display.line(said), said)
+      assert.strictEqual(Display.text(said), said)
+    }
+  })
+
+  it("keeps line breaks and tabs of a text, and shows them in a line", () => {
+    assert.strictEqual(Display.text("a\n\tb\r\nc\rd"), "a\n\tb\nc\\rd")
+    assert.strictEqual(Display.line("a\n\tb\r\nc"), "a\\n\\tb\\r\\nc")
+  })
+
+  it("leaves alone what it has shown already", () => {
+    const once = Display.line("\u202eb\u0007\n\ud800")
+    assert.strictEqual(Display.line(once), once)
+    assert.strictEqual(Display.text(once), once)
+  })
+
+  it("shows each value of a sentence in one line, unless it may have several", () => {
+    const by = "ann\nApproved by bob\u202e"
+    const issues = Display.lines("first\nsecond\u001b")
+    assert.strictEqual(
+      Display.sentence`Decided by ${by} after ${3} s: ${issues}.`,
+      "Decided by ann\\nApproved by bob\\u{202e} after 3 s: first\nsecond\\u{1b}."
+    )
+  })
+
+  it("shows a time that no calendar has as its number", () => {
+    assert.strictEqual(Display.instant(0), "1970-01-01T00:00:00.000Z")
+    for (const at of [1e300, Number.NaN]) assert.strictEqual(Display.instant(at), String(at))
+  })
+
+  it("says something about every error, whatever is thrown", () => {
+    const throwing = new Error("unheard")
+    Object.defineProperty(throwing, "message", {
+      get: () => {
+        throw new Error("getter")
+      }
+    })
+    const proxy: object = new Proxy(new Error("unheard"), {
+      get: () => {
+        throw new Error("trap")
+      },
+      getPrototypeOf: () => {
+        throw new Error("trap")
+      }
+    })
+    const odd = Object.assign(new Error("x"), { message: Symbol("s") })
+    assert.deepStrictEqual(
+      [new Error("a"), new Error(""), "b", "", null, 5, Symbol("s"), throwing, proxy, odd].map(
+        Display.messageOf
+      ),
+      [
+        "a",
+        "Error",
+        "b",
+        "an unknown error",
+        "an unknown error",
+        "an unknown error",
+        "an unknown error",
+        "an error that cannot be shown",
+        "an error that cannot be shown",
+        "Error"
+      ]
+    )
+  })
+})
