@@ -8,11 +8,10 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import * as Struct from "effect/Struct"
 import { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import { Safety } from "../domain/Interruption.ts"
 import { matchesGlob } from "../domain/internal/glob.ts"
-import { Limits } from "../domain/Limits.ts"
+import { LimitChanges } from "../domain/Limits.ts"
 
 const patterns = Schema.Array(Schema.NonEmptyString)
 
@@ -48,7 +47,7 @@ export const CapabilityProfile = Schema.Struct({
   /** Replaces the approval policies of all agents of the tree, for runs that start under it. */
   policy: Schema.optionalKey(ApprovalPolicy),
   /** Changes to the limits of the agent that is prompted, for runs that start under it. */
-  limits: Schema.optionalKey(Schema.Struct(Struct.map(Limits.fields, Schema.optionalKey))),
+  limits: Schema.optionalKey(LimitChanges),
   /** The model profile that the agent asks for, and its sub-agents that ask for none themselves. */
   model: Schema.optionalKey(Schema.NonEmptyString),
   /** A word for how the agent works under it, such as `plan` or `act`, for extensions and front ends. */

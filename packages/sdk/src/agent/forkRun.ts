@@ -23,6 +23,7 @@ import { answering } from "./internal/answering.ts"
 import { create } from "./internal/continueStored.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, checkLimits, decodePrompt, startRun } from "./internal/staging.ts"
+import type { Allotted } from "./internal/startOptions.ts"
 import { foldStored } from "./internal/stored.ts"
 import type { Prompt } from "./runPrompt.ts"
 import type { RunPromptStoredError, StoredRunOptions } from "./runPromptStored.ts"
@@ -30,7 +31,7 @@ import type { RunResult } from "./RunResult.ts"
 import type { Runtime } from "./Runtime.ts"
 
 /** Where to fork, and how to go on from there. */
-export interface ForkInput {
+export interface ForkInput extends Allotted {
   readonly runId: RunId
   /**
    * The last event that the fork shares with the run: its place in the run's own journal, from 1; see {@link rewindPoints}.
@@ -43,9 +44,12 @@ export interface ForkInput {
   readonly newRunId?: RunId
   /** A session that has no runs. Default: made. */
   readonly sessionId?: SessionId
-  /** Changes to the agent's limits. What the original has spent does not count against them. */
+  /**
+   * Changes to the limits: to the agent's, and to what the caller of the original has changed of them. What the original has spent does
+   * not count against them.
+   */
   readonly limits?: Partial<Limits>
-  /** Replaces the agent's approval policy. */
+  /** Replaces the agent's approval policy. Default: the policy that the caller of the original has given, if any. */
   readonly policy?: ApprovalPolicy
   /** The agent that answers; see `StoredStartInput`. Default: the one that had the conversation at that moment. */
   readonly answeredBy?: string
@@ -60,7 +64,8 @@ export interface ForkInput {
  * what its tools have done in the world, before that moment or after it, stays done. The model of a fork does not know what
  * came after. Nothing that the original waits for is asked again: at a revision in the middle of a turn, calls without a result
  * get one that says so, and its sub-agents stay its own. Grants for the session go along, as they do from one run of a session
- * to the next; those for the run do not.
+ * to the next; those for the run do not. The limits and the policy that the caller of the original gave hold for the fork as well, as
+ * far as it is given none.
  *
  * The original may be at work, held or over, and of another agent; it is read and left alone. It cannot be removed while a fork
  * builds on it. Forks can be forked.
@@ -85,7 +90,7 @@ export const forkRun: <Output>(
     input: ForkInput,
     options: StoredRunOptions = {}
   ) {
-    const { limits, newRunId, policy } = input
+    const { limits, newRunId, policy, "~allotted": allotted } = input
     const store = yield* RunStore
     const clock = yield* Clock.Clock
     yield* checkIds({
@@ -107,10 +112,12 @@ export const forkRun: <Output>(
       agent,
       // As if it were of the new session: all but the session is what the next run of a session builds on.
       previous: { ...original, sessionId },
+      continues: original,
       asks: true,
       ...(newRunId === undefined ? {} : { runId: newRunId }),
       ...(limits === undefined ? {} : { limits }),
-      ...(policy === undefined ? {} : { policy })
+      ...(policy === undefined ? {} : { policy }),
+      ...(allotted === undefined ? {} : { "~allotted": allotted })
     })
     const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
     const state = yield* create({ ...options, runtime, store, token }, staged, {

@@ -20,6 +20,7 @@ import type {
   EmptyPrompt,
   IdInvalid,
   LimitsInvalid,
+  PolicyFixed,
   RunEnded,
   ToolUnavailable
 } from "../domain/RunError.ts"
@@ -30,6 +31,7 @@ import { answering } from "./internal/answering.ts"
 import { noJournal } from "./internal/Drive.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, checkLimits, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import type { Allotted } from "./internal/startOptions.ts"
 import { traced } from "./internal/traced.ts"
 import type { Mailbox } from "./Mailbox.ts"
 import type { RunResult } from "./RunResult.ts"
@@ -42,7 +44,7 @@ import type { RunUpdate } from "./RunUpdate.ts"
 export type Prompt = string | ReadonlyArray<UserPart>
 
 /** A new run. With a `state` that has ended, it goes on in that session. */
-export interface StartInput {
+export interface StartInput extends Allotted {
   readonly prompt: Prompt
   readonly runId?: RunId
   readonly sessionId?: SessionId
@@ -55,13 +57,18 @@ export interface StartInput {
 }
 
 /** A run to go on with. */
-export interface ContinueInput {
+export interface ContinueInput extends Allotted {
   readonly state: RunState
   readonly decisions?: ReadonlyArray<DecisionInput>
   /** Of a held run: queued until its calls are settled. Of a run that has ended: a new run in its session. */
   readonly prompt?: Prompt
-  /** Larger budgets for a run that has used up its own. */
+  /** Larger budgets for a run that has used up its own. Of a run that has ended: of the new run, beside what this one's caller gave. */
   readonly limits?: Partial<Limits>
+  /**
+   * Of a run that has ended: replaces the approval policy of the agent that answers the `prompt`. Default: the policy that the caller of
+   * this one gave, if any.
+   */
+  readonly policy?: ApprovalPolicy
   /**
    * Of a run that has ended: the agent that answers the `prompt`. Default: the one that has the conversation. A run that has not ended
    * goes on with its own.
@@ -91,6 +98,7 @@ export type RunPromptError =
   | EmptyPrompt
   | IdInvalid
   | LimitsInvalid
+  | PolicyFixed
   | Rejection
   | RunEnded
   | AgentNotFound
@@ -110,6 +118,7 @@ export type RunPromptError =
  * - `EmptyPrompt`, `IdInvalid`, `LimitsInvalid` — say something; choose another id, or limits that are numbers.
  * - A `Rejection` — the decision is about nothing that waits, comes too late, or does not fit.
  * - `RunEnded` — pass a `prompt` to go on in the session.
+ * - `PolicyFixed` — a run that has not ended keeps its policy.
  * - `AgentNotFound`, `ToolUnavailable` — the program lacks what the run needs, or the agent that has the conversation; the state is as
  *   good as before.
  * - `RuntimeClosed` — create another runtime.

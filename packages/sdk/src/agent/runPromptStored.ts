@@ -22,6 +22,7 @@ import { continueStored, create, type Work, type WorkError } from "./internal/co
 import { toResult } from "./internal/result.ts"
 import { checkIds, checkLimits, decodePrompt, startRun } from "./internal/staging.ts"
 import { loadRun } from "./internal/loadRun.ts"
+import type { Allotted } from "./internal/startOptions.ts"
 import { recall } from "./internal/remembered.ts"
 import { traced } from "./internal/traced.ts"
 import type { Leaving, Prompt, RunOptions } from "./runPrompt.ts"
@@ -29,7 +30,7 @@ import type { RunResult } from "./RunResult.ts"
 import type { Runtime } from "./Runtime.ts"
 
 /** A new run; with a `sessionId`, the next one of that session. */
-export interface StoredStartInput {
+export interface StoredStartInput extends Allotted {
   readonly prompt: Prompt
   /** A name for the run, so that a start that is tried again does not start it twice. Default: made. */
   readonly runId?: RunId
@@ -46,14 +47,19 @@ export interface StoredStartInput {
 }
 
 /** A stored run to go on with. */
-export interface StoredContinueInput {
+export interface StoredContinueInput extends Allotted {
   readonly runId: RunId
   /** Decisions to take first. Those that were taken already, by anybody, are found in the store. */
   readonly decisions?: ReadonlyArray<DecisionInput>
   /** What the user says to the run. Held: queued until its calls are settled. Ended: a new run in its session. */
   readonly message?: Prompt
-  /** Larger budgets for a run that has used up its own. */
+  /** Larger budgets for a run that has used up its own. Of a run that has ended: of the new run, beside what this one's caller gave. */
   readonly limits?: Partial<Limits>
+  /**
+   * Of a run that has ended: replaces the approval policy of the agent that answers the `message`. Default: the policy that the caller of
+   * this one gave, if any.
+   */
+  readonly policy?: ApprovalPolicy
   /** Of a run that has ended: the agent that answers the `message`. Default: the one that has the conversation. */
   readonly answeredBy?: string
 }
@@ -132,7 +138,7 @@ const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartI
   const clock = yield* Clock.Clock
   const prompt = yield* decodePrompt(input.prompt)
   const previous = input.sessionId === undefined ? undefined : yield* lastOf(store, input.sessionId)
-  const { answeredBy, sessionId, runId, limits, policy } = input
+  const { answeredBy, sessionId, runId, limits, policy, "~allotted": allotted } = input
   const agent = yield* answering(runtime, {
     answeredBy,
     ...(previous === undefined ? {} : { previous: previous.state, under: previous.under })
@@ -147,7 +153,8 @@ const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartI
       ...(sessionId === undefined ? {} : { sessionId }),
       ...(runId === undefined ? {} : { runId }),
       ...(limits === undefined ? {} : { limits }),
-      ...(policy === undefined ? {} : { policy })
+      ...(policy === undefined ? {} : { policy }),
+      ...(allotted === undefined ? {} : { "~allotted": allotted })
     }),
     previous
   )

@@ -14,9 +14,11 @@ import type { Explanation } from "../agent/explain.ts"
 import type { Prompt, RunPromptError } from "../agent/runPrompt.ts"
 import type { RunResult } from "../agent/RunResult.ts"
 import type { RunUpdate } from "../agent/RunUpdate.ts"
+import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
+import type { Limits } from "../domain/Limits.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type { EmptyPrompt, RunEnded, RunLetGo, SessionBusy } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
@@ -67,7 +69,10 @@ export type WhenHeld =
   | "supersede"
   /** It answers the one open question. */
   | "answer"
-  /** It is said to another run, which begins where the open turn began; this one stays as it is. */
+  /**
+   * It is said to another run, which begins where the open turn began, with what the caller of this one gave of limits and policy; this
+   * one stays as it is.
+   */
   | "fork"
 
 /** How a message is sent. */
@@ -78,6 +83,10 @@ export interface SendOptions {
   readonly by?: string
   /** Of a stored run: a message that is sent again with the same id is the same message. */
   readonly messageId?: string
+  /** Of a fork: changes to the limits, beside those that the caller of this run gave. */
+  readonly limits?: Partial<Limits>
+  /** Of a fork: replaces the agent's approval policy. Default: the policy that the caller of this run gave, if any. */
+  readonly policy?: ApprovalPolicy
 }
 
 /** What can go wrong with the store of a run. */

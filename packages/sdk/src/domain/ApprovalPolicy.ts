@@ -84,3 +84,21 @@ export const judge = (
       return { _tag: "ask" }
   }
 }
+
+const rank = { run: 0, ask: 1, deny: 2 } as const
+
+/** The stricter of two verdicts; the first of equals. */
+export const stricter = (one: Verdict, other: Verdict): Verdict =>
+  rank[other._tag] > rank[one._tag] ? other : one
+
+/** Judges one call by several policies: the strictest verdict counts. */
+export const judgeAll = (
+  [first, ...others]: readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>],
+  tool: string,
+  needsApproval: boolean,
+  now: Timestamp
+): Verdict =>
+  others.reduce(
+    (verdict, policy) => stricter(verdict, judge(policy, tool, needsApproval, now)),
+    judge(first, tool, needsApproval, now)
+  )

@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import type { SessionUsage } from "./Usage.ts"
 import { totalTokens } from "./Usage.ts"
 
@@ -46,6 +47,10 @@ export const Limits = Schema.Struct({
   agentConcurrency: Schema.optionalKey(Schema.Natural)
 })
 export type Limits = typeof Limits.Type
+
+/** Changes to limits: those that are given. */
+export const LimitChanges = Schema.Struct(Struct.map(Limits.fields, Schema.optionalKey))
+export type LimitChanges = Partial<Limits>
 
 /** A budget that can be used up and topped up. */
 export const Budget = Schema.Literals([

@@ -106,6 +106,16 @@ export class LimitsInvalid extends Schema.TaggedError<LimitsInvalid>()("LimitsIn
   }
 }
 
+/** A policy was given to a run that has not ended. */
+export class PolicyFixed extends Schema.TaggedError<PolicyFixed>()("PolicyFixed", {
+  runId: RunId,
+  status: Schema.String
+}) {
+  override get message() {
+    return `The run ${this.runId} (${this.status}) keeps the approval policy that it was started with: leave "policy" out, or give it with a prompt to a run that has ended.`
+  }
+}
+
 /** Characters that an id of a caller's may have. Ids that are derived from it are longer. */
 export const maxChosenId = 128
 

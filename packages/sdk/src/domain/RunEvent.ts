@@ -12,10 +12,11 @@ import { ApprovalPolicy } from "./ApprovalPolicy.ts"
 import { Decision } from "./Decision.ts"
 import { GrantId, RequestId, Revision, RunId, SessionId, Timestamp, ToolCallId } from "./Id.ts"
 import { Interruption, Safety } from "./Interruption.ts"
-import { Budget, Limits } from "./Limits.ts"
+import { Budget, LimitChanges, Limits } from "./Limits.ts"
 import { FilePart, ReasoningPart, TextPart, UserPart } from "./Message.ts"
 import { RunFailure } from "./RunError.ts"
 import { AgentIdentity } from "./RunState.ts"
+import { StartOptions } from "./StartOptions.ts"
 import { CallReport, Target } from "./ToolCall.ts"
 import { ModelUsage } from "./Usage.ts"
 
@@ -36,6 +37,8 @@ export const RunStarted = Schema.TaggedStruct("run.started", {
   prompt: Schema.Array(UserPart),
   limits: Limits,
   policy: ApprovalPolicy,
+  otherPolicies: Schema.optionalKey(Schema.Array(ApprovalPolicy)),
+  startedWith: Schema.optionalKey(StartOptions),
   asks: Schema.Boolean,
   structured: Schema.Boolean,
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision }))
@@ -163,6 +166,7 @@ export const AgentChanged = Schema.TaggedStruct("agent.changed", {
   ...at,
   agent: AgentIdentity,
   policy: ApprovalPolicy,
+  otherPolicies: Schema.optionalKey(Schema.Array(ApprovalPolicy)),
   structured: Schema.Boolean
 })
 
@@ -170,7 +174,12 @@ export const AgentChanged = Schema.TaggedStruct("agent.changed", {
 export const OutputRejected = Schema.TaggedStruct("output.rejected", { ...at, message: Schema.String })
 
 /** The limits were changed by the caller that continues the run. */
-export const LimitsChanged = Schema.TaggedStruct("limits.changed", { ...at, limits: Limits })
+export const LimitsChanged = Schema.TaggedStruct("limits.changed", {
+  ...at,
+  limits: Limits,
+  /** What the caller has given of them. */
+  given: Schema.optionalKey(LimitChanges)
+})
 
 /** The run was parked: it waits for decisions and nobody works on it. A sub-agent's, while others may be at work. */
 export const RunHeld = Schema.TaggedStruct("run.held", at)

@@ -24,6 +24,7 @@ import { textOf, UserPart } from "./Message.ts"
 import { contradictions } from "./internal/contradictions.ts"
 import { RunFailure } from "./RunError.ts"
 import * as ToolCall_ from "./ToolCall.ts"
+import { StartOptions } from "./StartOptions.ts"
 import { SessionUsage } from "./Usage.ts"
 
 /** The version of this shape. Raised with every change that an older reader would misread; see `RunStateCodec`. */
@@ -110,7 +111,12 @@ const stateFields = {
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
   history: History.History,
   limits: Limits,
+  /** The approval policy in force. */
   policy: ApprovalPolicy,
+  /** Policies that bind the agent beside `policy`: the strictest verdict counts. */
+  otherPolicies: Schema.optionalKey(Schema.Array(ApprovalPolicy)),
+  /** What the run was started with; left out of a run that a version without it has started. */
+  startedWith: Schema.optionalKey(StartOptions),
   /** Whether a used-up budget or a login is asked about (there is a store and somebody to ask) instead of failing the run. */
   asks: Schema.Boolean,
   /** Whether the answer must be decoded with the agent's output schema. */
@@ -174,6 +180,15 @@ export const StateRest = Schema.Struct({
   calls: Schema.Array(ToolCall),
   background: Schema.optionalKey(Schema.Array(BackgroundRun))
 })
+
+/** Every policy that binds the agent that has the conversation. */
+export const policiesOf = ({
+  otherPolicies = [],
+  policy
+}: Pick<RunState, "policy" | "otherPolicies">): readonly [
+  ApprovalPolicy,
+  ...ReadonlyArray<ApprovalPolicy>
+] => [policy, ...otherPolicies]
 
 /** Whether the run has ended. */
 export const isEnded = (state: RunState): boolean =>

@@ -136,9 +136,11 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
     case "wrapUp.asked":
       return wrapUpAsked(state, event)
     case "agent.changed": {
-      const { agent, policy, structured } = event
+      const { agent, otherPolicies, policy, structured } = event
       const agentPath = [...state.agentPath.slice(0, -1), agent.name]
-      return { ...state, agent, agentPath, policy, structured }
+      const { otherPolicies: _, ...rest } = state
+      const others = otherPolicies === undefined ? {} : { otherPolicies }
+      return { ...rest, agent, agentPath, policy, ...others, structured }
     }
     case "output.rejected":
       return appendUser(state, [text(event.message)], event.at, "runtime")
@@ -209,6 +211,8 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     }),
     limits: event.limits,
     policy: event.policy,
+    ...(event.otherPolicies === undefined ? {} : { otherPolicies: event.otherPolicies }),
+    ...(event.startedWith === undefined ? {} : { startedWith: event.startedWith }),
     asks: event.asks,
     structured: event.structured,
     requests: none,

@@ -269,7 +269,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       const [only, ...others] = runtimes.values()
       const runtime =
         only !== undefined && others.length === 0 ? only : runtimeOf((await headOf(runId)).agent)
-      const { answeredBy, decisions, prompt, limits } = given
+      const { answeredBy, decisions, prompt, limits, policy } = given
       return run(
         runPromptStored(
           runtime,
@@ -278,7 +278,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
             ...(decisions === undefined ? {} : { decisions }),
             ...(prompt === undefined ? {} : { message: prompt }),
             ...(answeredBy === undefined ? {} : { answeredBy }),
-            ...(limits === undefined ? {} : { limits })
+            ...(limits === undefined ? {} : { limits }),
+            ...(policy === undefined ? {} : { policy })
           },
           runOptions(given)
         )

@@ -19,7 +19,7 @@ import type { Interruption } from "../domain/Interruption.ts"
 import type { PendingRequest } from "../store/RunStore.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { iterable } from "./internal/iterable.ts"
-import type { DecideOptions } from "./internal/options.ts"
+import type { DecideOptions, PromptOptions } from "./internal/options.ts"
 
 /** What a decision is about: a request, or its id. Given the request itself, it is bound to the arguments that were shown. */
 export type Decidable = string | Interruption | PendingRequest | Conductor_.InboxEntry
@@ -107,11 +107,10 @@ export interface RunConductor extends AsyncDisposable {
 type Completed<Output> = Extract<RunResult<Output>, { readonly status: "completed" }>
 
 /** How a run is started in the background. */
-export interface DispatchOptions {
-  readonly runId?: string
-  readonly sessionId?: string
-  /** The agent that answers; see `PromptOptions`. */
-  readonly answeredBy?: string
+export interface DispatchOptions extends Pick<
+  PromptOptions,
+  "runId" | "sessionId" | "answeredBy" | "limits" | "policy"
+> {
   /** A path of names, such as `research/eu`, by which a conductor cancels. */
   readonly name?: string
 }

@@ -56,6 +56,8 @@ export const isMessageInvalid = tagged<RunStoreError.MessageInvalid>("MessageInv
 export const isRevisionNotFound = tagged<RunError.RevisionNotFound>("RevisionNotFound")
 /** A fork has a session of its own, and this one has runs. */
 export const isSessionTaken = tagged<RunError.SessionTaken>("SessionTaken")
+/** A run that has not ended keeps the policy that it was started with. */
+export const isPolicyFixed = tagged<RunError.PolicyFixed>("PolicyFixed")
 /** The runtime was closed. */
 export const isRuntimeClosed = tagged<RuntimeError.RuntimeClosed>("RuntimeClosed")
 /** The run has ended. */

@@ -6,12 +6,13 @@ import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
+import { runPrompt } from "../../src/agent/runPrompt.ts"
 import * as Conductor from "../../src/dispatch/Conductor.ts"
 import { InvalidRequest, ProviderFault, type Reason } from "../../src/model/ModelError.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import type { ModelUsage } from "../../src/domain/Usage.ts"
 import { textOf } from "../../src/domain/Message.ts"
-import { approve, call, expect, probe, rebind, safe } from "../agent/Fixture.ts"
+import { approve, bind, call, expect, probe, rebind, safe } from "../agent/Fixture.ts"
 
 /** What the user has said last. */
 const said = ({
@@ -284,6 +285,20 @@ describe("Conductor.make's restart", () => {
     })
   )
 
+  it.effect("goes on with the policy and the limits that the run was started with", () =>
+    Effect.gen(function* () {
+      const write = probe("write")
+      const agent = Agent.make("a", { tools: [write.tool], policy: { mode: "all" } })
+      const { runtime } = yield* bind(agent, [{ error: busy }, { calls: [call("write", "1")] }])
+      const conductor = yield* Conductor.make({ restart: { times: 1, backoff: 0 } })
+      const given = { policy: { mode: "ask" }, limits: { maxTokens: 5000 } } as const
+      const handle = yield* conductor.dispatch(runtime, { prompt: "go", ...given })
+      const { state } = expect(yield* handle.wait, "interrupted")
+      assert.deepStrictEqual([state.policy, state.limits.maxTokens], [given.policy, 5000])
+      assert.deepStrictEqual(write.ran, [])
+    })
+  )
+
   it.effect("gives up after so many times, with the last error", () =>
     Effect.gen(function* () {
       const { runtime } = yield* failing(1000, busy)
@@ -486,6 +501,34 @@ describe("Conductor.make's limits", () => {
       }
       assert.strictEqual(conductor.spending().spent.tokens, 400)
     })
+  )
+
+  it.effect(
+    "bound a run beside the limits of its caller, which alone go on to a fork and to the next run",
+    () =>
+      Effect.gen(function* () {
+        const agent = Agent.make("a", { tools: [probe("write").tool] })
+        const writes = { calls: [call("write", "1")] }
+        const { runtime } = yield* bind(agent, [writes, writes, "done"])
+        const limits = { maxTokens: 700, maxTurns: 5 }
+        const conductor = yield* Conductor.make({ concurrency: 4, limits: { maxTokens: 1000 } })
+        const handle = yield* conductor.dispatch(runtime, { prompt: "go", limits })
+        const held = yield* handle.wait
+        assert.strictEqual(held.state.limits.maxTokens, 700)
+        assert.deepStrictEqual(held.state.startedWith, { limits })
+        yield* handle.cancel()
+        const again = yield* conductor.dispatch(runtime, { state: held.state })
+        assert.deepStrictEqual((yield* again.wait).state.startedWith, { limits })
+        const fork = yield* again.send("or else?", { whenHeld: "fork" })
+        const forked = yield* fork.wait
+        assert.deepStrictEqual(forked.state.startedWith, { limits })
+        // It asks for 700 like the run that it continues, and gets what is left of 1,000.
+        const { maxTokens, maxTurns } = forked.state.limits
+        assert.deepStrictEqual([maxTokens, maxTurns], [300, 5])
+        const ended = yield* fork.cancel()
+        const alone = yield* runPrompt(runtime, { state: ended.state, prompt: "again" })
+        assert.deepStrictEqual(alone.state.limits.maxTokens, 700)
+      })
   )
 
   it.effect("begin nothing after a run whose cost is not known, while money is limited", () =>

@@ -5,7 +5,7 @@ import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
-import type { Prompt } from "../../src/agent/runPrompt.ts"
+import type { StoredStartInput } from "../../src/agent/runPromptStored.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { AgentHandle, StoredFault } from "../../src/dispatch/AgentHandle.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
@@ -19,7 +19,7 @@ interface Way {
   readonly name: string
   readonly dispatch: <Output>(
     runtime: Runtime<Output>,
-    input: { readonly prompt: Prompt }
+    input: Pick<StoredStartInput, "prompt" | "limits" | "policy">
   ) => Effect.Effect<AgentHandle<Output, StoredFault>, unknown, RunStore | Scope.Scope>
 }
 
@@ -64,6 +64,37 @@ for (const { dispatch, name } of ways) {
           ])
         })
       )
+    )
+
+    it.effect(
+      "as a fork goes on under the policy and the limits that the caller gave, or under those given to it",
+      () =>
+        scoped(
+          Effect.gen(function* () {
+            const write = probe("write")
+            const agent = Agent.make("a", { tools: [write.tool], policy: { mode: "all" } })
+            const writes = { calls: [call("write", "1")] }
+            const { runtime } = yield* bind(agent, [writes, writes, writes, "done"])
+            const given = { policy: { mode: "ask" }, limits: { maxTokens: 5000, maxTurns: 7 } } as const
+            const handle = yield* dispatch(runtime, { prompt: "go", ...given })
+            only(yield* handle.wait, "approval")
+            const fork = yield* handle.send("again", { whenHeld: "fork" })
+            const forked = yield* fork.wait
+            only(forked, "approval")
+            const { limits, policy, startedWith } = forked.state
+            assert.deepStrictEqual([limits.maxTokens, limits.maxTurns, policy], [5000, 7, given.policy])
+            assert.deepStrictEqual(startedWith, { ...given, policyFor: "a" })
+            assert.deepStrictEqual(write.ran, [])
+            const other = { policy: { mode: "all" }, limits: { maxTurns: 3 } } as const
+            const loose = yield* (yield* handle.send("again", { whenHeld: "fork", ...other })).done
+            const { state } = expect(loose, "completed")
+            assert.deepStrictEqual(
+              [state.limits.maxTokens, state.limits.maxTurns, state.policy],
+              [5000, 3, other.policy]
+            )
+            assert.deepStrictEqual(write.ran, ["1"])
+          })
+        )
     )
 
     it.effect("that is held is read when its calls are settled", () =>

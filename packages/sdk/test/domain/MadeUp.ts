@@ -11,6 +11,7 @@ import * as Limits from "../../src/domain/Limits.ts"
 import type { UserPart } from "../../src/domain/Message.ts"
 import { waitName } from "../../src/domain/next.ts"
 import type { AnsweredPart, RunEvent } from "../../src/domain/RunEvent.ts"
+import type { StartOptions } from "../../src/domain/StartOptions.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
 import type { Target } from "../../src/domain/ToolCall.ts"
 import type { ModelUsage } from "../../src/domain/Usage.ts"
@@ -116,6 +117,17 @@ export const policy = (pick: Reader): ApprovalPolicy.ApprovalPolicy =>
     { mode: "none" },
     { mode: "until", until: 1040 },
     { mode: "ask", rules: [{ tool: "delete_*", action: "deny", message: "Never." }] }
+  ])
+
+export const otherPolicies = (pick: Reader): Pick<RunState, "otherPolicies"> =>
+  pick.happens(20) ? { otherPolicies: [policy(pick)] } : {}
+
+export const startedWith = (pick: Reader): StartOptions =>
+  pick.one<StartOptions>([
+    {},
+    { policy: policy(pick), policyFor: "main" },
+    { limits: { maxTurns: 4 } },
+    { profilePolicy: policy(pick) }
   ])
 
 /** What a model answers that works on `run`. */

@@ -144,6 +144,8 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     prompt: pick.below(2) === 0 ? [{ _tag: "text", text: "Do it." }] : MadeUp.content(pick),
     limits,
     policy: MadeUp.policy(pick),
+    ...MadeUp.otherPolicies(pick),
+    ...(pick.happens(60) ? { startedWith: MadeUp.startedWith(pick) } : {}),
     asks: path.length === 0 ? pick.below(3) !== 1 : current().asks,
     structured: pick.happens(20),
     ...(state !== undefined && path.length === 0
@@ -472,7 +474,8 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   const handOff = (callId: Id.ToolCallId, path: Path): void => {
     const agent = { name: pick.one(["writer", "main"]), instructions: "sha2", tools: {} }
     const policy = MadeUp.policy(pick)
-    emit({ _tag: "agent.changed", at: now(), agent, policy, structured: pick.happens(20) }, path)
+    const others = MadeUp.otherPolicies(pick)
+    emit({ _tag: "agent.changed", at: now(), agent, policy, ...others, structured: pick.happens(20) }, path)
     // A crash between two commits: it takes over again.
     if (pick.happens(5)) return
     const content = [{ _tag: "text", text: `${agent.name} has the conversation now.` } as const]
@@ -578,7 +581,9 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     if (blow === 118) return fail({ _tag: "RunDefect", description: "a hook threw" }, somewhere())
     if (blow >= 116) {
       const path = somewhere()
-      return emit({ _tag: "limits.changed", at: now(), limits: MadeUp.otherLimits(pick, at(path)) }, path)
+      const limits = MadeUp.otherLimits(pick, at(path))
+      const given = pick.happens(50) ? { given: { maxTurns: limits.maxTurns } } : {}
+      return emit({ _tag: "limits.changed", at: now(), limits, ...given }, path)
     }
     if (blow >= 114) {
       // The process died: others go on with what is in the journal.

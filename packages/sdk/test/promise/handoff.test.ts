@@ -5,7 +5,7 @@ import type { Agent } from "../../src/agent/Agent.ts"
 import { approve } from "../../src/promise/decisions.ts"
 import { agent, tool } from "../../src/promise/define.ts"
 import * as Fermata from "../../src/promise/Fermata.ts"
-import { isAgentNotFound } from "../../src/promise/guards.ts"
+import { isAgentNotFound, isPolicyFixed } from "../../src/promise/guards.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 
@@ -122,4 +122,58 @@ describe("a session of a Fermata, after a handoff", () => {
       assert.strictEqual((await (await open(agent("other"))).checkResume(held.runId)).blocking.length, 1)
     })
   })
+})
+
+describe("the policy that a caller gave to a Fermata's run", () => {
+  const pay = tool("pay", { handler: () => "paid" })
+  const ops: Agent = agent("ops", { tools: [pay], policy: { mode: "all" } })
+  const ask = { mode: "ask" } as const
+  const limits = { maxTokens: 5000 }
+
+  const opened = async (body: (fermata: Fermata.Fermata) => Promise<void>) => {
+    const model = ScriptedModel.make(({ messages }) =>
+      messages.at(-1)?.role === "user" ? { calls: [{ tool: "pay" }] } : "done"
+    )
+    const store = Layer.succeed(RunStore, Effect.runSync(Effect.provide(RunStore, layerMemory)))
+    const fermata = await Fermata.make({ agents: [ops], model: model.client, store, drainTimeout: 20 })
+    try {
+      await body(fermata)
+    } finally {
+      await fermata.close()
+    }
+  }
+
+  it("goes on to what is said to the run after its end, unless another one is given", () =>
+    opened(async (fermata) => {
+      const held = await fermata.runPrompt("ops", "go", { policy: ask, limits })
+      assert.isTrue(isPolicyFixed(await rejected(fermata.resume(held.runId, { policy: { mode: "all" } }))))
+      await fermata.cancel(held.runId)
+      const next = await fermata.resume(held.runId, { prompt: "again" })
+      assert.strictEqual(next.status, "interrupted")
+      assert.deepStrictEqual([next.state.policy, next.state.limits.maxTokens], [ask, 5000])
+      await fermata.cancel(next.runId)
+      const given = { prompt: "again", policy: { mode: "all" } } as const
+      const done = await fermata.resume(next.runId, given)
+      assert.deepStrictEqual([done.status, done.state.limits.maxTokens], ["completed", 5000])
+    }))
+
+  it("goes on to a fork, also one of a handle, unless another one is given", () =>
+    opened(async (fermata) => {
+      const handle = await fermata.dispatch("ops", "go", { policy: ask, limits })
+      await handle.wait()
+      const fork = await handle.send("again", { whenHeld: "fork" })
+      const held = await fork.wait()
+      assert.deepStrictEqual([held.status, held.state.limits.maxTokens], ["interrupted", 5000])
+      assert.strictEqual((await fermata.fork(handle.runId, "again")).status, "interrupted")
+      const loose = await handle.send("again", { whenHeld: "fork", policy: { mode: "all" } })
+      assert.strictEqual((await loose.done()).status, "completed")
+    }))
+
+  it("is taken by a conductor as well", () =>
+    opened(async (fermata) => {
+      await using conductor = await fermata.conductor()
+      const handle = await conductor.dispatch("ops", "go", { policy: ask, limits })
+      const held = await handle.wait()
+      assert.deepStrictEqual([held.status, held.state.limits.maxTokens], ["interrupted", 5000])
+    }))
 })

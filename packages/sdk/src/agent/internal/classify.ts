@@ -14,7 +14,7 @@ import * as Grant from "../../domain/Grant.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { ToolCall } from "../../domain/RunState.ts"
+import { policiesOf, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import type { Safety } from "../../domain/Interruption.ts"
 import type { Target } from "../../domain/ToolCall.ts"
 import type { Question, Tool } from "../../tool/Tool.ts"
@@ -255,15 +255,13 @@ const judged = (
 const deny = (scope: Scope<unknown>, call: ToolCall, message: string): undefined =>
   told(scope, { _tag: "tool.denied", at: now(scope.drive), callId: call.id, content: [text(message)] })
 
-const rank = { run: 0, ask: 1, deny: 2 } as const
-
 /** A sub-agent may never do more than its parents: the strictest policy of the path counts. */
 const strictest = (scope: Scope<unknown>, tool: string, needed: boolean): ApprovalPolicy.Verdict => {
   const at = now(scope.drive)
-  let verdict = ApprovalPolicy.judge(stateOf(scope).policy, tool, needed, at)
+  const judge = (state: RunState) => ApprovalPolicy.judgeAll(policiesOf(state), tool, needed, at)
+  let verdict = judge(stateOf(scope))
   for (let above = scope.parent; above !== undefined; above = above.parent) {
-    const other = ApprovalPolicy.judge(stateOf(above).policy, tool, needed, at)
-    if (rank[other._tag] > rank[verdict._tag]) verdict = other
+    verdict = ApprovalPolicy.stricter(verdict, judge(stateOf(above)))
   }
   return verdict
 }

@@ -8,7 +8,6 @@ import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId } from "../../domain/Id.ts"
 import { warnAt } from "../../domain/Interruption.ts"
-import type { Limits } from "../../domain/Limits.ts"
 import { next } from "../../domain/next.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
@@ -27,6 +26,7 @@ import { eventsOf } from "./eventsOf.ts"
 import { loadRun } from "./loadRun.ts"
 import { remember } from "./remembered.ts"
 import { continueRun, decodePrompt, type Staged } from "./staging.ts"
+import type { Allotted, GivenOptions } from "./startOptions.ts"
 import { checkReadable, hold, storeJournal, underLease } from "./stored.ts"
 
 type Store = RunStore["Service"]
@@ -102,18 +102,17 @@ export const create = Effect.fnUntraced(function* (
 })
 
 /** A stored run to go on with. */
-export interface Continuation {
+export interface Continuation extends GivenOptions, Allotted {
   readonly runId: RunId
   readonly decisions?: ReadonlyArray<DecisionInput>
   readonly message?: Prompt
-  readonly limits?: Partial<Limits>
   readonly answeredBy?: string
 }
 
 /** Claims a run and goes on with it until it is held or over; a run with nothing to do is left as it is. */
 export const continueStored = Effect.fnUntraced(function* (
   work: Work,
-  { answeredBy, decisions = [], limits, message, runId }: Continuation
+  { answeredBy, decisions = [], limits, message, policy, runId, "~allotted": allotted }: Continuation
 ): Effect.fn.Return<RunState, WorkError> {
   const { leaving, onUpdate, runtime, store, token } = work
   yield* requireOpen(runtime)
@@ -139,7 +138,8 @@ export const continueStored = Effect.fnUntraced(function* (
     const taken = takeDecisions(before, stored.decisions)
     let { state } = taken
     const hasMail = stored.messages.length > 0
-    const asked = prompt !== undefined || limits !== undefined || (hasMail && !isEnded(state))
+    const isGiven = limits !== undefined || policy !== undefined || allotted !== undefined
+    const asked = prompt !== undefined || isGiven || (hasMail && !isEnded(state))
     if (isEnded(state) && !asked && state.status !== "error") return state
     if (next(state)._tag === "Hold" && state.status === "held" && !asked && taken.events.length === 0) {
       const cancelled = (yield* journal.pulse).cancelReason
@@ -157,7 +157,9 @@ export const continueStored = Effect.fnUntraced(function* (
       prompt,
       answeredBy,
       asks: true,
-      ...(limits === undefined ? {} : { limits })
+      ...(limits === undefined ? {} : { limits }),
+      ...(policy === undefined ? {} : { policy }),
+      ...(allotted === undefined ? {} : { "~allotted": allotted })
     })
     if (continued.state.runId !== state.runId) {
       previous = { state: before, saved: state === before ? saved : "unknown" }

@@ -6,8 +6,9 @@ import type { ToolCallId } from "../../domain/Id.ts"
 import { canonicalJson } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
-import { findCall } from "../../domain/RunState.ts"
-import { holderOf } from "../BoundAgent.ts"
+import { findCall, type RunState } from "../../domain/RunState.ts"
+import { type Policies, policiesFor } from "../../domain/StartOptions.ts"
+import { answersTo, type BoundAgent, holderOf } from "../BoundAgent.ts"
 import { emit, now, type Scope, stateOf } from "./Drive.ts"
 
 /** Gives the conversation to the agent that the model has chosen. */
@@ -21,13 +22,11 @@ export const handOff = Effect.fnUntraced(function* (scope: Scope<any>, callId: T
     return yield* new AgentNotFound({ agent: call.name, known: [...scope.bound.entries.keys()] })
   }
   const at = now(scope.drive)
-  // A policy that the run was started with is the caller's, and holds for whoever goes on with it.
-  const isOverridden = canonicalJson(state.policy) !== canonicalJson(scope.bound.agent.policy)
   emit(scope, {
     _tag: "agent.changed",
     at,
     agent: to.identity,
-    policy: isOverridden ? state.policy : to.agent.policy,
+    ...policiesOf(state, scope.bound, to),
     structured: to.output !== undefined
   })
   const { name } = to.agent
@@ -38,3 +37,15 @@ export const handOff = Effect.fnUntraced(function* (scope: Scope<any>, callId: T
   }
   emit(scope, { _tag: "tool.completed", at, callId, content: [text(`${name} has the conversation now.`)] })
 })
+
+/** The policies that bind the agent that takes over. */
+const policiesOf = ({ policy, startedWith }: RunState, from: BoundAgent, to: BoundAgent): Policies => {
+  if (startedWith !== undefined) {
+    const { policyFor } = startedWith
+    const isPrompted = policyFor !== undefined && answersTo(to.agent, policyFor)
+    return policiesFor(startedWith, { policy: to.agent.policy, isPrompted })
+  }
+  // A run that an earlier version has started does not say what its caller gave: a policy that is not the agent's counts as given.
+  const isGiven = canonicalJson(policy) !== canonicalJson(from.agent.policy)
+  return { policy: isGiven ? policy : to.agent.policy }
+}

@@ -8,8 +8,6 @@ import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import * as Cause from "effect/Cause"
 import * as Schema from "effect/Schema"
-import * as Struct from "effect/Struct"
-import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import { Decision } from "../../domain/Decision.ts"
 import { decide, expiryDecision } from "../../domain/decide.ts"
@@ -18,7 +16,7 @@ import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { isExpired } from "../../domain/Interruption.ts"
-import { budgetOf, Limits } from "../../domain/Limits.ts"
+import { budgetOf, LimitChanges, type Limits } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import {
   ArgumentsChanged,
@@ -32,13 +30,15 @@ import {
   IdInvalid,
   LimitsInvalid,
   maxChosenId,
+  PolicyFixed,
   RunEnded,
   type ToolUnavailable
 } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { findCall, findChild, findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
-import { atPath, type BoundAgent } from "../BoundAgent.ts"
+import { policiesFor } from "../../domain/StartOptions.ts"
+import { answersTo, atPath, type BoundAgent } from "../BoundAgent.ts"
 import { checkBound } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
 import { answering } from "./answering.ts"
@@ -46,6 +46,7 @@ import { argumentsDigest } from "./digest.ts"
 import { describe } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
 import { redactEvent } from "./redact.ts"
+import { type Allotted, type GivenOptions, inheritedOptions, startOptions } from "./startOptions.ts"
 
 /** A state, and the events of it that nobody has stored. */
 export interface Staged {
@@ -87,7 +88,7 @@ export const checkIds = (input: {
   return Effect.void
 }
 
-const decodeLimits = Schema.decodeUnknownResult(Schema.Struct(Struct.map(Limits.fields, Schema.optionalKey)))
+const decodeLimits = Schema.decodeUnknownResult(LimitChanges)
 
 /** Whether the limits that a caller chose can be limits: what is no number bounds nothing. */
 export const checkLimits = (limits: Partial<Limits> | undefined): Effect.Effect<void, LimitsInvalid> => {
@@ -101,22 +102,30 @@ export const checkLimits = (limits: Partial<Limits> | undefined): Effect.Effect<
 export const startRun = (
   runtime: Runtime<any>,
   clock: Clock.Clock,
-  input: {
-    readonly prompt: ReadonlyArray<UserPart>
-    readonly previous?: RunState
-    readonly runId?: RunId
-    readonly sessionId?: SessionId
-    readonly limits?: Partial<Limits>
-    readonly policy?: ApprovalPolicy
-    readonly asks: boolean
-    /** Who answers: see {@link answering}. */
-    readonly agent: BoundAgent
-  }
+  input: GivenOptions &
+    Allotted & {
+      readonly prompt: ReadonlyArray<UserPart>
+      readonly previous?: RunState
+      /** The run that this one continues, whose caller's options it inherits. */
+      readonly continues?: RunState
+      readonly runId?: RunId
+      readonly sessionId?: SessionId
+      readonly asks: boolean
+      /** Who answers: see {@link answering}. */
+      readonly agent: BoundAgent
+    }
 ): Staged => {
   const at = clock.currentTimeMillisUnsafe()
   const { ids, options } = runtime
   const { agent: bound, previous } = input
   const under = runtime.bound.agent.name
+  const startedWith =
+    input.continues === undefined
+      ? startOptions(runtime, bound, input)
+      : inheritedOptions(runtime, bound, input, input.continues)
+  const { limits, policyFor } = startedWith
+  const allotted = input["~allotted"]
+  const isPrompted = policyFor !== undefined && answersTo(bound.agent, policyFor)
   const event = redactEvent(runtime.scrubber, {
     _tag: "run.started",
     at,
@@ -126,8 +135,12 @@ export const startRun = (
     agentPath: bound.path,
     ...(under === bound.agent.name ? {} : { under }),
     prompt: input.prompt,
-    limits: input.limits === undefined ? bound.limits : { ...bound.limits, ...input.limits },
-    policy: input.policy ?? bound.agent.policy,
+    limits:
+      limits === undefined && allotted === undefined
+        ? bound.limits
+        : { ...bound.limits, ...limits, ...allotted },
+    ...policiesFor(startedWith, { policy: bound.agent.policy, isPrompted }),
+    startedWith,
     asks: input.asks && options.interactive !== false,
     structured: bound.output !== undefined,
     ...(previous === undefined ? {} : { parent: { runId: previous.runId, revision: previous.revision } })
@@ -136,23 +149,28 @@ export const startRun = (
 }
 
 /** What can be wrong with going on with a state. */
-export type ContinueError = Rejection | RunEnded | AgentNotFound | ToolUnavailable
+export type ContinueError = Rejection | RunEnded | PolicyFixed | AgentNotFound | ToolUnavailable
 
 /** The events that take a held, failed or abandoned run up again; or the first of a new run after one that has ended. */
 export const continueRun = Effect.fnUntraced(function* (
   runtime: Runtime<any>,
   clock: Clock.Clock,
-  input: {
-    readonly state: RunState
-    readonly decisions?: ReadonlyArray<DecisionInput>
-    readonly prompt: ReadonlyArray<UserPart> | undefined
-    readonly limits?: Partial<Limits>
-    readonly answeredBy?: string | undefined
-    readonly asks: boolean
-  }
+  input: GivenOptions &
+    Allotted & {
+      readonly state: RunState
+      readonly decisions?: ReadonlyArray<DecisionInput>
+      readonly prompt: ReadonlyArray<UserPart> | undefined
+      readonly answeredBy?: string | undefined
+      readonly asks: boolean
+    }
 ): Effect.fn.Return<Staged, ContinueError> {
-  const { prompt, limits } = input
+  const { prompt, limits, policy } = input
+  const allotted = input["~allotted"]
   const ended = isEnded(input.state)
+  if (policy !== undefined && !(ended && prompt !== undefined)) {
+    const { runId, status } = input.state
+    return yield* new PolicyFixed({ runId, status })
+  }
   if (ended && prompt !== undefined) {
     const { answeredBy, state } = input
     const agent = yield* answering(runtime, { previous: state, answeredBy })
@@ -164,9 +182,12 @@ export const continueRun = Effect.fnUntraced(function* (
     return startRun(runtime, clock, {
       prompt,
       previous: state,
+      continues: state,
       agent,
       asks: input.asks,
-      ...(limits === undefined ? {} : { limits })
+      ...(limits === undefined ? {} : { limits }),
+      ...(policy === undefined ? {} : { policy }),
+      ...(allotted === undefined ? {} : { "~allotted": allotted })
     })
   }
 
@@ -196,14 +217,15 @@ export const continueRun = Effect.fnUntraced(function* (
   if (problem !== undefined) return yield* problem
 
   if (prompt !== undefined) fold({ _tag: "message.queued", at, content: prompt })
-  if (limits !== undefined) {
-    const changed = { ...state.limits, ...limits }
+  if (limits !== undefined || allotted !== undefined) {
+    const changed: Limits = { ...state.limits, ...limits, ...allotted }
     for (const { request } of state.requests.filter(isOpen)) {
       if (request._tag !== "limit" || budgetOf(changed, request.budget) === request.limit) continue
       const { requestId } = request
       fold({ _tag: "request.superseded", at, requestId, reason: "the limits were changed" })
     }
-    fold({ _tag: "limits.changed", at, limits: changed })
+    const given = limits === undefined ? {} : { given: limits }
+    fold({ _tag: "limits.changed", at, limits: changed, ...given })
   }
   fold({ _tag: state.status === "running" ? "run.recovered" : "run.resumed", at })
   return { state, events }

@@ -34,6 +34,7 @@ import { confirmHeld } from "./confirmHeld.ts"
 import { takeMailBeside } from "./leave.ts"
 import { emit, flush, isEnding, isThere, now, type Drive, Scope, stateOf, statesOf } from "./Drive.ts"
 import { askAbove, roomAbove } from "./roomAbove.ts"
+import { profileOptions } from "./startOptions.ts"
 
 /** The run of a sub-agent in the run that started it. */
 const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, { bound }: SubAgent): Scope<E> =>
@@ -90,6 +91,7 @@ const begin = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallI
       prompt: [text(prompt)],
       limits,
       policy: bound.agent.policy,
+      startedWith: profileOptions(scope.drive.runtime),
       asks: state.asks,
       structured: bound.output !== undefined
     }

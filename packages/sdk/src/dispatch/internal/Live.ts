@@ -12,6 +12,7 @@ import type * as Stream from "effect/Stream"
 import * as Cancellation from "../../agent/Cancellation.ts"
 import type { Explanation } from "../../agent/explain.ts"
 import { isPromise } from "../../agent/internal/Drive.ts"
+import type { GivenOptions } from "../../agent/internal/startOptions.ts"
 import type { Prompt } from "../../agent/runPrompt.ts"
 import type { RunResult } from "../../agent/RunResult.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
@@ -97,7 +98,7 @@ export abstract class Live<Output, E> extends Watchable implements AgentHandle<O
   /** Queues a message for its next turn. */
   abstract deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | E>
   /** Says something to a new run that begins where the open turn of this one did. */
-  abstract fork(prompt: Prompt): Effect.Effect<AgentHandle<Output, E>, SendError | E>
+  abstract fork(prompt: Prompt, given: GivenOptions): Effect.Effect<AgentHandle<Output, E>, SendError | E>
   abstract get state(): () => RunState | undefined
   abstract close(reason: string): Effect.Effect<void>
   abstract get interruptions(): () => ReadonlyArray<Interruption>

@@ -290,7 +290,8 @@ export class Orchestra implements Keeper {
     return Effect.flatMap(checkLimits(input.limits), () => {
       const { bound } = live.runtime as Runtime<any>
       const before = beforeOf(input)
-      const limits: Limits = { ...(before?.limits ?? bound.limits), ...input.limits }
+      const own = { ...bound.limits, ...inheritedOf(input)?.limits }
+      const limits: Limits = { ...(before?.limits ?? own), ...input.limits }
       const isAlone = (bound.agent.options.subAgents ?? []).length === 0
       const reserved = this.ledger.reserve(
         live,
@@ -299,7 +300,7 @@ export class Orchestra implements Keeper {
       )
       if (reserved instanceof ConductorBudgetExceeded) return Effect.fail(reserved)
       if (Object.keys(reserved).length === 0) return Effect.succeed(input)
-      return Effect.succeed({ ...input, limits: { ...input.limits, ...reserved } })
+      return Effect.succeed({ ...input, "~allotted": reserved })
     })
   }
 
@@ -356,3 +357,7 @@ export class Orchestra implements Keeper {
 /** The run that an input goes on with. */
 const beforeOf = (input: Input | Start): RunState | undefined =>
   "state" in input && !(isEnded(input.state) && input.prompt !== undefined) ? input.state : undefined
+
+/** What the caller of the run gave that a new run continues. */
+const inheritedOf = (input: Input | Start) =>
+  "state" in input && beforeOf(input) === undefined ? input.state.startedWith : undefined

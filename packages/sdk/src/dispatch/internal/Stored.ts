@@ -13,6 +13,7 @@ import { explain, type Explanation } from "../../agent/explain.ts"
 import { isCallbackAsked } from "../../agent/internal/continueStored.ts"
 import { toResult } from "../../agent/internal/result.ts"
 import { type LoadedRun, loadRun } from "../../agent/internal/loadRun.ts"
+import type { GivenOptions } from "../../agent/internal/startOptions.ts"
 import type { Prompt } from "../../agent/runPrompt.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
@@ -117,7 +118,10 @@ export class Stored<Output> extends Live<Output, StoredFault> {
     )
   }
 
-  fork(prompt: Prompt): Effect.Effect<AgentHandle<Output, StoredFault>, SendError | StoredFault> {
+  fork(
+    prompt: Prompt,
+    given: GivenOptions
+  ): Effect.Effect<AgentHandle<Output, StoredFault>, SendError | StoredFault> {
     return Effect.suspend(() => {
       const refused = this.options.keeper?.refuse()
       if (refused !== undefined) return Effect.fail(refused)
@@ -125,8 +129,10 @@ export class Stored<Output> extends Live<Output, StoredFault> {
       const at = this.options.clock.currentTimeMillisUnsafe()
       const newRunId = ids.runId(at)
       const sessionId = ids.sessionId(at)
+      // A conductor sets aside what the fork may spend by its limits: with those that it inherits.
+      const limits = { ...this.lastState?.startedWith?.limits, ...given.limits }
       const forked = new Stored(this.runtime, { runId: newRunId, sessionId }, this.options, {
-        input: { runId: this.runId, prompt, newRunId, sessionId },
+        input: { ...given, limits, runId: this.runId, prompt, newRunId, sessionId },
         prepare: this.prepare
       })
       forked.begin()

@@ -7,6 +7,7 @@ import type * as Fiber from "effect/Fiber"
 import type * as Stream from "effect/Stream"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { type Explanation, explainState } from "../../agent/explain.ts"
+import type { GivenOptions } from "../../agent/internal/startOptions.ts"
 import * as Mailbox from "../../agent/Mailbox.ts"
 import { type ContinueInput, type Prompt, runPrompt, type StartInput } from "../../agent/runPrompt.ts"
 import type { RunResult } from "../../agent/RunResult.ts"
@@ -106,7 +107,7 @@ export class Unstored<Output> extends Live<Output, never> {
     return this.mailed((mailbox) => mailbox.send(prompt))
   }
 
-  fork(prompt: Prompt): Effect.Effect<AgentHandle<Output>, SendError> {
+  fork(prompt: Prompt, given: GivenOptions): Effect.Effect<AgentHandle<Output>, SendError> {
     return Effect.suspend(() => {
       const state = this.state()
       if (state === undefined) return Effect.as(this.deliver(prompt), this)
@@ -115,7 +116,7 @@ export class Unstored<Output> extends Live<Output, never> {
       const sessionId = this.runtime.ids.sessionId(this.options.clock.currentTimeMillisUnsafe())
       const forked = launch(
         this.runtime,
-        { state: beforeOpenTurn(state, sessionId), prompt },
+        { ...given, state: beforeOpenTurn(state, sessionId), prompt },
         this.options,
         this.prepare
       )

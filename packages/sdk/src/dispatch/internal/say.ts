@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import { decodePrompt } from "../../agent/internal/staging.ts"
+import type { GivenOptions } from "../../agent/internal/startOptions.ts"
 import type { Prompt } from "../../agent/runPrompt.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
@@ -15,14 +16,14 @@ interface Hearer<Output, E> extends AgentHandle<Output, E> {
   /** Queues a message for its next turn. */
   readonly deliver: (prompt: Prompt, messageId: string | undefined) => Effect.Effect<void, SendError | E>
   /** Says something to a new run that begins where the open turn of this one did. */
-  readonly fork: (prompt: Prompt) => Effect.Effect<AgentHandle<Output, E>, SendError | E>
+  readonly fork: (prompt: Prompt, given: GivenOptions) => Effect.Effect<AgentHandle<Output, E>, SendError | E>
 }
 
 /** Says it, and returns the handle of the run that hears it. */
 export const say = Effect.fnUntraced(function* <Output, E>(
   live: Hearer<Output, E>,
   prompt: Prompt,
-  { by = "user", messageId, whenHeld = "queue" }: SendOptions
+  { by = "user", limits, messageId, policy, whenHeld = "queue" }: SendOptions
 ): Effect.fn.Return<AgentHandle<Output, E>, SendError | E> {
   const parts = yield* decodePrompt(prompt)
   const open = live.interruptions()
@@ -38,7 +39,10 @@ export const say = Effect.fnUntraced(function* <Output, E>(
     yield* live.decide({ _tag: "answer", requestId: question.requestId, by, answer: textOf(parts) })
     return live
   }
-  if (whenHeld === "fork" && open.length > 0) return yield* live.fork(parts)
+  if (whenHeld === "fork" && open.length > 0) {
+    const given = { ...(limits === undefined ? {} : { limits }), ...(policy === undefined ? {} : { policy }) }
+    return yield* live.fork(parts, given)
+  }
   // First, so that it is there when the last of the calls is settled.
   yield* live.deliver(parts, messageId)
   if (whenHeld !== "supersede") return live

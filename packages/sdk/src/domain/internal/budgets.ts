@@ -97,11 +97,14 @@ const unwrapUp = (state: RunState, at: number): RunState => {
 }
 
 /** A budget that was changed otherwise needs no decision any more. It is told again when it is running out. */
-export const limitsChanged = (state: RunState, { at, limits }: Event<"limits.changed">): RunState =>
+export const limitsChanged = (state: RunState, { at, given, limits }: Event<"limits.changed">): RunState =>
   unwrapUp(
     {
       ...state,
       limits,
+      ...(state.startedWith === undefined || given === undefined
+        ? {}
+        : { startedWith: { ...state.startedWith, limits: { ...state.startedWith.limits, ...given } } }),
       ...(state.warned === undefined
         ? {}
         : {

@@ -37,7 +37,9 @@ export interface FermataOptions extends Pick<
 export interface PromptOptions {
   readonly runId?: string
   readonly sessionId?: string
+  /** Changes to the agent's limits. */
   readonly limits?: Partial<Limits>
+  /** Replaces the agent's approval policy, and binds every agent that takes the conversation over. */
   readonly policy?: ApprovalPolicy
   /**
    * The agent that answers: the one that the prompt is given to, or one that it hands over to. Default: the one that has the session, if
@@ -48,7 +50,7 @@ export interface PromptOptions {
   readonly onUpdate?: (update: RunUpdate) => void
 }
 
-/** Where a run is forked, and how the fork is run. */
+/** Where a run is forked, and how the fork is run. Limits and policy that are not given are those that the caller of the run gave. */
 export interface ForkOptions extends Omit<PromptOptions, "runId"> {
   /** The last event that it shares with the run; see `rewindPoints`. Default: the last one at which no call was open. */
   readonly revision?: number
@@ -64,7 +66,13 @@ export interface ResumeOptions {
   readonly prompt?: Prompt
   /** Of a run that has ended: the agent that answers the `prompt`. Default: the one that has the conversation. */
   readonly answeredBy?: string
+  /** Larger budgets for a run that has used up its own. Of a run that has ended: of the new run, beside what this one's caller gave. */
   readonly limits?: Partial<Limits>
+  /**
+   * Of a run that has ended: replaces the approval policy of the agent that answers the `prompt`. Default: the policy that the caller of
+   * this one gave, if any.
+   */
+  readonly policy?: ApprovalPolicy
   readonly signal?: AbortSignal
   readonly onUpdate?: (update: RunUpdate) => void
 }
