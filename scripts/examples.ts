@@ -7,6 +7,8 @@ import { spawnSync } from "node:child_process"
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
+import * as Effect from "effect/Effect"
+import { SqliteStore } from "@fermata/node"
 import { environment, indent, mapWidth, root, runNode, sourceCondition } from "./internal/run.ts"
 
 const maxLines = 80
@@ -42,6 +44,15 @@ const inOwnDirectory = async <A>(f: (cwd: string) => A | Promise<A>): Promise<A>
   }
 }
 
+/** What the check finds wrong with the stores in a folder. */
+const damageIn = async (cwd: string): Promise<ReadonlyArray<string>> => {
+  const stores = Fs.readdirSync(cwd).filter((name) => name.endsWith(".db"))
+  const reports = await Promise.all(
+    stores.map((name) => Effect.runPromise(SqliteStore.check({ filename: Path.join(cwd, name) })))
+  )
+  return reports.flatMap(({ problems }) => problems)
+}
+
 if (names.length === 0) {
   console.error(only === undefined ? "There are no examples." : `No example starts with ${only}.`)
   process.exitCode = 1
@@ -64,7 +75,8 @@ if (names.length === 0) {
       const result = await runNode([Path.join(folder, name)], { cwd, timeoutMs: 60_000 })
       return [
         ...formOf(name).map((what) => `${name} ${what}`),
-        ...(result.ok ? [] : [`${name} exited with ${result.code}\n${indent(result.output)}`])
+        ...(result.ok ? [] : [`${name} exited with ${result.code}\n${indent(result.output)}`]),
+        ...(await damageIn(cwd)).map((what) => `${name} left a store that is damaged: ${what}`)
       ]
     })
   )

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
+import { SqliteStore } from "@fermata/node"
 import { SqlRunStore } from "@fermata/sdk/store"
 import * as SqliteClient from "../../packages/node/src/internal/sqliteClient.ts"
 import { type Databases, lostRows, runTables } from "./world.ts"
@@ -63,12 +64,11 @@ export const sqliteDatabases = async (): Promise<Databases> => {
                   .run(...parameters)
               )
             ),
-          damage: Effect.sync(() => {
-            const [row] = database().prepare("PRAGMA integrity_check").all()
-            const said = String(row?.["integrity_check"])
-            if (said !== "ok") return said
+          damage: Effect.suspend(() => {
             const lost = runTables.filter((table) => database().prepare(lostRows(table)).all().length > 0)
-            return lost.length === 0 ? undefined : `rows of no run in ${lost.join(" and ")}`
+            return lost.length > 0
+              ? Effect.succeed(`rows of no run in ${lost.join(" and ")}`)
+              : Effect.map(Effect.orDie(SqliteStore.check({ filename: file })), ({ problems }) => problems[0])
           }),
           dump: Effect.sync(() =>
             files.flatMap((file) => (Fs.existsSync(file) ? [Fs.readFileSync(file, "latin1")] : []))

@@ -16,6 +16,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
 import * as Stream from "effect/Stream"
 import { reported } from "./sqliteFile.ts"
+import { narrowed } from "./sqliteRows.ts"
 
 /** Which database, and what is said to it before anything else; that it has a log, in any case. */
 interface ClientOptions {
@@ -24,10 +25,11 @@ interface ClientOptions {
   readonly settings?: string
 }
 
-/** A statement, and whether it returns rows. */
+/** A statement, whether it returns rows, and whether it does no more than that. */
 interface Prepared {
   readonly statement: StatementSync
   readonly hasRows: boolean
+  readonly isRead: boolean
 }
 
 /** So many texts are kept prepared; the one that was prepared first goes. The store has about sixty, and lists of several lengths. */
@@ -67,7 +69,8 @@ const connectionTo = (database: DatabaseSync): Connection => {
     const found = known.get(text)
     if (found !== undefined) return found
     const statement = database.prepare(text)
-    const prepared = { statement, hasRows: statement.columns().length > 0 }
+    const hasRows = statement.columns().length > 0
+    const prepared = { statement, hasRows, isRead: hasRows && /^\s*(SELECT|WITH)\b/i.test(text) }
     if (known.size >= capacity) known.delete(known.keys().next().value!)
     known.set(text, prepared)
     return prepared
@@ -80,11 +83,20 @@ const connectionTo = (database: DatabaseSync): Connection => {
         return Exit.fail(reported(error))
       }
     })
-  const rows = ({ hasRows, statement }: Prepared, values: ReadonlyArray<unknown>): ReadonlyArray<any> => {
+  const rows = (prepared: Prepared, values: ReadonlyArray<unknown>): ReadonlyArray<any> => {
+    const { hasRows, isRead, statement } = prepared
     const given = values as ReadonlyArray<SQLInputValue>
-    if (hasRows) return statement.all(...given)
-    statement.run(...given)
-    return none
+    if (!hasRows) {
+      statement.run(...given)
+      return none
+    }
+    try {
+      return statement.all(...given)
+    } catch (error) {
+      // Node does not give a row in which a number is too large for it, and none of those before and after it.
+      if (!isRead || !isTooLarge(error)) throw error
+      return large(statement, given)
+    }
   }
   const arrays = (prepared: Prepared, values: ReadonlyArray<unknown>) => {
     prepared.statement.setReturnArrays(true)
@@ -108,6 +120,19 @@ const connectionTo = (database: DatabaseSync): Connection => {
     executeValues,
     executeValuesUnprepared: executeValues,
     executeStream: () => Stream.die("Nothing here reads a statement as a stream.")
+  }
+}
+
+const isTooLarge = (error: unknown): boolean =>
+  error instanceof RangeError && "code" in error && error.code === "ERR_OUT_OF_RANGE"
+
+/** Reads once more, with large numbers as they are: what reads the row refuses them, and no other. */
+const large = (statement: StatementSync, values: ReadonlyArray<SQLInputValue>): ReadonlyArray<any> => {
+  statement.setReadBigInts(true)
+  try {
+    return statement.all(...values).map(narrowed)
+  } finally {
+    statement.setReadBigInts(false)
   }
 }
 

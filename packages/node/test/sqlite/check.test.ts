@@ -7,7 +7,7 @@ import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
 import { asked, foreign, leftBehind, run, said, started, type Store, withStore } from "./fixtures.ts"
 
-/** Five runs of three events, each with a question; the first is decided. */
+/** Five runs of four events, each with a question; the first is decided. */
 const populate = Effect.fnUntraced(function* (store: Store) {
   for (let index = 1; index <= 5; index += 1) {
     const lease = yield* started(store, run(index), asked(run(index), "?"))
@@ -28,13 +28,17 @@ const problemsAfter = Effect.fnUntraced(function* (...damage: ReadonlyArray<stri
   return problems
 })
 
+/** What is said of a row that cannot be read. */
+const damaged = (what: string, column: string) =>
+  `The ${what} is damaged (${column}), or was written by a newer version of Fermata: update, restore the store from a backup, or remove the run.`
+
 describe("SqliteStore.check", () => {
   it.effect(
     "finds nothing wrong with a store, also while others have it open, and leaves no file behind",
     () =>
       Effect.gen(function* () {
         const filename = yield* temporaryFile
-        const expected = { ok: true, runs: 5, events: 15, requests: 5, problems: [] }
+        const expected = { ok: true, runs: 5, events: 20, requests: 5, problems: [] }
         yield* withStore(filename, (store) =>
           Effect.gen(function* () {
             yield* populate(store)
@@ -94,29 +98,29 @@ describe("SqliteStore.check", () => {
     Effect.gen(function* () {
       assert.deepStrictEqual(
         yield* problemsAfter("DELETE FROM fermata_journal WHERE run_id = 'run_2' AND sequence = 0"),
-        ["The journal of run_2 goes on at 2 after 0 events: restore a backup, or remove the run."]
+        ["The journal of run_2 goes on at 3 after 0 events: restore a backup, or remove the run."]
       )
       assert.deepStrictEqual(
-        yield* problemsAfter("DELETE FROM fermata_journal WHERE run_id = 'run_2' AND sequence = 2"),
-        ["The run run_2 is at revision 3, but its journal ends at 2: restore a backup, or remove the run."]
+        yield* problemsAfter("DELETE FROM fermata_journal WHERE run_id = 'run_2' AND sequence = 3"),
+        ["The run run_2 is at revision 4, but its journal ends at 3: restore a backup, or remove the run."]
       )
       assert.deepStrictEqual(
         yield* problemsAfter(
-          "UPDATE fermata_journal SET events = '[{}]' WHERE run_id = 'run_3' AND sequence = 2"
+          "UPDATE fermata_journal SET events = '[{}]' WHERE run_id = 'run_3' AND sequence = 3"
         ),
-        ["The journal of run_3 at revision 2 cannot be read: restore a backup, or remove the run."]
+        ["The journal of run_3 at revision 3 cannot be read: restore a backup, or remove the run."]
       )
       assert.deepStrictEqual(
         yield* problemsAfter(
-          "UPDATE fermata_journal SET version = 99 WHERE run_id = 'run_3' AND sequence = 2"
+          "UPDATE fermata_journal SET version = 99 WHERE run_id = 'run_3' AND sequence = 3"
         ),
         [
-          "The journal of run_3 at revision 2 was written by a newer version of Fermata: update, then check again."
+          "The journal of run_3 at revision 3 was written by a newer version of Fermata: update, then check again."
         ]
       )
       assert.deepStrictEqual(
         yield* problemsAfter("UPDATE fermata_runs SET status = 'asleep' WHERE run_id = 'run_4'"),
-        ["The run run_4 has a status that is none."]
+        [damaged("entry of the run run_4", "status")]
       )
     })
   )
@@ -132,7 +136,7 @@ describe("SqliteStore.check", () => {
       ])
       assert.deepStrictEqual(
         yield* problemsAfter(
-          "UPDATE fermata_runs SET parent_run_id = 'run_1', parent_revision = 4 WHERE run_id = 'run_5'"
+          "UPDATE fermata_runs SET parent_run_id = 'run_1', parent_revision = 5 WHERE run_id = 'run_5'"
         ),
         ["The run run_5 builds on run_1, which is not there as far as it must be: restore a backup."]
       )
@@ -148,9 +152,9 @@ describe("SqliteStore.check", () => {
           "UPDATE fermata_requests SET status = 'decided' WHERE run_id = 'run_3'"
         ),
         [
-          "The decision on run_1.r1 cannot be read: restore a backup, or remove its run.",
-          "The request run_2.r1 cannot be read: restore a backup, or remove its run.",
-          "The request run_3.r1 is decided, but its decision is missing: restore a backup, or remove its run."
+          damaged("request run_1.r1 of the run run_1", "decision"),
+          damaged("request run_2.r1 of the run run_2", "request"),
+          damaged("request run_3.r1 of the run run_3", "decision")
         ]
       )
     })
@@ -160,7 +164,7 @@ describe("SqliteStore.check", () => {
     Effect.gen(function* () {
       for (const content of ["NULL", "'[{}]'", "'hello'"]) {
         assert.deepStrictEqual(yield* problemsAfter(`UPDATE fermata_messages SET content = ${content}`), [
-          "The message m1 to run_2 cannot be read: restore a backup, or remove its run."
+          damaged("message m1 to the run run_2", "content")
         ])
       }
       assert.deepStrictEqual(yield* problemsAfter("UPDATE fermata_messages SET status = 'asleep'"), [

@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
-import { Id, type RunEvent } from "@fermata/sdk"
+import { Id, Limits, type RunEvent } from "@fermata/sdk"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryFile } from "../temporaryStore.ts"
@@ -36,6 +36,21 @@ export const asked = (runId: Id.RunId, question: string): RunEvent.RunEvent => (
   }
 })
 
+/** How a run begins that can be folded. */
+export const begun = (runId: Id.RunId): RunEvent.RunEvent => ({
+  _tag: "run.started",
+  at: 1,
+  runId,
+  sessionId: Id.SessionId.make(`session_of_${runId}`),
+  agent: { name: "root", instructions: "", tools: {} },
+  agentPath: ["root"],
+  prompt: [{ _tag: "text", text: "start" }],
+  limits: Limits.defaults,
+  policy: { mode: "ask" },
+  asks: true,
+  structured: false
+})
+
 /** A run in a session of its own, under a lease of an hour. */
 export const started = (
   store: Store,
@@ -46,7 +61,7 @@ export const started = (
     runId,
     sessionId: Id.SessionId.make(`session_of_${runId}`),
     agent: "root",
-    events: [said("start"), ...events],
+    events: [begun(runId), ...events, { _tag: "run.held", at: 1 }],
     status: "held",
     owner: "test",
     ttl: "1 hour"

@@ -23,7 +23,7 @@ describe("SqliteStore, with a damaged list of requests", () => {
           Effect.gen(function* () {
             const error = yield* Effect.flip(store.request(requestId))
             assert.strictEqual(error._tag, "RunStoreError")
-            assert.include(error.message, "the list of requests is damaged")
+            assert.include(error.message, "the request run_asking.r1 of the run run_asking is damaged")
           })
         )
       })

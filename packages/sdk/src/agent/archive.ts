@@ -26,6 +26,7 @@ import { Scrubber } from "../tool/Scrubber.ts"
 import { redactDecision, redactEvent } from "./internal/redact.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
 import { reportCalls } from "./internal/reportCalls.ts"
+import { foldStored } from "./internal/stored.ts"
 
 /** A run, and those that it builds on, oldest first. */
 export const RunArchive = Schema.Struct({
@@ -71,7 +72,9 @@ export class ArchiveInvalid extends Schema.TaggedError<ArchiveInvalid>()("Archiv
 export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound | RunStoreError, RunStore> =
   Effect.fn("fermata.exportRun")(function* (runId: RunId) {
     const store = yield* RunStore
-    const { decisions, events, head, messages } = yield* store.load(runId)
+    const stored = yield* store.load(runId)
+    yield* foldStored(stored)
+    const { decisions, events, head, messages } = stored
     const slices: Array<{ readonly head: RunHead; readonly events: ReadonlyArray<RunEvent> }> = []
     let upto = events.length
     let current = head

@@ -39,6 +39,7 @@ import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { ModelClient } from "../model/ModelClient.ts"
 import {
+  type DamagedRun,
   type ListFilter,
   type PendingFilter,
   type PendingRequest,
@@ -125,8 +126,10 @@ export interface Fermata extends AsyncDisposable {
   readonly explain: (runId: string) => Promise<Explanation>
   /** Ends a run, whoever works on it; of a sub-agent's run that one alone, with what is under it. */
   readonly cancel: (runId: string, reason?: string) => Promise<void>
-  /** The runs of the store, newest first. */
+  /** The runs of the store, newest first. One that cannot be read is left out, with a warning in the log: see `damagedRuns`. */
   readonly runs: (filter?: ListFilter) => Promise<ReadonlyArray<RunHead>>
+  /** What `runs` and `pending` leave out because it cannot be read, and what to do about it. It reads the entries of all runs. */
+  readonly damagedRuns: () => Promise<ReadonlyArray<DamagedRun>>
   /** The whole state of a run. */
   readonly state: (runId: string) => Promise<RunState>
   /** What has changed in this program since the run was stored, and what of it stands in the way. */
@@ -348,6 +351,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     explain: (runId) => run(explain(runId as RunId)),
     cancel: (runId, reason = "cancelled by the caller") => cancel(runId, String(reason)),
     runs: (filter) => run(Effect.flatMap(RunStore, (store) => store.list(filter))),
+    damagedRuns: () => run(Effect.flatMap(RunStore, (store) => store.damaged)),
     state: (runId) => run(loadState(runId as RunId)),
     checkResume: async (runId) => {
       const { agent } = await headOf(runId)

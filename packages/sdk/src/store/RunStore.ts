@@ -123,6 +123,14 @@ export interface PendingRequest {
   readonly agent: string
 }
 
+/** A run of which a part cannot be read. */
+export interface DamagedRun {
+  /** The run's id; words in its place where that cannot be read either. */
+  readonly runId: string
+  /** What cannot be read, and what to do. */
+  readonly problem: string
+}
+
 /** A run that needs somebody, and why. */
 export interface ReadyRun {
   readonly runId: RunId
@@ -295,26 +303,6 @@ export class RunStore extends Context.Service<
       decision: DecisionInput
     ) => Effect.Effect<{ readonly runId: RunId; readonly decision: Decision }, Rejection | RunStoreError>
 
-    /**
-     * Takes several decisions in one transaction, all or none, on requests of any runs, and returns what {@link RunStore} `decide`
-     * would have returned for each, in their order.
-     *
-     * **Details**
-     *
-     * The first decision that is refused refuses all of them: nothing is written, no expiry either. A decision that is on record with
-     * the same idempotency key counts as taken. Two decisions on one request are a refusal, unless the second repeats the first.
-     *
-     * **Errors**
-     *
-     * - Those of `decide`; the error names the request.
-     */
-    readonly decideAll: (
-      decisions: ReadonlyArray<DecisionInput>
-    ) => Effect.Effect<
-      ReadonlyArray<{ readonly runId: RunId; readonly decision: Decision }>,
-      Rejection | RunStoreError
-    >
-
     /** The decisions on a run's requests that are not in its journal yet, oldest first. Expired requests count as denied by `expiry`. */
     readonly decisions: (runId: RunId) => Effect.Effect<ReadonlyArray<Decision>, RunStoreError>
 
@@ -348,14 +336,25 @@ export class RunStore extends Context.Service<
       Extract<Rejection, { readonly _tag: "RequestNotFound" }> | RunStoreError
     >
 
-    /** The open requests of all runs, oldest first: the inbox. */
+    /** The open requests of all runs, oldest first: the inbox. Those that cannot be read are left out; see `damaged`. */
     readonly pending: (filter?: PendingFilter) => Effect.Effect<ReadonlyArray<PendingRequest>, RunStoreError>
 
     /** The run of a session that no other run of it follows; `undefined` when there is none. */
     readonly latest: (sessionId: SessionId) => Effect.Effect<RunHead | undefined, RunStoreError>
 
-    /** The runs, newest first. */
+    /** The runs, newest first. Those that cannot be read are left out; see `damaged`. */
     readonly list: (filter?: ListFilter) => Effect.Effect<ReadonlyArray<RunHead>, RunStoreError>
+
+    /**
+     * What `list` and `pending` leave out because it cannot be read, at most 1,000 entries. Asking about one of these runs fails with
+     * `StoreUnreadable`, nothing of it is executed, and `remove` deletes it.
+     *
+     * **Details**
+     *
+     * It reads the heads and the requests of all runs. Whether their journals can be read is found out when they are loaded, and by
+     * the check of a whole store.
+     */
+    readonly damaged: Effect.Effect<ReadonlyArray<DamagedRun>, RunStoreError>
 
     /**
      * The runs that need somebody to work on them, each once, the longest untouched first. Runs that wait for people are not

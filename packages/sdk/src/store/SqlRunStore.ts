@@ -18,6 +18,7 @@ import * as Stream from "effect/Stream"
 import * as SqlClient from "effect/sql/SqlClient"
 import { makeAccess } from "./internal/sqlAccess.ts"
 import { makeCheckpoints } from "./internal/sqlCheckpoints.ts"
+import { makeInspection } from "./internal/sqlInspection.ts"
 import { makeJournal } from "./internal/sqlJournal.ts"
 import { makeMessages } from "./internal/sqlMessages.ts"
 import { makeRequests } from "./internal/sqlRequests.ts"
@@ -66,11 +67,11 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
     release: (lease) => Effect.tap(leases.release(lease), signal.tell),
     requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), signal.tell),
     ...catalogue,
+    ...makeInspection(access),
     remove: (runId) => Effect.tap(catalogue.remove(runId), afterErase),
     prune: (before) => Effect.tap(catalogue.prune(before), (count) => (count > 0 ? afterErase : Effect.void)),
     changes: Stream.merge(signal.told, changes),
     decide: (input) => Effect.tap(requests.decide(input), signal.tell),
-    decideAll: (inputs) => Effect.tap(requests.decideAll(inputs), signal.tell),
     decisions: Effect.fnUntraced(function* (runId) {
       const now = yield* Clock.currentTimeMillis
       return yield* access.query("decisions", requests.decisions("decisions", runId, now))
@@ -108,6 +109,16 @@ export {
    */
   toStoreError
 } from "./internal/sqlErrors.ts"
+
+export {
+  /**
+   * What is wrong with rows of the store's tables. For checks of a whole database.
+   *
+   * @category checking
+   * @since 0.1.0
+   */
+  rowProblems
+} from "./internal/sqlInspection.ts"
 
 export {
   /**

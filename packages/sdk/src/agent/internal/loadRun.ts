@@ -12,7 +12,7 @@ import type { RunState } from "../../domain/RunState.ts"
 import type { RunStore, StoredRun } from "../../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../../store/RunStoreError.ts"
 import type { Known } from "./checkpoints.ts"
-import { foldStored } from "./stored.ts"
+import { foldStored, isOf } from "./stored.ts"
 
 type Store = RunStore["Service"]
 
@@ -63,9 +63,7 @@ const fromCheckpoint = (
   }
   try {
     const state = evolveAll(from, events)
-    return state?.runId === head.runId && state.revision === head.revision && state.status === head.status
-      ? state
-      : undefined
+    return state !== undefined && isOf(state, head) ? state : undefined
   } catch {
     // Told when all events are folded, if it is not the checkpoint that is at fault.
     return undefined

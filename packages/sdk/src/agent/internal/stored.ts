@@ -12,7 +12,7 @@ import type { Revision, RunId } from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { areReadable } from "../../domain/RunStateCodec.ts"
-import type { Lease, RunStore, StoredRun } from "../../store/RunStore.ts"
+import type { Lease, RunHead, RunStore, StoredRun } from "../../store/RunStore.ts"
 import type { LeaseLost, RunConflict } from "../../store/RunStoreError.ts"
 import { RunStoreError, StoreFault, StoreUnreadable } from "../../store/RunStoreError.ts"
 import type * as Cancellation from "../Cancellation.ts"
@@ -175,19 +175,34 @@ export const underLease = <A, E>(
   )
 
 /** The state of a stored run. */
-export const foldStored = (stored: StoredRun): Effect.Effect<RunState, RunStoreError> =>
+export const foldStored = ({ events, head }: StoredRun): Effect.Effect<RunState, RunStoreError> =>
   Effect.suspend(() => {
+    let state: RunState | undefined
     try {
-      const state = evolveAll(undefined, stored.events)
-      if (state !== undefined) return Effect.succeed(state)
+      state = evolveAll(undefined, events)
     } catch {
       // Told below: a journal that cannot be folded is as unreadable as one that cannot be parsed.
     }
-    return Effect.fail(unreadable(stored.head.runId))
+    if (state === undefined) return Effect.fail(unreadable(head.runId, "does not add up to a run"))
+    return isOf(state, head)
+      ? Effect.succeed(state)
+      : Effect.fail(unreadable(head.runId, "is of another run, session or status than its entry says"))
   })
 
-const unreadable = (runId: RunId): RunStoreError =>
+/** Whether a state is that of the run with this head. One that was given the head of another run must not be acted on as that run. */
+export const isOf = (state: RunState, head: RunHead): boolean =>
+  state.runId === head.runId &&
+  state.revision === head.revision &&
+  state.status === head.status &&
+  state.parent?.runId === head.parent?.runId &&
+  state.parent?.revision === head.parent?.revision &&
+  // Runs that made a session fork, before that was refused, were given sessions of their own.
+  (state.sessionId === head.sessionId || head.sessionId.startsWith(`${state.sessionId}.fork.`))
+
+const unreadable = (runId: RunId, what: string): RunStoreError =>
   new RunStoreError({
     operation: "load",
-    reason: new StoreUnreadable({ detail: `the journal of ${runId} does not begin with the start of a run` })
+    reason: new StoreUnreadable({
+      detail: `the journal of ${runId} ${what}: restore the store from a backup, or remove the run.`
+    })
   })

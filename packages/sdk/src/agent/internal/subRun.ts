@@ -37,9 +37,10 @@ export const findSubRun = Effect.fnUntraced(function* (
   const stored = yield* Effect.mapError(store.load(line.root), (error) =>
     error._tag === "RunNotFound" ? notFound : error
   )
+  const root = yield* foldStored(stored)
   const state = childState(stored.events, line.path)
   if (state === undefined) return yield* notFound
-  return { stored, root: yield* foldStored(stored), path: line.path, state }
+  return { stored, root, path: line.path, state }
 })
 
 /** How a sub-agent's run stands. It is not parked by itself: it is held while nothing of it can happen before somebody decides. */

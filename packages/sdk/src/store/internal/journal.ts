@@ -63,10 +63,10 @@ export const answererIn = (events: ReadonlyArray<RunEvent>): string | undefined 
 export const sameEvents = (one: ReadonlyArray<RunEvent>, other: ReadonlyArray<RunEvent>): boolean =>
   Schema.toEquivalence(RunEvents)(one, other)
 
-/** Part of a journal is gone. */
-export const damaged = (runId: RunId): RunStoreError =>
+/** The rows of a journal are not what the head of its run says. */
+export const damaged = (runId: RunId, operation: string): RunStoreError =>
   new RunStoreError({
-    operation: "load",
+    operation,
     reason: new StoreUnreadable({
       detail: `the journal of ${runId} has a gap: restore the store from a backup, or remove the run.`
     })

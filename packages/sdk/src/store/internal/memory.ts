@@ -34,7 +34,7 @@ import {
   write
 } from "./memoryRun.ts"
 import { afterTaking, decodeMessage, notTheSame, waiting } from "./messages.ts"
-import { closingReason, decisionOf, decodeInput, decodeInputs, judge, judgeAll } from "./requests.ts"
+import { closingReason, decisionOf, decodeInput, judge } from "./requests.ts"
 import { makeSignal } from "./signal.ts"
 
 /** Makes an empty store. */
@@ -264,21 +264,6 @@ export const makeMemory = (): RunStore["Service"] => {
         })
       ).pipe(Effect.tap(signal.tell)),
 
-    decideAll: (inputs) =>
-      atomically((now) =>
-        Result.gen(function* () {
-          const decisions = yield* decodeInputs(inputs, now)
-          const find = (requestId: RequestId) => Result.getOrUndefined(findRequest(requestId))
-          const taken = yield* judgeAll(decisions, find, now)
-          for (const { decision, found, isNew } of taken) {
-            const { entry, run } = found
-            if (!isNew) continue
-            run.inbox = new Map(run.inbox).set(decision.requestId, { ...entry, status: "decided", decision })
-          }
-          return taken.map(({ decision, found }) => ({ runId: found.run.runId, decision }))
-        })
-      ).pipe(Effect.tap(signal.tell)),
-
     decisions: (runId) =>
       atomically((now) => Result.succeed(undelivered(runs.get(runId)?.inbox ?? new Map(), now))),
 
@@ -324,6 +309,8 @@ export const makeMemory = (): RunStore["Service"] => {
             .slice(0, pageSize(filter.limit))
         )
       }),
+
+    damaged: Effect.succeed([]),
 
     list: (filter = {}) =>
       atomically((now) => {

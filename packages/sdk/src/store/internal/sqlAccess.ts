@@ -53,7 +53,7 @@ export interface SqlAccess {
   /** The rows of a run's journal, and their order. */
   readonly journalOf: (runId: string) => Fragment
   readonly journalOrder: Fragment
-  /** The rows of the journal that belong to `chain`, up to its `upto`. */
+  /** The rows of the journal that belong to `chain`, those of earlier runs up to its `upto`. */
   readonly journalInChain: Fragment
   /** Adds a row to a run's journal. */
   readonly insertBatch: (row: JournalRow) => Statement.Statement<object>
@@ -216,6 +216,12 @@ const backoff = Schedule.min([Schedule.exponential("2 millis"), Schedule.spaced(
 /** The channel on which Postgres tells that a run may have something to do. */
 export const channel = "fermata_runs"
 
+/**
+ * Where the rows end that `chain` asks for: of the run itself there are none behind its revision, and one that is there all the same
+ * has to be seen.
+ */
+export const endInChain = "CASE chain.depth WHEN 0 THEN 4294967296 ELSE chain.upto END"
+
 const dialectOf = (sql: SqlClient) =>
   sql.onDialectOrElse({
     pg: () => ({
@@ -227,7 +233,7 @@ const dialectOf = (sql: SqlClient) =>
       writesAlone: false,
       journalOf: (runId: string) => sql`run_id = ${runId}`,
       journalOrder: sql.literal("sequence"),
-      journalInChain: sql.literal("journal.run_id = chain.run_id AND journal.sequence < chain.upto"),
+      journalInChain: sql.literal(`journal.run_id = chain.run_id AND journal.sequence < ${endInChain}`),
       insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
         sql`INSERT INTO fermata_journal (run_id, sequence, count, version, events)
           VALUES (${runId}, ${sequence}, ${count}, ${version}, ${events})`,
@@ -251,9 +257,8 @@ const dialectOf = (sql: SqlClient) =>
         (SELECT number << 32 FROM fermata_runs WHERE run_id = ${runId}) AND
         (SELECT (number << 32) + 4294967295 FROM fermata_runs WHERE run_id = ${runId})`,
       journalOrder: sql.literal("id"),
-      journalInChain: sql.literal(
-        "journal.id >= chain.number << 32 AND journal.id < (chain.number << 32) + chain.upto"
-      ),
+      journalInChain: sql.literal(`journal.id >= chain.number << 32
+        AND journal.id < (chain.number << 32) + ${endInChain} AND journal.run_id = chain.run_id`),
       insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
         // Node gives every number as a fraction, and those have no place for the numbers of more than two million runs.
         sql`INSERT INTO fermata_journal (id, run_id, sequence, count, version, events)

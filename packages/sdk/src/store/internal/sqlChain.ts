@@ -17,11 +17,27 @@ export const whole = Effect.fnUntraced(function* (
   found: ReadonlyArray<ReadonlyArray<unknown>>,
   start?: Start
 ): Effect.fn.Return<ReadonlyArray<BatchRow>, RunStoreError> {
-  if (found.some(([journal]) => journal === null)) return yield* damaged(head.runId)
+  if (found.some(([journal]) => journal === null)) return yield* damaged(head.runId, "load")
   const rows = oldestFirst(yield* batchRows("load", found))
-  const gap = gapIn(rows, head.runId, head.revision, start)
-  return gap === undefined ? rows : yield* damaged(gap)
+  const gap = gapIn(rows, head, start)
+  return gap === undefined ? rows : yield* damaged(gap, "load")
 })
+
+/** Whether the rows of one journal hold all events of a range that its head promises, and none behind its revision. */
+export const isWhole = (
+  rows: ReadonlyArray<BatchRow>,
+  { from, to }: { readonly from: number; readonly to: number },
+  revision: unknown
+): boolean => {
+  const end = Number(revision)
+  if (!Number.isSafeInteger(end)) return false
+  let next: number | undefined
+  for (const { count, sequence } of rows) {
+    if (next === undefined ? sequence > from : sequence !== next) return false
+    next = sequence + count
+  }
+  return (next ?? 0) <= end && (Math.min(to, end) <= from || (next ?? 0) >= Math.min(to, end))
+}
 
 /** Rows in the order of the events. A database would carry all their texts through a sort. */
 const oldestFirst = (rows: ReadonlyArray<BatchRow>): ReadonlyArray<BatchRow> => {
@@ -44,13 +60,12 @@ export const eventsIn = (
 }
 
 /**
- * The first run whose rows leave something out: an event that is missing would be taken for one that never happened. What is before
- * `start` is not among the rows.
+ * The first run whose rows leave something out, or go on behind its revision: an event that is missing would be taken for one that
+ * never happened. What is before `start` is not among the rows.
  */
 const gapIn = (
   rows: ReadonlyArray<BatchRow>,
-  runId: RunId,
-  revision: number,
+  { revision, runId }: Pick<RunHead, "revision" | "runId">,
   start: Start | undefined
 ): RunId | undefined => {
   const reached = new Map<RunId, { readonly next: number; readonly upto: number }>([
@@ -63,5 +78,5 @@ const gapIn = (
     reached.set(row.runId, { next: next + row.count, upto: row.upto })
   }
   for (const [runId, { next, upto }] of reached) if (next < upto) return runId
-  return undefined
+  return (reached.get(runId)?.next ?? 0) > revision ? runId : undefined
 }

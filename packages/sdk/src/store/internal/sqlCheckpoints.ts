@@ -10,7 +10,8 @@ import * as Schema from "effect/Schema"
 import type { SqlError } from "effect/sql/SqlError"
 import { Revision, RunId } from "../../domain/Id.ts"
 import type { Checkpoint, NewCheckpoint } from "../RunStore.ts"
-import type { SqlAccess } from "./sqlAccess.ts"
+import { endInChain, type SqlAccess } from "./sqlAccess.ts"
+import { isUnmarked, nextMark } from "./sqlCycle.ts"
 
 /** Where a chain of journals begins: after the checkpoint of a run, which is taken up at `upto` by the next one. */
 export interface Start {
@@ -27,9 +28,9 @@ export const makeCheckpoints = ({ sql }: SqlAccess) => {
     sql.onDialectOrElse({
       // See `journalInChain`.
       sqlite: () => `journal.id >= (chain.number << 32) + coalesce(chain.start, 0)
-        AND journal.id < (chain.number << 32) + chain.upto`,
+        AND journal.id < (chain.number << 32) + ${endInChain} AND journal.run_id = chain.run_id`,
       orElse: () => `journal.run_id = chain.run_id AND journal.sequence >= coalesce(chain.start, 0)
-        AND journal.sequence < chain.upto`
+        AND journal.sequence < ${endInChain}`
     })
   )
   const ofVersion = (version: number) => sql`LEFT JOIN fermata_checkpoints AS saved
@@ -42,14 +43,16 @@ export const makeCheckpoints = ({ sql }: SqlAccess) => {
   const chain = (
     runId: RunId,
     version: number
-  ) => sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, start) AS (
-      SELECT run.run_id, ${numberOf("run.")}run.parent_run_id, run.parent_revision, run.revision, 0,
+  ) => sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark, start) AS (
+      SELECT run.run_id, ${numberOf("run.")}run.parent_run_id, run.parent_revision, run.revision, 0, run.run_id,
         CASE WHEN saved.revision <= run.revision THEN saved.revision END
       FROM fermata_runs AS run ${ofVersion(version)} WHERE run.run_id = ${runId}
       UNION ALL
       SELECT run.run_id, ${numberOf("run.")}run.parent_run_id, run.parent_revision, chain.parent_revision,
-        chain.depth + 1, CASE WHEN saved.revision <= chain.parent_revision THEN saved.revision END
-      FROM chain LEFT JOIN fermata_runs AS run ON run.run_id = chain.parent_run_id ${ofVersion(version)}
+        chain.depth + 1, ${sql.literal(nextMark("run"))},
+        CASE WHEN saved.revision <= chain.parent_revision THEN saved.revision END
+      FROM chain LEFT JOIN fermata_runs AS run ON run.run_id = chain.parent_run_id
+        AND ${sql.literal(isUnmarked("run"))} ${ofVersion(version)}
       WHERE chain.parent_run_id IS NOT NULL AND chain.start IS NULL
     )
     SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events,

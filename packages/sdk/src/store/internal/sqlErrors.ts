@@ -132,6 +132,10 @@ const reasonOfState = (state: string): RunStoreError["reason"] | undefined => {
         detail: "a connection pooler lost a prepared statement. Turn them off for this store.",
         retryable: false
       })
+    case "ERR_OUT_OF_RANGE":
+      return new StoreUnreadable({
+        detail: "it holds a number that is larger than any that Fermata writes: restore it from a backup."
+      })
     case "22021":
       return new StoreFault({
         detail: "a text holds a NUL character, which the database does not take.",

@@ -13,12 +13,13 @@ import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { RestoredRun, RunHead, RunStore } from "../RunStore.ts"
 import { LeaseLost, RunConflict, RunExists, RunNotFound } from "../RunStoreError.ts"
 import { leaseMs, position } from "./bounds.ts"
-import { answererIn, missingParent, sameEvents, sliceBatches } from "./journal.ts"
+import { answererIn, damaged, missingParent, sameEvents, sliceBatches } from "./journal.ts"
 import { takenBy } from "./messages.ts"
 import { closingReason, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
-import { eventsIn, whole } from "./sqlChain.ts"
+import { eventsIn, isWhole, whole } from "./sqlChain.ts"
 import { type makeCheckpoints, startOf } from "./sqlCheckpoints.ts"
+import { isUnmarked, nextMark } from "./sqlCycle.ts"
 import type { makeMessages } from "./sqlMessages.ts"
 import type { makeRequests } from "./sqlRequests.ts"
 import { batchRows, heads } from "./sqlRows.ts"
@@ -147,13 +148,14 @@ export const makeJournal = (
   /** The journals of a run and of those that it builds on. One that is not there is a row of nulls. */
   const chain = (
     runId: RunId
-  ) => sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth) AS (
-      SELECT run_id, ${numberOf("")}parent_run_id, parent_revision, revision, 0
+  ) => sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark) AS (
+      SELECT run_id, ${numberOf("")}parent_run_id, parent_revision, revision, 0, run_id
       FROM fermata_runs WHERE run_id = ${runId}
       UNION ALL
       SELECT parent.run_id, ${numberOf("parent.")}parent.parent_run_id, parent.parent_revision,
-        chain.parent_revision, chain.depth + 1
+        chain.parent_revision, chain.depth + 1, ${sql.literal(nextMark("parent"))}
       FROM chain LEFT JOIN fermata_runs AS parent ON parent.run_id = chain.parent_run_id
+        AND ${sql.literal(isUnmarked("parent"))}
       WHERE chain.parent_run_id IS NOT NULL
     )
     SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events
@@ -343,18 +345,23 @@ export const makeJournal = (
     events: Effect.fnUntraced(function* (runId, options) {
       const from = position(options?.from, 0)
       const to = Math.min(Number.MAX_SAFE_INTEGER, from + position(options?.limit, Number.MAX_SAFE_INTEGER))
+      // With the revision, and in one statement: what the head promises has to be there.
       const found = yield* query(
         "events",
-        sql`SELECT run_id, ${to} AS upto, 0 AS depth, sequence, count, version, events FROM fermata_journal
-          WHERE ${journalOf(runId)} AND sequence < ${to} AND sequence >= (
-            SELECT coalesce(max(sequence), 0) FROM fermata_journal WHERE ${journalOf(runId)} AND sequence <= ${from}
-          ) ORDER BY ${journalOrder}`.values
+        sql`SELECT run.revision, journal.run_id, ${to} AS upto, 0 AS depth, sequence, count, version, events
+          FROM fermata_runs AS run LEFT JOIN (
+            SELECT run_id, sequence, count, version, events FROM fermata_journal
+              WHERE ${journalOf(runId)} AND sequence < ${to} AND sequence >= (
+                SELECT coalesce(max(sequence), 0) FROM fermata_journal WHERE ${journalOf(runId)} AND sequence <= ${from}
+              )
+          ) AS journal ON journal.run_id = run.run_id
+          WHERE run.run_id = ${runId}`.values
       )
-      const batches = yield* batchRows("events", found)
-      if (batches.length === 0) {
-        const known = yield* query("events", sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId}`)
-        if (known.length === 0) return yield* new RunNotFound({ runId })
-      }
+      const [[revision] = []] = found
+      if (revision === undefined) return yield* new RunNotFound({ runId })
+      const rows = found.filter(([, journal]) => journal !== null).map(([, ...row]) => row)
+      const batches = (yield* batchRows("events", rows)).toSorted((a, b) => a.sequence - b.sequence)
+      if (!isWhole(batches, { from, to }, revision)) return yield* damaged(runId, "events")
       return yield* Effect.fromResult(sliceBatches(batches, { from, to }, "events"))
     })
   }

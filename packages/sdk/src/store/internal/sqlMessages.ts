@@ -92,7 +92,7 @@ export const makeMessages = ({ forUpdate, notify, run, sql, write }: SqlAccess) 
       runId: RunId
     ): Effect.Effect<ReadonlyArray<SentMessage>, SqlError | RunStoreError> =>
       Effect.flatMap(
-        run(sql`SELECT message_id, sent_at, recipient, intent, content FROM fermata_messages
+        run(sql`SELECT run_id, message_id, sent_at, recipient, intent, content FROM fermata_messages
           WHERE run_id = ${runId} AND status = 'waiting' ORDER BY position`),
         (rows) => messages(operation, rows)
       )

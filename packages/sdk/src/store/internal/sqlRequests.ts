@@ -7,25 +7,16 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Decision } from "../../domain/Decision.ts"
-import { isRepeated } from "../../domain/decide.ts"
 import type { RequestId, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
 import { type Interruption, toolOf, warnAt } from "../../domain/Interruption.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
 import type { PendingFilter, RunStore } from "../RunStore.ts"
 import type { RunStoreError } from "../RunStoreError.ts"
 import { pageSize } from "./bounds.ts"
-import {
-  decisionOf,
-  decodeInput,
-  decodeInputs,
-  judge,
-  judgeAll,
-  oldestFirst,
-  type RequestChange,
-  sameDecision
-} from "./requests.ts"
+import { decisionOf, decodeInput, judge, oldestFirst, type RequestChange, sameDecision } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
-import { type InboxEntry, requests } from "./sqlRows.ts"
+import { type InboxEntry, pathText, requests, sortRequests } from "./sqlRequestRows.ts"
+import { makePages } from "./sqlPages.ts"
 
 /** A request that somebody has decided meanwhile; nothing was written. */
 class NotOpen extends Data.TaggedError("NotOpen") {}
@@ -37,20 +28,18 @@ export interface Owner {
   readonly agent: string
 }
 
+/** The columns of a request. Its session and its agent are those of the run: the copies that it has of both are for old readers. */
+export const requestColumns = ({ sql }: SqlAccess) =>
+  sql.literal(`request_id, run_id,
+    (SELECT session_id FROM fermata_runs AS run WHERE run.run_id = fermata_requests.run_id) AS session_id,
+    (SELECT agent FROM fermata_runs AS run WHERE run.run_id = fermata_requests.run_id) AS agent,
+    kind, agent_path, tool, asked_at, expires_at, warn_at, on_expiry, request, status, decision, superseded_reason, superseded_by`)
+
 /** Makes the part of the store that deals with requests. */
-export const makeRequests = ({
-  contains,
-  forUpdate,
-  notify,
-  query,
-  run,
-  sql,
-  write,
-  writesAlone
-}: SqlAccess) => {
-  const columns = sql.literal(
-    "run_id, session_id, agent, request, status, decision, superseded_reason, superseded_by"
-  )
+export const makeRequests = (access: SqlAccess) => {
+  const { contains, forUpdate, notify, query, run, sql, write, writesAlone } = access
+  const page = makePages(access)
+  const columns = requestColumns(access)
 
   const open = (owner: Owner, request: Interruption) =>
     run(
@@ -117,7 +106,12 @@ export const makeRequests = ({
     run(sql`SELECT ${columns} FROM fermata_requests WHERE run_id = ${runId} AND (
       status = 'decided' OR (status = 'open' AND expires_at <= ${now} AND on_expiry = 'deny'))`)
 
-  const waiting = Effect.fnUntraced(function* (filter: PendingFilter, now: Timestamp) {
+  const waiting = Effect.fnUntraced(function* (
+    filter: PendingFilter,
+    now: Timestamp,
+    size: number,
+    skip: number
+  ) {
     const conditions = [sql`status = 'open'`]
     if (filter.runId !== undefined) conditions.push(sql`run_id = ${filter.runId}`)
     if (filter.sessionId !== undefined) {
@@ -139,7 +133,7 @@ export const makeRequests = ({
         conditions.push(sql`(asked_at, request_id) > (${last.asked_at}, ${filter.after})`)
     }
     return yield* run(sql`SELECT ${columns} FROM fermata_requests WHERE ${sql.and(conditions)}
-      ORDER BY asked_at, request_id LIMIT ${pageSize(filter.limit)}`)
+      ORDER BY asked_at, request_id LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`)
   })
 
   const decide: RunStore["Service"]["decide"] = Effect.fnUntraced(function* (input) {
@@ -177,58 +171,8 @@ export const makeRequests = ({
     }
   })
 
-  /** The requests of several decisions, by id, as the transaction sees them. */
-  const readAll = Effect.fnUntraced(function* (decisions: ReadonlyArray<Decision>) {
-    const found = new Map<RequestId, InboxEntry>()
-    for (const { requestId } of decisions) {
-      const [row] = yield* requests("decideAll", yield* read(requestId))
-      if (row !== undefined) found.set(requestId, row)
-    }
-    return found
-  })
-
-  const decideAll: RunStore["Service"]["decideAll"] = Effect.fnUntraced(function* (inputs) {
-    const now = yield* Clock.currentTimeMillis
-    const decisions = yield* Effect.fromResult(decodeInputs(inputs, now))
-    if (decisions.length === 0) return []
-    const outcomeOf = (decision: Decision, { pending }: InboxEntry) => ({ runId: pending.runId, decision })
-    const transaction = Effect.gen(function* () {
-      if (!writesAlone) {
-        const runIds = [...(yield* readAll(decisions)).values()].map(({ pending }) => pending.runId)
-        // In one order, so that two batches cannot wait for each other.
-        for (const runId of [...new Set(runIds)].sort()) yield* lockHead(runId)
-      }
-      const entries = yield* readAll(decisions)
-      const taken = yield* Effect.fromResult(judgeAll(decisions, (requestId) => entries.get(requestId), now))
-      const fresh = taken.filter(({ isNew }) => isNew)
-      for (const { decision } of fresh) {
-        if (!(yield* decideOpen(decision, "decided"))) return yield* new NotOpen()
-      }
-      if (fresh.length > 0) yield* notify
-      return taken.map(({ decision, found }) => outcomeOf(decision, found))
-    })
-    /** Whether an attempt whose commit was not answered recorded these decisions. */
-    const committed = Effect.map(readAll(decisions), (entries) => {
-      const outcomes = decisions.flatMap((decision) => {
-        const entry = entries.get(decision.requestId)
-        const recorded = entry?.entry.decision
-        if (entry === undefined || recorded === undefined) return []
-        const isOurs = sameDecision(recorded, decision) || isRepeated(recorded, decision)
-        return isOurs ? [outcomeOf(recorded, entry)] : []
-      })
-      return outcomes.length === decisions.length ? Option.some(outcomes) : Option.none()
-    })
-    while (true) {
-      const outcomes = yield* write("decideAll", transaction, committed).pipe(
-        Effect.catchTag("NotOpen", () => Effect.undefined)
-      )
-      if (outcomes !== undefined) return outcomes
-    }
-  })
-
   return {
     decide,
-    decideAll,
 
     /** Applies what events do to the inbox, inside the transaction that appends them; false when a decision differs. */
     apply: Effect.fnUntraced(function* (
@@ -274,12 +218,13 @@ export const makeRequests = ({
 
     pending: Effect.fnUntraced(function* (filter: PendingFilter = {}) {
       const now = yield* Clock.currentTimeMillis
-      const rows = yield* requests("pending", yield* query("pending", waiting(filter, now)))
-      return rows.map(({ pending }) => pending)
+      const entries = yield* page({
+        operation: "pending",
+        limit: pageSize(filter.limit),
+        rows: (size, skip) => waiting(filter, now, size, skip),
+        sort: sortRequests
+      })
+      return entries.map(({ pending }) => pending)
     })
   }
 }
-
-/** Agent names as one text in which each can be found and no part of a name passes for another. */
-const pathText = (names: ReadonlyArray<string>): string =>
-  names.map((name) => `,${JSON.stringify(name)}`).join("")

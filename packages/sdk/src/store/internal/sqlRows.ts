@@ -1,22 +1,23 @@
 /**
  * Rows as a database returns them, checked before anything else looks at them: a file on disk is input.
+ *
+ * A row that cannot be read concerns its own run alone. What asks about that run gets an error that names it; lists go on with the
+ * others.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
-import { Decision } from "../../domain/Decision.ts"
-import { RequestId, Revision, RunId, SessionId } from "../../domain/Id.ts"
-import { Interruption } from "../../domain/Interruption.ts"
+import { Revision, RunId, SessionId } from "../../domain/Id.ts"
 import { verbatim } from "../../domain/internal/verbatim.ts"
 import { UserPart } from "../../domain/Message.ts"
 import { Status } from "../../domain/RunState.ts"
-import type { PendingRequest, RunHead } from "../RunStore.ts"
-import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
-import type { SentMessage } from "../SentMessage.ts"
-import { type RequestEntry, RequestStatus } from "./requests.ts"
+import type { RunHead } from "../RunStore.ts"
+import type { RunStoreError } from "../RunStoreError.ts"
+import { MessageId, type SentMessage } from "../SentMessage.ts"
+import { damagedColumns, readAll, type RowKind, shown, sort, type Sorted } from "./sqlDamage.ts"
 
-/** A whole number; some drivers return 64-bit columns as `bigint`. */
-const Whole = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
+/** A number that other numbers can be told apart from; some drivers return 64-bit columns as `bigint`. */
+export const Whole = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
   Schema.decodeTo(Schema.Finite, {
     decode: SchemaGetter.transform(Number),
     encode: SchemaGetter.transform((value: number) => value)
@@ -24,7 +25,12 @@ const Whole = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
 )
 const WholeRevision = Whole.pipe(Schema.decodeTo(Revision))
 
-const HeadRow = Schema.Struct({
+/** A time that has a date: what is beyond cannot be shown. */
+const isTime = Schema.isBetween({ minimum: 0, maximum: 8.64e15 })
+const Time = Whole.check(isTime)
+const NumericTime = Schema.Finite.check(isTime)
+
+const headFields = {
   run_id: RunId,
   session_id: SessionId,
   parent_run_id: Schema.NullOr(RunId),
@@ -35,49 +41,66 @@ const HeadRow = Schema.Struct({
   revision: WholeRevision,
   /** Only while the lease is in force. */
   owner: Schema.NullOr(Schema.String),
-  lease_until: Schema.NullOr(Whole),
-  created_at: Whole,
-  updated_at: Whole
-})
+  lease_until: Schema.NullOr(Time),
+  created_at: Time,
+  updated_at: Time,
+  // No list shows these: claiming, cancelling and starting the next run go by them.
+  epoch: WholeRevision,
+  cancel_reason: Schema.NullOr(Schema.String),
+  follows: Schema.NullOr(Schema.String)
+}
+const HeadRow = Schema.Struct(headFields)
 
 /** The same from drivers that return numbers. */
-const NumericHeadRow = Schema.Struct({
-  ...HeadRow.fields,
-  parent_revision: Schema.NullOr(Revision),
-  revision: Revision,
-  lease_until: Schema.NullOr(Schema.Finite),
-  created_at: Schema.Finite,
-  updated_at: Schema.Finite
-})
+const isNumericHeadRow = verbatim(
+  Schema.Struct({
+    ...headFields,
+    parent_revision: Schema.NullOr(Revision),
+    revision: Revision,
+    epoch: Revision,
+    lease_until: Schema.NullOr(NumericTime),
+    created_at: NumericTime,
+    updated_at: NumericTime
+  })
+)
 
-const requestFields = {
-  run_id: RunId,
-  session_id: SessionId,
-  agent: Schema.String,
-  status: RequestStatus,
-  superseded_reason: Schema.NullOr(Schema.String),
-  superseded_by: Schema.NullOr(RequestId)
+/** What is wrong with the entry of a run whose columns cannot be what they say. */
+export const damagedEntry = (runId: RunId, columns: ReadonlyArray<string>): string =>
+  damagedColumns(`the entry of the run ${shown(runId)}`, columns)
+
+const headKind: RowKind<typeof HeadRow.Type> = {
+  fields: headFields,
+  row: HeadRow,
+  quick: (row) => (isNumericHeadRow(row) ? row : undefined),
+  what: ({ run_id }) => `the entry of the run ${shown(run_id)}`,
+  contradictions: (row) =>
+    (row.parent_run_id === null) === (row.parent_revision === null) ? [] : ["parent_revision"]
 }
-const RequestRow = Schema.Struct({
-  ...requestFields,
-  request: Schema.fromJsonString(Interruption),
-  decision: Schema.NullOr(Schema.fromJsonString(Decision))
-})
 
-/** The same after its texts were parsed. */
-const ParsedRequestRow = Schema.Struct({
-  ...requestFields,
-  request: Interruption,
-  decision: Schema.NullOr(Decision)
-})
+/** Whether the run is the one that is stored, or that of a sub-agent in it. */
+export const isIn = (runId: string, root: string): boolean =>
+  runId === root || (runId.startsWith(`${root}.t`) && /^\.t\d+\.\d+/.test(runId.slice(root.length)))
 
-const MessageRow = Schema.Struct({
-  message_id: Schema.String,
-  sent_at: Whole,
+const isMessageId = Schema.is(MessageId)
+
+const messageFields = {
+  run_id: RunId,
+  message_id: MessageId,
+  sent_at: Time,
   recipient: Schema.NullOr(RunId),
   intent: Schema.NullOr(Schema.Literal("end")),
   content: Schema.fromJsonString(Schema.Array(UserPart))
-})
+}
+const MessageRow = Schema.Struct(messageFields)
+
+const messageKind: RowKind<typeof MessageRow.Type> = {
+  fields: messageFields,
+  row: MessageRow,
+  quick: () => undefined,
+  what: ({ message_id, run_id }) =>
+    `the message ${isMessageId(message_id) ? `${message_id} ` : ""}to the run ${shown(run_id)}`,
+  contradictions: (row) => (row.recipient === null || isIn(row.recipient, row.run_id) ? [] : ["recipient"])
+}
 
 const batchFields = { runId: RunId, version: Schema.Finite, text: Schema.String }
 const BatchRow = Schema.Struct({ ...batchFields, upto: Whole, sequence: Whole, count: Whole, depth: Whole })
@@ -86,75 +109,31 @@ const BatchRow = Schema.Struct({ ...batchFields, upto: Whole, sequence: Whole, c
 export type BatchRow = typeof BatchRow.Type
 
 /** The same from drivers that return numbers. */
-const NumericBatchRow = Schema.Struct({
-  ...batchFields,
-  upto: Schema.Finite,
-  sequence: Schema.Finite,
-  count: Schema.Finite,
-  depth: Schema.Finite
-})
+const isNumericBatchRow = verbatim(
+  Schema.Struct({
+    ...batchFields,
+    upto: Schema.Finite,
+    sequence: Schema.Finite,
+    count: Schema.Finite,
+    depth: Schema.Finite
+  })
+)
 
-const decoder = <A>(
-  row: Schema.Codec<A, unknown>,
-  what: string,
-  isRow: (row: unknown) => row is A = (_row): _row is A => false
-) => {
-  const decode = Schema.decodeUnknownEffect(Schema.Array(row))
-  return (operation: string, rows: ReadonlyArray<unknown>): Effect.Effect<ReadonlyArray<A>, RunStoreError> =>
-    rows.every(isRow)
-      ? Effect.succeed(rows)
-      : Effect.mapError(
-          decode(rows),
-          () =>
-            new RunStoreError({
-              operation,
-              reason: new StoreUnreadable({
-                detail: `${what} is damaged or was written by a newer version of Fermata: update, or restore a backup.`
-              })
-            })
-        )
+const batchKind: RowKind<BatchRow> = {
+  fields: BatchRow.fields,
+  row: BatchRow,
+  quick: (row) => (isNumericBatchRow(row) ? row : undefined),
+  what: ({ runId }) => `the journal of the run ${shown(runId)}`,
+  contradictions: () => []
 }
-
-const headRows = decoder(HeadRow, "the list of runs", verbatim(NumericHeadRow))
-const decodeRequestRows = decoder(RequestRow, "the list of requests")
-const isParsedRequestRow = verbatim(ParsedRequestRow)
-
-/** Nearly all that is read is as it was written, and needs no decoding but that of its texts. */
-const requestRows: typeof decodeRequestRows = (operation, rows) => {
-  const parsed: Array<typeof RequestRow.Type> = []
-  for (const row of rows) {
-    const read = parsedRequestRow(row)
-    if (read === undefined) return decodeRequestRows(operation, rows)
-    parsed.push(read)
-  }
-  return Effect.succeed(parsed)
-}
-
-const parsedRequestRow = (row: unknown): typeof RequestRow.Type | undefined => {
-  const { decision, request } = row as { readonly decision: unknown; readonly request: unknown }
-  try {
-    const parsed: unknown = {
-      ...(row as object),
-      request: JSON.parse(String(request)),
-      decision: typeof decision === "string" ? JSON.parse(decision) : decision
-    }
-    // A text that says that there is none is not one of ours.
-    return isParsedRequestRow(parsed) && (decision === null || parsed.decision !== null) ? parsed : undefined
-  } catch {
-    return undefined
-  }
-}
-
-const messageRows = decoder(MessageRow, "the list of messages")
-
-const decodeBatchRows = decoder(BatchRow, "a journal", verbatim(NumericBatchRow))
 
 /** Rows of a journal that were read without names: thousands of objects with names are slow to come by. */
 export const batchRows = (
   operation: string,
   rows: ReadonlyArray<ReadonlyArray<unknown>>
 ): Effect.Effect<ReadonlyArray<BatchRow>, RunStoreError> =>
-  decodeBatchRows(
+  readAll(
+    batchKind,
     operation,
     rows.map(([runId, upto, depth, sequence, count, version, text]) => ({
       runId,
@@ -167,12 +146,18 @@ export const batchRows = (
     }))
   )
 
+/** Heads, apart from the rows that hold none. */
+export const sortHeads = (rows: ReadonlyArray<unknown>): Sorted<RunHead> => {
+  const { damaged, sound } = sort(headKind, rows)
+  return { damaged, sound: sound.map(headOf) }
+}
+
 /** The heads that rows hold. */
 export const heads = (
   operation: string,
   rows: ReadonlyArray<unknown>
 ): Effect.Effect<ReadonlyArray<RunHead>, RunStoreError> =>
-  Effect.map(headRows(operation, rows), (rows) => rows.map(headOf))
+  Effect.map(readAll(headKind, operation, rows), (rows) => rows.map(headOf))
 
 const headOf = (row: typeof HeadRow.Type): RunHead => ({
   runId: row.run_id,
@@ -191,42 +176,15 @@ const headOf = (row: typeof HeadRow.Type): RunHead => ({
     : { lease: { owner: row.owner, until: row.lease_until } })
 })
 
-/** A request of the inbox and what became of it. */
-export interface InboxEntry {
-  readonly pending: PendingRequest
-  readonly entry: RequestEntry
-}
-
-/** The requests that rows hold. */
-export const requests = (
-  operation: string,
-  rows: ReadonlyArray<unknown>
-): Effect.Effect<ReadonlyArray<InboxEntry>, RunStoreError> =>
-  Effect.map(requestRows(operation, rows), (rows) => rows.map(requestOf))
-
-const requestOf = (row: typeof RequestRow.Type): InboxEntry => ({
-  pending: { request: row.request, runId: row.run_id, sessionId: row.session_id, agent: row.agent },
-  entry: {
-    request: row.request,
-    status: row.status,
-    ...(row.decision === null ? {} : { decision: row.decision }),
-    ...(row.superseded_reason === null
-      ? {}
-      : {
-          superseded: {
-            reason: row.superseded_reason,
-            ...(row.superseded_by === null ? {} : { by: row.superseded_by })
-          }
-        })
-  }
-})
+/** Messages that wait, apart from the rows that hold none. */
+export const sortMessages = (rows: ReadonlyArray<unknown>): Sorted<unknown> => sort(messageKind, rows)
 
 /** The messages that rows hold. */
 export const messages = (
   operation: string,
   rows: ReadonlyArray<unknown>
 ): Effect.Effect<ReadonlyArray<SentMessage>, RunStoreError> =>
-  Effect.map(messageRows(operation, rows), (rows) =>
+  Effect.map(readAll(messageKind, operation, rows), (rows) =>
     rows.map(({ content, intent, message_id, recipient, sent_at }) => ({
       messageId: message_id,
       content,

@@ -5,13 +5,16 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Fragment } from "effect/sql/Statement"
-import type { RunId } from "../../domain/Id.ts"
+import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { Lease, ListFilter, ReadyFilter, ReadyRun, RunStore } from "../RunStore.ts"
 import { LeaseLost, RunBusy, RunContinued, RunNotFound } from "../RunStoreError.ts"
 import { leaseMs, pageSize } from "./bounds.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import type { makeCheckpoints } from "./sqlCheckpoints.ts"
-import { heads } from "./sqlRows.ts"
+import { isUnmarked, nextMark } from "./sqlCycle.ts"
+import { unreadable } from "./sqlDamage.ts"
+import { makePages } from "./sqlPages.ts"
+import { damagedEntry, heads, sortHeads } from "./sqlRows.ts"
 
 type Service = RunStore["Service"]
 
@@ -20,7 +23,8 @@ export const headColumns = ({
   now,
   sql
 }: SqlAccess) => sql`run_id, session_id, parent_run_id, parent_revision, agent,
-  answered_by, status, revision, CASE WHEN lease_until > ${now} THEN owner END AS owner, lease_until, created_at, updated_at`
+  answered_by, status, revision, CASE WHEN lease_until > ${now} THEN owner END AS owner, lease_until, created_at, updated_at,
+  epoch, cancel_reason, follows`
 
 /** Makes the part of the store that deals with leases. */
 export const makeLeases = (
@@ -48,9 +52,9 @@ export const makeLeases = (
               SET owner = ${owner}, epoch = epoch + 1, lease_until = ${now} + ${leaseMs(ttl)}, claim = ${claim}
               WHERE run_id = ${runId} AND (lease_until IS NULL OR lease_until <= ${now})
               RETURNING epoch, lease_until`)
-            return claimed === undefined
-              ? yield* Effect.fail(yield* whyNot(access, "claim", runId))
-              : lease(claimed)
+            if (claimed === undefined) return yield* Effect.fail(yield* whyNot(access, "claim", runId))
+            const taken = lease(claimed)
+            return isEpoch(taken.epoch) ? taken : yield* unreadable("claim", damagedEntry(runId, ["epoch"]))
           }),
           Effect.map(
             sql<Claimed>`SELECT epoch, lease_until FROM fermata_runs WHERE run_id = ${runId} AND claim = ${claim}`,
@@ -102,6 +106,9 @@ export const makeLeases = (
   }
 }
 
+/** The number of a lease: one that does not grow any more fences nothing. */
+const isEpoch = (epoch: number): boolean => Number.isSafeInteger(epoch) && epoch > 0
+
 /** What whoever works on a run is told beside what it asked for. */
 export interface News {
   readonly cancel_reason: string | null
@@ -134,6 +141,7 @@ export const makeCatalogue = (
 ): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
   const { byParent, now, query, run, sql, toBeCancelled, write } = access
   const columns = headColumns(access)
+  const page = makePages(access)
 
   const erase = Effect.fnUntraced(function* (runId: RunId) {
     yield* sql`DELETE FROM fermata_messages WHERE run_id = ${runId}`
@@ -146,7 +154,19 @@ export const makeCatalogue = (
   const childOf = (runId: RunId) =>
     sql<{ readonly run_id: RunId }>`SELECT run_id FROM fermata_runs WHERE parent_run_id = ${runId} LIMIT 1`
 
-  const listed = Effect.fnUntraced(function* (filter: ListFilter) {
+  /** Whether a run builds on itself: then none of those in the circle can be read, and no order is the right one to remove them in. */
+  const isCircular = (runId: RunId) =>
+    Effect.map(
+      sql`WITH RECURSIVE chain (run_id, parent_run_id, depth, mark) AS (
+          SELECT run_id, parent_run_id, 0, run_id FROM fermata_runs WHERE run_id = ${runId}
+          UNION ALL
+          SELECT run.run_id, run.parent_run_id, chain.depth + 1, ${sql.literal(nextMark("run"))}
+          FROM chain JOIN fermata_runs AS run ON run.run_id = chain.parent_run_id AND ${sql.literal(isUnmarked("run"))}
+        ) SELECT run_id FROM chain WHERE parent_run_id = ${runId}`,
+      (rows) => rows.length > 0
+    )
+
+  const listed = Effect.fnUntraced(function* (filter: ListFilter, size: number, skip: number) {
     const conditions = [sql`1 = 1`]
     if (filter.sessionId !== undefined) conditions.push(sql`session_id = ${filter.sessionId}`)
     if (filter.agent !== undefined) conditions.push(sql`agent = ${filter.agent}`)
@@ -158,7 +178,7 @@ export const makeCatalogue = (
         conditions.push(sql`(created_at, run_id) < (${last.created_at}, ${filter.after})`)
     }
     return yield* sql`SELECT ${columns} FROM fermata_runs WHERE ${sql.and(conditions)}
-      ORDER BY created_at DESC, run_id DESC LIMIT ${pageSize(filter.limit)}`
+      ORDER BY created_at DESC, run_id DESC LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`
   })
 
   /**
@@ -236,6 +256,17 @@ export const makeCatalogue = (
     return count
   })
 
+  /** A session has a last run unless it has none, or its runs build on each other in a circle. */
+  const withoutLast = Effect.fnUntraced(function* (sessionId: SessionId) {
+    const [some] = yield* query(
+      "latest",
+      sql<{ readonly run_id: RunId }>`SELECT run_id FROM fermata_runs WHERE session_id = ${sessionId} LIMIT 1`
+    )
+    return some === undefined
+      ? undefined
+      : yield* unreadable("latest", damagedEntry(some.run_id, ["parent_run_id"]))
+  })
+
   return {
     head: Effect.fnUntraced(function* (runId) {
       const rows = yield* query("head", run(sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`))
@@ -251,10 +282,17 @@ export const makeCatalogue = (
             WHERE next.parent_run_id = run.run_id AND next.session_id = run.session_id
         ) ORDER BY created_at DESC, run_id DESC LIMIT 1`)
       )
-      return (yield* heads("latest", rows))[0]
+      const [last] = yield* heads("latest", rows)
+      return last ?? (yield* withoutLast(sessionId))
     }),
 
-    list: (filter = {}) => Effect.flatMap(query("list", listed(filter)), (rows) => heads("list", rows)),
+    list: (filter = {}) =>
+      page({
+        operation: "list",
+        limit: pageSize(filter.limit),
+        rows: (size, skip) => listed(filter, size, skip),
+        sort: sortHeads
+      }),
 
     ready: Effect.fnUntraced(function* (filter = {}) {
       if (filter.agents?.length === 0) return []
@@ -275,7 +313,9 @@ export const makeCatalogue = (
             WHERE run_id = ${runId} AND (lease_until IS NULL OR lease_until <= ${now}) ${access.forUpdate}`
           if (free === undefined) return yield* Effect.fail(yield* whyNot(access, "remove", runId))
           const [child] = yield* childOf(runId)
-          if (child !== undefined) return yield* new RunContinued({ runId, by: child.run_id })
+          if (child !== undefined && !(yield* isCircular(runId))) {
+            return yield* new RunContinued({ runId, by: child.run_id })
+          }
           yield* erase(runId)
         }),
         Effect.map(sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId}`, (rows) =>
