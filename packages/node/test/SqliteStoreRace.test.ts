@@ -75,6 +75,30 @@ describe("SqliteStore with several processes", () => {
     })
   )
 
+  it.effect("lets one process win both of two requests that are decided together, or none", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* Effect.gen(function* () {
+        const store = yield* RunStore.RunStore
+        for (let index = 0; index < 60; index += 1) yield* create(store, run(index), [asked(run(index))])
+        const requestIds = (yield* store.pending()).map(({ request }) => request.requestId)
+        // Each request is in two pairs, so that processes which won one of a pair would show.
+        const pairs = requestIds.map((requestId, index) => [requestId, requestIds[(index + 1) % 60]])
+        const outcomes = (yield* race(filename, "decideAll", pairs)) as Array<Array<string>>
+        const deciders = new Map<string, string>()
+        for (let index = 0; index < 60; index += 1) {
+          for (const { by, requestId } of yield* store.decisions(run(index))) deciders.set(requestId, by)
+        }
+        assert.lengthOf(outcomes.flat(), deciders.size)
+        outcomes.forEach((won, worker) => {
+          for (const requestId of won) assert.strictEqual(deciders.get(requestId), `worker ${worker}`)
+        })
+        // Two neighbours that are both open would have been taken together by everybody.
+        for (const [first, second] of pairs) assert.isTrue(deciders.has(first!) || deciders.has(second!))
+      }).pipe(Effect.provide(SqliteStore.layer({ filename })))
+    })
+  )
+
   it.effect("gives each run to one process at a time", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile

@@ -5,7 +5,7 @@ import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import { emptyDatabase, withSql } from "./database.ts"
-import { answer, asked, create, openStore, runId, type Store } from "./storedRuns.ts"
+import { answer, answering, asked, create, openStore, runId, type Store } from "./storedRuns.ts"
 
 /** The connections that listen. */
 const listeners = (url: string) =>
@@ -37,6 +37,20 @@ describe("the changes of a PostgresStore", () => {
       yield* answer(inbox, runId("a"), "ann")
       yield* Queue.take(told)
       yield* inbox.requestCancel(runId("a"), "enough")
+      yield* Queue.take(told)
+    })
+  )
+
+  it.live("tell of several decisions that another process takes together", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      const worker = yield* openStore({ url, maxConnections: 1 })
+      const inbox = yield* openStore({ url })
+      yield* create(worker, runId("a"), asked(runId("a")))
+      const told = yield* listenTo(worker, url)
+      // One for what this process does, one for what others do.
+      yield* Queue.take(told)
+      yield* inbox.decideAll([answering(runId("a"), "ann")])
       yield* Queue.take(told)
     })
   )

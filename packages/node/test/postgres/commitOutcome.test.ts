@@ -4,7 +4,7 @@ import * as Exit from "effect/Exit"
 import type { Id } from "@fermata/sdk"
 import { emptyDatabase, emptySchema, withSql } from "./database.ts"
 import { type Fault, proxyTo } from "./proxy.ts"
-import { answer, asked, at, create, openStore, runId, said, type Store } from "./storedRuns.ts"
+import { answer, answering, asked, at, create, openStore, runId, said, type Store } from "./storedRuns.ts"
 
 /** How often each story is told: the commit that was done and not answered is the hard one. */
 const rounds = { after: 50, before: 10 }
@@ -87,6 +87,28 @@ describe("an operation whose commit was not answered", () => {
       const late = yield* Effect.flip(answer(witness, run, "ben"))
       assert.strictEqual(late._tag === "AlreadyDecided" ? late.by : late._tag, "ann")
       assert.deepStrictEqual(yield* witness.decisions(run), [decision])
+    })
+  )
+
+  tell("decides several requests once, and as itself", ({ broken, store, witness }, run, fault) =>
+    Effect.gen(function* () {
+      const other = runId(`${run}-other`)
+      yield* create(store, run, asked(run))
+      yield* create(store, other, asked(other))
+      const batch = [answering(run, "ann"), answering(other, "ann")]
+      const outcomes = yield* broken(fault, store.decideAll(batch))
+      assert.deepStrictEqual(
+        outcomes.map(({ decision, runId }) => [runId, decision.by]),
+        [
+          [run, "ann"],
+          [other, "ann"]
+        ]
+      )
+      const late = yield* Effect.flip(witness.decideAll([answering(other, "ben"), answering(run, "ben")]))
+      assert.strictEqual(late._tag === "AlreadyDecided" ? late.by : late._tag, "ann")
+      for (const { decision, runId } of outcomes) {
+        assert.deepStrictEqual(yield* witness.decisions(runId), [decision])
+      }
     })
   )
 

@@ -59,6 +59,10 @@ export const create = (
     ttl: "10 minutes"
   })
 
+/** An answer to the question of a run. */
+export const answering = (runId: Id.RunId, by: string) =>
+  ({ _tag: "answer", requestId: Id.requestId(runId, 1), by, answer: by }) as const
+
 /** Answers the question of a run. */
 export const answer = (store: Store, runId: Id.RunId, by: string): ReturnType<Store["decide"]> =>
-  store.decide({ _tag: "answer", requestId: Id.requestId(runId, 1), by, answer: by })
+  store.decide(answering(runId, by))

@@ -40,6 +40,23 @@ const tasks: { readonly [task: string]: (store: Store) => Effect.Effect<unknown,
     return won
   }),
 
+  /** Decides pairs of requests that overlap, each pair together; the outcome is the requests it won. */
+  decideAll: Effect.fnUntraced(function* (store) {
+    const pairs = JSON.parse(argument) as ReadonlyArray<ReadonlyArray<string>>
+    const won: Array<string> = []
+    for (const requestIds of pairs) {
+      const batch = requestIds.map(
+        (requestId) =>
+          ({ _tag: "answer", requestId: Id.RequestId.make(requestId), by: name, answer: "me" }) as const
+      )
+      yield* store.decideAll(batch).pipe(
+        Effect.tap(() => Effect.sync(() => won.push(...requestIds))),
+        Effect.catchTag("AlreadyDecided", () => Effect.void)
+      )
+    }
+    return won
+  }),
+
   /** Enters and leaves each run many times, each time under a lease of its own. */
   claim: Effect.fnUntraced(function* (store) {
     const runIds = (JSON.parse(argument) as ReadonlyArray<string>).map((runId) => Id.RunId.make(runId))

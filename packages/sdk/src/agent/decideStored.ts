@@ -44,8 +44,32 @@ export const decideStored: (
 })
 
 /**
- * Checks a decision without taking it, so that several can be taken together or not at all. What comes in meanwhile can still
- * stand in the way.
+ * Takes several decisions, all or none, and returns those that were recorded, in their order. With a `runId`, only on that run's
+ * requests.
+ *
+ * **Errors**
+ *
+ * - A `Rejection` of one of them, which names its request; none was taken.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const decideAllStored: (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  given: ReadonlyArray<DecisionInput>,
+  runId?: RunId
+) => Effect.Effect<ReadonlyArray<Decision>, Rejection | RunStoreError, RunStore> = Effect.fnUntraced(
+  function* (runtimes: ReadonlyArray<Runtime<any>>, given: ReadonlyArray<DecisionInput>, runId?: RunId) {
+    const decisions: Array<Decision> = []
+    for (const input of given) decisions.push(yield* checkStored(runtimes, input, runId))
+    if (decisions.length === 0) return []
+    return (yield* (yield* RunStore).decideAll(decisions)).map(({ decision }) => decision)
+  }
+)
+
+/**
+ * The decision as it would be recorded, checked against its request and the tools of this program. Nothing is written, and what is
+ * decided meanwhile can still refuse it.
  */
 export const checkStored = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime<any>>,

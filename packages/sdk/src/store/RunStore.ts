@@ -303,6 +303,26 @@ export class RunStore extends Context.Service<
       decision: DecisionInput
     ) => Effect.Effect<{ readonly runId: RunId; readonly decision: Decision }, Rejection | RunStoreError>
 
+    /**
+     * Takes several decisions in one transaction, all or none, on requests of any runs, and returns what {@link RunStore} `decide`
+     * would have returned for each, in their order.
+     *
+     * **Details**
+     *
+     * The first decision that is refused refuses all of them: nothing is written, no expiry either. A decision that is on record with
+     * the same idempotency key counts as taken. Two decisions on one request are a refusal, unless the second repeats the first.
+     *
+     * **Errors**
+     *
+     * - Those of `decide`; the error names the request.
+     */
+    readonly decideAll: (
+      decisions: ReadonlyArray<DecisionInput>
+    ) => Effect.Effect<
+      ReadonlyArray<{ readonly runId: RunId; readonly decision: Decision }>,
+      Rejection | RunStoreError
+    >
+
     /** The decisions on a run's requests that are not in its journal yet, oldest first. Expired requests count as denied by `expiry`. */
     readonly decisions: (runId: RunId) => Effect.Effect<ReadonlyArray<Decision>, RunStoreError>
 

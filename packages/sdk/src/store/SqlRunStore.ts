@@ -72,6 +72,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
     prune: (before) => Effect.tap(catalogue.prune(before), (count) => (count > 0 ? afterErase : Effect.void)),
     changes: Stream.merge(signal.told, changes),
     decide: (input) => Effect.tap(requests.decide(input), signal.tell),
+    decideAll: (inputs) => Effect.tap(requests.decideAll(inputs), signal.tell),
     decisions: Effect.fnUntraced(function* (runId) {
       const now = yield* Clock.currentTimeMillis
       return yield* access.query("decisions", requests.decisions("decisions", runId, now))

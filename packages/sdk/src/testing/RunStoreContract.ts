@@ -8,6 +8,7 @@
 import type * as Layer from "effect/Layer"
 import type { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
+import { batches } from "./internal/storeBatches.ts"
 import { checkpoints } from "./internal/storeCheckpoints.ts"
 import { runGroups, type TestRunner } from "./internal/storeFixtures.ts"
 import { forks } from "./internal/storeForks.ts"
@@ -46,6 +47,7 @@ export const suite = (
     journal,
     leases,
     decisions,
+    batches,
     inbox,
     messages,
     wakeUps,

@@ -112,6 +112,27 @@ describe("a Fermata", () => {
     assert.deepStrictEqual(deployed, ["productionx3"])
   })
 
+  it("takes none of the decisions of a resume when one of them is refused", async () => {
+    const { agent, deployed } = keeper()
+    const call = toDeploy.calls[0]!
+    await using fermata = await make([{ calls: [call, call] }, "done"], { agents: [agent] })
+    const { runId } = await fermata.runPrompt(agent, "go")
+    const [first, second] = (await fermata.pending()).map(({ request }) => request.requestId)
+    const decisions = [
+      { ...approve(), requestId: first!, by: "bob" },
+      { ...approve(), requestId: second!, by: "bob" }
+    ]
+    await fermata.decide(second!, deny("no"), { by: "ann" })
+    assert.isTrue(isAlreadyDecided(await rejects(fermata.resume(runId, { decisions }))))
+    const waiting = await fermata.pending()
+    assert.deepStrictEqual(
+      waiting.map(({ request }) => request.requestId),
+      [first]
+    )
+    await fermata.resume(runId, { decisions: decisions.slice(0, 1) })
+    assert.deepStrictEqual(deployed, ["stagingx1"])
+  })
+
   it("binds a decision to the arguments that the request showed", async () => {
     await using fermata = await make([toDeploy])
     const { pending } = await opened(fermata)

@@ -17,7 +17,7 @@ import type { LeaseLost, RunBusy, RunConflict, RunExists, RunNotFound } from "..
 import type { RunStoreError } from "../../store/RunStoreError.ts"
 import { drive } from "../AgentLoop.ts"
 import type * as Cancellation from "../Cancellation.ts"
-import { checkStored, decideStored } from "../decideStored.ts"
+import { decideAllStored } from "../decideStored.ts"
 import type { Leaving, Prompt, RunOptions, RunPromptError } from "../runPrompt.ts"
 import { requireOpen, type Runtime } from "../Runtime.ts"
 import { observed } from "../RuntimeHooks.ts"
@@ -118,12 +118,7 @@ export const continueStored = Effect.fnUntraced(function* (
   yield* requireOpen(runtime)
   const clock = yield* Clock.Clock
   const prompt = message === undefined ? undefined : yield* decodePrompt(message)
-  for (const given of decisions) {
-    yield* Effect.provideService(checkStored([runtime], given, runId), RunStore, store)
-  }
-  for (const given of decisions) {
-    yield* Effect.provideService(decideStored([runtime], given, runId), RunStore, store)
-  }
+  yield* Effect.provideService(decideAllStored([runtime], decisions, runId), RunStore, store)
 
   const ttl = ttlOf(runtime)
   const held = yield* hold(ttl, store.claim({ runId, owner: runtime.owner, ttl }))

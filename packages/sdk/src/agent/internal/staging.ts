@@ -177,8 +177,9 @@ export const continueRun = Effect.fnUntraced(function* (
     const { blocking } = yield* checkBound(state, runtime.bound)
     const gone = blocking.find((problem) => problem._tag === "AgentNotFound")
     if (gone !== undefined && answeredBy === undefined) return yield* gone
-    const decision = input.decisions?.[0]
-    if (decision !== undefined) yield* staged(decide(input.state, yield* decodeDecision(decision, clock)))
+    for (const given of input.decisions ?? []) {
+      yield* staged(decide(input.state, yield* decodeDecision(given, clock)))
+    }
     return startRun(runtime, clock, {
       prompt,
       previous: state,

@@ -34,7 +34,7 @@ import {
   write
 } from "./memoryRun.ts"
 import { afterTaking, decodeMessage, notTheSame, waiting } from "./messages.ts"
-import { closingReason, decisionOf, decodeInput, judge } from "./requests.ts"
+import { closingReason, decisionOf, decodeInput, decodeInputs, judge, judgeAll } from "./requests.ts"
 import { makeSignal } from "./signal.ts"
 
 /** Makes an empty store. */
@@ -261,6 +261,21 @@ export const makeMemory = (): RunStore["Service"] => {
           return refusal === undefined
             ? { runId: run.runId, decision: first ?? decision }
             : yield* Result.fail(refusal)
+        })
+      ).pipe(Effect.tap(signal.tell)),
+
+    decideAll: (inputs) =>
+      atomically((now) =>
+        Result.gen(function* () {
+          const decisions = yield* decodeInputs(inputs, now)
+          const find = (requestId: RequestId) => Result.getOrUndefined(findRequest(requestId))
+          const taken = yield* judgeAll(decisions, find, now)
+          for (const { decision, found, isNew } of taken) {
+            const { entry, run } = found
+            if (!isNew) continue
+            run.inbox = new Map(run.inbox).set(decision.requestId, { ...entry, status: "decided", decision })
+          }
+          return taken.map(({ decision, found }) => ({ runId: found.run.runId, decision }))
         })
       ).pipe(Effect.tap(signal.tell)),
 

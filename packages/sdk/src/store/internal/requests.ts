@@ -13,6 +13,7 @@ import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import {
   AlreadyDecided,
   DecisionMalformed,
+  RequestNotFound,
   RequestSuperseded,
   type Rejection
 } from "../../domain/Rejection.ts"
@@ -93,7 +94,44 @@ export const judge = (entry: RequestEntry, decision: Decision, now: Timestamp): 
   return Result.isFailure(checked) ? { refusal: checked.failure } : { record: decision }
 }
 
+/** A decision among several, and what it comes to. */
+export interface Taken<Found> {
+  readonly found: Found
+  /** The one that counts: the decision itself, or the one on record that it repeats. */
+  readonly decision: Decision
+  /** Whether it has to be recorded. */
+  readonly isNew: boolean
+}
+
+/** Judges several decisions, each as if those before it were recorded. The first refusal refuses all of them. */
+export const judgeAll = <Found extends { readonly entry: RequestEntry }>(
+  decisions: ReadonlyArray<Decision>,
+  find: (requestId: RequestId) => Found | undefined,
+  now: Timestamp
+): Result.Result<ReadonlyArray<Taken<Found>>, Rejection> => {
+  const taken: Array<Taken<Found>> = []
+  const entries = new Map<RequestId, RequestEntry>()
+  for (const decision of decisions) {
+    const { requestId } = decision
+    const found = find(requestId)
+    if (found === undefined) return Result.fail(new RequestNotFound({ requestId }))
+    const entry = entries.get(requestId) ?? found.entry
+    const { first, record, refusal } = judge(entry, decision, now)
+    if (refusal !== undefined) return Result.fail(refusal)
+    taken.push({ found, decision: first ?? decision, isNew: record !== undefined })
+    if (record !== undefined) entries.set(requestId, { ...entry, status: "decided", decision: record })
+  }
+  return Result.succeed(taken)
+}
+
 const decode = Schema.decodeUnknownResult(Decision)
+
+/** The decisions that a caller wrote; one that cannot be read refuses all of them. */
+export const decodeInputs = (
+  inputs: ReadonlyArray<DecisionInput>,
+  now: Timestamp
+): Result.Result<ReadonlyArray<Decision>, DecisionMalformed> =>
+  Result.all(inputs.map((input) => decodeInput(input, now)))
 
 /** The decision that a caller wrote, with the time it is recorded at. What is refused is not repeated. */
 export const decodeInput = (
@@ -123,9 +161,9 @@ export const sameDecision = (one: Decision, other: Decision): boolean =>
 
 let equivalence: ((one: Decision, other: Decision) => boolean) | undefined
 
-/** Decisions in the order in which they were taken. */
+/** Decisions in the order in which they were taken; those of one moment in the order of their requests' ids, in every store. */
 export const oldestFirst = (decisions: ReadonlyArray<Decision>): ReadonlyArray<Decision> =>
-  decisions.toSorted((a, b) => a.at - b.at)
+  decisions.toSorted((a, b) => a.at - b.at || (a.requestId < b.requestId ? -1 : 1))
 
 /** Why a run's open requests are closed when it takes this status; `undefined` while it has not ended. */
 export const closingReason = (status: Status): string | undefined =>

@@ -7,13 +7,23 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Decision } from "../../domain/Decision.ts"
+import { isRepeated } from "../../domain/decide.ts"
 import type { RequestId, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
 import { type Interruption, toolOf, warnAt } from "../../domain/Interruption.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
 import type { PendingFilter, RunStore } from "../RunStore.ts"
 import type { RunStoreError } from "../RunStoreError.ts"
 import { pageSize } from "./bounds.ts"
-import { decisionOf, decodeInput, judge, oldestFirst, type RequestChange, sameDecision } from "./requests.ts"
+import {
+  decisionOf,
+  decodeInput,
+  decodeInputs,
+  judge,
+  judgeAll,
+  oldestFirst,
+  type RequestChange,
+  sameDecision
+} from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import { type InboxEntry, pathText, requests, sortRequests } from "./sqlRequestRows.ts"
 import { makePages } from "./sqlPages.ts"
@@ -171,8 +181,58 @@ export const makeRequests = (access: SqlAccess) => {
     }
   })
 
+  /** The requests of several decisions, by id, as the transaction sees them. */
+  const readAll = Effect.fnUntraced(function* (decisions: ReadonlyArray<Decision>) {
+    const found = new Map<RequestId, InboxEntry>()
+    for (const { requestId } of decisions) {
+      const [row] = yield* requests("decideAll", yield* read(requestId))
+      if (row !== undefined) found.set(requestId, row)
+    }
+    return found
+  })
+
+  const decideAll: RunStore["Service"]["decideAll"] = Effect.fnUntraced(function* (inputs) {
+    const now = yield* Clock.currentTimeMillis
+    const decisions = yield* Effect.fromResult(decodeInputs(inputs, now))
+    if (decisions.length === 0) return []
+    const outcomeOf = (decision: Decision, { pending }: InboxEntry) => ({ runId: pending.runId, decision })
+    const transaction = Effect.gen(function* () {
+      if (!writesAlone) {
+        const runIds = [...(yield* readAll(decisions)).values()].map(({ pending }) => pending.runId)
+        // In one order, so that two batches cannot wait for each other.
+        for (const runId of [...new Set(runIds)].sort()) yield* lockHead(runId)
+      }
+      const entries = yield* readAll(decisions)
+      const taken = yield* Effect.fromResult(judgeAll(decisions, (requestId) => entries.get(requestId), now))
+      const fresh = taken.filter(({ isNew }) => isNew)
+      for (const { decision } of fresh) {
+        if (!(yield* decideOpen(decision, "decided"))) return yield* new NotOpen()
+      }
+      if (fresh.length > 0) yield* notify
+      return taken.map(({ decision, found }) => outcomeOf(decision, found))
+    })
+    /** Whether an attempt whose commit was not answered recorded these decisions. */
+    const committed = Effect.map(readAll(decisions), (entries) => {
+      const outcomes = decisions.flatMap((decision) => {
+        const entry = entries.get(decision.requestId)
+        const recorded = entry?.entry.decision
+        if (entry === undefined || recorded === undefined) return []
+        const isOurs = sameDecision(recorded, decision) || isRepeated(recorded, decision)
+        return isOurs ? [outcomeOf(recorded, entry)] : []
+      })
+      return outcomes.length === decisions.length ? Option.some(outcomes) : Option.none()
+    })
+    while (true) {
+      const outcomes = yield* write("decideAll", transaction, committed).pipe(
+        Effect.catchTag("NotOpen", () => Effect.undefined)
+      )
+      if (outcomes !== undefined) return outcomes
+    }
+  })
+
   return {
     decide,
+    decideAll,
 
     /** Applies what events do to the inbox, inside the transaction that appends them; false when a decision differs. */
     apply: Effect.fnUntraced(function* (
