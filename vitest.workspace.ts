@@ -3,6 +3,7 @@
  * that need a Postgres, which is started once for all of them. Workspace packages resolve to their sources through the
  * `@fermata/source` condition, so tests need no build.
  */
+import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { defineConfig } from "vitest/config"
 
@@ -18,7 +19,7 @@ const project = (name: string) => ({
     include: ["test/**/*.test.ts"],
     exclude: ["test/postgres/**", "node_modules/**"],
     // Generous, for machines that are busy: what hangs is found all the same.
-    testTimeout: 30_000
+    testTimeout: 120_000
   }
 })
 
@@ -29,12 +30,18 @@ const postgres = {
     root: "packages/node",
     include: ["test/postgres/**/*.test.ts"],
     globalSetup: join(import.meta.dirname, "packages/node/test/postgres/server.ts"),
-    testTimeout: 30_000
+    testTimeout: 120_000
   }
 }
 
 export default defineConfig({
   resolve,
   ssr: { resolve },
-  test: { projects: [project("sdk"), project("node"), project("ai-sdk"), postgres] }
+  test: {
+    // Every core: by default one of them is left to Vite, which has little to do here.
+    maxWorkers: availableParallelism(),
+    // Files share the modules that a worker has loaded. Importing has no effects, and no test replaces a module.
+    isolate: false,
+    projects: [project("sdk"), project("node"), project("ai-sdk"), postgres]
+  }
 })

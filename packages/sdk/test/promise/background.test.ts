@@ -7,6 +7,7 @@ import * as Fermata from "../../src/promise/Fermata.ts"
 import { isRunLetGo } from "../../src/promise/guards.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { timeSpent } from "../timeSpent.ts"
 
 const shared = () => Layer.succeed(RunStore, Effect.runSync(Effect.provide(RunStore, layerMemory)))
 
@@ -94,11 +95,11 @@ describe("closing", () => {
     const fermata = await open().made
     const hanging = await fermata.dispatch("clerk", "hang")
     const left = rejects(hanging.done())
-    const from = performance.now()
+    const spent = timeSpent()
     await fermata.close()
     assert.isTrue(isRunLetGo(await left))
     // The tools' grace and the drain are 70 ms here; 2 seconds unless something else is said.
-    assert.isBelow(performance.now() - from, 1500)
+    assert.isBelow(spent().waitedMs, 1500)
   })
 })
 
@@ -150,10 +151,10 @@ describe("a conductor of a program that closes", () => {
     const handle = await conductor.dispatch("clerk", "go")
     const over = rejects(handle.done())
     await began.promise
-    const before = performance.now()
+    const spent = timeSpent()
     await fermata.close()
     // Left to itself, a conductor gives it 2.5 seconds.
-    assert.isBelow(performance.now() - before, 2000)
+    assert.isBelow(spent().waitedMs, 2000)
     assert.isTrue(isRunLetGo(await over))
   })
 })

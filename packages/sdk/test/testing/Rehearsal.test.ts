@@ -86,7 +86,7 @@ describe("Rehearsal", () => {
         assert.isTrue(reports.every(({ crashes }) => crashes.length > 0))
         Rehearsal.assertSafe(reports)
       }),
-    60_000
+    120_000
   )
 
   it.effect("crashes inside of a body too, where the body says that something has happened", () =>
@@ -124,7 +124,7 @@ describe("Rehearsal", () => {
         assert.isTrue(reports.some(({ bodies }) => bodies.length === 3))
         Rehearsal.assertSafe(reports)
       }),
-    60_000
+    120_000
   )
 
   it.effect("does not take an idempotent tool at its word when it ran again and recorded nothing", () =>
@@ -467,6 +467,27 @@ describe("Rehearsal", () => {
           assert.strictEqual(done.status, "completed")
         })
       )
+    })
+  )
+
+  it.effect("does not take a process that is busy for a run that waits", () =>
+    Effect.gen(function* () {
+      const busy = async () => {
+        // As a machine that gives the process no time: each time longer than nothing may happen.
+        for (let round = 0; round < 4; round += 1) {
+          for (const end = performance.now() + 100; performance.now() < end;);
+          await new Promise((resolve) => setTimeout(resolve, 0))
+        }
+        return "done"
+      }
+      const report = yield* Rehearsal.rehearse(
+        (effects) => ({
+          ...cashier(() => ({ needsApproval: false, handler: busy }))(effects),
+          patience: "50 millis"
+        }),
+        (rehearsal) => rehearsal.run("Refund order 7")
+      )
+      assert.strictEqual(report.runs[0]?.status, "completed")
     })
   )
 

@@ -139,13 +139,14 @@ export const make = <R>(
 
     const stuck = Effect.callback<never, RehearsalStuck>((resume) => {
       let seen = activity
+      let idleTicks = 0
       const timer = setInterval(() => {
-        const last = points.passed.at(-1)
-        if (activity === seen) {
-          resume(Effect.fail(new RehearsalStuck(last === undefined ? {} : { after: last })))
-        }
+        idleTicks = activity === seen ? idleTicks + 1 : 0
         seen = activity
-      }, patience)
+        if (idleTicks < patienceTicks) return
+        const last = points.passed.at(-1)
+        resume(Effect.fail(new RehearsalStuck(last === undefined ? {} : { after: last })))
+      }, patience / patienceTicks)
       return Effect.sync(() => clearInterval(timer))
     })
 
@@ -204,6 +205,7 @@ export const make = <R>(
           for (let calm = 0, seen = activity; calm < calmRounds; calm = activity === seen ? calm + 1 : 0) {
             seen = activity
             yield* afterReal(0)
+            yield* hashed
           }
           yield* elapse(Duration.toMillis(Duration.fromInputUnsafe(duration)))
         }),
@@ -249,6 +251,15 @@ const effectsOf = (
     once: (name, key) => happen(name, key, true)
   }
 }
+
+/**
+ * How many times in a row nothing may have happened. A process that gets no time from its machine, or blocks its event loop,
+ * misses ticks: what it had no time for is not counted as waiting.
+ */
+const patienceTicks = 10
+
+/** A hash, which the platform makes on another thread: the ones that a run has asked for before are made by then. */
+const hashed = Effect.promise(() => crypto.subtle.digest("SHA-256", new Uint8Array(1)))
 
 /** Rounds of the event loop in which nothing happens, before it is taken that nothing will. */
 const calmRounds = 5
