@@ -32,6 +32,7 @@ import { finish, hold, letGo } from "./internal/comeToRest.ts"
 import { decideInline } from "./internal/decideInline.ts"
 import type { Doing, Journal } from "./internal/Drive.ts"
 import { Drive, emitRoot, flush, isEnding, now, Scope, tellAll } from "./internal/Drive.ts"
+import { failWith } from "./internal/failWith.ts"
 import { handOff } from "./internal/handOff.ts"
 import { holdIdle } from "./internal/holdIdle.ts"
 import { leave, takeMail } from "./internal/leave.ts"
@@ -130,21 +131,23 @@ const driving = <E>(
     context,
     restoreCaller
   )
-  return Effect.onExit(Effect.suspend(new Loop(running, apart).go), (exit) => {
+  const left = (exit: Exit.Exit<RunState, E | ToolUnavailable | AgentNotFound>) => {
     unlisten()
     apart.close()
     token.release()
     running.runtime.runs.delete(running)
-    if (Exit.isSuccess(exit)) {
-      // What was left behind may go on telling.
-      running.onUpdate = undefined
-      return Effect.void
+    // What was left behind may go on telling.
+    running.onUpdate = undefined
+    return exit
+  }
+  return Effect.matchCauseEffect(Effect.suspend(new Loop(running, apart).go), {
+    onSuccess: (state) => left(Exit.succeed(state)),
+    onFailure: (cause) => {
+      // What goes on beside the loop can write nothing either.
+      token.cancel(cannotGoOn)
+      const ended = Effect.andThen(settleBeside(running), failWith(running, cause))
+      return Effect.flatMap(Effect.exit(ended), left)
     }
-    // What goes on beside the loop can write nothing either.
-    token.cancel(cannotGoOn)
-    return Effect.map(settleBeside(running), () => {
-      running.onUpdate = undefined
-    })
   })
 }
 

@@ -12,10 +12,11 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
+import { lines, messageOf, sentence } from "../domain/Display.ts"
 import type { RunId } from "../domain/Id.ts"
 import { type ReadyRun, RunStore } from "../store/RunStore.ts"
 import * as Cancellation from "./Cancellation.ts"
-import { isPromise } from "./internal/Drive.ts"
+import { callOut, tell } from "./internal/tell.ts"
 import { pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
 import type { Leaving, RunOptions } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
@@ -90,10 +91,18 @@ const work = (worker: Worker): Effect.Effect<never> => {
       Effect.sleep(atLeast(shortestPollMs, Duration.toMillis(options.pollInterval ?? "2 seconds"), 2000))
     )
   )
-  const looking = Effect.forever(Effect.andThen(Queue.take(wake), look(worker)))
+  const looking = Effect.forever(Effect.andThen(Queue.take(wake), survived(look(worker))))
   // All three go on for ever; interrupting the worker interrupts them, and not the runs.
   return Effect.andThen(Effect.all([told, ticks, looking], { concurrency: "unbounded" }), Effect.never)
 }
+
+/** A defect of a store or of a logger must not end the work on all runs: the worker looks again at its next tick. */
+const survived = (looking: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.catchDefect(looking, (defect) =>
+    Effect.ignoreCause(
+      Effect.logWarning(sentence`The worker cannot look for runs: ${lines(messageOf(defect))}`)
+    )
+  )
 
 /** Takes up as many runs as there is room for. */
 const look = Effect.fnUntraced(function* (worker: Worker) {
@@ -130,10 +139,15 @@ const look = Effect.fnUntraced(function* (worker: Worker) {
     const driven = takeUp(runtimes, store, run, hooks).pipe(
       Effect.flatMap((recovered) => settle(worker, recovered)),
       Effect.andThen(Queue.offer(wake, undefined)),
-      Effect.ensuring(Deferred.succeed(over, undefined))
+      Effect.ensuring(
+        Effect.suspend(() => {
+          if (running.get(run.runId) === over) running.delete(run.runId)
+          return Deferred.succeed(over, undefined)
+        })
+      )
     )
     const begin = Effect.suspend(() => {
-      options.onTakingUp?.(run.runId, cancellation)
+      callOut(() => options.onTakingUp?.(run.runId, cancellation))
       // Before it is begun: it can be over, and off the books, before this fiber goes on.
       running.set(run.runId, over)
       // On its own, so that it can be let go of in its own time when the worker is stopped.
@@ -157,13 +171,7 @@ const settle = Effect.fnUntraced(function* (worker: Worker, recovered: Recovered
   const { options, resting, running } = worker
   const { error, runId } = recovered
   running.delete(runId)
-  // Whoever watches cannot break the worker, at once or later.
-  try {
-    const told: unknown = options.onTakenUp?.(recovered)
-    if (isPromise(told)) told.then(undefined, () => undefined)
-  } catch {
-    // The watcher's own failure; there is nobody here to tell.
-  }
+  tell(options.onTakenUp, recovered)
   if (error === undefined || isElsewhere(error)) {
     resting.delete(runId)
     return

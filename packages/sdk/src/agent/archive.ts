@@ -22,7 +22,7 @@ import { isEnded, type RunState, Status } from "../domain/RunState.ts"
 import { type RestoredRun, type RunHead, RunStore } from "../store/RunStore.ts"
 import type { RunExists, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { SentMessage } from "../store/SentMessage.ts"
-import { Scrubber } from "../tool/Scrubber.ts"
+import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { redactDecision, redactEvent } from "./internal/redact.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
 import { reportCalls } from "./internal/reportCalls.ts"
@@ -128,7 +128,7 @@ export const importRun: (
 ) => Effect.Effect<RunId, ArchiveInvalid | RunExists | SessionBusy | RunStoreError, RunStore> = Effect.fn(
   "fermata.importRun"
 )(function* (given: unknown) {
-  const scrubber = yield* Scrubber
+  const scrubber = contained(yield* Scrubber)
   const { decisions, messages = [], runs } = yield* check(given)
   const { runId } = Arr.lastNonEmpty(runs)
   const at = yield* Clock.currentTimeMillis

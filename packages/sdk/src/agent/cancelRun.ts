@@ -14,7 +14,7 @@ import type { RunState } from "../domain/RunState.ts"
 import { isEnded } from "../domain/RunState.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { LeaseLost, RunBusy, RunConflict, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
-import { Scrubber } from "../tool/Scrubber.ts"
+import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { redactText } from "./internal/redact.ts"
 import { cancellation } from "./internal/cancellation.ts"
 import { loadRun } from "./internal/loadRun.ts"
@@ -47,7 +47,7 @@ export const cancelRun: (
   "fermata.cancelRun"
 )(function* (runId: RunId, given: string) {
   const store = yield* RunStore
-  const scrubber = yield* Scrubber
+  const scrubber = contained(yield* Scrubber)
   const reason = redactText(scrubber, given)
   const found = yield* findSubRun(store, runId)
   if (found !== undefined) return yield* endSubRun(store, found, reason)
@@ -75,7 +75,7 @@ export const revokeGrant: (
   by: string
 ) => Effect.Effect<void, RunNotFound | RunBusy | RunConflict | LeaseLost | RunStoreError, RunStore> =
   Effect.fn("fermata.revokeGrant")(function* (runId: RunId, grantId: GrantId, who: string) {
-    const scrubber = yield* Scrubber
+    const scrubber = contained(yield* Scrubber)
     const by = redactText(scrubber, who)
     yield* appendOnce(runId, (state, at) =>
       state.grants.some((grant) => grant.id === grantId && grant.revoked === undefined)

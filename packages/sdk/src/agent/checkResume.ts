@@ -11,6 +11,7 @@ import { isEnded, isSettled } from "../domain/RunState.ts"
 import type { Any } from "./Agent.ts"
 import type { BoundAgent } from "./BoundAgent.ts"
 import * as BoundAgent_ from "./BoundAgent.ts"
+import { decodeArguments } from "./internal/decoding.ts"
 
 /** One difference between the agent that started a run and the agent that would continue it. */
 export type Change =
@@ -112,7 +113,7 @@ export const checkBound = (state: RunState, first: BoundAgent): Effect.Effect<Re
       ) {
         blocking.push(new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "missing" }))
       } else if (call.proposed === undefined) {
-        const decoded = yield* Effect.exit(entry.decoder.decode(call.arguments ?? {}))
+        const decoded = yield* Effect.exit(decodeArguments(entry, state.limits, call.arguments ?? {}))
         if (Exit.isFailure(decoded)) {
           blocking.push(new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "schemaChanged" }))
         }

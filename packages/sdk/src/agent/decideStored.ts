@@ -11,12 +11,12 @@ import * as Effect from "effect/Effect"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { check } from "../domain/decide.ts"
 import type { RunId } from "../domain/Id.ts"
-import { RequestNotFound, type Rejection } from "../domain/Rejection.ts"
+import { DecisionMalformed, RequestNotFound, type Rejection } from "../domain/Rejection.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo } from "./BoundAgent.ts"
-import { Scrubber } from "../tool/Scrubber.ts"
-import { redactDecision } from "./internal/redact.ts"
+import { contained, Scrubber } from "../tool/Scrubber.ts"
+import { holdsWithheld, redactDecision } from "./internal/redact.ts"
 import { checkEditedRequest, decodeDecision } from "./internal/staging.ts"
 import type { Runtime } from "./Runtime.ts"
 
@@ -77,8 +77,10 @@ export const checkStored = Effect.fnUntraced(function* (
   runId?: RunId
 ) {
   const store = yield* RunStore
-  const scrubber = runtimes[0]?.scrubber ?? (yield* Scrubber)
+  const scrubber = runtimes[0]?.scrubber ?? contained(yield* Scrubber)
   const decision = redactDecision(scrubber, yield* decodeDecision(given, yield* Clock.Clock))
+  // Nothing is decided in other words than those that were given.
+  if (holdsWithheld(decision)) return yield* new DecisionMalformed({ issues: "the scrubber failed on it" })
   const { requestId } = decision
   const found = yield* store.request(requestId)
   if (runId !== undefined && found.runId !== runId) return yield* new RequestNotFound({ requestId })

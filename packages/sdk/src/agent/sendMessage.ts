@@ -12,7 +12,7 @@ import { takenBy } from "../store/internal/messages.ts"
 import { RunStore } from "../store/RunStore.ts"
 import { MessageInvalid, type RunNotFound, type RunStoreError } from "../store/RunStoreError.ts"
 import type { Receipt } from "../store/SentMessage.ts"
-import { Scrubber } from "../tool/Scrubber.ts"
+import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { redactText } from "./internal/redact.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
 import { decodePrompt } from "./internal/staging.ts"
@@ -54,7 +54,7 @@ export const sendMessage: (
   options?: SendOptions
 ) => Effect.Effect<Receipt, EmptyPrompt | RunNotFound | RunEnded | MessageInvalid | RunStoreError, RunStore> =
   Effect.fn("fermata.sendMessage")(function* (runId: RunId, prompt: Prompt, options: SendOptions = {}) {
-    const scrubber = yield* Scrubber
+    const scrubber = contained(yield* Scrubber)
     const store = yield* RunStore
     const content = yield* decodePrompt(prompt)
     const { messageId } = options

@@ -42,12 +42,12 @@ export class RunDefect extends Schema.TaggedError<RunDefect>()("RunDefect", { de
   }
 }
 
-/** The processes that worked on the run died, again and again, without its getting any further. */
+/** The work on the run broke off, again and again, without its getting any further: a process died, or met a defect of the store. */
 export class WorkersLost extends Schema.TaggedError<WorkersLost>()("WorkersLost", {
   times: Schema.Finite
 }) {
   override get message() {
-    return sentence`${this.times} processes in a row died while they worked on this run, without its getting any further. Its state is kept: find out what ends them (memory, a crash in a tool), then continue it.`
+    return sentence`The work on this run broke off ${this.times} times in a row, without its getting any further: the processes died, or met a defect. Its state is kept: find out what ends them (memory, a crash in a tool, the store), then continue it.`
   }
 }
 
@@ -112,7 +112,7 @@ export class PolicyFixed extends Schema.TaggedError<PolicyFixed>()("PolicyFixed"
   status: Schema.String
 }) {
   override get message() {
-    return `The run ${this.runId} (${this.status}) keeps the approval policy that it was started with: leave "policy" out, or give it with a prompt to a run that has ended.`
+    return sentence`The run ${this.runId} (${this.status}) keeps the approval policy that it was started with: leave "policy" out, or give it with a prompt to a run that has ended.`
   }
 }
 

@@ -54,21 +54,27 @@ export const zero: SessionUsage = {
   unpricedRequests: 0
 }
 
+/** A sum of counts, which stays a number that can be stored: a budget that is used up so far stays used up. */
+const addCount = (a: number, b: number): number => {
+  const sum = a + b
+  return sum <= Number.MAX_SAFE_INTEGER ? sum : Number.MAX_SAFE_INTEGER
+}
+
 /**
  * A sum in millionths of a millionth of a dollar, which does not depend on the order in which it is made, as one of fractions
  * does: 0.1 and 0.2 are 0.3, and use up a budget of 0.3.
  */
 const addMoney = (a: number, b: number): number => {
   const sum = Math.round(a * 1e12) + Math.round(b * 1e12)
-  return Number.isSafeInteger(sum) ? sum / 1e12 : a + b
+  return Number.isSafeInteger(sum) ? sum / 1e12 : Math.min(a + b, Number.MAX_VALUE)
 }
 
 /** Adds one model call, which is one request and one turn. */
 export const addModelCall = (total: SessionUsage, call: ModelUsage): SessionUsage => ({
-  inputTokens: total.inputTokens + call.inputTokens,
-  cachedInputTokens: total.cachedInputTokens + (call.cachedInputTokens ?? 0),
-  outputTokens: total.outputTokens + call.outputTokens,
-  reasoningTokens: total.reasoningTokens + (call.reasoningTokens ?? 0),
+  inputTokens: addCount(total.inputTokens, call.inputTokens),
+  cachedInputTokens: addCount(total.cachedInputTokens, call.cachedInputTokens ?? 0),
+  outputTokens: addCount(total.outputTokens, call.outputTokens),
+  reasoningTokens: addCount(total.reasoningTokens, call.reasoningTokens ?? 0),
   requests: total.requests + 1,
   turns: total.turns + 1,
   costUsd: addMoney(total.costUsd, call.costUsd ?? 0),
@@ -77,10 +83,10 @@ export const addModelCall = (total: SessionUsage, call: ModelUsage): SessionUsag
 
 /** Adds two totals; used when a sub-agent's usage is booked on its parent. */
 export const add = (a: SessionUsage, b: SessionUsage): SessionUsage => ({
-  inputTokens: a.inputTokens + b.inputTokens,
-  cachedInputTokens: a.cachedInputTokens + b.cachedInputTokens,
-  outputTokens: a.outputTokens + b.outputTokens,
-  reasoningTokens: a.reasoningTokens + b.reasoningTokens,
+  inputTokens: addCount(a.inputTokens, b.inputTokens),
+  cachedInputTokens: addCount(a.cachedInputTokens, b.cachedInputTokens),
+  outputTokens: addCount(a.outputTokens, b.outputTokens),
+  reasoningTokens: addCount(a.reasoningTokens, b.reasoningTokens),
   requests: a.requests + b.requests,
   turns: a.turns + b.turns,
   costUsd: addMoney(a.costUsd, b.costUsd),

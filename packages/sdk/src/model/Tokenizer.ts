@@ -75,7 +75,9 @@ export const countRequest = (tokenizer: Tokenizer, request: Counted): number => 
       return before.inputTokens + countMessages(tokenizer, messages, index + 1)
     }
   }
-  return tokenizer.count(instructions) + countTools(tokenizer, tools) + countMessages(tokenizer, messages)
+  return (
+    countText(tokenizer, instructions) + countTools(tokenizer, tools) + countMessages(tokenizer, messages)
+  )
 }
 
 /** Messages never change, so the same ones at both ends, and as many, are the same beginning. */
@@ -110,6 +112,13 @@ const keptCount = (tokenizer: Tokenizer, value: object, count: () => number): nu
   return tokens
 }
 
+/** Throws where a tokenizer of a program without types has answered something else than a number. */
+const countText = (tokenizer: Tokenizer, text: string): number => {
+  const count: unknown = tokenizer.count(text)
+  if (typeof count === "number" && count >= 0 && count <= Number.MAX_SAFE_INTEGER) return count
+  throw new TypeError("the tokenizer has not returned a number of tokens")
+}
+
 const countMessage = (tokenizer: Tokenizer, message: Message): number =>
   keptCount(tokenizer, message, () => {
     let tokens = tokensAroundMessage
@@ -121,9 +130,9 @@ const countPart = (tokenizer: Tokenizer, part: AssistantPart): number => {
   switch (part._tag) {
     case "text":
     case "reasoning":
-      return tokenizer.count(part.text)
+      return countText(tokenizer, part.text)
     case "toolCall":
-      return tokensAroundMessage + tokenizer.count(part.name) + tokenizer.count(part.arguments)
+      return tokensAroundMessage + countText(tokenizer, part.name) + countText(tokenizer, part.arguments)
     case "file":
       return countFile(part)
   }
@@ -139,8 +148,8 @@ const countTools = (tokenizer: Tokenizer, tools: ReadonlyArray<ToolDefinition>):
   keptCount(tokenizer, tools, () => {
     let tokens = 0
     for (const { description, name, parameters } of tools) {
-      tokens += tokensAroundMessage + tokenizer.count(name) + tokenizer.count(description)
-      tokens += tokenizer.count(JSON.stringify(parameters))
+      tokens += tokensAroundMessage + countText(tokenizer, name) + countText(tokenizer, description)
+      tokens += countText(tokenizer, JSON.stringify(parameters))
     }
     return tokens
   })

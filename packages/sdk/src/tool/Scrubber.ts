@@ -110,6 +110,26 @@ const shortestSecret = 6
 const mayHoldShape =
   /-----BEGIN|[srp]k[-_]|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|ASIA|AIza|npm_|eyJ|authorization:|:\/\//i
 
+/** What stands for a text on which the scrubber failed. */
+export const withheld = "[withheld: the scrubber failed on this text]"
+
+/** A scrubber that never fails: where the given one throws, or returns no text, nothing of the text is shown. */
+export const contained = (scrubber: Scrubber): Required<Scrubber> => {
+  const attempt = (clean: () => unknown): string => {
+    try {
+      const cleaned = clean()
+      return typeof cleaned === "string" ? cleaned : withheld
+    } catch {
+      return withheld
+    }
+  }
+  return {
+    scrub: (text) => attempt(() => scrubber.scrub(text)),
+    redact: (text) =>
+      attempt(() => (scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)))
+  }
+}
+
 /** Changes nothing. */
 export const none: Scrubber = { scrub: (text) => text }
 

@@ -16,7 +16,9 @@ import type { Runtime } from "../../src/agent/Runtime.ts"
 import * as Worker from "../../src/agent/Worker.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import { RunBusy, RunStoreError, StoreBusy } from "../../src/store/RunStoreError.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approve, bind, call, only, probe, rebind, results, safe } from "./Fixture.ts"
+import { failing, thrown } from "./Hostile.ts"
 
 const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(title, () =>
@@ -185,6 +187,63 @@ describe("a worker", () => {
       down = false
       yield* TestClock.adjust("2 seconds")
       assert.strictEqual(done[0]?.status, "completed")
+    })
+  )
+
+  test(
+    "works on all runs, whatever its watchers throw and whenever",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      for (const fail of Object.values(failing)) {
+        for (const make of Object.values(thrown)) {
+          const runs = [yield* held("done"), yield* held("done"), yield* held("done")]
+          for (const { request, runtime } of runs) yield* decideStored([runtime], approve(request))
+          const watching = () => fail(make()) as never
+          const other = yield* rebind(
+            Agent.make("a", { tools: [probe("write").tool] }),
+            ScriptedModel.make(() => "done")
+          )
+          const worker = yield* Effect.forkChild(
+            Worker.run([other.runtime], { onTakingUp: watching, onTakenUp: watching, onUpdate: watching }),
+            { startImmediately: true }
+          )
+          yield* TestClock.adjust("2 seconds")
+          for (const { runId } of runs) assert.strictEqual((yield* store.head(runId)).status, "completed")
+          assert.isUndefined(worker.pollUnsafe())
+          yield* Fiber.interrupt(worker)
+        }
+      }
+    })
+  )
+
+  test(
+    "looks again after a defect of the store or of a logger",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const { request, runtime } = yield* held("done")
+      yield* decideStored([runtime], approve(request))
+      let defects = 2
+      const view = {
+        ...store,
+        ready: (...args: Parameters<typeof store.ready>) => {
+          if (defects-- > 0) throw new Error("the driver is not loaded")
+          return store.ready(...args)
+        }
+      }
+      const logger = Logger.make(() => {
+        throw new Error("the disk of the log is full")
+      })
+      const { done, fiber } = yield* working([runtime]).pipe(
+        Effect.provideService(RunStore, view),
+        Effect.provideService(References.MinimumLogLevel, "Warn"),
+        Effect.provide(Logger.layer([logger]))
+      )
+      yield* TestClock.adjust("10 seconds")
+      assert.deepStrictEqual(
+        done.map(({ status }) => status),
+        ["completed"]
+      )
+      assert.isUndefined(fiber.pollUnsafe())
     })
   )
 

@@ -48,6 +48,15 @@ describe("the definition of an agent is refused before anything runs", () => {
     })
   )
 
+  it.effect("when a tool's timeout, or the time to approve it, is no duration", () =>
+    Effect.gen(function* () {
+      for (const options of [{ timeout: "soon" }, { approval: { expiresIn: "soon" } }]) {
+        const error = yield* refused(Agent.make("a", { tools: [probe("act", options as {}).tool] }))
+        assert.strictEqual(error._tag, "ToolDefinitionError")
+      }
+    })
+  )
+
   it.effect("when a tool's parameters are not an object", () =>
     Effect.gen(function* () {
       for (const parameters of [Schema.String, z.string(), z.array(z.string())]) {

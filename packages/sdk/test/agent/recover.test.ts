@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
@@ -216,6 +217,42 @@ describe("recover", () => {
       expect(yield* runPromptStored(runtime, { runId }), "completed")
     })
   )
+
+  for (const options of [{ idempotent: true }, { safety: "readOnly" }] as const) {
+    test(
+      `gives a run up that the store cannot go on with, after three more attempts, ${"safety" in options ? "read-only" : "idempotent"} bodies included`,
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const { ran, tool } = probe("act", { needsApproval: false, ...options })
+        const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("act", "1")] }])
+        // This process lives on: only its drive of the run dies, each time.
+        const broken = {
+          ...store,
+          append: (given: Parameters<typeof store.append>[0]) =>
+            given.events.some(({ _tag }) => _tag === "tool.completed")
+              ? Effect.die(new Error("the driver has met a defect"))
+              : store.append(given)
+        }
+        const once = Effect.provideService(recover([runtime]), RunStore, broken)
+        const started = Effect.provideService(runPromptStored(runtime, { prompt: "go" }), RunStore, broken)
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(started)))
+        for (const attempt of [1, 2, 3]) {
+          const [recovered] = yield* once
+          assert.strictEqual(recovered?.error?._tag, "RunDefect")
+          assert.strictEqual(ran.length, attempt + 1)
+        }
+        assert.deepStrictEqual(
+          (yield* once).map(({ status }) => status),
+          ["error"]
+        )
+        assert.deepStrictEqual(yield* once, [])
+        assert.strictEqual(ran.length, 4)
+        const [head] = yield* store.list()
+        const { failure } = yield* loadState(head!.runId)
+        assert.deepStrictEqual(failure, { _tag: "WorkersLost", times: 4 })
+      })
+    )
+  }
 
   test(
     "fails only when the store cannot be asked",

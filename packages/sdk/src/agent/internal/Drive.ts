@@ -61,6 +61,8 @@ export interface Journal<E> {
   readonly pulse: Effect.Effect<News, E>
   /** Whether so much time has passed since the last sign of life that the run may be somebody else's. */
   readonly isStale: () => boolean
+  /** Whether the store itself has met a defect: nothing more is written then. */
+  readonly isBroken: () => boolean
 }
 
 const parked = Effect.succeed(true)
@@ -94,7 +96,8 @@ const keptByCaller: Journal<never> = {
   onMail: () => notListening,
   watch: Effect.void,
   pulse: Effect.succeed({}),
-  isStale: () => false
+  isStale: () => false,
+  isBroken: () => false
 }
 
 /** What a drive is made of. */
@@ -125,6 +128,8 @@ export class Drive<E> implements Given<E>, LiveRun {
   onUpdate: ((update: RunUpdate) => void) | undefined
   readonly perform: Perform
   state: RunState
+  /** The state at the last commit, as far as that is known. */
+  committed: RunState | undefined
   hasMail: boolean
   /** Whether there is mail that ends a sub-agent: the root's loop takes it. */
   hasEnding = false
@@ -147,6 +152,7 @@ export class Drive<E> implements Given<E>, LiveRun {
     this.onUpdate = given.onUpdate
     this.perform = given.perform
     this.state = given.state
+    this.committed = given.staged.length === 0 ? given.state : undefined
     this.hasMail = given.hasMail
     this.staged = given.staged.slice()
   }
@@ -315,8 +321,10 @@ export const flush = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
 const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
   const events = drive.staged.slice()
   if (events.length === 0) return Effect.void
-  const { revision } = drive.state
-  return Effect.mapEager(drive.journal.append(events, drive.state), ({ cancelReason, hasMail }) => {
+  const { state } = drive
+  const { revision } = state
+  return Effect.mapEager(drive.journal.append(events, state), ({ cancelReason, hasMail }) => {
+    drive.committed = state
     if (hasMail === true) drive.hasMail = true
     // Others may have staged more meanwhile.
     if (drive.staged.length === events.length) drive.staged.length = 0

@@ -375,7 +375,15 @@ export const attempt = <A>(begin: () => A): A | Exit.Exit<never> => {
 /** The same of one that is to return an effect, as a program without types may not. */
 export const attemptEffect = <A, E>(begin: () => Effect.Effect<A, E>): Effect.Effect<A, E> => {
   const out = attempt(begin)
-  return Effect.isEffect(out) ? out : Exit.die(new TypeError("It has returned something that is no effect."))
+  if (attempt(() => Effect.isEffect(out)) === true) return out
+  ignoreRejection(out)
+  return Exit.die(new TypeError("It has returned something that is no effect."))
+}
+
+/** A promise where none belongs: nobody waits for it, and its rejection must not end the process. */
+export const ignoreRejection = (value: unknown): void => {
+  if (!(value instanceof Promise)) return
+  value.catch(() => {})
 }
 
 const isInterrupted = (exit: Exit.Exit<unknown, unknown>): boolean =>

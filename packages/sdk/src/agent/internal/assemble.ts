@@ -6,7 +6,7 @@ import * as Semaphore from "effect/Semaphore"
 import { ContextPolicy } from "../../context/ContextPolicy.ts"
 import { ModelClient } from "../../model/ModelClient.ts"
 import { Tokenizer } from "../../model/Tokenizer.ts"
-import { Scrubber } from "../../tool/Scrubber.ts"
+import { contained, Scrubber } from "../../tool/Scrubber.ts"
 import * as Cancellation from "../Cancellation.ts"
 import { everything } from "../CapabilityProfile.ts"
 import { RunIds } from "../RunIds.ts"
@@ -61,7 +61,7 @@ export const assemble = <R, Output>(
       profiles,
       contextPolicy: yield* ContextPolicy,
       tokenizer: yield* Tokenizer,
-      scrubber: yield* Scrubber,
+      scrubber: contained(yield* Scrubber),
       ids: yield* RunIds,
       owner: options.owner ?? `worker-${globalThis.crypto.randomUUID().slice(0, 8)}`,
       runs,

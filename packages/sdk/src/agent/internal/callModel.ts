@@ -4,19 +4,20 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type { ContextInput, PreparedContext } from "../../context/ContextPolicy.ts"
+import * as Stream from "effect/Stream"
+import type { ContextInput, ContextTooLarge, PreparedContext } from "../../context/ContextPolicy.ts"
 import { isWrappingUp } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
-import type { ModelUsage } from "../../domain/Usage.ts"
-import { cutOff, faultOf } from "../../model/internal/answerFaults.ts"
+import { cutOff } from "../../model/internal/answerFaults.ts"
 import { reading } from "../../model/internal/iterated.ts"
 import { changed } from "../../model/internal/modelError.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
-import { type Apart, attempt, attemptEffect, type Deadline } from "./apart.ts"
+import { type Apart, attempt, attemptEffect, type Deadline, ignoreRejection } from "./apart.ts"
 import { openLimit } from "./openLimit.ts"
+import { soundAnswer, soundUsage } from "./soundAnswer.ts"
 import { failRun } from "./subAgents.ts"
 import type { Drive, Scope } from "./Drive.ts"
 import { whenKnown } from "./whenKnown.ts"
@@ -41,9 +42,12 @@ export const callModel = (question: Question): Effect.Effect<void> => {
   const state = stateOf(scope)
   const instructed = apart.run(awaited<string>(runtime, () => instructions({ state, turn })))
   return whenKnown(instructed, (instructed) => {
-    if (Exit.isSuccess(instructed)) return askWith(question, instructed.value)
-    if (isStopped(scope, instructed.cause)) return ended(question, Effect.void)
-    const why = describe(runtime, Cause.squash(instructed.cause))
+    const text: unknown = Exit.isSuccess(instructed) ? instructed.value : undefined
+    if (typeof text === "string") return askWith(question, text)
+    if (Exit.isFailure(instructed) && isStopped(scope, instructed.cause)) return ended(question, Effect.void)
+    const why = Exit.isFailure(instructed)
+      ? describe(runtime, Cause.squash(instructed.cause))
+      : "what they returned is not a text"
     const description = `The instructions of ${agent.name} failed: ${why}`
     return ended(question, failRun(scope, { _tag: "RunDefect", description }))
   })
@@ -73,12 +77,16 @@ const askWith = (question: Question, instructions: string): Effect.Effect<void> 
       })
     )
   )
-  return whenKnown(prepared, (prepared) =>
-    Exit.isSuccess(prepared)
-      ? askFor(question, requestOf(question, prepared.value))
-      : ended(question, notPrepared(scope, prepared.cause))
-  )
+  return whenKnown(prepared, (prepared) => {
+    if (Exit.isFailure(prepared)) return ended(question, notPrepared(scope, prepared.cause))
+    const request = attempt(() => requestOf(question, prepared.value))
+    return Exit.isExit(request)
+      ? ended(question, notPrepared(scope, Cause.fail(noContext)))
+      : askFor(question, request)
+  })
 }
+
+const noContext = new TypeError("it has returned no instructions and messages")
 
 const notPrepared = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
   if (isStopped(scope, cause)) return Effect.void
@@ -99,11 +107,18 @@ const askFor = (question: Question, request: ModelRequest): Effect.Effect<void> 
   // Nobody would close what it opens.
   const begun = apart.isStopped()
     ? Exit.interrupt()
-    : attempt(() => reading(model.stream(request), told ?? collector))
+    : attempt(() => reading(requireStream(model.stream(request)), told ?? collector))
   return apart.goOn(begun, deadlineOf(scope), (exit) => {
     told?.close()
     return streamed(question, request, collector, exit)
   })
+}
+
+/** What a client of a program without types returns may be anything. */
+const requireStream = <A>(stream: A): A => {
+  if (Stream.isStream(stream)) return stream
+  ignoreRejection(stream)
+  throw new TypeError("It has returned something that is no stream.")
 }
 
 /** Tells each part before it is the next one's turn. */
@@ -137,7 +152,7 @@ const streamed = (
   if (response !== undefined) return ended(question, answered(scope, request, response))
   const cause = Exit.isSuccess(exit) ? Cause.fail(cutOff()) : exit.cause
   const error: unknown = Cause.squash(cause)
-  const isWhole = error instanceof ModelError && !collector.hasContent() && mayBeWhole(error)
+  const isWhole = isModelError(error) && !collector.hasContent() && mayBeWhole(error)
   if (!isWhole || isOutOfTime(scope)) return ended(question, notAnswered(scope, cause))
   charge(scope, error)
   const { agentPath, runId: agentRunId } = request
@@ -152,7 +167,10 @@ const streamed = (
   )
 }
 
-const requestOf = ({ scope, turn }: Question, { instructions, messages }: PreparedContext): ModelRequest => {
+/** Throws where the policy, maybe written without types, has returned no context. */
+const requestOf = ({ scope, turn }: Question, prepared: PreparedContext): ModelRequest => {
+  const { instructions, messages } = prepared
+  if (typeof instructions !== "string" || !Array.isArray(messages)) throw noContext
   const { drive, bound } = scope
   const state = stateOf(scope)
   const { profile, settings } = bound.agent.options
@@ -193,11 +211,11 @@ const answered = (
   request: ModelRequest,
   response: ModelResponse
 ): Effect.Effect<void> => {
-  const fault = faultOf(response)
-  const usage = soundUsage(response?.usage)
+  const answer = soundAnswer(response)
+  const { usage } = answer
   // It has cost something all the same.
-  if (fault !== undefined) return notAnswered(scope, Cause.fail(changed(fault, { usage })))
-  const { content, finishReason, lastInputTokens, profile } = response
+  if ("fault" in answer) return notAnswered(scope, Cause.fail(changed(answer.fault, { usage })))
+  const { content, finishReason, lastInputTokens, profile } = answer
   remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
   const event = { _tag: "model.answered", at: now(scope.drive), content, usage, finishReason } as const
   emit(scope, profile === undefined ? event : { ...event, profile })
@@ -209,11 +227,12 @@ const notAnswered = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect
   const { runtime } = drive
   const state = stateOf(scope)
   const error: unknown = Cause.squash(cause)
-  if (error instanceof ModelError) charge(scope, error)
+  const isOfModel = isModelError(error)
+  if (isOfModel) charge(scope, error)
   if (isStopped(scope, cause)) return Effect.void
   // Its time was up before the model's: the loop sees to it.
   if (isOutOfTime(scope)) return Effect.void
-  if (!(error instanceof ModelError)) {
+  if (!isOfModel) {
     return failRun(scope, {
       _tag: "RunDefect",
       description: `The model client failed: ${describe(runtime, error)}`
@@ -266,7 +285,10 @@ const charge = (scope: Scope<unknown>, { usage }: ModelError): void => {
 /** What is known of the room that the model has. */
 const roomOf = ({ bound, drive }: Scope<unknown>): Pick<ContextInput, "contextTokens" | "reservedTokens"> => {
   const { profile, settings } = bound.agent.options
-  const contextTokens = drive.runtime.model.contextTokens?.(profile)
+  const contextTokens: unknown = drive.runtime.model.contextTokens?.(profile)
+  if (contextTokens !== undefined && typeof contextTokens !== "number") {
+    throw new TypeError("the model client has not returned a number of tokens")
+  }
   const reservedTokens = settings?.maxOutputTokens
   if (reservedTokens === undefined) return contextTokens === undefined ? nothingKnown : { contextTokens }
   return contextTokens === undefined ? { reservedTokens } : { contextTokens, reservedTokens }
@@ -277,33 +299,17 @@ const nothingKnown = {}
 /** Whether the time of the whole run is up, or that of one above it. */
 const isOutOfTime = (scope: Scope<unknown>): boolean => (timeLeftOf(scope) ?? 1) <= 0
 
-const count = (value: number | undefined): number =>
-  typeof value === "number" && Number.isFinite(value) && value > 0 ? Math.round(value) : 0
+/** What was thrown may be anything, such as a proxy that throws when it is looked at. */
+const isModelError = (error: unknown): error is ModelError =>
+  attempt(() => error instanceof ModelError) === true
 
-/** Providers report what they like, or nothing: a count that is none is 0, a cost that is none is unknown. */
-const soundUsage = (given: ModelUsage | undefined): ModelUsage => {
-  const usage: Partial<ModelUsage> = given ?? {}
-  const { cacheWriteTokens, costUsd } = usage
-  const sound: Mutable<ModelUsage> = {
-    inputTokens: count(usage.inputTokens),
-    cachedInputTokens: count(usage.cachedInputTokens),
-    outputTokens: count(usage.outputTokens),
-    reasoningTokens: count(usage.reasoningTokens)
-  }
-  if (cacheWriteTokens !== undefined) sound.cacheWriteTokens = count(cacheWriteTokens)
-  if (typeof costUsd === "number" && Number.isFinite(costUsd) && costUsd >= 0) sound.costUsd = costUsd
-  return sound
-}
+const isContextTooLarge = (error: unknown): error is ContextTooLarge =>
+  attempt(() => {
+    const { _tag, limit, tokens } = (error ?? {}) as Partial<ContextTooLarge>
+    return _tag === "ContextTooLarge" && Number.isFinite(limit) && Number.isFinite(tokens)
+  }) === true
 
-const isContextTooLarge = (
-  error: unknown
-): error is { readonly _tag: "ContextTooLarge"; readonly tokens: number; readonly limit: number } =>
-  typeof error === "object" && error !== null && "_tag" in error && error._tag === "ContextTooLarge"
-
-const overContext = (
-  scope: Scope<unknown>,
-  { tokens, limit }: { readonly tokens: number; readonly limit: number }
-): Effect.Effect<void> => {
+const overContext = (scope: Scope<unknown>, { tokens, limit }: ContextTooLarge): Effect.Effect<void> => {
   const exceeded = { budget: "context", limit, spent: tokens } as const
   return stateOf(scope).asks
     ? Effect.sync(() => openLimit(scope, exceeded))

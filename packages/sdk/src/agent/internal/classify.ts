@@ -20,9 +20,10 @@ import type { Target } from "../../domain/ToolCall.ts"
 import type { Question, Tool } from "../../tool/Tool.ts"
 import type { Delegate } from "./agentTools.ts"
 import type { Entry } from "../BoundAgent.ts"
+import { decodeArguments } from "./decoding.ts"
 import { argumentsDigest } from "./digest.ts"
 import type { Scope } from "./Drive.ts"
-import { redactJson } from "./redact.ts"
+import { holdsWithheld, redactJson } from "./redact.ts"
 import { awaitedWithin, describe, emit, nextRequestId, now, stateOf, toolTimeoutMs } from "./Drive.ts"
 
 /** What is still to be done; nothing, where everything could be done at once. */
@@ -40,7 +41,7 @@ export const classify = (scope: Scope<unknown>, call: ToolCall): Rest => {
       `The arguments for ${call.name} are not valid JSON: they may have been cut off. Call it again with an object.`
     )
   }
-  const decoded: Effect.Effect<unknown, unknown> = entry.decoder.decode(json)
+  const decoded: Effect.Effect<unknown, unknown> = decodeArguments(entry, stateOf(scope).limits, json)
   return Exit.isExit(decoded)
     ? understand(scope, call, entry, json, decoded)
     : understandLater(scope, call, entry, json, decoded)
@@ -96,6 +97,7 @@ const understand = (
     (entry.decoder.encode as ((value: unknown) => Schema.Json | undefined) | undefined)?.(value) ?? json
   // What is asked about, and its digest, are of what is written.
   const args = redactJson(drive.runtime.scrubber, encoded)
+  if (args !== encoded && holdsWithheld(args)) throw new TypeError("the scrubber failed on its arguments")
 
   switch (entry.target) {
     case "agent":

@@ -12,7 +12,7 @@ import type { Apart } from "./apart.ts"
 import { isBeside, startBeside, wake } from "./beside.ts"
 import { awaited, type Drive, flush, isEnding, isStopped, now, Scope } from "./Drive.ts"
 import { takeDecisions } from "./leave.ts"
-import { redactDecision } from "./redact.ts"
+import { holdsWithheld, redactDecision } from "./redact.ts"
 import { checkEditedRequest, decodeDecision } from "./staging.ts"
 
 /**
@@ -87,7 +87,8 @@ const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request:
   const decision = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
   yield* checkEditedRequest(runtime, request, decision)
   yield* Effect.fromResult(decide(drive.state, decision))
-  return redactDecision(runtime.scrubber, decision)
+  const redacted = redactDecision(runtime.scrubber, decision)
+  return holdsWithheld(redacted) ? undefined : redacted
 })
 
 /** Whether the answer names another request: a callback that mixes them up, or remembers one, has not decided this one. */

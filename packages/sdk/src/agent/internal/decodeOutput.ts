@@ -4,13 +4,16 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type * as Schema from "effect/Schema"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { Apart } from "./apart.ts"
 import { settleBeside, stopBeside } from "./beside.ts"
 import { asking } from "./decideInline.ts"
-import { describe, emit, isStopped, now, type Scope } from "./Drive.ts"
+import { decodeWithin } from "./decoding.ts"
+import { describe, emit, isStopped, now, type Scope, stateOf } from "./Drive.ts"
 import { leave } from "./leave.ts"
+import { failRun } from "./subAgents.ts"
 
 /** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */
 export const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, answer: string, apart: Apart) {
@@ -30,10 +33,17 @@ export const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, ans
   const decoded =
     json === undefined
       ? Exit.fail("it is not JSON")
-      : yield* Effect.exit(apart.run<unknown, unknown>(decoder.decode(json)))
+      : yield* Effect.exit(
+          apart.run<unknown, unknown>(decodeWithin(decoder, stateOf(scope).limits.toolTimeoutMs, json))
+        )
   if (Exit.isSuccess(decoded)) {
-    const output = (decoder.encode?.(decoded.value as never) ?? json) as Schema.Json
-    return yield* complete({ _tag: "run.completed", at: now(drive), output })
+    const output = Result.try(() => requireJson(decoder.encode?.(decoded.value) ?? json))
+    if (Result.isSuccess(output)) {
+      return yield* complete({ _tag: "run.completed", at: now(drive), output: output.success })
+    }
+    const why = describe(drive.runtime, output.failure)
+    yield* failRun(scope, { _tag: "RunDefect", description: `The output cannot be encoded: ${why}` })
+    return false
   }
   if (isStopped(scope, decoded.cause)) return false
   const issues = describe(drive.runtime, Cause.squash(decoded.cause))
@@ -44,6 +54,13 @@ export const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, ans
   })
   return false
 })
+
+const isJson = Schema.is(Schema.Json)
+
+const requireJson = (value: unknown): Schema.Json => {
+  if (isJson(value)) return value
+  throw new TypeError("it is not JSON")
+}
 
 /** The JSON of an answer, also when the model put it into a code fence. */
 const parseAnswer = (answer: string): unknown => {

@@ -22,6 +22,7 @@ export const leave = <E>(drive: Drive<E>, last: RunEvent): Effect.Effect<boolean
     if (!isParked) return stay(drive)
     drive.staged.length = 0
     drive.state = after
+    drive.committed = after
     if (drive.onUpdate !== undefined) drive.untold.push({ event, revision: after.revision })
     tellAll(drive)
     return Effect.succeed(true)

@@ -5,11 +5,11 @@
 import type * as Schema from "effect/Schema"
 import type { Decision } from "../../domain/Decision.ts"
 import type { AnsweredPart, RunEvent } from "../../domain/RunEvent.ts"
-import type { Scrubber } from "../../tool/Scrubber.ts"
+import { type Scrubber, withheld } from "../../tool/Scrubber.ts"
 
 /** A text without secrets: paths stay, since only what a tool returns or reports is cleaned of them. */
 export const redactText = (scrubber: Scrubber, text: string): string =>
-  (scrubber.redact ?? scrubber.scrub)(text)
+  scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)
 
 /** The event without secrets; the same object when there are none. */
 export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
@@ -49,6 +49,12 @@ export const redactDecision = (scrubber: Scrubber, decision: Decision): Decision
 /** JSON without secrets. */
 export const redactJson = (scrubber: Scrubber, json: Schema.Json): Schema.Json =>
   redactFree(scrubber, json) as Schema.Json
+
+/** Whether the scrubber failed on a text of a value: such arguments are not called with, and such a decision is not taken. */
+export const holdsWithheld = (value: unknown): boolean => {
+  if (typeof value !== "object" || value === null) return value === withheld
+  return Object.entries(value).some(([key, field]) => key === withheld || holdsWithheld(field))
+}
 
 /** What a provider signed is of no use when what it signed has changed. */
 const redactPart = (scrubber: Scrubber, part: AnsweredPart): AnsweredPart => {

@@ -19,6 +19,7 @@ import { toContent } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { confirmHeld } from "./confirmHeld.ts"
+import { decodeArguments } from "./decoding.ts"
 import { openApproval } from "./classify.ts"
 import type { Apart, Work } from "./apart.ts"
 import { within } from "./within.ts"
@@ -103,7 +104,9 @@ const prepare = <E>(
   // The tool may have changed since the call was understood.
   const entry = scope.bound.entries.get(call.name)
   if (entry === undefined || !("tool" in entry)) return unavailable(scope, call, "missing")
-  const decoded = apart.run<unknown, unknown>(entry.decoder.decode(call.arguments ?? {}))
+  const decoded = apart.run<unknown, unknown>(
+    decodeArguments(entry, stateOf(scope).limits, call.arguments ?? {})
+  )
   return whenKnown(decoded, (decoded) =>
     Exit.isSuccess(decoded)
       ? Effect.succeed({ call, tool: entry.tool, value: decoded.value })
@@ -153,7 +156,7 @@ const reopen = Effect.fnUntraced(function* (
   proposed: Schema.Json,
   reason: string
 ) {
-  const value = yield* Effect.option(entry.decoder.decode(proposed))
+  const value = yield* Effect.option(decodeArguments(entry, stateOf(scope).limits, proposed))
   // What is asked about is what an approval releases.
   const { safety, idempotent } = entry.tool
   const at = now(scope.drive)
@@ -322,7 +325,7 @@ const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
     if (entry === undefined || !("tool" in entry)) return unknown
     const { reconcile } = entry.tool.options
     if (reconcile === undefined) return unknown
-    const value = yield* entry.decoder.decode(call.arguments ?? {})
+    const value = yield* decodeArguments(entry, stateOf(scope).limits, call.arguments ?? {})
     const found = yield* awaitedWithin<unknown>(scope.drive.runtime, toolTimeoutMs(scope, entry.tool), () =>
       reconcile(idempotencyKey(call), value)
     )

@@ -42,6 +42,7 @@ import { answersTo, atPath, type BoundAgent } from "../BoundAgent.ts"
 import { checkBound } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
 import { answering } from "./answering.ts"
+import { decodeArguments } from "./decoding.ts"
 import { argumentsDigest } from "./digest.ts"
 import { describe } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
@@ -292,7 +293,9 @@ export const checkEditedRequest = Effect.fnUntraced(function* (
   const bound = atPath(runtime.bound, request.agentPath)
   const entry = bound?.entries.get(request.tool)
   if (entry === undefined) return
-  const decoded = yield* Effect.exit(entry.decoder.decode(decision.arguments))
+  const decoded = yield* Effect.exit(
+    decodeArguments(entry, bound?.limits ?? runtime.bound.limits, decision.arguments)
+  )
   if (Exit.isSuccess(decoded)) return
   const issues = describe(runtime, Cause.squash(decoded.cause))
   return yield* new EditedArgumentsInvalid({ requestId: decision.requestId, tool: request.tool, issues })

@@ -27,13 +27,25 @@ export type JournalError = RunConflict | LeaseLost | RunStoreError
 /** What could not be read back is not written: a run that nobody can load is a pending approval that nobody can act on. */
 export const checkReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<void, RunStoreError> =>
   Effect.suspend(() => {
-    if (areReadable(events)) return Effect.void
-    const unreadable = events.find((event) => !areReadable([event]))?._tag ?? "event"
-    const detail = `what a caller or a model gave for ${unreadable} is not of its type, and was not written`
+    const detail = whyUnreadable(events)
+    if (detail === undefined) return Effect.void
     return Effect.fail(
       new RunStoreError({ operation: "append", reason: new StoreFault({ detail, retryable: false }) })
     )
   })
+
+/** The same while the run is being driven, where it is a defect of the run: one that would be met again and again. */
+const requireReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const detail = whyUnreadable(events)
+    return detail === undefined ? Effect.void : Effect.die(new TypeError(detail))
+  })
+
+const whyUnreadable = (events: ReadonlyArray<RunEvent>): string | undefined => {
+  if (areReadable(events)) return undefined
+  const unreadable = events.find((event) => !areReadable([event]))?._tag ?? "event"
+  return `what a caller or a model gave for ${unreadable} is not of its type, and was not written`
+}
 
 /** A lease as its holder knows it: how long it is surely good is counted here, from before it was asked for. */
 export interface Held {
@@ -83,8 +95,14 @@ export const storeJournal = (
   held: Held,
   checkpointing: Checkpointing
 ): Journal<JournalError> => {
-  const { lease } = held
-  const { listeners } = held
+  const { lease, listeners } = held
+  let isBroken = false
+  /** A defect of the store is not one of the run. */
+  const asked = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    Effect.catchDefect(effect, (defect) => {
+      isBroken = true
+      return Effect.die(defect)
+    })
   const told = () => Effect.sync(() => listeners.forEach((listener) => listener()))
   const options = (events: ReadonlyArray<RunEvent>, state: RunState) => ({
     lease,
@@ -93,16 +111,17 @@ export const storeJournal = (
     status: state.status
   })
   return {
-    append: (events, state) => Effect.andThen(checkReadable(events), store.append(options(events, state))),
+    append: (events, state) =>
+      Effect.andThen(requireReadable(events), asked(store.append(options(events, state)))),
     park: (events, state) =>
       Effect.andThen(
-        checkReadable(events),
+        requireReadable(events),
         Effect.suspend(() => {
           const { every, saved } = checkpointing
           const checkpoint = state.status === "held" ? checkpointOf({ state, saved }, every) : undefined
           const given = options(events, state)
           return Effect.map(
-            store.park(checkpoint === undefined ? given : { ...given, checkpoint }),
+            asked(store.park(checkpoint === undefined ? given : { ...given, checkpoint })),
             ({ parked }) => {
               held.isParked = parked
               if (parked && checkpoint !== undefined) checkpointing.saved = savedAs(state.runId, checkpoint)
@@ -112,11 +131,11 @@ export const storeJournal = (
         })
       ),
     mail: Effect.map(
-      Effect.all([store.decisions(lease.runId), store.messages(lease.runId)]),
+      asked(Effect.all([store.decisions(lease.runId), store.messages(lease.runId)])),
       ([decisions, messages]) => ({ decisions, messages })
     ),
     decide: (decision) =>
-      Effect.catch(store.decide(decision), (refused) =>
+      Effect.catch(asked(store.decide(decision)), (refused) =>
         refused._tag === "RunStoreError" ? Effect.fail(refused) : Effect.void
       ),
     onMail: (listener) => {
@@ -135,8 +154,9 @@ export const storeJournal = (
           )
         : Effect.void
     ),
-    pulse: renew(store, held),
-    isStale: () => held.clock.monotonicTimeNanosUnsafe() >= held.goodUntil
+    pulse: asked(renew(store, held)),
+    isStale: () => held.clock.monotonicTimeNanosUnsafe() >= held.goodUntil,
+    isBroken: () => isBroken
   }
 }
 

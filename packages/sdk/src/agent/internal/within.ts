@@ -19,6 +19,14 @@ export const within = <A, E, E2, R>(
   ms: number,
   effect: Effect.Effect<A, E, R>,
   late: () => E2
+): Effect.Effect<A, E | E2, R> => bounded(ms, graceMs(runtime), effect, late)
+
+/** Runs an effect of the program with a timeout. One that ignores its interruption is abandoned after `graceMs`. */
+export const bounded = <A, E, E2, R>(
+  ms: number,
+  graceMs: number,
+  effect: Effect.Effect<A, E, R>,
+  late: () => E2
 ): Effect.Effect<A, E | E2, R> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.flatMap(Effect.forkDetach(effect, { startImmediately: true, uninterruptible: false }), (fiber) => {
@@ -27,7 +35,8 @@ export const within = <A, E, E2, R>(
         fiber.addObserver(stopped)
         fiber.interruptUnsafe()
         if (fiber.pollUnsafe() !== undefined) return
-        const timer = setTimeout(stopped, graceMs(runtime))
+        if (graceMs <= 0) return stopped()
+        const timer = setTimeout(stopped, graceMs)
         fiber.addObserver(() => clearTimeout(timer))
       })
       const orElse = () => Effect.andThen(stop, Effect.failSync(late))

@@ -4,6 +4,7 @@
  * A run at work has the fibers of its drive. One that waits, for whomever, has none and is this object alone, which is why it is a
  * class: what every handle can do is there once, and its streams and effects are made when somebody asks for them.
  */
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -374,7 +375,8 @@ export abstract class Live<Output, E> extends Watchable implements AgentHandle<O
       isOver = true
       this.withdraw = undefined
       if (Exit.isSuccess(exit) && exit.value) this.enter(true)
-      else if (Exit.isSuccess(exit)) this.finish(ended)
+      // A schedule that throws gives up.
+      else if (Exit.isSuccess(exit) || !Cause.hasInterruptsOnly(exit.cause)) this.finish(ended)
     })
     if (isOver) return
     this.withdraw = () => fiber.interruptUnsafe()

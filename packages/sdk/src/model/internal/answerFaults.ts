@@ -1,7 +1,5 @@
 /** What is wrong with answers that did not come to their end, and with those that came to it and still are none. */
-import { FinishReason } from "../../domain/RunEvent.ts"
 import { ConnectionLost, InvalidResponse, type ModelError } from "../ModelError.ts"
-import type { ModelResponse } from "../ModelPart.ts"
 import { modelError } from "./modelError.ts"
 
 /** A stream without its proper end. */
@@ -34,34 +32,6 @@ export const notAnAnswer = (answer: string): ModelError =>
     `What came back is not ${answer}. Check the profile's base URL, and that the server speaks this protocol.`
   )
 
-/** What keeps an answer from being one, that came from a client of somebody's own, maybe written without types. */
-export const faultOf = (response: ModelResponse | undefined): ModelError | undefined => {
-  const content: unknown = response?.content
-  if (!Array.isArray(content)) return ofClient("no list of parts")
-  for (const part of content as ReadonlyArray<unknown>) {
-    if (!isPart(part)) return ofClient("a part that is none")
-  }
-  if (!isFinishReason(response?.finishReason)) return ofClient("no reason why it ended")
-  return undefined
-}
-
-const ofClient = (what: string): ModelError =>
+/** An answer of a client of somebody's own, maybe written without types, that is none. Asking again would bring the same. */
+export const ofClient = (what: string): ModelError =>
   invalid(`The model client answered with ${what}: mend the client, whose answer is a ModelResponse.`, false)
-
-const isFinishReason = (reason: unknown): boolean =>
-  (FinishReason.literals as ReadonlyArray<unknown>).includes(reason)
-
-const isPart = (part: unknown): boolean => {
-  if (typeof part !== "object" || part === null || !("_tag" in part)) return false
-  switch (part._tag) {
-    case "text":
-    case "reasoning":
-      return "text" in part && typeof part.text === "string"
-    case "toolCall":
-      return (["providerCallId", "name", "arguments"] as const).every(
-        (field) => typeof (part as { readonly [K in typeof field]?: unknown })[field] === "string"
-      )
-    default:
-      return part._tag === "file"
-  }
-}

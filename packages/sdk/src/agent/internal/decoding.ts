@@ -1,0 +1,44 @@
+/**
+ * Decoding with a schema of the program: what it throws is a failure, and what takes too long is abandoned.
+ */
+import * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { messageOf } from "../../domain/Display.ts"
+import type { Limits } from "../../domain/Limits.ts"
+import type { Decoder } from "../../tool/DataSchema.ts"
+import type { Entry } from "../BoundAgent.ts"
+import { bounded } from "./within.ts"
+
+/** Decodes the arguments of a call, within the time that the tool has for a call. */
+export const decodeArguments = (
+  entry: Entry,
+  { toolTimeoutMs }: Pick<Limits, "toolTimeoutMs">,
+  json: unknown
+): Effect.Effect<unknown, string> => {
+  const timeout = "tool" in entry ? entry.tool.options.timeout : undefined
+  const ms = timeout === undefined ? toolTimeoutMs : Duration.toMillis(Duration.fromInputUnsafe(timeout))
+  return decodeWithin(entry.decoder, ms, json)
+}
+
+/** Decodes a value. Nothing is made of the time where the schema answers at once. */
+export const decodeWithin = (
+  { decode }: Pick<Decoder<any>, "decode">,
+  ms: number,
+  json: unknown
+): Effect.Effect<unknown, string> => {
+  let decoding: Effect.Effect<unknown, string>
+  try {
+    decoding = decode(json)
+  } catch (defect) {
+    return Exit.fail(messageOf(defect))
+  }
+  if (Exit.isExit(decoding)) return asFailure(decoding as Exit.Exit<unknown, string>)
+  const late = () => `its schema did not answer within ${ms} ms`
+  return Effect.catchCause(bounded(ms, 0, decoding, late), (cause) => asFailure(Exit.failCause(cause)))
+}
+
+/** A defect of the schema is a failure like any other; an interruption is not. */
+const asFailure = (exit: Exit.Exit<unknown, string>): Exit.Exit<unknown, string> =>
+  Exit.isFailure(exit) && Cause.hasDies(exit.cause) ? Exit.fail(messageOf(Cause.squash(exit.cause))) : exit
