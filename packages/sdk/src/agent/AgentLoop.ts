@@ -28,21 +28,22 @@ import { cancellation } from "./internal/cancellation.ts"
 import { classifyAll } from "./internal/classifyAll.ts"
 import { decodeOutput } from "./internal/decodeOutput.ts"
 import { setDeadline } from "./internal/deadlines.ts"
+import { type Missing, obstacleOf } from "./internal/definitions.ts"
 import { finish, hold, letGo } from "./internal/comeToRest.ts"
 import { decideInline } from "./internal/decideInline.ts"
 import type { Doing, Journal } from "./internal/Drive.ts"
-import { Drive, emitRoot, flush, isEnding, now, Scope, tellAll } from "./internal/Drive.ts"
+import { Drive, emitRoot, flush, isEnding, now, Scope, stateOf, tellAll } from "./internal/Drive.ts"
 import { failWith } from "./internal/failWith.ts"
 import { handOff } from "./internal/handOff.ts"
 import { holdIdle } from "./internal/holdIdle.ts"
 import { leave, takeMail } from "./internal/leave.ts"
 import { reconcile, settle } from "./internal/settle.ts"
+import { settleAgents } from "./internal/settleAgents.ts"
 import {
   askWrapUp,
   awaitChildren,
   goOnInBackground,
   resumeChildren,
-  settleAgents,
   startBackground
 } from "./internal/subAgents.ts"
 import { tell } from "./internal/tell.ts"
@@ -67,6 +68,8 @@ export interface DriveOptions<E> {
   readonly leaving?: Leaving | undefined
   /** Whether there is mail for it already. */
   readonly hasMail?: boolean
+  /** What the program has no definition of, as far as it is known. */
+  readonly missing?: Missing | undefined
   /** Told how to see how the run stands. */
   readonly onStart?: (state: () => RunState) => void
 }
@@ -107,6 +110,7 @@ const begin = <E>(options: DriveOptions<E>): Drive<E> => {
     perform,
     state: options.state,
     hasMail: options.hasMail ?? false,
+    missing: options.missing,
     staged: options.staged
   })
   if (running.onUpdate !== undefined) {
@@ -209,7 +213,7 @@ const nextAlone = (root: Scope<any>): Step | undefined => {
   const { drive } = root
   const { background } = drive.state
   const isAlone = drive.beside === undefined && background === undefined && !drive.hasMail && !drive.hasEnding
-  return isAlone && !isEnding(root) && !drive.journal.isStale() ? next(drive.state) : undefined
+  return isAlone && !isEnding(root) && !drive.journal.isStale() ? next(drive.state, drive.above) : undefined
 }
 
 /** Commits and tells what it was begun with. */
@@ -239,7 +243,7 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
       // It may be for a sub-agent of one that waits.
       wake(drive)
     }
-    const step = next(drive.state)
+    const step = next(drive.state, drive.above)
     if (cancelled !== undefined && !(step._tag === "Finish" && isEnded(drive.state))) {
       yield* settleBeside(drive)
       for (const event of cancellation(drive.state, now(drive), cancelled)) emitRoot(drive, event)
@@ -251,6 +255,10 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
         if (yield* finish(root, step)) return undefined
         break
       case "DecodeOutput":
+        if (root.holder === undefined) {
+          drive.addMissing(obstacleOf(root.first, drive.state))
+          break
+        }
         if (yield* decodeOutput(root, step.text, apart)) return undefined
         if (drive.leaving?.now.reason() !== undefined && drive.token.reason() === undefined) {
           yield* letGo(drive)
@@ -282,7 +290,7 @@ const startsWithCalls = <E>(drive: Drive<E>): boolean =>
   !drive.hasMail &&
   drive.state.background === undefined &&
   drive.staged.every((event) => event._tag === "request.decided" || event._tag === "run.resumed") &&
-  next(drive.state)._tag === "SettleToolCalls"
+  next(drive.state, drive.above)._tag === "SettleToolCalls"
 
 /** Takes a step. Where it waits for sub-agents, people can be asked meanwhile. */
 const take = <E>(
@@ -312,12 +320,30 @@ const wakeAtExpiry = (drive: Drive<any>): (() => void) => {
     : setDeadline(drive.clock, Math.max(0, Math.min(...times) - now(drive)), () => wake(drive))
 }
 
+/** Whether a step is the agent's own: the others are about budgets, and about the runs under it. */
+const needsDefinition = ({ _tag }: Doing): boolean => {
+  switch (_tag) {
+    case "AskLimit":
+    case "AskWrapUp":
+    case "AwaitChildren":
+    case "ResumeChildren":
+    case "Withdraw":
+      return false
+    default:
+      return true
+  }
+}
+
 /** Makes one step happen, in the run of one agent of the tree. */
 const perform = <E>(
   scope: Scope<E>,
   step: Doing,
   apart: Apart
 ): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
+  if (needsDefinition(step) && scope.holder === undefined) {
+    // The runtime has been reconfigured since the run was taken up.
+    return Effect.succeed(scope.drive.addMissing(obstacleOf(scope.first, stateOf(scope))))
+  }
   switch (step._tag) {
     case "CallModel":
       return askModel(scope, step.turn, apart)

@@ -236,24 +236,6 @@ export const calledAgent = (
 /** Who has the conversation now: the agent that began it, or one that took it over. */
 export const holderOf = (bound: BoundAgent, name: string): BoundAgent | undefined => bound.team.get(name)
 
-/** The agent at the end of a path of names from the root, whoever has taken over on the way. */
-export const atPath = (root: BoundAgent, path: ReadonlyArray<string>): BoundAgent | undefined => {
-  const [first, ...rest] = path
-  let at = first === undefined ? undefined : (holderOf(root, first) ?? root)
-  for (const name of rest) at = at === undefined ? undefined : below(at, name)
-  return at
-}
-
-const below = (bound: BoundAgent, name: string): BoundAgent | undefined => {
-  const named = subAgentOf(bound, name)
-  if (named !== undefined) return named.bound
-  for (const { name: other } of bound.agent.options.subAgents ?? []) {
-    const holder = subAgentOf(bound, other)?.bound.team.get(name)
-    if (holder !== undefined) return holder
-  }
-  return undefined
-}
-
 const checkTool = (agent: string, tool: Tool<any>): Effect.Effect<Decoder<unknown>, ToolDefinitionError> => {
   const invalid = (problem: string) =>
     Effect.fail(new ToolDefinitionError({ agent, tool: tool.name, problem }))

@@ -8,7 +8,7 @@
  */
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
-import type { RunError } from "../domain/RunError.ts"
+import type { AgentNotFound, RunError, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { CallReport } from "../domain/ToolCall.ts"
 import type { SessionUsage } from "../domain/Usage.ts"
@@ -33,6 +33,11 @@ export interface Completed<Output> extends Fields {
 export interface Interrupted extends Fields {
   readonly status: "interrupted"
   readonly interruptions: ReadonlyArray<Interruption>
+  /**
+   * What of the run cannot go on in this program: sub-agents that are gone, tools that calls wait for. All else goes on. Left out where
+   * nothing is missing.
+   */
+  readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
 }
 
 /** The run was ended from outside, or by a denial that said so. */

@@ -16,8 +16,9 @@ import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo } from "./BoundAgent.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
+import { loadRun } from "./internal/loadRun.ts"
 import { holdsWithheld, redactDecision } from "./internal/redact.ts"
-import { checkEditedRequest, decodeDecision } from "./internal/staging.ts"
+import { checkEdited, decodeDecision } from "./internal/staging.ts"
 import type { Runtime } from "./Runtime.ts"
 
 /**
@@ -89,6 +90,12 @@ export const checkStored = Effect.fnUntraced(function* (
   const { request } = found
   yield* Effect.fromResult(check(request, decision))
   const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, found.agent))
-  if (runtime !== undefined) yield* checkEditedRequest(runtime, request, decision)
+  if (runtime === undefined || decision._tag !== "approve" || decision.arguments === undefined)
+    return decision
+  // Whose tool it is, the run says.
+  const { state } = yield* Effect.catchTag(loadRun(store, found.runId), "RunNotFound", () =>
+    Effect.fail(new RequestNotFound({ requestId }))
+  )
+  yield* checkEdited(runtime, state, decision)
   return decision
 })

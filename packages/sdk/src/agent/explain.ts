@@ -10,15 +10,18 @@ import { instant, sentence } from "../domain/Display.ts"
 import { evolve } from "../domain/evolve.ts"
 import { isWithin, type RequestId, type RunId, type Timestamp } from "../domain/Id.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
-import { next, type Step } from "../domain/next.ts"
-import { fromFailure } from "../domain/RunError.ts"
+import { next, nothingAbove, type Step } from "../domain/next.ts"
+import { type AgentNotFound, fromFailure, type ToolUnavailable } from "../domain/RunError.ts"
 import { findCall, interruptions, isEnded, type RunState, type Status } from "../domain/RunState.ts"
 import { type RunHead, RunStore, type StoredRun } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import { answersTo, type BoundAgent } from "./BoundAgent.ts"
+import { Missing, missingIn } from "./internal/definitions.ts"
 import { eventsOf } from "./internal/eventsOf.ts"
 import { isRepeatable } from "./internal/settle.ts"
 import { loadRun } from "./internal/loadRun.ts"
 import { findSubRun, standingOf, type SubRun } from "./internal/subRun.ts"
+import type { Runtime } from "./Runtime.ts"
 
 /** One thing that a run waits for. */
 export interface Wait {
@@ -44,10 +47,21 @@ export interface Explanation {
   readonly waitsFor: ReadonlyArray<Wait>
   /** Decisions that were taken and that nobody has acted on yet. */
   readonly decided: ReadonlyArray<Decision>
+  /**
+   * What of it the program that explains it has no definition of: that waits, and all else goes on. Left out where nothing is missing, and
+   * where the program does not offer the agent of the run.
+   */
+  readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
   /** What resuming it now would do, in words, in order, up to the next model call. */
   readonly resuming: ReadonlyArray<string>
   /** All of it in a few sentences. */
   readonly text: string
+}
+
+/** What a run is explained with. */
+export interface ExplainOptions {
+  /** The agents of the program: then it is said what of the run they do not have. */
+  readonly runtimes?: ReadonlyArray<Runtime<any>>
 }
 
 /**
@@ -60,15 +74,35 @@ export interface Explanation {
  * @category running
  * @since 0.1.0
  */
-export const explain: (runId: RunId) => Effect.Effect<Explanation, RunNotFound | RunStoreError, RunStore> =
-  Effect.fn("fermata.explain")(function* (runId: RunId) {
+export const explain: (
+  runId: RunId,
+  options?: ExplainOptions
+) => Effect.Effect<Explanation, RunNotFound | RunStoreError, RunStore> = Effect.fn("fermata.explain")(
+  function* (runId: RunId, { runtimes = [] }: ExplainOptions = {}) {
     const store = yield* RunStore
     const now = yield* Clock.currentTimeMillis
+    const boundOf = (name: string) => runtimes.find(({ bound }) => answersTo(bound.agent, name))?.bound
     const found = yield* findSubRun(store, runId)
-    if (found !== undefined) return withMail(explainSubRun(found, now), found.stored.messages, runId)
+    if (found !== undefined) {
+      const bound = boundOf(found.stored.head.agent)
+      return withMail(explainSubRun(found, now, bound), found.stored.messages, runId)
+    }
     const { decisions, head, messages, state } = yield* loadRun(store, runId)
-    return withMail(explainState(state, decisions, now, head), messages, runId)
-  })
+    const missing = missingOf(boundOf(head.agent), state, decisions)
+    return withMail(explainState(state, decisions, now, { lease: head.lease, missing }), messages, runId)
+  }
+)
+
+/** What is missing of a run when what was decided about it is acted on. */
+const missingOf = (
+  bound: BoundAgent | undefined,
+  state: RunState,
+  decisions: ReadonlyArray<Decision>
+): Missing | undefined => {
+  if (bound === undefined || (isEnded(state) && state.status !== "error")) return undefined
+  const obstacles = missingIn(bound, withDecisions(state, decisions))
+  return obstacles.length === 0 ? undefined : new Missing(bound, obstacles)
+}
 
 /** Says what somebody has sent to the run, or to an agent in it, that is not in its journal. */
 const withMail = (explained: Explanation, all: StoredRun["messages"], runId: RunId): Explanation => {
@@ -87,10 +121,17 @@ const withMail = (explained: Explanation, all: StoredRun["messages"], runId: Run
 }
 
 /** Explains the run of a sub-agent: what it waits for itself, and whom it works for. */
-const explainSubRun = ({ root, state, stored }: SubRun, now: Timestamp): Explanation => {
+const explainSubRun = (
+  { root, state, stored }: SubRun,
+  now: Timestamp,
+  bound: BoundAgent | undefined
+): Explanation => {
   const status = standingOf(root, state)
   const inIt = stored.decisions.filter(({ requestId }) => isWithin(requestId, state.runId))
-  const explained = explainState({ ...state, status }, isEnded(state) ? [] : inIt, now, stored.head)
+  const explained = explainState({ ...state, status }, isEnded(state) ? [] : inIt, now, {
+    lease: stored.head.lease,
+    missing: isEnded(state) ? undefined : missingOf(bound, root, stored.decisions)
+  })
   const resuming = isEnded(state) || isEnded(root) ? [] : explained.resuming
   const whom = sentence`It works for the run ${root.runId} of ${root.agent.name}`
   // A budget that is used up above it, say.
@@ -106,26 +147,33 @@ const explainSubRun = ({ root, state, stored }: SubRun, now: Timestamp): Explana
   return { ...explained, resuming, text: parts.join(" ") }
 }
 
+/** What is known of a run besides its state. */
+interface Surroundings {
+  readonly lease?: RunHead["lease"] | undefined
+  readonly missing?: Missing | undefined
+}
+
 /** Explains a state: one that is stored, or one that is the caller's to keep. */
 export const explainState = (
   state: RunState,
   decisions: ReadonlyArray<Decision>,
   now: Timestamp,
-  head?: Pick<RunHead, "lease">
+  { lease, missing }: Surroundings = {}
 ): Explanation => {
   const answered = new Set(decisions.map(({ requestId }) => requestId))
   const waitsFor = interruptions(state)
     .filter(({ requestId }) => !answered.has(requestId))
     .map(waitOf)
     .toSorted((a, b) => a.since - b.since)
-  const resuming = resumingOf(state, decisions)
-  const lease = head?.lease
+  const resuming = resumingOf(state, decisions, missing)
+  const problems = missing?.problemsOf(state.runId) ?? []
   const parts = [
     statusText(state, lease, now),
     ...waitsFor.map((wait) => sentence`It waits ${waitText(wait, now)}.`),
     ...decisions.map(
       (decision) => sentence`${decision.by} has decided (${decision._tag}) and nobody has acted on it yet.`
     ),
+    ...problems.map(({ message }) => message),
     lease === undefined && resuming.length > 0 ? sentence`Resuming it would ${resuming.join(", then ")}.` : ""
   ]
   return {
@@ -134,6 +182,7 @@ export const explainState = (
     ...(lease === undefined ? {} : { workedOnBy: lease }),
     waitsFor,
     decided: decisions,
+    ...(problems.length === 0 ? {} : { missing: problems }),
     resuming,
     text: parts.filter((part) => part !== "").join(" ")
   }
@@ -194,16 +243,18 @@ const statusText = (state: RunState, lease: RunHead["lease"], now: Timestamp): s
 }
 
 /** What would happen before the model is asked again, found by asking `next`; nothing is run. */
-const resumingOf = (before: RunState, decisions: ReadonlyArray<Decision>): ReadonlyArray<string> => {
-  let state = before
-  for (const decision of decisions)
-    for (const event of eventsOf(state, decision)) state = evolve(state, event)
+const resumingOf = (
+  before: RunState,
+  decisions: ReadonlyArray<Decision>,
+  unavailable: Missing | undefined
+): ReadonlyArray<string> => {
+  let state = withDecisions(before, decisions)
   if (state.status === "completed" || state.status === "cancelled") return []
   if (state.status === "error") state = evolve(state, { _tag: "run.resumed", at: state.startedAt })
   const steps: Array<string> = []
   // What a call would come to is not known here; that it has come to something is enough to see what follows.
   for (let bound = 0; bound < 1000; bound += 1) {
-    const step = next(state)
+    const step = next(state, { ...nothingAbove, unavailable })
     const said = stepText(state, step)
     if (said !== undefined) steps.push(said)
     if (step._tag !== "SettleToolCalls") break
@@ -214,6 +265,12 @@ const resumingOf = (before: RunState, decisions: ReadonlyArray<Decision>): Reado
   }
   return steps
 }
+
+const withDecisions = (state: RunState, decisions: ReadonlyArray<Decision>): RunState =>
+  decisions.reduce(
+    (before, decision) => eventsOf(before, decision).reduce((after, event) => evolve(after, event), before),
+    state
+  )
 
 const stepText = (state: RunState, step: Step): string | undefined => {
   const names = (callIds: ReadonlyArray<Parameters<typeof findCall>[1]>) =>
@@ -257,7 +314,8 @@ const stepText = (state: RunState, step: Step): string | undefined => {
     case "DecodeOutput":
       return "check the answer against the output schema"
     case "Hold":
-      return waitingText(step.requests.length)
+      // Nobody can decide what it waits for: a definition is missing.
+      return step.requests.length === 0 ? undefined : waitingText(step.requests.length)
     case "Finish":
       return step.end._tag === "completed" ? "complete the run" : sentence`end the run (${step.end._tag})`
   }

@@ -16,6 +16,7 @@ import type { RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo } from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { continueStored, type WorkError } from "./internal/continueStored.ts"
+import { missingIn } from "./internal/definitions.ts"
 import { describe } from "./internal/Drive.ts"
 import type { Leaving, RunOptions } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
@@ -27,7 +28,10 @@ export interface Recovered {
   readonly reason: ReadyRun["reason"]
   /** What the run is now; `undefined` when it could not be taken up, or not to an end. */
   readonly status?: Status
-  /** Why it could not: another process has it, a tool is gone, the store failed. The run stays as it is. */
+  /**
+   * Why it could not: another process has it, a tool is gone, the store failed. Without a status the run stays as it is; with one, all
+   * that can go on here has, and this is what the rest waits for.
+   */
   readonly error?: WorkError | RunDefect
 }
 
@@ -119,7 +123,12 @@ export const takeUp = (
     const work = { ...options, runtime, store, token }
     return Effect.map(Effect.exit(continueStored(work, { runId: ready.runId })), (exit): Recovered => {
       token.release()
-      if (Exit.isSuccess(exit)) return { ...ready, status: exit.value.status }
+      if (Exit.isSuccess(exit)) {
+        const { status } = exit.value
+        // It is left at work for a program that has what is missing here.
+        const [missing] = status === "running" ? missingIn(runtime.bound, exit.value) : []
+        return { ...ready, status, ...(missing === undefined ? {} : { error: missing.problem }) }
+      }
       const error = Cause.findErrorOption(exit.cause)
       if (error._tag === "Some") return { ...ready, error: error.value }
       return { ...ready, error: new RunDefect({ description: describe(runtime, Cause.squash(exit.cause)) }) }

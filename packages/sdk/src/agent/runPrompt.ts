@@ -164,7 +164,12 @@ const starting = Effect.fnUntraced(function* <Output>(
   yield* checkLimits(input.limits)
   const staged =
     "state" in input
-      ? yield* continueRun(runtime, clock, { ...input, prompt, asks: false })
+      ? yield* continueRun(runtime, clock, {
+          ...input,
+          prompt,
+          asks: false,
+          hasMail: options.mailbox?.isEmpty() === false
+        })
       : startRun(runtime, clock, {
           ...input,
           prompt: prompt ?? [],
@@ -180,7 +185,8 @@ const starting = Effect.fnUntraced(function* <Output>(
     token,
     onUpdate: observed(runtime.options.hooks, options.onUpdate, "state" in input ? input.state : undefined),
     state: staged.state,
-    staged: staged.events
+    staged: staged.events,
+    missing: staged.missing
   })
   return ended(runtime, driving)
 })

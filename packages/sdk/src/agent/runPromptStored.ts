@@ -124,9 +124,14 @@ const running = Effect.fnUntraced(function* <Output>(
     driving,
     Effect.sync(() => token.release())
   )
-  if (state.status === "running") return yield* new RunLetGo({ runId: state.runId })
-  return yield* toResult<Output>(runtime, state)
+  const result = yield* toResult<Output>(runtime, state)
+  // At work, unless it waits for a definition that another program has.
+  const isLeft = result.status === "interrupted" && (result.missing === undefined || isLeaving(options))
+  if (state.status === "running" && isLeft) return yield* new RunLetGo({ runId: state.runId })
+  return result
 })
+
+const isLeaving = ({ leaving }: StoredRunOptions): boolean => leaving?.soon.reason() !== undefined
 
 type Store = RunStore["Service"]
 

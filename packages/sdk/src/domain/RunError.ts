@@ -150,10 +150,23 @@ export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNot
   agent: Schema.String,
   known: Schema.Array(Schema.String),
   /** Set when the agent has a session after a handoff, and is not among those that could go on with it. */
-  sessionId: Schema.optionalKey(SessionId)
+  sessionId: Schema.optionalKey(SessionId),
+  /** Set when the agent is a sub-agent's: its run. */
+  runId: Schema.optionalKey(RunId),
+  /** Set when it is that sub-agent itself: the agent that started it, which alone it is looked for among. */
+  startedBy: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
     const known = this.known.join(", ")
+    if (this.runId !== undefined) {
+      const whose =
+        this.startedBy === undefined
+          ? sentence`of a sub-agent is with the agent "${this.agent}", which is not among those that it hands over to`
+          : this.startedBy === this.agent
+            ? sentence`of a sub-agent was started by the agent "${this.agent}", which is not here`
+            : sentence`belongs to the sub-agent "${this.agent}", which is not among those of "${this.startedBy}", which started it`
+      return sentence`The run ${this.runId} ${whose} (${known}): offer it again, or name it in another agent's aliases. Until then its requests can be denied and it can be cancelled; the rest goes on.`
+    }
     if (this.sessionId !== undefined) {
       return sentence`The session ${this.sessionId} is with the agent "${this.agent}", which is not among those that can go on with it (${known}): let one of them hand over to it again, name it in another agent's aliases, or say with answeredBy who answers.`
     }

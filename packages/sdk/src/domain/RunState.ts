@@ -86,6 +86,8 @@ export interface BackgroundRun {
   /** Its run; left out when that has ended. */
   readonly child?: RunState
   readonly ended?: { readonly status: "completed" | "cancelled" | "error"; readonly at: Timestamp }
+  /** The policies of the agent that started it, once another one has the conversation: they go on binding it, and no other's do. */
+  readonly starterPolicies?: Policies
 }
 export const BackgroundRun = Schema.Struct({
   callId: ToolCallId,
@@ -93,7 +95,8 @@ export const BackgroundRun = Schema.Struct({
   child: Schema.optionalKey(Schema.suspend((): Schema.Codec<RunState, unknown> => RunState)),
   ended: Schema.optionalKey(
     Schema.Struct({ status: Schema.Literals(["completed", "cancelled", "error"]), at: Timestamp })
-  )
+  ),
+  starterPolicies: Schema.optionalKey(Schema.NonEmptyArray(ApprovalPolicy))
 })
 
 const stateFields = {
@@ -103,6 +106,11 @@ const stateFields = {
   agent: AgentIdentity,
   /** Names of the agents from the root to this one. */
   agentPath: Schema.Array(Schema.String),
+  /**
+   * The name that the run was started under: of a sub-agent's, its name among those of its starter; of a root's, the agent that the
+   * program offers, where another one has the conversation or has had it.
+   */
+  under: Schema.optionalKey(Schema.String),
   status: Status,
   /** Events folded since the run started. */
   revision: Revision,
@@ -185,10 +193,13 @@ export const StateRest = Schema.Struct({
 export const policiesOf = ({
   otherPolicies = [],
   policy
-}: Pick<RunState, "policy" | "otherPolicies">): readonly [
-  ApprovalPolicy,
-  ...ReadonlyArray<ApprovalPolicy>
-] => [policy, ...otherPolicies]
+}: Pick<RunState, "policy" | "otherPolicies">): Policies => [policy, ...otherPolicies]
+
+type Policies = readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>]
+
+/** Every policy that binds a sub-agent from the run that started it: those of its starter, whoever has the conversation now. */
+export const policiesAbove = (state: RunState, callId: ToolCallId): Policies =>
+  state.background?.find((entry) => entry.callId === callId)?.starterPolicies ?? policiesOf(state)
 
 /** Whether the run has ended. */
 export const isEnded = (state: RunState): boolean =>

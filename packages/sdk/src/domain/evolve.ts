@@ -14,7 +14,7 @@ import * as Id from "./Id.ts"
 import { callIdOf } from "./Interruption.ts"
 import type { AssistantPart } from "./Message.ts"
 import { exhausted, limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
-import { charge, childAdvanced, closeBackground } from "./internal/children.ts"
+import { charge, childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
 import { decided, superseded } from "./internal/decided.ts"
 import {
   appendQueued,
@@ -138,9 +138,11 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
     case "agent.changed": {
       const { agent, otherPolicies, policy, structured } = event
       const agentPath = [...state.agentPath.slice(0, -1), agent.name]
+      const under = state.under ?? state.agent.name
       const { otherPolicies: _, ...rest } = state
       const others = otherPolicies === undefined ? {} : { otherPolicies }
-      return { ...rest, agent, agentPath, policy, ...others, structured }
+      const after = { ...rest, agent, agentPath, under, policy, ...others, structured }
+      return keepStarterPolicies(after, RunState_.policiesOf(state))
     }
     case "output.rejected":
       return appendUser(state, [text(event.message)], event.at, "runtime")
@@ -192,12 +194,14 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
   // A session goes on only from a valid history: calls that a failed run left open get their stand-in results here.
   const previous = before === undefined ? undefined : flush(closeCalls(before, [], event.at))
   const history = previous?.history ?? History.empty
+  const under = event.under ?? (event.agentPath.length > 1 ? event.agentPath.at(-1) : undefined)
   return {
     version: RunState_.version,
     runId: event.runId,
     sessionId: event.sessionId,
     agent: event.agent,
     agentPath: event.agentPath,
+    ...(under === undefined ? {} : { under }),
     status: "running",
     revision: 1 as Revision,
     startedAt: event.at,

@@ -73,12 +73,21 @@ export type End =
 /** The tool with which a model waits for sub-agents in the background; its argument `agentRuns` names their calls. */
 export const waitName = "wait_for_agent"
 
-/** How a sub-agent stands to the budgets of the runs above it. */
+/** How a run stands to the budgets of the runs above it, and to the definitions of the program that works on it. */
 export type Above = Room.Above
 
-/** How the sub-agents of the last run of a line, which begins at the root, stand to the budgets of its runs. */
-export const aboveOf = (line: ReadonlyArray<RunState>): Above =>
-  line.reduce((above, state) => inside(state, above), Room.nothingAbove)
+/** What a program has no definition of. */
+export type Unavailable = Room.Unavailable
+
+/** Above the root there is nothing. */
+export const { nothingAbove } = Room
+
+/**
+ * How the sub-agents of the last run of a line, which begins at the root, stand to the budgets of its runs. `root` is how the root
+ * itself stands.
+ */
+export const aboveOf = (line: ReadonlyArray<RunState>, root: Above = nothingAbove): Above =>
+  line.reduce((above, state) => inside(state, above), root)
 
 const inside = (state: RunState, above: Above): Above => Room.inside(state, above, canAdvance)
 
@@ -95,7 +104,24 @@ export const next = (state: RunState, above: Above = Room.nothingAbove): Step =>
       const requests = Room.needless(state)
       if (requests.length > 0) return { _tag: "Withdraw", requests }
       const step = state.calls.length > 0 ? nextOfCalls(state, above) : nextOfTurn(state, above)
-      return unlessLost(state, within(state, step, above))
+      return unlessLost(state, unlessUnavailable(state, within(state, step, above), above))
+    }
+  }
+}
+
+/** Without its agent, a run can only come to the end that was decided for it, and go on with what is under it. */
+const unlessUnavailable = (state: RunState, step: Step, above: Above): Step => {
+  if (above.unavailable?.run(state.runId) !== true) return step
+  switch (step._tag) {
+    case "Finish":
+    case "Hold":
+    case "Withdraw":
+    case "AwaitChildren":
+      return step
+    default: {
+      if (state.stop !== undefined) return stopped(state)
+      const attached = advancing(state, above)
+      return attached.length > 0 ? { _tag: "ResumeChildren", callIds: attached } : waiting(state, above)
     }
   }
 }
@@ -136,7 +162,7 @@ const stopped = (state: RunState): Step => ({
 })
 
 const nextOfCalls = (state: RunState, above: Above): Step => {
-  const orphans = idsOf(state.calls, isOrphan)
+  const orphans = idsOf(state.calls, (call) => isOrphan(call) && !isUnavailable(call, above))
   if (orphans !== undefined) return { _tag: "Reconcile", callIds: orphans }
 
   const due = dueWrapUp(state)
@@ -147,7 +173,8 @@ const nextOfCalls = (state: RunState, above: Above): Step => {
   }
 
   const requested = idsOf(state.calls, isRequested)
-  if (requested !== undefined) {
+  // A turn that waits for a definition begins nothing more; what was decided in it still runs.
+  if (requested !== undefined && !state.calls.some((call) => isUnavailable(call, above))) {
     if (state.stop !== undefined) return stopped(state)
     const exceeded = exceededByCalls(state)
     if (exceeded !== undefined) return exhausted(state, exceeded, above)
@@ -169,6 +196,10 @@ const idsOf = (
 }
 
 const idOf = ({ id }: ToolCall): ToolCallId => id
+
+/** Whether what a call needs is missing. The sub-agent of one that has started it is looked at by itself. */
+const isUnavailable = (call: ToolCall, { unavailable }: Above): boolean =>
+  unavailable !== undefined && call.child === undefined && unavailable.call(call)
 
 const isOrphan = (call: ToolCall): boolean => call.status === "started" && call.target !== "agent"
 
@@ -205,7 +236,7 @@ const runnable = (state: RunState, above: Above): Step | undefined => {
   const [first, second] = state.calls
   // The most frequent answer has one call.
   if (first !== undefined && second === undefined && first.target === "tool") {
-    return first.status === "ready" ? alone(first) : undefined
+    return first.status === "ready" && !isUnavailable(first, above) ? alone(first) : undefined
   }
   const room = inside(state, above)
   const reads: Array<ToolCallId> = []
@@ -218,6 +249,7 @@ const runnable = (state: RunState, above: Above): Step | undefined => {
     if (isSettled(call)) continue
     // The other calls of the answer are those of the agent that hands over.
     if (call.target === "handoff") {
+      if (handoff === undefined && isUnavailable(call, above)) others = true
       handoff ??= call.id
       continue
     }
@@ -260,6 +292,7 @@ const alone = ({ id, target }: ToolCall): Step => {
 
 /** A sub-agent that is held is undecided; one with a decision to act on, or left behind by a crash, goes on. */
 const isRunnable = (state: RunState, call: ToolCall, room: Above): boolean => {
+  if (isUnavailable(call, room)) return false
   switch (call.target) {
     case "agent":
       if (call.child !== undefined) return canAdvance(call.child, room)

@@ -348,7 +348,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       // It ends by being stopped, or by a defect.
       if (!stop.signal.aborted && Exit.isFailure(exit)) throw Cause.squash(exit.cause)
     },
-    explain: (runId) => run(explain(runId as RunId)),
+    explain: (runId) => run(explain(runId as RunId, { runtimes: [...runtimes.values()] })),
     cancel: (runId, reason = "cancelled by the caller") => cancel(runId, String(reason)),
     runs: (filter) => run(Effect.flatMap(RunStore, (store) => store.list(filter))),
     damagedRuns: () => run(Effect.flatMap(RunStore, (store) => store.damaged)),

@@ -19,6 +19,7 @@ import {
   isOpen,
   isSettled,
   messages,
+  policiesOf,
   providerMessages
 } from "../../src/domain/RunState.ts"
 import { available, isWrappingUp, promisedAway, workedMs } from "../../src/domain/Budget.ts"
@@ -241,16 +242,23 @@ describe("a run with sub-agents", () => {
       events.forEach((wrapped, index) => {
         const { event, path } = unwrap(wrapped)
         if (event._tag !== "agent.changed") return
-        const { agent, agentPath, policy, recoveries, revision, structured, ...after } = at(
-          states[index]!,
-          path
-        )!
+        const changed = at(states[index]!, path)!
+        const { agent, agentPath, background, policy, recoveries, revision, ...rest } = changed
+        const { otherPolicies, structured, under, ...after } = rest
         const before = at(states[index - 1]!, path)!
-        const { agent: _, agentPath: __, policy: ___, recoveries: ____, ...others } = before
-        const { revision: _____, structured: ______, ...rest } = others
-        assert.deepStrictEqual(after, rest)
+        const { agent: _, agentPath: __, background: was, policy: ___, recoveries: ____, ...others } = before
+        const { otherPolicies: _____, revision: ______, structured: _______, ...were } = others
+        const { under: ________, ...same } = were
+        assert.deepStrictEqual(after, same)
+        // The sub-agents that go on keep the policies of the agent that started them.
+        const kept = was?.map((entry) =>
+          entry.child === undefined ? entry : { starterPolicies: policiesOf(before), ...entry }
+        )
+        assert.deepStrictEqual(background, kept)
         assert.isUndefined(recoveries)
+        assert.strictEqual(under, before.under ?? before.agent.name)
         assert.deepStrictEqual([agent, policy, structured], [event.agent, event.policy, event.structured])
+        assert.deepStrictEqual(otherPolicies, event.otherPolicies)
         assert.deepStrictEqual(agentPath, [...before.agentPath.slice(0, -1), event.agent.name])
         assert.strictEqual(revision, before.revision + 1)
         assert.isUndefined(historyFault(providerMessages(at(states[index]!, path)!)))

@@ -20,7 +20,7 @@ import * as Id from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { unwrap, wrap } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import type { Step } from "../../domain/next.ts"
+import { type Above, nothingAbove, type Step } from "../../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
 import { findChild } from "../../domain/RunState.ts"
 import type { Awaitable, Tool } from "../../tool/Tool.ts"
@@ -29,6 +29,7 @@ import { type BoundAgent, holderOf } from "../BoundAgent.ts"
 import type * as Cancellation from "../Cancellation.ts"
 import type { Mail, Mailbox } from "../Mailbox.ts"
 import type { Apart } from "./apart.ts"
+import { Missing, type Obstacle } from "./definitions.ts"
 import { within } from "./within.ts"
 import type { Leaving } from "../runPrompt.ts"
 import type { LiveRun, Runtime } from "../Runtime.ts"
@@ -63,6 +64,8 @@ export interface Journal<E> {
   readonly isStale: () => boolean
   /** Whether the store itself has met a defect: nothing more is written then. */
   readonly isBroken: () => boolean
+  /** Set where other programs find a run that is left at work, and go on with it. */
+  readonly isShared?: true
 }
 
 const parked = Effect.succeed(true)
@@ -115,6 +118,8 @@ interface Given<E> {
   readonly hasMail: boolean
   /** Folded, not committed. */
   readonly staged: ReadonlyArray<RunEvent>
+  /** What the program has no definition of, as far as it is known. */
+  readonly missing?: Missing | undefined
 }
 
 /** One lives as long as its run waits: small. */
@@ -139,6 +144,7 @@ export class Drive<E> implements Given<E>, LiveRun {
   asking = 0
   /** What goes on beside the loop; made when something does. */
   beside: Beside | undefined = undefined
+  missing: Missing | undefined
   readonly staged: Array<RunEvent>
   /** Folded, not told. */
   readonly untold: Array<{ readonly event: RunEvent; readonly revision: number }> = []
@@ -155,6 +161,26 @@ export class Drive<E> implements Given<E>, LiveRun {
     this.committed = given.staged.length === 0 ? given.state : undefined
     this.hasMail = given.hasMail
     this.staged = given.staged.slice()
+    this.missing = given.missing
+  }
+
+  /** How the root's run stands to the definitions of the program. */
+  get above(): Above {
+    const { missing } = this
+    if (missing === undefined) return nothingAbove
+    // The runtime has been reconfigured since.
+    if (missing.root !== this.runtime.bound) {
+      this.missing = undefined
+      return nothingAbove
+    }
+    return { ...nothingAbove, unavailable: missing }
+  }
+
+  /** Puts on the books that the program has no definition of something. */
+  addMissing(obstacle: Obstacle): void {
+    const { bound } = this.runtime
+    if (this.missing?.root !== bound) this.missing = new Missing(bound)
+    this.missing.add(obstacle)
   }
 
   get runId(): string {
@@ -215,8 +241,8 @@ export class Scope<E> {
   readonly parent: Scope<E> | undefined
   /** Stops this run and what is under it. The root's is the drive's. */
   readonly token: Cancellation.CancellationToken
-  /** The agent that a sub-agent's run was started with. The root's is the runtime's, which may change. */
-  private readonly first: BoundAgent | undefined
+  /** What a sub-agent's run was started with, where the program has it. The root's is the runtime's, which may change. */
+  private readonly startedWith: BoundAgent | undefined
   /** How much had ended beside the run when it was last asked what happens next. */
   seen = 0
 
@@ -225,20 +251,32 @@ export class Scope<E> {
     token: Cancellation.CancellationToken,
     parent?: Scope<E>,
     callId?: ToolCallId,
-    first?: BoundAgent
+    startedWith?: BoundAgent
   ) {
     this.drive = drive
-    this.first = first
+    this.startedWith = startedWith
     this.token = token
     this.parent = parent
     this.path = parent === undefined || callId === undefined ? none : [...parent.path, callId]
   }
 
-  /** The agent that has the conversation now. */
-  get bound(): BoundAgent {
-    const first = this.first ?? this.drive.runtime.bound
+  /** The agent that the run was started with; `undefined` where the program does not have it. */
+  get first(): BoundAgent | undefined {
+    return this.parent === undefined ? this.drive.runtime.bound : this.startedWith
+  }
+
+  /** The agent that has the conversation now; `undefined` where the program does not have it. */
+  get holder(): BoundAgent | undefined {
+    const { first } = this
     const state = findState(this)
-    return (state === undefined ? undefined : holderOf(first, state.agent.name)) ?? first
+    return first === undefined || state === undefined ? first : holderOf(first, state.agent.name)
+  }
+
+  /** The agent that has the conversation now. No step is taken that needs it where it is missing. */
+  get bound(): BoundAgent {
+    const { holder } = this
+    if (holder === undefined) throw new Error("The agent that has the conversation is missing.")
+    return holder
   }
 }
 

@@ -14,7 +14,7 @@ import * as Grant from "../../domain/Grant.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import { policiesOf, type RunState, type ToolCall } from "../../domain/RunState.ts"
+import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.ts"
 import type { Safety } from "../../domain/Interruption.ts"
 import type { Target } from "../../domain/ToolCall.ts"
 import type { Question, Tool } from "../../tool/Tool.ts"
@@ -260,10 +260,10 @@ const deny = (scope: Scope<unknown>, call: ToolCall, message: string): undefined
 /** A sub-agent may never do more than its parents: the strictest policy of the path counts. */
 const strictest = (scope: Scope<unknown>, tool: string, needed: boolean): ApprovalPolicy.Verdict => {
   const at = now(scope.drive)
-  const judge = (state: RunState) => ApprovalPolicy.judgeAll(policiesOf(state), tool, needed, at)
-  let verdict = judge(stateOf(scope))
-  for (let above = scope.parent; above !== undefined; above = above.parent) {
-    verdict = ApprovalPolicy.stricter(verdict, judge(stateOf(above)))
+  let verdict = ApprovalPolicy.judgeAll(policiesOf(stateOf(scope)), tool, needed, at)
+  for (let below = scope; below.parent !== undefined; below = below.parent) {
+    const policies = policiesAbove(stateOf(below.parent), below.path.at(-1)!)
+    verdict = ApprovalPolicy.stricter(verdict, ApprovalPolicy.judgeAll(policies, tool, needed, at))
   }
   return verdict
 }

@@ -2,7 +2,7 @@
  * How a drive leaves its run: held, let go of as it stands, or over.
  */
 import * as Effect from "effect/Effect"
-import type { Step } from "../../domain/next.ts"
+import { next, type Step } from "../../domain/next.ts"
 import { children, isEnded } from "../../domain/RunState.ts"
 import type { Apart } from "./apart.ts"
 import { awaitBeside, isAnythingBeside, settleBeside, stopBeside } from "./beside.ts"
@@ -38,8 +38,17 @@ export const hold = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart
   // Whoever was asked may have cancelled it, or has not been heard.
   if (drive.state.revision !== revision || drive.token.reason() !== undefined) return false
   if (isEnding(root) && isToBeAsked(drive)) return false
+  if (drive.journal.isShared === true && waitsForDefinition(drive)) {
+    // Not held: then nobody would look whether what it waits for is there.
+    yield* letGo(drive)
+    return true
+  }
   return yield* leave(drive, { _tag: "run.held", at: now(drive) })
 })
+
+/** Whether it would go on in a program that has what is missing here. */
+const waitsForDefinition = ({ above, state }: Drive<any>): boolean =>
+  above.unavailable !== undefined && next(state)._tag !== "Hold"
 
 /** Ends the run of the root, unless it has mail. A run that has failed keeps its sub-agents as they stand: it may be continued. */
 export const finish = Effect.fnUntraced(function* <E>(

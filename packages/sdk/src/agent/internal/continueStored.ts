@@ -152,6 +152,9 @@ export const continueStored = Effect.fnUntraced(function* (
       prompt,
       answeredBy,
       asks: true,
+      decided: stored.decisions,
+      // What is said to a sub-agent waits for it.
+      hasMail: stored.messages.some(({ ends }) => ends === true),
       ...(limits === undefined ? {} : { limits }),
       ...(policy === undefined ? {} : { policy }),
       ...(allotted === undefined ? {} : { "~allotted": allotted })
@@ -162,7 +165,8 @@ export const continueStored = Effect.fnUntraced(function* (
     }
     const staged = [...taken.events, ...continued.events]
     const told = observed(runtime.options.hooks, onUpdate, before)
-    const going = { clock, runtime, journal, token, leaving, onUpdate: told, hasMail }
+    const { missing } = continued
+    const going = { clock, runtime, journal, token, leaving, onUpdate: told, hasMail, missing }
     const end = yield* drive({ ...going, state: continued.state, staged })
     const { createdAt } = stored.head
     remember(store, { state: end, saved: checkpointing.saved }, { from: createdAt, to: createdAt })

@@ -13,7 +13,7 @@ import { isBeside, startBeside, wake } from "./beside.ts"
 import { awaited, type Drive, flush, isEnding, isStopped, now, Scope } from "./Drive.ts"
 import { takeDecisions } from "./leave.ts"
 import { holdsWithheld, redactDecision } from "./redact.ts"
-import { checkEditedRequest, decodeDecision } from "./staging.ts"
+import { checkEdited, decodeDecision } from "./staging.ts"
 
 /**
  * Decisions that need nobody to come back: expiry, and the approval callback, which is asked beside the loop, one request after
@@ -85,7 +85,7 @@ const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request:
   const answer = yield* awaited(runtime, () => approvalCallback(request))
   if (answer === undefined || isAboutAnother(answer, request)) return undefined
   const decision = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
-  yield* checkEditedRequest(runtime, request, decision)
+  yield* checkEdited(runtime, drive.state, decision)
   yield* Effect.fromResult(decide(drive.state, decision))
   const redacted = redactDecision(runtime.scrubber, decision)
   return holdsWithheld(redacted) ? undefined : redacted

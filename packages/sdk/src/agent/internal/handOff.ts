@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { canonicalJson } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
-import { AgentNotFound } from "../../domain/RunError.ts"
+import { ToolUnavailable } from "../../domain/RunError.ts"
 import { findCall, type RunState } from "../../domain/RunState.ts"
 import { type Policies, policiesFor } from "../../domain/StartOptions.ts"
 import { answersTo, type BoundAgent, holderOf } from "../BoundAgent.ts"
@@ -19,7 +19,8 @@ export const handOff = Effect.fnUntraced(function* (scope: Scope<any>, callId: T
   const to = entry?.target === "handoff" ? holderOf(scope.bound, entry.to) : undefined
   if (call === undefined) return
   if (to === undefined) {
-    return yield* new AgentNotFound({ agent: call.name, known: [...scope.bound.entries.keys()] })
+    const problem = new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "missing" })
+    return scope.drive.addMissing({ id: callId, arguments: call.arguments, problem })
   }
   const at = now(scope.drive)
   emit(scope, {

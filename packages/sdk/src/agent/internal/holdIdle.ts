@@ -12,7 +12,7 @@ export const holdIdle = (drive: Drive<any>): void => {
   const mark = (line: ReadonlyArray<RunState>, path: ReadonlyArray<ToolCallId>) => {
     const waiting = children(line[line.length - 1]!)
     if (waiting.length === 0) return
-    const above = aboveOf(line)
+    const above = aboveOf(line, drive.above)
     for (const { callId, child } of waiting) {
       const inside = [...path, callId]
       if (isEnded(child) || child.status === "held") continue

@@ -5,53 +5,69 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { fromFailure, RunDefect } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { interruptions, text } from "../../domain/RunState.ts"
-import { holderOf } from "../BoundAgent.ts"
+import { interruptions, isEnded, text } from "../../domain/RunState.ts"
+import { type BoundAgent, holderOf } from "../BoundAgent.ts"
 import type { RunResult } from "../RunResult.ts"
 import type { Runtime } from "../Runtime.ts"
+import { missingIn, type Obstacle } from "./definitions.ts"
 
 /** The result of a run that is held or over. */
 export const toResult = <Output>(
-  runtime: Runtime<Output>,
+  { bound }: Pick<Runtime<Output>, "bound">,
   state: RunState
 ): Effect.Effect<RunResult<Output>> =>
-  Effect.suspend((): Effect.Effect<RunResult<Output>> => {
-    const fields = { runId: state.runId, sessionId: state.sessionId, state, usage: state.usage }
-    switch (state.status) {
-      case "completed":
-        return Effect.map(decodeOutput(runtime, state), (output): RunResult<Output> =>
-          Exit.isSuccess(output)
-            ? { ...fields, status: "completed", text: text(state), output: output.value as Output }
-            : {
-                ...fields,
-                status: "error",
-                error: new RunDefect({
-                  description: "the stored output no longer fits the agent's output schema"
-                })
-              }
-        )
-      case "cancelled":
-        return Effect.succeed({
-          ...fields,
-          status: "cancelled",
-          reason: state.cancelled?.reason ?? "",
-          calls: state.cancelled?.calls ?? []
-        })
-      case "error":
-        return Effect.succeed({
-          ...fields,
-          status: "error",
-          error: fromFailure(state.failure ?? { _tag: "RunDefect", description: "unknown" })
-        })
-      case "held":
-      case "running":
-        return Effect.succeed({ ...fields, status: "interrupted", interruptions: interruptions(state) })
-    }
-  })
+  Effect.suspend(() =>
+    resultOf<Output>(state, holderOf(bound, state.agent.name), isEnded(state) ? [] : missingIn(bound, state))
+  )
 
-const decodeOutput = (runtime: Runtime<any>, state: RunState): Effect.Effect<Exit.Exit<unknown, string>> => {
-  const { output } = holderOf(runtime.bound, state.agent.name) ?? runtime.bound
-  return state.output === undefined || output === undefined
-    ? Effect.succeed(Exit.succeed(undefined))
-    : Effect.exit(output.decode(state.output))
+/** The same of a run whose agent, and what is missing of it, is known. */
+export const resultOf = <Output>(
+  state: RunState,
+  holder: BoundAgent | undefined,
+  missing: ReadonlyArray<Obstacle>
+): Effect.Effect<RunResult<Output>> => {
+  const fields = { runId: state.runId, sessionId: state.sessionId, state, usage: state.usage }
+  switch (state.status) {
+    case "completed":
+      return Effect.map(decodeOutput(holder, state), (output): RunResult<Output> =>
+        Exit.isSuccess(output)
+          ? { ...fields, status: "completed", text: text(state), output: output.value as Output }
+          : {
+              ...fields,
+              status: "error",
+              error: new RunDefect({
+                description: "the stored output no longer fits the agent's output schema"
+              })
+            }
+      )
+    case "cancelled":
+      return Effect.succeed({
+        ...fields,
+        status: "cancelled",
+        reason: state.cancelled?.reason ?? "",
+        calls: state.cancelled?.calls ?? []
+      })
+    case "error":
+      return Effect.succeed({
+        ...fields,
+        status: "error",
+        error: fromFailure(state.failure ?? { _tag: "RunDefect", description: "unknown" })
+      })
+    case "held":
+    case "running":
+      return Effect.succeed({
+        ...fields,
+        status: "interrupted",
+        interruptions: interruptions(state),
+        ...(missing.length === 0 ? {} : { missing: missing.map(({ problem }) => problem) })
+      })
+  }
 }
+
+const decodeOutput = (
+  holder: BoundAgent | undefined,
+  { output }: RunState
+): Effect.Effect<Exit.Exit<unknown, string>> =>
+  output === undefined || holder?.output === undefined
+    ? Effect.succeed(Exit.succeed(undefined))
+    : Effect.exit(holder.output.decode(output))

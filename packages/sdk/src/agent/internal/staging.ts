@@ -12,8 +12,8 @@ import type { DecisionInput } from "../../domain/Decision.ts"
 import { Decision } from "../../domain/Decision.ts"
 import { decide, expiryDecision } from "../../domain/decide.ts"
 import { evolve } from "../../domain/evolve.ts"
+import { next, nothingAbove } from "../../domain/next.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
-import type { Interruption } from "../../domain/Interruption.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { isExpired } from "../../domain/Interruption.ts"
 import { budgetOf, LimitChanges, type Limits } from "../../domain/Limits.ts"
@@ -38,11 +38,12 @@ import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { findCall, findChild, findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
 import { policiesFor } from "../../domain/StartOptions.ts"
-import { answersTo, atPath, type BoundAgent } from "../BoundAgent.ts"
-import { checkBound } from "../checkResume.ts"
+import { answersTo, type BoundAgent } from "../BoundAgent.ts"
+import { checkBound, inspect } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
 import { answering } from "./answering.ts"
 import { decodeArguments } from "./decoding.ts"
+import { definitionAt, Missing } from "./definitions.ts"
 import { argumentsDigest } from "./digest.ts"
 import { describe } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
@@ -53,6 +54,8 @@ import { type Allotted, type GivenOptions, inheritedOptions, startOptions } from
 export interface Staged {
   readonly state: RunState
   readonly events: ReadonlyArray<RunEvent>
+  /** What of it the program has no definition of. */
+  readonly missing?: Missing | undefined
 }
 
 const decodeParts = Schema.decodeUnknownEffect(Schema.Array(UserPart))
@@ -163,6 +166,10 @@ export const continueRun = Effect.fnUntraced(function* (
       readonly prompt: ReadonlyArray<UserPart> | undefined
       readonly answeredBy?: string | undefined
       readonly asks: boolean
+      /** Decisions that are folded into the state already. */
+      readonly decided?: ReadonlyArray<Decision>
+      /** Whether there is mail that may be acted on whatever the program has no definition of. */
+      readonly hasMail?: boolean
     }
 ): Effect.fn.Return<Staged, ContinueError> {
   const { prompt, limits, policy } = input
@@ -205,8 +212,10 @@ export const continueRun = Effect.fnUntraced(function* (
   for (const request of interruptions(state)) {
     if (isExpired(request, at)) for (const event of eventsOf(state, expiryDecision(request))) fold(event)
   }
+  const decisions = [...(input.decided ?? [])]
   for (const given of input.decisions ?? []) {
     const decision = yield* decodeDecision(given, clock)
+    decisions.push(decision)
     yield* checkEdited(runtime, state, decision)
     yield* checkUnchanged(state, decision)
     for (const event of yield* staged(decide(state, decision))) fold(event)
@@ -215,8 +224,9 @@ export const continueRun = Effect.fnUntraced(function* (
     return yield* new RunEnded({ runId: state.runId, status: state.status })
   }
   // What is decided now may be what stood in the way: a call whose tool is gone can still be denied.
-  const [problem] = (yield* checkBound(state, runtime.bound)).blocking
-  if (problem !== undefined) return yield* problem
+  const { obstacles } = yield* inspect(state, runtime.bound)
+  const [obstacle] = obstacles
+  const missing = obstacle === undefined ? undefined : new Missing(runtime.bound, obstacles)
 
   if (prompt !== undefined) fold({ _tag: "message.queued", at, content: prompt })
   if (limits !== undefined || allotted !== undefined) {
@@ -230,8 +240,21 @@ export const continueRun = Effect.fnUntraced(function* (
     fold({ _tag: "limits.changed", at, limits: changed, ...given })
   }
   fold({ _tag: state.status === "running" ? "run.recovered" : "run.resumed", at })
-  return { state, events }
+  if (missing === undefined || obstacle === undefined) return { state, events }
+  // What is said is for the agent that has the conversation.
+  if (prompt !== undefined && missing.run(state.runId)) return yield* obstacle.problem
+  const isActedOn = input.hasMail === true || decisions.some(settlesCall)
+  if (!isActedOn && isStuck(state, missing)) return yield* obstacle.problem
+  return { state, events, missing }
 })
+
+/** Whether all that could happen in a run waits for what the program has no definition of. */
+const isStuck = (state: RunState, unavailable: Missing): boolean =>
+  next(state, { ...nothingAbove, unavailable })._tag === "Hold" && next(state)._tag !== "Hold"
+
+/** Whether a decision is acted on by being put on record: no definition is needed for that. */
+const settlesCall = ({ _tag }: Decision): boolean =>
+  _tag === "deny" || _tag === "supply" || _tag === "fail" || _tag === "answer"
 
 const staged = <A, E>(result: Result.Result<A, E>): Effect.Effect<A, E> => Effect.fromResult(result)
 
@@ -273,30 +296,22 @@ export const checkUnchanged = Effect.fnUntraced(function* (
   return yield* new ArgumentsChanged({ requestId: decision.requestId, expected: digest, actual })
 })
 
-/** Edited arguments must be what the tool takes, before anybody relies on the approval. */
-export const checkEdited = (
+/** Edited arguments must be what the tool of the agent that asked takes, before anybody relies on the approval. */
+export const checkEdited = Effect.fnUntraced(function* (
   runtime: Runtime<any>,
   state: RunState,
   decision: Decision
-): Effect.Effect<void, EditedArgumentsInvalid> => {
-  const found = findRequest(state, decision.requestId)
-  return found === undefined ? Effect.void : checkEditedRequest(runtime, found.record.request, decision)
-}
-
-/** Like {@link checkEdited}, for a request whose run is not at hand. */
-export const checkEditedRequest = Effect.fnUntraced(function* (
-  runtime: Runtime<any>,
-  request: Interruption,
-  decision: Decision
 ): Effect.fn.Return<void, EditedArgumentsInvalid> {
-  if (request._tag !== "approval" || decision._tag !== "approve" || decision.arguments === undefined) return
-  const bound = atPath(runtime.bound, request.agentPath)
-  const entry = bound?.entries.get(request.tool)
-  if (entry === undefined) return
-  const decoded = yield* Effect.exit(
-    decodeArguments(entry, bound?.limits ?? runtime.bound.limits, decision.arguments)
-  )
-  if (Exit.isSuccess(decoded)) return
-  const issues = describe(runtime, Cause.squash(decoded.cause))
-  return yield* new EditedArgumentsInvalid({ requestId: decision.requestId, tool: request.tool, issues })
+  if (decision._tag !== "approve" || decision.arguments === undefined) return
+  const { requestId } = decision
+  const found = findRequest(state, requestId)
+  if (found === undefined || found.record.request._tag !== "approval") return
+  const { tool } = found.record.request
+  const refused = (issues: string) => new EditedArgumentsInvalid({ requestId, tool, issues })
+  const holder = definitionAt(runtime.bound, state, found.path)
+  if (holder === undefined) return yield* refused("the agent that asks is not in this program")
+  const entry = holder.entries.get(tool)
+  if (entry === undefined) return yield* refused(`the agent ${holder.agent.name} has no such tool`)
+  const decoded = yield* Effect.exit(decodeArguments(entry, holder.limits, decision.arguments))
+  if (Exit.isFailure(decoded)) return yield* refused(describe(runtime, Cause.squash(decoded.cause)))
 })

@@ -156,7 +156,8 @@ export const storeJournal = (
     ),
     pulse: asked(renew(store, held)),
     isStale: () => held.clock.monotonicTimeNanosUnsafe() >= held.goodUntil,
-    isBroken: () => isBroken
+    isBroken: () => isBroken,
+    isShared: true
   }
 }
 

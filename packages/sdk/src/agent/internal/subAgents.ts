@@ -11,66 +11,48 @@ import * as Id from "../../domain/Id.ts"
 import * as Limits from "../../domain/Limits.ts"
 import { text } from "../../domain/Message.ts"
 import { aboveOf, canAdvance, mayStart, next, type Step } from "../../domain/next.ts"
-import { AgentNotFound, type RunFailure } from "../../domain/RunError.ts"
-import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
+import type { RunFailure } from "../../domain/RunError.ts"
+import { wrap } from "../../domain/RunEvent.ts"
 import {
   children,
   findCall,
   findChild,
-  interruptions,
   isEnded,
   isOpen,
   isSettled,
   type BackgroundRun,
   type RunState
 } from "../../domain/RunState.ts"
-import { calledAgent, type SubAgent, subAgentOf } from "../BoundAgent.ts"
+import type { SubAgent } from "../BoundAgent.ts"
 import * as Cancellation from "../Cancellation.ts"
-import { names } from "./agentTools.ts"
 import type { Apart } from "./apart.ts"
 import { awaitBeside, countBeside, endedBeside, isBeside, startBeside, stopBeside, wake } from "./beside.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
 import { confirmHeld } from "./confirmHeld.ts"
+import { missingCalled, obstacleAt, subAgentAt } from "./definitions.ts"
 import { takeMailBeside } from "./leave.ts"
 import { emit, flush, isEnding, isThere, now, type Drive, Scope, stateOf, statesOf } from "./Drive.ts"
 import { askAbove, roomAbove } from "./roomAbove.ts"
 import { profileOptions } from "./startOptions.ts"
 
-/** The run of a sub-agent in the run that started it. */
-const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, { bound }: SubAgent): Scope<E> =>
-  new Scope(parent.drive, Cancellation.make(parent.token), parent, callId, bound)
-
-/** The agent that answers to the name that a sub-agent was started under. */
-const agentOf = (scope: Scope<any>, callId: ToolCallId): Effect.Effect<SubAgent, AgentNotFound> =>
-  Effect.suspend(() => {
-    const state = stateOf(scope)
-    const call = findCall(state, callId)
-    const entry = state.background?.find((entry) => entry.callId === callId)
-    const found =
-      entry !== undefined
-        ? subAgentOf(scope.bound, entry.name)
-        : call === undefined
-          ? undefined
-          : calledAgent(scope.bound, call)
-    return found === undefined
-      ? Effect.fail(
-          new AgentNotFound({
-            agent: entry?.name ?? call?.name ?? callId,
-            known: [...scope.bound.entries.keys()]
-          })
-        )
-      : Effect.succeed(found)
-  })
+/** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
+const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, found: SubAgent | undefined): Scope<E> =>
+  new Scope(parent.drive, Cancellation.make(parent.token), parent, callId, found?.bound)
 
 /**
  * Begins the run of the sub-agent of a call, with what is left of the budgets above it. Where nothing is, whoever can top it up
  * is asked; where nobody can, the call has failed.
  */
-const begin = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallId) {
+const begin = <E>(scope: Scope<E>, callId: ToolCallId): void => {
   const state = stateOf(scope)
   const call = findCall(state, callId)
   if (call === undefined) return
-  const { name, bound } = yield* agentOf(scope, callId)
+  const found = subAgentAt(scope.first, state, callId)
+  if (found === undefined) {
+    const problem = missingCalled(scope.bound, call)
+    return scope.drive.addMissing({ id: callId, arguments: call.arguments, problem })
+  }
+  const { name, bound } = found
   const limits = carve(statesOf(scope), bound.limits)
   if ("depth" in limits) {
     if (askAbove(scope, limits)) return
@@ -96,11 +78,11 @@ const begin = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallI
       structured: bound.output !== undefined
     }
   )
-})
+}
 
 /** Starts the sub-agent of a call in the background. */
-export const startBackground = <E>(scope: Scope<E>, callId: ToolCallId): Effect.Effect<void, AgentNotFound> =>
-  begin(scope, callId)
+export const startBackground = <E>(scope: Scope<E>, callId: ToolCallId): Effect.Effect<void> =>
+  Effect.succeed(begin(scope, callId))
 
 /** Goes on with the sub-agents of these calls, and waits until one of them has got somewhere. */
 export const resumeChildren = Effect.fnUntraced(function* <E>(
@@ -111,7 +93,7 @@ export const resumeChildren = Effect.fnUntraced(function* <E>(
   for (const callId of callIds) {
     // What was promised to the one before may be all that was left.
     if (findCall(stateOf(scope), callId)?.child === undefined && mayStart(statesOf(scope))) {
-      yield* begin(scope, callId)
+      begin(scope, callId)
     }
   }
   const wanted = new Set(callIds)
@@ -125,12 +107,16 @@ export const resumeChildren = Effect.fnUntraced(function* <E>(
 
 /** Goes on with what is in the background, and waits until something of it has got somewhere. */
 export const awaitChildren = Effect.fnUntraced(function* <E>(scope: Scope<E>, apart: Apart) {
+  const { missing } = scope.drive
+  const known = missing?.size
   yield* goOnInBackground(scope)
+  // What was found missing does not go on: then there may be nothing to wait for.
+  if (scope.drive.missing !== missing || missing?.size !== known) return
   yield* awaitBeside(scope, apart)
 })
 
 /** Goes on with everything in the background that can and for which there is room. */
-export const goOnInBackground = <E>(scope: Scope<E>): Effect.Effect<void, AgentNotFound> =>
+export const goOnInBackground = <E>(scope: Scope<E>): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { background } = stateOf(scope)
     return background === undefined || !isAnyIdle(scope.drive, background)
@@ -152,7 +138,7 @@ const goOn = Effect.fnUntraced(function* <E>(
   // One at least: with none, nobody would ever get anywhere.
   const most = Math.max(1, before.limits.agentConcurrency ?? Limits.defaults.agentConcurrency)
   let room = most - countBeside(drive, children(before))
-  const above = aboveOf(statesOf(scope))
+  const above = aboveOf(statesOf(scope), drive.above)
   for (const { callId, child } of candidates) {
     if (room <= 0 || isEnding(scope)) return
     if (child === undefined || isEnded(child) || isBeside(drive, callId) || !canAdvance(child, above))
@@ -162,7 +148,13 @@ const goOn = Effect.fnUntraced(function* <E>(
     if (!isThere(scope)) return
     const latest = findChild(stateOf(scope), callId)
     if (latest === undefined || isEnded(latest)) continue
-    const childScope = scopeOf(scope, callId, yield* agentOf(scope, callId))
+    const missing = obstacleAt(scope.first, stateOf(scope), { callId, child: latest })
+    if (missing !== undefined) {
+      drive.addMissing(missing)
+      // It can still come to an end that was decided for it.
+      if (!canAdvance(latest, aboveOf(statesOf(scope), drive.above))) continue
+    }
+    const childScope = scopeOf(scope, callId, subAgentAt(scope.first, stateOf(scope), callId))
     room -= 1
     // It hears what is said to it, also while its lead is asked something that takes long.
     yield* drive.journal.watch
@@ -186,7 +178,7 @@ const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: Tool
     if (drive.hasMail) yield* takeMailBeside(drive)
     const child = isThere(parent) ? findChild(stateOf(parent), callId) : undefined
     if (child === undefined || isEnded(child)) break
-    const step = next(child, aboveOf(statesOf(parent)))
+    const step = next(child, aboveOf(statesOf(parent), drive.above))
     if (step._tag === "Hold") {
       if (child.status === "running") emit(scope, { _tag: "run.held", at: now(drive) })
       break
@@ -250,7 +242,7 @@ const stopUnder = (scope: Scope<any>, reason: string): Effect.Effect<void> =>
   )
 
 /** Ends the sub-agents of these calls, as far as they have not ended. What was promised to them is free again. */
-const stopAll = Effect.fnUntraced(function* (
+export const stopAll = Effect.fnUntraced(function* (
   scope: Scope<any>,
   callIds: ReadonlyArray<ToolCallId>,
   reason: string
@@ -305,58 +297,3 @@ export const askWrapUp = Effect.fnUntraced(function* (scope: Scope<any>, { budge
   }
   emit(scope, { _tag: "wrapUp.asked", at: now(drive), budget, limit })
 })
-
-/** Answers a call about the agents in the background. */
-export const settleAgents = Effect.fnUntraced(function* (scope: Scope<any>, callId: ToolCallId) {
-  const state = stateOf(scope)
-  const call = findCall(state, callId)
-  if (call === undefined || isSettled(call)) return
-  const done = (said: string, failed = false) =>
-    emit(scope, {
-      _tag: failed ? "tool.failed" : "tool.completed",
-      at: now(scope.drive),
-      callId,
-      content: [text(said)]
-    })
-  const args = (call.arguments ?? {}) as {
-    readonly agentRun?: string
-    readonly agentRuns?: ReadonlyArray<string>
-    readonly message?: string
-    readonly reason?: string
-  }
-  const background = state.background ?? []
-  if (call.name === names.list) return done(listText(state))
-  const known = background.map((entry) => entry.callId).join(", ")
-  const unknown = (run: string) =>
-    done(
-      `There is no agent "${run}" in the background. There ${known === "" ? "is none" : `are: ${known}`}.`,
-      true
-    )
-  if (call.name === names.wait) {
-    const missing = args.agentRuns?.find((run) => background.every(({ callId }) => callId !== run))
-    if (missing !== undefined) return unknown(missing)
-    return done(background.length === 0 ? "There are no agents in the background." : "They have ended.")
-  }
-  const entry = background.find((entry) => entry.callId === args.agentRun)
-  if (entry === undefined) return unknown(args.agentRun ?? "")
-  if (entry.child === undefined) return done(`${entry.name} has ended already.`)
-  if (call.name === names.message) {
-    const content = [text(args.message ?? "")]
-    const event: RunEvent = { _tag: "message.queued", at: now(scope.drive), content }
-    emit(scope, wrap(event, [entry.callId]))
-    return done(`${entry.name} will read it before its next step.`)
-  }
-  const reason = args.reason ?? `${state.agent.name} has stopped it.`
-  yield* stopAll(scope, [entry.callId], reason)
-  return done(`${entry.name} was stopped.`)
-})
-
-const listText = (state: RunState): string => {
-  const lines = (state.background ?? []).map(({ callId, child, ended, name }) => {
-    if (child === undefined) return `- ${callId}: ${name}, ${ended?.status ?? "ended"}`
-    const open = interruptions(child).length
-    const doing = open > 0 ? `waits for ${open === 1 ? "a decision" : `${open} decisions`}` : "at work"
-    return `- ${callId}: ${name}, ${doing}, turn ${child.usage.turns}`
-  })
-  return lines.length === 0 ? "There are no agents in the background." : lines.join("\n")
-}

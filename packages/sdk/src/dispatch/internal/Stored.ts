@@ -105,7 +105,9 @@ export class Stored<Output> extends Live<Output, StoredFault> {
 
   get explain(): Effect.Effect<Explanation, StoredFault> {
     return Effect.suspend(() =>
-      this.begun ? this.inStore(explain(this.runId)) : Effect.succeed(notBegun(this))
+      this.begun
+        ? this.inStore(explain(this.runId, { runtimes: [this.runtime] }))
+        : Effect.succeed(notBegun(this))
     )
   }
 

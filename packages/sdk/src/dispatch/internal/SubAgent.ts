@@ -6,10 +6,10 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import { atPath } from "../../agent/BoundAgent.ts"
 import { cancelRun } from "../../agent/cancelRun.ts"
 import { explain, type Explanation } from "../../agent/explain.ts"
-import { toResult } from "../../agent/internal/result.ts"
+import { definitionInLine, missingIn } from "../../agent/internal/definitions.ts"
+import { resultOf } from "../../agent/internal/result.ts"
 import type { Prompt } from "../../agent/runPrompt.ts"
 import type { RunResult } from "../../agent/RunResult.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
@@ -151,7 +151,7 @@ export class SubAgent extends Watchable implements AgentHandle<unknown, StoredFa
   }
 
   get explain(): Effect.Effect<Explanation, StoredFault> {
-    return this.root.inStore(explain(this.runId))
+    return this.root.inStore(explain(this.runId, { runtimes: [this.root.runtime] }))
   }
 
   deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | StoredFault> {
@@ -211,17 +211,31 @@ export class SubAgent extends Watchable implements AgentHandle<unknown, StoredFa
   private get result(): Ended<unknown, StoredFault> | Effect.Effect<RunResult, Failure> {
     const { child } = this
     const { exit, runtime } = this.root
-    if (isEnded(child)) {
-      const bound = atPath(runtime.bound, child.agentPath) ?? runtime.bound
-      return toResult(Object.create(runtime, { bound: { value: bound } }) as typeof runtime, child)
-    }
+    if (isEnded(child)) return Effect.flatMap(this.definition, (holder) => resultOf(child, holder, []))
     if (!this.over || exit === undefined) {
-      return Effect.map(toResult(runtime, child), (result) =>
+      const state = this.root.state()
+      const all = state === undefined ? [] : missingIn(runtime.bound, state)
+      const missing = all.filter(({ id }) => isWithin(id, this.runId))
+      return Effect.map(resultOf(child, undefined, missing), (result) =>
         result.status === "interrupted" ? { ...result, interruptions: this.interruptions() } : result
       )
     }
     // The run that it lies in has failed, and it stands where it stood.
     return Exit.map(exit, (result) => ({ ...result, runId: this.runId, state: child, usage: child.usage }))
+  }
+
+  /** The agent that has its conversation, where its output has to be decoded; it may have left the state of the root. */
+  private get definition() {
+    return Effect.suspend(() => {
+      const { child, path, root } = this
+      if (child.output === undefined) return Effect.succeed(undefined)
+      return Effect.map(root.options.store.events(root.runId), (events) =>
+        definitionInLine(
+          root.runtime.bound,
+          path.flatMap((_, index) => childState(events, path.slice(0, index + 1)) ?? [])
+        )
+      )
+    })
   }
 
   /** Folds what it has not been told of. */

@@ -1,6 +1,7 @@
 /**
  * Sub-agents: what an event in the run of one means for the run that started it.
  */
+import type { ApprovalPolicy } from "../ApprovalPolicy.ts"
 import { fromFailure } from "../RunError.ts"
 import { text } from "../Message.ts"
 import { type RunEvent, unwrap } from "../RunEvent.ts"
@@ -29,6 +30,20 @@ export const closeBackground = (state: RunState, at: number): RunState => {
     requests: inside.length === 0 ? state.requests : [...state.requests, ...inside]
   }
 }
+
+/** What is in the background goes on under the policies of the agent that started it. */
+export const keepStarterPolicies = (
+  state: RunState,
+  starterPolicies: readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>]
+): RunState =>
+  state.background === undefined
+    ? state
+    : {
+        ...state,
+        background: state.background.map((entry) =>
+          entry.child === undefined ? entry : { starterPolicies, ...entry }
+        )
+      }
 
 const backgroundAdvanced = (state: RunState, event: Event<"child.advanced">, evolve: Evolve): RunState => {
   const before = state.background ?? []

@@ -6,19 +6,30 @@
  * is waited for while one of those may still hand something back, and asked about when none can.
  */
 import { available, isUsedUp, parted, reservedIn, shared } from "../Budget.ts"
+import type { RunId } from "../Id.ts"
 import type { Interruption } from "../Interruption.ts"
 import * as Limits from "../Limits.ts"
-import type { RunState } from "../RunState.ts"
+import type { RunState, ToolCall } from "../RunState.ts"
 import { children, interruptions, isOpen } from "../RunState.ts"
 
 type Parted = (typeof parted)[number]
 
-/** How a run stands to the budgets of the runs above it. */
+/** What a program has no definition of: it cannot go on there, and everything else can. */
+export interface Unavailable {
+  /** Whether the agent of a run is missing. */
+  readonly run: (runId: RunId) => boolean
+  /** Whether the tool of a call, or the agent that it starts, is missing. */
+  readonly call: (call: ToolCall) => boolean
+}
+
+/** How a run stands to the budgets of the runs above it, and to the definitions of the program that works on it. */
 export interface Above {
   /** Budgets that somebody has to raise first; one that is `usedUp` is closed also for those that were promised a part of it. */
   readonly closed: ReadonlyArray<{ readonly budget: Limits.Budget; readonly usedUp: boolean }>
   /** Budgets whose rest is promised to others, and whether one of those may hand something back before anybody is asked. */
   readonly promised: ReadonlyMap<Parted, () => boolean>
+  /** Left out where nothing is missing. */
+  readonly unavailable?: Unavailable | undefined
 }
 
 /** Whether something can happen in the run of a sub-agent before somebody decides. */
@@ -65,13 +76,15 @@ export const inside = (state: RunState, above: Above, canAdvance: CanAdvance): A
   const inherited = above.closed.filter(({ budget, usedUp }) => usedUp || !isLimited(state.limits, budget))
   const closed = [...own, ...inherited]
   const promised = new Map(above.promised)
+  const { unavailable } = above
+  const within: Above = { closed, promised, unavailable }
   for (const budget of limited) {
     promised.delete(budget)
     if ((available(state, budget) ?? 1) > 0) continue
     let known: boolean | undefined
-    promised.set(budget, () => (known ??= mayComeBack(state, budget, { closed, promised }, canAdvance)))
+    promised.set(budget, () => (known ??= mayComeBack(state, budget, within, canAdvance)))
   }
-  return { closed, promised }
+  return within
 }
 
 /**
@@ -83,7 +96,7 @@ const mayComeBack = (state: RunState, budget: Parted, inside: Above, canAdvance:
   return children(state).some(
     ({ child }) =>
       reservedIn(child, budget) > 0 &&
-      (canAdvance(child, { closed: inside.closed, promised: waiting }) ||
+      (canAdvance(child, { ...inside, promised: waiting }) ||
         // Nobody can be asked for more; but somebody can decide what it is held on.
         (!state.asks && interruptions(child).length > 0))
   )
