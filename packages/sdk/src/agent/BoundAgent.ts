@@ -90,6 +90,10 @@ const decodeLimits = Schema.decodeUnknownResult(Limits_.Limits)
 /** A short text that changes when the value does; for telling people what changed, not for security. */
 export const fingerprint = (text: string): string => (Hash.string(text) >>> 0).toString(36)
 
+/** Identifies a tool beside its name: by its argument schema, and by its identity where it has one. */
+const toolFingerprint = (parameters: Schema.JsonObject, identity: string | undefined): string =>
+  `${fingerprint(canonicalJson(parameters))}${identity === undefined ? "" : ` ${identity}`}`
+
 /**
  * Checks a definition.
  *
@@ -137,18 +141,32 @@ const bind = (
       {
         aliases = [],
         description
-      }: { readonly aliases?: ReadonlyArray<string>; readonly description: string }
+      }: { readonly aliases?: ReadonlyArray<string>; readonly description: string },
+      place = definitions.length
     ) {
       for (const tool of [entry.name, ...aliases]) {
         if (entries.has(tool)) return yield* new ToolNameTaken({ agent: agent.name, tool })
         entries.set(tool, entry)
       }
-      definitions.push({ name: entry.name, description, parameters: entry.decoder.jsonSchema })
+      definitions.splice(place, 0, { name: entry.name, description, parameters: entry.decoder.jsonSchema })
     })
+    const identities: Record<string, string> = {}
+    const registerTool = (tool: Tool<any>, decoder: Decoder<unknown>, place?: number) => {
+      const target = tool.target === "question" ? "question" : "tool"
+      const { identity } = tool.options
+      if (identity !== undefined) identities[tool.name] = identity
+      return register({ target, name: tool.name, tool, decoder }, tool, place)
+    }
+    // Tools that go by another name where theirs is taken: after all others, in their own place.
+    const yielding: Array<{
+      readonly tool: Tool<any>
+      readonly decoder: Decoder<unknown>
+      readonly place: number
+    }> = []
     for (const tool of agent.options.tools ?? []) {
       const decoder = yield* checkTool(agent.name, tool)
-      const target = tool.target === "question" ? "question" : "tool"
-      yield* register({ target, name: tool.name, tool, decoder }, tool)
+      if (tool.options.otherNames === undefined) yield* registerTool(tool, decoder)
+      else yielding.push({ tool, decoder, place: definitions.length + yielding.length })
     }
     const subAgents = new Map<string, SubAgent>()
     for (const subAgent of agent.options.subAgents ?? []) {
@@ -175,6 +193,14 @@ const bind = (
         yield* register(entry, tool)
       }
     }
+    for (const { decoder, place, tool } of yielding) {
+      const isFree = (name: string) => ![name, ...tool.aliases].some((one) => entries.has(one))
+      const { identity, otherNames = [] } = tool.options
+      // Two tools of one identity are told apart by the names that the program gives them, and never by the order of its tools.
+      const isTwin = identity !== undefined && Object.values(identities).includes(identity)
+      const name = [tool.name, ...(isTwin ? [] : otherNames)].find(isFree) ?? tool.name
+      yield* registerTool({ ...tool, name }, decoder, place)
+    }
     const output = agent.options.output === undefined ? undefined : decoder(agent.options.output)
     if (output !== undefined && Result.isFailure(output)) {
       return yield* invalid(`its output schema cannot be shown to a model: ${output.failure}`)
@@ -189,7 +215,7 @@ const bind = (
         name: agent.name,
         instructions: typeof instructions === "string" ? fingerprint(instructions) : "computed",
         tools: Object.fromEntries(
-          definitions.map(({ name, parameters }) => [name, fingerprint(canonicalJson(parameters))])
+          definitions.map(({ name, parameters }) => [name, toolFingerprint(parameters, identities[name])])
         )
       },
       limits,
@@ -239,7 +265,9 @@ export const holderOf = (bound: BoundAgent, name: string): BoundAgent | undefine
 const checkTool = (agent: string, tool: Tool<any>): Effect.Effect<Decoder<unknown>, ToolDefinitionError> => {
   const invalid = (problem: string) =>
     Effect.fail(new ToolDefinitionError({ agent, tool: tool.name, problem }))
-  if (!toolName.test(tool.name)) return invalid("its name must be 1 to 64 letters, digits, '_' or '-'")
+  if (![tool.name, ...(tool.options.otherNames ?? [])].every((name) => toolName.test(name))) {
+    return invalid("its name must be 1 to 64 letters, digits, '_' or '-'")
+  }
   if (!Safety.literals.includes(tool.safety)) {
     return invalid(`its safety must be one of ${Safety.literals.join(", ")}`)
   }

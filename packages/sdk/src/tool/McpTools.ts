@@ -29,7 +29,7 @@ import { lines, sentence } from "../domain/Display.ts"
 import type { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
-import { nameTools, readable, warn } from "./internal/mcpListing.ts"
+import { identityOf, nameTools, otherNames, readable, warn } from "./internal/mcpListing.ts"
 import * as Tool from "./Tool.ts"
 import { ToolFailure } from "./ToolError.ts"
 
@@ -48,6 +48,11 @@ export class McpServerError extends Schema.TaggedError<McpServerError>()("McpSer
 export interface Options {
   /** Before the name of each tool, such as `github_`, so that the tools of two servers differ. */
   readonly prefix?: string
+  /**
+   * The name of the server, to which approvals and grants for its tools are bound. Default: the one that it gives itself. Give one where
+   * a server may change its name, or two of an agent's servers have the same.
+   */
+  readonly server?: string
   /** What the tools may do: for all of them, or for each. Default: `sideEffecting`, or what {@link trustHints} makes of it. */
   readonly safety?: Safety | ((tool: McpSchema.Tool) => Safety)
   /**
@@ -78,8 +83,12 @@ export interface ConnectOptions {
  *
  * **Details**
  *
- * A tool whose name models do not take is shown by the nearest one that they take, the same one every time, and called by its own. A
- * tool that cannot be shown is left out, with a warning in the log that names it and says why.
+ * A tool whose name models do not take is shown by the nearest one that they take, the same one every time, and called by its own. One
+ * whose name the agent has for another tool, or for one of the loop's own (`delegate`, `ask_user`), is shown with the name of its server
+ * in front. A tool that cannot be shown is left out, with a warning in the log that names it and says why.
+ *
+ * An approval or a grant is bound to the server's name and the name that the server has for the tool, not to the name that is shown:
+ * when a later listing gives that name to another tool, the call is asked about again.
  *
  * **Errors**
  *
@@ -99,8 +108,13 @@ export const make = (
       options.prefix ?? ""
     )
     yield* warn(leftOut)
-    return named.map(([name, tool]) => toolOf(client, name, tool, options))
+    const server = serverOf(client, options)
+    return named.map(([name, tool]) => toolOf(client, server, name, tool, options))
   })
+
+/** The name by which a server is known, whatever else it says about itself. */
+const serverOf = ({ serverInfo }: McpClient.McpClient, { server }: Options): string =>
+  (server ?? serverInfo?.name ?? "mcp").slice(0, 200)
 
 /**
  * Starts a server as a process and gives its tools. The process ends with the scope.
@@ -226,6 +240,7 @@ const unusable = ({ reason }: McpClientError): McpServerError =>
 
 const toolOf = (
   client: McpClient.McpClient,
+  server: string,
   name: string,
   tool: McpSchema.Tool,
   options: Options
@@ -240,6 +255,8 @@ const toolOf = (
     parameters,
     safety: typeof safety === "function" ? safety(tool) : (safety ?? hinted),
     idempotent: hints?.idempotentHint === true,
+    identity: identityOf(server, tool.name),
+    otherNames: otherNames(server, `${options.prefix ?? ""}${tool.name}`),
     ...(asked === undefined ? {} : { needsApproval: asked }),
     handler: (args) =>
       Effect.flatMap(

@@ -75,6 +75,13 @@ export interface ToolOptions<A, Out> {
   readonly preview?: (args: A) => Awaitable<string>
   /** Earlier names, so that runs that were held under them still find it. */
   readonly aliases?: ReadonlyArray<string>
+  /**
+   * What the tool is, where its name does not say: approvals and grants for a tool of one identity never release one of another. For
+   * tools that are named by somebody else, such as the tools of a server. Default: the name alone.
+   */
+  readonly identity?: string
+  /** Names to show it by, in this order, where another tool of the agent has its name. Default: none, and the agent is refused. */
+  readonly otherNames?: ReadonlyArray<string>
 }
 
 /** The services that a handler's result needs. */

@@ -12,7 +12,7 @@ export class ToolNameTaken extends Schema.TaggedError<ToolNameTaken>()("ToolName
   tool: Schema.String
 }) {
   override get message() {
-    return sentence`The agent "${this.agent}" has two tools that answer to "${this.tool}": rename one of them (names and aliases count).`
+    return sentence`The agent "${this.agent}" has two tools that answer to "${this.tool}": rename one of them (names and aliases count; the tools of a server take a \`prefix\`).`
   }
 }
 

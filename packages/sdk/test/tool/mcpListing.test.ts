@@ -78,6 +78,11 @@ describe("a listed MCP tool", () => {
       { name: "a", inputSchema: object }
     ],
     ["is left out when it is no object", "tool", "it is no object"],
+    [
+      "is left out when its name is too long to be kept",
+      { name: "a".repeat(513), inputSchema: object },
+      "its name is longer than 512 characters"
+    ],
     ["is left out without a name", { inputSchema: object }, "it has no name"],
     [
       "is left out when its arguments are a list",

@@ -29,6 +29,9 @@ export const warn = (leftOut: ReadonlyArray<LeftOut>): Effect.Effect<void> =>
     { discard: true }
   )
 
+/** The name of a tool is kept with every run that has it. MCP asks for at most 128 characters. */
+const longestName = 512
+
 const decodeTool = Schema.decodeUnknownResult(McpSchema.Tool)
 
 /**
@@ -56,6 +59,7 @@ export const readable = (
 /** The tool, without what is wrong about it and not needed; or why it cannot be used. */
 const readTool = (tool: Fields, isCallable: (tool: McpSchema.Tool) => boolean): Fields | string => {
   if (typeof tool.name !== "string" || tool.name === "") return "it has no name"
+  if (tool.name.length > longestName) return `its name is longer than ${longestName} characters`
   if (isDeeperThan(tool, maxGivenDepth)) return `its description lies more than ${maxGivenDepth} levels deep`
   if (fieldsOf(tool.execution)?.taskSupport === "required")
     return "it runs as a task only, which is not supported"
@@ -109,6 +113,18 @@ export const nameTools = (
       return [isClear ? shown : `${shown.slice(0, 64 - 7)}_${digest(whole)}`, tool] as const
     })
   }
+}
+
+/** What a tool is, whatever it is called: the server's name and the name that the server has for it. */
+export const identityOf = (server: string, name: string): string =>
+  `mcp:${server.replaceAll("%", "%25").replaceAll(":", "%3A")}:${name}`
+
+/** The names that tell a tool apart from others of its name: with that of its server, and with what only it has. */
+export const otherNames = (server: string, name: string): ReadonlyArray<string> => {
+  const whole = `${server}_${name}`
+  const shown = shownName(whole)
+  const unique = `${shown.slice(0, 64 - 7)}_${digest(whole)}`
+  return whole.length > 64 ? [unique] : [shown, unique]
 }
 
 const shownName = (name: string): string => name.replaceAll(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64)
