@@ -26,6 +26,7 @@ import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { redactDecision, redactEvent } from "./internal/redact.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
 import { reportCalls } from "./internal/reportCalls.ts"
+import { isDerivedId } from "./internal/staging.ts"
 import { foldStored } from "./internal/stored.ts"
 
 /** A run, and those that it builds on, oldest first. */
@@ -180,6 +181,11 @@ const check = Effect.fnUntraced(function* (given: unknown) {
   let before: RunArchive["runs"][number] | undefined
   for (const run of archive.runs) {
     const { agent, events, parent, runId, sessionId, status } = run
+    if (isDerivedId(runId)) {
+      return yield* invalid(
+        `its run ${runId} has an id that says where in another run it lies (".t1.1", ".r1"), and could not be found by it`
+      )
+    }
     if (events.length < (run === last ? 2 : 1)) return yield* invalid("it has a run without a turn")
     state = yield* Effect.try({
       try: () => evolveAll(state, events),

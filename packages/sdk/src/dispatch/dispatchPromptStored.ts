@@ -7,10 +7,12 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Cancellation from "../agent/Cancellation.ts"
+import { checkIds } from "../agent/internal/staging.ts"
 import type { StoredStartInput } from "../agent/runPromptStored.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { lineOf, type RunId } from "../domain/Id.ts"
 import type { AgentNotFound } from "../domain/RunError.ts"
+import { notARun } from "../store/internal/ids.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
 import type { DispatchOptions } from "./dispatchPrompt.ts"
@@ -53,6 +55,7 @@ export const dispatchPromptStored: <Output>(
     input: StoredStartInput,
     options: StoredDispatchOptions = {}
   ) {
+    yield* checkIds(input)
     const given = yield* optionsOf(options)
     const now = given.clock.currentTimeMillisUnsafe()
     const ids = {
@@ -99,6 +102,7 @@ export const attach: (
     runId: RunId,
     options: StoredDispatchOptions = {}
   ) {
+    if (typeof runId !== "string") return yield* notARun(runId)
     const given = yield* optionsOf(options)
     return lineOf(runId).path.length === 0
       ? yield* attachTo(runtimes, runId, given)

@@ -93,7 +93,7 @@ export class IdInvalid extends Schema.TaggedError<IdInvalid>()("IdInvalid", {
   what: Schema.Literals(["runId", "sessionId"])
 }) {
   override get message() {
-    return sentence`The ${this.what} cannot be used: 1 to ${maxChosenId} letters, digits, "_", ".", ":" or "-", and not as Fermata's own (".t1.1", ".r1").`
+    return sentence`The ${this.what} cannot be used: a string of 1 to ${maxChosenId} letters, digits, "_", ".", ":" or "-", and not as Fermata's own (".t1.1", ".r1").`
   }
 }
 

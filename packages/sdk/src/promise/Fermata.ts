@@ -34,6 +34,7 @@ import type { Decision } from "../domain/Decision.ts"
 import type * as Conductor from "../dispatch/Conductor.ts"
 import type { GrantId, RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
+import { kindOf } from "../domain/internal/kindOf.ts"
 import { AgentNotFound } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
@@ -240,7 +241,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     return given.onUpdate?.(update)
   }
   const boundTo = (agent: string | Any): Runtime.Runtime<any> =>
-    typeof agent === "string" ? runtimeOf(agent) : (runtimes.get(agent) ?? runtimeOf(agent.name))
+    typeof agent === "string" ? runtimeOf(agent) : (runtimes.get(agent) ?? runtimeOf(nameOf(agent)))
   const background = makeBackground({
     run,
     by,
@@ -264,7 +265,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     runPrompt: async (agent, prompt, given = {}) => {
       return run(runPromptStored(boundTo(agent), startOf(prompt, given), runOptions(given)))
     },
-    dispatch: (agent, prompt, given) => background.dispatch(boundTo(agent), prompt, given),
+    dispatch: async (agent, prompt, given) => background.dispatch(boundTo(agent), prompt, given),
     attach: background.attach,
     conductor: background.conductor,
     resume: async (runId, given = {}) => {
@@ -349,7 +350,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       if (!stop.signal.aborted && Exit.isFailure(exit)) throw Cause.squash(exit.cause)
     },
     explain: (runId) => run(explain(runId as RunId, { runtimes: [...runtimes.values()] })),
-    cancel: (runId, reason = "cancelled by the caller") => cancel(runId, String(reason)),
+    cancel: async (runId, reason = "cancelled by the caller") => cancel(runId, String(reason)),
     runs: (filter) => run(Effect.flatMap(RunStore, (store) => store.list(filter))),
     damagedRuns: () => run(Effect.flatMap(RunStore, (store) => store.damaged)),
     state: (runId) => run(loadState(runId as RunId)),
@@ -386,5 +387,9 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
 
   return { ...fermata, [Symbol.asyncDispose]: fermata.close }
 }
+
+/** The name of an agent, also of what a program without types gave as one. */
+const nameOf = (agent: Any | null | undefined): string =>
+  typeof agent?.name === "string" ? agent.name : kindOf(agent)
 
 const endsDrive = (event: RunEvent): boolean => event._tag === "run.held" || isOver(event)

@@ -135,8 +135,9 @@ export const decisionOf = (
   // The first request of a list that is empty, in a program that does not check its types: refused as malformed.
   const asked: Decidable = (given as Decidable | undefined) ?? ({} as Decidable)
   const request = typeof asked === "object" && "request" in asked ? asked.request : asked
-  const requestId = (typeof request === "string" ? request : request.requestId) as RequestId
-  const digest = typeof request === "object" && request._tag === "approval" ? { digest: request.digest } : {}
+  // What is neither is refused where all decisions are looked at.
+  const requestId = (typeof request === "object" ? request?.requestId : request) as RequestId
+  const digest = typeof request === "object" && request?._tag === "approval" ? { digest: request.digest } : {}
   return {
     ...body,
     requestId,

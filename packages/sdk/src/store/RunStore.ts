@@ -23,6 +23,7 @@ import type { RunEnded, SessionBusy } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
 import type { ListFilter, PendingFilter, ReadyFilter } from "./internal/filters.ts"
+import { withStringIds } from "./internal/ids.ts"
 import { makeMemory } from "./internal/memory.ts"
 import type {
   LeaseLost,
@@ -427,4 +428,6 @@ export class RunStore extends Context.Service<
  * @category layers
  * @since 0.1.0
  */
-export const layerMemory: Layer.Layer<RunStore> = Layer.sync(RunStore, () => RunStore.of(makeMemory()))
+export const layerMemory: Layer.Layer<RunStore> = Layer.sync(RunStore, () =>
+  RunStore.of(withStringIds(makeMemory()))
+)

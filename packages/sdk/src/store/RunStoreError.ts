@@ -11,9 +11,14 @@ import { lineOf, Revision, RunId, Timestamp } from "../domain/Id.ts"
 /** No run has this id. */
 export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound", {
   /** As it was asked for, which need not be an id. */
-  runId: Schema.String
+  runId: Schema.String,
+  /** What was given in the place of an id, when that was no string. */
+  given: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
+    if (this.given !== undefined) {
+      return `A run is asked for by its id, and this is ${this.given}: pass the id, a string, with which the run was started.`
+    }
     const { path, root } = lineOf(this.runId)
     if (path.length > 0) {
       return sentence`There is no run ${this.runId} in this store: it has the id of a sub-agent's run, which lies in that of ${root}; pass that id, or check this one.`

@@ -16,6 +16,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as SqlClient from "effect/sql/SqlClient"
+import { withStringIds } from "./internal/ids.ts"
 import { makeAccess } from "./internal/sqlAccess.ts"
 import { makeCheckpoints } from "./internal/sqlCheckpoints.ts"
 import { makeInspection } from "./internal/sqlInspection.ts"
@@ -59,7 +60,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const checkpoints = makeCheckpoints(access)
   const catalogue = makeCatalogue(access, checkpoints)
   const journal = makeJournal(access, requests, messages, checkpoints)
-  return RunStore.of({
+  return withStringIds({
     ...journal,
     park: (options) =>
       Effect.tap(journal.park(options), ({ parked }) => (parked ? signal.tell : Effect.void)),

@@ -199,6 +199,29 @@ describe("an archive of a run", () => {
     })
   )
 
+  it.effect(
+    "under the id of a call, a sub-agent's run or a request is refused: the run could not be found by it",
+    () =>
+      Effect.gen(function* () {
+        const { runId, text } = yield* archived
+        yield* inOneStore(
+          Effect.gen(function* () {
+            for (const end of [".t1.1", ".t1.1.t2.1", ".r1", ".t1.1.r2"]) {
+              const renamed: unknown = JSON.parse(text.replaceAll(`"${runId}`, `"${runId}${end}`))
+              const error = yield* Effect.flip(importRun(renamed))
+              assert.strictEqual(error._tag, "ArchiveInvalid")
+              assert.include(
+                error.message,
+                `its run ${runId}${end} has an id that says where in another run it lies`
+              )
+            }
+            assert.deepStrictEqual(yield* (yield* RunStore).list(), [])
+            assert.strictEqual(yield* importRun(JSON.parse(text.replaceAll(runId, "moved.t1"))), "moved.t1")
+          })
+        )
+      })
+  )
+
   it.effect("of a run at work is refused: it would run in two places", () =>
     inOneStore(
       Effect.gen(function* () {

@@ -41,6 +41,7 @@ import { policiesFor } from "../../domain/StartOptions.ts"
 import { answersTo, type BoundAgent } from "../BoundAgent.ts"
 import { checkBound, inspect } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
+import { wrongText } from "../../store/internal/requests.ts"
 import { answering } from "./answering.ts"
 import { decodeArguments } from "./decoding.ts"
 import { definitionAt, Missing } from "./definitions.ts"
@@ -79,6 +80,9 @@ const chosenId = new RegExp(`^[A-Za-z0-9_.:-]{1,${maxChosenId}}$`)
 /** What Fermata itself makes of ids: a call, and the run of a sub-agent; a request. */
 const derivedId = /\.t\d+\.\d+(\.|$)|\.r\d+$/
 
+/** Whether an id is one that Fermata makes: of a call, a sub-agent's run, or a request. It says where that lies. */
+export const isDerivedId = (id: string): boolean => derivedId.test(id)
+
 /** Whether the ids that a caller chose can be ids. */
 export const checkIds = (input: {
   readonly runId?: string
@@ -86,7 +90,9 @@ export const checkIds = (input: {
 }): Effect.Effect<void, IdInvalid> => {
   for (const what of ["runId", "sessionId"] as const) {
     const id = input[what]
-    if (id !== undefined && (!chosenId.test(id) || derivedId.test(id)))
+    // A program without types may give anything.
+    const isText = typeof id === "string"
+    if (id !== undefined && (!isText || !chosenId.test(id) || isDerivedId(id)))
       return Effect.fail(new IdInvalid({ what }))
   }
   return Effect.void
@@ -273,7 +279,11 @@ export const decodeDecision = (
             ? { ...input, at: clock.currentTimeMillisUnsafe() }
             : input
         ),
-        (error) => new DecisionMalformed({ issues: error.message })
+        (error) =>
+          new DecisionMalformed({
+            issues:
+              (typeof input === "object" && input !== null ? wrongText(input) : undefined) ?? error.message
+          })
       )
 
 /** What an approval releases must be what was asked about: the state may have been anywhere since. */

@@ -7,6 +7,7 @@ import { lineOf, type RunId, type ToolCallId } from "../../domain/Id.ts"
 import { next } from "../../domain/next.ts"
 import { isEnded, type RunState, type Status } from "../../domain/RunState.ts"
 import type { RunStore, StoredRun } from "../../store/RunStore.ts"
+import { notARun } from "../../store/internal/ids.ts"
 import { RunNotFound, type RunStoreError } from "../../store/RunStoreError.ts"
 import { foldStored } from "./stored.ts"
 
@@ -31,6 +32,7 @@ export const findSubRun = Effect.fnUntraced(function* (
   store: RunStore["Service"],
   runId: RunId
 ): Effect.fn.Return<SubRun | undefined, RunNotFound | RunStoreError> {
+  if (typeof runId !== "string") return yield* notARun(runId)
   const line = lineOf(runId)
   if (line.path.length === 0) return undefined
   const notFound = new RunNotFound({ runId })

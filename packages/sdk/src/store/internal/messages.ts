@@ -22,7 +22,7 @@ export const decodeMessage = (
 ): Result.Result<SentMessage, MessageInvalid> => {
   const refuse = (issues: string) => Result.fail(new MessageInvalid({ issues }))
   if (typeof input !== "object" || input === null) return refuse("it is not an object")
-  const messageId = input.messageId ?? madeId()
+  const messageId = input.messageId === undefined ? madeId() : input.messageId
   if (!isMessageId(messageId)) return refuse("its messageId is not 1 to 256 visible ASCII characters")
   const { content } = input
   if (!Array.isArray(content) || content.length === 0) return refuse("it has no content")

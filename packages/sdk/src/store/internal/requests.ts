@@ -7,9 +7,10 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { check, expiryDecision, isRepeated } from "../../domain/decide.ts"
 import { Decision, type DecisionInput } from "../../domain/Decision.ts"
-import type { RequestId, Timestamp } from "../../domain/Id.ts"
+import { RequestId, type Timestamp } from "../../domain/Id.ts"
 import { isExpired, type Interruption } from "../../domain/Interruption.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
+import { kindOf } from "../../domain/internal/kindOf.ts"
 import {
   AlreadyDecided,
   DecisionMalformed,
@@ -147,11 +148,27 @@ export const decodeInput = (
 
 const kinds: ReadonlyArray<unknown> = Decision.members.map((member) => member.fields._tag.schema.literal)
 
+const textFields = ["requestId", "by", "idempotencyKey", "note", "digest"] as const
+type Texts = { readonly [Name in (typeof textFields)[number]]?: unknown }
+
+const isRequestId = Schema.is(RequestId)
+
+/** The text of a decision that is none; `undefined` where all are texts. */
+export const wrongText = (input: DecisionInput): string | undefined => {
+  const name = textFields.find((name) => name in input && typeof (input as Texts)[name] !== "string")
+  return name === undefined
+    ? undefined
+    : `its ${name} is ${kindOf((input as Texts)[name])}, and has to be a string`
+}
+
 const complaint = (input: DecisionInput): string => {
   if (typeof input !== "object" || input === null) return "it is not an object"
   if (!kinds.includes(input._tag)) return "it has no known _tag"
-  if (typeof input.requestId !== "string") return "it has no requestId"
-  if (typeof input.by !== "string") return "it does not say by whom"
+  if (input.requestId === undefined) return "it has no requestId"
+  if (input.by === undefined) return "it does not say by whom"
+  const wrong = wrongText(input)
+  if (wrong !== undefined) return wrong
+  if (!isRequestId(input.requestId)) return "its requestId is not one: list the pending requests"
   return `a field of ${input._tag} is missing or has another type`
 }
 
