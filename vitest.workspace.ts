@@ -10,12 +10,13 @@ import { defineConfig } from "vitest/config"
 // Naming conditions replaces Vite's own, so they are repeated after ours.
 const resolve = { conditions: ["@fermata/source", "module", "node", "development|production"] }
 
-const project = (name: string) => ({
+const project = (name: string, setup: ReadonlyArray<string> = []) => ({
   // Inherits the conditions, so that `@fermata/*` means the sources everywhere.
   extends: true as const,
   test: {
     name,
     root: `packages/${name}`,
+    setupFiles: [...setup],
     include: ["test/**/*.test.ts"],
     exclude: ["test/postgres/**", "node_modules/**"],
     // Generous, for machines that are busy: what hangs is found all the same.
@@ -34,6 +35,9 @@ const postgres = {
   }
 }
 
+/** Keeps tests from opening a file that their process has locked. */
+const lockGuard = join(import.meta.dirname, "packages/node/test/lockGuard.ts")
+
 export default defineConfig({
   resolve,
   ssr: { resolve },
@@ -42,6 +46,6 @@ export default defineConfig({
     maxWorkers: availableParallelism(),
     // Files share the modules that a worker has loaded. Importing has no effects, and no test replaces a module.
     isolate: false,
-    projects: [project("sdk"), project("node"), project("ai-sdk"), postgres]
+    projects: [project("sdk"), project("node", [lockGuard]), project("ai-sdk"), postgres]
   }
 })

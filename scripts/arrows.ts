@@ -29,6 +29,7 @@ interface Case {
 
 const restricted = "no-restricted-imports"
 const sdk = (path: string) => `packages/sdk/src/${path}`
+const sqlite = (name: string) => `packages/node/src/internal/sqlite${name}.ts`
 const use = (specifier: string) => `import * as It from "${specifier}"\nexport const it = It\n`
 
 const arrows = folders.flatMap((from): ReadonlyArray<Case> =>
@@ -72,6 +73,19 @@ const others: ReadonlyArray<Case> = [
   { file: "packages/node/src/Barrel.ts", code: use("effect"), rule: restricted },
   { file: "packages/node/src/Driver.ts", code: use("@effect/sql-sqlite-node"), rule: restricted },
   { file: "packages/node/src/Fine.ts", code: use("node:fs") },
+  {
+    file: sqlite("Stat"),
+    code: `export { statSync } from "node:fs"\nexport { stat } from "node:fs/promises"\n`
+  },
+  { file: sqlite("Open"), code: `export { openSync } from "node:fs"\n`, rule: restricted },
+  {
+    file: sqlite("Read"),
+    code: `import { readFile } from "node:fs/promises"\nexport const it = readFile\n`,
+    rule: restricted
+  },
+  { file: sqlite("All"), code: use("node:fs"), rule: restricted },
+  { file: sqlite("Old"), code: use("fs"), rule: restricted },
+  { file: sqlite("Barrel"), code: use("effect"), rule: restricted },
   { file: "examples/Private.ts", code: use("../packages/sdk/src/domain/Leaf.ts"), rule: restricted }
 ]
 

@@ -242,6 +242,7 @@ const runProcesses = async (server: PostgresStores | undefined, store: Report.St
   figure("run without its process until another took it up, slowest", `${counts.slowestTakeoverMs} ms`)
   figure("decisions of the same requests by several at once", counts.decideTries)
   figure("resumes of the same runs by several at once", counts.resumeTries)
+  if (server === undefined) figure("looks of a worker at the file of its open store", counts.looks)
   figure("effects of tools, checked one by one", counts.effects)
   figure("effects of a body that was at work when its process was frozen, seen late", counts.lateEffects)
   figure("calls in doubt that were asked about", counts.doubts)

@@ -106,6 +106,10 @@ export interface Log {
   /** How often somebody tried to resume a run that was held and decided. */
   readonly resumes: number
   readonly doubts: number
+  /** How often a worker looked at the file of its open store. */
+  readonly looks: number
+  /** What a worker itself saw to be wrong. */
+  readonly problems: ReadonlyArray<string>
   readonly text: string
 }
 
@@ -117,6 +121,8 @@ export const readLog = (path: string): Log => {
   let tries = 0
   let resumes = 0
   let doubts = 0
+  let looks = 0
+  const problems: Array<string> = []
   const text = Fs.readFileSync(path, "utf8")
   for (const written of text.split("\n")) {
     let line: ReadonlyArray<any>
@@ -134,8 +140,10 @@ export const readLog = (path: string): Log => {
     else if (line[0] === "try") tries += 1
     else if (line[0] === "resume") resumes += 1
     else if (line[0] === "doubt") doubts += 1
+    else if (line[0] === "look") looks += 1
+    else if (line[0] === "problem") problems.push(String(line[1]))
   }
-  return { effects, decided, ended, tries, resumes, doubts, text }
+  return { effects, decided, ended, tries, resumes, doubts, looks, problems, text }
 }
 
 /** The layer of a store that is named by a file or a URL. */
@@ -184,6 +192,7 @@ export const inspect = async (store: string, log: Log, runs: number): Promise<In
     },
     secrets: secretsIn([JSON.stringify([journals, inbox]), log.text, ...(await dumpOf(store))])
   }).map(({ detail, invariant, runId }) => `${invariant} ${runId ?? ""}: ${detail}`)
+  violations.push(...log.problems)
   // Stopping a process ends no run.
   const others = journals.filter(({ status }) => status !== "completed")
   if (journals.length !== runs) violations.push(`there are ${journals.length} runs instead of ${runs}`)

@@ -27,6 +27,8 @@ export interface Processed {
   doubts: number
   decideTries: number
   resumeTries: number
+  /** Of a worker at the file of its open store. */
+  looks: number
   fullDisks: number
   leftOver: number
   /** Until a run whose process was gone was taken up. */
@@ -71,6 +73,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     doubts: 0,
     decideTries: 0,
     resumeTries: 0,
+    looks: 0,
     fullDisks: 0,
     leftOver: 0,
     medianTakeoverMs: 0,
@@ -92,6 +95,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
       readonly runs: number
       readonly work: Orders["work"]
       readonly chatty?: boolean
+      readonly looks?: boolean
     },
     trouble: (worker: Worker) => Promise<"again" | "done">
   ) => {
@@ -99,7 +103,8 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     const log = Path.join(directory, `${name}.log`)
     Fs.writeFileSync(log, "")
     const store = await options.store(name)
-    const orders = { store, log, runs: what.runs, leaseMs, work: what.work, chatty: what.chatty ?? false }
+    const { chatty = false, looks = false, runs, work } = what
+    const orders = { store, log, runs, leaseMs, work, chatty, looks }
     const complain = (text: string) => report(`${name}: ${text}`)
     const place = async (): Promise<void> => {
       while (true) {
@@ -124,6 +129,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     total.doubts += found.doubts
     total.decideTries += found.tries
     total.resumeTries += found.resumes
+    total.looks += found.looks
     progress(
       `${name}: ${total.kills} kills, ${total.stops} stops, ${total.terminations} ends, ${total.violations.length} violations`
     )
@@ -210,6 +216,17 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
   // Everybody resumes everything, all at once and each twice.
   while (total.resumeTries < options.doubles) {
     await play({ name: "resumed", runs: 200, work: "resumes" }, () => Promise.resolve("done"))
+  }
+
+  // Workers check the file of their open store, back it up and open it once more, while they work and others are killed.
+  if (options.sqlite) {
+    let left = Math.max(4, Math.floor(options.kills / 10))
+    await play({ name: "looked", runs: 60, work: "mixed", looks: true }, async (worker) => {
+      if (left <= 0) return "done"
+      left -= 1
+      return (await kill(worker)) ? "again" : "done"
+    })
+    if (total.looks === 0) report("no worker looked at the file of its open store")
   }
 
   // Nobody reads what it prints: the pipe is closed, and the runs go on in the next worker.

@@ -12,6 +12,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import { SqliteStore } from "@fermata/node"
 import { SqlRunStore } from "@fermata/sdk/store"
 import * as SqliteClient from "../../packages/node/src/internal/sqliteClient.ts"
+import { startReader } from "./fileReader.ts"
 import { type Databases, lostRows, runTables } from "./world.ts"
 
 /** SQLITE_BUSY */
@@ -40,6 +41,7 @@ export const sqliteDatabases = async (): Promise<Databases> => {
       })
     )
   )
+  const reader = startReader()
   let count = 0
   return {
     make: (_, { empty }) =>
@@ -70,9 +72,7 @@ export const sqliteDatabases = async (): Promise<Databases> => {
               ? Effect.succeed(`rows of no run in ${lost.join(" and ")}`)
               : Effect.map(Effect.orDie(SqliteStore.check({ filename: file })), ({ problems }) => problems[0])
           }),
-          dump: Effect.sync(() =>
-            files.flatMap((file) => (Fs.existsSync(file) ? [Fs.readFileSync(file, "latin1")] : []))
-          ),
+          dump: Effect.promise(() => reader.read(files)),
           activity: () => "idle",
           close: Effect.sync(() => {
             control?.close()
@@ -81,7 +81,10 @@ export const sqliteDatabases = async (): Promise<Databases> => {
         }
       }),
     worlds: 1,
-    close: () => Promise.resolve(Fs.rmSync(directory, { recursive: true, force: true }))
+    close: async () => {
+      await reader.close()
+      Fs.rmSync(directory, { recursive: true, force: true })
+    }
   }
 }
 

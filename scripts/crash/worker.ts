@@ -18,12 +18,16 @@ import {
   isRunLetGo,
   isRunStoreError,
   retry,
+  SqliteStore,
   supply,
   tool
 } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { canary, scrubber } from "./canary.ts"
+import { holdsLocks } from "./fileLocks.ts"
 
 /** What the campaign tells a worker. */
 export interface Orders {
@@ -36,6 +40,8 @@ export interface Orders {
   readonly work: "mixed" | "charges" | "resumes" | "child" | "tree"
   /** Says something on stdout for every run. */
   readonly chatty: boolean
+  /** Looks at the file of its open store meanwhile: checks it, backs it up, opens and closes it a second time. */
+  readonly looks?: boolean
 }
 
 const orders = JSON.parse(process.argv[2] ?? "{}") as Orders
@@ -219,6 +225,53 @@ const resumeAll = async () => {
   }
 }
 
+const twice = async () => {
+  const second = await open()
+  await attempt(() => second.runs({ limit: 10 }))
+  await second.close()
+}
+const checked = async () => {
+  const report = await attempt(() => Effect.runPromise(SqliteStore.check({ filename: store })))
+  for (const problem of report?.problems ?? []) write("problem", `a check says: ${problem}`)
+}
+const backedUp = async () => {
+  const to = `${store}.${owner}.copy`
+  await attempt(() => Effect.runPromise(SqliteStore.backup({ filename: store, to })))
+  const { problems } = await Effect.runPromise(SqliteStore.check({ filename: to }))
+  for (const problem of problems) write("problem", `a check of a backup says: ${problem}`)
+  Fs.rmSync(to)
+}
+const reopened = () =>
+  attempt(() =>
+    Effect.runPromise(Effect.scoped(Layer.build(Layer.fresh(SqliteStore.layer({ filename: store })))))
+  )
+const looks = [checked, twice, backedUp, reopened]
+let looked = Number(/\d+$/.exec(owner)?.[0] ?? 0)
+
+/** Looks at the file, each time in another way. The locks of the open store must be there afterwards. */
+const look = async () => {
+  if (orders.looks !== true) return
+  const way = looks[looked++ % looks.length]!
+  await way()
+  write("look", way.name)
+  if (process.platform === "linux" && !holdsLocks(store)) {
+    write("problem", `the locks of the open store are gone after ${way.name}`)
+  }
+}
+
+/** Looks now and then for as long as the work goes on. */
+const keepLooking = async (work: Promise<void>) => {
+  let over = false
+  const end = work.finally(() => (over = true))
+  // It may fail while a look goes on.
+  end.catch(() => {})
+  while (orders.looks === true && !over && !leaving) {
+    await look()
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  await end
+}
+
 const work = async () => {
   const first = Number(/\d+$/.exec(owner)?.[0] ?? 0) * 7919
   const starting = Array.from({ length: runs }, (_, i) => `crash-${(i + first) % runs}`)
@@ -254,7 +307,7 @@ const work = async () => {
   }
 }
 try {
-  await work()
+  await keepLooking(work())
 } catch (error) {
   if (!leaving) throw error
 }

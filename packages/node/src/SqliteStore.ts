@@ -40,6 +40,8 @@ export interface Options {
  * **Gotchas**
  *
  * The file, `-wal` and `-shm` belong together while the store is open: copy it with {@link backup}, and never delete one of them.
+ * A process that has the store open must not open these files other than through SQLite, not even to read them (`fs.readFile`,
+ * `fs.copyFile`): on POSIX, closing the file drops the locks of the whole process, and two processes then write at once.
  * Processes cannot share a file on a network file system; opening one there is warned of.
  *
  * **Errors**

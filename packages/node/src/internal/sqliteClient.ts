@@ -23,6 +23,8 @@ interface ClientOptions {
   readonly filename: string
   /** Statements without results, each ended with a semicolon. */
   readonly settings?: string
+  /** Looks at the database before anything can be written to it; throws to refuse it. */
+  readonly examine?: (database: DatabaseSync) => void
 }
 
 /** A statement, whether it returns rows, and whether it does no more than that. */
@@ -44,6 +46,7 @@ export const make = (
       Effect.sync(() => new DatabaseSync(options.filename)),
       (database) => Effect.sync(() => database.close())
     )
+    options.examine?.(database)
     database.exec(`PRAGMA journal_mode = WAL; ${options.settings ?? ""}`)
     const connection = connectionTo(database)
     const semaphore = Semaphore.makeUnsafe(1)

@@ -5,8 +5,12 @@
  * SQLite takes an empty or missing file for a new database and deletes a log that lies beside it. A store whose file was lost
  * must not become a new one in silence, so such files are refused here, before anything is opened. Like SQLite, this waits for the
  * file system: ten questions to a pool of threads would take longer than opening the database does.
+ *
+ * Only SQLite opens the database, its log and its index. POSIX drops every lock that a process holds on a file when the process
+ * closes any descriptor of it (https://sqlite.org/howtocorrupt.html, 2.2): a single `openSync` here would take the locks of each
+ * store that this process has open on the file. Questions about the content go through a connection; `stat` opens nothing.
  */
-import { closeSync, openSync, readFileSync, readSync, realpathSync, statfsSync, statSync } from "node:fs"
+import { realpathSync, statSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
 import { DatabaseSync } from "node:sqlite"
@@ -71,11 +75,6 @@ export const inspect = Effect.fnUntraced(function* (operation: string, filename:
       "its log (the file that ends in -wal) was deleted while the store was in use. Stop all that use the store, then put the log back or restore a backup; to go on without what was written last, delete the file that ends in -shm."
     )
   }
-  if (file !== undefined && state === "filled" && (log?.size ?? 0) === 0) {
-    const pageSize = yield* pageSizeOf(path)
-    const filling = (yield* look(logOf(path)))?.size ?? 0
-    if (pageSize > 0 && file.size % pageSize !== 0 && filling === 0) return yield* damaged(operation)
-  }
   return { path, state, age: file?.age ?? 0 } satisfies Found
 })
 
@@ -83,24 +82,20 @@ export const inspect = Effect.fnUntraced(function* (operation: string, filename:
 export const damaged = (operation: string): RunStoreError.RunStoreError =>
   unreadable(operation, "the database is damaged. Restore it from a backup.")
 
-/** The page size that a database's header tells, or 0. SQLite writes whole pages, but does not see that the last one was cut. */
-const pageSizeOf = (filename: string) =>
-  Effect.sync(() => {
-    try {
-      const file = openSync(filename, "r")
-      try {
-        const buffer = Buffer.alloc(18)
-        const isWhole = readSync(file, buffer, 0, 18, 0) === 18
-        const isDatabase = isWhole && buffer.toString("latin1", 0, 16) === "SQLite format 3\0"
-        // 1 stands for 65,536; then every size fits, which is harmless.
-        return isDatabase ? buffer.readUInt16BE(16) : 0
-      } finally {
-        closeSync(file)
-      }
-    } catch {
-      return 0
-    }
-  })
+/**
+ * Whether the last page of a database was cut. SQLite writes whole pages and does not check the last one. A database with a log is
+ * not judged: its last page may still be in the log.
+ */
+export const isCut = (database: DatabaseSync, path: string): boolean => {
+  // The first read: before it, SQLite reports the page size of a new database. Throws what SQLite reports.
+  database.exec("SELECT 1 FROM sqlite_schema LIMIT 1")
+  const pageSize = Number(database.prepare("PRAGMA page_size").get()?.["page_size"])
+  const isLogEmpty = () => (sizeOf(logOf(path)) ?? 0) === 0
+  if (!isLogEmpty()) return false
+  const size = sizeOf(path) ?? 0
+  // A log that was written meanwhile may have been copied into the database while its size was read.
+  return size % pageSize !== 0 && isLogEmpty()
+}
 
 /**
  * Whether somebody took the log away from a store that is open, or that a killed process left. SQLite makes the log before the
@@ -120,6 +115,8 @@ const located = (filename: string) =>
       return filename
     }
   })
+
+const sizeOf = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.size
 
 const look = (path: string) =>
   Effect.sync(() => {
@@ -180,10 +177,12 @@ export const openExisting = (
     }
     const location = pathToFileURL(resolve(path))
     location.searchParams.set("mode", "rw")
-    return yield* Effect.acquireRelease(
+    const database = yield* Effect.acquireRelease(
       patiently(operation, () => connect(location)),
       (database) => Effect.sync(() => database.close())
     )
+    if (yield* patiently(operation, () => isCut(database, path))) return yield* damaged(operation)
+    return database
   })
 
 const connect = (location: URL): DatabaseSync => {
@@ -196,44 +195,4 @@ const connect = (location: URL): DatabaseSync => {
     database.close()
     throw error
   }
-}
-
-/** The name of the network file system that a path lies on, if it is one: processes cannot share a store there. */
-export const networkFileSystemOf = (path: string): Effect.Effect<string | undefined> =>
-  Effect.sync(() => {
-    try {
-      // Elsewhere the numbers mean other things.
-      if (process.platform !== "linux") return undefined
-      const { type } = statfsSync(dirname(path))
-      if (type !== fuse) return networkFileSystems.get(type)
-      return remoteMount(readFileSync("/proc/self/mounts", "utf8"), resolve(path))
-    } catch {
-      return undefined
-    }
-  })
-
-/** Numbers that `statfs` gives on Linux; see `man 2 statfs`. */
-const networkFileSystems: ReadonlyMap<number, string> = new Map([
-  [0x6969, "NFS"],
-  [0x517b, "SMB"],
-  [0xfe534d42, "SMB"],
-  [0xff534d42, "SMB"],
-  [0x01021997, "9p"],
-  [0x5346414f, "AFS"],
-  [0x00c36400, "Ceph"]
-])
-const fuse = 0x65735546
-
-/** The kind of remote FUSE mount that a path lies on, by the lines of `/proc/self/mounts`; the longest mount point counts. */
-export const remoteMount = (mounts: string, path: string): string | undefined => {
-  let best = { length: 0, type: "" }
-  for (const line of mounts.split("\n")) {
-    const [, point = "", type = ""] = line.split(" ")
-    const place = point.replaceAll("\\040", " ")
-    const inside = path === place || path.startsWith(place.endsWith("/") ? place : `${place}/`)
-    if (place !== "" && inside && place.length >= best.length) best = { length: place.length, type }
-  }
-  return /^fuse\.(sshfs|rclone|s3fs|gcsfuse|glusterfs|davfs2?|curlftpfs)$/.test(best.type)
-    ? best.type.slice("fuse.".length)
-    : undefined
 }

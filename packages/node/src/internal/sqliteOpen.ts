@@ -13,8 +13,9 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import type { Options } from "../SqliteStore.ts"
+import { networkFileSystemOf } from "./networkFileSystem.ts"
 import * as SqliteClient from "./sqliteClient.ts"
-import { damaged, type Found, inspect, networkFileSystemOf, reported, thrown } from "./sqliteFile.ts"
+import { damaged, type Found, inspect, isCut, reported, thrown } from "./sqliteFile.ts"
 import { changesOf, logLimit, versionOf, watchLog } from "./sqliteWatch.ts"
 
 /** The run store in a SQLite file. */
@@ -24,7 +25,7 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
 const make = Effect.fnUntraced(function* (options: Options) {
   const { busyDeadline = "10 seconds", filename } = options
   const found = filename === ":memory:" ? undefined : yield* inspect("open", filename)
-  const { isDamaged, isNew, sql } = yield* open(options, Duration.toMillis(busyDeadline))
+  const { isDamaged, isNew, sql } = yield* open(options, found, Duration.toMillis(busyDeadline))
   if (isDamaged) return yield* damaged("open")
   const store = (extra: SqlRunStore.Options) =>
     Effect.provideService(SqlRunStore.make({ busyDeadline, ...extra }), SqlClient.SqlClient, sql)
@@ -43,33 +44,45 @@ const soon = Schedule.jittered(Schedule.spaced("20 millis"))
 /** Milliseconds that SQLite itself may wait, and block the event loop; everything longer is an Effect's wait. */
 const busyTimeoutMs = 10
 
-const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) {
-  return yield* connect(options).pipe(
+const open = Effect.fnUntraced(function* (options: Options, found: Found | undefined, deadlineMs: number) {
+  return yield* connect(options, found).pipe(
     Effect.retry({
       while: (error) => error.reason._tag === "LockTimeoutError",
       schedule: Schedule.upTo(soon, { duration: deadlineMs })
     }),
     Effect.mapError((error) =>
-      error.reason._tag === "LockTimeoutError"
-        ? new RunStoreError.RunStoreError({
-            operation: "open",
-            reason: new RunStoreError.StoreBusy({ waitedMs: deadlineMs })
-          })
-        : thrown("open")(error)
+      error._tag === "RunStoreError"
+        ? error
+        : error.reason._tag === "LockTimeoutError"
+          ? new RunStoreError.RunStoreError({
+              operation: "open",
+              reason: new RunStoreError.StoreBusy({ waitedMs: deadlineMs })
+            })
+          : thrown("open")(error)
     )
   )
 })
 
 /** One attempt to open the file. The driver throws what SQLite reports; a half-open connection is closed again. */
-const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options) {
+const connect = Effect.fnUntraced(function* ({ filename, synchronous }: Options, found: Found | undefined) {
   const scope = yield* Scope.fork(yield* Effect.scope)
-  return yield* SqliteClient.make({ filename, settings: settingsOf(synchronous) }).pipe(
+  return yield* SqliteClient.make({
+    filename,
+    settings: settingsOf(synchronous),
+    examine: (database) => {
+      if (found?.state === "filled" && isCut(database, found.path)) throw damaged("open")
+    }
+  }).pipe(
     Effect.tap(() => warnOfOldVersion),
     Effect.flatMap((sql) => Effect.map(contentOf(sql), (content) => ({ sql, ...content }))),
     Scope.provide(scope),
-    Effect.catchCause((cause): Effect.Effect<never, SqlError> =>
-      Effect.andThen(Scope.close(scope, Exit.void), Effect.fail(reported(Cause.squash(cause))))
-    )
+    Effect.catchCause((cause): Effect.Effect<never, SqlError | RunStoreError.RunStoreError> => {
+      const error = Cause.squash(cause)
+      return Effect.andThen(
+        Scope.close(scope, Exit.void),
+        Effect.fail(error instanceof RunStoreError.RunStoreError ? error : reported(error))
+      )
+    })
   )
 })
 
@@ -86,15 +99,20 @@ const settingsOf = (synchronous: Options["synchronous"]): string => `
 
 /**
  * Whether a database is new: it lists nothing and holds at most its first page. One that lists no tables and yet holds something has
- * lost its list.
+ * lost its list. One statement, so that a process that makes the tables meanwhile cannot come in between.
  */
 const contentOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  const listed = yield* sql`SELECT 1 FROM sqlite_schema LIMIT 1`
-  if (listed.length > 0) return { isDamaged: false, isNew: false }
-  const [pages] = yield* sql<{ readonly page_count: number }>`PRAGMA page_count`
-  const [free] = yield* sql<{ readonly freelist_count: number }>`PRAGMA freelist_count`
-  return { isDamaged: (pages?.page_count ?? 0) - (free?.freelist_count ?? 0) > 1, isNew: true }
+  const [content] = yield* sql<Content>`SELECT EXISTS (SELECT 1 FROM sqlite_schema) AS has_tables,
+    (SELECT page_count FROM pragma_page_count) - (SELECT freelist_count FROM pragma_freelist_count) AS pages`
+  const isNew = content?.has_tables !== 1
+  return { isNew, isDamaged: isNew && (content?.pages ?? 0) > 1 }
 })
+
+interface Content {
+  readonly has_tables: number
+  /** Those in use. */
+  readonly pages: number
+}
 
 const warnOfPlace = Effect.fnUntraced(function* ({ age, path, state }: Found) {
   // An empty file that is only just there is one that another process is making a store in.

@@ -104,6 +104,8 @@ describe("SqliteStore.backup", () => {
         folder.message,
         "The store cannot be opened: the folder of the backup does not exist or cannot be written."
       )
+      const inFile = yield* Effect.flip(SqliteStore.backup({ filename, to: join(filename, "copy") }))
+      assert.strictEqual(inFile.message, folder.message)
       writeFileSync(filename, "Dear diary, ".repeat(1000))
       const diary = yield* Effect.flip(SqliteStore.backup({ filename, to }))
       assert.include(diary.message, "not a database")

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { agent, createFermata, History, type Id } from "@fermata/node"
@@ -6,6 +6,7 @@ import { loadState } from "@fermata/sdk/agent"
 import { RunStore } from "@fermata/sdk/store"
 import { ScriptedModel } from "@fermata/sdk/testing"
 import * as SqliteStore from "../../src/SqliteStore.ts"
+import { readLive } from "../locks.ts"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
 import { foreign, withStore } from "./fixtures.ts"
 
@@ -16,7 +17,7 @@ const traces = (filename: string): number =>
   ["", "-wal", "-journal"]
     .map((suffix) => `${filename}${suffix}`)
     .filter((path) => existsSync(path))
-    .reduce((sum, path) => sum + readFileSync(path, "latin1").split(secret).length - 1, 0)
+    .reduce((sum, path) => sum + readLive(path).split(secret).length - 1, 0)
 
 /** A session with so many exchanges, each of which says the secret; the runs, oldest first. */
 const converse = (filename: string, exchanges: number) =>

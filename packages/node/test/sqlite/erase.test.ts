@@ -1,8 +1,9 @@
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { Id } from "@fermata/sdk"
 import * as SqliteStore from "../../src/SqliteStore.ts"
+import { readLive } from "../locks.ts"
 import { temporaryFile } from "../temporaryStore.ts"
 import { asked, foreign, run, said, started, type Store, withStore } from "./fixtures.ts"
 
@@ -13,7 +14,7 @@ const traces = (filename: string): number =>
   ["", "-wal", "-journal"]
     .map((suffix) => `${filename}${suffix}`)
     .filter((path) => existsSync(path))
-    .reduce((sum, path) => sum + readFileSync(path, "latin1").split(secret).length - 1, 0)
+    .reduce((sum, path) => sum + readLive(path).split(secret).length - 1, 0)
 
 /** Runs that grow side by side, with texts of all sizes; the secret is in one of them, the seventh, only. */
 const sideBySide = Effect.fnUntraced(function* (store: Store) {

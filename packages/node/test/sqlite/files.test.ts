@@ -2,6 +2,7 @@ import {
   readFileSync,
   readdirSync,
   rmSync,
+  statSync,
   symlinkSync,
   truncateSync,
   utimesSync,
@@ -13,6 +14,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as TestClock from "effect/testing/TestClock"
+import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
 import {
   asked,
@@ -133,10 +135,26 @@ describe("SqliteStore, when its files are not what they were", () => {
         const copy = yield* temporaryFile
         writeFileSync(copy, whole)
         truncateSync(copy, size)
-        const error = yield* Effect.flip(withStore(copy, (store) => store.list()))
-        assert.strictEqual(error.reason._tag, "StoreUnreadable", `${size}: ${error.message}`)
-        assert.strictEqual(readFileSync(copy).length, size)
+        assert.strictEqual((yield* refusal(copy))[0], "StoreUnreadable", `${size}`)
       }
+    })
+  )
+
+  it.effect("refuses a file that was cut within its last page, and leaves one that has no log as it is", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* withStore(filename, populate)
+      foreign(filename, (database) => database.exec("PRAGMA journal_mode = DELETE"))
+      truncateSync(filename, statSync(filename).size - 100)
+      assert.deepStrictEqual(yield* refusal(filename), ["StoreUnreadable", damaged])
+      for (const look of [
+        SqliteStore.backup({ filename, to: `${filename}.copy` }),
+        SqliteStore.compact({ filename })
+      ]) {
+        const error = yield* Effect.flip(look)
+        assert.strictEqual(error.message, damaged)
+      }
+      assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [damaged])
     })
   )
 

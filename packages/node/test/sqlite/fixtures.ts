@@ -1,7 +1,6 @@
 /**
  * Runs with something in them, for tests that look at the file of a store.
  */
-import { copyFileSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -9,6 +8,7 @@ import * as Logger from "effect/Logger"
 import { Id, Limits, type RunEvent } from "@fermata/sdk"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import * as SqliteStore from "../../src/SqliteStore.ts"
+import { copyLive } from "../locks.ts"
 import { temporaryFile } from "../temporaryStore.ts"
 
 export type Store = RunStore.RunStore["Service"]
@@ -89,7 +89,7 @@ export const leftBehind = Effect.fnUntraced(function* <A, E, R>(
   const filename = yield* temporaryFile
   const copy = yield* temporaryFile
   const kill = Effect.sync(() => {
-    for (const suffix of suffixes) copyFileSync(filename + suffix, copy + suffix)
+    for (const suffix of suffixes) copyLive(filename + suffix, copy + suffix)
   })
   // While it is open: closing it puts everything into the one file.
   yield* withStore(filename, (store) => Effect.andThen(use(store), kill))

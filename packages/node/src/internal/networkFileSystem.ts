@@ -1,0 +1,46 @@
+/**
+ * Whether a path lies on a network file system, where SQLite's locks do not work between machines.
+ */
+import { readFileSync, statfsSync } from "node:fs"
+import { dirname, resolve } from "node:path"
+import * as Effect from "effect/Effect"
+
+/** The name of the network file system that a path lies on, if it is one: processes cannot share a store there. */
+export const networkFileSystemOf = (path: string): Effect.Effect<string | undefined> =>
+  Effect.sync(() => {
+    try {
+      // Elsewhere the numbers mean other things.
+      if (process.platform !== "linux") return undefined
+      const { type } = statfsSync(dirname(path))
+      if (type !== fuse) return networkFileSystems.get(type)
+      return remoteMount(readFileSync("/proc/self/mounts", "utf8"), resolve(path))
+    } catch {
+      return undefined
+    }
+  })
+
+/** Numbers that `statfs` gives on Linux; see `man 2 statfs`. */
+const networkFileSystems: ReadonlyMap<number, string> = new Map([
+  [0x6969, "NFS"],
+  [0x517b, "SMB"],
+  [0xfe534d42, "SMB"],
+  [0xff534d42, "SMB"],
+  [0x01021997, "9p"],
+  [0x5346414f, "AFS"],
+  [0x00c36400, "Ceph"]
+])
+const fuse = 0x65735546
+
+/** The kind of remote FUSE mount that a path lies on, by the lines of `/proc/self/mounts`; the longest mount point counts. */
+export const remoteMount = (mounts: string, path: string): string | undefined => {
+  let best = { length: 0, type: "" }
+  for (const line of mounts.split("\n")) {
+    const [, point = "", type = ""] = line.split(" ")
+    const place = point.replaceAll("\\040", " ")
+    const inside = path === place || path.startsWith(place.endsWith("/") ? place : `${place}/`)
+    if (place !== "" && inside && place.length >= best.length) best = { length: place.length, type }
+  }
+  return /^fuse\.(sshfs|rclone|s3fs|gcsfuse|glusterfs|davfs2?|curlftpfs)$/.test(best.type)
+    ? best.type.slice("fuse.".length)
+    : undefined
+}

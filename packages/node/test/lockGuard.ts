@@ -1,0 +1,55 @@
+/**
+ * Set up for every test file: opening a file on which this process holds locks, other than through SQLite, fails. On POSIX, closing
+ * it again would drop the locks, and what the test does afterwards would prove nothing. Works on Linux, where locks can be listed.
+ *
+ * Another process may read such a file: see `readLive` and `copyLive`.
+ */
+import Fs from "node:fs"
+import { syncBuiltinESMExports } from "node:module"
+import { noLocks } from "./locks.ts"
+
+const { readFileSync, statSync } = Fs
+
+const isLocked = (path: unknown): boolean => {
+  if (typeof path !== "string" && !(path instanceof URL) && !Buffer.isBuffer(path)) return false
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (found?.isFile() !== true) return false
+  return readFileSync("/proc/locks", "utf8")
+    .split("\n")
+    .some((line) => {
+      const [, , , , pid, place] = line.split(/\s+/)
+      return Number(pid) === process.pid && place?.endsWith(`:${found.ino}`) === true
+    })
+}
+
+const openers = {
+  one: ["open", "readFile", "writeFile", "appendFile", "truncate", "createReadStream", "createWriteStream"],
+  two: ["copyFile", "cp"]
+}
+
+/** Files of tests share their process: what is guarded already is left as it is. */
+const guarded = Symbol.for("@fermata/node/test/lockGuard")
+
+/** Checks so many paths before the call. */
+const guard = (module: Record<string, unknown>, name: string, paths: number) => {
+  const original = module[name]
+  if (typeof original !== "function" || guarded in original) return
+  const checked = (...args: ReadonlyArray<unknown>): unknown => {
+    if (args.slice(0, paths).some(isLocked)) {
+      throw new Error(
+        `fs.${name} opens a file that this process has locked: closing it drops the locks. Use SQLite, or another process.`
+      )
+    }
+    return original(...args)
+  }
+  module[name] = Object.assign(checked, original, { [guarded]: true })
+}
+
+if (noLocks === undefined) {
+  const modules = [Fs, Fs.promises] as unknown as ReadonlyArray<Record<string, unknown>>
+  for (const module of modules) {
+    for (const name of openers.one) for (const end of ["", "Sync"]) guard(module, name + end, 1)
+    for (const name of openers.two) for (const end of ["", "Sync"]) guard(module, name + end, 2)
+  }
+  syncBuiltinESMExports()
+}
