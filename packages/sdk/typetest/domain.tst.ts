@@ -50,6 +50,7 @@ describe("RunEvent", () => {
       | "limits.changed"
       | "run.held"
       | "run.recovered"
+      | "run.restored"
       | "run.resumed"
       | "run.completed"
       | "run.cancelled"

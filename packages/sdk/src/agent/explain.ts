@@ -206,7 +206,9 @@ const whatOf = (request: Interruption): string => {
     case "question":
       return sentence`for an answer to "${request.question}"`
     case "inDoubt":
-      return sentence`to be told whether ${request.tool} has happened: it was started and its outcome is not known`
+      return request.reason === undefined
+        ? sentence`to be told whether ${request.tool} has happened: it was started and its outcome is not known`
+        : sentence`to be told whether ${request.tool} has happened: ${request.reason}`
     case "limit":
       return sentence`for a larger ${request.budget} budget: ${request.spent} of ${request.limit} are used`
     case "login":

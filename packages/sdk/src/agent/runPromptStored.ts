@@ -44,6 +44,11 @@ export interface StoredStartInput extends Allotted {
    * is one of these; else the runtime's own.
    */
   readonly answeredBy?: string
+  /**
+   * Set when the prompt may have been run before, under the same `runId`, in a store that lost it: a backup older than the run was
+   * restored. Each side effect is then in doubt before its first start: the tool's `reconcile` is asked, or an `inDoubt` request opened.
+   */
+  readonly mayRepeat?: boolean
 }
 
 /** A stored run to go on with. */
@@ -154,6 +159,7 @@ const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartI
       prompt,
       agent,
       asks: true,
+      ...(input.mayRepeat === undefined ? {} : { mayRepeat: input.mayRepeat }),
       ...(previous === undefined ? {} : { previous: previous.state }),
       ...(sessionId === undefined ? {} : { sessionId }),
       ...(runId === undefined ? {} : { runId }),

@@ -70,7 +70,9 @@ export const InDoubtRequest = Schema.TaggedStruct("inDoubt", {
   /** Handed to the tool when it started; the same for every attempt. */
   idempotencyKey: Schema.String,
   startedAt: Timestamp,
-  attempt: Schema.Natural
+  attempt: Schema.Natural,
+  /** Why it is asked, when that is not that a process died: the journal of the start is lost. */
+  reason: Schema.optionalKey(Schema.String)
 })
 export type InDoubtRequest = typeof InDoubtRequest.Type
 

@@ -15,7 +15,7 @@ import { Interruption, Safety } from "./Interruption.ts"
 import { Budget, LimitChanges, Limits } from "./Limits.ts"
 import { FilePart, ReasoningPart, TextPart, UserPart } from "./Message.ts"
 import { RunFailure } from "./RunError.ts"
-import { AgentIdentity } from "./RunState.ts"
+import { AgentIdentity, MayRepeat } from "./RunState.ts"
 import { StartOptions } from "./StartOptions.ts"
 import { CallReport, Target } from "./ToolCall.ts"
 import { ModelUsage } from "./Usage.ts"
@@ -41,6 +41,8 @@ export const RunStarted = Schema.TaggedStruct("run.started", {
   startedWith: Schema.optionalKey(StartOptions),
   asks: Schema.Boolean,
   structured: Schema.Boolean,
+  /** Set when calls of this run may have run before; see {@link MayRepeat}. */
+  mayRepeat: Schema.optionalKey(MayRepeat),
   parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision }))
 })
 
@@ -187,6 +189,12 @@ export const RunHeld = Schema.TaggedStruct("run.held", at)
 /** Somebody goes on with a run that was left at work, by a process that died or was stopped. */
 export const RunRecovered = Schema.TaggedStruct("run.recovered", at)
 
+/**
+ * The run stands where it stood at `since`: its store was restored from a backup. What it did later is lost, and a call that it
+ * makes from now on may have run then.
+ */
+export const RunRestored = Schema.TaggedStruct("run.restored", { ...at, since: Timestamp })
+
 /** Somebody works on a run that was parked or had failed. */
 export const RunResumed = Schema.TaggedStruct("run.resumed", at)
 
@@ -244,6 +252,7 @@ const flat = [
   LimitsChanged,
   RunHeld,
   RunRecovered,
+  RunRestored,
   RunResumed,
   RunCompleted,
   RunCancelled,

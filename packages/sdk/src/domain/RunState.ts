@@ -44,6 +44,13 @@ export type AgentIdentity = typeof AgentIdentity.Type
 export const Status = Schema.Literals(["running", "held", "completed", "cancelled", "error"])
 export type Status = typeof Status.Type
 
+/**
+ * Why calls of a run may have run before: its store was restored from a backup and what it did after `since` is lost, or, without
+ * a time, its prompt was sent again to a store that had lost it. A side effect is then in doubt before its first start.
+ */
+export const MayRepeat = Schema.Struct({ since: Schema.optionalKey(Timestamp) })
+export type MayRepeat = typeof MayRepeat.Type
+
 /** A request and what became of it. */
 export const RequestRecord = Schema.Struct({
   request: Interruption,
@@ -158,6 +165,8 @@ const stateFields = {
   sessionUsage: SessionUsage,
   /** How often in a row the run was left by a process that died, without getting any further. */
   recoveries: Schema.optionalKey(Schema.Natural),
+  /** Set when calls of this run may have run before. */
+  mayRepeat: Schema.optionalKey(MayRepeat),
   /** Set when a decision ends the run; what has been decided still runs first. */
   stop: Schema.optionalKey(Schema.Struct({ by: Schema.String, reason: Schema.String })),
   output: Schema.optionalKey(Schema.Json),

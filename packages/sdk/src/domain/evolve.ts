@@ -61,6 +61,7 @@ const isProgress = (event: RunEvent): boolean => {
     case "run.resumed":
       return path.length === 0
     case "run.recovered":
+    case "run.restored":
     case "model.charged":
     case "tool.classified":
     case "tool.started":
@@ -152,6 +153,8 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       return { ...paused(flush(state), event.at), status: "held" }
     case "run.recovered":
       return { ...resumed(state, event.at), recoveries: (state.recoveries ?? 0) + 1 }
+    case "run.restored":
+      return restored(state, { since: event.since })
     case "run.resumed": {
       const { failure: _, ...rest } = resumed(flush(state), event.at)
       return { ...rest, status: "running" }
@@ -187,6 +190,18 @@ const toolStarted = (state: RunState, { at, callId }: Event<"tool.started">): Ru
     startedAt: at
   }))
 
+/** The run, and the runs of its sub-agents that have not ended, may repeat what is lost. */
+const restored = (state: RunState, mayRepeat: RunState_.MayRepeat): RunState => {
+  const withChild = <A extends { readonly child?: RunState }>(holder: A): A =>
+    holder.child === undefined ? holder : { ...holder, child: restored(holder.child, mayRepeat) }
+  return {
+    ...state,
+    mayRepeat,
+    calls: state.calls.map(withChild),
+    ...(state.background === undefined ? {} : { background: state.background.map(withChild) })
+  }
+}
+
 /** One for all: most runs that wait have none of most things. */
 const none: ReadonlyArray<never> = []
 
@@ -217,6 +232,7 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     policy: event.policy,
     ...(event.otherPolicies === undefined ? {} : { otherPolicies: event.otherPolicies }),
     ...(event.startedWith === undefined ? {} : { startedWith: event.startedWith }),
+    ...(event.mayRepeat === undefined ? {} : { mayRepeat: event.mayRepeat }),
     asks: event.asks,
     structured: event.structured,
     requests: none,

@@ -49,7 +49,7 @@ export type Step =
   | { readonly _tag: "SettleAgents"; readonly callId: ToolCallId }
   /** Give the conversation to another agent. */
   | { readonly _tag: "HandOff"; readonly callId: ToolCallId }
-  /** These bodies were started by a process that is gone: find out what became of them. */
+  /** These bodies were started by a process that is gone, or may have been in a store that is lost: find out what became of them. */
   | { readonly _tag: "Reconcile"; readonly callIds: ReadonlyArray<ToolCallId> }
   /** Nobody needs to answer these any more: there is room in the budget again. */
   | { readonly _tag: "Withdraw"; readonly requests: ReadonlyArray<Interruption> }
@@ -236,7 +236,7 @@ const runnable = (state: RunState, above: Above): Step | undefined => {
   const [first, second] = state.calls
   // The most frequent answer has one call.
   if (first !== undefined && second === undefined && first.target === "tool") {
-    return first.status === "ready" && !isUnavailable(first, above) ? alone(first) : undefined
+    return first.status === "ready" && !isUnavailable(first, above) ? alone(state, first) : undefined
   }
   const room = inside(state, above)
   const reads: Array<ToolCallId> = []
@@ -270,7 +270,7 @@ const runnable = (state: RunState, above: Above): Step | undefined => {
       else undecidedTool = true
     } else if (!undecided) {
       if (reads.length > 0) break
-      return alone(call)
+      return alone(state, call)
     } else undecidedTool = true
   }
   if (reads.length > 0) return { _tag: "SettleToolCalls", callIds: reads }
@@ -279,16 +279,23 @@ const runnable = (state: RunState, above: Above): Step | undefined => {
 }
 
 /** What happens with a call that nothing may run beside. */
-const alone = ({ id, target }: ToolCall): Step => {
+const alone = (state: RunState, call: ToolCall): Step => {
+  const { id, target } = call
   switch (target) {
     case "background":
       return { _tag: "StartBackground", callId: id }
     case "agents":
       return { _tag: "SettleAgents", callId: id }
     default:
-      return { _tag: "SettleToolCalls", callIds: [id] }
+      return mayHaveRun(state, call)
+        ? { _tag: "Reconcile", callIds: [id] }
+        : { _tag: "SettleToolCalls", callIds: [id] }
   }
 }
+
+/** Whether a call that has not been started here may have been, and must not be repeated. */
+const mayHaveRun = ({ mayRepeat }: RunState, { attempt, idempotent, safety }: ToolCall): boolean =>
+  mayRepeat !== undefined && attempt === 0 && safety !== "readOnly" && !idempotent
 
 /** A sub-agent that is held is undecided; one with a decision to act on, or left behind by a crash, goes on. */
 const isRunnable = (state: RunState, call: ToolCall, room: Above): boolean => {

@@ -23,6 +23,7 @@ export const redactEvent = (scrubber: Scrubber, event: RunEvent): RunEvent => {
     case "limits.changed":
     case "run.held":
     case "run.recovered":
+    case "run.restored":
     case "run.resumed":
       return event
     // What else there is comes from the program: names, limits, fingerprints.

@@ -12,7 +12,7 @@ import { lines, sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
-import type { ToolCall } from "../../domain/RunState.ts"
+import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
 import { findCall } from "../../domain/RunState.ts"
 import type { Reconciled, Tool } from "../../tool/Tool.ts"
 import { toContent } from "../../tool/Tool.ts"
@@ -280,33 +280,37 @@ const shown = (scope: Scope<any>, call: ToolCall, value: unknown): ReadonlyArray
   }
 }
 
-/** Bodies that a process that is gone had started: repeat, ask the tool, or ask somebody. */
+/**
+ * Bodies that a process that is gone had started, or that may have run in a store that is lost: repeats them, asks the tool, or
+ * opens an `inDoubt` request.
+ */
 export const reconcile = Effect.fnUntraced(function* <E>(
   scope: Scope<E>,
   callIds: ReadonlyArray<ToolCallId>,
   apart: Apart
 ) {
   for (const callId of callIds) {
-    const call = findCall(stateOf(scope), callId)
-    if (call === undefined) continue
-    if (isRepeatable(call)) {
+    const found = findCall(stateOf(scope), callId)
+    if (found === undefined) continue
+    if (isRepeatable(found)) {
       yield* settle(scope, [callId], apart)
       continue
     }
+    const call = found.status === "started" ? found : presumeStarted(scope, found)
     const asked = yield* Effect.exit(apart.run(ask(scope, call)))
     if (Exit.isFailure(asked) && isStopped(scope, asked.cause)) return
-    const found = Exit.isSuccess(asked) ? asked.value : unknown
+    const answer = Exit.isSuccess(asked) ? asked.value : unknown
     const at = now(scope.drive)
-    switch (found._tag) {
+    switch (answer._tag) {
       case "happened":
-        emit(scope, { _tag: "tool.completed", at, callId, content: shown(scope, call, found.result) })
+        emit(scope, { _tag: "tool.completed", at, callId, content: shown(scope, call, answer.result) })
         break
       case "failed":
         emit(scope, {
           _tag: "tool.failed",
           at,
           callId,
-          content: [text(scope.drive.runtime.scrubber.scrub(found.message))]
+          content: [text(scope.drive.runtime.scrubber.scrub(answer.message))]
         })
         break
       case "notHappened":
@@ -317,6 +321,13 @@ export const reconcile = Effect.fnUntraced(function* <E>(
     }
   }
 })
+
+/** The call as one whose start is lost with its journal. The start counts as an attempt, so that the body sees a later one. */
+const presumeStarted = (scope: Scope<any>, call: ToolCall): ToolCall => {
+  const key = idempotencyKey(call)
+  emit(scope, { _tag: "tool.started", at: now(scope.drive), callId: call.id, idempotencyKey: key })
+  return findCall(stateOf(scope), call.id) ?? call
+}
 
 /** What the tool itself can find out. A tool that cannot, or fails to, leaves it to somebody. */
 const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
@@ -343,6 +354,7 @@ const isReconciled = (found: unknown): found is Reconciled => {
 
 const openInDoubt = (scope: Scope<any>, call: ToolCall, at: number): void => {
   const state = stateOf(scope)
+  const reason = state.mayRepeat === undefined ? undefined : whyDoubted(state.mayRepeat)
   emit(scope, {
     _tag: "request.opened",
     at,
@@ -357,7 +369,13 @@ const openInDoubt = (scope: Scope<any>, call: ToolCall, at: number): void => {
       arguments: call.arguments ?? {},
       idempotencyKey: idempotencyKey(call),
       startedAt: call.startedAt ?? at,
-      attempt: call.attempt
+      attempt: call.attempt,
+      ...(reason === undefined ? {} : { reason })
     }
   })
 }
+
+const whyDoubted = ({ since }: MayRepeat): string =>
+  since === undefined
+    ? "the prompt was sent again to a store that had lost it, and the call may have run before"
+    : `the store was restored from a backup, and the call may have run after ${new Date(since).toISOString()}`

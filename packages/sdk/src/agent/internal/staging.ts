@@ -121,6 +121,8 @@ export const startRun = (
       readonly runId?: RunId
       readonly sessionId?: SessionId
       readonly asks: boolean
+      /** Whether its calls may have run before, in a store that is lost. */
+      readonly mayRepeat?: boolean
       /** Who answers: see {@link answering}. */
       readonly agent: BoundAgent
     }
@@ -151,6 +153,7 @@ export const startRun = (
         : { ...bound.limits, ...limits, ...allotted },
     ...policiesFor(startedWith, { policy: bound.agent.policy, isPrompted }),
     startedWith,
+    ...(input.mayRepeat === true ? { mayRepeat: {} } : {}),
     asks: input.asks && options.interactive !== false,
     structured: bound.output !== undefined,
     ...(previous === undefined ? {} : { parent: { runId: previous.runId, revision: previous.revision } })

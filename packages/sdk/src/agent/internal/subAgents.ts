@@ -74,6 +74,7 @@ const begin = <E>(scope: Scope<E>, callId: ToolCallId): void => {
       limits,
       policy: bound.agent.policy,
       startedWith: profileOptions(scope.drive.runtime),
+      ...(state.mayRepeat === undefined ? {} : { mayRepeat: state.mayRepeat }),
       asks: state.asks,
       structured: bound.output !== undefined
     }

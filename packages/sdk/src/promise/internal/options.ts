@@ -46,12 +46,17 @@ export interface PromptOptions {
    * it is one of these; else the one that the prompt is given to.
    */
   readonly answeredBy?: string
+  /**
+   * Set when the prompt may have been run before, under the same `runId`, in a store that lost it: its side effects are then in doubt
+   * before their first start.
+   */
+  readonly mayRepeat?: boolean
   readonly signal?: AbortSignal
   readonly onUpdate?: (update: RunUpdate) => void
 }
 
 /** Where a run is forked, and how the fork is run. Limits and policy that are not given are those that the caller of the run gave. */
-export interface ForkOptions extends Omit<PromptOptions, "runId"> {
+export interface ForkOptions extends Omit<PromptOptions, "runId" | "mayRepeat"> {
   /** The last event that it shares with the run; see `rewindPoints`. Default: the last one at which no call was open. */
   readonly revision?: number
   /** A name for the fork, so that one that is tried again is not made twice. */

@@ -8,12 +8,13 @@ import type { PromptOptions } from "./options.ts"
 
 export const startOf = (
   prompt: Prompt,
-  { answeredBy, limits, policy, runId, sessionId }: PromptOptions
+  { answeredBy, limits, mayRepeat, policy, runId, sessionId }: PromptOptions
 ): StoredStartInput => ({
   prompt,
   ...(runId === undefined ? {} : { runId: runId as RunId }),
   ...(sessionId === undefined ? {} : { sessionId: sessionId as SessionId }),
   ...(answeredBy === undefined ? {} : { answeredBy }),
   ...(limits === undefined ? {} : { limits }),
-  ...(policy === undefined ? {} : { policy })
+  ...(policy === undefined ? {} : { policy }),
+  ...(mayRepeat === undefined ? {} : { mayRepeat })
 })

@@ -1,0 +1,91 @@
+/**
+ * What a store needs that was restored from a backup: its runs stand where they stood when the backup was made, and what they did
+ * since is lost.
+ *
+ * @since 0.1.0
+ */
+import type * as Arr from "effect/Array"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { RunId, Timestamp } from "../domain/Id.ts"
+import type { RunEvent } from "../domain/RunEvent.ts"
+import type { Status } from "../domain/RunState.ts"
+import { type RunHead, RunStore } from "../store/RunStore.ts"
+import type { LeaseLost, RunBusy, RunConflict, RunStoreError } from "../store/RunStoreError.ts"
+
+/**
+ * Marks every run of the store that can go on: a side effect that it has not started may have happened since the backup was made.
+ *
+ * **When to use**
+ *
+ * Once, on a database that was restored from a backup, before any process works on it. `SqliteStore.restore` includes it.
+ *
+ * **Details**
+ *
+ * Before such a call is started for the first time, the tool's `reconcile` is asked, or an `inDoubt` request is opened: run it, or
+ * record what became of it. Calls that only read, and idempotent ones, run as usual. The mark ends with the run. Runs that ended
+ * with an answer or were cancelled are left as they are. A lease that a process held when the backup was made is waited for.
+ * Returns the runs that were marked. When it is interrupted, call it again.
+ *
+ * **Errors**
+ *
+ * - `RunBusy`, `RunConflict`, `LeaseLost` — a process works on the restored store already: end it, and call this again.
+ * - `RunStoreError` — see its `reason`; then call it again.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const doubtLaterEffects: Effect.Effect<
+  ReadonlyArray<RunId>,
+  RunBusy | RunConflict | LeaseLost | RunStoreError,
+  RunStore
+> = Effect.gen(function* () {
+  const store = yield* RunStore
+  const marked: Array<RunId> = []
+  for (const status of canGoOn) {
+    for (const { runId } of yield* allOf(store, status)) {
+      const done = Effect.as(mark(store, runId), [runId])
+      // A run that was removed meanwhile needs no mark.
+      marked.push(...(yield* Effect.catchTag(done, "RunNotFound", () => Effect.succeed([]))))
+    }
+  }
+  return marked
+})
+
+type Store = RunStore["Service"]
+
+/** A failed run may be taken up again with larger limits. */
+const canGoOn = ["running", "held", "error"] as const satisfies ReadonlyArray<Status>
+
+const allOf = Effect.fnUntraced(function* (store: Store, status: Status) {
+  const heads: Array<RunHead> = []
+  while (true) {
+    const after = heads.at(-1)?.runId
+    const page = yield* store.list({ status, limit: 1000, ...(after === undefined ? {} : { after }) })
+    heads.push(...page)
+    if (page.length < 1000) return heads
+  }
+})
+
+const mark = Effect.fnUntraced(function* (store: Store, runId: RunId) {
+  const lease = yield* claim(store, runId)
+  const { revision, status, updatedAt } = yield* store.head(runId)
+  const at = yield* Clock.currentTimeMillis
+  const restored: RunEvent = { _tag: "run.restored", at, since: updatedAt }
+  // The end of a run stays its last event.
+  const failed = status === "error" ? (yield* store.events(runId)).findLast(isFailure) : undefined
+  const events: Arr.NonEmptyReadonlyArray<RunEvent> =
+    failed === undefined ? [restored] : [{ _tag: "run.resumed", at }, restored, { ...failed, at }]
+  yield* store.append({ lease, expected: revision, events, status })
+  yield* store.release(lease)
+})
+
+const isFailure = (event: RunEvent) => event._tag === "run.failed"
+
+/** Takes the lease of a run, after the one that the backup holds has ended. One that is renewed belongs to a process at work. */
+const claim = (store: Store, runId: RunId, seen?: Timestamp): ReturnType<Store["claim"]> =>
+  Effect.catchTag(store.claim({ runId, owner: "restore", ttl: "1 minute" }), "RunBusy", (busy) =>
+    seen !== undefined && busy.until > seen
+      ? Effect.fail(busy)
+      : Effect.delay(claim(store, runId, busy.until), "1 second")
+  )
