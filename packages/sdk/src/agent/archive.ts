@@ -1,9 +1,12 @@
 /**
  * A stored run as one JSON value: to keep as evidence, to look at elsewhere, or to move to another store.
  *
- * An archive holds the run's journal and those of the runs of its session that it builds on, so that it can be folded and
- * continued without the store that it came from. It is a copy: a run that is imported while the original can still be resumed
- * exists twice, and what each does, it does on its own. To move a run, remove the original before you resume the copy.
+ * An archive holds the run and those that it builds on, each with its journal and with what its journal does not hold yet: decisions,
+ * messages, a request to cancel it. All of them can be folded and continued without the store that they came from. A run that is
+ * not over and that a fork builds on is copied with the fork, and waits in the other store for what it waits for in its own.
+ *
+ * It is a copy: a run that is imported while the original can still be resumed exists twice, and what each does, it does on its own. To
+ * move runs, remove the originals before you resume the copies: the fork first, then the run that it builds on.
  *
  * @since 0.1.0
  */
@@ -20,7 +23,8 @@ import type { SessionBusy } from "../domain/RunError.ts"
 import { type RunEvent, RunEvents, version as eventVersion } from "../domain/RunEvent.ts"
 import { isEnded, type RunState, Status } from "../domain/RunState.ts"
 import { type RestoredRun, type RunHead, RunStore } from "../store/RunStore.ts"
-import type { RunExists, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import { partEnding } from "../store/internal/copies.ts"
+import { type RunExists, RunNotFound, type RunStoreError } from "../store/RunStoreError.ts"
 import { SentMessage } from "../store/SentMessage.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { redactDecision, redactEvent } from "./internal/redact.ts"
@@ -29,7 +33,16 @@ import { reportCalls } from "./internal/reportCalls.ts"
 import { isDerivedId } from "./internal/staging.ts"
 import { foldStored } from "./internal/stored.ts"
 
-/** A run, and those that it builds on, oldest first. */
+const mail = {
+  /** Decisions that were taken and that the journal does not hold yet. */
+  decisions: Schema.Array(Decision),
+  /** Messages that were sent to it and that the journal does not hold yet. */
+  messages: Schema.optionalKey(Schema.Array(SentMessage)),
+  /** The reason of a request to cancel it that nothing has acted on yet. */
+  cancelReason: Schema.optionalKey(Schema.String)
+}
+
+/** A run, and those that it builds on, oldest first. Decisions, messages and a request to cancel are those of the last one. */
 export const RunArchive = Schema.Struct({
   format: Schema.Literal("fermata.run"),
   /** The version of the events; see `RunEvent.version`. */
@@ -39,17 +52,22 @@ export const RunArchive = Schema.Struct({
       runId: RunId,
       sessionId: SessionId,
       agent: Schema.String,
+      /** After `events`. */
       status: Status,
       parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
-      events: RunEvents
+      /** All events of the last run; of the others, those that the next one builds on. */
+      events: RunEvents,
+      /**
+       * How a run that another one builds on went on. Left out when it ended there with nothing left over; when it was at work, since
+       * nothing can go on with a run at work but its own store; and when that part of it is damaged.
+       */
+      since: Schema.optionalKey(Schema.Struct({ status: Status, events: RunEvents, ...mail }))
     })
   ),
-  /** Decisions that were taken and that the journal does not hold yet. */
-  decisions: Schema.Array(Decision),
-  /** Messages that were sent to it and that the journal does not hold yet. */
-  messages: Schema.optionalKey(Schema.Array(SentMessage))
+  ...mail
 })
 export type RunArchive = typeof RunArchive.Type
+type ArchivedRun = RunArchive["runs"][number]
 
 /** The value is not the archive of a run that can be stored. Nothing was written. */
 export class ArchiveInvalid extends Schema.TaggedError<ArchiveInvalid>()("ArchiveInvalid", {
@@ -61,7 +79,8 @@ export class ArchiveInvalid extends Schema.TaggedError<ArchiveInvalid>()("Archiv
 }
 
 /**
- * Copies a run out of the store. Everything in an archive is as the journal holds it: secrets were taken out before.
+ * Copies a run out of the store, with the runs that it builds on. Everything in an archive is as the journal holds it: secrets were
+ * taken out before.
  *
  * **Errors**
  *
@@ -76,21 +95,23 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
     const stored = yield* store.load(runId)
     yield* foldStored(stored)
     const { decisions, events, head, messages } = stored
-    const slices: Array<{ readonly head: RunHead; readonly events: ReadonlyArray<RunEvent> }> = []
-    let upto = events.length
-    let current = head
-    let own = head.revision as number
-    while (true) {
-      slices.unshift({ head: current, events: events.slice(upto - own, upto) })
-      const { parent } = current
-      if (parent === undefined) break
-      upto -= own
-      own = parent.revision
-      current = yield* store.head(parent.runId)
+    const slices: Array<Slice> = [{ head, events: events.slice(events.length - head.revision) }]
+    let upto = events.length - head.revision
+    for (let { parent } = head; parent !== undefined;) {
+      const { revision } = parent
+      // It can be gone only if the run itself was removed since it was read.
+      const before = yield* Effect.catchTag(store.head(parent.runId), "RunNotFound", () =>
+        Effect.fail(new RunNotFound({ runId }))
+      )
+      const since = yield* Effect.catchTag(sinceOf(store, before, revision), "RunNotFound", () =>
+        Effect.fail(new RunNotFound({ runId }))
+      )
+      slices.unshift({ head: before, events: events.slice(upto - revision, upto), ...since })
+      upto -= revision
+      parent = before.parent
     }
     let state: RunState | undefined
-    const runs = slices.map(({ events, head }) => {
-      // A run may have gone on after the next one began; what counts is where that one took it up.
+    const runs = slices.map(({ events, head, since }) => {
       state = evolveAll(state, events)
       const { agent, parent, runId, sessionId } = head
       return {
@@ -99,7 +120,8 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
         agent,
         status: state?.status ?? head.status,
         events,
-        ...(parent === undefined ? {} : { parent })
+        ...(parent === undefined ? {} : { parent }),
+        ...(since === undefined ? {} : { since })
       }
     })
     return {
@@ -107,18 +129,62 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
       version: eventVersion,
       runs: runs as [(typeof runs)[number]],
       decisions,
-      messages
+      messages,
+      ...asked(head)
     }
   })
 
+/** The events of one run among those of a chain. */
+interface Slice extends Pick<ArchivedRun, "events" | "since"> {
+  readonly head: RunHead
+}
+
+/** How a run went on behind what the next one builds on. Damage there does not keep the next one from being exported. */
+const sinceOf = (store: RunStore["Service"], head: RunHead, revision: Revision) =>
+  Effect.catchIf(
+    readSince(store, head, revision),
+    (error) => error._tag === "RunStoreError" && error.reason._tag === "StoreUnreadable",
+    () => Effect.succeed<Pick<Slice, "since">>({})
+  )
+
+const readSince = Effect.fnUntraced(function* (
+  store: RunStore["Service"],
+  { revision: latest, runId, status }: RunHead,
+  revision: Revision
+): Effect.fn.Return<Pick<Slice, "since">, RunNotFound | RunStoreError> {
+  if (status === "running") return {}
+  if (latest === revision && status !== "held") {
+    // Nearly all runs that another one builds on: the earlier ones of its session.
+    const decisions = yield* store.decisions(runId)
+    const messages = yield* store.messages(runId)
+    return decisions.length + messages.length === 0
+      ? {}
+      : { since: { status, events: [], decisions, messages } }
+  }
+  const stored = yield* store.load(runId)
+  yield* foldStored(stored)
+  const { decisions, events, head, messages } = stored
+  if (head.status === "running") return {}
+  const rest = events.slice(events.length - (head.revision - revision))
+  return { since: { status: head.status, events: rest, decisions, messages, ...asked(head) } }
+})
+
+const asked = ({ cancelReason }: RunHead) => (cancelReason === undefined ? {} : { cancelReason })
+
 /**
- * Copies a run into the store, and returns its id. Runs that it builds on and that are there already are left as they are. One
- * that was not over where this one began, as a fork's may be, is cancelled in the copy: it goes on where it came from, if at all.
+ * Copies the runs of an archive into the store, and returns the id of the last one.
+ *
+ * **Details**
+ *
+ * A run that the last one builds on and that is here already is left as it is if a process has worked on it in this store. If it is
+ * a copy that came earlier, with another archive, it becomes the one that went on further. A run that was at work when it was
+ * exported is copied up to where the next one took it up, and is cancelled in the copy; importing its own archive later replaces
+ * that. So archives of runs that build on each other can be imported in any order.
  *
  * **Errors**
  *
  * - `ArchiveInvalid` — it is not an archive, was changed so that it no longer adds up, or is of a run that was at work.
- * - `RunExists` — the store has a run of this id.
+ * - `RunExists` — the store has a run of this id that came otherwise, or that went on by itself.
  * - `SessionBusy` — the store has another run in its place in the session.
  *
  * @category running
@@ -130,27 +196,33 @@ export const importRun: (
   "fermata.importRun"
 )(function* (given: unknown) {
   const scrubber = contained(yield* Scrubber)
-  const { decisions, messages = [], runs } = yield* check(given)
-  const { runId } = Arr.lastNonEmpty(runs)
+  const archive = yield* check(given)
+  const last = Arr.lastNonEmpty(archive.runs)
   const at = yield* Clock.currentTimeMillis
-  let state: RunState | undefined
-  const restored = Arr.map(runs, (run): RestoredRun => {
-    const events = Arr.map(run.events as Arr.NonEmptyReadonlyArray<RunEvent>, (event) =>
-      redactEvent(scrubber, event)
-    )
-    state = evolveAll(state, events)
-    if (run.runId === runId || state === undefined || isEnded(state)) return { ...run, events }
-    const reason = `Only the part of it that ${runId} builds on was copied.`
-    const ending = { _tag: "run.cancelled", at, reason, calls: reportCalls(state) } as const
-    return { ...run, events, ending, status: "cancelled" }
+  const redacted = (events: ReadonlyArray<RunEvent>) => events.map((event) => redactEvent(scrubber, event))
+  const mailOf = ({ cancelReason, decisions, messages = [] }: Mail) => ({
+    decisions: decisions.map((decision) => redactDecision(scrubber, decision)),
+    messages: messages.map((message) => redactMessage(scrubber, message)),
+    ...(cancelReason === undefined ? {} : { cancelReason: scrubber.scrub(cancelReason) })
   })
-  yield* (yield* RunStore).restore(
-    restored,
-    decisions.map((decision) => redactDecision(scrubber, decision)),
-    messages.map((message) => redactMessage(scrubber, message))
-  )
-  return runId
+  let state: RunState | undefined
+  const restored = Arr.map(archive.runs, ({ since, ...run }): RestoredRun => {
+    const events = redacted(run.events) as Arr.NonEmptyArray<RunEvent>
+    state = evolveAll(state, events)
+    if (run.runId === last.runId) return { ...run, events, ...mailOf(archive) }
+    if (since !== undefined) {
+      return { ...run, events, status: since.status, rest: redacted(since.events), ...mailOf(since) }
+    }
+    if (state === undefined || isEnded(state)) return { ...run, events }
+    const rest = [partEnding(at, last.runId, reportCalls(state))]
+    return { ...run, events, rest, status: "cancelled" }
+  })
+  const { decisions = [], messages = [] } = Arr.lastNonEmpty(restored)
+  yield* (yield* RunStore).restore(restored, decisions, messages)
+  return last.runId
 })
+
+type Mail = Pick<RunArchive, "cancelReason" | "decisions" | "messages">
 
 /** Levels of JSON that an archive may have: the journal's own bound is half of it. */
 const maxDepth = 400
@@ -169,6 +241,12 @@ const plain = Effect.fnUntraced(function* (given: unknown) {
 
 const notJson = () => invalid("it is not JSON")
 
+const fold = (state: RunState | undefined, events: ReadonlyArray<RunEvent>) =>
+  Effect.try({
+    try: () => evolveAll(state, events),
+    catch: () => invalid("its events do not add up to a run")
+  })
+
 /** The archive, if its runs add up and are what they say they are. */
 const check = Effect.fnUntraced(function* (given: unknown) {
   const json = yield* plain(given)
@@ -178,19 +256,19 @@ const check = Effect.fnUntraced(function* (given: unknown) {
   }
   const last = Arr.lastNonEmpty(archive.runs)
   let state: RunState | undefined
-  let before: RunArchive["runs"][number] | undefined
+  let before: ArchivedRun | undefined
+  const known = new Set<RunId>()
   for (const run of archive.runs) {
-    const { agent, events, parent, runId, sessionId, status } = run
+    const { agent, events, parent, runId, sessionId, since, status } = run
     if (isDerivedId(runId)) {
       return yield* invalid(
         `its run ${runId} has an id that says where in another run it lies (".t1.1", ".r1"), and could not be found by it`
       )
     }
     if (events.length < (run === last ? 2 : 1)) return yield* invalid("it has a run without a turn")
-    state = yield* Effect.try({
-      try: () => evolveAll(state, events),
-      catch: () => invalid("its events do not add up to a run")
-    })
+    if (known.has(runId)) return yield* invalid(`it has the run ${runId} twice`)
+    known.add(runId)
+    state = yield* fold(state, events)
     const follows =
       before === undefined
         ? parent === undefined
@@ -208,6 +286,13 @@ const check = Effect.fnUntraced(function* (given: unknown) {
       return yield* invalid(
         `the run ${runId} was at work when it was exported: export it when it is held or over`
       )
+    }
+    if (since !== undefined) {
+      const later = yield* fold(state, since.events)
+      const isItself = later?.runId === runId && later.revision === events.length + since.events.length
+      if (run === last || !isItself || later.status !== since.status || since.status === "running") {
+        return yield* invalid(`its run ${runId} did not go on as it says`)
+      }
     }
     before = run
   }

@@ -74,6 +74,7 @@ export interface ForkInput extends Allotted {
  *
  * - `RunNotFound`, `RevisionNotFound` — check the id; choose a revision of the run.
  * - `SessionTaken` — choose another `sessionId`, or leave it out.
+ * - `RunRemoved` — the original was removed before the fork was stored.
  * - `RunExists` — a run has the `newRunId` already: it is the fork, if this was tried before.
  * - Those of `runPromptStored`.
  *

@@ -14,7 +14,7 @@ import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
 import { AgentNotFound, RunLetGo, SessionBusy } from "../domain/RunError.ts"
 import { type RunHead, RunStore } from "../store/RunStore.ts"
-import { RunExists, type RunStoreError } from "../store/RunStoreError.ts"
+import { RunExists, RunRemoved, type RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo } from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { answering } from "./internal/answering.ts"
@@ -93,6 +93,7 @@ export type RunPromptStoredError = WorkError | RunLetGo
  * - `RunNotFound`, `RunExists` — check the id.
  * - `RunBusy` — another process works on it; the result will be in the store.
  * - `SessionBusy` — the session's last run has not ended.
+ * - `RunRemoved` — the session's last run was removed before the new one was stored: start again.
  * - `RunConflict`, `LeaseLost` — another process took over; continue the run later.
  * - `RunStoreError` — the store failed; see its `reason`.
  * - `RunLetGo` — it was let go of, as `leaving` said; it is in the store as it stood.
@@ -178,6 +179,10 @@ const lastOf = Effect.fnUntraced(function* (store: Store, sessionId: SessionId) 
   if (last.status === "running" || last.status === "held") {
     return yield* new SessionBusy({ sessionId, runId: last.runId, status: last.status })
   }
-  const { saved, state } = recall(store, last) ?? (yield* loadRun(store, last.runId))
+  const { saved, state } =
+    recall(store, last) ??
+    (yield* Effect.catchTag(loadRun(store, last.runId), "RunNotFound", () =>
+      Effect.fail(new RunRemoved({ runId: last.runId }))
+    ))
   return { state, saved, under: last.agent }
 })

@@ -22,7 +22,13 @@ import type { Limits } from "../domain/Limits.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type { EmptyPrompt, RunEnded, RunLetGo, SessionBusy } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
-import type { MessageInvalid, RunExists, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import type {
+  MessageInvalid,
+  RunExists,
+  RunNotFound,
+  RunRemoved,
+  RunStoreError
+} from "../store/RunStoreError.ts"
 import type {
   AnswerNotText,
   ConductorBudgetExceeded,
@@ -97,6 +103,7 @@ export type HandleError =
   | RunPromptError
   | RunLetGo
   | RunExists
+  | RunRemoved
   | SessionBusy
   | ConductorClosed
   | ConductorBudgetExceeded

@@ -137,9 +137,12 @@ export interface Fermata extends AsyncDisposable {
   readonly checkResume: (runId: string) => Promise<ResumeReport>
   /** Withdraws a standing approval. */
   readonly revokeGrant: (runId: string, grantId: string, options?: DecideOptions) => Promise<void>
-  /** A copy of a run, and of what it builds on, as one JSON value. */
+  /** A copy of a run and of those that it builds on, with what waits for each, as one JSON value. */
   readonly exportRun: (runId: string) => Promise<RunArchive>
-  /** Puts a copy into the store and returns the run's id. To move a run, remove the original before the copy is resumed. */
+  /**
+   * Puts copies into the store and returns the id of the exported run. To move runs, remove the originals before the copies are resumed: a
+   * fork is copied with the run that it builds on.
+   */
   readonly importRun: (archive: unknown) => Promise<string>
   /** Deletes a run and everything that belongs to it. */
   readonly remove: (runId: string) => Promise<void>

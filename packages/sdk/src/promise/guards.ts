@@ -44,6 +44,8 @@ export const isRunNotFound = tagged<RunStoreError.RunNotFound>("RunNotFound")
 export const isRunExists = tagged<RunStoreError.RunExists>("RunExists")
 /** A later run builds on the run, so it cannot be removed. */
 export const isRunContinued = tagged<RunStoreError.RunContinued>("RunContinued")
+/** The run that a new one was to build on was removed meanwhile: start again. */
+export const isRunRemoved = tagged<RunStoreError.RunRemoved>("RunRemoved")
 /** This process lost the run to another. */
 export const isLeaseLost = tagged<RunStoreError.LeaseLost>("LeaseLost")
 /** The store failed; `reason` says how. */

@@ -33,6 +33,7 @@ import type {
   RunContinued,
   RunExists,
   RunNotFound,
+  RunRemoved,
   RunStoreError
 } from "./RunStoreError.ts"
 import type { MessageInput, Receipt, SentMessage } from "./SentMessage.ts"
@@ -61,6 +62,8 @@ export interface RunHead {
   readonly parent?: { readonly runId: RunId; readonly revision: Revision }
   readonly createdAt: Timestamp
   readonly updatedAt: Timestamp
+  /** The reason of a request to cancel the run; set until the run has ended. */
+  readonly cancelReason?: string
   /** Set while somebody works on it. */
   readonly lease?: { readonly owner: string; readonly until: Timestamp }
 }
@@ -150,11 +153,22 @@ export interface RestoredRun {
   readonly runId: RunId
   readonly sessionId: SessionId
   readonly agent: string
+  /** The status after all of its events. */
   readonly status: Status
   readonly parent?: { readonly runId: RunId; readonly revision: Revision }
+  /** The events that the next run builds on; all events of the last one. */
   readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
-  /** What ends it here, behind `events`: the next run may build on one that was not over. `status` is then that of the end. */
-  readonly ending?: RunEvent
+  /**
+   * The events behind those, with which the run went on. Where they were not copied it is one `run.cancelled` that says so; a later
+   * `restore` may replace that by the run.
+   */
+  readonly rest?: ReadonlyArray<RunEvent>
+  /** Decisions on the run's requests that its events do not hold. */
+  readonly decisions?: ReadonlyArray<Decision>
+  /** Messages to the run that its events do not hold. */
+  readonly messages?: ReadonlyArray<SentMessage>
+  /** The reason of a request to cancel the run. */
+  readonly cancelReason?: string
 }
 
 /**
@@ -174,7 +188,7 @@ export class RunStore extends Context.Service<
      * - `RunExists` — resume that one, or choose another id.
      * - `SessionBusy` — a session is one line of runs, and another one has this place: it builds on `parent` too, or, without a
      *   parent or with one of another session (a fork), it is the first.
-     * - `RunStoreError` — also when `parent` is not in this store up to that revision.
+     * - `RunRemoved` — `parent` is not, or no longer, in this store up to that revision: read the session again, and start again.
      */
     readonly create: (options: {
       readonly runId: RunId
@@ -187,7 +201,7 @@ export class RunStore extends Context.Service<
       readonly status: Status
       readonly owner: string
       readonly ttl: Duration.Input
-    }) => Effect.Effect<Lease, RunExists | SessionBusy | RunStoreError>
+    }) => Effect.Effect<Lease, RunExists | RunRemoved | SessionBusy | RunStoreError>
 
     /**
      * Appends events, all or none, and returns the new revision.
@@ -230,8 +244,14 @@ export class RunStore extends Context.Service<
 
     /**
      * Stores runs that another store held, oldest first, with the decisions on the last one and the messages to it that its
-     * journal does not hold: all of it or nothing. A run that is here already with these very events is left as it is, unless it
-     * is the last. Nobody holds them afterwards.
+     * journal does not hold: all of it or nothing. The runs have no lease afterwards.
+     *
+     * **Details**
+     *
+     * A run that is here is left as it is if the next one can build on it. If it is itself a copy that no process has claimed, its
+     * journal is the beginning of the given one, and no run builds on more of it, it becomes the given one: copies arrive in any
+     * order. Decisions and messages that it got here stay, or the copy is refused. The last run may be here only like this, with a
+     * run that builds on it; nothing changes if the two are the same. No run of the chain can be removed meanwhile.
      *
      * **Errors**
      *

@@ -22,6 +22,7 @@ import { makeCheckpoints } from "./internal/sqlCheckpoints.ts"
 import { makeInspection } from "./internal/sqlInspection.ts"
 import { makeJournal } from "./internal/sqlJournal.ts"
 import { makeMessages } from "./internal/sqlMessages.ts"
+import { makeRestore } from "./internal/sqlRestore.ts"
 import { makeRequests } from "./internal/sqlRequests.ts"
 import { makeCatalogue, makeLeases } from "./internal/sqlRuns.ts"
 import { migrate } from "./internal/sqlSchema.ts"
@@ -60,10 +61,12 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const checkpoints = makeCheckpoints(access)
   const catalogue = makeCatalogue(access, checkpoints)
   const journal = makeJournal(access, requests, messages, checkpoints)
+  const restore = makeRestore(access, requests, messages, checkpoints)
   return withStringIds({
     ...journal,
     park: (options) =>
       Effect.tap(journal.park(options), ({ parked }) => (parked ? signal.tell : Effect.void)),
+    restore: (runs, decisions, sent) => Effect.tap(restore(runs, decisions, sent), signal.tell),
     ...leases,
     release: (lease) => Effect.tap(leases.release(lease), signal.tell),
     requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), signal.tell),

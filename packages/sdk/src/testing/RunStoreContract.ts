@@ -10,6 +10,7 @@ import type { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { batches } from "./internal/storeBatches.ts"
 import { checkpoints } from "./internal/storeCheckpoints.ts"
+import { copies } from "./internal/storeCopies.ts"
 import { runGroups, type TestRunner } from "./internal/storeFixtures.ts"
 import { forks } from "./internal/storeForks.ts"
 import { decisions, inbox } from "./internal/storeInbox.ts"
@@ -53,6 +54,7 @@ export const suite = (
     wakeUps,
     work,
     forks,
+    copies,
     checkpoints,
     deletion
   ])

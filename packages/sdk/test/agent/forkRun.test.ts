@@ -303,7 +303,7 @@ describe("forkRun", () => {
     )
   )
 
-  it.effect("is exported and imported with the part it builds on, whatever the run was doing there", () =>
+  it.effect("is exported and imported with the run it builds on, which waits for what it waits for", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const agent = () => Agent.make("a", { tools: [write.tool] })
@@ -316,40 +316,44 @@ describe("forkRun", () => {
           for (let revision = 1; revision <= latest; revision += 1) {
             const { runtime } = yield* bind(agent(), [{ calls: [call("write", "2")] }])
             const { runId } = yield* forkRun(runtime, { runId: original, revision, prompt: "no" })
-            texts.push(JSON.stringify({ archive: yield* exportRun(runId), state: yield* loadState(runId) }))
+            const states = [yield* loadState(original), yield* loadState(runId)]
+            texts.push(JSON.stringify({ archive: yield* exportRun(runId), states }))
           }
           return texts
         })
       )
       for (const text of archives) {
-        const { archive, state } = JSON.parse(text)
+        const { archive, states } = JSON.parse(text)
         yield* inOneStore(
           Effect.gen(function* () {
             const store = yield* RunStore
             const runId = yield* importRun(archive)
-            assert.deepStrictEqual(JSON.parse(JSON.stringify(yield* loadState(runId))), state)
-            const { status } = yield* store.head(original)
-            assert.strictEqual(status, "cancelled")
+            const imported = [yield* loadState(original), yield* loadState(runId)]
+            assert.deepStrictEqual(JSON.parse(JSON.stringify(imported)), states)
             assert.deepStrictEqual(yield* store.ready(), [])
-            const [waiting, ...more] = yield* store.pending()
-            assert.deepStrictEqual([waiting?.runId, more], [runId, []])
             yield* assertSound
-            const { runtime } = yield* bind(agent(), ["Done."])
-            const decisions = [approve(waiting!.request)]
-            expect(yield* runPromptStored(runtime, { runId, decisions }), "completed")
-            yield* assertSound
+            for (const waits of [runId, original]) {
+              const [waiting, ...more] = yield* store.pending({ runId: waits })
+              assert.deepStrictEqual(more, [])
+              const { runtime } = yield* bind(agent(), ["Done."])
+              const decisions = [approve(waiting!.request)]
+              expect(yield* runPromptStored(runtime, { runId: waits, decisions }), "completed")
+              yield* assertSound
+            }
           })
         )
       }
       assert.deepStrictEqual(
         write.ran,
-        archives.map(() => "2")
+        archives.flatMap(() => ["2", "1"])
       )
-      // Several forks of one run find the part that is there already.
+      // Several forks of one run find it there already.
       yield* inOneStore(
         Effect.gen(function* () {
           for (const text of archives.toReversed()) yield* importRun(JSON.parse(text).archive)
-          assert.strictEqual((yield* (yield* RunStore).list()).length, archives.length + 1)
+          const store = yield* RunStore
+          assert.strictEqual((yield* store.list()).length, archives.length + 1)
+          assert.strictEqual((yield* store.pending({ runId: original })).length, 1)
           yield* assertSound
         })
       )

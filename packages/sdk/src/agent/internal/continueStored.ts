@@ -13,8 +13,15 @@ import type { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import { findRequest, interruptions, isEnded, type RunState } from "../../domain/RunState.ts"
 import { RunStore } from "../../store/RunStore.ts"
-import type { LeaseLost, RunBusy, RunConflict, RunExists, RunNotFound } from "../../store/RunStoreError.ts"
-import type { RunStoreError } from "../../store/RunStoreError.ts"
+import type {
+  LeaseLost,
+  RunBusy,
+  RunConflict,
+  RunExists,
+  RunNotFound,
+  RunRemoved,
+  RunStoreError
+} from "../../store/RunStoreError.ts"
 import { drive } from "../AgentLoop.ts"
 import type * as Cancellation from "../Cancellation.ts"
 import { decideAllStored } from "../decideStored.ts"
@@ -37,6 +44,7 @@ export type WorkError =
   | SessionBusy
   | RunNotFound
   | RunExists
+  | RunRemoved
   | RunBusy
   | RunConflict
   | LeaseLost

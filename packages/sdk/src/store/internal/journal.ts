@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import type { RunId } from "../../domain/Id.ts"
 import { type RunEvent, RunEvents } from "../../domain/RunEvent.ts"
 import { decodeEvents } from "../../domain/RunStateCodec.ts"
-import { RunStoreError, StoreFault, StoreUnreadable } from "../RunStoreError.ts"
+import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
 
 /** One append. */
 export interface Batch {
@@ -59,8 +59,12 @@ export const sliceBatches = (
 export const answererIn = (events: ReadonlyArray<RunEvent>): string | undefined =>
   events.findLast((event) => event._tag === "agent.changed" || event._tag === "run.started")?.agent.name
 
+/** Whether a journal begins with these events, whatever the order of their fields. */
+export const startsWith = (journal: ReadonlyArray<RunEvent>, events: ReadonlyArray<RunEvent>): boolean =>
+  journal.length >= events.length && sameEvents(journal.slice(0, events.length), events)
+
 /** Whether two lists of events say the same, whatever the order of their fields. */
-export const sameEvents = (one: ReadonlyArray<RunEvent>, other: ReadonlyArray<RunEvent>): boolean =>
+const sameEvents = (one: ReadonlyArray<RunEvent>, other: ReadonlyArray<RunEvent>): boolean =>
   Schema.toEquivalence(RunEvents)(one, other)
 
 /** The rows of a journal are not what the head of its run says. */
@@ -69,15 +73,5 @@ export const damaged = (runId: RunId, operation: string): RunStoreError =>
     operation,
     reason: new StoreUnreadable({
       detail: `the journal of ${runId} has a gap: restore the store from a backup, or remove the run.`
-    })
-  })
-
-/** A run cannot build on what is not there. */
-export const missingParent = (runId: RunId): RunStoreError =>
-  new RunStoreError({
-    operation: "create",
-    reason: new StoreFault({
-      detail: `it does not hold ${runId} up to the revision that the new run builds on.`,
-      retryable: false
     })
   })

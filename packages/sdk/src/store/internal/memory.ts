@@ -15,12 +15,15 @@ import {
   RunContinued,
   RunExists,
   RunNotFound,
+  RunRemoved,
   type RunStoreError
 } from "../RunStoreError.ts"
 import { leaseMs, pageSize, position } from "./bounds.ts"
+import { withMail } from "./copies.ts"
 import { afterEvents, byAge, matches, undelivered } from "./inbox.ts"
-import { missingParent, sameEvents, sliceBatches } from "./journal.ts"
+import { sliceBatches } from "./journal.ts"
 import { assemble, keeping } from "./memoryCheckpoints.ts"
+import { restoreInto } from "./memoryRestore.ts"
 import {
   begin,
   newsOf,
@@ -127,12 +130,12 @@ export const makeMemory = (): RunStore["Service"] => {
 
   return {
     create: (options) =>
-      atomically((now): Result.Result<Lease, RunExists | SessionBusy | RunStoreError> => {
+      atomically((now): Result.Result<Lease, RunExists | RunRemoved | SessionBusy> => {
         const { owner, parent, runId } = options
         const existing = runs.get(runId)
         if (existing !== undefined) return Result.fail(new RunExists({ runId, status: existing.status }))
         if (parent !== undefined && (runs.get(parent.runId)?.revision ?? -1) < parent.revision) {
-          return Result.fail(missingParent(parent.runId))
+          return Result.fail(new RunRemoved({ runId: parent.runId }))
         }
         return Result.map(begin(options, [...runs.values()], now), (run) => {
           const lease = leaseTo(run, owner, options.ttl, now)
@@ -143,32 +146,9 @@ export const makeMemory = (): RunStore["Service"] => {
       }),
 
     restore: (restored, decisions, messages) =>
-      atomically((now): Result.Result<void, RunExists | SessionBusy | RunStoreError> => {
-        const fresh: Array<Run> = []
-        for (const [index, given] of restored.entries()) {
-          const { events, runId } = given
-          const existing = runs.get(runId)
-          if (existing !== undefined) {
-            const known = Result.getOrElse(eventsIn(existing, events.length), () => [])
-            if (index < restored.length - 1 && sameEvents(known, events)) continue
-            return Result.fail(new RunExists({ runId, status: existing.status }))
-          }
-          const begun = begin(given, [...runs.values(), ...fresh], now)
-          if (Result.isFailure(begun)) return Result.fail(begun.failure)
-          fresh.push(begun.success)
-        }
-        const last = fresh.at(-1)
-        for (const decision of decisions) {
-          const entry = last?.inbox.get(decision.requestId)
-          if (last === undefined || entry?.status !== "open") continue
-          last.inbox = new Map(last.inbox).set(decision.requestId, { ...entry, status: "decided", decision })
-        }
-        for (const { messageId, ...message } of messages) {
-          if (last?.mail.has(messageId) === false) last.mail = new Map(last.mail).set(messageId, message)
-        }
-        for (const run of fresh) runs.set(run.runId, run)
-        return Result.void
-      }).pipe(Effect.tap(signal.tell)),
+      atomically((now) => restoreInto(runs, withMail(restored, decisions, messages), now)).pipe(
+        Effect.tap(signal.tell)
+      ),
 
     append: (options) =>
       atomically((now) =>

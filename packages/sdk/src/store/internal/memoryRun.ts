@@ -9,8 +9,9 @@ import { version } from "../../domain/RunEvent.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { Status } from "../../domain/RunState.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
-import type { Lease, PendingRequest, ReadyRun, RunHead, RunStore } from "../RunStore.ts"
+import type { Lease, PendingRequest, ReadyRun, RunHead } from "../RunStore.ts"
 import { leaseMs } from "./bounds.ts"
+import type { Copy } from "./copies.ts"
 import { afterEvents, closed, hasDecided, type Inbox, readiness } from "./inbox.ts"
 import { answererIn, type Batch } from "./journal.ts"
 import type { Kept } from "./memoryCheckpoints.ts"
@@ -65,13 +66,13 @@ export const write = (
   run.mail = mail
 }
 
-/** A run with its first events, which nobody works on and which is not kept yet; or the one that has its place. */
+/** A run with its first events and without a lease, which is not kept yet; or the one that has its place. */
 export const begin = (
-  given: Parameters<RunStore["Service"]["restore"]>[0][number],
+  given: Pick<Copy, "agent" | "events" | "parent" | "runId" | "sessionId" | "status"> & Partial<Copy>,
   others: ReadonlyArray<Run>,
   now: Timestamp
 ): Result.Result<Run, SessionBusy> => {
-  const { agent, ending, parent, runId, sessionId, status } = given
+  const { agent, parent, runId, sessionId, status } = given
   const before = others.find((other) => other.runId === parent?.runId)
   const follows = before?.sessionId === sessionId ? before.runId : ""
   const other = others.find((other) => other.sessionId === sessionId && other.follows === follows)
@@ -98,11 +99,30 @@ export const begin = (
     mail: new Map(),
     checkpoint: undefined
   }
-  const events = ending === undefined ? given.events : [...given.events, ending]
-  const inbox = Result.getOrElse(afterEvents(run.inbox, events), () => run.inbox)
-  const mail = Result.getOrElse(afterTaking(run.mail, events), () => run.mail)
-  write(run, { events, inbox, mail, status }, now)
+  fill(run, given, now)
   return Result.succeed(run)
+}
+
+/** Gives a run this journal, and what the journal does not hold, instead of what it has. */
+export const fill = (
+  run: Run,
+  { cancelReason, decisions = [], events, messages = [], status }: Parameters<typeof begin>[0],
+  now: Timestamp
+): void => {
+  const inbox = new Map(Result.getOrElse(afterEvents(new Map(), events), () => new Map()))
+  for (const decision of decisions) {
+    const entry = inbox.get(decision.requestId)
+    if (entry?.status === "open") inbox.set(decision.requestId, { ...entry, status: "decided", decision })
+  }
+  const mail = new Map(Result.getOrElse(afterTaking(new Map(), events), () => new Map()))
+  for (const { messageId, ...message } of messages) {
+    if (!mail.has(messageId)) mail.set(messageId, message)
+  }
+  run.batches.length = 0
+  run.revision = 0
+  run.checkpoint = undefined
+  run.cancelReason = cancelReason
+  write(run, { events, inbox, mail, status }, now)
 }
 
 /** Gives a run to somebody, whoever had it. */
@@ -149,6 +169,9 @@ export const headOf = (run: Run, now: Timestamp): RunHead => ({
   ...(run.parent === undefined ? {} : { parent: run.parent }),
   createdAt: run.createdAt,
   updatedAt: run.updatedAt,
+  ...(run.cancelReason === undefined || closingReason(run.status) !== undefined
+    ? {}
+    : { cancelReason: run.cancelReason }),
   ...(run.owner === undefined || run.leaseUntil <= now
     ? {}
     : { lease: { owner: run.owner, until: run.leaseUntil } })

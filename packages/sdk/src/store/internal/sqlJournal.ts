@@ -7,13 +7,12 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Fragment } from "effect/sql/Statement"
 import type { Revision, RunId, SessionId } from "../../domain/Id.ts"
-import { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, version } from "../../domain/RunEvent.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
-import type { RestoredRun, RunHead, RunStore } from "../RunStore.ts"
-import { LeaseLost, RunConflict, RunExists, RunNotFound } from "../RunStoreError.ts"
+import type { RunHead, RunStore } from "../RunStore.ts"
+import { LeaseLost, RunConflict, RunNotFound, RunRemoved } from "../RunStoreError.ts"
 import { leaseMs, position } from "./bounds.ts"
-import { answererIn, damaged, missingParent, sameEvents, sliceBatches } from "./journal.ts"
+import { answererIn, damaged, sliceBatches } from "./journal.ts"
 import { takenBy } from "./messages.ts"
 import { closingReason, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
@@ -21,14 +20,13 @@ import { eventsIn, isWhole, whole } from "./sqlChain.ts"
 import { type makeCheckpoints, startOf } from "./sqlCheckpoints.ts"
 import { isUnmarked, nextMark } from "./sqlCycle.ts"
 import type { makeMessages } from "./sqlMessages.ts"
+import { makePlaces, untilNotOvertaken } from "./sqlPlaces.ts"
 import type { makeRequests } from "./sqlRequests.ts"
 import { batchRows, heads } from "./sqlRows.ts"
 import { headColumns, inForce, mailColumn, type News, newsColumns, newsOf } from "./sqlRuns.ts"
 
 type Service = RunStore["Service"]
 type AppendOptions = Parameters<Service["append"]>[0] & Pick<Parameters<Service["park"]>[0], "checkpoint">
-/** Where a run stands in its session. */
-type Place = Pick<RestoredRun, "parent" | "runId" | "sessionId">
 
 /** A park that must not happen; its transaction is rolled back. */
 class NotParked extends Data.TaggedError("NotParked") {}
@@ -39,11 +37,12 @@ export const makeJournal = (
   requests: ReturnType<typeof makeRequests>,
   messages: ReturnType<typeof makeMessages>,
   checkpoints: ReturnType<typeof makeCheckpoints>
-): Pick<Service, "create" | "restore" | "append" | "park" | "load" | "events"> => {
-  const { forUpdate, journalOf, journalOrder, notify, now, query, read, run, sql, write } = access
+): Pick<Service, "create" | "append" | "park" | "load" | "events"> => {
+  const { forUpdate, journalOf, now, query, read, run, sql, write } = access
   const numberOf = (table: string) =>
     sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
   const columns = headColumns(access)
+  const places = makePlaces(access)
   const keeping = sql.literal("")
 
   type Fenced = News & {
@@ -66,17 +65,6 @@ export const makeJournal = (
         AND events = ${encodeEvents(events)}`,
       (rows) => rows.length > 0
     )
-
-  /** Whether the run's journal begins with these events, however they were appended. */
-  const isHere = Effect.fnUntraced(function* (runId: RunId, events: ReadonlyArray<RunEvent>) {
-    const rows =
-      yield* sql`SELECT run_id, ${events.length} AS upto, 0 AS depth, sequence, count, version, events
-      FROM fermata_journal WHERE ${journalOf(runId)} AND sequence < ${events.length} ORDER BY ${journalOrder}`
-        .values
-    const batches = yield* batchRows("restore", rows)
-    const known = yield* Effect.fromResult(sliceBatches(batches, { from: 0, to: events.length }, "restore"))
-    return sameEvents(known, events)
-  })
 
   const appended = <A>({ events, expected, lease }: AppendOptions, value: A) =>
     Effect.map(holds(lease.runId, expected, events), (ours) => (ours ? Option.some(value) : Option.none()))
@@ -179,42 +167,11 @@ export const makeJournal = (
     )
   })
 
-  /** The run of its own session that a run comes after; "" for the first one, whatever it builds on. */
-  const followed = Effect.fnUntraced(function* ({ parent, sessionId }: Place) {
-    if (parent === undefined) return ""
-    const [before] = yield* sql`SELECT run_id FROM fermata_runs
-      WHERE run_id = ${parent.runId} AND session_id = ${sessionId}`
-    return before === undefined ? "" : parent.runId
-  })
-
-  /** What stands where a new run would: the run itself, or another one that follows the same run of the session. */
-  const taken = Effect.fnUntraced(function* (
-    operation: string,
-    { runId, sessionId }: Place,
-    follows: string
-  ) {
-    const [own] = yield* heads(
-      operation,
-      yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
-    )
-    if (own !== undefined) return yield* new RunExists({ runId, status: own.status })
-    const [other] = yield* heads(
-      operation,
-      yield* sql`SELECT ${columns} FROM fermata_runs
-        WHERE session_id = ${sessionId} AND coalesce(follows, parent_run_id, '') = ${follows}`
-    )
-    return yield* new SessionBusy({
-      sessionId,
-      runId: other?.runId ?? runId,
-      status: other?.status ?? "running"
-    })
-  })
-
   return {
     create: Effect.fnUntraced(function* (options) {
       const { agent, checkpoint, events, owner, parent, runId, sessionId, status } = options
       const at = yield* Clock.currentTimeMillis
-      return yield* write(
+      const transaction = write(
         "create",
         Effect.gen(function* () {
           const [before] =
@@ -222,7 +179,8 @@ export const makeJournal = (
               ? []
               : yield* run(sql<{ readonly session_id: SessionId }>`SELECT session_id FROM fermata_runs
                   WHERE run_id = ${parent.runId} AND revision >= ${parent.revision} ${forUpdate}`)
-          if (parent !== undefined && before === undefined) return yield* missingParent(parent.runId)
+          if (parent !== undefined && before === undefined)
+            return yield* new RunRemoved({ runId: parent.runId })
           const follows = parent !== undefined && before?.session_id === sessionId ? parent.runId : ""
           const [created] = yield* run(sql<{ readonly lease_until: number }>`INSERT INTO fermata_runs (
               run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
@@ -231,7 +189,7 @@ export const makeJournal = (
               ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
               ${answererIn(events) ?? null}, ${status}, ${events.length}, ${owner}, 1, ${now} + ${leaseMs(options.ttl)}, ${at}, ${at}
             ) ON CONFLICT DO NOTHING RETURNING lease_until`)
-          if (created === undefined) return yield* taken("create", options, follows)
+          if (created === undefined) return yield* yield* places.refusal("create", options, follows)
           if (parent !== undefined && checkpoint !== undefined) {
             yield* checkpoints.write(parent.runId, parent.revision, checkpoint)
           }
@@ -249,44 +207,7 @@ export const makeJournal = (
             : Option.none()
         })
       )
-    }),
-
-    restore: Effect.fnUntraced(function* (runs, decisions, sent) {
-      const at = yield* Clock.currentTimeMillis
-      const lastId = runs.at(-1)?.runId
-      yield* write(
-        "restore",
-        Effect.gen(function* () {
-          for (const run of runs) {
-            const { agent, ending, parent, runId, sessionId, status } = run
-            const events = ending === undefined ? run.events : [...run.events, ending]
-            const follows = yield* followed(run)
-            const [created] = yield* sql`INSERT INTO fermata_runs (
-                run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
-                revision, epoch, created_at, updated_at
-              ) VALUES (
-                ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
-                ${answererIn(events) ?? null}, ${status}, ${events.length}, 0, ${at}, ${at}
-              ) ON CONFLICT DO NOTHING RETURNING run_id`
-            if (created === undefined) {
-              if (runId === lastId || !(yield* isHere(runId, run.events)))
-                return yield* taken("restore", run, follows)
-              continue
-            }
-            yield* insertBatch(runId, 0, events)
-            yield* requests.apply("restore", { runId, sessionId, agent }, requestChanges(events))
-            yield* messages.take(runId, events)
-            const closing = closingReason(status)
-            if (closing !== undefined) yield* requests.close(runId, closing)
-          }
-          for (const decision of decisions) yield* requests.record(decision)
-          if (lastId !== undefined) for (const message of sent) yield* messages.record(lastId, message)
-          yield* notify
-        }),
-        Effect.map(isHere(lastId!, runs.at(-1)!.events), (here) =>
-          here ? Option.some(undefined) : Option.none()
-        )
-      )
+      return yield* untilNotOvertaken(transaction)
     }),
 
     append: (options) =>

@@ -14,6 +14,7 @@ import { Status } from "../../domain/RunState.ts"
 import type { RunHead } from "../RunStore.ts"
 import type { RunStoreError } from "../RunStoreError.ts"
 import { MessageId, type SentMessage } from "../SentMessage.ts"
+import { closingReason } from "./requests.ts"
 import { damagedColumns, readAll, type RowKind, shown, sort, type Sorted } from "./sqlDamage.ts"
 
 /** A number that other numbers can be told apart from; some drivers return 64-bit columns as `bigint`. */
@@ -44,7 +45,7 @@ const headFields = {
   lease_until: Schema.NullOr(Time),
   created_at: Time,
   updated_at: Time,
-  // No list shows these: claiming, cancelling and starting the next run go by them.
+  // Claiming, cancelling and starting the next run go by these.
   epoch: WholeRevision,
   cancel_reason: Schema.NullOr(Schema.String),
   follows: Schema.NullOr(Schema.String)
@@ -171,6 +172,9 @@ const headOf = (row: typeof HeadRow.Type): RunHead => ({
     : { parent: { runId: row.parent_run_id, revision: row.parent_revision } }),
   createdAt: row.created_at,
   updatedAt: row.updated_at,
+  ...(row.cancel_reason === null || closingReason(row.status) !== undefined
+    ? {}
+    : { cancelReason: row.cancel_reason }),
   ...(row.owner === null || row.lease_until === null
     ? {}
     : { lease: { owner: row.owner, until: row.lease_until } })

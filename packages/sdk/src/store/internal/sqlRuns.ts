@@ -144,10 +144,7 @@ export const makeCatalogue = (
   const page = makePages(access)
 
   const erase = Effect.fnUntraced(function* (runId: RunId) {
-    yield* sql`DELETE FROM fermata_messages WHERE run_id = ${runId}`
-    yield* sql`DELETE FROM fermata_requests WHERE run_id = ${runId}`
-    yield* sql`DELETE FROM fermata_journal WHERE ${access.journalOf(runId)}`
-    yield* checkpoints.erase(runId)
+    yield* eraseContents(access, checkpoints, runId)
     yield* sql`DELETE FROM fermata_runs WHERE run_id = ${runId}`
   })
 
@@ -334,6 +331,18 @@ export const makeCatalogue = (
     })
   }
 }
+
+/** Part of a transaction: deletes all that belongs to a run but its head. */
+export const eraseContents = Effect.fnUntraced(function* (
+  { journalOf, sql }: SqlAccess,
+  checkpoints: ReturnType<typeof makeCheckpoints>,
+  runId: RunId
+) {
+  yield* sql`DELETE FROM fermata_messages WHERE run_id = ${runId}`
+  yield* sql`DELETE FROM fermata_requests WHERE run_id = ${runId}`
+  yield* sql`DELETE FROM fermata_journal WHERE ${journalOf(runId)}`
+  yield* checkpoints.erase(runId)
+})
 
 const pruneBatch = 50
 

@@ -4,19 +4,7 @@
 import * as Effect from "effect/Effect"
 import type { RunId } from "../../domain/Id.ts"
 import type { RunStore } from "../../store/RunStore.ts"
-import {
-  approval,
-  fields,
-  type Group,
-  manySaid,
-  opened,
-  rev,
-  run,
-  said,
-  session,
-  started,
-  tagOf
-} from "./storeFixtures.ts"
+import { fields, type Group, manySaid, rev, run, said, session, started } from "./storeFixtures.ts"
 
 type Store = RunStore["Service"]
 
@@ -111,44 +99,6 @@ export const forks = ({ assert, test }: Group): void => {
       assert.strictEqual(yield* store.prune({ endedBefore: 1e9 }), 0)
       yield* store.remove(b)
       yield* store.remove(a)
-    })
-  )
-
-  test(
-    "restores a fork with the part that it builds on, which is over where the fork begins",
-    Effect.fnUntraced(function* (store) {
-      const ending = { _tag: "run.cancelled", at: 7, reason: "a copy", calls: [] } as const
-      const asked = approval(a, 1)
-      const before = {
-        runId: a,
-        sessionId: one,
-        agent: "root",
-        status: "cancelled",
-        events: [said("0"), opened(asked)],
-        ending
-      } as const
-      const fork = (runId: RunId, sessionId = session(`s-${runId}`)) =>
-        ({
-          runId,
-          sessionId,
-          agent: "root",
-          status: "held",
-          parent: { runId: a, revision: rev(2) },
-          events: [said("1")]
-        }) as const
-      yield* store.restore([before, fork(b)], [], [])
-      assert.deepStrictEqual((yield* store.load(b)).events, [said("0"), opened(asked), said("1")])
-      assert.deepStrictEqual(yield* store.events(a), [...before.events, ending])
-      const { revision, status } = yield* store.head(a)
-      assert.deepStrictEqual({ revision, status }, { revision: 3, status: "cancelled" })
-      assert.deepStrictEqual([yield* store.pending(), yield* store.ready()], [[], []])
-      // The part is here now, and another fork of it finds it.
-      yield* store.restore([before, fork(c)], [], [])
-      assert.strictEqual(
-        yield* tagOf(store.restore([before, fork(d, session("s-run_b"))], [], [])),
-        "SessionBusy"
-      )
-      assert.strictEqual((yield* store.list()).length, 3)
     })
   )
 }

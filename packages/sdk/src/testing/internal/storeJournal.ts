@@ -87,7 +87,7 @@ export const journal = ({ assert, test }: Group): void => {
         { runId: run("run_b"), revision: rev(0) }
       ]) {
         const error = yield* Effect.flip(started(store, run("run_b"), { parent }))
-        assert.strictEqual(fields(error)._tag, "RunStoreError")
+        assert.strictEqual(fields(error)._tag, "RunRemoved")
       }
       assert.strictEqual(yield* tagOf(store.load(run("run_b"))), "RunNotFound")
     })

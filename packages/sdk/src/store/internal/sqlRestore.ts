@@ -1,0 +1,159 @@
+/**
+ * Copies of runs in SQL: all of an archive or nothing, in one transaction.
+ *
+ * The runs of the archive that are here are locked until the transaction ends, newest first, as `prune` locks runs. A run that the
+ * archive builds on is therefore removed before, and is restored with the others; or it is not removed.
+ */
+import type * as Arr from "effect/Array"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { SqlError } from "effect/sql/SqlError"
+import type { RunId, Timestamp } from "../../domain/Id.ts"
+import { type RunEvent, version } from "../../domain/RunEvent.ts"
+import { encodeEvents } from "../../domain/RunStateCodec.ts"
+import type { RestoredRun, RunHead, RunStore } from "../RunStore.ts"
+import { RunExists, type RunStoreError } from "../RunStoreError.ts"
+import { type Copy, copyOf, judgeCopy, type Present, withMail } from "./copies.ts"
+import { answererIn, sliceBatches, startsWith } from "./journal.ts"
+import { closingReason, requestChanges } from "./requests.ts"
+import type { SqlAccess } from "./sqlAccess.ts"
+import type { makeCheckpoints } from "./sqlCheckpoints.ts"
+import type { makeMessages } from "./sqlMessages.ts"
+import { makePlaces, Overtaken, untilNotOvertaken } from "./sqlPlaces.ts"
+import type { makeRequests } from "./sqlRequests.ts"
+import { batchRows, heads } from "./sqlRows.ts"
+import { eraseContents, headColumns } from "./sqlRuns.ts"
+
+/** A run of the archive that the store has, locked. */
+interface Locked {
+  readonly head: RunHead
+  readonly isClaimed: boolean
+}
+
+/** Makes `restore`. */
+export const makeRestore = (
+  access: SqlAccess,
+  requests: ReturnType<typeof makeRequests>,
+  messages: ReturnType<typeof makeMessages>,
+  checkpoints: ReturnType<typeof makeCheckpoints>
+): RunStore["Service"]["restore"] => {
+  const { forUpdate, insertBatch, journalOf, journalOrder, notify, sql, write } = access
+  const columns = headColumns(access)
+  const places = makePlaces(access)
+
+  const lock = Effect.fnUntraced(function* (
+    runId: RunId
+  ): Effect.fn.Return<Locked | undefined, SqlError | RunStoreError> {
+    const rows = yield* sql<{ readonly epoch: number }>`SELECT ${columns} FROM fermata_runs
+      WHERE run_id = ${runId} ${forUpdate}`
+    const [head] = yield* heads("restore", rows)
+    return head === undefined ? undefined : { head, isClaimed: Number(rows[0]?.epoch) > 0 }
+  })
+
+  /** The first events of a run's own journal. */
+  const journal = Effect.fnUntraced(function* (
+    runId: RunId,
+    to: number
+  ): Effect.fn.Return<ReadonlyArray<RunEvent>, SqlError | RunStoreError> {
+    const rows = yield* sql`SELECT run_id, ${to} AS upto, 0 AS depth, sequence, count, version, events
+      FROM fermata_journal WHERE ${journalOf(runId)} AND sequence < ${to} ORDER BY ${journalOrder}`.values
+    const batches = yield* batchRows("restore", rows)
+    return yield* Effect.fromResult(sliceBatches(batches, { from: 0, to }, "restore"))
+  })
+
+  const presentOf = Effect.fnUntraced(function* ({
+    head,
+    isClaimed
+  }: Locked): Effect.fn.Return<Present, SqlError | RunStoreError> {
+    const { runId } = head
+    const [most] = yield* sql<{ readonly built_on: number | null }>`SELECT max(parent_revision) AS built_on
+      FROM fermata_runs WHERE parent_run_id = ${runId}`
+    const builtOn = most?.built_on ?? undefined
+    return {
+      ...head,
+      events: yield* journal(runId, head.revision),
+      isClaimed,
+      ...(builtOn === undefined ? {} : { builtOn: Number(builtOn) }),
+      // At the beginning of time no request has expired.
+      decisions: isClaimed ? [] : yield* requests.decisions("restore", runId, 0),
+      messages: isClaimed ? [] : yield* messages.waiting("restore", runId)
+    }
+  })
+
+  /** Writes the journal of a run that has a head and nothing else, and what the journal does not hold. */
+  const fill = Effect.fnUntraced(function* (copy: Copy) {
+    const { events, runId, status } = copy
+    yield* insertBatch({ runId, sequence: 0, count: events.length, version, events: encodeEvents(events) })
+    yield* requests.apply("restore", copy, requestChanges(events))
+    for (const decision of copy.decisions) yield* requests.record(decision)
+    const closing = closingReason(status)
+    if (closing !== undefined) yield* requests.close(runId, closing)
+    yield* messages.take(runId, events)
+    for (const message of copy.messages) yield* messages.record(runId, message)
+  })
+
+  const insert = Effect.fnUntraced(function* (copy: Copy, at: Timestamp) {
+    const { agent, cancelReason, events, parent, runId, sessionId, status } = copy
+    const follows = yield* places.followed(copy)
+    const [created] = yield* sql`INSERT INTO fermata_runs (
+        run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
+        revision, epoch, cancel_reason, created_at, updated_at
+      ) VALUES (
+        ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
+        ${answererIn(events) ?? null}, ${status}, ${events.length}, 0, ${cancelReason ?? null}, ${at}, ${at}
+      ) ON CONFLICT DO NOTHING RETURNING run_id`
+    if (created === undefined) {
+      const refusal = yield* places.refusal("restore", copy, follows)
+      // It was not here when the runs were locked.
+      return yield* refusal._tag === "RunExists" ? new Overtaken() : refusal
+    }
+    yield* fill(copy)
+  })
+
+  const replace = Effect.fnUntraced(function* (copy: Copy, at: Timestamp) {
+    const { cancelReason, events, runId, status } = copy
+    yield* eraseContents(access, checkpoints, runId)
+    yield* sql`UPDATE fermata_runs SET status = ${status}, revision = ${events.length}, updated_at = ${at},
+      answered_by = ${answererIn(events) ?? null}, cancel_reason = ${cancelReason ?? null} WHERE run_id = ${runId}`
+    yield* fill(copy)
+  })
+
+  const restoreAll = Effect.fnUntraced(function* (runs: ReadonlyArray<RestoredRun>, at: Timestamp) {
+    const locked = new Map<RunId, Locked>()
+    for (const { runId } of runs.toReversed()) {
+      const found = yield* lock(runId)
+      if (found !== undefined) locked.set(runId, found)
+    }
+    for (const [index, given] of runs.entries()) {
+      const { runId } = given
+      const found = locked.get(runId)
+      if (found === undefined) {
+        yield* insert(copyOf(given), at)
+        continue
+      }
+      const verdict = judgeCopy(given, yield* presentOf(found), index === runs.length - 1)
+      if (verdict._tag === "exists") return yield* new RunExists({ runId, status: found.head.status })
+      if (verdict._tag === "replace") yield* replace(verdict.copy, at)
+    }
+    yield* notify
+  })
+
+  return Effect.fnUntraced(function* (
+    runs: Arr.NonEmptyReadonlyArray<RestoredRun>,
+    decisions: Parameters<RunStore["Service"]["restore"]>[1],
+    sent: Parameters<RunStore["Service"]["restore"]>[2]
+  ) {
+    const at = yield* Clock.currentTimeMillis
+    const last = copyOf(runs.at(-1) ?? runs[0])
+    yield* untilNotOvertaken(
+      write(
+        "restore",
+        restoreAll(withMail(runs, decisions, sent), at),
+        Effect.map(journal(last.runId, last.events.length), (known) =>
+          startsWith(known, last.events) ? Option.some(undefined) : Option.none()
+        )
+      )
+    )
+  })
+}
