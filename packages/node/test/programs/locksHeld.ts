@@ -91,6 +91,10 @@ const onStore = (store: Store): { readonly [K in keyof Store]: Operation } => ({
   decisions: store.decisions(runId("created")),
   send: store.send(runId("created"), { content: [{ _tag: "text", text: "hello" }] }),
   messages: store.messages(runId("created")),
+  grants: store.grants(),
+  revokeGrant: Effect.flip(
+    store.revokeGrant({ grantId: Id.GrantId.make("none"), revocation: { by: "ana", at: 1 } })
+  ),
   request: store.request(Id.requestId(runId("created"), 1)),
   pending: store.pending(),
   latest: store.latest(Id.SessionId.make("session_created")),

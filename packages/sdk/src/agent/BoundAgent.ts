@@ -13,6 +13,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { Safety } from "../domain/Interruption.ts"
+import type { Definition } from "../domain/ToolIdentity.ts"
 import { canonicalJson } from "../domain/internal/json.ts"
 import type { Limits } from "../domain/Limits.ts"
 import * as Limits_ from "../domain/Limits.ts"
@@ -32,6 +33,8 @@ export type Entry =
       readonly name: string
       readonly tool: Tool<any>
       readonly decoder: Decoder<unknown>
+      /** What approvals and grants are bound to. */
+      readonly definition: Definition
     }
   | {
       readonly target: "agent"
@@ -155,7 +158,15 @@ const bind = (
       const target = tool.target === "question" ? "question" : "tool"
       const { identity } = tool.options
       if (identity !== undefined) identities[tool.name] = identity
-      return register({ target, name: tool.name, tool, decoder }, tool, place)
+      const definition = {
+        agent: agent.name,
+        tool: tool.name,
+        schema: toolFingerprint(decoder.jsonSchema, identity),
+        safety: tool.safety,
+        agentAliases: agent.options.aliases ?? [],
+        toolAliases: tool.aliases
+      }
+      return register({ target, name: tool.name, tool, decoder, definition }, tool, place)
     }
     // Tools that go by another name where theirs is taken: after all others, in their own place.
     const yielding: Array<{

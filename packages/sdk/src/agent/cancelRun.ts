@@ -1,28 +1,19 @@
 /**
- * Cancelling a stored run, whoever works on it, and withdrawing a standing approval.
+ * Cancelling a stored run, whoever works on it.
  *
  * @since 0.1.0
  */
-import * as Arr from "effect/Array"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import { evolveAll } from "../domain/evolve.ts"
-import type { GrantId, RunId } from "../domain/Id.ts"
+import type { RunId } from "../domain/Id.ts"
 import { text } from "../domain/Message.ts"
-import type { RunEvent } from "../domain/RunEvent.ts"
-import type { RunState } from "../domain/RunState.ts"
 import { isEnded } from "../domain/RunState.ts"
 import { RunStore } from "../store/RunStore.ts"
-import type { LeaseLost, RunBusy, RunConflict, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import type { LeaseLost, RunConflict, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
+import { appendOnce } from "./internal/appendOnce.ts"
 import { redactText } from "./internal/redact.ts"
 import { cancellation } from "./internal/cancellation.ts"
-import { loadRun } from "./internal/loadRun.ts"
-import { checkReadable } from "./internal/stored.ts"
 import { findSubRun, type SubRun } from "./internal/subRun.ts"
-
-/** Long enough to append once. */
-const ttl = "15 seconds"
 
 /**
  * Cancels a run. A run that is held, or that nobody works on, is over when this returns; one that another process works on is
@@ -59,31 +50,6 @@ export const cancelRun: (
   )
 })
 
-/**
- * Withdraws a standing approval of a run: calls that come from now on are asked about again.
- *
- * **Errors**
- *
- * - `RunBusy` — the run is being worked on; try again when it is held.
- *
- * @category running
- * @since 0.1.0
- */
-export const revokeGrant: (
-  runId: RunId,
-  grantId: GrantId,
-  by: string
-) => Effect.Effect<void, RunNotFound | RunBusy | RunConflict | LeaseLost | RunStoreError, RunStore> =
-  Effect.fn("fermata.revokeGrant")(function* (runId: RunId, grantId: GrantId, who: string) {
-    const scrubber = contained(yield* Scrubber)
-    const by = redactText(scrubber, who)
-    yield* appendOnce(runId, (state, at) =>
-      state.grants.some((grant) => grant.id === grantId && grant.revoked === undefined)
-        ? [{ _tag: "grant.revoked", at, grantId, by }]
-        : []
-    )
-  })
-
 /** Asks for the end of a sub-agent, with a message that is kept until somebody has brought it about. */
 const endSubRun = (store: RunStore["Service"], { root, state }: SubRun, reason: string) => {
   if (isEnded(state) || isEnded(root)) return Effect.void
@@ -96,26 +62,3 @@ const endSubRun = (store: RunStore["Service"], { root, state }: SubRun, reason: 
     Effect.catchTag("MessageInvalid", Effect.die)
   )
 }
-
-const appendOnce = Effect.fnUntraced(function* (
-  runId: RunId,
-  make: (state: RunState, at: number, cancelReason: string | undefined) => ReadonlyArray<RunEvent>
-) {
-  const store = yield* RunStore
-  const clock = yield* Clock.Clock
-  const lease = yield* store.claim({
-    runId,
-    owner: `append-${globalThis.crypto.randomUUID().slice(0, 8)}`,
-    ttl
-  })
-  const append = Effect.gen(function* () {
-    const { state } = yield* loadRun(store, runId)
-    const { cancelReason } = yield* store.renew(lease, ttl)
-    const events = make(state, clock.currentTimeMillisUnsafe(), cancelReason)
-    if (!Arr.isReadonlyArrayNonEmpty(events)) return
-    yield* checkReadable(events)
-    const status = evolveAll(state, events)?.status ?? state.status
-    yield* store.append({ lease, expected: state.revision, events, status })
-  })
-  yield* Effect.ensuring(append, Effect.ignore(store.release(lease)))
-})

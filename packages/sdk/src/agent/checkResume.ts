@@ -6,10 +6,11 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
-import type { RunState } from "../domain/RunState.ts"
+import type { RunState, ToolCall } from "../domain/RunState.ts"
 import type { Any } from "./Agent.ts"
 import type { BoundAgent } from "./BoundAgent.ts"
 import * as BoundAgent_ from "./BoundAgent.ts"
+import { parse } from "./internal/classify.ts"
 import { decodeArguments } from "./internal/decoding.ts"
 import { type Obstacle, walk } from "./internal/definitions.ts"
 
@@ -75,8 +76,9 @@ export const inspect = Effect.fnUntraced(function* (state: RunState, first: Boun
         break
       case "call": {
         const { call, entry } = found
-        if (call.proposed !== undefined) break
-        const decoded = yield* Effect.exit(decodeArguments(entry, found.state.limits, call.arguments ?? {}))
+        if (call.proposed !== undefined || isAsDecoded(call, entry)) break
+        const json = parse(call.argumentsText) ?? call.arguments ?? {}
+        const decoded = yield* Effect.exit(decodeArguments(entry, found.state.limits, json))
         if (Exit.isSuccess(decoded)) break
         const { runId } = found.state
         const problem = new ToolUnavailable({ runId, tool: call.name, reason: "schemaChanged" })
@@ -113,3 +115,7 @@ const changesOf = (state: RunState, { agent, entries, identity }: BoundAgent): R
   }
   return changes
 }
+
+/** Whether the arguments of a call were decoded by the schema that the tool has now. Calls of earlier versions do not say. */
+const isAsDecoded = (call: ToolCall, entry: BoundAgent_.Entry): boolean =>
+  "definition" in entry && call.schema === entry.definition.schema

@@ -11,11 +11,13 @@ import * as Effect from "effect/Effect"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { check } from "../domain/decide.ts"
 import type { RunId } from "../domain/Id.ts"
-import { DecisionMalformed, RequestNotFound, type Rejection } from "../domain/Rejection.ts"
+import type { Interruption } from "../domain/Interruption.ts"
+import { ArgumentsChanged, DecisionMalformed, RequestNotFound, type Rejection } from "../domain/Rejection.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo } from "./BoundAgent.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
+import { approvalDigest } from "./internal/digest.ts"
 import { loadRun } from "./internal/loadRun.ts"
 import { holdsWithheld, redactDecision } from "./internal/redact.ts"
 import { checkEdited, decodeDecision } from "./internal/staging.ts"
@@ -88,6 +90,7 @@ export const checkStored = Effect.fnUntraced(function* (
   // Whatever was decided or withdrawn, the store says so when the decision is taken.
   if (found.decision !== undefined) return decision
   const { request } = found
+  yield* checkShown(request)
   yield* Effect.fromResult(check(request, decision))
   const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, found.agent))
   if (runtime === undefined || decision._tag !== "approve" || decision.arguments === undefined)
@@ -98,4 +101,12 @@ export const checkStored = Effect.fnUntraced(function* (
   )
   yield* checkEdited(runtime, state, decision)
   return decision
+})
+
+/** What the inbox shows must be what its digest says: a store may have been changed since. */
+const checkShown = Effect.fnUntraced(function* (request: Interruption) {
+  if (request._tag !== "approval") return
+  const actual = yield* approvalDigest(request, request.arguments)
+  if (actual === request.digest) return
+  return yield* new ArgumentsChanged({ requestId: request.requestId, expected: request.digest, actual })
 })

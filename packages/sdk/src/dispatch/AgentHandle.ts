@@ -19,6 +19,7 @@ import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Limits } from "../domain/Limits.ts"
+import type { Principal } from "../domain/Principal.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type { EmptyPrompt, RunEnded, RunLetGo, SessionBusy } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
@@ -86,7 +87,7 @@ export interface SendOptions {
   /** What it means while something is pending. Default: `queue`. A run that waits for nothing reads it before its next turn. */
   readonly whenHeld?: WhenHeld
   /** Who says it: who denies or answers, for the record. Default: `user`. */
-  readonly by?: string
+  readonly by?: string | Principal
   /** Of a stored run: a message that is sent again with the same id is the same message. */
   readonly messageId?: string
   /** Of a fork: changes to the limits, beside those that the caller of this run gave. */

@@ -15,7 +15,7 @@ import { verbatim } from "./internal/verbatim.ts"
  * The version of what is written here. Raise it with every change to `RunState` or `Message` that an older reader would misread, and
  * with every change to what `evolve` makes of events that are stored already: checkpoints of another version are not used.
  */
-export const version = 1
+export const version = 2
 
 /** A state in pieces. */
 export interface Pieces {

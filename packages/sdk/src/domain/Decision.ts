@@ -10,11 +10,14 @@
 import * as Schema from "effect/Schema"
 import { GrantRequest } from "./Grant.ts"
 import { RequestId, Timestamp } from "./Id.ts"
+import { Principal } from "./Principal.ts"
 
 const fields = {
   requestId: RequestId,
-  /** Who decided: a person, `expiry`, `policy`, another agent. */
+  /** Id of the party that decided. */
   by: Schema.String,
+  /** The same party with its kind; absent where the program gave a plain string, which means an unverified person. */
+  principal: Schema.optionalKey(Principal),
   /** When. */
   at: Timestamp,
   /** The digest that the request showed. A mismatch is refused. */
@@ -65,5 +68,8 @@ export type Decision = typeof Decision.Type
 
 type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
 
-/** A decision as a caller writes it: the time is added when it is recorded. */
-export type DecisionInput = Without<Decision, "at"> & { readonly at?: Timestamp }
+/** A decision as a caller writes it: the time is added when it is recorded, and `by` may be a whole principal. */
+export type DecisionInput = Without<Decision, "at" | "by"> & {
+  readonly by: string | Principal
+  readonly at?: Timestamp
+}

@@ -1,16 +1,24 @@
 /**
  * Standing approvals, as data.
  *
- * A grant is created by an approval ("and from now on"), names the tool and the arguments that it covers, ends by time or by
- * revocation, and is noted on every call that it let through. It is consulted when a new call is classified, so that it never
- * releases a request that is already waiting; a sub-agent's calls are covered only if the grant says so.
+ * A grant is created by an approval ("and from now on"). It covers calls of one agent's tool, by the tool's definition, with arguments
+ * that match; it ends by time or by revocation, and is noted on every call that it let through. It is consulted when a call is
+ * classified and again right before the body starts, and never releases a request that is already waiting; a sub-agent's calls are
+ * covered only if the grant says so.
+ *
+ * A store keeps one row per grant and looks at it inside the commit that starts a call, so that a revocation holds in every run, fork
+ * and process. Without a store, grants and revocations live in the state that the caller keeps.
  *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { GrantId, Timestamp } from "./Id.ts"
+import { sentence } from "./Display.ts"
+import { GrantId, grantId, Timestamp } from "./Id.ts"
+import { Safety, type ToolApprovalItem } from "./Interruption.ts"
 import { matchesGlob } from "./internal/glob.ts"
 import { canonicalJson } from "./internal/json.ts"
+import { type Attributed, Principal } from "./Principal.ts"
+import { type Definition, difference } from "./ToolIdentity.ts"
 
 /** An argument matches a value that is equal, or a text pattern in which `*` stands for any characters. */
 export const ArgumentPattern = Schema.Union([
@@ -34,48 +42,129 @@ export const GrantRequest = Schema.Struct({
 })
 export type GrantRequest = typeof GrantRequest.Type
 
+/** Who revoked a grant, and when. */
+export const Revocation = Schema.Struct({
+  by: Schema.String,
+  principal: Schema.optionalKey(Principal),
+  at: Timestamp
+})
+export type Revocation = typeof Revocation.Type
+
 export const Grant = Schema.Struct({
   id: GrantId,
+  /** The definition's own name. */
   tool: Schema.String,
+  /** Name of the agent that has the tool. Grants of earlier versions may lack the definition: they cover no call. */
+  agent: Schema.optionalKey(Schema.String),
+  /** Fingerprint of the tool's argument schema. */
+  schema: Schema.optionalKey(Schema.String),
+  safety: Schema.optionalKey(Safety),
+  /** Names of all tools that the agent had: an alias that leads to one of them leads to another tool. */
+  peers: Schema.optionalKey(Schema.Array(Schema.String)),
   scope: Schema.Literals(["run", "session"]),
   arguments: Schema.Record(Schema.String, ArgumentPattern),
   /** Set when the arguments must be exactly these; `arguments` is then empty. */
   exact: Schema.optionalKey(Schema.Json),
   by: Schema.String,
+  principal: Schema.optionalKey(Principal),
   at: Timestamp,
   expiresAt: Schema.optionalKey(Timestamp),
   inherit: Schema.Boolean,
-  revoked: Schema.optionalKey(Schema.Struct({ by: Schema.String, at: Timestamp }))
+  revoked: Schema.optionalKey(Revocation)
 })
 export type Grant = typeof Grant.Type
 
-/** The grant that an approval of `call` creates. */
+/** The grant that an approval of a call creates. */
 export const make = (options: {
   readonly id: GrantId
-  readonly tool: string
+  /** The tool that was approved; `schema` is unknown where an earlier version asked. */
+  readonly definition: {
+    readonly agent: string
+    readonly tool: string
+    readonly schema?: string | undefined
+    readonly safety: Safety
+  }
+  readonly peers?: ReadonlyArray<string>
   readonly approved: Schema.Json
   readonly request: GrantRequest
-  readonly by: string
+  readonly by: Attributed
   readonly at: Timestamp
-}): Grant => ({
-  id: options.id,
-  tool: options.tool,
-  scope: options.request.scope,
-  arguments: options.request.arguments ?? {},
-  ...(options.request.arguments === undefined ? { exact: options.approved } : {}),
-  by: options.by,
-  at: options.at,
-  ...(options.request.expiresAt === undefined ? {} : { expiresAt: options.request.expiresAt }),
-  inherit: options.request.inherit ?? false
+}): Grant => {
+  const { agent, safety, schema, tool } = options.definition
+  const peers = options.peers?.filter((name) => name !== tool) ?? []
+  return {
+    id: options.id,
+    tool,
+    agent,
+    ...(schema === undefined ? {} : { schema }),
+    safety,
+    ...(peers.length === 0 ? {} : { peers }),
+    scope: options.request.scope,
+    arguments: options.request.arguments ?? {},
+    ...(options.request.arguments === undefined ? { exact: options.approved } : {}),
+    by: options.by.by,
+    ...(options.by.principal === undefined ? {} : { principal: options.by.principal }),
+    at: options.at,
+    ...(options.request.expiresAt === undefined ? {} : { expiresAt: options.request.expiresAt }),
+    inherit: options.request.inherit ?? false
+  }
+}
+
+/** The grant that the approval of a request creates. `tools` are the fingerprints of the agent's tools, by name. */
+export const fromApproval = (
+  request: ToolApprovalItem,
+  decision: Attributed & {
+    readonly at: Timestamp
+    readonly arguments?: Schema.Json
+    readonly grant: GrantRequest
+  },
+  tools: Readonly<Record<string, string>>
+): Grant =>
+  make({
+    id: grantId(request.requestId),
+    definition: {
+      agent: request.agentPath.at(-1) ?? "",
+      tool: request.tool,
+      schema: request.schema ?? (Object.hasOwn(tools, request.tool) ? tools[request.tool] : undefined),
+      safety: request.safety
+    },
+    peers: Object.keys(tools),
+    approved: decision.arguments ?? request.arguments,
+    request: decision.grant,
+    by: decision,
+    at: decision.at
+  })
+
+/** The grant after its revocation. */
+export const revoke = (grant: Grant, { at, by, principal }: Revocation): Grant => ({
+  ...grant,
+  revoked: { by, ...(principal === undefined ? {} : { principal }), at }
 })
 
 /** Whether the grant is in force at `now`. */
 export const isActive = (grant: Grant, now: Timestamp): boolean =>
   grant.revoked === undefined && (grant.expiresAt === undefined || now < grant.expiresAt)
 
-/** Whether the grant covers a call of `tool` with these arguments. */
-export const covers = (grant: Grant, tool: string, args: Schema.Json): boolean => {
-  if (grant.tool !== tool) return false
+/**
+ * Whether the grant covers a call of this tool with these arguments.
+ *
+ * **Details**
+ *
+ * With `inherited`, the grant was given in a run above: the tool may be a sub-agent's, but has the same name, schema and safety.
+ */
+export const covers = (
+  grant: Grant,
+  definition: Definition,
+  args: Schema.Json,
+  inherited: "own" | "inherited" = "own"
+): boolean => {
+  const identity = inherited === "own" ? grant : { ...grant, agent: definition.agent }
+  if (difference(identity, definition, grant.peers) !== undefined) return false
+  return matches(grant, args)
+}
+
+/** Whether arguments are those that the grant names. */
+const matches = (grant: Grant, args: Schema.Json): boolean => {
   if (grant.exact !== undefined) return canonicalJson(grant.exact) === canonicalJson(args)
   const object =
     typeof args === "object" && args !== null && !Array.isArray(args) ? (args as Schema.JsonObject) : {}
@@ -86,4 +175,22 @@ export const covers = (grant: Grant, tool: string, args: Schema.Json): boolean =
       ? canonicalJson(pattern.value) === canonicalJson(value)
       : typeof value === "string" && matchesGlob(pattern.pattern, value)
   })
+}
+
+/** A revocation that holds, whatever the states of runs say. */
+export interface Revoked {
+  readonly grantId: GrantId
+  readonly revocation: Revocation
+}
+
+/** There is no such grant here. Nothing was changed. */
+export class GrantNotFound extends Schema.TaggedError<GrantNotFound>()("GrantNotFound", {
+  /** As it was asked for, which need not be an id. */
+  grantId: Schema.String,
+  runId: Schema.optionalKey(Schema.String)
+}) {
+  override get message() {
+    const where = this.runId === undefined ? "here" : sentence`of the run ${this.runId} or its session`
+    return sentence`There is no grant ${this.grantId} ${where}: list the grants, and revoke one of those.`
+  }
 }

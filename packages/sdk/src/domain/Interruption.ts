@@ -33,7 +33,7 @@ const fields = {
 const callFields = {
   callId: ToolCallId,
   tool: Schema.String,
-  /** The decoded arguments, as JSON. */
+  /** The decoded arguments, as JSON: what the body gets. */
   arguments: Schema.Json
 }
 
@@ -41,8 +41,13 @@ const callFields = {
 export const ToolApprovalItem = Schema.TaggedStruct("approval", {
   ...fields,
   ...callFields,
-  /** SHA-256 (hex) over the tool's name and the arguments; a decision that carries another one is refused. */
+  /**
+   * SHA-256 (hex) over the tool's identity and the arguments; a decision that carries another one is refused. Of a request without
+   * `schema`, over the tool's name and the arguments.
+   */
   digest: Schema.String,
+  /** Fingerprint of the argument schema under which the arguments were decoded. */
+  schema: Schema.optionalKey(Schema.String),
   safety: Safety,
   /** The tool's own words about the risk. */
   risk: Schema.optionalKey(Schema.String),
@@ -69,9 +74,13 @@ export const InDoubtRequest = Schema.TaggedStruct("inDoubt", {
   ...callFields,
   /** Handed to the tool when it started; the same for every attempt. */
   idempotencyKey: Schema.String,
+  /** Fingerprint of the tool's argument schema when this was asked; a retry under another one is asked about again. */
+  schema: Schema.optionalKey(Schema.String),
+  /** The tool's safety when this was asked. */
+  safety: Schema.optionalKey(Safety),
   startedAt: Timestamp,
   attempt: Schema.Natural,
-  /** Why it is asked, when that is not that a process died: the journal of the start is lost. */
+  /** Why it is asked, when no process died: the journal of the start is lost, or the tool has changed since. */
   reason: Schema.optionalKey(Schema.String)
 })
 export type InDoubtRequest = typeof InDoubtRequest.Type

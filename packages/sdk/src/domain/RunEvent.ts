@@ -14,6 +14,7 @@ import { GrantId, RequestId, Revision, RunId, SessionId, Timestamp, ToolCallId }
 import { Interruption, Safety } from "./Interruption.ts"
 import { Budget, LimitChanges, Limits } from "./Limits.ts"
 import { FilePart, ReasoningPart, TextPart, UserPart } from "./Message.ts"
+import { Principal } from "./Principal.ts"
 import { RunFailure } from "./RunError.ts"
 import { AgentIdentity, MayRepeat } from "./RunState.ts"
 import { StartOptions } from "./StartOptions.ts"
@@ -83,6 +84,11 @@ export const ToolClassified = Schema.TaggedStruct("tool.classified", {
   safety: Safety,
   idempotent: Schema.Boolean,
   arguments: Schema.Json,
+  /** See `ToolCall`: what the body gets, where that differs from `arguments`, and which definition decoded it. */
+  value: Schema.optionalKey(Schema.Json),
+  rendering: Schema.optionalKey(Schema.Json),
+  tool: Schema.optionalKey(Schema.String),
+  schema: Schema.optionalKey(Schema.String),
   /** Who let it through: the tool itself, a rule, the policy, a grant. Left out when it is asked about. */
   allowedBy: Schema.optionalKey(Schema.String),
   grantId: Schema.optionalKey(GrantId)
@@ -128,7 +134,8 @@ export const RequestExpiring = Schema.TaggedStruct("request.expiring", { ...at, 
 export const GrantRevoked = Schema.TaggedStruct("grant.revoked", {
   ...at,
   grantId: GrantId,
-  by: Schema.String
+  by: Schema.String,
+  principal: Schema.optionalKey(Principal)
 })
 
 /** Somebody said something to the run. `messageId` is that of the message in a store. */

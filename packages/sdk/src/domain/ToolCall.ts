@@ -53,8 +53,19 @@ export const fields = {
   safety: Safety,
   /** Whether running it again with the same key does no harm. */
   idempotent: Schema.Boolean,
-  /** The decoded arguments as JSON; set when the call was classified, replaced by an edited approval. */
+  /** The arguments in the form that the tool's schema reads; set when the call was classified, replaced by an edited approval. */
   arguments: Schema.optionalKey(Schema.Json),
+  /** The decoded arguments, which were shown and which the body gets, where they differ from `arguments`. */
+  value: Schema.optionalKey(Schema.Json),
+  /**
+   * Set when the decoded arguments are no JSON, such as a date: what they look like. The body gets `arguments` decoded again, if that
+   * still looks the same.
+   */
+  rendering: Schema.optionalKey(Schema.Json),
+  /** The definition's own name, where `name` is an alias of it. */
+  tool: Schema.optionalKey(Schema.String),
+  /** Fingerprint of the argument schema that decoded the arguments. Absent in calls of earlier versions, whose value was not kept. */
+  schema: Schema.optionalKey(Schema.String),
   /** The arguments that were proposed, where an approval edited them. */
   proposed: Schema.optionalKey(Schema.Json),
   /** The request that it waits for, or was released by. */

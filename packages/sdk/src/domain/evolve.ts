@@ -8,6 +8,7 @@
  * @since 0.1.0
  */
 import { isWrappingUp } from "./Budget.ts"
+import * as Grant from "./Grant.ts"
 import * as History from "./History.ts"
 import type { Revision } from "./Id.ts"
 import * as Id from "./Id.ts"
@@ -123,7 +124,7 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       return {
         ...state,
         grants: state.grants.map((grant) =>
-          grant.id === event.grantId ? { ...grant, revoked: { by: event.by, at: event.at } } : grant
+          grant.id === event.grantId && grant.revoked === undefined ? Grant.revoke(grant, event) : grant
         )
       }
     case "message.queued":
@@ -176,11 +177,28 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
 
 const classified = (state: RunState, event: Event<"tool.classified">): RunState =>
   updateCall(state, event.callId, (call) => {
-    const { arguments: args, grantId, idempotent, safety, target } = event
+    const { arguments: args, grantId, idempotent, rendering, safety, schema, target, tool, value } = event
     const status = event.allowedBy === undefined ? call.status : "ready"
-    const after = { ...call, target, safety, idempotent, arguments: args, status }
-    return grantId === undefined ? after : { ...after, grantId }
+    // What an earlier judgement relied on no longer counts.
+    const {
+      grantId: _grant,
+      rendering: _rendering,
+      requestId: _request,
+      schema: _schema,
+      tool: _tool,
+      value: _value,
+      ...rest
+    } = call
+    const after: Mutable<ToolCall> = { ...rest, target, safety, idempotent, arguments: args, status }
+    if (value !== undefined) after.value = value
+    if (rendering !== undefined) after.rendering = rendering
+    if (tool !== undefined) after.tool = tool
+    if (schema !== undefined) after.schema = schema
+    if (grantId !== undefined) after.grantId = grantId
+    return after
   })
+
+type Mutable<A> = { -readonly [K in keyof A]: A[K] }
 
 const toolStarted = (state: RunState, { at, callId }: Event<"tool.started">): RunState =>
   updateCall(state, callId, (call) => ({

@@ -15,7 +15,7 @@ import type { Agent, Any } from "../agent/Agent.ts"
 import { exportRun, importRun, type RunArchive } from "../agent/archive.ts"
 import { answersTo } from "../agent/BoundAgent.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
-import { cancelRun, revokeGrant } from "../agent/cancelRun.ts"
+import { cancelRun } from "../agent/cancelRun.ts"
 import { checkBound, type ResumeReport } from "../agent/checkResume.ts"
 import { decideStored } from "../agent/decideStored.ts"
 import { forkRun, rewindPoints, type RewindPoint } from "../agent/forkRun.ts"
@@ -27,6 +27,7 @@ import type { Prompt } from "../agent/runPrompt.ts"
 import { runPromptStored } from "../agent/runPromptStored.ts"
 import type { RunResult } from "../agent/RunResult.ts"
 import type { RunUpdate } from "../agent/RunUpdate.ts"
+import { revokeGrant } from "../agent/revokeGrant.ts"
 import * as Runtime from "../agent/Runtime.ts"
 import * as Worker from "../agent/Worker.ts"
 import { loadState } from "../agent/loadState.ts"
@@ -47,6 +48,7 @@ import {
   type RunHead,
   RunStore
 } from "../store/RunStore.ts"
+import type { GrantFilter, StoredGrant } from "../store/StoredGrant.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
 import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { DecisionBody } from "./decisions.ts"
@@ -135,8 +137,13 @@ export interface Fermata extends AsyncDisposable {
   readonly state: (runId: string) => Promise<RunState>
   /** What has changed in this program since the run was stored, and what of it stands in the way. */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
-  /** Withdraws a standing approval. */
-  readonly revokeGrant: (runId: string, grantId: string, options?: DecideOptions) => Promise<void>
+  /** The standing approvals of the store, oldest first, revoked ones included. */
+  readonly grants: (filter?: GrantFilter) => Promise<ReadonlyArray<StoredGrant>>
+  /**
+   * Revokes a standing approval of a run or its session: from then on no call starts under it, in any run, fork or process. Rejects
+   * with `GrantNotFound` where there is none.
+   */
+  readonly revokeGrant: (runId: string, grantId: string, options?: DecideOptions) => Promise<StoredGrant>
   /** A copy of a run and of those that it builds on, with what waits for each, as one JSON value. */
   readonly exportRun: (runId: string) => Promise<RunArchive>
   /**
@@ -364,6 +371,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
         ? { changes: [], blocking: [notFound(agent)] }
         : run(checkBound(await fermata.state(runId), runtime.bound))
     },
+    grants: (filter) => run(Effect.flatMap(RunStore, (store) => store.grants(filter))),
     revokeGrant: (runId, grantId, { by: who = by } = {}) =>
       run(revokeGrant(runId as RunId, grantId as GrantId, who)),
     exportRun: (runId) => run(exportRun(runId as RunId)),

@@ -16,6 +16,7 @@ import * as Joins from "../dispatch/Conductor.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RequestId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
+import type { Principal } from "../domain/Principal.ts"
 import type { PendingRequest } from "../store/RunStore.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { iterable } from "./internal/iterable.ts"
@@ -130,7 +131,7 @@ const innerOf = <Output>(handle: RunHandle<Output>): AgentHandle<Output, any> =>
 export const decisionOf = (
   given: Decidable,
   body: DecisionBody,
-  { by, idempotencyKey, note }: DecideOptions & { readonly by: string }
+  { by, idempotencyKey, note }: DecideOptions & { readonly by: string | Principal }
 ): DecisionInput => {
   // The first request of a list that is empty, in a program that does not check its types: refused as malformed.
   const asked: Decidable = (given as Decidable | undefined) ?? ({} as Decidable)
@@ -152,7 +153,7 @@ export const decisionOf = (
 export const fromHandle = <Output>(
   handle: AgentHandle<Output, any>,
   run: Run,
-  by: string
+  by: string | Principal
 ): RunHandle<Output> => {
   const facade: RunHandle<Output> = {
     runId: handle.runId,
@@ -184,7 +185,7 @@ export const fromConductor = (options: {
   readonly conductor: Conductor_.Conductor
   readonly dispatch: RunConductor["dispatch"]
   readonly run: Run
-  readonly by: string
+  readonly by: string | Principal
   readonly close: () => Promise<void>
 }): RunConductor => {
   const { by, close, conductor, dispatch, run } = options

@@ -16,7 +16,8 @@ import type * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Stream from "effect/Stream"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
-import type { RequestId, Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
+import type { GrantNotFound, Revocation, Revoked } from "../domain/Grant.ts"
+import type { GrantId, RequestId, Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type { RunEnded, SessionBusy } from "../domain/RunError.ts"
@@ -37,6 +38,7 @@ import type {
   RunStoreError
 } from "./RunStoreError.ts"
 import type { MessageInput, Receipt, SentMessage } from "./SentMessage.ts"
+import type { GrantFilter, StoredGrant } from "./StoredGrant.ts"
 
 export type { ListFilter, PendingFilter, ReadyFilter } from "./internal/filters.ts"
 
@@ -115,6 +117,8 @@ export interface Appended {
   readonly cancelReason?: string
   /** Set when there are decisions or messages that the journal does not hold. */
   readonly hasMail?: boolean
+  /** Set when a grant that the events rely on was revoked: then nothing was written, and `revision` is as it was. */
+  readonly revoked?: ReadonlyArray<Revoked>
 }
 
 /** A request that waits, with what an inbox shows. */
@@ -211,7 +215,8 @@ export class RunStore extends Context.Service<
      * `expected` is the revision the caller read: the number of the run's own events stored already. `status` becomes the
      * head's. Requests that the events open or close (also inside sub-agents) change in the inbox in the same transaction, and
      * messages that they take (`message.queued` with a `messageId`) no longer wait; when `status` is an ended one, all requests
-     * that are still open are closed.
+     * that are still open are closed. `grants` are those that let through the calls which the events start: if one of them was
+     * revoked, nothing is written, and the revocations are returned. A revocation that is acknowledged later came after the start.
      *
      * **Errors**
      *
@@ -224,6 +229,7 @@ export class RunStore extends Context.Service<
       readonly expected: Revision
       readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
       readonly status: Status
+      readonly grants?: ReadonlyArray<StoredGrant>
     }) => Effect.Effect<Appended, RunConflict | LeaseLost | RunStoreError>
 
     /**
@@ -346,6 +352,27 @@ export class RunStore extends Context.Service<
 
     /** The decisions on a run's requests that are not in its journal yet, oldest first. Expired requests count as denied by `expiry`. */
     readonly decisions: (runId: RunId) => Effect.Effect<ReadonlyArray<Decision>, RunStoreError>
+
+    /** The grants that approvals created, oldest first, revoked ones included. */
+    readonly grants: (filter?: GrantFilter) => Effect.Effect<ReadonlyArray<StoredGrant>, RunStoreError>
+
+    /**
+     * Revokes a grant and returns it: in every run, fork and process, no call starts under it any more. It needs no lease. The
+     * first revocation stands.
+     *
+     * **Details**
+     *
+     * `given` is the grant as a run's state holds it, for one that the store has not kept: an earlier version recorded its decision.
+     *
+     * **Errors**
+     *
+     * - `GrantNotFound` — list the grants, and revoke one of those.
+     */
+    readonly revokeGrant: (options: {
+      readonly grantId: GrantId
+      readonly revocation: Revocation
+      readonly given?: StoredGrant
+    }) => Effect.Effect<StoredGrant, GrantNotFound | RunStoreError>
 
     /**
      * Sends a message to a run, once per id: one that is sent again is the one that was sent first, and gets its answer. It needs

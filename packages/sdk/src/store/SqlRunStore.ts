@@ -20,6 +20,7 @@ import { withStringIds } from "./internal/ids.ts"
 import { makeAccess } from "./internal/sqlAccess.ts"
 import { makeCheckpoints } from "./internal/sqlCheckpoints.ts"
 import { makeInspection } from "./internal/sqlInspection.ts"
+import { makeGrants } from "./internal/sqlGrants.ts"
 import { makeJournal } from "./internal/sqlJournal.ts"
 import { makeMessages } from "./internal/sqlMessages.ts"
 import { makeRestore } from "./internal/sqlRestore.ts"
@@ -53,14 +54,15 @@ export interface Options {
 export const make = Effect.fnUntraced(function* (options?: Options) {
   const access = makeAccess(yield* SqlClient.SqlClient, options?.busyDeadline ?? "10 seconds")
   yield* migrate(access)
-  const requests = makeRequests(access)
+  const grants = makeGrants(access)
+  const requests = makeRequests(access, grants)
   const messages = makeMessages(access)
   const signal = makeSignal()
   const { afterErase = Effect.void, changes = Stream.empty } = options ?? {}
   const leases = makeLeases(access)
   const checkpoints = makeCheckpoints(access)
-  const catalogue = makeCatalogue(access, checkpoints)
-  const journal = makeJournal(access, requests, messages, checkpoints)
+  const catalogue = makeCatalogue(access, checkpoints, grants)
+  const journal = makeJournal(access, { requests, messages, checkpoints, grants })
   const restore = makeRestore(access, requests, messages, checkpoints)
   return withStringIds({
     ...journal,
@@ -83,6 +85,8 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
     }),
     send: (runId, message) => Effect.tap(messages.send(runId, message), signal.tell),
     messages: (runId) => access.query("messages", messages.waiting("messages", runId)),
+    grants: grants.grants,
+    revokeGrant: grants.revokeGrant,
     request: requests.request,
     pending: requests.pending
   })

@@ -13,6 +13,7 @@ import { checkpoints } from "./internal/storeCheckpoints.ts"
 import { copies } from "./internal/storeCopies.ts"
 import { runGroups, type TestRunner } from "./internal/storeFixtures.ts"
 import { forks } from "./internal/storeForks.ts"
+import { grants } from "./internal/storeGrants.ts"
 import { decisions, inbox } from "./internal/storeInbox.ts"
 import { journal } from "./internal/storeJournal.ts"
 import { deletion, leases } from "./internal/storeLeases.ts"
@@ -51,6 +52,7 @@ export const suite = (
     batches,
     inbox,
     messages,
+    grants,
     wakeUps,
     work,
     forks,

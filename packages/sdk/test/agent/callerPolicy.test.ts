@@ -17,7 +17,7 @@ import type { RunState } from "../../src/domain/RunState.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"
 import { layerMemory, type RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { approve, bind, call, expect, only, probe, rebind, throughJson } from "./Fixture.ts"
+import { approve, bind, call, deny, expect, only, probe, rebind, throughJson } from "./Fixture.ts"
 
 const transfer = (to: string) => ({ calls: [{ tool: `transfer_to_${to}`, arguments: {} }] })
 
@@ -242,12 +242,12 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
                 })
                 const { startedWith: _, ...rest } = throughJson(held.state)
                 const state: RunState = { ...rest, policy }
-                const decisions = [approve(only(held, "approval"))]
+                const decisions = [deny(only(held, "approval"))]
                 const again = yield* runPrompt(runtime, { state, decisions })
                 return [again.status, pay.ran]
               })
-            assert.deepStrictEqual(yield* run(none), ["completed", ["1"]])
-            assert.deepStrictEqual(yield* run(ask), ["completed", ["1", "1"]])
+            assert.deepStrictEqual(yield* run(none), ["completed", []])
+            assert.deepStrictEqual(yield* run(ask), ["completed", ["1"]])
           })
         )
     )

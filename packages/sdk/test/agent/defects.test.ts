@@ -16,11 +16,11 @@ const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
 /** The tool with an option, or a property, that is read anew each time. */
 const changing = <R>(
   tool: Tool<R>,
-  property: "retry" | "timeout" | "safety",
+  property: "retry" | "timeout" | "idempotent",
   get: () => unknown
 ): Tool<R> => {
   const described = { get, enumerable: true }
-  return property === "safety"
+  return property === "idempotent"
     ? Object.defineProperty({ ...tool }, property, described)
     : { ...tool, options: Object.defineProperty({ ...tool.options }, property, described) }
 }
@@ -109,10 +109,10 @@ describe("a run whose drive meets a defect", () => {
     Effect.gen(function* () {
       const store = yield* RunStore
       const { ran, tool } = probe("act", { needsApproval: false })
-      let safety = "sideEffecting"
-      const odd = changing(tool, "safety", () => safety)
+      let idempotent: unknown = false
+      const odd = changing(tool, "idempotent", () => idempotent)
       const { runtime } = yield* bind(Agent.make("a", { tools: [odd] }), [{ calls: [call("act", "1")] }])
-      safety = "careless"
+      idempotent = "perhaps"
       const { error, runId } = expect(yield* runPromptStored(runtime, { prompt: "go" }), "error")
       assert.include(error.message, "tool.classified is not of its type")
       assert.deepStrictEqual(

@@ -2,24 +2,35 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Grant from "../../src/domain/Grant.ts"
 import type { GrantId } from "../../src/domain/Id.ts"
 
+const writeFile = {
+  agent: "clerk",
+  tool: "write_file",
+  schema: "s1",
+  safety: "sideEffecting",
+  agentAliases: [],
+  toolAliases: []
+} as const
+
 describe("Grant", () => {
   const grant = (
     request: Grant.GrantRequest,
     approved: Parameters<typeof Grant.covers>[2] = { path: "a.txt" }
-  ) => Grant.make({ id: "g" as GrantId, tool: "write_file", approved, request, by: "ada", at: 1 })
+  ) => Grant.make({ id: "g" as GrantId, definition: writeFile, approved, request, by: { by: "ada" }, at: 1 })
 
   it("covers exactly the approved arguments unless it names others", () => {
     const exact = grant({ scope: "run" }, { path: "a.txt", mode: { x: 1, y: [2] } })
-    assert.isTrue(Grant.covers(exact, "write_file", { mode: { y: [2], x: 1 }, path: "a.txt" }))
-    assert.isFalse(Grant.covers(exact, "write_file", { path: "a.txt" }))
-    assert.isFalse(Grant.covers(exact, "write_file", { path: "a.txt", mode: { x: 1, y: [2] }, force: true }))
-    assert.isFalse(Grant.covers(exact, "delete_file", { path: "a.txt", mode: { x: 1, y: [2] } }))
-    assert.isTrue(Grant.covers(grant({ scope: "run" }, null), "write_file", null))
+    assert.isTrue(Grant.covers(exact, writeFile, { mode: { y: [2], x: 1 }, path: "a.txt" }))
+    assert.isFalse(Grant.covers(exact, writeFile, { path: "a.txt" }))
+    assert.isFalse(Grant.covers(exact, writeFile, { path: "a.txt", mode: { x: 1, y: [2] }, force: true }))
+    assert.isFalse(
+      Grant.covers(exact, { ...writeFile, tool: "delete_file" }, { path: "a.txt", mode: { x: 1, y: [2] } })
+    )
+    assert.isTrue(Grant.covers(grant({ scope: "run" }, null), writeFile, null))
   })
 
   it("covers any arguments when it names none", () => {
     for (const args of [{}, { path: "b" }, [], null, "x"]) {
-      assert.isTrue(Grant.covers(grant({ scope: "run", arguments: {} }), "write_file", args))
+      assert.isTrue(Grant.covers(grant({ scope: "run", arguments: {} }), writeFile, args))
     }
   })
 
@@ -28,7 +39,7 @@ describe("Grant", () => {
       scope: "run",
       arguments: { path: { _tag: "glob", pattern: "src/*.ts" }, mode: { _tag: "equals", value: { x: [1] } } }
     })
-    const covers = (args: Parameters<typeof Grant.covers>[2]) => Grant.covers(patterns, "write_file", args)
+    const covers = (args: Parameters<typeof Grant.covers>[2]) => Grant.covers(patterns, writeFile, args)
     assert.isTrue(covers({ path: "src/a.ts", mode: { x: [1] }, other: 1 }))
     assert.isFalse(covers({ path: "src/a.js", mode: { x: [1] } }))
     assert.isFalse(covers({ path: 7, mode: { x: [1] } }))
@@ -40,7 +51,7 @@ describe("Grant", () => {
   it("is not fooled by inherited properties", () => {
     const anything: Grant.ArgumentPattern = { _tag: "glob", pattern: "*" }
     const patterns = grant({ scope: "run", arguments: { constructor: anything } })
-    assert.isFalse(Grant.covers(patterns, "write_file", {}))
+    assert.isFalse(Grant.covers(patterns, writeFile, {}))
   })
 
   it("ends by time or by revocation", () => {
@@ -48,6 +59,42 @@ describe("Grant", () => {
     assert.deepStrictEqual([Grant.isActive(timed, 99), Grant.isActive(timed, 100)], [true, false])
     assert.isFalse(Grant.isActive({ ...timed, revoked: { by: "ada", at: 2 } }, 3))
     assert.isTrue(Grant.isActive(grant({ scope: "session" }), Number.MAX_SAFE_INTEGER))
+  })
+
+  it("covers the tool of one agent, with one schema and one safety, and not whatever has its name", () => {
+    const any = grant({ scope: "run", arguments: {} })
+    for (const other of [
+      { ...writeFile, agent: "billing" },
+      { ...writeFile, schema: "s2" },
+      { ...writeFile, safety: "privileged" as const }
+    ]) {
+      assert.isFalse(Grant.covers(any, other, {}))
+    }
+    const { agent: _, ...unbound } = any
+    assert.isFalse(Grant.covers(unbound, writeFile, {}))
+  })
+
+  it("covers a tool under its new name when that names the old one, unless both were there when it was given", () => {
+    const renamed = { ...writeFile, tool: "write", toolAliases: ["write_file"] }
+    const given = (peers: ReadonlyArray<string>) =>
+      Grant.make({
+        id: "g" as GrantId,
+        definition: writeFile,
+        peers,
+        approved: {},
+        request: { scope: "session", arguments: {} },
+        by: { by: "ada" },
+        at: 1
+      })
+    assert.isTrue(Grant.covers(given(["write_file", "read"]), renamed, {}))
+    assert.isFalse(Grant.covers(given(["write_file", "write"]), renamed, {}))
+    assert.isTrue(Grant.covers(given([]), { ...writeFile, agent: "scribe", agentAliases: ["clerk"] }, {}))
+  })
+
+  it("covers a sub-agent's tool of the same definition when it is inherited", () => {
+    const any = grant({ scope: "run", arguments: {}, inherit: true })
+    assert.isTrue(Grant.covers(any, { ...writeFile, agent: "helper" }, {}, "inherited"))
+    assert.isFalse(Grant.covers(any, { ...writeFile, agent: "helper", schema: "s2" }, {}, "inherited"))
   })
 
   it("does not cover sub-agents unless it says so", () => {

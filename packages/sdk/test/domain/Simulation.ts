@@ -282,8 +282,16 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       return emit({ ...classified, allowedBy: "tool" }, path)
     }
     if (target !== "tool" && path.length >= 3) return fail("Sub-agents may not nest deeper.")
+    const definition = {
+      agent: run.agentPath.at(-1) ?? "",
+      tool: call.name,
+      schema: run.agent.tools[call.name]!,
+      safety: safety as Safety,
+      agentAliases: [],
+      toolAliases: []
+    }
     const grant = run.grants.find(
-      (grant) => Grant.isActive(grant, clock) && Grant.covers(grant, call.name, args)
+      (grant) => Grant.isActive(grant, clock) && Grant.covers(grant, definition, args)
     )
     if (grant !== undefined) {
       return emit({ ...classified, allowedBy: `grant ${grant.id}`, grantId: grant.id }, path)

@@ -78,7 +78,7 @@ describe("a Fermata", () => {
     await using second = await make(["done"], { agents: [agent], store, by: "ann" })
     const [pending] = await second.pending()
     assert.strictEqual(pending?.runId, runId)
-    assert.deepInclude(pending?.request, { tool: "deploy", arguments: { env: "staging" } })
+    assert.deepInclude(pending?.request, { tool: "deploy", arguments: { env: "staging", replicas: 1 } })
     const decision = await second.decide(pending!, approve())
     assert.deepInclude(decision, { _tag: "approve", by: "ann" })
     const result = await second.resume(runId)

@@ -34,12 +34,16 @@ import { within } from "./within.ts"
 import type { Leaving } from "../runPrompt.ts"
 import type { LiveRun, Runtime } from "../Runtime.ts"
 import type { RunUpdate } from "../RunUpdate.ts"
+import type { Revoked } from "../../domain/Grant.ts"
 import { redactEvent } from "./redact.ts"
+import { takenBack } from "./grantUse.ts"
 
 /** What a journal has heard about the run since. */
 interface News {
   readonly cancelReason?: string
   readonly hasMail?: boolean
+  /** Set when nothing was written, because grants that the events rely on were revoked. */
+  readonly revoked?: ReadonlyArray<Revoked>
 }
 
 /** Where the events of a run go. `E` is what can go wrong there. */
@@ -145,6 +149,8 @@ export class Drive<E> implements Given<E>, LiveRun {
   /** What goes on beside the loop; made when something does. */
   beside: Beside | undefined = undefined
   missing: Missing | undefined
+  /** Calls that were let through since the run last waited for anything. */
+  fresh: Set<string> | undefined = undefined
   readonly staged: Array<RunEvent>
   /** Folded, not told. */
   readonly untold: Array<{ readonly event: RunEvent; readonly revision: number }> = []
@@ -324,6 +330,7 @@ export const isActedOn = (event: RunEvent): boolean => {
 export const emitRoot = (drive: Drive<any>, given: RunEvent): void => {
   const event = redactEvent(drive.runtime.scrubber, given)
   drive.state = evolve(drive.state, event)
+  if (drive.fresh !== undefined && isWait(event)) drive.fresh = undefined
   if (drive.onUpdate === undefined) {
     if (drive.journal.keepsNothing !== true) drive.staged.push(event)
     return
@@ -337,6 +344,12 @@ export const emitRoot = (drive: Drive<any>, given: RunEvent): void => {
 /** Folds an event of the scope's run. */
 export const emit = ({ drive, path }: Pick<Scope<any>, "drive" | "path">, event: RunEvent): void =>
   emitRoot(drive, path.length === 0 ? event : wrap(event, path))
+
+/** Whether time may have passed, or authority may have changed, before this event. */
+const isWait = (event: RunEvent): boolean => {
+  const { _tag } = event._tag === "child.advanced" ? unwrap(event).event : event
+  return _tag === "request.decided" || _tag === "run.resumed" || _tag === "grant.revoked"
+}
 
 const tell = (drive: Drive<any>, told: { readonly event: RunEvent; readonly revision: number }): void =>
   drive.onUpdate?.({ _tag: "event", runId: drive.state.runId, ...told })
@@ -361,7 +374,11 @@ const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
   if (events.length === 0) return Effect.void
   const { state } = drive
   const { revision } = state
-  return Effect.mapEager(drive.journal.append(events, state), ({ cancelReason, hasMail }) => {
+  return Effect.flatMapEager(drive.journal.append(events, state), ({ cancelReason, hasMail, revoked }) => {
+    if (revoked !== undefined) {
+      for (const event of takenBack(drive.state, events, revoked, now(drive))) emitRoot(drive, event)
+      return commit(drive)
+    }
     drive.committed = state
     if (hasMail === true) drive.hasMail = true
     // Others may have staged more meanwhile.
@@ -369,6 +386,7 @@ const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
     else drive.staged.splice(0, events.length)
     if (drive.untold.length > 0) tellUntil(drive, revision)
     if (cancelReason !== undefined) drive.token.cancel(cancelReason)
+    return Effect.void
   })
 }
 

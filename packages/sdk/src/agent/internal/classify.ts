@@ -11,17 +11,19 @@ import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
 import * as ApprovalPolicy from "../../domain/ApprovalPolicy.ts"
 import * as Grant from "../../domain/Grant.ts"
-import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
+import { isDeeperThan, maxGivenDepth, sameJson } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.ts"
 import type { Safety } from "../../domain/Interruption.ts"
 import type { Target } from "../../domain/ToolCall.ts"
-import type { Question, Tool } from "../../tool/Tool.ts"
+import type { Decoder } from "../../tool/DataSchema.ts"
+import type { Question } from "../../tool/Tool.ts"
 import type { Delegate } from "./agentTools.ts"
 import type { Entry } from "../BoundAgent.ts"
 import { decodeArguments } from "./decoding.ts"
-import { argumentsDigest } from "./digest.ts"
+import { approvalDigest } from "./digest.ts"
+import { type DecodedArguments, describeDecoded } from "../../tool/internal/decodedArguments.ts"
 import type { Scope } from "./Drive.ts"
 import { holdsWithheld, redactJson } from "./redact.ts"
 import { awaitedWithin, describe, emit, nextRequestId, now, stateOf, toolTimeoutMs } from "./Drive.ts"
@@ -93,22 +95,18 @@ const understand = (
     )
   }
   const value: unknown = decoded.value
-  const encoded =
-    (entry.decoder.encode as ((value: unknown) => Schema.Json | undefined) | undefined)?.(value) ?? json
-  // What is asked about, and its digest, are of what is written.
-  const args = redactJson(drive.runtime.scrubber, encoded)
-  if (args !== encoded && holdsWithheld(args)) throw new TypeError("the scrubber failed on its arguments")
+  const args = describeArguments(scope, entry, json, value)
 
   switch (entry.target) {
     case "agent":
     case "agents":
     case "handoff":
-      return allow(scope, call, { target: entry.target, safety: "sideEffecting" }, args, {
+      return allow(scope, call, { target: entry.target, safety: "sideEffecting" }, args.arguments, {
         allowedBy: "tool"
       })
     case "delegate": {
       const target = (value as Delegate).background === true ? "background" : "agent"
-      return allow(scope, call, { target, safety: "sideEffecting" }, args, { allowedBy: "tool" })
+      return allow(scope, call, { target, safety: "sideEffecting" }, args.arguments, { allowedBy: "tool" })
     }
     case "question":
       return drive.runtime.options.interactive === false
@@ -119,12 +117,34 @@ const understand = (
           )
         : askQuestion(scope, call, entry, args)
     case "tool":
-      return judge(scope, call, entry, args, value)
+      return judge(scope, call, entry, { args, value })
+  }
+}
+
+/** What the schema made of the arguments, without secrets: what is shown, and its digest, are of what is written. */
+export const describeArguments = (
+  scope: Scope<unknown>,
+  { decoder }: Pick<Entry, "decoder">,
+  json: Schema.Json,
+  value: unknown
+): DecodedArguments => {
+  const { scrubber } = scope.drive.runtime
+  const described = describeDecoded(decoder as Decoder<unknown>, json, value)
+  const clean = (json: Schema.Json): Schema.Json => {
+    const redacted = redactJson(scrubber, json)
+    if (redacted !== json && holdsWithheld(redacted))
+      throw new TypeError("the scrubber failed on its arguments")
+    return redacted
+  }
+  return {
+    arguments: clean(described.arguments),
+    shown: clean(described.shown),
+    rendering: described.rendering === undefined ? undefined : clean(described.rendering)
   }
 }
 
 /** An empty text is no arguments; anything that is not JSON, or is too deep, is `undefined`. */
-const parse = (argumentsText: string): Schema.Json | undefined => {
+export const parse = (argumentsText: string): Schema.Json | undefined => {
   if (argumentsText.trim() === "") return {}
   try {
     const json = JSON.parse(argumentsText) as Schema.Json
@@ -140,7 +160,10 @@ const allow = (
   call: ToolCall,
   what: { readonly target: Target; readonly safety: Safety; readonly idempotent?: boolean },
   args: Schema.Json,
-  allowed: { readonly allowedBy?: string; readonly grantId?: Grant.Grant["id"] }
+  allowed: Pick<
+    Extract<RunEvent, { readonly _tag: "tool.classified" }>,
+    "allowedBy" | "grantId" | "rendering" | "schema" | "tool" | "value"
+  >
 ): undefined =>
   told(scope, {
     _tag: "tool.classified",
@@ -153,15 +176,41 @@ const allow = (
     ...allowed
   })
 
+/** Records what the call of a tool is: its definition, and the arguments that its body gets. */
+export const classifyTool = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  { definition, target, tool }: ToolEntry,
+  args: DecodedArguments,
+  allowed: { readonly allowedBy?: string; readonly grantId?: Grant.Grant["id"] }
+): undefined => {
+  const { rendering } = args
+  // Judged with what the tool's own rule says now: not asked again before the body unless the run has waited meanwhile.
+  if (allowed.allowedBy !== undefined) (scope.drive.fresh ??= new Set()).add(call.id)
+  return allow(
+    scope,
+    call,
+    { target, safety: definition.safety, idempotent: tool.idempotent },
+    args.arguments,
+    {
+      ...(sameJson(args.shown, args.arguments) ? {} : { value: args.shown }),
+      ...(rendering === undefined ? {} : { rendering }),
+      ...(tool.name === call.name ? {} : { tool: tool.name }),
+      schema: definition.schema,
+      ...allowed
+    }
+  )
+}
+
 const askQuestion = (
   scope: Scope<unknown>,
   call: ToolCall,
   entry: ToolEntry,
-  args: Schema.Json
+  args: DecodedArguments
 ): undefined => {
-  allow(scope, call, what(entry), args, {})
+  classifyTool(scope, call, entry, args, {})
   const state = stateOf(scope)
-  const { question, options } = args as typeof Question.Type
+  const { question, options } = args.arguments as typeof Question.Type
   const at = now(scope.drive)
   emit(scope, {
     _tag: "request.opened",
@@ -179,69 +228,77 @@ const askQuestion = (
   })
 }
 
-type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
+export type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
 
-const what = ({ target, tool: { idempotent, safety } }: ToolEntry) => ({ target, safety, idempotent })
-
-const judge = (
-  scope: Scope<unknown>,
-  call: ToolCall,
-  entry: ToolEntry,
-  args: Schema.Json,
-  value: unknown
-): Rest => {
-  const { tool } = entry
-  const needs = tool.options.needsApproval ?? tool.safety !== "readOnly"
-  return typeof needs === "boolean"
-    ? judged(scope, call, entry, args, value, { needed: needs })
-    : judgeBy(scope, call, entry, args, value, needs)
+/** The arguments of a call: as they are recorded, and as the tool's own functions get them. */
+export interface Understood {
+  readonly args: DecodedArguments
+  readonly value: unknown
 }
 
-/** Asks the tool's own rule. */
-const judgeBy = (
+/** Decides what happens to a call: it may run, is denied, or is asked about. `reason` says why a call is judged again. */
+export const judge = (
   scope: Scope<unknown>,
   call: ToolCall,
   entry: ToolEntry,
-  args: Schema.Json,
-  value: unknown,
-  needs: Exclude<NonNullable<Tool<any>["options"]["needsApproval"]>, boolean>
+  understood: Understood,
+  reason?: string
 ): Rest => {
-  const { tool } = entry
+  const needs = needsOf(scope, entry, understood.value)
+  if (!Effect.isEffect(needs)) return judged(scope, call, entry, understood, { ...needs, ...because(reason) })
+  return Effect.flatMap(
+    needs,
+    (need) =>
+      judged(scope, call, entry, understood, { ...need, ...because(reason ?? need.reason) }) ?? Effect.void
+  )
+}
+
+const because = (reason: string | undefined) => (reason === undefined ? {} : { reason })
+
+/** Whether the tool says that a call needs approval, and why, where that is not plain. */
+export interface Need {
+  readonly needed: boolean
+  readonly reason?: string
+}
+
+/** What the tool's own rule says about a call. A rule that fails asks. */
+export const needsOf = (
+  scope: Scope<unknown>,
+  { tool }: ToolEntry,
+  value: unknown
+): Need | Effect.Effect<Need> => {
+  const needs = tool.options.needsApproval ?? tool.safety !== "readOnly"
+  if (typeof needs === "boolean") return { needed: needs }
   const { runId, sessionId, agentPath } = stateOf(scope)
   const asked = awaitedWithin<boolean>(scope.drive.runtime, toolTimeoutMs(scope, tool), () =>
     needs(value, { runId, sessionId, agentPath })
   )
-  return Effect.flatMap(Effect.exit(asked), (answer) => {
-    const need = Exit.isSuccess(answer)
+  return Effect.map(Effect.exit(asked), (answer) =>
+    Exit.isSuccess(answer)
       ? { needed: answer.value !== false }
       : { needed: true, reason: `The approval rule of ${tool.name} failed, so it is asked about.` }
-    return judged(scope, call, entry, args, value, need) ?? Effect.void
-  })
-}
-
-/** Whether the tool says that somebody has to be asked, and why, where that is not plain. */
-interface Need {
-  readonly needed: boolean
-  readonly reason?: string
+  )
 }
 
 const judged = (
   scope: Scope<unknown>,
   call: ToolCall,
   entry: ToolEntry,
-  args: Schema.Json,
-  value: unknown,
+  { args, value }: Understood,
   needs: Need
 ): Rest => {
   const { drive } = scope
   const { tool } = entry
   const verdict = strictest(scope, tool.name, needs.needed)
-  if (verdict._tag === "run") return allow(scope, call, what(entry), args, { allowedBy: verdict.by })
+  if (verdict._tag === "run") return classifyTool(scope, call, entry, args, { allowedBy: verdict.by })
   if (verdict._tag === "deny") return deny(scope, call, verdict.message)
 
-  const grant = tool.safety === "privileged" ? undefined : findGrant(scope, tool.name, args)
+  const grant = tool.safety === "privileged" ? undefined : findGrant(scope, entry, args.shown)
   if (grant !== undefined) {
-    return allow(scope, call, what(entry), args, { allowedBy: `grant of ${grant.by}`, grantId: grant.id })
+    return classifyTool(scope, call, entry, args, {
+      allowedBy: `grant of ${grant.by}`,
+      grantId: grant.id
+    })
   }
   if (drive.runtime.options.interactive === false) {
     return deny(
@@ -250,15 +307,15 @@ const judged = (
       `${tool.name} needs approval, and nobody can be asked in this run. It has not run.`
     )
   }
-  allow(scope, call, what(entry), args, {})
-  return openApproval(scope, call, entry, args, value, needs.reason)
+  classifyTool(scope, call, entry, args, {})
+  return openApproval(scope, call, entry, args.shown, value, needs.reason)
 }
 
-const deny = (scope: Scope<unknown>, call: ToolCall, message: string): undefined =>
+export const deny = (scope: Scope<unknown>, call: ToolCall, message: string): undefined =>
   told(scope, { _tag: "tool.denied", at: now(scope.drive), callId: call.id, content: [text(message)] })
 
 /** A sub-agent may never do more than its parents: the strictest policy of the path counts. */
-const strictest = (scope: Scope<unknown>, tool: string, needed: boolean): ApprovalPolicy.Verdict => {
+export const strictest = (scope: Scope<unknown>, tool: string, needed: boolean): ApprovalPolicy.Verdict => {
   const at = now(scope.drive)
   let verdict = ApprovalPolicy.judgeAll(policiesOf(stateOf(scope)), tool, needed, at)
   for (let below = scope; below.parent !== undefined; below = below.parent) {
@@ -269,13 +326,21 @@ const strictest = (scope: Scope<unknown>, tool: string, needed: boolean): Approv
 }
 
 /** A grant of the run itself, or one of its parents' that says that it is inherited. */
-const findGrant = (scope: Scope<unknown>, tool: string, args: Schema.Json): Grant.Grant | undefined => {
+const findGrant = (
+  scope: Scope<unknown>,
+  { definition }: ToolEntry,
+  args: Schema.Json
+): Grant.Grant | undefined => {
   const at = now(scope.drive)
-  const covers = (grant: Grant.Grant) => Grant.isActive(grant, at) && Grant.covers(grant, tool, args)
-  const own = stateOf(scope).grants.find(covers)
+  const own = stateOf(scope).grants.find(
+    (grant) => Grant.isActive(grant, at) && Grant.covers(grant, definition, args)
+  )
   if (own !== undefined) return own
   for (let above = scope.parent; above !== undefined; above = above.parent) {
-    const inherited = stateOf(above).grants.find((grant) => grant.inherit && covers(grant))
+    const inherited = stateOf(above).grants.find(
+      (grant) =>
+        grant.inherit && Grant.isActive(grant, at) && Grant.covers(grant, definition, args, "inherited")
+    )
     if (inherited !== undefined) return inherited
   }
   return undefined
@@ -294,7 +359,7 @@ const lastDate = 8.64e15
 export const openApproval = Effect.fnUntraced(function* (
   scope: Scope<unknown>,
   call: ToolCall,
-  { tool }: ToolEntry,
+  { definition, tool }: ToolEntry,
   args: Schema.Json,
   value: unknown,
   reason: string | undefined
@@ -314,8 +379,14 @@ export const openApproval = Effect.fnUntraced(function* (
           awaitedWithin<unknown>(drive.runtime, toolTimeoutMs(scope, tool), () => risk(value))
         )
       : undefined
-  const digest = yield* argumentsDigest(tool.name, args)
   const state = stateOf(scope)
+  const identity = {
+    agentPath: state.agentPath,
+    tool: tool.name,
+    schema: definition.schema,
+    safety: definition.safety
+  }
+  const digest = yield* approvalDigest(identity, args)
   const at = now(drive)
   const { scrub } = drive.runtime.scrubber
   const said: unknown = risky === undefined ? risk : risky._tag === "Some" ? risky.value : undefined
@@ -328,13 +399,11 @@ export const openApproval = Effect.fnUntraced(function* (
       _tag: "approval",
       requestId: nextRequestId(scope),
       runId: state.runId,
-      agentPath: state.agentPath,
+      ...identity,
       at,
       callId: call.id,
-      tool: tool.name,
       arguments: args,
       digest,
-      safety: tool.safety,
       ...(expiresAt === undefined ? {} : { expiresAt, onExpiry: approval?.onExpiry ?? "deny" }),
       ...(riskText === undefined ? {} : { risk: riskText }),
       ...(shown?._tag === "Some" ? { preview: scrub(shown.value) } : {}),

@@ -39,9 +39,17 @@ const withOthers = (
 
 const classifyOne = (scope: Scope<unknown>, callId: ToolCallId): Effect.Effect<void> | undefined => {
   const call = findCall(stateOf(scope), callId)
-  if (call === undefined || isEnding(scope)) return undefined
+  return call === undefined || isEnding(scope) ? undefined : guarded(scope, call, () => classify(scope, call))
+}
+
+/** Judges a call with user code: what the definition of the tool throws fails this call alone. */
+export const guarded = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  judge: () => Effect.Effect<void, unknown> | undefined
+): Effect.Effect<void> | undefined => {
   try {
-    const rest = classify(scope, call)
+    const rest = judge()
     return rest === undefined ? undefined : ending(scope, call, rest)
   } catch (defect) {
     return void failed(scope, call, defect)

@@ -1,14 +1,30 @@
 /**
- * The digest that binds a decision to the arguments that were shown.
+ * The digest that binds a decision to the tool and the arguments that were shown.
  */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
+import type { ToolApprovalItem } from "../../domain/Interruption.ts"
 import { canonicalJson } from "../../domain/internal/json.ts"
 
 /** SHA-256, in hex, over a tool's name and the arguments in canonical JSON. */
 export const argumentsDigest = (tool: string, args: Schema.Json): Effect.Effect<string> =>
+  sha256([tool, args])
+
+/**
+ * The digest that an approval request has over these arguments: of the tool's identity and the arguments; of a request that an earlier
+ * version made, of the tool's name and the arguments.
+ */
+export const approvalDigest = (
+  { agentPath, safety, schema, tool }: Pick<ToolApprovalItem, "agentPath" | "tool" | "schema" | "safety">,
+  args: Schema.Json
+): Effect.Effect<string> =>
+  schema === undefined
+    ? argumentsDigest(tool, args)
+    : sha256([agentPath.at(-1) ?? "", tool, schema, safety, args])
+
+const sha256 = (value: Schema.Json): Effect.Effect<string> =>
   Effect.suspend(() => {
-    const text = canonicalJson([tool, args])
+    const text = canonicalJson(value)
     const hash = (hashAtOnce ??= ofRuntime() ?? null)
     return hash === null ? Effect.promise(() => hashApart(text)) : Effect.succeed(hash("sha256", text, "hex"))
   })

@@ -8,23 +8,21 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
-import { lines, sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
-import { ToolUnavailable } from "../../domain/RunError.ts"
-import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
+import type { ToolUnavailable } from "../../domain/RunError.ts"
+import type { ToolCall } from "../../domain/RunState.ts"
 import { findCall } from "../../domain/RunState.ts"
 import type { Reconciled, Tool } from "../../tool/Tool.ts"
 import { toContent } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
-import type { Entry } from "../BoundAgent.ts"
 import { confirmHeld } from "./confirmHeld.ts"
-import { decodeArguments } from "./decoding.ts"
-import { openApproval } from "./classify.ts"
 import type { Apart, Work } from "./apart.ts"
 import { within } from "./within.ts"
 import type { Scope } from "./Drive.ts"
-import { eachWhenKnown, whenKnown } from "./whenKnown.ts"
+import { differenceOf, toolEntryOf } from "./authorize.ts"
+import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "./prepareCall.ts"
+import { eachWhenKnown } from "./whenKnown.ts"
 import { asEffect, type Flight, idempotencyKey, invoke } from "./toolBody.ts"
 import {
   awaitedWithin,
@@ -32,20 +30,11 @@ import {
   emit,
   flush,
   isStopped,
-  nextRequestId,
   now,
   stateOf,
   timeLeftOf,
   toolTimeoutMs
 } from "./Drive.ts"
-
-type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
-
-interface Prepared {
-  readonly call: ToolCall
-  readonly tool: Tool<any>
-  readonly value: unknown
-}
 
 /** Whether running the call again does no harm. */
 export const isRepeatable = (call: ToolCall): boolean => call.safety === "readOnly" || call.idempotent
@@ -77,7 +66,9 @@ const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart
   }
   const bodies = () =>
     apart.all(
-      prepared.map((ready) => bodyOf(scope, ready)),
+      (prepared.every(isStarted) ? prepared : prepared.filter(isStarted)).map((ready) =>
+        bodyOf(scope, ready)
+      ),
       stateOf(scope).limits.toolConcurrency
     )
   // A read may be repeated; whatever else has happened is committed before the next thing happens.
@@ -85,92 +76,10 @@ const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart
   const committed = () => (areReads ? Effect.void : flush(drive))
   // The commit may have been answered to a process that was frozen since.
   const held = Effect.flatMapEager(flush(drive), () => confirmHeld(drive))
+  // A grant that was revoked meanwhile has taken the start of its calls back.
+  const isStarted = ({ call }: Prepared) => findCall(stateOf(scope), call.id)?.status === "started"
   return Effect.flatMapEager(Effect.flatMapEager(held, bodies), committed)
 }
-
-/** What is to be run; nothing, where the call has its result already, or is asked about. */
-const prepare = <E>(
-  scope: Scope<E>,
-  call: ToolCall | undefined,
-  apart: Apart
-): Effect.Effect<Prepared | undefined, E | ToolUnavailable> => {
-  if (call === undefined) return nothing
-  if ((timeLeftOf(scope) ?? 1) <= 0) {
-    const not = call.attempt === 0 ? "has not run" : "was not run again"
-    const content = [text(`${call.name} ${not}: the wallTime budget is used up.`)]
-    emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId: call.id, content })
-    return nothing
-  }
-  // The tool may have changed since the call was understood.
-  const entry = scope.bound.entries.get(call.name)
-  if (entry === undefined || !("tool" in entry)) return unavailable(scope, call, "missing")
-  const decoded = apart.run<unknown, unknown>(
-    decodeArguments(entry, stateOf(scope).limits, call.arguments ?? {})
-  )
-  return whenKnown(decoded, (decoded) =>
-    Exit.isSuccess(decoded)
-      ? Effect.succeed({ call, tool: entry.tool, value: decoded.value })
-      : notDecoded(scope, call, entry, decoded.cause)
-  )
-}
-
-const isPrepared = (one: Prepared | undefined): one is Prepared => one !== undefined
-
-const nothing = Effect.succeed(undefined)
-
-/** What was decided is kept. */
-const unavailable = <E>(
-  scope: Scope<E>,
-  { name }: ToolCall,
-  reason: ToolUnavailable["reason"]
-): Effect.Effect<never, E | ToolUnavailable> =>
-  Effect.andThen(
-    flush(scope.drive),
-    Effect.fail(new ToolUnavailable({ runId: stateOf(scope).runId, tool: name, reason }))
-  )
-
-/** Edited arguments that do not fit are asked about anew. */
-const notDecoded = <E>(
-  scope: Scope<E>,
-  call: ToolCall,
-  entry: ToolEntry,
-  cause: Cause.Cause<unknown>
-): Effect.Effect<undefined, E | ToolUnavailable> => {
-  if (isStopped(scope, cause)) return nothing
-  if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
-  const issues = describe(scope.drive.runtime, Cause.squash(cause))
-  const asked = reopen(
-    scope,
-    call,
-    entry,
-    call.proposed,
-    sentence`The edited arguments do not fit: ${lines(issues)}`
-  )
-  return Effect.as(asked, undefined)
-}
-
-const reopen = Effect.fnUntraced(function* (
-  scope: Scope<any>,
-  call: ToolCall,
-  entry: ToolEntry,
-  proposed: Schema.Json,
-  reason: string
-) {
-  const value = yield* Effect.option(decodeArguments(entry, stateOf(scope).limits, proposed))
-  // What is asked about is what an approval releases.
-  const { safety, idempotent } = entry.tool
-  const at = now(scope.drive)
-  emit(scope, {
-    _tag: "tool.classified",
-    at,
-    callId: call.id,
-    target: "tool",
-    safety,
-    idempotent,
-    arguments: proposed
-  })
-  yield* openApproval(scope, call, entry, proposed, value._tag === "Some" ? value.value : proposed, reason)
-})
 
 /** The body of a call, how long it may take, and what becomes of its end. */
 const bodyOf = (scope: Scope<any>, ready: Prepared): Work<unknown, unknown, ToolFailure> => {
@@ -317,7 +226,7 @@ export const reconcile = Effect.fnUntraced(function* <E>(
         yield* settle(scope, [callId], apart)
         break
       case "unknown":
-        openInDoubt(scope, call, at)
+        openInDoubt(scope, call)
     }
   }
 })
@@ -332,11 +241,12 @@ const presumeStarted = (scope: Scope<any>, call: ToolCall): ToolCall => {
 /** What the tool itself can find out. A tool that cannot, or fails to, leaves it to somebody. */
 const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
   Effect.gen(function* () {
-    const entry = scope.bound.entries.get(call.name)
-    if (entry === undefined || !("tool" in entry)) return unknown
+    const entry = toolEntryOf(scope.bound, call)
+    // Another tool knows nothing of it.
+    if (entry === undefined || differenceOf(scope, call, entry) !== undefined) return unknown
     const { reconcile } = entry.tool.options
     if (reconcile === undefined) return unknown
-    const value = yield* decodeArguments(entry, stateOf(scope).limits, call.arguments ?? {})
+    const value = yield* valueOf(scope, call, entry)
     const found = yield* awaitedWithin<unknown>(scope.drive.runtime, toolTimeoutMs(scope, entry.tool), () =>
       reconcile(idempotencyKey(call), value)
     )
@@ -351,31 +261,3 @@ const isReconciled = (found: unknown): found is Reconciled => {
   if (found._tag === "failed") return "message" in found && typeof found.message === "string"
   return found._tag === "happened" || found._tag === "notHappened"
 }
-
-const openInDoubt = (scope: Scope<any>, call: ToolCall, at: number): void => {
-  const state = stateOf(scope)
-  const reason = state.mayRepeat === undefined ? undefined : whyDoubted(state.mayRepeat)
-  emit(scope, {
-    _tag: "request.opened",
-    at,
-    request: {
-      _tag: "inDoubt",
-      requestId: nextRequestId(scope),
-      runId: state.runId,
-      agentPath: state.agentPath,
-      at,
-      callId: call.id,
-      tool: call.name,
-      arguments: call.arguments ?? {},
-      idempotencyKey: idempotencyKey(call),
-      startedAt: call.startedAt ?? at,
-      attempt: call.attempt,
-      ...(reason === undefined ? {} : { reason })
-    }
-  })
-}
-
-const whyDoubted = ({ since }: MayRepeat): string =>
-  since === undefined
-    ? "the prompt was sent again to a store that had lost it, and the call may have run before"
-    : `the store was restored from a backup, and the call may have run after ${new Date(since).toISOString()}`

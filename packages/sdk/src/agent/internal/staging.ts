@@ -18,6 +18,7 @@ import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { isExpired } from "../../domain/Interruption.ts"
 import { budgetOf, LimitChanges, type Limits } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
+import { attributeUnknown } from "../../domain/Principal.ts"
 import {
   ArgumentsChanged,
   DecisionMalformed,
@@ -43,9 +44,10 @@ import { checkBound, inspect } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
 import { wrongText } from "../../store/internal/requests.ts"
 import { answering } from "./answering.ts"
+import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { decodeArguments } from "./decoding.ts"
 import { definitionAt, Missing } from "./definitions.ts"
-import { argumentsDigest } from "./digest.ts"
+import { approvalDigest } from "./digest.ts"
 import { describe } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
 import { redactEvent } from "./redact.ts"
@@ -279,7 +281,7 @@ export const decodeDecision = (
     : Effect.mapError(
         decodeUnknownDecision(
           typeof input === "object" && input !== null
-            ? { ...input, at: clock.currentTimeMillisUnsafe() }
+            ? { ...(attributeUnknown(input) as object), at: clock.currentTimeMillisUnsafe() }
             : input
         ),
         (error) =>
@@ -297,14 +299,15 @@ export const checkUnchanged = Effect.fnUntraced(function* (
   if (decision._tag !== "approve" || decision.arguments !== undefined) return
   const found = findRequest(state, decision.requestId)
   if (found === undefined || found.record.request._tag !== "approval") return
-  const { digest, tool, callId } = found.record.request
+  const { request } = found.record
+  const { digest, callId } = request
   const run = found.path.reduce<RunState | undefined>(
     (run, callId) => (run === undefined ? undefined : findChild(run, callId)),
     state
   )
   const call = run === undefined ? undefined : findCall(run, callId)
   if (call === undefined) return
-  const actual = yield* argumentsDigest(tool, call.arguments ?? {})
+  const actual = yield* approvalDigest(request, call.value ?? call.arguments ?? {})
   if (actual === digest) return
   return yield* new ArgumentsChanged({ requestId: decision.requestId, expected: digest, actual })
 })
@@ -324,7 +327,10 @@ export const checkEdited = Effect.fnUntraced(function* (
   const holder = definitionAt(runtime.bound, state, found.path)
   if (holder === undefined) return yield* refused("the agent that asks is not in this program")
   const entry = holder.entries.get(tool)
-  if (entry === undefined) return yield* refused(`the agent ${holder.agent.name} has no such tool`)
-  const decoded = yield* Effect.exit(decodeArguments(entry, holder.limits, decision.arguments))
+  if (entry === undefined || !("tool" in entry)) {
+    return yield* refused(`the agent ${holder.agent.name} has no such tool`)
+  }
+  const decode = (json: unknown) => decodeArguments(entry, holder.limits, json)
+  const decoded = yield* Effect.exit(decodeEdited(entry.decoder, decode, decision.arguments))
   if (Exit.isFailure(decoded)) return yield* refused(describe(runtime, Cause.squash(decoded.cause)))
 })

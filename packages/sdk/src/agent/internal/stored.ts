@@ -18,6 +18,7 @@ import { RunStoreError, StoreFault, StoreUnreadable } from "../../store/RunStore
 import type * as Cancellation from "../Cancellation.ts"
 import { type Checkpointing, checkpointOf, savedAs } from "./checkpoints.ts"
 import type { Journal } from "./Drive.ts"
+import { grantsUsed } from "./grantUse.ts"
 
 type Store = RunStore["Service"]
 
@@ -112,7 +113,14 @@ export const storeJournal = (
   })
   return {
     append: (events, state) =>
-      Effect.andThen(requireReadable(events), asked(store.append(options(events, state)))),
+      Effect.andThen(
+        requireReadable(events),
+        Effect.suspend(() => {
+          const grants = grantsUsed(state, events)
+          const given = options(events, state)
+          return asked(store.append(grants === undefined ? given : { ...given, grants }))
+        })
+      ),
     park: (events, state) =>
       Effect.andThen(
         requireReadable(events),

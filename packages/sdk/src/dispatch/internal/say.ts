@@ -8,6 +8,7 @@ import type { Prompt } from "../../agent/runPrompt.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { textOf } from "../../domain/Message.ts"
+import type { Principal } from "../../domain/Principal.ts"
 import type { AgentHandle, SendError, SendOptions } from "../AgentHandle.ts"
 import { AnswerNotText, NothingToAnswer, SeveralQuestions } from "../DispatchError.ts"
 
@@ -65,7 +66,7 @@ const isLate = (tag: unknown): boolean =>
 const superseding = "The user has said something else instead; it follows. This was not done."
 
 /** What puts a request out of the way. More of a budget, and a login, are still needed to read anything. */
-const denialOf = ({ _tag, requestId }: Interruption, by: string): DecisionInput | undefined => {
+const denialOf = ({ _tag, requestId }: Interruption, by: string | Principal): DecisionInput | undefined => {
   switch (_tag) {
     case "approval":
     case "question":

@@ -91,11 +91,11 @@ const approved = (
   decision: Extract<NonNullable<RequestRecord["decision"]>, { readonly _tag: "approve" }>
 ): RunState => {
   const edited = decision.arguments
-  const released = updateCall(state, request.callId, (call) => ({
-    ...call,
-    status: "ready",
-    ...(edited === undefined ? {} : { arguments: edited, proposed: call.proposed ?? request.arguments })
-  }))
+  const released = updateCall(state, request.callId, (call) => {
+    if (edited === undefined) return { ...call, status: "ready" }
+    const { value: _, ...rest } = call
+    return { ...rest, status: "ready", arguments: edited, proposed: call.proposed ?? request.arguments }
+  })
   // Also when an edited call was asked about anew and is now approved as it is asked.
   const wasEdited = RunState_.findCall(state, request.callId)?.proposed !== undefined
   const shown =
@@ -103,14 +103,7 @@ const approved = (
       ? released
       : editHistory(released, request.callId, JSON.stringify(edited ?? request.arguments))
   if (decision.grant === undefined) return shown
-  const grant = Grant.make({
-    id: Id.grantId(request.requestId),
-    tool: request.tool,
-    approved: edited ?? request.arguments,
-    request: decision.grant,
-    by: decision.by,
-    at: decision.at
-  })
+  const grant = Grant.fromApproval(request, { ...decision, grant: decision.grant }, state.agent.tools)
   return { ...shown, grants: inRequestOrder([...shown.grants, grant], shown.requests) }
 }
 

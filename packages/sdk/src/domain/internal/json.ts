@@ -34,3 +34,59 @@ export const isDeeperThan = (value: unknown, levels: number): boolean => {
   }
   return false
 }
+
+/** Whether two JSON values are equal; the order of keys does not count. */
+export const sameJson = (one: Schema.Json | undefined, other: Schema.Json | undefined): boolean => {
+  if (one === other) return true
+  if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return false
+  if (Array.isArray(one) !== Array.isArray(other)) return false
+  const names = Object.keys(one)
+  if (names.length !== Object.keys(other).length) return false
+  return names.every(
+    (name) =>
+      Object.hasOwn(other, name) &&
+      sameJson((one as Schema.JsonObject)[name], (other as Schema.JsonObject)[name])
+  )
+}
+
+/**
+ * A copy of a value that is JSON already, without the fields that are `undefined`; `undefined` of any other value, and of one that
+ * lies deeper than {@link maxGivenDepth}.
+ */
+export const copyJson = (value: unknown, levels: number = maxGivenDepth): Schema.Json | undefined => {
+  if (typeof value === "string" || typeof value === "boolean" || value === null) return value
+  if (typeof value === "number") return Number.isFinite(value) ? value : undefined
+  if (typeof value !== "object" || levels <= 0) return undefined
+  return Array.isArray(value) ? copyList(value, levels - 1) : copyObject(value, levels - 1)
+}
+
+const copyList = (list: ReadonlyArray<unknown>, levels: number): Schema.Json | undefined => {
+  const copy: Array<Schema.Json> = []
+  for (let index = 0; index < list.length; index += 1) {
+    const item = copyJson(list[index], levels)
+    if (item === undefined) return undefined
+    copy.push(item)
+  }
+  return copy
+}
+
+const copyObject = (object: object, levels: number): Schema.Json | undefined => {
+  const prototype: unknown = Object.getPrototypeOf(object)
+  if (
+    (prototype !== Object.prototype && prototype !== null) ||
+    Object.getOwnPropertySymbols(object).length > 0
+  )
+    return undefined
+  const copy: Record<string, Schema.Json> = {}
+  for (const name of Object.keys(object)) {
+    const field = (object as Readonly<Record<string, unknown>>)[name]
+    if (field === undefined) continue
+    const item = copyJson(field, levels)
+    if (item === undefined) return undefined
+    // An assignment would set the prototype.
+    if (name === "__proto__") {
+      Object.defineProperty(copy, name, { value: item, enumerable: true, configurable: true, writable: true })
+    } else copy[name] = item
+  }
+  return copy
+}

@@ -14,6 +14,7 @@ import { DrainTimeout } from "../../dispatch/internal/Owner.ts"
 import * as Conductor from "../../dispatch/Conductor.ts"
 import { attach, dispatchPromptStored } from "../../dispatch/dispatchPromptStored.ts"
 import type { RunId } from "../../domain/Id.ts"
+import type { Principal } from "../../domain/Principal.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import {
   type DispatchOptions,
@@ -29,7 +30,7 @@ import { startOf } from "./start.ts"
 /** What belongs to the Fermata. */
 interface Owner {
   readonly run: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Promise<A>
-  readonly by: string
+  readonly by: string | Principal
   readonly drainTimeout: Duration.Input
   readonly runtimes: () => ReadonlyArray<Runtime<any>>
   readonly runtimeOf: (agent: string) => Runtime<any>

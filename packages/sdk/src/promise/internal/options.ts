@@ -11,6 +11,7 @@ import type * as Worker from "../../agent/Worker.ts"
 import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import type { Limits } from "../../domain/Limits.ts"
+import type { Principal } from "../../domain/Principal.ts"
 import type { ModelClient } from "../../model/ModelClient.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import type { RunStoreError } from "../../store/RunStoreError.ts"
@@ -25,8 +26,8 @@ export interface FermataOptions extends Pick<
   readonly model: ModelClient["Service"]
   /** Where runs are kept. */
   readonly store: Layer.Layer<RunStore, RunStoreError>
-  /** Who decides when a decision does not say. Default: `unnamed`. */
-  readonly by?: string
+  /** Who decides when a decision does not say: a principal, or a name that is not verified. Default: `unnamed`. */
+  readonly by?: string | Principal
   /** What to remove from tools' output besides the known shapes of secrets. */
   readonly scrubber?: Scrubber
   /** How long what is going on may take to finish when this is closed, or a worker is stopped. Default: 2 seconds. */
@@ -84,7 +85,8 @@ export interface ResumeOptions {
 
 /** Who decided, and why. */
 export interface DecideOptions {
-  readonly by?: string
+  /** A principal, or a name that is not verified. */
+  readonly by?: string | Principal
   readonly note?: string
   /** The same decision sent again with the same key gets the answer that the first one got. */
   readonly idempotencyKey?: string

@@ -23,6 +23,7 @@ import { withMail } from "./copies.ts"
 import { afterEvents, byAge, matches, undelivered } from "./inbox.ts"
 import { sliceBatches } from "./journal.ts"
 import { assemble, keeping } from "./memoryCheckpoints.ts"
+import * as Grants from "./memoryGrants.ts"
 import { restoreInto } from "./memoryRestore.ts"
 import {
   begin,
@@ -44,6 +45,7 @@ import { makeSignal } from "./signal.ts"
 export const makeMemory = (): RunStore["Service"] => {
   const runs = new Map<RunId, Run>()
   const signal = makeSignal()
+  const grants = Grants.make()
 
   const found = (runId: RunId): Result.Result<Run, RunNotFound> => {
     const run = runs.get(runId)
@@ -140,20 +142,29 @@ export const makeMemory = (): RunStore["Service"] => {
         return Result.map(begin(options, [...runs.values()], now), (run) => {
           const lease = leaseTo(run, owner, options.ttl, now)
           runs.set(runId, run)
+          Grants.keepFrom(grants, run, options.events)
           if (parent !== undefined) keep(parent.runId, parent.revision, options.checkpoint)
           return lease
         })
       }),
 
     restore: (restored, decisions, messages) =>
-      atomically((now) => restoreInto(runs, withMail(restored, decisions, messages), now)).pipe(
-        Effect.tap(signal.tell)
-      ),
+      atomically((now) =>
+        Result.map(restoreInto(runs, withMail(restored, decisions, messages), now), () => {
+          for (const { runId } of restored) {
+            const run = runs.get(runId)
+            if (run !== undefined) Grants.keepAllOf(grants, run)
+          }
+        })
+      ).pipe(Effect.tap(signal.tell)),
 
     append: (options) =>
       atomically((now) =>
         Result.map(prepare(options, now), ({ inbox, mail, run }) => {
+          const revoked = Grants.revokedOf(grants, options.grants ?? [])
+          if (revoked.length > 0) return { revision: options.expected, revoked }
           write(run, { ...options, inbox, mail }, now)
+          Grants.keepFrom(grants, run, options.events)
           return { revision: run.revision as Revision, ...newsOf(run) }
         })
       ),
@@ -165,6 +176,7 @@ export const makeMemory = (): RunStore["Service"] => {
           const parked = run.cancelReason === undefined && news === 0
           if (parked) {
             write(run, { ...options, inbox, mail }, now)
+            Grants.keepFrom(grants, run, options.events)
             keep(run.runId, run.revision, options.checkpoint)
             run.owner = undefined
             run.leaseUntil = 0
@@ -237,6 +249,7 @@ export const makeMemory = (): RunStore["Service"] => {
               status: "decided",
               decision: record
             })
+            Grants.keepOf(grants, run, record)
           }
           return refusal === undefined
             ? { runId: run.runId, decision: first ?? decision }
@@ -254,6 +267,7 @@ export const makeMemory = (): RunStore["Service"] => {
             const { entry, run } = found
             if (!isNew) continue
             run.inbox = new Map(run.inbox).set(decision.requestId, { ...entry, status: "decided", decision })
+            Grants.keepOf(grants, run, decision)
           }
           return taken.map(({ decision, found }) => ({ runId: found.run.runId, decision }))
         })
@@ -279,6 +293,10 @@ export const makeMemory = (): RunStore["Service"] => {
           return { messageId, at: now }
         })
       ).pipe(Effect.tap(signal.tell)),
+
+    grants: (filter = {}) => atomically(() => Result.succeed(Grants.list(grants, filter))),
+
+    revokeGrant: (options) => atomically(() => Grants.revokeIn(grants, options)),
 
     messages: (runId) => atomically(() => Result.succeed(waiting(runs.get(runId)?.mail ?? new Map()))),
 
@@ -368,6 +386,7 @@ export const makeMemory = (): RunStore["Service"] => {
           const child = childOf(run)
           if (child !== undefined) return yield* Result.fail(new RunContinued({ runId, by: child.runId }))
           runs.delete(runId)
+          Grants.erase(grants, runId)
         })
       ),
 
@@ -379,6 +398,7 @@ export const makeMemory = (): RunStore["Service"] => {
           if (held || closingReason(run.status) === undefined || run.updatedAt >= endedBefore || childOf(run))
             continue
           runs.delete(run.runId)
+          Grants.erase(grants, run.runId)
           count += 1
         }
         return Result.succeed(count)

@@ -18,6 +18,7 @@ import {
   RequestSuperseded,
   type Rejection
 } from "../../domain/Rejection.ts"
+import { attributeUnknown } from "../../domain/Principal.ts"
 import type { Status } from "../../domain/RunState.ts"
 import { unwrap, type RunEvent } from "../../domain/RunEvent.ts"
 
@@ -142,7 +143,7 @@ export const decodeInput = (
   isDeeperThan(input, maxGivenDepth)
     ? Result.fail(new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` }))
     : Result.mapError(
-        decode({ ...input, at: input?.at ?? now }),
+        decode({ ...(attributeUnknown(input) as object), at: input?.at ?? now }),
         () => new DecisionMalformed({ issues: complaint(input) })
       )
 
@@ -155,10 +156,11 @@ const isRequestId = Schema.is(RequestId)
 
 /** The text of a decision that is none; `undefined` where all are texts. */
 export const wrongText = (input: DecisionInput): string | undefined => {
-  const name = textFields.find((name) => name in input && typeof (input as Texts)[name] !== "string")
+  const given = attributeUnknown(input) as DecisionInput & Texts
+  const name = textFields.find((name) => name in given && typeof given[name] !== "string")
   return name === undefined
     ? undefined
-    : `its ${name} is ${kindOf((input as Texts)[name])}, and has to be a string`
+    : `its ${name} is ${kindOf(given[name])}, and has to be a string${name === "by" ? " or a principal" : ""}`
 }
 
 const complaint = (input: DecisionInput): string => {

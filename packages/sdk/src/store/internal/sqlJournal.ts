@@ -9,6 +9,7 @@ import type { Fragment } from "effect/sql/Statement"
 import type { Revision, RunId, SessionId } from "../../domain/Id.ts"
 import { type RunEvent, version } from "../../domain/RunEvent.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
+import type { Revoked } from "../../domain/Grant.ts"
 import type { RunHead, RunStore } from "../RunStore.ts"
 import { LeaseLost, RunConflict, RunNotFound, RunRemoved } from "../RunStoreError.ts"
 import { leaseMs, position } from "./bounds.ts"
@@ -19,6 +20,7 @@ import type { SqlAccess } from "./sqlAccess.ts"
 import { eventsIn, isWhole, whole } from "./sqlChain.ts"
 import { type makeCheckpoints, startOf } from "./sqlCheckpoints.ts"
 import { isUnmarked, nextMark } from "./sqlCycle.ts"
+import type { makeGrants } from "./sqlGrants.ts"
 import type { makeMessages } from "./sqlMessages.ts"
 import { makePlaces, untilNotOvertaken } from "./sqlPlaces.ts"
 import type { makeRequests } from "./sqlRequests.ts"
@@ -31,12 +33,25 @@ type AppendOptions = Parameters<Service["append"]>[0] & Pick<Parameters<Service[
 /** A park that must not happen; its transaction is rolled back. */
 class NotParked extends Data.TaggedError("NotParked") {}
 
+/** An append that relies on revoked grants; its transaction is rolled back. */
+class ReliesOnRevoked extends Data.TaggedError("ReliesOnRevoked")<{
+  readonly revoked: ReadonlyArray<Revoked>
+}> {}
+
 /** Makes the part of the store that deals with journals. */
 export const makeJournal = (
   access: SqlAccess,
-  requests: ReturnType<typeof makeRequests>,
-  messages: ReturnType<typeof makeMessages>,
-  checkpoints: ReturnType<typeof makeCheckpoints>
+  {
+    checkpoints,
+    grants,
+    messages,
+    requests
+  }: {
+    readonly requests: ReturnType<typeof makeRequests>
+    readonly messages: ReturnType<typeof makeMessages>
+    readonly checkpoints: ReturnType<typeof makeCheckpoints>
+    readonly grants: ReturnType<typeof makeGrants>
+  }
 ): Pick<Service, "create" | "append" | "park" | "load" | "events"> => {
   const { forUpdate, journalOf, now, query, read, run, sql, write } = access
   const numberOf = (table: string) =>
@@ -104,6 +119,10 @@ export const makeJournal = (
           )
         : [unchanged]
     if (head === undefined) return yield* refused(options)
+    if (options.grants !== undefined && options.grants.length > 0) {
+      const revoked = yield* grants.revokedOf(options.grants)
+      if (revoked.length > 0) return yield* new ReliesOnRevoked({ revoked })
+    }
     yield* insertBatch(runId, expected, events)
     const owner = { runId, sessionId: head.session_id, agent: head.agent }
     const changes = requestChanges(events)
@@ -217,7 +236,10 @@ export const makeJournal = (
             revision: (options.expected + options.events.length) as Revision,
             ...news
           })),
-          Effect.catchTag("NotParked", Effect.die)
+          Effect.catchTags({
+            NotParked: Effect.die,
+            ReliesOnRevoked: ({ revoked }) => Effect.succeed({ revision: options.expected, revoked })
+          })
         )
       ),
 
@@ -225,7 +247,11 @@ export const makeJournal = (
       Effect.clockWith((clock) =>
         write("park", commit(options, clock.currentTimeMillisUnsafe(), true), appended(options, {})).pipe(
           Effect.as({ parked: true, revision: (options.expected + options.events.length) as Revision }),
-          Effect.catchTag("NotParked", () => Effect.succeed({ parked: false, revision: options.expected }))
+          Effect.catchTags({
+            NotParked: () => Effect.succeed({ parked: false, revision: options.expected }),
+            // Nothing starts where a run is let go of.
+            ReliesOnRevoked: Effect.die
+          })
         )
       ),
 

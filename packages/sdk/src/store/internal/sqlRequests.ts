@@ -24,9 +24,11 @@ import {
   type RequestChange,
   sameDecision
 } from "./requests.ts"
+import { grantOf } from "./grants.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import { type InboxEntry, pathText, requests, sortRequests } from "./sqlRequestRows.ts"
 import { makePages } from "./sqlPages.ts"
+import type { makeGrants } from "./sqlGrants.ts"
 
 /** A request that somebody has decided meanwhile; nothing was written. */
 class NotOpen extends Data.TaggedError("NotOpen") {}
@@ -46,7 +48,7 @@ export const requestColumns = ({ sql }: SqlAccess) =>
     kind, agent_path, tool, asked_at, expires_at, warn_at, on_expiry, request, status, decision, superseded_reason, superseded_by`)
 
 /** Makes the part of the store that deals with requests. */
-export const makeRequests = (access: SqlAccess) => {
+export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGrants>) => {
   const { contains, forUpdate, notify, query, run, sql, write, writesAlone } = access
   const page = makePages(access)
   const columns = requestColumns(access)
@@ -78,13 +80,30 @@ export const makeRequests = (access: SqlAccess) => {
   const read = (requestId: RequestId) =>
     run(sql`SELECT ${columns} FROM fermata_requests WHERE request_id = ${requestId}`)
 
-  /** Writes a decision to a request that is still open; false when somebody was first. */
+  /** Writes a decision to a request that is still open, and the grant that it creates; false when another one was first. */
   const decideOpen = (decision: Decision, status: "decided" | "journaled") =>
-    Effect.map(
+    Effect.flatMap(
       run(sql`UPDATE fermata_requests
         SET status = ${status}, decision = ${JSON.stringify(decision)}, decided_at = ${decision.at}, decided_by = ${decision.by}
         WHERE request_id = ${decision.requestId} AND status = 'open' RETURNING request_id`),
-      (rows) => rows.length > 0
+      (rows) =>
+        rows.length > 0 && decision._tag === "approve" && decision.grant !== undefined
+          ? Effect.as(keepGrant(decision), true)
+          : Effect.succeed(rows.length > 0)
+    )
+
+  /** A request that cannot be read says so where it is read; its grant is kept when it is first used. */
+  const keepGrant = (decision: Decision): Effect.Effect<unknown, SqlError> =>
+    Effect.flatMap(
+      Effect.orElseSucceed(
+        Effect.flatMap(read(decision.requestId), (rows) => requests("decide", rows)),
+        () => []
+      ),
+      ([row]) => {
+        const grant = row === undefined ? undefined : grantOf(row.pending.request, decision)
+        if (row === undefined || grant === undefined) return Effect.void
+        return grants.insert({ grant, runId: row.pending.runId, sessionId: row.pending.sessionId })
+      }
     )
 
   /** Whether the decision that the journal now has is the one that counts. */

@@ -15,6 +15,7 @@ import { isUnmarked, nextMark } from "./sqlCycle.ts"
 import { unreadable } from "./sqlDamage.ts"
 import { makePages } from "./sqlPages.ts"
 import { damagedEntry, heads, sortHeads } from "./sqlRows.ts"
+import type { makeGrants } from "./sqlGrants.ts"
 
 type Service = RunStore["Service"]
 
@@ -137,7 +138,8 @@ export const inForce = ({ now, sql }: SqlAccess, lease: Lease) => sql`run_id = $
 /** Makes the part of the store that lists runs and deletes them. */
 export const makeCatalogue = (
   access: SqlAccess,
-  checkpoints: ReturnType<typeof makeCheckpoints>
+  checkpoints: ReturnType<typeof makeCheckpoints>,
+  grants: ReturnType<typeof makeGrants>
 ): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
   const { byParent, now, query, run, sql, toBeCancelled, write } = access
   const columns = headColumns(access)
@@ -145,6 +147,7 @@ export const makeCatalogue = (
 
   const erase = Effect.fnUntraced(function* (runId: RunId) {
     yield* eraseContents(access, checkpoints, runId)
+    yield* grants.erase(runId)
     yield* sql`DELETE FROM fermata_runs WHERE run_id = ${runId}`
   })
 

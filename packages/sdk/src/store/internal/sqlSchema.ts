@@ -11,6 +11,7 @@ import type { SqlClient } from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
+import { backfillGrants } from "./sqlGrantsBackfill.ts"
 
 /** Brings the tables up to date, or says why this version must not touch them. Tables that are up to date are only looked at. */
 export const migrate = (access: SqlAccess): Effect.Effect<void, RunStoreError> =>
@@ -263,4 +264,27 @@ const checkpointed: Step = (sql) => [
   )`
 ]
 
-const steps: ReadonlyArray<Step> = [first, second, third, fourth, fifth, checkpointed]
+/**
+ * Keeps grants, one row each, so that a revocation holds wherever a copy of the grant is. Those of before are read from the decisions
+ * that gave them; their revocations from the journals.
+ */
+const granted: Step = (sql) => [
+  sql`CREATE TABLE fermata_grants (
+    grant_id text NOT NULL PRIMARY KEY,
+    run_id text NOT NULL,
+    session_id text NOT NULL,
+    agent text NOT NULL,
+    tool text NOT NULL,
+    scope text NOT NULL,
+    given_at bigint NOT NULL,
+    expires_at bigint,
+    data text,
+    revoked_at bigint,
+    revocation text
+  )`,
+  sql`CREATE INDEX fermata_grants_run ON fermata_grants (run_id)`,
+  sql`CREATE INDEX fermata_grants_session ON fermata_grants (session_id)`,
+  backfillGrants(sql)
+]
+
+const steps: ReadonlyArray<Step> = [first, second, third, fourth, fifth, checkpointed, granted]

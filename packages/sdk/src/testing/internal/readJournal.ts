@@ -173,7 +173,11 @@ const checkEvent = (root: RunState, wrapped: RunEvent, ledger: Open, say: Report
         say("approvedOnly", `${event.callId} is started without an approval`)
       }
       if (before?.status === "started") call.restarts += 1
-      call.starts.push(before?.arguments)
+      const { attempt = 0, grantId } = before ?? {}
+      if (attempt === 0 && grantId !== undefined && !isCovered(line, grantId, event.at)) {
+        say("approvedOnly", `${event.callId} is started under ${grantId}, which is not in force`)
+      }
+      call.starts.push(before?.value ?? before?.arguments)
       return
     }
     case "tool.notStarted":

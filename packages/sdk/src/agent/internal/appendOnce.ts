@@ -1,0 +1,40 @@
+/**
+ * Appending to a stored run that no process works on, in one short lease.
+ */
+import * as Arr from "effect/Array"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import { evolveAll } from "../../domain/evolve.ts"
+import type { RunId } from "../../domain/Id.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import { RunStore } from "../../store/RunStore.ts"
+import { loadRun } from "./loadRun.ts"
+import { checkReadable } from "./stored.ts"
+
+/** Long enough to append once. */
+const ttl = "15 seconds"
+
+/** Claims a run, appends what `make` says about its state, and gives it back. */
+export const appendOnce = Effect.fnUntraced(function* (
+  runId: RunId,
+  make: (state: RunState, at: number, cancelReason: string | undefined) => ReadonlyArray<RunEvent>
+) {
+  const store = yield* RunStore
+  const clock = yield* Clock.Clock
+  const lease = yield* store.claim({
+    runId,
+    owner: `append-${globalThis.crypto.randomUUID().slice(0, 8)}`,
+    ttl
+  })
+  const append = Effect.gen(function* () {
+    const { state } = yield* loadRun(store, runId)
+    const { cancelReason } = yield* store.renew(lease, ttl)
+    const events = make(state, clock.currentTimeMillisUnsafe(), cancelReason)
+    if (!Arr.isReadonlyArrayNonEmpty(events)) return
+    yield* checkReadable(events)
+    const status = evolveAll(state, events)?.status ?? state.status
+    yield* store.append({ lease, expected: state.revision, events, status })
+  })
+  yield* Effect.ensuring(append, Effect.ignore(store.release(lease)))
+})

@@ -1,0 +1,80 @@
+/**
+ * The grants that a commit relies on, and what becomes of a run when one of them was revoked meanwhile.
+ *
+ * A call that a grant let through starts with a `tool.started` event. The commit of that event looks at the grant: when it was
+ * revoked, nothing is written, the start is taken back before any body has run, and the call is judged again.
+ */
+import type { Grant, Revoked } from "../../domain/Grant.ts"
+import { revocations } from "../../domain/revokeInState.ts"
+import type { GrantId, ToolCallId } from "../../domain/Id.ts"
+import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
+import { findCall, findChild, type RunState, type ToolCall } from "../../domain/RunState.ts"
+import type { StoredGrant } from "../../store/StoredGrant.ts"
+
+/** A call that events start for the first time, under a grant. */
+interface Start {
+  readonly path: ReadonlyArray<ToolCallId>
+  readonly call: ToolCall
+  readonly grantId: GrantId
+}
+
+/** The starts among events that are folded into `state` and not taken back. A repeated body is not judged again. */
+const startsIn = (state: RunState, events: ReadonlyArray<RunEvent>): ReadonlyArray<Start> => {
+  let starts: Array<Start> | undefined
+  for (const wrapped of events) {
+    if (wrapped._tag !== "tool.started" && wrapped._tag !== "child.advanced") continue
+    const { event, path } = unwrap(wrapped)
+    if (event._tag !== "tool.started") continue
+    const run = runAt(state, path)
+    const call = run === undefined ? undefined : findCall(run, event.callId)
+    if (call?.grantId === undefined || call.status !== "started" || call.attempt > 1) continue
+    ;(starts ??= []).push({ path, call, grantId: call.grantId })
+  }
+  return starts ?? none
+}
+
+const none: ReadonlyArray<never> = []
+
+const runAt = (state: RunState, path: ReadonlyArray<ToolCallId>): RunState | undefined =>
+  path.reduce<RunState | undefined>(
+    (run, callId) => (run === undefined ? undefined : findChild(run, callId)),
+    state
+  )
+
+/** The grants that a commit relies on; `undefined` for most. */
+export const grantsUsed = (
+  state: RunState,
+  events: ReadonlyArray<RunEvent>
+): ReadonlyArray<StoredGrant> | undefined => {
+  const starts = startsIn(state, events)
+  if (starts.length === 0) return undefined
+  const used = new Map<GrantId, StoredGrant>()
+  for (const { grantId, path } of starts) {
+    const grant = findGrant(state, path, grantId)
+    if (grant !== undefined) used.set(grantId, { grant, runId: state.runId, sessionId: state.sessionId })
+  }
+  return [...used.values()]
+}
+
+/** A grant in the run at the end of a path, or in one above it. */
+const findGrant = (state: RunState, path: ReadonlyArray<ToolCallId>, grantId: GrantId): Grant | undefined => {
+  for (let length = path.length; length >= 0; length -= 1) {
+    const found = runAt(state, path.slice(0, length))?.grants.find(({ id }) => id === grantId)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** The events that put revocations on record and take the starts back that relied on them. */
+export const takenBack = (
+  state: RunState,
+  events: ReadonlyArray<RunEvent>,
+  revoked: ReadonlyArray<Revoked>,
+  at: number
+): ReadonlyArray<RunEvent> => {
+  const ids = new Set(revoked.map(({ grantId }) => grantId))
+  const back = startsIn(state, events).flatMap(({ call, grantId, path }) =>
+    ids.has(grantId) ? [wrap({ _tag: "tool.notStarted", at, callId: call.id }, path)] : []
+  )
+  return [...back, ...revocations(state, revoked, at)]
+}

@@ -1,0 +1,64 @@
+/**
+ * Revoking grants in a state: for runs without a store, whose grants and revocations live in the state that the caller keeps.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import { evolve } from "./evolve.ts"
+import { GrantNotFound, type Revoked } from "./Grant.ts"
+import type { GrantId, Timestamp, ToolCallId } from "./Id.ts"
+import { attribute, type Principal } from "./Principal.ts"
+import { type RunEvent, wrap } from "./RunEvent.ts"
+import { children, type RunState } from "./RunState.ts"
+
+const none: ReadonlyArray<never> = []
+
+/** The events that put revocations on record in every run of a tree that has the grants. */
+export const revocations = (
+  state: RunState,
+  revoked: ReadonlyArray<Revoked>,
+  at: number,
+  path: ReadonlyArray<ToolCallId> = none
+): ReadonlyArray<RunEvent> => {
+  const own = revoked.flatMap(({ grantId, revocation: { by, principal } }) =>
+    state.grants.some((grant) => grant.id === grantId && grant.revoked === undefined)
+      ? [
+          wrap(
+            { _tag: "grant.revoked", at, grantId, by, ...(principal === undefined ? {} : { principal }) },
+            path
+          )
+        ]
+      : []
+  )
+  const inside = children(state).flatMap(({ callId, child }) =>
+    revocations(child, revoked, at, [...path, callId])
+  )
+  return inside.length === 0 ? own : [...own, ...inside]
+}
+
+/** Whether a state, or one of its sub-agents' states, has a grant. */
+const hasGrant = (state: RunState, grantId: string): boolean =>
+  state.grants.some(({ id }) => id === grantId) ||
+  children(state).some(({ child }) => hasGrant(child, grantId))
+
+/**
+ * The state without a grant: no call starts under it any more, in this state and in all that come from it.
+ *
+ * **Gotchas**
+ *
+ * Other copies of the state, such as an older one that was kept, still have the grant. With a store, revoke it there.
+ *
+ * **Errors**
+ *
+ * - `GrantNotFound` — the state has no such grant.
+ */
+export const revokeInState = (
+  state: RunState,
+  grantId: string,
+  options: { readonly by: string | Principal; readonly at: Timestamp }
+): Result.Result<RunState, GrantNotFound> => {
+  if (!hasGrant(state, grantId)) return Result.fail(new GrantNotFound({ grantId, runId: state.runId }))
+  const revocation = { ...attribute(options.by), at: options.at }
+  const events = revocations(state, [{ grantId: grantId as GrantId, revocation }], options.at)
+  return Result.succeed(events.reduce<RunState>((state, event) => evolve(state, event), state))
+}

@@ -1,0 +1,88 @@
+/**
+ * The grants of the memory store. They are kept beside the runs: what is left of one that was revoked outlives its run.
+ */
+import * as Result from "effect/Result"
+import type { Decision } from "../../domain/Decision.ts"
+import { GrantNotFound, type Revocation, revoke, type Revoked } from "../../domain/Grant.ts"
+import type { GrantId, RunId } from "../../domain/Id.ts"
+import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
+import { pageSize } from "./bounds.ts"
+import { byTime, grantOf, isListed } from "./grants.ts"
+import type { Run } from "./memoryRun.ts"
+import { requestChanges } from "./requests.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+
+/** All grants of a store, and who revoked those whose run was deleted. */
+export interface Grants {
+  readonly kept: Map<GrantId, StoredGrant>
+  readonly revokedOfDeleted: Map<GrantId, Revocation>
+}
+
+export const make = (): Grants => ({ kept: new Map(), revokedOfDeleted: new Map() })
+
+const keep = ({ kept, revokedOfDeleted }: Grants, given: StoredGrant): void => {
+  const { id } = given.grant
+  if (!kept.has(id) && !revokedOfDeleted.has(id)) kept.set(id, given)
+}
+
+/** Keeps the grant that a decision on one of a run's requests creates, if it does. */
+export const keepOf = (grants: Grants, run: Run, decision: Decision): void => {
+  const entry = run.inbox.get(decision.requestId)
+  const grant = entry === undefined ? undefined : grantOf(entry.request, decision)
+  if (grant !== undefined) keep(grants, { grant, runId: run.runId, sessionId: run.sessionId })
+}
+
+/** The same for all decisions among events that were appended. */
+export const keepFrom = (grants: Grants, run: Run, events: ReadonlyArray<RunEvent>): void => {
+  for (const change of requestChanges(events))
+    if (change._tag === "decided") keepOf(grants, run, change.decision)
+}
+
+/** The same for all requests of a run that was restored. */
+export const keepAllOf = (grants: Grants, run: Run): void => {
+  for (const { decision } of run.inbox.values()) if (decision !== undefined) keepOf(grants, run, decision)
+}
+
+export const revokedOf = (grants: Grants, used: ReadonlyArray<StoredGrant>): ReadonlyArray<Revoked> =>
+  used.flatMap((given) => {
+    keep(grants, given)
+    const { id: grantId } = given.grant
+    const revocation = grants.kept.get(grantId)?.grant.revoked ?? grants.revokedOfDeleted.get(grantId)
+    return revocation === undefined ? [] : [{ grantId, revocation }]
+  })
+
+export const revokeIn = (
+  grants: Grants,
+  {
+    given,
+    grantId,
+    revocation
+  }: { readonly given?: StoredGrant; readonly grantId: GrantId; readonly revocation: Revocation }
+): Result.Result<StoredGrant, GrantNotFound> => {
+  if (given !== undefined) keep(grants, given)
+  const found = grants.kept.get(grantId)
+  if (found === undefined) return Result.fail(new GrantNotFound({ grantId }))
+  if (found.grant.revoked !== undefined) return Result.succeed(found)
+  const revoked = { ...found, grant: revoke(found.grant, revocation) }
+  grants.kept.set(grantId, revoked)
+  return Result.succeed(revoked)
+}
+
+export const list = ({ kept }: Grants, filter: GrantFilter): ReadonlyArray<StoredGrant> => {
+  const after = filter.after === undefined ? undefined : kept.get(filter.after)
+  return [...kept.values()]
+    .filter((one) => isListed(one, filter) && (after === undefined || byTime(after, one) < 0))
+    .sort(byTime)
+    .slice(0, pageSize(filter.limit))
+}
+
+/** Deletes the grants of a run that is deleted; that one was revoked is kept. */
+export const erase = ({ kept, revokedOfDeleted }: Grants, runId: RunId): void => {
+  for (const [id, { grant, runId: giver }] of kept) {
+    if (giver !== runId) continue
+    kept.delete(id)
+    if (grant.revoked !== undefined) {
+      revokedOfDeleted.set(id, { by: "a run that was deleted", at: grant.revoked.at })
+    }
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * The contract of grants: kept from the decision that gives them, revoked once and for all, looked at by the commit that starts a call.
+ */
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { fromApproval } from "../../domain/Grant.ts"
+import * as Id from "../../domain/Id.ts"
+import type { GrantRequest } from "../../domain/Grant.ts"
+import type { Lease, RunStore } from "../../store/RunStore.ts"
+import type { StoredGrant } from "../../store/StoredGrant.ts"
+import {
+  approval,
+  approve,
+  deny,
+  type Group,
+  heldOn,
+  opened,
+  rev,
+  run,
+  said,
+  session,
+  started,
+  tagOf
+} from "./storeFixtures.ts"
+
+const a = run("run_a")
+const b = run("run_b")
+const scope: GrantRequest = { scope: "session", arguments: {} }
+const revocation = { by: "ben", at: 7 }
+
+const grantOf = (runId: Id.RunId, index = 1): StoredGrant => ({
+  grant: fromApproval(approval(runId, index), { by: "ada", at: 0, grant: scope }, {}),
+  runId,
+  sessionId: session(`s-${runId}`)
+})
+
+type Store = RunStore["Service"]
+
+/** A run whose approval has created a grant, in the hands of `me`. */
+const granted = Effect.fnUntraced(function* (store: Store, runId: Id.RunId) {
+  yield* heldOn(store, runId, [approval(runId, 1)])
+  yield* store.decide({ ...approve(Id.requestId(runId, 1)), grant: scope })
+  return yield* store.claim({ runId, owner: "me", ttl: "1 hour" })
+})
+
+const start = (store: Store, lease: Lease, grants: ReadonlyArray<StoredGrant>, expected = 1) =>
+  store.append({ lease, expected: rev(expected), events: [said("start")], status: "running", grants })
+
+export const grants = ({ assert, test }: Group): void => {
+  test(
+    "keeps a grant from the decision that gives it, whether a person took it or the run recorded it",
+    Effect.fnUntraced(function* (store) {
+      yield* granted(store, a)
+      assert.deepStrictEqual(yield* store.grants({ runId: a }), [grantOf(a)])
+      const c = run("run_c")
+      yield* heldOn(store, c, [approval(c, 1)])
+      yield* store.decideAll([{ ...approve(Id.requestId(c, 1)), grant: scope }])
+      assert.deepStrictEqual(yield* store.grants({ runId: c }), [grantOf(c)])
+      const lease = yield* started(store, b, { events: [opened(approval(b, 1))] })
+      const decision = { ...approve(Id.requestId(b, 1)), grant: scope, at: 0 } as const
+      yield* store.append({
+        lease,
+        expected: rev(1),
+        events: [{ _tag: "request.decided", at: 0, decision }],
+        status: "running"
+      })
+      assert.deepStrictEqual(yield* store.grants(), [grantOf(a), grantOf(b), grantOf(c)])
+    })
+  )
+
+  test(
+    "keeps no grant of an approval without one, of a denial, or of a decision that came second",
+    Effect.fnUntraced(function* (store) {
+      yield* heldOn(store, a, [approval(a, 1), approval(a, 2)])
+      yield* store.decide(approve(Id.requestId(a, 1)))
+      yield* store.decide(deny(Id.requestId(a, 2)))
+      const late = { ...approve(Id.requestId(a, 2)), grant: scope }
+      assert.strictEqual(yield* tagOf(store.decide(late)), "AlreadyDecided")
+      assert.deepStrictEqual(yield* store.grants(), [])
+    })
+  )
+
+  test(
+    "writes nothing that relies on a grant that was revoked, and says who revoked it",
+    Effect.fnUntraced(function* (store) {
+      const lease = yield* granted(store, a)
+      const given = grantOf(a)
+      yield* start(store, lease, [given])
+      yield* store.revokeGrant({ grantId: given.grant.id, revocation })
+      const refused = yield* start(store, lease, [given], 2)
+      assert.deepStrictEqual(refused, {
+        revision: rev(2),
+        revoked: [{ grantId: given.grant.id, revocation }]
+      })
+      assert.strictEqual((yield* store.events(a)).length, 2)
+      // The run goes on without it.
+      yield* start(store, lease, [], 2)
+    })
+  )
+
+  test(
+    "looks at a grant in other runs too, and keeps one that it does not have when it is first relied on",
+    Effect.fnUntraced(function* (store) {
+      const given = grantOf(a)
+      const lease = yield* started(store, b)
+      yield* start(store, lease, [given])
+      assert.deepStrictEqual(yield* store.grants({ grantId: given.grant.id }), [given])
+      yield* store.revokeGrant({ grantId: given.grant.id, revocation })
+      assert.strictEqual((yield* start(store, lease, [given], 2)).revoked?.length, 1)
+    })
+  )
+
+  test(
+    "lets the first revocation stand, and refuses one of a grant that it does not have",
+    Effect.fnUntraced(function* (store) {
+      yield* granted(store, a)
+      const given = grantOf(a)
+      const { id: grantId } = given.grant
+      const first = yield* store.revokeGrant({ grantId, revocation })
+      assert.deepStrictEqual(first, { ...given, grant: { ...given.grant, revoked: revocation } })
+      const principal = { id: "cy", kind: "service" } as const
+      const second = { grantId, revocation: { by: "cy", principal, at: 8 } }
+      assert.deepStrictEqual(yield* store.revokeGrant(second), first)
+      const other = grantOf(b)
+      const none = { grantId: other.grant.id, revocation: second.revocation }
+      assert.strictEqual(yield* tagOf(store.revokeGrant(none)), "GrantNotFound")
+      const kept = yield* store.revokeGrant({ ...none, given: other })
+      assert.deepStrictEqual(kept.grant.revoked, second.revocation)
+    })
+  )
+
+  test(
+    "lists grants by run, session, tool and agent, oldest first, in pages",
+    Effect.fnUntraced(function* (store) {
+      yield* granted(store, a)
+      yield* granted(store, b)
+      const both = [grantOf(a), grantOf(b)]
+      const ids = (filter: Parameters<Store["grants"]>[0]) =>
+        Effect.map(store.grants(filter), (found) => found.map(({ grant }) => grant.id))
+      const [first, second] = both.map(({ grant }) => grant.id)
+      assert.deepStrictEqual(yield* ids({ sessionId: session("s-run_b") }), [second])
+      assert.deepStrictEqual(yield* ids({ tool: "deploy", agent: "root" }), [first, second])
+      assert.deepStrictEqual(yield* ids({ tool: "erase" }), [])
+      assert.deepStrictEqual(yield* ids({ agent: "other" }), [])
+      assert.deepStrictEqual(yield* ids({ limit: 1 }), [first])
+      assert.deepStrictEqual(yield* ids({ after: first! }), [second])
+    })
+  )
+
+  test(
+    "deletes the grants of a run with it, but not that one was revoked: a copy of the run cannot bring it back",
+    Effect.fnUntraced(function* (store) {
+      const lease = yield* granted(store, a)
+      const given = grantOf(a)
+      yield* store.revokeGrant({ grantId: given.grant.id, revocation })
+      yield* store.release(lease)
+      yield* store.remove(a)
+      assert.deepStrictEqual(yield* store.grants(), [])
+      const other = yield* started(store, b)
+      const refused = yield* start(store, other, [given])
+      assert.deepStrictEqual(
+        refused.revoked?.map(({ grantId }) => grantId),
+        [given.grant.id]
+      )
+      const again = { grantId: given.grant.id, revocation }
+      assert.strictEqual(yield* tagOf(store.revokeGrant(again)), "GrantNotFound")
+    })
+  )
+
+  test(
+    "lets a start come before a revocation or see it, whichever are at work at once",
+    Effect.fnUntraced(function* (store) {
+      for (let round = 0; round < 10; round += 1) {
+        const runId = run(`run_${round}`)
+        const lease = yield* granted(store, runId)
+        const given = grantOf(runId)
+        const revoking = yield* Effect.forkChild(store.revokeGrant({ grantId: given.grant.id, revocation }))
+        const starting = yield* Effect.forkChild(start(store, lease, [given]))
+        yield* Fiber.join(revoking)
+        const { revision, revoked } = yield* Fiber.join(starting)
+        assert.strictEqual(revision, revoked === undefined ? 2 : 1)
+        assert.strictEqual((yield* start(store, lease, [given], revision)).revoked?.length, 1)
+      }
+    })
+  )
+}
