@@ -123,7 +123,8 @@ export const forkRun: <Output>(
     const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
     const state = yield* create({ ...options, runtime, store, token }, staged, {
       state: original,
-      saved: "unknown"
+      saved: "unknown",
+      createdAt: stored.head.createdAt
     }).pipe(
       Effect.catchTag("SessionBusy", ({ runId, sessionId }) =>
         Effect.fail(new SessionTaken({ runId, sessionId }))

@@ -184,5 +184,5 @@ const lastOf = Effect.fnUntraced(function* (store: Store, sessionId: SessionId) 
     (yield* Effect.catchTag(loadRun(store, last.runId), "RunNotFound", () =>
       Effect.fail(new RunRemoved({ runId: last.runId }))
     ))
-  return { state, saved, under: last.agent }
+  return { state, saved, under: last.agent, createdAt: last.createdAt }
 })

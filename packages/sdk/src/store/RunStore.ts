@@ -192,13 +192,19 @@ export class RunStore extends Context.Service<
      * - `RunExists` — resume that one, or choose another id.
      * - `SessionBusy` — a session is one line of runs, and another one has this place: it builds on `parent` too, or, without a
      *   parent or with one of another session (a fork), it is the first.
-     * - `RunRemoved` — `parent` is not, or no longer, in this store up to that revision: read the session again, and start again.
+     * - `RunRemoved` — `parent` is not, or no longer, in this store up to that revision as it was read: read the session again, and
+     *   start again.
      */
     readonly create: (options: {
       readonly runId: RunId
       readonly sessionId: SessionId
       readonly agent: string
-      readonly parent?: { readonly runId: RunId; readonly revision: Revision }
+      readonly parent?: {
+        readonly runId: RunId
+        readonly revision: Revision
+        /** As its head had it when it was read: another run of this id, or a copy that was replaced since, is not built on. */
+        readonly createdAt?: Timestamp
+      }
       /** What `parent` came to at its revision. */
       readonly checkpoint?: NewCheckpoint
       readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
@@ -256,7 +262,7 @@ export class RunStore extends Context.Service<
      *
      * A run that is here is left as it is if the next one can build on it. If it is itself a copy that no process has claimed, its
      * journal is the beginning of the given one, and no run builds on more of it, it becomes the given one: copies arrive in any
-     * order. Decisions and messages that it got here stay, or the copy is refused. The last run may be here only like this, with a
+     * order. It has a new `createdAt` then. Decisions and messages that it got here stay, or the copy is refused. The last run may be here only like this, with a
      * run that builds on it; nothing changes if the two are the same. No run of the chain can be removed meanwhile.
      *
      * **Errors**

@@ -81,11 +81,11 @@ export class RunContinued extends Schema.TaggedError<RunContinued>()("RunContinu
   }
 }
 
-/** The run that a new one was to build on was removed meanwhile. Nothing was written; start again. */
+/** The run that a new one was to build on was removed or replaced meanwhile. Nothing was written; start again. */
 export class RunRemoved extends Schema.TaggedError<RunRemoved>()("RunRemoved", { runId: RunId }) {
   readonly isRetryable = true
   override get message() {
-    return `The run ${this.runId} was removed before a new run could build on it, and nothing was written: start again. A prompt goes on from the runs that its session still has; a fork needs a run that is there.`
+    return `The run ${this.runId} was removed or replaced before a new run could build on it, and nothing was written: start again. A prompt goes on from the runs that its session still has; a fork needs a run that is there.`
   }
 }
 

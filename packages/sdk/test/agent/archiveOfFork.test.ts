@@ -10,6 +10,7 @@ import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import { sendMessage } from "../../src/agent/sendMessage.ts"
 import type { RunId, SessionId } from "../../src/domain/Id.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as FaultyRunStore from "../../src/testing/FaultyRunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Scrubber from "../../src/tool/Scrubber.ts"
 import { approve, call, expect, probe, rebind, transcript } from "./Fixture.ts"
@@ -202,6 +203,68 @@ describe("archives of a fork and of the run that it builds on", () => {
               "assistant: done"
             ])
             assert.deepStrictEqual(ran, ["1"])
+          })
+        )
+      })
+  )
+
+  it.effect(
+    "refuse a prompt that has read the part when the original comes, and the prompt can be tried again",
+    () =>
+      Effect.gen(function* () {
+        const { archives, process } = yield* forked()
+        const archive = JSON.parse(archives.fork) as RunArchive
+        const before = { ...archive, runs: archive.runs.map((run) => ({ ...run, since: undefined })) }
+        yield* inOneStore(
+          Effect.gen(function* () {
+            const store = yield* RunStore
+            yield* importRun(before)
+            const arrival = Effect.provideService(importText(archives.original), RunStore, store)
+            const beside = FaultyRunStore.make(store, {
+              before: (operation) =>
+                operation === "create" ? Effect.asVoid(Effect.orDie(arrival)) : Effect.void
+            })
+            const prompt = runPromptStored(yield* process, { prompt: "more", sessionId })
+            const refused = yield* Effect.flip(Effect.provideService(prompt, RunStore, beside))
+            assert.deepInclude({ ...refused }, { _tag: "RunRemoved", runId: original, isRetryable: true })
+            assert.strictEqual((yield* Effect.flip(prompt))._tag, "SessionBusy")
+            assert.deepStrictEqual(yield* pending, ["fork.r1", "original.r1"])
+          })
+        )
+      })
+  )
+
+  it.effect(
+    "refuse a fork and a prompt whose original is removed under them, and both can be tried again",
+    () =>
+      Effect.gen(function* () {
+        const { process } = writing()
+        yield* inOneStore(
+          Effect.gen(function* () {
+            const store = yield* RunStore
+            const runtime = yield* process
+            for (const operation of ["load", "create"] as const) {
+              yield* runPromptStored(runtime, { prompt: "hello", sessionId, runId: first })
+              // Another process has not driven it, and has to read it.
+              const elsewhere = FaultyRunStore.make(store, {
+                before: (asked) => (asked === operation ? Effect.ignore(store.remove(first)) : Effect.void)
+              })
+              const prompt = runPromptStored(runtime, { prompt: "more", sessionId, runId: original })
+              const refused = yield* Effect.flip(Effect.provideService(prompt, RunStore, elsewhere))
+              assert.deepInclude({ ...refused }, { _tag: "RunRemoved", runId: first, isRetryable: true })
+              assert.include(refused.message, "start again")
+              expect(yield* prompt, "completed")
+              yield* store.remove(original)
+            }
+            yield* runPromptStored(runtime, { prompt: "hello", sessionId, runId: first })
+            const beside = FaultyRunStore.make(store, {
+              before: (operation) =>
+                operation === "create" ? Effect.ignore(store.remove(first)) : Effect.void
+            })
+            const forking = forkRun(runtime, { runId: first, prompt: "else" })
+            const refused = yield* Effect.flip(Effect.provideService(forking, RunStore, beside))
+            assert.deepInclude({ ...refused }, { _tag: "RunRemoved", runId: first, isRetryable: true })
+            assert.strictEqual((yield* Effect.flip(forking))._tag, "RunNotFound")
           })
         )
       })

@@ -6,7 +6,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
-import type { RunId } from "../../domain/Id.ts"
+import type { RunId, Timestamp } from "../../domain/Id.ts"
 import { warnAt } from "../../domain/Interruption.ts"
 import { next } from "../../domain/next.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
@@ -67,7 +67,7 @@ const ttlOf = (runtime: Runtime<any>) => runtime.options.leaseTtl ?? "15 seconds
 export const create = Effect.fnUntraced(function* (
   { leaving, onUpdate, runtime, store, token }: Work,
   { state, events }: Staged,
-  previous: Known | undefined
+  previous: (Known & { readonly createdAt: Timestamp }) | undefined
 ) {
   yield* requireOpen(runtime)
   const clock = yield* Clock.Clock
@@ -84,7 +84,9 @@ export const create = Effect.fnUntraced(function* (
       runId: state.runId,
       sessionId: state.sessionId,
       agent: runtime.bound.agent.name,
-      ...(state.parent === undefined ? {} : { parent: state.parent }),
+      ...(state.parent === undefined || previous === undefined
+        ? {}
+        : { parent: { ...state.parent, createdAt: previous.createdAt } }),
       ...(checkpoint === undefined ? {} : { checkpoint }),
       events: [event],
       status: state.status,
@@ -132,7 +134,7 @@ export const continueStored = Effect.fnUntraced(function* (
   const held = yield* hold(ttl, store.claim({ runId, owner: runtime.owner, ttl }))
   const checkpointing: Checkpointing = { every: yield* CheckpointEvery, saved: "unknown" }
   const journal = storeJournal(store, held, checkpointing)
-  let previous: Known | undefined
+  let previous: Parameters<typeof create>[2]
   const going = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
     const stored = yield* loadRun(store, runId)
     const { saved } = stored
@@ -168,7 +170,8 @@ export const continueStored = Effect.fnUntraced(function* (
       ...(allotted === undefined ? {} : { "~allotted": allotted })
     })
     if (continued.state.runId !== state.runId) {
-      previous = { state: before, saved: state === before ? saved : "unknown" }
+      const { createdAt } = stored.head
+      previous = { state: before, saved: state === before ? saved : "unknown", createdAt }
       return continued
     }
     const staged = [...taken.events, ...continued.events]

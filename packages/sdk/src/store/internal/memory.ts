@@ -136,7 +136,7 @@ export const makeMemory = (): RunStore["Service"] => {
         const { owner, parent, runId } = options
         const existing = runs.get(runId)
         if (existing !== undefined) return Result.fail(new RunExists({ runId, status: existing.status }))
-        if (parent !== undefined && (runs.get(parent.runId)?.revision ?? -1) < parent.revision) {
+        if (parent !== undefined && !canBuildOn(runs.get(parent.runId), parent)) {
           return Result.fail(new RunRemoved({ runId: parent.runId }))
         }
         return Result.map(begin(options, [...runs.values()], now), (run) => {
@@ -405,6 +405,13 @@ export const makeMemory = (): RunStore["Service"] => {
       })
   }
 }
+
+/** Whether a run is there as the one that is to build on it has read it. */
+const canBuildOn = (
+  run: Run | undefined,
+  { createdAt, revision }: NonNullable<Parameters<RunStore["Service"]["create"]>[0]["parent"]>
+): boolean =>
+  run !== undefined && run.revision >= revision && (createdAt === undefined || createdAt === run.createdAt)
 
 const atomically = <A, E>(step: (now: Timestamp) => Result.Result<A, E>): Effect.Effect<A, E> =>
   Effect.clockWith((clock) => Effect.fromResult(step(clock.currentTimeMillisUnsafe())))

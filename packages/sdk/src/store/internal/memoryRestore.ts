@@ -35,7 +35,10 @@ export const restoreInto = (
     if (verdict._tag === "replace") replaced.push([existing, verdict.copy])
   }
   for (const run of fresh) runs.set(run.runId, run)
-  for (const [run, copy] of replaced) fill(run, copy, now)
+  for (const [run, copy] of replaced) {
+    fill(run, copy, now)
+    run.createdAt = Math.max(now, run.createdAt + 1)
+  }
   return Result.void
 }
 

@@ -26,7 +26,7 @@ export interface Run {
   readonly parent?: { readonly runId: RunId; readonly revision: Revision }
   /** The run of its own session that it comes after; "" for the first one. */
   readonly follows: string
-  readonly createdAt: Timestamp
+  createdAt: Timestamp
   readonly batches: Array<Batch>
   updatedAt: Timestamp
   /** Who has the conversation. */
@@ -84,7 +84,7 @@ export const begin = (
     sessionId,
     agent,
     answeredBy: agent,
-    ...(parent === undefined ? {} : { parent }),
+    ...(parent === undefined ? {} : { parent: { runId: parent.runId, revision: parent.revision } }),
     follows,
     createdAt: now,
     batches: [],

@@ -197,7 +197,8 @@ export const makeJournal = (
             parent === undefined
               ? []
               : yield* run(sql<{ readonly session_id: SessionId }>`SELECT session_id FROM fermata_runs
-                  WHERE run_id = ${parent.runId} AND revision >= ${parent.revision} ${forUpdate}`)
+                  WHERE run_id = ${parent.runId} AND revision >= ${parent.revision}
+                    AND created_at = coalesce(${parent.createdAt ?? null}, created_at) ${forUpdate}`)
           if (parent !== undefined && before === undefined)
             return yield* new RunRemoved({ runId: parent.runId })
           const follows = parent !== undefined && before?.session_id === sessionId ? parent.runId : ""

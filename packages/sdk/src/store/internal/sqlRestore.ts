@@ -111,10 +111,10 @@ export const makeRestore = (
     yield* fill(copy)
   })
 
-  const replace = Effect.fnUntraced(function* (copy: Copy, at: Timestamp) {
+  const replace = Effect.fnUntraced(function* (copy: Copy, createdAt: Timestamp, at: Timestamp) {
     const { cancelReason, events, runId, status } = copy
     yield* eraseContents(access, checkpoints, runId)
-    yield* sql`UPDATE fermata_runs SET status = ${status}, revision = ${events.length}, updated_at = ${at},
+    yield* sql`UPDATE fermata_runs SET status = ${status}, revision = ${events.length}, created_at = ${Math.max(at, createdAt + 1)}, updated_at = ${at},
       answered_by = ${answererIn(events) ?? null}, cancel_reason = ${cancelReason ?? null} WHERE run_id = ${runId}`
     yield* fill(copy)
   })
@@ -134,7 +134,7 @@ export const makeRestore = (
       }
       const verdict = judgeCopy(given, yield* presentOf(found), index === runs.length - 1)
       if (verdict._tag === "exists") return yield* new RunExists({ runId, status: found.head.status })
-      if (verdict._tag === "replace") yield* replace(verdict.copy, at)
+      if (verdict._tag === "replace") yield* replace(verdict.copy, found.head.createdAt, at)
     }
     yield* notify
   })

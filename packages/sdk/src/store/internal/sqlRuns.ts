@@ -141,7 +141,7 @@ export const makeCatalogue = (
   checkpoints: ReturnType<typeof makeCheckpoints>,
   grants: ReturnType<typeof makeGrants>
 ): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
-  const { byParent, now, query, run, sql, toBeCancelled, write } = access
+  const { byParent, now, query, read, run, sql, toBeCancelled, write } = access
   const columns = headColumns(access)
   const page = makePages(access)
 
@@ -256,16 +256,33 @@ export const makeCatalogue = (
     return count
   })
 
-  /** A session has a last run unless it has none, or its runs build on each other in a circle. */
-  const withoutLast = Effect.fnUntraced(function* (sessionId: SessionId) {
-    const [some] = yield* query(
-      "latest",
-      sql<{ readonly run_id: RunId }>`SELECT run_id FROM fermata_runs WHERE session_id = ${sessionId} LIMIT 1`
-    )
-    return some === undefined
-      ? undefined
-      : yield* unreadable("latest", damagedEntry(some.run_id, ["parent_run_id"]))
+  /** The run of a session that no other run of it follows. */
+  const lastOf = Effect.fnUntraced(function* (sessionId: SessionId) {
+    const rows =
+      yield* run(sql`SELECT ${columns} FROM fermata_runs AS run WHERE session_id = ${sessionId} AND NOT EXISTS (
+        SELECT 1 FROM fermata_runs AS next ${byParent}
+          WHERE next.parent_run_id = run.run_id AND next.session_id = run.session_id
+      ) ORDER BY created_at DESC, run_id DESC LIMIT 1`)
+    return (yield* heads("latest", rows))[0]
   })
+
+  /**
+   * A session has a last run unless it has none, or its runs build on each other in a circle. Both questions are asked of one snapshot: the
+   * session may begin in between.
+   */
+  const lastUnlessCircular = (sessionId: SessionId) =>
+    read(
+      "latest",
+      Effect.gen(function* () {
+        const last = yield* lastOf(sessionId)
+        if (last !== undefined) return last
+        const [some] = yield* sql<{ readonly run_id: RunId }>`SELECT run_id FROM fermata_runs
+          WHERE session_id = ${sessionId} LIMIT 1`
+        return some === undefined
+          ? undefined
+          : yield* unreadable("latest", damagedEntry(some.run_id, ["parent_run_id"]))
+      })
+    )
 
   return {
     head: Effect.fnUntraced(function* (runId) {
@@ -275,15 +292,7 @@ export const makeCatalogue = (
     }),
 
     latest: Effect.fnUntraced(function* (sessionId) {
-      const rows = yield* query(
-        "latest",
-        run(sql`SELECT ${columns} FROM fermata_runs AS run WHERE session_id = ${sessionId} AND NOT EXISTS (
-          SELECT 1 FROM fermata_runs AS next ${byParent}
-            WHERE next.parent_run_id = run.run_id AND next.session_id = run.session_id
-        ) ORDER BY created_at DESC, run_id DESC LIMIT 1`)
-      )
-      const [last] = yield* heads("latest", rows)
-      return last ?? (yield* withoutLast(sessionId))
+      return (yield* query("latest", lastOf(sessionId))) ?? (yield* lastUnlessCircular(sessionId))
     }),
 
     list: (filter = {}) =>

@@ -301,6 +301,30 @@ export const copies = ({ assert, test }: Group): void => {
   )
 
   test(
+    "starts no run on a copy that was replaced since it was read, nor on another run of the same id",
+    Effect.fnUntraced(function* (store) {
+      const start = (revision: number, createdAt: number) =>
+        started(store, d, {
+          sessionId: one,
+          parent: { runId: a, revision: rev(revision), createdAt },
+          ttl: 0
+        })
+      yield* restore(store, partOf(original, 1, b), fork(b, 1))
+      const { createdAt } = yield* store.head(a)
+      yield* restore(store, original)
+      const replaced = yield* store.head(a)
+      assert.isTrue(replaced.createdAt > createdAt)
+      const removed = { _tag: "RunRemoved", runId: a }
+      assert.deepStrictEqual(fields(yield* Effect.flip(start(2, createdAt))), removed)
+      yield* start(2, replaced.createdAt)
+      for (const runId of [d, b, a]) yield* store.remove(runId)
+      yield* TestClock.adjust("1 second")
+      yield* started(store, a, { sessionId: one, events: manySaid(2), status: "completed", ttl: 0 })
+      assert.deepStrictEqual(fields(yield* Effect.flip(start(2, replaced.createdAt))), removed)
+    })
+  )
+
+  test(
     "forgets the checkpoint of a part that it replaces by the run",
     Effect.fnUntraced(function* (store) {
       yield* restore(store, partOf(original, 1, b), fork(b, 1))

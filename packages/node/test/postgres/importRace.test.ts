@@ -1,0 +1,30 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { everythingAtOnce, importBesideRemoval } from "../importRace.ts"
+import { emptyDatabase } from "./database.ts"
+import { openStore } from "./storedRuns.ts"
+
+describe("PostgresStore with several processes", () => {
+  it.live(
+    "imports a run beside the removal of the one that it builds on, and every journal is whole",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* emptyDatabase
+        const outcome = yield* importBesideRemoval(openStore({ url }), 25)
+        // Both ways in which it can end were seen.
+        assert.isAbove(Math.min(outcome.refused, outcome.restored), 0, JSON.stringify(outcome))
+      }),
+    120_000
+  )
+
+  it.live(
+    "answers prompts, forks, moves, removals and prunes of the same sessions with situations, and every journal is whole",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* emptyDatabase
+        const seen = yield* everythingAtOnce(openStore({ url }), 25)
+        assert.isAbove(seen.get("move: done") ?? 0, 0, JSON.stringify([...seen]))
+      }),
+    120_000
+  )
+})
