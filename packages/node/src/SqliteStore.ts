@@ -10,6 +10,7 @@
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type { Id } from "@fermata/sdk"
 import type { RunStore, RunStoreError } from "@fermata/sdk/store"
 import type { BackupExists } from "./internal/BackupExists.ts"
 
@@ -88,6 +89,71 @@ export const backup = (options: {
   Effect.flatMap(
     Effect.promise(() => import("./internal/sqliteBackup.ts")),
     ({ backup }) => backup(options)
+  )
+
+/**
+ * Closes a store to all writers for good: to every process that has it open, whatever it does, and to every one that opens it later.
+ *
+ * **When to use**
+ *
+ * Before a restored copy takes the place of a store whose processes may still be alive. Each of them fails with its next write, and
+ * no body of a tool with side effects starts without one. Ending them is still up to you.
+ *
+ * **Details**
+ *
+ * The store can still be read: to see what was done after the backup. There is no way back but {@link restore}, which takes a fenced
+ * store as well.
+ *
+ * **Errors**
+ *
+ * - `RunStoreError` — `CannotOpen` when there is no such store, `StoreBusy` when others kept it locked for 10 seconds,
+ *   `StoreUnreadable` when it is damaged. Then its processes have to be ended before anything else is done.
+ *
+ * @category maintaining
+ * @since 0.1.0
+ */
+export const fence = (options: {
+  readonly filename: string
+}): Effect.Effect<void, RunStoreError.RunStoreError> =>
+  Effect.flatMap(
+    Effect.promise(() => import("./internal/sqliteFence.ts")),
+    ({ fence }) => fence(options)
+  )
+
+/**
+ * Makes a new store of a backup. Its runs stand where they stood when the backup was made; a side effect that may have happened since
+ * is in doubt before its first start (see `doubtLaterEffects`).
+ *
+ * **When to use**
+ *
+ * Always, instead of copying the backup: a program that works on a copy repeats what was done after the backup was made. First
+ * {@link fence} the old store, and end its processes.
+ *
+ * **Details**
+ *
+ * Returns the ids of the runs that can go on. No process holds one of them. The backup stays as it is.
+ *
+ * **Errors**
+ *
+ * - `BackupExists` — there is a file of the new name, and nothing was replaced; choose another name.
+ * - `RunStoreError` — `CannotOpen` when there is no such backup or the folder of `to` cannot be written, `StorageFull`,
+ *   `StoreUnreadable` when the backup is not a database, is damaged, or was made by a newer Fermata.
+ *
+ * @category maintaining
+ * @since 0.1.0
+ */
+export const restore = (options: {
+  /** The backup. */
+  readonly from: string
+  /** The new store. */
+  readonly to: string
+}): Effect.Effect<
+  { readonly doubted: ReadonlyArray<Id.RunId> },
+  RunStoreError.RunStoreError | BackupExists
+> =>
+  Effect.flatMap(
+    Effect.promise(() => import("./internal/sqliteRestore.ts")),
+    ({ restore }) => restore(options)
   )
 
 /** What a check found. */

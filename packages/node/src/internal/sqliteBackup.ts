@@ -28,31 +28,33 @@ export const backup = (options: {
           Promise.allSettled([rm(partial, { force: true }), rm(`${partial}-journal`, { force: true })])
         )
       )
-      yield* attempt(async () => {
+      yield* attempt("backup", async () => {
         const { mode } = await stat(options.filename)
         await createEmpty(partial, mode & 0o777)
       })
       // All pages at once: a copy in several steps starts over whenever somebody writes in between.
-      yield* attempt(() => copyDatabase(source, partial, { rate: allPages }))
-      const placed = yield* attempt(() => nameIfFree(partial, options.to))
+      yield* attempt("backup", () => copyDatabase(source, partial, { rate: allPages }))
+      const placed = yield* attempt("backup", () => nameIfFree(partial, options.to))
       if (!placed) return yield* new BackupExists()
     })
   ).pipe(Effect.uninterruptible)
 
 const allPages = 0x7fffffff
 
-const attempt = <A>(act: () => Promise<A>) =>
+/** Something with files; its failures in words. */
+export const attempt = <A>(operation: string, act: () => Promise<A>) =>
   Effect.tryPromise({
     try: act,
     catch: (error) =>
       folderProblems.has(codeOf(error) ?? "")
-        ? cannotOpen("backup", "the folder of the backup does not exist or cannot be written.")
-        : thrown("backup")(error)
+        ? cannotOpen(operation, "the folder of the new file does not exist or cannot be written.")
+        : thrown(operation)(error)
   })
 
 const folderProblems: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "EACCES", "EPERM", "EROFS"])
 
-const exists = (path: string): Effect.Effect<boolean> =>
+/** Whether there is a file of this name. */
+export const exists = (path: string): Effect.Effect<boolean> =>
   Effect.promise(() =>
     stat(path).then(
       () => true,

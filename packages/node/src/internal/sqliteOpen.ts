@@ -15,6 +15,7 @@ import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import type { Options } from "../SqliteStore.ts"
 import { networkFileSystemOf } from "./networkFileSystem.ts"
 import * as SqliteClient from "./sqliteClient.ts"
+import { isFenced } from "./sqliteFence.ts"
 import { damaged, type Found, inspect, isCut, reported, thrown } from "./sqliteFile.ts"
 import { changesOf, logLimit, versionOf, watchLog } from "./sqliteWatch.ts"
 
@@ -25,13 +26,14 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
 const make = Effect.fnUntraced(function* (options: Options) {
   const { busyDeadline = "10 seconds", filename } = options
   const found = filename === ":memory:" ? undefined : yield* inspect("open", filename)
-  const { isDamaged, isNew, sql } = yield* open(options, found, Duration.toMillis(busyDeadline))
+  const { isDamaged, isClosed, isNew, sql } = yield* open(options, found, Duration.toMillis(busyDeadline))
   if (isDamaged) return yield* damaged("open")
   const store = (extra: SqlRunStore.Options) =>
     Effect.provideService(SqlRunStore.make({ busyDeadline, ...extra }), SqlClient.SqlClient, sql)
   if (found === undefined) return yield* store({})
 
   yield* warnOfPlace(found)
+  if (isClosed) yield* warnOfFence
   const { settle } = yield* watchLog({ sql, filename: found.path })
   const made = yield* store({ afterErase: settle, changes: yield* changesOf(versionOf(sql)) })
   // The tables must not be in the log alone: whoever deleted it would leave an empty database that looks new.
@@ -103,16 +105,22 @@ const settingsOf = (synchronous: Options["synchronous"]): string => `
  */
 const contentOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
   const [content] = yield* sql<Content>`SELECT EXISTS (SELECT 1 FROM sqlite_schema) AS has_tables,
+    ${sql.literal(isFenced)} AS is_fenced,
     (SELECT page_count FROM pragma_page_count) - (SELECT freelist_count FROM pragma_freelist_count) AS pages`
   const isNew = content?.has_tables !== 1
-  return { isNew, isDamaged: isNew && (content?.pages ?? 0) > 1 }
+  return { isNew, isClosed: content?.is_fenced === 1, isDamaged: isNew && (content?.pages ?? 0) > 1 }
 })
 
 interface Content {
   readonly has_tables: number
+  readonly is_fenced: number
   /** Those in use. */
   readonly pages: number
 }
+
+const warnOfFence = Effect.logWarning(
+  "The store is fenced: it can be read, and takes no writes. Open the copy that took its place."
+)
 
 const warnOfPlace = Effect.fnUntraced(function* ({ age, path, state }: Found) {
   // An empty file that is only just there is one that another process is making a store in.

@@ -107,13 +107,29 @@ const onStore = (store: Store): { readonly [K in keyof Store]: Operation } => ({
   prune: store.prune({ endedBefore: Number.MAX_SAFE_INTEGER })
 })
 
+const execute = (sql: string) => {
+  const database = new DatabaseSync(filename)
+  database.exec(sql)
+  database.close()
+}
+
+const dropTriggers = () => {
+  const database = new DatabaseSync(filename)
+  const triggers = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").all()
+  for (const { name } of triggers) database.exec(`DROP TRIGGER "${String(name)}"`)
+  database.close()
+}
+
 /** Every operation on the file, and those that are refused. */
 const onFile: { readonly [name: string]: Operation } = {
   ...({
     layer: Effect.scoped(Layer.build(layer(filename))),
     check: SqliteStore.check({ filename }),
     backup: SqliteStore.backup({ filename, to: `${filename}.copy` }),
-    compact: SqliteStore.compact({ filename })
+    compact: SqliteStore.compact({ filename }),
+    // What comes next writes again.
+    fence: Effect.andThen(SqliteStore.fence({ filename }), Effect.sync(dropTriggers)),
+    restore: SqliteStore.restore({ from: filename, to: `${filename}.restored` })
   } satisfies { readonly [K in Exclude<keyof typeof SqliteStore, "BackupExists">]: Operation }),
   "backup onto a file that exists": Effect.flip(SqliteStore.backup({ filename, to: filename })),
   "backup into a file": Effect.flip(SqliteStore.backup({ filename, to: `${filename}/none/copy` })),
@@ -124,11 +140,6 @@ const onFile: { readonly [name: string]: Operation } = {
   "layer through a link": Effect.scoped(Layer.build(layer(`${filename}.link`))),
   "check of the copy": SqliteStore.check({ filename: `${filename}.copy` }),
   "layer that is refused": Effect.gen(function* () {
-    const execute = (sql: string) => {
-      const database = new DatabaseSync(filename)
-      database.exec(sql)
-      database.close()
-    }
     execute("INSERT INTO fermata_schema VALUES (99, 0)")
     yield* Effect.flip(Effect.scoped(Layer.build(layer(filename))))
     execute("DELETE FROM fermata_schema WHERE version = 99")

@@ -102,7 +102,7 @@ describe("SqliteStore.backup", () => {
       )
       assert.strictEqual(
         folder.message,
-        "The store cannot be opened: the folder of the backup does not exist or cannot be written."
+        "The store cannot be opened: the folder of the new file does not exist or cannot be written."
       )
       const inFile = yield* Effect.flip(SqliteStore.backup({ filename, to: join(filename, "copy") }))
       assert.strictEqual(inFile.message, folder.message)

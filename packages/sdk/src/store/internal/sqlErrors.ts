@@ -50,6 +50,13 @@ const reasonOfCause = (cause: unknown): RunStoreError["reason"] | undefined => {
   if (code === 13 || code === sqliteWriteFailed || code === "ENOSPC" || code === "53100") {
     return new StorageFull({ detail: "the disk, or a limit on the file, is full" })
   }
+  if (code === sqliteRefusedByTrigger) {
+    return new StoreFault({
+      detail:
+        "it is fenced, since a copy of it took its place: it can be read, and takes no writes. End this process, and start it with the copy.",
+      retryable: false
+    })
+  }
   if (code === "EDQUOT") return new StorageFull({ detail: "the quota is used up" })
   if (typeof code === "string") return reasonOfState(code)
   if (code === undefined) return undefined
@@ -145,6 +152,9 @@ const reasonOfState = (state: string): RunStoreError["reason"] | undefined => {
       return undefined
   }
 }
+
+/** SQLITE_CONSTRAINT_TRIGGER: the only triggers on Fermata's tables are those of a fence. */
+const sqliteRefusedByTrigger = 1811
 
 /** SQLITE_IOERR_WRITE: what SQLite reports for a file that must not grow any more. */
 const sqliteWriteFailed = 778

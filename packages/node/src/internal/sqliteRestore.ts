@@ -1,0 +1,72 @@
+/**
+ * Makes a store of a backup.
+ */
+import { rm, stat } from "node:fs/promises"
+import { randomUUID } from "node:crypto"
+import { backup as copyDatabase, DatabaseSync } from "node:sqlite"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { doubtLaterEffects, type Id } from "@fermata/sdk"
+import type { RunStoreError } from "@fermata/sdk/store"
+import { BackupExists } from "./BackupExists.ts"
+import { createEmpty, nameIfFree } from "./newFile.ts"
+import { attempt, exists } from "./sqliteBackup.ts"
+import { removeFence } from "./sqliteFence.ts"
+import { openExisting, patiently } from "./sqliteFile.ts"
+import { layer } from "./sqliteOpen.ts"
+
+/** Copies a backup into a new store, in which later effects are in doubt. */
+export const restore = (options: {
+  readonly from: string
+  readonly to: string
+}): Effect.Effect<
+  { readonly doubted: ReadonlyArray<Id.RunId> },
+  RunStoreError.RunStoreError | BackupExists
+> =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const { from, to } = options
+      if (yield* exists(to)) return yield* new BackupExists()
+      const partial = `${to}.${randomUUID()}.part`
+      yield* Effect.addFinalizer(() =>
+        Effect.promise(() =>
+          Promise.allSettled(
+            ["", "-journal", "-wal", "-shm"].map((end) => rm(`${partial}${end}`, { force: true }))
+          )
+        )
+      )
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const source = yield* openExisting("restore", from)
+          yield* attempt("restore", async () => {
+            const { mode } = await stat(from)
+            await createEmpty(partial, mode & 0o777)
+            await copyDatabase(source, partial, { rate: allPages })
+          })
+        })
+      )
+      yield* patiently("restore", () => freshen(partial))
+      const doubted = yield* doubtLaterEffects.pipe(
+        Effect.provide(Layer.fresh(layer({ filename: partial }))),
+        // Only this process knows the name of the copy.
+        Effect.catchTags({ RunBusy: Effect.die, RunConflict: Effect.die, LeaseLost: Effect.die })
+      )
+      const placed = yield* attempt("restore", () => nameIfFree(partial, to))
+      if (!placed) return yield* new BackupExists()
+      return { doubted }
+    })
+  ).pipe(Effect.uninterruptible)
+
+const allPages = 0x7fffffff
+
+/** The processes that held leases, or fenced the database, have nothing to do with the copy. */
+const freshen = (filename: string): void => {
+  const database = new DatabaseSync(filename)
+  try {
+    removeFence(database)
+    const [runs] = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'fermata_runs'").all()
+    if (runs !== undefined) database.exec("UPDATE fermata_runs SET lease_until = 0 WHERE lease_until > 0")
+  } finally {
+    database.close()
+  }
+}
