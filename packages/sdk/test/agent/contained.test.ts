@@ -73,6 +73,12 @@ const start = (program: Program) => {
 
 const watched = ({ onUpdate }: Program) => (onUpdate === undefined ? {} : { onUpdate })
 
+interface Outcome {
+  readonly status: RunResult<any>["status"]
+  readonly ran: number
+  readonly says: string
+}
+
 /** Runs it without a store, and with one, and looks whether anybody has to do with it again. */
 const outcomes = (program: Program) =>
   Effect.gen(function* () {
@@ -92,12 +98,12 @@ const outcomes = (program: Program) =>
     }
     assert.strictEqual(alone.status, stored.status)
     assert.strictEqual(bodies.ran, 2 * before, "the body ran as often with a store as without one")
-    return { status: alone.status, ran: before }
+    return { status: alone.status, ran: before, says: alone.status === "error" ? alone.error.message : "" }
   }).pipe(
     Effect.scoped,
     Effect.provide(Layer.fresh(layerMemory)),
     Effect.provideService(References.MinimumLogLevel, "None")
-  ) as Effect.Effect<{ readonly status: RunResult<any>["status"]; readonly ran: number }, unknown>
+  ) as Effect.Effect<Outcome, unknown>
 
 const standard = (validate: (value: unknown) => unknown): DataSchema<any> =>
   ({
@@ -128,6 +134,8 @@ interface Place {
   readonly of: (fail: () => any) => Program
   readonly status?: RunResult<any>["status"]
   readonly ran?: number
+  /** Who is said to have failed. */
+  readonly says?: string
 }
 
 const places: Readonly<Record<string, Place>> = {
@@ -178,24 +186,59 @@ const places: Readonly<Record<string, Place>> = {
     status: "error",
     ran: 1
   },
-  instructions: { of: (fail) => ({ agent: { instructions: fail } }), status: "error", ran: 0 },
-  "a model that streams": { of: (fail) => ({ client: { stream: fail } }), status: "error", ran: 0 },
+  "an output schema that encodes anything": {
+    atOnce: true,
+    of: (fail) => ({
+      agent: {
+        output: Schema.Unknown.pipe(
+          Schema.decodeTo(
+            Schema.Unknown,
+            SchemaTransformation.transform({ decode: same, encode: fail as never })
+          )
+        )
+      },
+      options: { interactive: false },
+      answer: "1"
+    }),
+    status: "error",
+    ran: 1
+  },
+  instructions: {
+    of: (fail) => ({ agent: { instructions: fail } }),
+    says: "The instructions of a failed: ",
+    status: "error",
+    ran: 0
+  },
+  "a model that streams": {
+    of: (fail) => ({ client: { stream: fail } }),
+    says: "The model client failed: ",
+    status: "error",
+    ran: 0
+  },
   "a stream of a model": {
     atOnce: true,
     of: (fail) => ({ client: { stream: () => Stream.fromEffect(Effect.suspend(fail)) } }),
+    says: "The model client failed: ",
     status: "error",
     ran: 0
   },
   "a model that is asked how much fits": {
     atOnce: true,
     of: (fail) => ({ client: { contextTokens: fail } }),
+    says: "The context policy failed: ",
     status: "error",
     ran: 0
   },
-  "a context policy": { of: (fail) => ({ contextPolicy: { prepare: fail } }), status: "error", ran: 0 },
+  "a context policy": {
+    of: (fail) => ({ contextPolicy: { prepare: fail } }),
+    says: "The context policy failed: ",
+    status: "error",
+    ran: 0
+  },
   "a tokenizer": {
     atOnce: true,
     of: (fail) => ({ tokenizer: { count: fail }, agent: { limits: { maxContextTokens: 100_000 } } }),
+    says: "The context policy failed: ",
     status: "error",
     ran: 0
   },
@@ -211,7 +254,7 @@ const places: Readonly<Record<string, Place>> = {
 }
 
 describe("a run goes on, or ends as an error, whatever is thrown by", () => {
-  for (const [place, { atOnce, of, ran, status = "completed" }] of Object.entries(places)) {
+  for (const [place, { atOnce, of, ran, says = "", status = "completed" }] of Object.entries(places)) {
     for (const [how, fail] of Object.entries(failing)) {
       if (atOnce === true && how === "rejects") continue
       it.effect(`${place}: it ${how}`, () =>
@@ -219,6 +262,7 @@ describe("a run goes on, or ends as an error, whatever is thrown by", () => {
           for (const [what, make] of Object.entries(thrown)) {
             const outcome = yield* Effect.mapError(outcomes(of(() => fail(make()))), (error) => [what, error])
             assert.strictEqual(outcome.status, status, what)
+            assert.include(outcome.says, says, what)
             if (ran !== undefined) assert.strictEqual(outcome.ran, ran, what)
           }
         })
@@ -240,4 +284,14 @@ describe("a run goes on, or ends as an error, whatever is returned by", () => {
       })
     )
   }
+
+  it.effect("instructions, which are then said not to be a text", () =>
+    Effect.gen(function* () {
+      for (const make of Object.values(returned)) {
+        const { says, status } = yield* outcomes({ agent: { instructions: () => make() as string } })
+        assert.strictEqual(status, "error")
+        assert.include(says, "The instructions of a failed: ")
+      }
+    })
+  )
 })

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import * as Agent from "../../src/agent/Agent.ts"
 import { cancelRun } from "../../src/agent/cancelRun.ts"
 import { decideStored } from "../../src/agent/decideStored.ts"
@@ -9,6 +10,7 @@ import { runPrompt } from "../../src/agent/runPrompt.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import { sendMessage } from "../../src/agent/sendMessage.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import type { DataSchema } from "../../src/tool/DataSchema.ts"
 import { Scrubber, withheld } from "../../src/tool/Scrubber.ts"
 import { approve, bind, call, expect, only, probe, results, throughJson, transcript } from "./Fixture.ts"
 import { thrown } from "./Hostile.ts"
@@ -73,12 +75,22 @@ describe("a scrubber that fails", () => {
     test(
       `keeps a call from running with other arguments than were written: it ${how}`,
       Effect.gen(function* () {
-        const { ran, tool } = probe("act", { needsApproval: false })
-        const { runtime } = yield* scrubbing(
-          bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("act", secret)] }, "done"])
-        )
-        const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
-        assert.strictEqual(results(state)[0]?.startsWith("act failed"), true)
+        const parameters = Schema.Record(Schema.String, Schema.Unknown) as unknown as DataSchema<{
+          id: string
+        }>
+        const { ran, tool } = probe("act", { needsApproval: false, parameters })
+        // The second is not seen before the arguments are understood.
+        for (const argumentsText of [
+          `{"id":"${secret}"}`,
+          `{"id":"hunter\\u0032"}`,
+          `{"id":"1","hunter\\u0032":1}`
+        ]) {
+          const { runtime } = yield* scrubbing(
+            bind(Agent.make("a", { tools: [tool] }), [{ calls: [{ tool: "act", argumentsText }] }, "done"])
+          )
+          const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+          assert.strictEqual(results(state)[0]?.startsWith("act failed"), true)
+        }
         assert.deepStrictEqual(ran, [])
       })
     )

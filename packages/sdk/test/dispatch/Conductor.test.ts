@@ -316,6 +316,28 @@ describe("Conductor.make's restart", () => {
     })
   )
 
+  it.effect("gives up, with the last error, when it throws itself", () =>
+    Effect.gen(function* () {
+      const boom = (): never => {
+        throw new Error("boom")
+      }
+      const restarts = [
+        { times: 2, backoff: "soon" as never },
+        { schedule: Schedule.addDelay(Schedule.spaced("1 second"), boom) },
+        { schedule: Schedule.addDelay(Schedule.spaced("1 second"), () => Effect.die("boom")) }
+      ]
+      for (const restart of restarts) {
+        const { runtime } = yield* failing(1000, busy)
+        const conductor = yield* Conductor.make({ restart })
+        const handle = yield* conductor.dispatch(runtime, { prompt: "go" })
+        const waiting = yield* Effect.forkChild(handle.done)
+        yield* TestClock.adjust("10 minutes")
+        const { error } = expect(yield* Fiber.join(waiting), "error")
+        assert.include(error.message, "overloaded")
+      }
+    })
+  )
+
   it.effect("leaves alone what will not pass, and what was cancelled meanwhile", () =>
     Effect.gen(function* () {
       const wrong = yield* failing(1, new InvalidRequest({ description: "no" }))

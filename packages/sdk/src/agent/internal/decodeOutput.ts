@@ -5,7 +5,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { Apart } from "./apart.ts"
 import { settleBeside, stopBeside } from "./beside.ts"
@@ -37,7 +37,7 @@ export const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, ans
           apart.run<unknown, unknown>(decodeWithin(decoder, stateOf(scope).limits.toolTimeoutMs, json))
         )
   if (Exit.isSuccess(decoded)) {
-    const output = Result.try(() => requireJson(decoder.encode?.(decoded.value) ?? json))
+    const output = Result.try(() => decoder.encode?.(decoded.value) ?? (json as Schema.Json))
     if (Result.isSuccess(output)) {
       return yield* complete({ _tag: "run.completed", at: now(drive), output: output.success })
     }
@@ -54,13 +54,6 @@ export const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, ans
   })
   return false
 })
-
-const isJson = Schema.is(Schema.Json)
-
-const requireJson = (value: unknown): Schema.Json => {
-  if (isJson(value)) return value
-  throw new TypeError("it is not JSON")
-}
 
 /** The JSON of an answer, also when the model put it into a code fence. */
 const parseAnswer = (answer: string): unknown => {
