@@ -17,6 +17,12 @@ interface Whose {
   readonly agentPath: ReadonlyArray<string>
 }
 
+/** Something that passes by. A reader that is too slow for all of it gets the latest. */
+interface Passing extends Whose {
+  /** Characters right before this one that were left out, because the reader was too slow. */
+  readonly omitted?: number
+}
+
 /** An event of the run, or something that is shown and not kept. */
 export type RunUpdate =
   /** A fact. With a store, requests, decisions and ends are told after they were committed. */
@@ -28,11 +34,11 @@ export type RunUpdate =
       readonly event: RunEvent
     }
   /** A part of an answer as it streams in. */
-  | (Whose & { readonly _tag: "delta"; readonly turn: number; readonly part: ModelPart })
+  | (Passing & { readonly _tag: "delta"; readonly turn: number; readonly part: ModelPart })
   /** A tool says how far it is. */
-  | (Whose & { readonly _tag: "progress"; readonly callId: ToolCallId; readonly message: string })
+  | (Passing & { readonly _tag: "progress"; readonly callId: ToolCallId; readonly message: string })
   /** A tool streams some output. */
-  | (Whose & { readonly _tag: "output"; readonly callId: ToolCallId; readonly chunk: string })
+  | (Passing & { readonly _tag: "output"; readonly callId: ToolCallId; readonly chunk: string })
   /** The model could not be reached, and will be asked again. */
   | (Whose & {
       readonly _tag: "retry"

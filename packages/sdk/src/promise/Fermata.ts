@@ -267,8 +267,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     await run(cancelRun(runId as RunId, reason))
   }
   const headOf = (runId: string) => run(Effect.flatMap(RunStore, (store) => store.head(runId as RunId)))
-  const read = (runId: RunId, from: number) =>
-    run(Effect.flatMap(RunStore, (store) => store.events(runId, { from })))
+  const read = (runId: RunId, from: number, limit: number) =>
+    run(Effect.flatMap(RunStore, (store) => store.events(runId, { from, limit })))
   const watched = { hub, headOf, read, isClosed }
 
   const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {

@@ -91,7 +91,7 @@ describe("the parts of answers, and what tools tell", () => {
     said(readers[0], "a")
     said(readers[0], "b")
     said(readers[1], "c")
-    assert.deepStrictEqual(saidBy(buffer.take()), { [readers[0]]: "ab", [readers[1]]: "c" })
+    assert.deepStrictEqual(saidBy(buffer.take().updates), { [readers[0]]: "ab", [readers[1]]: "c" })
   })
 
   it.effect("are told by the handle of the sub-agent that they are of, and no others", () =>

@@ -9,6 +9,7 @@ import type { Runtime } from "../../src/agent/Runtime.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import type { AgentHandle, HandleUpdate } from "../../src/dispatch/AgentHandle.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
+import * as Conductor from "../../src/dispatch/Conductor.ts"
 import { attach, dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import { layerMemory, type RunStore } from "../../src/store/RunStore.ts"
@@ -102,6 +103,61 @@ describe("AgentHandle.events", () => {
       assert.isAbove(missed?.updates ?? 0, 700)
       assert.isBelow(updates.length, 300)
     })
+  )
+})
+
+describe("a slow reader of a handle, or of a conductor", () => {
+  it.effect(
+    "holds a bounded number of characters of large output, of one run or of many, stored or not",
+    () =>
+      inOneStore(
+        Effect.gen(function* () {
+          const begin = yield* Deferred.make<void>()
+          const chunk = "x".repeat(100_000)
+          const noisy = safe("noisy", {
+            handler: (_, { output }) =>
+              Effect.map(Deferred.await(begin), () => {
+                for (let i = 0; i < 100; i++) output(chunk)
+                return "done"
+              })
+          })
+          const agent = Agent.make("a", { tools: [noisy.tool] })
+          const script = ({ turn }: { readonly turn: number }) =>
+            turn === 1 ? { calls: [call("noisy", "1")] } : "done"
+          const { runtime } = yield* rebind(agent, ScriptedModel.make(script))
+          const conductor = yield* Conductor.make()
+          const handles = [
+            yield* conductor.dispatch(runtime, { prompt: "go" }),
+            yield* dispatchPromptStored(runtime, { prompt: "go" })
+          ]
+          const all = Effect.forEach(handles, ({ done }) => Effect.exit(done))
+          const first = yield* Deferred.make<void>()
+          /** Reads nothing more after its first update until all is over, and says how much output it then gets. */
+          const slow = <A>(stream: Stream.Stream<A, unknown>, chunkOf: (update: A) => number) =>
+            Effect.forkChild(
+              Stream.runFold(
+                Stream.mapEffect(stream, (update) =>
+                  Effect.as(Effect.andThen(Deferred.succeed(first, undefined), all), chunkOf(update))
+                ),
+                () => 0,
+                (sum, length) => sum + length
+              )
+            )
+          const lengthOf = (update: HandleUpdate) => (update._tag === "output" ? update.chunk.length : 0)
+          const reading = [
+            yield* slow(handles[0]!.events, lengthOf),
+            yield* slow(handles[1]!.events, lengthOf),
+            yield* slow(conductor.events, (told) => (told._tag === "update" ? lengthOf(told.update) : 0))
+          ]
+          yield* Deferred.await(first)
+          yield* Deferred.succeed(begin, undefined)
+          yield* all
+          yield* conductor.drain
+          const lengths = yield* Effect.forEach(reading, Fiber.join)
+          for (const length of lengths) assert.isAtMost(length, 300_000)
+          assert.isAtLeast(lengths[0]!, chunk.length)
+        }).pipe(Effect.scoped)
+      )
   )
 })
 

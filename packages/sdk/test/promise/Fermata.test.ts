@@ -437,6 +437,45 @@ describe("events", () => {
     assert.isBelow(deltas.length, 3)
   })
 
+  it("keeps little of what passes by for a reader that is away, and loses no event", async () => {
+    const chunk = "x".repeat(100_000)
+    const noisy = tool("noisy", {
+      needsApproval: false,
+      handler: async (_, { output, progress }) => {
+        for (let index = 0; index < 10; index += 1) {
+          output(chunk)
+          progress(`${index} ${chunk}`)
+        }
+        return "done"
+      }
+    })
+    const turns = 150
+    const script = Array.from({ length: turns }, () => ({ calls: [{ tool: "noisy" }, { tool: "noisy" }] }))
+    await using fermata = await Fermata.make({
+      agents: [agent("ops", { tools: [noisy], limits: { maxTurns: 1000 } })],
+      model: ScriptedModel.make([...script, "done"]).client,
+      store: layerMemory
+    })
+    const begun = Promise.withResolvers<void>()
+    const run = fermata.runPrompt("ops", "go", { runId: "r", onUpdate: () => begun.resolve() })
+    await begun.promise
+    const reader = fermata.events("r", { until: "end" })[Symbol.asyncIterator]()
+    const seen: Array<RunUpdate> = []
+    const first = await reader.next()
+    if (first.done !== true) seen.push(first.value)
+    await run
+    for (let next = await reader.next(); next.done !== true; next = await reader.next()) seen.push(next.value)
+    assert.deepStrictEqual(revisions(seen), counting(revisions(seen).length))
+    assert.isAbove(seen.length, 3 * turns)
+    assert.strictEqual(tags(seen).at(-1), "run.completed")
+    let held = 0
+    for (const update of seen) {
+      if (update._tag === "output") held += update.chunk.length
+      if (update._tag === "progress") held += update.message.length
+    }
+    assert.isBelow(held, 1_000_000)
+  })
+
   it("sees what another process does", async () => {
     const store = shared()
     await using first = await make([toDeploy], { store })

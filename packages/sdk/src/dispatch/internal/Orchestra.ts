@@ -9,6 +9,7 @@ import type * as Stream from "effect/Stream"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { checkLimits } from "../../agent/internal/staging.ts"
+import { sizeOf } from "../../agent/internal/updateSize.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { Limits } from "../../domain/Limits.ts"
@@ -121,7 +122,7 @@ export class Orchestra implements Keeper {
 
   get events(): Stream.Stream<ConductorUpdate> {
     return reading(
-      () => this.read(this.readers, new Reader<ConductorUpdate>({ most: readerRoom })),
+      () => this.read(this.readers, new Reader<ConductorUpdate>({ most: readerRoom, sizeOf: sizeOfUpdate })),
       (reader) => readAll(reader, (updates): ReadonlyArray<ConductorUpdate> => [{ _tag: "skipped", updates }])
     )
   }
@@ -361,3 +362,6 @@ const beforeOf = (input: Input | Start): RunState | undefined =>
 /** What the caller of the run gave that a new run continues. */
 const inheritedOf = (input: Input | Start) =>
   "state" in input && beforeOf(input) === undefined ? input.state.startedWith : undefined
+
+const sizeOfUpdate = (update: ConductorUpdate): number =>
+  update._tag === "update" ? sizeOf(update.update) : 0

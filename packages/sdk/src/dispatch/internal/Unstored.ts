@@ -8,6 +8,7 @@ import type * as Stream from "effect/Stream"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { type Explanation, explainState } from "../../agent/explain.ts"
 import type { GivenOptions } from "../../agent/internal/startOptions.ts"
+import { sizeOf } from "../../agent/internal/updateSize.ts"
 import * as Mailbox from "../../agent/Mailbox.ts"
 import { type ContinueInput, type Prompt, runPrompt, type StartInput } from "../../agent/runPrompt.ts"
 import type { RunResult } from "../../agent/RunResult.ts"
@@ -78,7 +79,7 @@ export class Unstored<Output> extends Live<Output, never> {
   get events(): Stream.Stream<HandleUpdate> {
     return reading(
       () => {
-        const reader = new Reader({ most: readerRoom, first: this.kept, missed: this.dropped })
+        const reader = new Reader({ most: readerRoom, first: this.kept, missed: this.dropped, sizeOf })
         return [reader, this.addReader(reader)]
       },
       (reader) => readAll(reader, (updates) => [{ _tag: "skipped", runId: this.runId, updates }])

@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
+import { sizeOf } from "../../agent/internal/updateSize.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { RunStore } from "../../store/RunStore.ts"
@@ -30,7 +31,8 @@ export const readStored = (source: Source): Stream.Stream<HandleUpdate, StoredFa
     () => {
       const reader = new Reader<RunUpdate>({
         most: readerRoom,
-        counts: ({ _tag }) => _tag !== "event"
+        counts: ({ _tag }) => _tag !== "event",
+        sizeOf
       })
       reader.stale = true
       const stop = source.addReader(reader)

@@ -7,14 +7,21 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type { Observed } from "../AgentHandle.ts"
 
+/** Characters that a reader may be behind. */
+export const roomInCharacters = 256 * 1024
+
 /** One reader of something that is told piece by piece. */
 export class Reader<A> {
   private buffer: Array<A> = []
+  /** What the pieces take; nothing, for those that were there from the start. */
+  private sizes: Array<number> = []
+  private size = 0
   private skipped = 0
   private isOver = false
   private wakeUp: (() => void) | undefined
   private readonly most: number
   private readonly counts: (piece: A) => boolean
+  private readonly sizeOf: (piece: A) => number
   /** Whether there is more than what was pushed. */
   stale = false
   /** What came in last. */
@@ -28,24 +35,36 @@ export class Reader<A> {
     readonly missed?: number
     /** Whether a piece for which there is no room is missed. */
     readonly counts?: (piece: A) => boolean
+    /** How much of {@link roomInCharacters} a piece takes. Default: nothing. */
+    readonly sizeOf?: (piece: A) => number
   }) {
-    const { counts = () => true, first = [], missed = 0, most } = options
+    const { counts = () => true, first = [], missed = 0, most, sizeOf = () => 0 } = options
+    this.sizeOf = sizeOf
     this.most = most
     this.buffer = first.slice()
+    this.sizes = first.map(() => 0)
     this.skipped = missed
     this.last = first.at(-1)
     this.counts = counts
   }
 
-  /** Takes a piece in; in the place of the oldest one if there is no room. */
+  /** Takes a piece in; in the place of the oldest ones if there is no room. */
   push(piece: A): void {
-    if (this.buffer.length >= this.most) {
-      const [oldest] = this.buffer.splice(0, 1)
-      if (oldest !== undefined && this.counts(oldest)) this.skipped += 1
+    const size = this.sizeOf(piece)
+    while (this.buffer.length > 0 && !this.hasRoom(size)) {
+      const [oldest] = this.buffer.splice(0, 1) as [A]
+      this.size -= this.sizes.shift() ?? 0
+      if (this.counts(oldest)) this.skipped += 1
     }
     this.buffer.push(piece)
+    this.sizes.push(size)
+    this.size += size
     this.last = piece
     this.wake()
+  }
+
+  private hasRoom(size: number): boolean {
+    return this.buffer.length < this.most && this.size + size <= roomInCharacters
   }
 
   /** Nothing comes any more. */
@@ -68,6 +87,8 @@ export class Reader<A> {
   take(): { readonly pieces: Array<A>; readonly skipped: number } {
     const { buffer, skipped } = this
     this.buffer = []
+    this.sizes = []
+    this.size = 0
     this.skipped = 0
     return { pieces: buffer, skipped }
   }

@@ -1,56 +1,42 @@
 /**
- * What happens in the runs of this process, for whoever watches: one buffer per watcher that never holds the run up.
- *
- * A watcher that is slow loses no event; the pieces of text that it has not read yet grow together instead of piling up.
+ * What happens in the runs of this process, for whoever watches: one bounded buffer per watcher that never holds the run up.
  */
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import { Backlog } from "./Backlog.ts"
 
 /** The updates that a watcher has not read yet. */
 interface Buffer {
   readonly push: (update: RunUpdate) => void
-  /** All that is there, taken out. */
-  readonly take: () => Array<RunUpdate>
+  /** All that is there, taken out; see {@link Backlog.take}. */
+  readonly take: Backlog["take"]
   /** Resolves when something is there, or after `ms`. */
   readonly wait: (ms: number) => Promise<void>
   readonly wake: () => void
 }
 
 const makeBuffer = (): Buffer => {
-  let updates: Array<RunUpdate> = []
+  const backlog = new Backlog()
   let waiting: (() => void) | undefined
   const wake = () => waiting?.()
   return {
     push: (update) => {
-      const merged = mergeText(updates.at(-1), update)
-      if (merged === undefined) updates.push(update)
-      else updates[updates.length - 1] = merged
+      backlog.push(update)
       wake()
     },
-    take: () => {
-      const taken = updates
-      updates = []
-      return taken
-    },
+    take: () => backlog.take(),
     wait: (ms) =>
-      updates.length > 0
-        ? Promise.resolve()
-        : new Promise((resolve) => {
+      backlog.isEmpty
+        ? new Promise((resolve) => {
             const timer = setTimeout(() => waiting?.(), ms)
             waiting = () => {
               clearTimeout(timer)
               waiting = undefined
               resolve()
             }
-          }),
+          })
+        : Promise.resolve(),
     wake
   }
-}
-
-const mergeText = (last: RunUpdate | undefined, update: RunUpdate): RunUpdate | undefined => {
-  if (last?._tag !== "delta" || update._tag !== "delta") return undefined
-  if (last.part._tag !== "text-delta" || update.part._tag !== "text-delta") return undefined
-  if (last.turn !== update.turn || last.agentRunId !== update.agentRunId) return undefined
-  return { ...update, part: { _tag: "text-delta", delta: last.part.delta + update.part.delta } }
 }
 
 /** Passes updates on to the watchers of their run. */

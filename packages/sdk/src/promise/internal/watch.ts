@@ -11,14 +11,17 @@ import type { Hub } from "./updates.ts"
 /** Where what happens is told and kept. */
 export interface Watched {
   readonly hub: Hub
-  /** The events of a run from a place on. */
-  readonly read: (runId: RunId, from: number) => Promise<ReadonlyArray<RunEvent>>
+  /** So many events of a run from a place on. */
+  readonly read: (runId: RunId, from: number, limit: number) => Promise<ReadonlyArray<RunEvent>>
   readonly headOf: (runId: RunId) => Promise<RunHead>
   readonly isClosed: () => boolean
 }
 
 /** How often the store is looked at for what other processes did to a run that is watched. */
 const pollMs = 250
+
+/** Events that are read from the store at once. */
+const pageSize = 64
 
 /** Everything that happens in a run: what is stored first, then what goes on. */
 export async function* watch(
@@ -34,15 +37,18 @@ export async function* watch(
   try {
     let last: RunEvent | undefined
     for (let stale = true; ;) {
-      if (stale) {
-        for (const event of await read(runId, seen)) {
+      while (stale) {
+        const page = await read(runId, seen, pageSize)
+        stale = page.length === pageSize
+        for (const event of page) {
           seen += 1
           last = event
           yield { _tag: "event", runId, revision: seen, event }
         }
       }
-      stale = false
-      for (const update of buffer.take()) {
+      const { isBehind, updates } = buffer.take()
+      stale = isBehind
+      for (const update of updates) {
         if (update._tag !== "event") {
           yield update
         } else if (update.revision === seen + 1) {

@@ -1,0 +1,179 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
+import type { RunId, ToolCallId } from "../../src/domain/Id.ts"
+import type { ModelPart } from "../../src/model/ModelPart.ts"
+import { Backlog, mostCharacters, mostEvents } from "../../src/promise/internal/Backlog.ts"
+
+const runId = "r" as RunId
+const whose = { runId, agentRunId: runId, agentPath: ["a"] }
+const callId = (id: string) => id as ToolCallId
+
+const output = (chunk: string, id = "c"): RunUpdate => ({
+  ...whose,
+  _tag: "output",
+  callId: callId(id),
+  chunk
+})
+const progress = (message: string, id = "c"): RunUpdate => ({
+  ...whose,
+  _tag: "progress",
+  callId: callId(id),
+  message
+})
+const delta = (part: ModelPart): RunUpdate => ({ ...whose, _tag: "delta", turn: 1, part })
+const text = (delta_: string): RunUpdate => delta({ _tag: "text-delta", delta: delta_ })
+const reasoning = (delta_: string): RunUpdate => delta({ _tag: "reasoning-delta", delta: delta_ })
+const event = (revision: number, said = ""): RunUpdate => ({
+  _tag: "event",
+  runId,
+  revision,
+  event: { _tag: "message.queued", at: 1, content: [{ _tag: "text", text: said }] }
+})
+
+const filled = (...updates: ReadonlyArray<RunUpdate>): Backlog => {
+  const backlog = new Backlog()
+  for (const update of updates) backlog.push(update)
+  return backlog
+}
+
+/** In short: what a reader gets. */
+const brief = (backlog: Backlog): ReadonlyArray<string> => {
+  const { isBehind, updates } = backlog.take()
+  const told = updates.map((update) => {
+    const omitted = "omitted" in update && update.omitted !== undefined ? ` after ${update.omitted}` : ""
+    switch (update._tag) {
+      case "event":
+        return `event ${update.revision}`
+      case "output":
+        return `${update.callId} out ${update.chunk}${omitted}`
+      case "progress":
+        return `${update.callId} at ${update.message}${omitted}`
+      case "delta":
+        return `${update.part._tag} ${"delta" in update.part ? update.part.delta : ""}${omitted}`
+      default:
+        return update._tag
+    }
+  })
+  return isBehind ? ["behind", ...told] : told
+}
+
+describe("the backlog of a reader", () => {
+  it("puts the pieces of one text, and of one call's output, together, until the next event", () => {
+    const backlog = filled(
+      text("a"),
+      text("b"),
+      reasoning("c"),
+      text("d"),
+      output("1", "x"),
+      output("2", "y"),
+      output("3", "x"),
+      event(1),
+      output("4", "x"),
+      text("e")
+    )
+    assert.deepStrictEqual(brief(backlog), [
+      "text-delta ab",
+      "reasoning-delta c",
+      "text-delta d",
+      "x out 13",
+      "y out 2",
+      "event 1",
+      "x out 4",
+      "text-delta e"
+    ])
+    assert.isTrue(backlog.isEmpty)
+  })
+
+  it("keeps of the messages about a call the latest, and says how much it left out", () => {
+    assert.deepStrictEqual(
+      brief(filled(progress("1 %"), progress("2 %"), progress("done"), progress("x", "d"))),
+      ["c at done after 6", "d at x"]
+    )
+  })
+
+  it("leaves out the oldest text when there is too much, and says how much", () => {
+    const line = "x".repeat(1000)
+    const backlog = new Backlog()
+    backlog.push(output("first", "early"))
+    for (let index = 0; index < 1000; index += 1) backlog.push(output(line))
+    backlog.push(output("!"))
+    const { updates } = backlog.take()
+    assert.strictEqual(updates.length, 1)
+    const [kept] = updates
+    if (kept?._tag !== "output") return assert.fail()
+    assert.isAtMost(kept.chunk.length, mostCharacters)
+    assert.isAbove(kept.chunk.length, mostCharacters - 10_000)
+    assert.isTrue(kept.chunk.endsWith("x!"))
+    assert.strictEqual(kept.chunk.length + (kept.omitted ?? 0), "first".length + 1_000_000 + 1)
+  })
+
+  it("keeps the end of a piece that is too large by itself", () => {
+    const [kept] = filled(output(`${"x".repeat(5 * mostCharacters)}end`)).take().updates
+    if (kept?._tag !== "output") return assert.fail()
+    assert.isTrue(kept.chunk.endsWith("xend"))
+    assert.isAtMost(kept.chunk.length, mostCharacters)
+    assert.strictEqual(kept.chunk.length + (kept.omitted ?? 0), 5 * mostCharacters + 3)
+  })
+
+  it("leaves no event out beside a text that is too long", () => {
+    const large = "x".repeat(mostCharacters)
+    assert.deepStrictEqual(
+      brief(filled(event(1), output(large), event(2), output(large, "d"), event(3))).map((told) =>
+        told.slice(0, 7)
+      ),
+      ["event 1", "event 2", "d out x", "event 3"]
+    )
+  })
+
+  it("lets the reader go back to the store when there are too many events, or too large ones", () => {
+    const many = Array.from({ length: mostEvents + 1 }, (_, index) => event(index + 1))
+    const large = [event(1), event(2, "x".repeat(mostCharacters))]
+    for (const events of [many, large]) {
+      const backlog = filled(output("lost"), ...events, event(1000), output("too"))
+      assert.isFalse(backlog.isEmpty)
+      assert.deepStrictEqual(brief(backlog), ["behind"])
+      backlog.push(event(1001))
+      backlog.push(output("new"))
+      assert.deepStrictEqual(brief(backlog), ["event 1001", "c out new after 7"])
+    }
+  })
+
+  it("holds a bounded number of characters whatever comes, and accounts for every one", () => {
+    const piece = fc.oneof(
+      fc.integer({ min: 0, max: 60_000 }).map((length) => text("t".repeat(length))),
+      fc.integer({ min: 0, max: 60_000 }).map((length) => reasoning("r".repeat(length))),
+      fc
+        .tuple(fc.integer({ min: 0, max: 600_000 }), fc.constantFrom("a", "b", "c"))
+        .map(([length, id]) => output("o".repeat(length), id)),
+      fc.constant(event(1))
+    )
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 60 }), (updates) => {
+        const backlog = filled(...updates)
+        let given = 0
+        for (const update of updates) given += lengthOf(update)
+        const taken = backlog.take().updates
+        let held = 0
+        let omitted = 0
+        for (const update of taken) {
+          held += lengthOf(update)
+          if ("omitted" in update) omitted += update.omitted ?? 0
+        }
+        backlog.push(output("z"))
+        const [last] = backlog.take().updates
+        const rest = last?._tag === "output" ? (last.omitted ?? 0) : 0
+        assert.isAtMost(held, mostCharacters)
+        assert.strictEqual(held + omitted + rest, given)
+        const count = (list: ReadonlyArray<RunUpdate>) => list.filter(({ _tag }) => _tag === "event").length
+        assert.strictEqual(count(taken), count(updates))
+      }),
+      { numRuns: 200 }
+    )
+  })
+})
+
+const lengthOf = (update: RunUpdate): number => {
+  if (update._tag === "output") return update.chunk.length
+  return update._tag === "delta" && "delta" in update.part ? update.part.delta.length : 0
+}
