@@ -17,7 +17,7 @@ export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound"
 }) {
   override get message() {
     if (this.given !== undefined) {
-      return `A run is asked for by its id, and this is ${this.given}: pass the id, a string, with which the run was started.`
+      return sentence`A run is asked for by its id, and this is ${this.given}: pass the id, a string, with which the run was started.`
     }
     const { path, root } = lineOf(this.runId)
     if (path.length > 0) {
@@ -85,7 +85,7 @@ export class RunContinued extends Schema.TaggedError<RunContinued>()("RunContinu
 export class RunRemoved extends Schema.TaggedError<RunRemoved>()("RunRemoved", { runId: RunId }) {
   readonly isRetryable = true
   override get message() {
-    return `The run ${this.runId} was removed or replaced before a new run could build on it, and nothing was written: start again. A prompt goes on from the runs that its session still has; a fork needs a run that is there.`
+    return sentence`The run ${this.runId} was removed or replaced before a new run could build on it, and nothing was written: start again. A prompt goes on from the runs that its session still has; a fork needs a run that is there.`
   }
 }
 
