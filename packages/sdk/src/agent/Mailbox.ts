@@ -12,13 +12,14 @@ import * as Effect from "effect/Effect"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { decide } from "../domain/decide.ts"
 import { evolve } from "../domain/evolve.ts"
-import type { RunId } from "../domain/Id.ts"
+import type { RunId, Timestamp } from "../domain/Id.ts"
 import type { UserPart } from "../domain/Message.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import { RequestNotFound } from "../domain/Rejection.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
 import { findRequest, isEnded, type RunState } from "../domain/RunState.ts"
 import { eventsOf } from "./internal/eventsOf.ts"
+import { redactEvent } from "./internal/redact.ts"
 import { checkEdited, checkUnchanged, decodeDecision, decodePrompt } from "./internal/staging.ts"
 import type { Prompt } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
@@ -62,6 +63,8 @@ export interface Mailbox {
   readonly send: (prompt: Prompt) => Effect.Effect<void, EmptyPrompt | RunEnded>
   /** How the run stands; `undefined` before it has started. */
   readonly state: () => RunState | undefined
+  /** The same with what is in the mailbox taken into it: what was acknowledged is in it, whether the loop has got to it or not. */
+  readonly settled: () => RunState | undefined
   /** The loop's side: takes what is there. */
   readonly take: () => Mail
   readonly isEmpty: () => boolean
@@ -71,13 +74,16 @@ export interface Mailbox {
   readonly attach: (runtime: Runtime<any>, state: () => RunState) => void
 }
 
-const withDecision = (state: RunState, decision: Decision): RunState =>
-  eventsOf(state, decision).reduce((state, event) => evolve(state, event), state)
+const withDecision = (state: RunState, decision: Decision, scrubber?: Runtime<any>["scrubber"]): RunState =>
+  eventsOf(state, decision).reduce(
+    (before, event) => evolve(before, scrubber === undefined ? event : redactEvent(scrubber, event)),
+    state
+  )
 
 /** Makes a mailbox for one run. */
 export const make = (): Mailbox => {
   let decisions: Array<Decision> = []
-  let messages: Array<Mail["messages"][number]> = []
+  let messages: Array<Mail["messages"][number] & { readonly at: Timestamp }> = []
   // Made when somebody listens: there may be many thousand mailboxes.
   let listeners: Set<() => void> | undefined
   let attached: { readonly runtime: Runtime<any>; readonly state: () => RunState } | undefined
@@ -107,10 +113,21 @@ export const make = (): Mailbox => {
       if (state !== undefined && isEnded(state)) {
         return yield* new RunEnded({ runId: state.runId, status: state.status })
       }
-      messages.push({ content })
+      messages.push({ content, at: yield* Clock.currentTimeMillis })
       tell()
     }),
     state: () => attached?.state(),
+    settled: () => {
+      const state = attached?.state()
+      if (attached === undefined || state === undefined || isEnded(state)) return state
+      const { scrubber } = attached.runtime
+      const decided = decisions.reduce((before, decision) => withDecision(before, decision, scrubber), state)
+      return messages.reduce(
+        (before, { at, content }) =>
+          evolve(before, redactEvent(scrubber, { _tag: "message.queued", at, content })),
+        decided
+      )
+    },
     take: () => {
       const mail = { decisions, messages }
       decisions = []

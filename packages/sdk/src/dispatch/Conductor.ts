@@ -90,8 +90,8 @@ export interface Drained {
   /** `letGo`: it is in the store. `error`: it was not begun. `running`: it did not stop in time. */
   readonly status: HandleStatus
   /**
-   * Of a run that was not stored, and held or waiting for the approval callback: its state before it was cancelled. `runPrompt`
-   * goes on with it.
+   * Of a run that was not stored, and held, waiting for the approval callback, or still to act on a decision: its state before it was
+   * cancelled, with every decision and message that was acknowledged. `runPrompt` goes on with it.
    */
   readonly held?: RunState
 }

@@ -7,6 +7,7 @@
  *
  * @since 0.1.0
  */
+import { isTurnReleased } from "./internal/released.ts"
 import * as Limits from "./Limits.ts"
 import type { RunState } from "./RunState.ts"
 import { children } from "./RunState.ts"
@@ -190,9 +191,15 @@ export const carve = (line: ReadonlyArray<RunState>, asked: Limits.Limits): Limi
 export const isWrappingUp = ({ wrappingUp }: RunState): boolean =>
   wrappingUp !== undefined && wrappingUp.due !== true
 
-/** Whether a run is to say how far it has come before anybody is asked: once, as long as it does nothing else meanwhile. */
+/**
+ * Whether a run is to say how far it has come before anybody is asked: once, as long as it does nothing else meanwhile. Not while a call of
+ * its turn has been released by a decision: a turn that is closed for it would drop what was acknowledged.
+ */
 export const isToWrapUp = (state: RunState): boolean =>
-  state.limits.wrapUp === true && !isWrappingUp(state) && state.wrappedUp !== state.usage.turns
+  state.limits.wrapUp === true &&
+  !isWrappingUp(state) &&
+  state.wrappedUp !== state.usage.turns &&
+  !isTurnReleased(state)
 
 /**
  * Milliseconds at work that are left to the last run of a line, which begins at the root; `undefined` is without bound, and 0

@@ -29,6 +29,7 @@ import {
   reserved,
   spent
 } from "./Budget.ts"
+import { isTurnReleased } from "./internal/released.ts"
 import * as Room from "./internal/room.ts"
 
 /** What has to happen now. */
@@ -169,7 +170,11 @@ const nextOfCalls = (state: RunState, above: Above): Step => {
   if (due !== undefined && state.stop === undefined) {
     // What has come to its end says so first.
     const ending = advancing(state, above)
-    return ending.length > 0 ? { _tag: "ResumeChildren", callIds: ending } : due
+    if (ending.length > 0) return { _tag: "ResumeChildren", callIds: ending }
+    if (!isTurnReleased(state)) return due
+    // What a decision has released runs where it can; where it waits for more of the budget, somebody is asked for that.
+    const step = runnable(state, above)
+    return step?._tag === "SettleToolCalls" ? step : exhausted(state, due.exceeded, above)
   }
 
   const requested = idsOf(state.calls, isRequested)
@@ -225,7 +230,7 @@ export const canAdvance = (child: RunState, above: Above): boolean => next(child
 export const mayStart = (line: ReadonlyArray<RunState>): boolean => Room.mayStart(aboveOf(line))
 
 /** The model is to be asked to come to an end. */
-const dueWrapUp = (state: RunState): Step | undefined => {
+const dueWrapUp = (state: RunState): Extract<Step, { readonly _tag: "AskWrapUp" }> | undefined => {
   const { wrappingUp } = state
   if (wrappingUp?.due !== true) return undefined
   const { budget, limit } = wrappingUp

@@ -325,7 +325,7 @@ export class RunStore extends Context.Service<
      * **Details**
      *
      * A request whose `expiresAt` has passed (and whose policy is to deny) is decided by `expiry` first, so that a late decision
-     * gets `AlreadyDecided`.
+     * gets `AlreadyDecided`. A run, or a sub-agent, for which a cancellation was acknowledged takes no decisions any more.
      *
      * **Errors**
      *

@@ -10,6 +10,7 @@ import type { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import { batches } from "./internal/storeBatches.ts"
 import { checkpoints } from "./internal/storeCheckpoints.ts"
+import { endings } from "./internal/storeEndings.ts"
 import { copies } from "./internal/storeCopies.ts"
 import { runGroups, type TestRunner } from "./internal/storeFixtures.ts"
 import { forks } from "./internal/storeForks.ts"
@@ -50,6 +51,7 @@ export const suite = (
     leases,
     decisions,
     batches,
+    endings,
     inbox,
     messages,
     grants,

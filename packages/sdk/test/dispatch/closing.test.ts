@@ -16,7 +16,7 @@ import { attach } from "../../src/dispatch/dispatchPromptStored.ts"
 import { interruptions } from "../../src/domain/RunState.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { approve, call, expect, probe, rebind, safe } from "../agent/Fixture.ts"
+import { approve, call, expect, probe, rebind, safe, throughJson } from "../agent/Fixture.ts"
 import { timeSpent } from "../timeSpent.ts"
 
 const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
@@ -160,6 +160,84 @@ describe("Conductor.drain", () => {
           assert.deepStrictEqual(write.ran, ["1"])
         })
       )
+  )
+
+  it.effect(
+    "returns decisions that were acknowledged and not begun, and what was said, in the held state",
+    () =>
+      Effect.gen(function* () {
+        const begun = yield* Deferred.make<void>()
+        const write = probe("write", {
+          handler: ({ id }) =>
+            id === "1" ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) : id
+        })
+        const model = ScriptedModel.make(({ messages, turn }) =>
+          turn > 1
+            ? "done"
+            : { calls: [call("write", JSON.stringify(messages[0]).includes("first") ? "1" : "2")] }
+        )
+        const { runtime } = yield* rebind(Agent.make("a", { tools: [write.tool] }), model)
+        const conductor = yield* Conductor.make({ concurrency: 1 })
+        const first = yield* conductor.dispatch(runtime, { prompt: "first" }, { name: "first" })
+        yield* first.wait
+        const second = yield* conductor.dispatch(runtime, { prompt: "second" }, { name: "second" })
+        yield* second.wait
+        yield* first.decide(approve(first.interruptions()[0]!))
+        yield* Deferred.await(begun)
+        // Its place is taken: the decision is acknowledged, and waits with it.
+        yield* second.decide(approve(second.interruptions()[0]!))
+        yield* second.send("In blue, please.")
+        assert.strictEqual(second.status.current(), "queued")
+        assert.deepStrictEqual(interruptions(second.state()!), [])
+
+        const draining = yield* Effect.forkChild(conductor.drain)
+        yield* TestClock.adjust("5 seconds")
+        const drained = yield* Fiber.join(draining)
+        assert.deepStrictEqual(
+          drained.map(({ held, name }) => [name, held === undefined ? [] : interruptions(held)]),
+          [
+            ["first", []],
+            ["second", []]
+          ]
+        )
+        assert.isUndefined(drained[0]?.held)
+        const state = throughJson(drained[1]!.held!)
+        expect(yield* runPrompt(runtime, { state }), "completed")
+        assert.deepStrictEqual(write.ran, ["1", "2"])
+        assert.include(JSON.stringify(model.requests.at(-1)?.messages), "In blue, please.")
+      })
+  )
+
+  it.effect("returns a run whose decision it has taken and not begun to act on", () =>
+    Effect.gen(function* () {
+      const write = probe("write")
+      const looking = yield* Deferred.make<void>()
+      const look = safe("look", {
+        handler: () => Effect.andThen(Deferred.succeed(looking, undefined), Effect.never)
+      })
+      const lead = Agent.make("lead", {
+        tools: [write.tool],
+        subAgents: [Agent.make("scout", { tools: [look.tool] })]
+      })
+      const model = ScriptedModel.make(({ agentPath, turn }) =>
+        turn > 1
+          ? "done"
+          : agentPath.length > 1
+            ? { calls: [call("look", "1")] }
+            : { calls: [{ tool: "scout", arguments: { prompt: "do" } }, call("write", "1")] }
+      )
+      const { runtime } = yield* rebind(lead, model)
+      const conductor = yield* Conductor.make()
+      const handle = yield* conductor.dispatch(runtime, { prompt: "go" })
+      yield* Deferred.await(looking)
+      // It waits behind the scout, which is at work.
+      yield* handle.decide(approve(handle.interruptions()[0]!))
+      const [drained] = yield* conductor.drain
+      const again = yield* Effect.forkChild(runPrompt(runtime, { state: throughJson(drained!.held!) }))
+      yield* TestClock.adjust("1 hour")
+      expect(yield* Fiber.join(again), "completed")
+      assert.deepStrictEqual(write.ran, ["1"])
+    })
   )
 
   it.effect(

@@ -137,6 +137,11 @@ export const stopBeside = (
     return Effect.forEach(found, ({ ended }) => Deferred.await(ended), { discard: true })
   })
 
+/** Lets what was stopped be begun again: it has not been ended. */
+export const allowAgain = (drive: Drive<any>, names: ReadonlyArray<string>): void => {
+  for (const name of names) drive.beside?.stopped.delete(name)
+}
+
 /** Waits until nothing goes on beside the loop. */
 export const settleBeside = (drive: Drive<any>): Effect.Effect<void> =>
   Effect.suspend(() => {

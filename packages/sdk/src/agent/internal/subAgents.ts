@@ -9,6 +9,7 @@ import { carve } from "../../domain/Budget.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import * as Id from "../../domain/Id.ts"
 import * as Limits from "../../domain/Limits.ts"
+import { isAnyReleased, isTurnReleased } from "../../domain/internal/released.ts"
 import { text } from "../../domain/Message.ts"
 import { aboveOf, canAdvance, mayStart, next, type Step } from "../../domain/next.ts"
 import type { RunFailure } from "../../domain/RunError.ts"
@@ -26,7 +27,16 @@ import {
 import type { SubAgent } from "../BoundAgent.ts"
 import * as Cancellation from "../Cancellation.ts"
 import type { Apart } from "./apart.ts"
-import { awaitBeside, countBeside, endedBeside, isBeside, startBeside, stopBeside, wake } from "./beside.ts"
+import {
+  allowAgain,
+  awaitBeside,
+  countBeside,
+  endedBeside,
+  isBeside,
+  startBeside,
+  stopBeside,
+  wake
+} from "./beside.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
 import { confirmHeld } from "./confirmHeld.ts"
 import { missingCalled, obstacleAt, subAgentAt } from "./definitions.ts"
@@ -281,15 +291,25 @@ export const failRun = Effect.fnUntraced(function* (scope: Scope<any>, failure: 
  * Asks the model, once, to say how far it has come. Its calls come to an end before: the sub-agents that they wait for are
  * stopped, and nobody needs to decide about the others.
  */
-export const askWrapUp = Effect.fnUntraced(function* (scope: Scope<any>, { budget, limit }: Limits.Exceeded) {
+export const askWrapUp = Effect.fnUntraced(function* <E>(
+  scope: Scope<E>,
+  { budget, limit }: Limits.Exceeded
+) {
   const { drive } = scope
+  if (yield* isReleasedMeanwhile(scope)) return
   const used = `the ${budget} budget of ${stateOf(scope).agent.name} is used up`
-  const attached = stateOf(scope).calls.filter((call) => call.child !== undefined && !isSettled(call))
-  yield* stopAll(
-    scope,
-    attached.map(({ id }) => id),
-    used
+  const attached = stateOf(scope).calls.flatMap((call) =>
+    call.child === undefined || isSettled(call) ? [] : [call.id]
   )
+  yield* stopBeside(drive, attached, used)
+  const isReleased = yield* isReleasedMeanwhile(scope)
+  const toEnd = attached.filter((callId) => !isReleasedIn(scope, callId))
+  allowAgain(
+    drive,
+    attached.filter((callId) => !toEnd.includes(callId))
+  )
+  yield* stopAll(scope, toEnd, used)
+  if (isReleased) return
   const { calls, requests } = stateOf(scope)
   const undecided = calls.filter((call) => !isSettled(call)).map(({ requestId }) => requestId)
   for (const { requestId } of requests.filter(isOpen).map(({ request }) => request)) {
@@ -298,3 +318,15 @@ export const askWrapUp = Effect.fnUntraced(function* (scope: Scope<any>, { budge
   }
   emit(scope, { _tag: "wrapUp.asked", at: now(drive), budget, limit })
 })
+
+const isReleasedIn = (scope: Scope<any>, callId: ToolCallId): boolean => {
+  const child = findChild(stateOf(scope), callId)
+  return child !== undefined && isAnyReleased(child)
+}
+
+/** Whether a decision that the run has not seen releases a call of its turn: that runs first. */
+const isReleasedMeanwhile = <E>(scope: Scope<E>): Effect.Effect<boolean, E> =>
+  Effect.suspend(() => {
+    scope.drive.hasMail = true
+    return Effect.map(takeMailBeside(scope.drive), () => isTurnReleased(stateOf(scope)))
+  })

@@ -16,7 +16,6 @@ import type { Limits } from "../../domain/Limits.ts"
 import { type Rejection, RequestNotFound } from "../../domain/Rejection.ts"
 import type { AgentNotFound } from "../../domain/RunError.ts"
 import { unwrap } from "../../domain/RunEvent.ts"
-import { next } from "../../domain/next.ts"
 import { isEnded, type RunState } from "../../domain/RunState.ts"
 import type { AgentHandle, HandleError, Observed, StoredFault } from "../AgentHandle.ts"
 import type { ConductorOptions, ConductorUpdate, Drained, InboxEntry } from "../Conductor.ts"
@@ -327,16 +326,18 @@ export class Orchestra implements Keeper {
     const lives = this.handles
     const held = new Map<AnyLive, RunState>()
     for (const live of lives) {
-      const state = live.state()
       // One whose approval callback is being asked waits as well, and is at work.
-      if (live instanceof Unstored && state !== undefined && next(state)._tag === "Hold")
-        held.set(live, state)
+      const state = live instanceof Unstored ? live.waiting() : undefined
+      if (state === undefined) continue
+      held.set(live, state)
+      // At once: from here on, nothing of it happens that the state does not say.
+      live.cancelNow(closing)
     }
     for (const live of lives) {
       if (!live.begun && live.status.current() === "queued") live.finish(Exit.fail(new ConductorClosed()))
     }
     const timeout = Math.min(5000, Duration.toMillis(this.options.drainTimeout ?? "5 seconds"))
-    return closeAll(this.owner, "The conductor was closed.", timeout / 2).pipe(
+    return closeAll(this.owner, closing, timeout / 2).pipe(
       Effect.timeoutOption(timeout),
       Effect.map(() => {
         this.drained = lives.map((live) => {
@@ -354,6 +355,8 @@ export class Orchestra implements Keeper {
     )
   }
 }
+
+const closing = "The conductor was closed."
 
 /** The run that an input goes on with. */
 const beforeOf = (input: Input | Start): RunState | undefined =>

@@ -16,6 +16,8 @@ import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import * as History from "../../domain/History.ts"
+import { isAnyToRun } from "../../domain/internal/released.ts"
+import { next } from "../../domain/next.ts"
 import type { RequestId, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import type { Rejection } from "../../domain/Rejection.ts"
@@ -102,7 +104,18 @@ export class Unstored<Output> extends Live<Output, never> {
   }
 
   get state() {
-    return (): RunState | undefined => this.mailbox?.state() ?? this.lastState
+    return (): RunState | undefined => this.mailbox?.settled() ?? this.lastState
+  }
+
+  /**
+   * The state from which another program goes on with a run that waits: for a decision, or for a place to act on one. With it, one that is
+   * at work and has still to act on a decision; what it is doing besides is then asked about.
+   */
+  waiting(): RunState | undefined {
+    const state = this.state()
+    if (state === undefined || isEnded(state)) return undefined
+    const before = this.mailbox?.state() ?? state
+    return next(before)._tag === "Hold" || isAnyToRun(state) ? state : undefined
   }
 
   deliver(prompt: Prompt): Effect.Effect<void, SendError> {
@@ -180,7 +193,7 @@ export class Unstored<Output> extends Live<Output, never> {
   protected ended(): void {
     this.unparked()
     // Of one that could not be driven to an end: how far it came, so that nothing is done twice by going on from it.
-    this.lastState = this.mailbox?.state() ?? this.lastState
+    this.lastState = this.mailbox?.settled() ?? this.lastState
     this.closeMailbox()
     this.input = undefined
   }

@@ -32,7 +32,8 @@ export const afterEvents = (
       next.set(requestId, { ...entry, warned: true })
     } else if (change._tag === "superseded") {
       if (entry.status === "journaled") continue
-      const { by, reason } = change
+      const { by, isFinal, reason } = change
+      if (entry.status === "decided" && !isFinal) return Result.fail(requestId)
       const superseded = { reason, ...(by === undefined ? {} : { by }) }
       next.set(requestId, { ...entry, status: "superseded", superseded })
     } else if (entry.decision === undefined || sameDecision(entry.decision, change.decision)) {

@@ -28,6 +28,7 @@ import { restoreInto } from "./memoryRestore.ts"
 import {
   begin,
   newsOf,
+  endingIn,
   headOf,
   leaseTo,
   newestFirst,
@@ -38,7 +39,15 @@ import {
   write
 } from "./memoryRun.ts"
 import { afterTaking, decodeMessage, notTheSame, waiting } from "./messages.ts"
-import { closingReason, decisionOf, decodeInput, decodeInputs, judge, judgeAll } from "./requests.ts"
+import {
+  closingReason,
+  decisionOf,
+  decodeInput,
+  decodeInputs,
+  endingRefusal,
+  judge,
+  judgeAll
+} from "./requests.ts"
 import { makeSignal } from "./signal.ts"
 
 /** Makes an empty store. */
@@ -243,6 +252,8 @@ export const makeMemory = (): RunStore["Service"] => {
           const decision = yield* decodeInput(input, now)
           const { entry, run } = yield* findRequest(decision.requestId)
           const { first, record, refusal } = judge(entry, decision, now)
+          const late = record === decision ? endingRefusal(decision.requestId, endingIn(run)) : undefined
+          if (late !== undefined) return yield* Result.fail(late)
           if (record !== undefined) {
             run.inbox = new Map(run.inbox).set(decision.requestId, {
               ...entry,
@@ -263,6 +274,10 @@ export const makeMemory = (): RunStore["Service"] => {
           const decisions = yield* decodeInputs(inputs, now)
           const find = (requestId: RequestId) => Result.getOrUndefined(findRequest(requestId))
           const taken = yield* judgeAll(decisions, find, now)
+          for (const { decision, found, isNew } of taken) {
+            const late = isNew ? endingRefusal(decision.requestId, endingIn(found.run)) : undefined
+            if (late !== undefined) return yield* Result.fail(late)
+          }
           for (const { decision, found, isNew } of taken) {
             const { entry, run } = found
             if (!isNew) continue

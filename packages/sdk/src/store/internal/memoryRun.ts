@@ -142,6 +142,12 @@ export const pendingOf = (run: Run, entry: RequestEntry): PendingRequest => ({
   agent: run.agent
 })
 
+/** The runs whose end was asked for and has not come: the run itself, and sub-agents in it. */
+export const endingIn = ({ cancelReason, mail, runId }: Run): ReadonlyArray<string> => [
+  ...(cancelReason === undefined ? [] : [runId]),
+  ...waiting(mail).flatMap(({ ends, to }) => (ends === true && to !== undefined ? [to] : []))
+]
+
 /** Why somebody is needed; `undefined` when nobody is. */
 export const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefined => {
   if (run.owner !== undefined && run.leaseUntil > now) return undefined

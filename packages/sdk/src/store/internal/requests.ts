@@ -7,7 +7,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { check, expiryDecision, isRepeated } from "../../domain/decide.ts"
 import { Decision, type DecisionInput } from "../../domain/Decision.ts"
-import { RequestId, type Timestamp } from "../../domain/Id.ts"
+import { childRunId, isWithin, RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
 import { isExpired, type Interruption } from "../../domain/Interruption.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { kindOf } from "../../domain/internal/kindOf.ts"
@@ -31,6 +31,8 @@ export type RequestChange =
       readonly requestId: RequestId
       readonly reason: string
       readonly by?: RequestId
+      /** Whether a decision is passed over that was taken meanwhile: the run that asked has ended with it, or asks again. */
+      readonly isFinal: boolean
     }
   | { readonly _tag: "warned"; readonly requestId: RequestId }
 
@@ -44,10 +46,35 @@ export const requestChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<R
     else if (event._tag === "request.expiring") changes.push({ _tag: "warned", requestId: event.requestId })
     else if (event._tag === "request.superseded") {
       const { by, reason, requestId } = event
-      changes.push({ _tag: "superseded", requestId, reason, ...(by === undefined ? {} : { by }) })
+      const isFinal = by !== undefined || isEndedBy(events, requestId)
+      changes.push({ _tag: "superseded", requestId, reason, isFinal, ...(by === undefined ? {} : { by }) })
     }
   }
   return changes
+}
+
+/** Whether events end the run of a request, or one that it lies in. */
+const isEndedBy = (events: ReadonlyArray<RunEvent>, requestId: RequestId): boolean =>
+  events.some((wrapped) => {
+    const { event, path } = unwrap(wrapped)
+    if (event._tag !== "run.cancelled" && event._tag !== "run.completed" && event._tag !== "run.failed")
+      return false
+    const callId = path.at(-1)
+    return callId === undefined || isWithin(requestId, childRunId(callId))
+  })
+
+/**
+ * Why a decision comes too late for a run that is about to be cancelled: `ending` are the runs for which that was acknowledged, and a run
+ * that lies in one of them ends with it.
+ */
+export const endingRefusal = (
+  requestId: RequestId,
+  ending: ReadonlyArray<string>
+): RequestSuperseded | undefined => {
+  const runId = ending.find((id) => isWithin(requestId, id as RunId))
+  return runId === undefined
+    ? undefined
+    : new RequestSuperseded({ requestId, reason: `the run ${runId} is being cancelled` })
 }
 
 /** `decided` is taken but not in the journal yet; `journaled` is in it. */

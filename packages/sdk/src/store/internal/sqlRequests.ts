@@ -18,6 +18,7 @@ import {
   decisionOf,
   decodeInput,
   decodeInputs,
+  endingRefusal,
   judge,
   judgeAll,
   oldestFirst,
@@ -72,10 +73,20 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       })}`
     )
 
+  /** Closes a request; false when somebody has decided it meanwhile, unless its run ends, or asks again. */
   const supersede = (runId: RunId, change: Extract<RequestChange, { readonly _tag: "superseded" }>) =>
-    sql`UPDATE fermata_requests
-      SET status = 'superseded', superseded_reason = ${change.reason}, superseded_by = ${change.by ?? null}
-      WHERE request_id = ${change.requestId} AND run_id = ${runId} AND status IN ('open', 'decided')`
+    Effect.gen(function* () {
+      const { by = null, isFinal, reason, requestId } = change
+      if (!isFinal) {
+        const decided = yield* run(sql`SELECT request_id FROM fermata_requests
+          WHERE request_id = ${requestId} AND run_id = ${runId} AND status = 'decided'`)
+        if (decided.length > 0) return false
+      }
+      yield* sql`UPDATE fermata_requests
+        SET status = 'superseded', superseded_reason = ${reason}, superseded_by = ${by}
+        WHERE request_id = ${requestId} AND run_id = ${runId} AND status IN ('open', 'decided')`
+      return true
+    })
 
   const read = (requestId: RequestId) =>
     run(sql`SELECT ${columns} FROM fermata_requests WHERE request_id = ${requestId}`)
@@ -124,6 +135,19 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
 
   const lockHead = (runId: RunId): Effect.Effect<unknown, SqlError> =>
     writesAlone ? Effect.void : sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId} ${forUpdate}`
+
+  /** Fails a decision that comes after the end of its run was asked for. The head is locked: that cannot be asked meanwhile. */
+  const notEnding = Effect.fnUntraced(function* (runId: RunId, requestId: RequestId) {
+    const rows = yield* sql<{ readonly ending: string }>`SELECT run_id AS ending FROM fermata_runs
+        WHERE run_id = ${runId} AND cancel_reason IS NOT NULL
+      UNION ALL SELECT recipient FROM fermata_messages
+        WHERE run_id = ${runId} AND status = 'waiting' AND intent = 'end' AND recipient IS NOT NULL`
+    const late = endingRefusal(
+      requestId,
+      rows.map(({ ending }) => ending)
+    )
+    if (late !== undefined) return yield* late
+  })
 
   const find = Effect.fnUntraced(function* (operation: string, requestId: RequestId) {
     const [row] = yield* requests(operation, yield* query(operation, read(requestId)))
@@ -177,6 +201,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
           "decide",
           // The head is locked so that a decision and a park cannot pass each other.
           lockHead(pending.runId).pipe(
+            Effect.andThen(record === decision ? notEnding(pending.runId, decision.requestId) : Effect.void),
             Effect.andThen(decideOpen(record, "decided")),
             Effect.filterOrFail(
               (open) => open,
@@ -224,6 +249,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       const entries = yield* readAll(decisions)
       const taken = yield* Effect.fromResult(judgeAll(decisions, (requestId) => entries.get(requestId), now))
       const fresh = taken.filter(({ isNew }) => isNew)
+      for (const { decision, found } of fresh) yield* notEnding(found.pending.runId, decision.requestId)
       for (const { decision } of fresh) {
         if (!(yield* decideOpen(decision, "decided"))) return yield* new NotOpen()
       }
@@ -261,8 +287,9 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     ) {
       for (const change of changes) {
         if (change._tag === "opened") yield* open(owner, change.request)
-        else if (change._tag === "superseded") yield* supersede(owner.runId, change)
-        else if (change._tag === "warned") {
+        else if (change._tag === "superseded") {
+          if (!(yield* supersede(owner.runId, change))) return false
+        } else if (change._tag === "warned") {
           yield* sql`UPDATE fermata_requests SET warn_at = NULL WHERE request_id = ${change.requestId}`
         } else if (!(yield* journaled(operation, change.decision))) return false
       }

@@ -92,8 +92,8 @@ export const work = ({ assert, test }: Group): void => {
     "finds a held run that somebody wants to end",
     Effect.fnUntraced(function* (store) {
       yield* heldOn(store, a, [request])
-      yield* store.requestCancel(a, "enough")
       yield* store.decide(approve(request.requestId))
+      yield* store.requestCancel(a, "enough")
       assert.deepStrictEqual(yield* reasons(store), ["run_a cancelled"])
     })
   )

@@ -1,0 +1,122 @@
+/**
+ * The contract of decisions beside the end of their run: which of the two counts.
+ */
+import * as Effect from "effect/Effect"
+import * as Id from "../../domain/Id.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { Group } from "./storeFixtures.ts"
+import {
+  approval,
+  approve,
+  deny,
+  fields,
+  heldOn,
+  inChild,
+  opened,
+  rev,
+  run,
+  saying,
+  started,
+  tagOf
+} from "./storeFixtures.ts"
+
+const a = run("run_a")
+const child = Id.childRunId(Id.toolCallId(a, 1, 1))
+const sibling = Id.childRunId(Id.toolCallId(a, 1, 2))
+
+export const endings = ({ assert, test }: Group): void => {
+  const own = approval(a, 1)
+  const childs = approval(child, 1)
+  const siblings = approval(sibling, 1)
+
+  const ended: RunEvent = { _tag: "run.cancelled", at: 9, reason: "no", calls: [] }
+  const withdrawn = (requestId: Id.RequestId): RunEvent => ({
+    _tag: "request.superseded",
+    at: 9,
+    requestId,
+    reason: "withdrawn"
+  })
+
+  test(
+    "refuses decisions on a run once its cancellation was acknowledged",
+    Effect.fnUntraced(function* (store) {
+      const lease = yield* started(store, a, { events: [opened(own)] })
+      yield* store.requestCancel(a, "enough")
+      const error = yield* Effect.flip(store.decide(approve(own.requestId)))
+      assert.deepStrictEqual(fields(error), {
+        _tag: "RequestSuperseded",
+        requestId: own.requestId,
+        reason: `the run ${a} is being cancelled`
+      })
+      assert.strictEqual(yield* tagOf(store.decideAll([deny(own.requestId)])), "RequestSuperseded")
+      assert.deepStrictEqual(yield* store.decisions(a), [])
+      yield* store.append({ lease, expected: rev(1), events: [ended], status: "cancelled" })
+      assert.strictEqual(yield* tagOf(store.decide(approve(own.requestId))), "RequestSuperseded")
+    })
+  )
+
+  test(
+    "refuses decisions on a sub-agent once its end was asked for, on what is under it too, and on no other",
+    Effect.fnUntraced(function* (store) {
+      const below = approval(Id.childRunId(Id.toolCallId(child, 1, 1)), 1)
+      yield* heldOn(store, a, [own, childs, siblings, below])
+      yield* store.send(a, { ...saying("no"), to: child, ends: true })
+      for (const { requestId } of [childs, below]) {
+        const error = yield* Effect.flip(store.decide(approve(requestId)))
+        assert.deepStrictEqual(fields(error), {
+          _tag: "RequestSuperseded",
+          requestId,
+          reason: `the run ${child} is being cancelled`
+        })
+      }
+      const batch = [own, childs].map(({ requestId }) => approve(requestId))
+      assert.strictEqual(yield* tagOf(store.decideAll(batch)), "RequestSuperseded")
+      assert.deepStrictEqual(yield* store.decisions(a), [])
+      yield* store.decide(approve(own.requestId))
+      yield* store.decideAll([approve(siblings.requestId)])
+      assert.deepStrictEqual(
+        (yield* store.decisions(a)).map(({ requestId }) => requestId),
+        [own.requestId, siblings.requestId]
+      )
+    })
+  )
+
+  test(
+    "keeps a decision that came before the end was asked for, and says so again",
+    Effect.fnUntraced(function* (store) {
+      yield* heldOn(store, a, [childs])
+      const input = { ...approve(childs.requestId), idempotencyKey: "once" }
+      const { decision } = yield* store.decide(input)
+      yield* store.send(a, { ...saying("no"), to: child, ends: true })
+      assert.deepStrictEqual(yield* store.decide(input), { runId: a, decision })
+      assert.strictEqual(yield* tagOf(store.decide(deny(childs.requestId))), "AlreadyDecided")
+      assert.deepStrictEqual(yield* store.decisions(a), [decision])
+    })
+  )
+
+  test(
+    "does not let a withdrawal pass over a decision that was taken meanwhile",
+    Effect.fnUntraced(function* (store) {
+      const lease = yield* started(store, a, { events: [opened(own), opened(siblings)] })
+      const { decision } = yield* store.decide(approve(own.requestId))
+      const append = { lease, expected: rev(2), status: "running" } as const
+      const events = [withdrawn(own.requestId)] as const
+      assert.strictEqual(yield* tagOf(store.append({ ...append, events })), "RunConflict")
+      assert.deepStrictEqual(yield* store.decisions(a), [decision])
+      yield* store.append({ ...append, events: [withdrawn(siblings.requestId)] })
+      assert.strictEqual(yield* tagOf(store.decide(approve(siblings.requestId))), "RequestSuperseded")
+    })
+  )
+
+  test(
+    "lets the end of a sub-agent's run pass over a decision that was taken meanwhile",
+    Effect.fnUntraced(function* (store) {
+      const lease = yield* started(store, a, { events: [opened(childs)] })
+      yield* store.decide(approve(childs.requestId))
+      const events = [inChild(a, withdrawn(childs.requestId)), inChild(a, ended)] as const
+      yield* store.append({ lease, expected: rev(1), events, status: "running" })
+      assert.deepStrictEqual(yield* store.decisions(a), [])
+      assert.strictEqual(yield* tagOf(store.decide(approve(childs.requestId))), "RequestSuperseded")
+    })
+  )
+}
