@@ -33,8 +33,9 @@ export interface Options {
   /** At most this many connections for work; one more listens for notifications. Default 10. */
   readonly maxConnections?: number
   /**
-   * How long an operation is tried while others hold a lock, or while the server is away. Default 10 seconds; then `StoreBusy`,
-   * or `StoreFault` for a server that did not come back.
+   * How long an operation, opening the store included, is tried while others hold a lock that it needs, or while the server is away,
+   * however many locks it needs and however long it waits for one of the connections. Default 10 seconds; then `StoreBusy`, or
+   * `StoreFault` for a server that did not come back.
    */
   readonly busyDeadline?: Duration.Input
   /** How long a connection may take to be made. Default 5 seconds. */
@@ -68,6 +69,7 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
       const client = PgClient.make({ ...config, maxConnections: options.maxConnections ?? 10 })
       return SqlRunStore.layerWith({
         busyDeadline,
+        boundsLocks: options.transactionPooler !== true,
         ...(options.transactionPooler === true ? {} : { changes: yield* changes(config) })
       }).pipe(
         Layer.provide(

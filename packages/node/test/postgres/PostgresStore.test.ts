@@ -206,7 +206,7 @@ describe("PostgresStore", () => {
         assert.isAbove(proxy.sent.length, 20)
         for (const { isNamed, text } of proxy.sent) {
           assert.isFalse(isNamed, text)
-          assert.notMatch(text, /^\s*(SET|LISTEN|PREPARE|DECLARE)\b|\bTEMP\b|pg_advisory_lock/i)
+          assert.notMatch(text, /^\s*(SET(?! LOCAL)|LISTEN|PREPARE|DECLARE)\b|\bTEMP\b|pg_advisory_lock/i)
         }
       })
   )

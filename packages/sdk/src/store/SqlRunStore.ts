@@ -33,8 +33,16 @@ import type { RunStoreError } from "./RunStoreError.ts"
 
 /** How the store behaves where the database leaves a choice. */
 export interface Options {
-  /** How long a transaction is tried again while others hold the lock. Default 10 seconds; then `StoreBusy`. */
+  /**
+   * How long an operation is tried while others hold a lock that it needs, waiting for a connection included. Default 10 seconds; then
+   * `StoreBusy`.
+   */
   readonly busyDeadline?: Duration.Input
+  /**
+   * Set this for Postgres when every connection has a `lock_timeout` of no more than `busyDeadline` by itself: single statements then
+   * need no transaction that sets one.
+   */
+  readonly boundsLocks?: boolean
   /** Emits when another process may have given a waiting worker something to do. What this process does is told anyway. */
   readonly changes?: Stream.Stream<void>
   /** Runs after something was deleted; for databases that keep what was deleted until they are told not to. */
@@ -52,7 +60,10 @@ export interface Options {
  * @since 0.1.0
  */
 export const make = Effect.fnUntraced(function* (options?: Options) {
-  const access = makeAccess(yield* SqlClient.SqlClient, options?.busyDeadline ?? "10 seconds")
+  const access = makeAccess(yield* SqlClient.SqlClient, {
+    busyDeadline: options?.busyDeadline ?? "10 seconds",
+    boundsLocks: options?.boundsLocks ?? false
+  })
   yield* migrate(access)
   const grants = makeGrants(access)
   const requests = makeRequests(access, grants)

@@ -20,6 +20,7 @@ import type { Fragment } from "effect/sql/Statement"
 import { nativeTracer } from "effect/Tracer"
 import { OutcomeUnknown, RunStoreError, StoreBusy } from "../RunStoreError.ts"
 import { isConnectionLost, isContention, toStoreError } from "./sqlErrors.ts"
+import { bounded, isLate, patienceOf } from "./sqlLockTimeout.ts"
 
 /** One append, as a row. */
 interface JournalRow {
@@ -83,31 +84,39 @@ export interface SqlAccess {
   readonly query: SqlAccess["read"]
 }
 
-/** Makes the access to a database. `busyDeadline` is how long to try for a lock. */
-export const makeAccess = (sql: SqlClient, busyDeadline: Duration.Input): SqlAccess => {
+/** How long to try for a lock, and whether the connections that are given bound their waiting by themselves. */
+export interface AccessOptions {
+  readonly busyDeadline: Duration.Input
+  readonly boundsLocks: boolean
+}
+
+/** Makes the access to a database. */
+export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: AccessOptions): SqlAccess => {
   const deadlineMs = Duration.toMillis(busyDeadline)
-  const { beginRead, beginWrite, control, ...words } = dialectOf(sql)
+  const { beginRead, beginWrite, control, lockTimeout, ...words } = dialectOf(sql)
+  // SQLite does not wait by itself.
+  const patience = patienceOf(deadlineMs, boundsLocks || lockTimeout === undefined)
 
   const toError = (operation: string, error: SqlError, waitedMs: number): RunStoreError =>
     isContention(error)
       ? new RunStoreError({ operation, reason: new StoreBusy({ waitedMs }) })
       : toStoreError(operation, error)
 
-  const patiently = <A, E>(operation: string, effect: Effect.Effect<A, E>) =>
+  /** Does something, again for as long as the deadline allows, counted from the first time, or from when the connection was lost. */
+  const attempt = <A, E>(operation: string, once: (waitedMs: () => number) => Effect.Effect<A, E>) =>
     Effect.clockWith((clock) => {
-      const start = clock.currentTimeMillisUnsafe()
+      let start = clock.currentTimeMillisUnsafe()
       const waitedMs = () => clock.currentTimeMillisUnsafe() - start
-      const again = Effect.retry(effect, {
-        while: (error) => isPassing(error) && waitedMs() < deadlineMs,
-        schedule: backoff
+      const isWorthIt = (error: unknown) => isPassing(error) && waitedMs() < deadlineMs
+      const refused = (error: SqlError) => Effect.fail(toError(operation, error, waitedMs()))
+      const effect = once(waitedMs)
+      return mapSqlError(effect, (error) => {
+        if (isConnectionLost(error)) start = clock.currentTimeMillisUnsafe()
+        return isWorthIt(error)
+          ? mapSqlError(Effect.retry(effect, { while: isWorthIt, schedule: backoff }), refused)
+          : refused(error)
       })
-      return mapSqlError(again, (error) => Effect.fail(toError(operation, error, waitedMs())))
     })
-
-  const attempt: SqlAccess["query"] = (operation, effect) =>
-    mapSqlError(effect, (error) =>
-      isPassing(error) ? patiently(operation, effect) : Effect.fail(toError(operation, error, 0))
-    )
 
   /**
    * Runs on one connection that nobody else uses meanwhile. It is waited for uninterruptibly: some drivers lose a connection
@@ -126,23 +135,40 @@ export const makeAccess = (sql: SqlClient, busyDeadline: Duration.Input): SqlAcc
     Effect.provideService(body, sql.transactionService, [connection, 0])
 
   /** Begins, runs and commits. Unlike the client's own, it survives a database that rolled back already. */
-  const transaction = <A, E>(begin: string, body: Effect.Effect<A, E>, lost: () => void) =>
-    reserved((connection, restore) => {
-      // One that fails leaves the transaction open on a connection that others use next.
-      const rollback = Effect.ignore(Effect.retry(control(connection, "ROLLBACK"), { times: 2 }))
-      const commit = Effect.tapError(control(connection, "COMMIT"), (error) =>
-        isConnectionLost(error) ? Effect.sync(lost) : rollback
-      )
-      return control(connection, begin).pipe(
-        Effect.andThen(Effect.onError(restore(within(connection, body)), () => rollback)),
-        Effect.tap(commit)
-      )
-    })
+  const transaction = <A, E>(
+    connection: Connection,
+    restore: Restore,
+    waitedMs: () => number,
+    { begin, body, lost = () => {} }: Transaction<A, E>
+  ) => {
+    // One that fails leaves the transaction open on a connection that others use next.
+    const rollback = Effect.ignore(Effect.retry(control(connection, "ROLLBACK"), { times: 2 }))
+    const commit = Effect.tapError(control(connection, "COMMIT"), (error) =>
+      isConnectionLost(error) ? Effect.sync(lost) : rollback
+    )
+    const inside =
+      lockTimeout === undefined
+        ? connection
+        : bounded(connection, patience, waitedMs, (ms) => control(connection, lockTimeout(ms)))
+    return control(connection, begin).pipe(
+      Effect.andThen(Effect.onError(restore(within(inside, body)), () => rollback)),
+      Effect.tap(commit)
+    )
+  }
 
+  const transact = <A, E>(operation: string, given: Transaction<A, E>) =>
+    attempt(operation, (waitedMs) =>
+      reserved((connection, restore) => transaction(connection, restore, waitedMs, given))
+    )
+
+  // A statement by itself waits as long as its connection does.
   const query: SqlAccess["query"] = (operation, body) =>
-    attempt(
-      operation,
-      reserved((connection, restore) => restore(within(connection, body)))
+    attempt(operation, (waitedMs) =>
+      reserved((connection, restore) =>
+        isLate(patience, waitedMs())
+          ? transaction(connection, restore, waitedMs, { begin: beginWrite, body })
+          : restore(within(connection, body))
+      )
     )
 
   const run: SqlAccess["run"] = (statement) =>
@@ -169,15 +195,11 @@ export const makeAccess = (sql: SqlClient, busyDeadline: Duration.Input): SqlAcc
         const lost = () => {
           unknown = true
         }
-        return Effect.catch(attempt(operation, transaction(beginWrite, body, lost)), (refusal) =>
+        return Effect.catch(transact(operation, { begin: beginWrite, body, lost }), (refusal) =>
           unknown ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)
         )
       }),
-    read: (operation, body) =>
-      attempt(
-        operation,
-        transaction(beginRead, body, () => {})
-      ),
+    read: (operation, body) => transact(operation, { begin: beginRead, body }),
     ...words
   }
 }
@@ -193,6 +215,13 @@ const resolve = <A, E>(
       Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(refusal),
     onFailure: () => Effect.fail(new RunStoreError({ operation, reason: new OutcomeUnknown({}) }))
   })
+
+interface Transaction<A, E> {
+  readonly begin: string
+  readonly body: Effect.Effect<A, E>
+  /** Called when the outcome of the commit is not known. */
+  readonly lost?: () => void
+}
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
@@ -241,6 +270,8 @@ const dialectOf = (sql: SqlClient) =>
       contains: (column: string, text: string) => sql`strpos(${sql(column)}, ${text}) > 0`,
       // Told to all on commit; a transaction that tells it twice tells it once.
       notify: sql`SELECT pg_notify(${channel}, '')`,
+      /** Bounds how long each statement of the transaction waits for a lock. */
+      lockTimeout: (ms: number) => `SET LOCAL lock_timeout = ${ms}`,
       beginWrite: "BEGIN",
       beginRead: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
       control: (connection: Connection, statement: string) =>
@@ -267,6 +298,7 @@ const dialectOf = (sql: SqlClient) =>
       savesUnchanged: true,
       contains: (column: string, text: string) => sql`instr(${sql(column)}, ${text}) > 0`,
       notify: Effect.void,
+      lockTimeout: undefined,
       // A deferred BEGIN cannot become a writer once somebody else has written: the transaction would be lost.
       beginWrite: "BEGIN IMMEDIATE",
       beginRead: "BEGIN",

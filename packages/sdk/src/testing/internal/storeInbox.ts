@@ -127,6 +127,20 @@ export const decisions = ({ assert, test }: Group): void => {
   )
 
   test(
+    "keeps requests whose times are no whole milliseconds",
+    Effect.fnUntraced(function* (store) {
+      const asked = approval(a, 1, { at: 0.25, expiresAt: 60_000.75, onExpiry: "deny" })
+      yield* heldOn(store, a, [asked])
+      assert.deepStrictEqual(
+        (yield* store.pending()).map(({ request }) => request),
+        [asked]
+      )
+      assert.deepStrictEqual((yield* store.decide(approve(requestId))).runId, a)
+      assert.deepStrictEqual(yield* store.damaged, [])
+    })
+  )
+
+  test(
     "denies by expiry a request whose time is up",
     Effect.fnUntraced(function* (store) {
       yield* heldOn(store, a, [approval(a, 1, { expiresAt: 60_000, onExpiry: "deny" })])
