@@ -89,6 +89,19 @@ describe("a grant for a session", () => {
     assert.lengthOf(p.ran, 1)
   })
 
+  it("stays revoked where a copy of its run is imported into another store", async () => {
+    await using p = deploying()
+    const { fermata, grantId } = await granted(p)
+    await fermata.revokeGrant("run-1", grantId, { by: "ben" })
+    await using elsewhere = deploying()
+    const other = await elsewhere.open(ops(doing(elsewhere.ran, "deploy")))
+    await other.importRun(JSON.parse(JSON.stringify(await fermata.exportRun("run-1"))))
+    const two = await other.runPrompt("ops", "deploy", { sessionId: "s" })
+    assert.strictEqual(two.status, "interrupted")
+    assert.deepStrictEqual(elsewhere.ran, [])
+    assert.deepInclude((await other.grants())[0]?.grant.revoked, { by: "ben" })
+  })
+
   it("is listed with its tool, agent, giver and revocation", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)

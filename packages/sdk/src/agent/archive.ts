@@ -17,6 +17,7 @@ import * as Schema from "effect/Schema"
 import { Decision } from "../domain/Decision.ts"
 import { lines, sentence } from "../domain/Display.ts"
 import { evolveAll } from "../domain/evolve.ts"
+import { Grant } from "../domain/Grant.ts"
 import { Revision, RunId, SessionId } from "../domain/Id.ts"
 import { isDeeperThan } from "../domain/internal/json.ts"
 import type { SessionBusy } from "../domain/RunError.ts"
@@ -26,6 +27,7 @@ import { type RestoredRun, type RunHead, RunStore } from "../store/RunStore.ts"
 import { partEnding } from "../store/internal/copies.ts"
 import { type RunExists, RunNotFound, type RunStoreError } from "../store/RunStoreError.ts"
 import { SentMessage } from "../store/SentMessage.ts"
+import type { StoredGrant } from "../store/StoredGrant.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { redactDecision, redactEvent } from "./internal/redact.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
@@ -64,7 +66,11 @@ export const RunArchive = Schema.Struct({
       since: Schema.optionalKey(Schema.Struct({ status: Status, events: RunEvents, ...mail }))
     })
   ),
-  ...mail
+  ...mail,
+  /** Grants of these runs that were revoked: they stay revoked where the archive is imported. */
+  revoked: Schema.optionalKey(
+    Schema.Array(Schema.Struct({ grant: Grant, runId: RunId, sessionId: SessionId }))
+  )
 })
 export type RunArchive = typeof RunArchive.Type
 type ArchivedRun = RunArchive["runs"][number]
@@ -124,13 +130,19 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
         ...(since === undefined ? {} : { since })
       }
     })
+    const revoked: Array<StoredGrant> = []
+    for (const { runId } of runs) {
+      const grants = yield* store.grants({ runId, limit: 1000 })
+      revoked.push(...grants.filter(({ grant }) => grant.revoked !== undefined))
+    }
     return {
       format: "fermata.run",
       version: eventVersion,
       runs: runs as [(typeof runs)[number]],
       decisions,
       messages,
-      ...asked(head)
+      ...asked(head),
+      ...(revoked.length === 0 ? {} : { revoked })
     }
   })
 
@@ -218,7 +230,19 @@ export const importRun: (
     return { ...run, events, rest, status: "cancelled" }
   })
   const { decisions = [], messages = [] } = Arr.lastNonEmpty(restored)
-  yield* (yield* RunStore).restore(restored, decisions, messages)
+  const store = yield* RunStore
+  // Before the runs are here: there is no moment at which one of them has a grant in force that was revoked.
+  for (const given of archive.revoked ?? []) {
+    const { id: grantId, revoked } = given.grant
+    if (revoked === undefined || !archive.runs.some(({ runId }) => runId === given.runId)) continue
+    yield* Effect.catchTag(
+      store.revokeGrant({ grantId, revocation: revoked, given }),
+      // A run of this store gave it, was deleted, and had it revoked.
+      "GrantNotFound",
+      () => Effect.void
+    )
+  }
+  yield* store.restore(restored, decisions, messages)
   return last.runId
 })
 

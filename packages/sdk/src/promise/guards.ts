@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import type { GrantNotFound } from "../domain/Grant.ts"
 import type * as Archive from "../agent/archive.ts"
 import type * as RuntimeError from "../agent/RuntimeError.ts"
 import type * as Rejection from "../domain/Rejection.ts"
@@ -34,6 +35,8 @@ export const isEditedArgumentsInvalid = tagged<Rejection.EditedArgumentsInvalid>
 export const isDecisionMalformed = tagged<Rejection.DecisionMalformed>("DecisionMalformed")
 /** A privileged tool is approved one call at a time. */
 export const isGrantRefused = tagged<Rejection.GrantRefused>("GrantRefused")
+/** Neither the run nor its session has the grant. */
+export const isGrantNotFound = tagged<GrantNotFound>("GrantNotFound")
 /** Another process works on the run; `owner` and `until` say who and how long. */
 export const isRunBusy = tagged<RunStoreError.RunBusy>("RunBusy")
 /** Another writer appended first. */
