@@ -8,7 +8,8 @@
  * - `restarts`: real processes while a Postgres server crashes again and again.
  *
  * `npm run crash` runs all of it on SQLite, with `--store postgres` on Postgres; `--part sweep` one part, `--ci` what fits into
- * CI, on both stores; `--only move` one scenario, `--only mixed:37a/12b` or `--only 4711` one point or seed again. `--report`
+ * CI, on both stores; `--mutants source` breaks lines of the sources, one at a time, and needs the campaign or a test to find each
+ * (`--only revoked` those with that word); `--only move` one scenario, `--only mixed:37a/12b` or `--only 4711` one point or seed again. `--report`
  * writes what came out into docs/reliability.md. Progress goes to stderr; the last line of stdout is the result as JSON. A
  * violation ends it with 1.
  */
@@ -24,6 +25,7 @@ import { processes } from "./crash/processes.ts"
 import * as Report from "./crash/report.ts"
 import { type Scenario, scenarios } from "./crash/scenarios.ts"
 import { play } from "./crash/seeds.ts"
+import { findSourceMutants } from "./crash/sourceMutants.ts"
 import { fastDirectory, sqliteDatabases } from "./crash/sqliteDatabases.ts"
 import { execute, sweep, visit } from "./crash/sweep.ts"
 import { hashAtOnce } from "./crash/turnstile.ts"
@@ -41,6 +43,7 @@ const { values } = parseArgs({
     kills: { type: "string" },
     workers: { type: "string", default: "3" },
     only: { type: "string" },
+    mutants: { type: "string" },
     report: { type: "boolean", default: false }
   }
 })
@@ -294,7 +297,14 @@ const runAll = async (
 }
 
 const only = values.only
-if (only !== undefined) await simulated(store, (simulated) => runOnly(only, simulated))
+if (values.mutants !== undefined) {
+  if (values.mutants !== "source") refuse(`--mutants is source, not "${values.mutants}".`)
+  const broken = await findSourceMutants({ only, progress })
+  found("source mutants", broken.violations)
+  counted("source mutants", broken.found.length + broken.violations.length, 1)
+  result["source mutants"] = { found: broken.found.length }
+  figures.push(["mutants: lines of the sources that were broken and found", store, broken.found.length])
+} else if (only !== undefined) await simulated(store, (simulated) => runOnly(only, simulated))
 else {
   await runAll(store, { simulated: 1, real: 1 })
   // Most of it is the same code on both stores.

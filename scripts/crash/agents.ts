@@ -59,6 +59,16 @@ const delegate = (agent: string, background: boolean) => ({
   arguments: { agent, prompt, background }
 })
 
+/** Two agents with tools of the same names; the second takes over. */
+export const withBilling = (outside: Outside) => {
+  const limits = { maxRecoveries: 1000 }
+  const billing = Agent.make("billing", { tools: [...tools.make(outside)], limits })
+  return Agent.make("clerk", { tools: [...tools.make(outside)], limits, handoffs: [billing] })
+}
+
+export const handingOver = (request: ModelRequest.ModelRequest) =>
+  byTurn(calls(["charge", 1]), { calls: [{ tool: "transfer_to_billing" }] }, calls(["charge", 2]))(request)
+
 /** Three agents deep, each level at work beside the others, each held somewhere. */
 export const withTeam = (outside: Outside) => {
   const limits = { maxRecoveries: 1000, maxTurns: 20 }

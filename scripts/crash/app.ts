@@ -187,14 +187,16 @@ const remembering = (store: Store, world: World): Store => ({
       Effect.sync(() => world.appended.push({ runId: options.runId, revision: 0, events: options.events }))
     ),
   append: (options) =>
-    Effect.tap(store.append(options), () =>
-      Effect.sync(() =>
+    Effect.tap(store.append(options), ({ revoked }) =>
+      Effect.sync(() => {
+        // Nothing was written.
+        if (revoked !== undefined) return
         world.appended.push({
           runId: options.lease.runId,
           revision: options.expected,
           events: options.events
         })
-      )
+      })
     ),
   park: (options) =>
     Effect.tap(store.park(options), ({ parked }) =>

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from "node:util"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { loadState } from "@fermata/sdk/agent"
-import { evolveAll, type Id, Message, type RunEvent, RunState } from "@fermata/sdk/domain"
+import { evolveAll, type Id, Message, RunEvent, RunState } from "@fermata/sdk/domain"
 import { RunStore, type RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import { RunChecker } from "@fermata/sdk/testing"
 import { secretsIn } from "./canary.ts"
@@ -47,7 +47,7 @@ export const collect: (
       })
     )
     const astray = stored.flatMap(({ run, state }) =>
-      isDeepStrictEqual(state, evolveAll(undefined, run.events)) ? [] : [run.head.runId]
+      isDeepStrictEqual(unrevoked(state), unrevoked(evolveAll(undefined, run.events))) ? [] : [run.head.runId]
     )
     const journals = stored.map(({ events, run: { head } }) => ({
       runId: head.runId,
@@ -67,6 +67,32 @@ export const collect: (
     return { journals, inbox: { open, undelivered, messages }, folded, astray }
   }
 )
+
+/** The journals of runs that have ended do not say what was revoked since; the store does. */
+const unrevoked = (state: RunState.RunState | undefined) => ({
+  ...state,
+  grants: state?.grants.map((grant) => ({ ...grant, revoked: undefined }))
+})
+
+/** Effects of calls that relied on a grant after its revocation had been acknowledged. */
+const afterRevocation = (world: World, { journals }: Collected): ReadonlyArray<string> => {
+  const grants = new Map<string, Id.GrantId>()
+  for (const { events } of journals) {
+    for (const wrapped of events) {
+      const { event } = RunEvent.unwrap(wrapped)
+      if (event._tag !== "tool.classified") continue
+      if (event.grantId === undefined) grants.delete(event.callId)
+      else grants.set(event.callId, event.grantId)
+    }
+  }
+  return world.effects.flatMap(({ idempotencyKey }, index) => {
+    const grantId = grants.get(idempotencyKey)
+    const since = grantId === undefined ? undefined : world.revoked.get(grantId)
+    return since === undefined || index < since
+      ? []
+      : [`revoked ${idempotencyKey}: it relied on ${grantId}, whose revocation had been acknowledged`]
+  })
+}
 
 const stored = ({ open }: Database) =>
   Effect.flatMap(Effect.provideServiceEffect(SqlRunStore.make(), SqlClient.SqlClient, open), collect)
@@ -101,6 +127,7 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
       },
       secrets: secretsIn([JSON.stringify([journals, inbox]), ...dumps.flat()])
     }).map(({ detail, invariant, runId }) => `${invariant} ${runId ?? ""}: ${detail}`)
+    violations.push(...collected.flatMap((one) => afterRevocation(world, one)))
     for (const runId of collected.flatMap(({ astray }) => astray)) {
       violations.push(`checkpoint ${runId}: what is read from it is not what the events come to`)
     }

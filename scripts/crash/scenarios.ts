@@ -10,10 +10,12 @@ import {
   calls,
   conducting,
   delegating,
+  handingOver,
   plainAgent,
   prompt,
   question,
   withAssistant,
+  withBilling,
   withTeam
 } from "./agents.ts"
 import type { App, Definition } from "./app.ts"
@@ -140,6 +142,14 @@ const removing =
 
 class StillThere extends Data.TaggedError("StillThere")<{ readonly runId: Id.RunId }> {}
 
+/** Revokes a grant, and notes that this was acknowledged: from then on no effect may rely on it. */
+const revoke = (app: App, runId: Id.RunId, grantId: Id.GrantId) =>
+  Effect.gen(function* () {
+    yield* app.revoke(runId, grantId)
+    const { effects, revoked } = app.world
+    if (!revoked.has(grantId)) revoked.set(grantId, effects.length)
+  })
+
 /** Two runs of a session; the second has the name that the run of other scenarios has. */
 const firstRun = "run-1" as Id.RunId
 const inSession =
@@ -261,9 +271,41 @@ export const scenarios: ReadonlyArray<Scenario> = [
         request.requestId === first ? granting(request, app) : doubtOnly(request, app)
       let result = yield* Effect.flatMap(start(app), (result) => settle(app, result, toQuestion))
       const asked = result.status === "interrupted" && result.interruptions[0]?._tag === "question"
-      if (asked) yield* app.revoke(runId, Id.grantId(first))
+      if (asked) yield* revoke(app, runId, Id.grantId(first))
       return yield* settle(app, result)
     })
+  ),
+  // The call that the grant let through waits behind one that a person decides, and the grant is revoked meanwhile.
+  scenario("revoke behind", byTurn(calls(["charge", 1]), calls(["transfer", 2], ["charge", 3])), (app) =>
+    Effect.gen(function* () {
+      const first = Id.requestId(runId, 1)
+      const grantFirst: Choose = (request, app) =>
+        request.requestId === first ? granting(request, app) : doubtOnly(request, app)
+      const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, grantFirst))
+      const isWaiting =
+        result.status === "interrupted" &&
+        result.interruptions.some((request) => request._tag === "approval" && request.tool === "transfer")
+      if (isWaiting) yield* revoke(app, runId, Id.grantId(first))
+      return yield* settle(app, result)
+    })
+  ),
+  // The grant of a session is revoked where it was given; the next run of the session has a copy that says nothing of it.
+  scenario("revoke elsewhere", byTurn(calls(["charge"])), (app) =>
+    Effect.gen(function* () {
+      yield* Effect.flatMap(start(app), (result) => settle(app, result, granting))
+      yield* revoke(app, runId, Id.grantId(Id.requestId(runId, 1)))
+      const second = "run-2" as Id.RunId
+      return yield* Effect.flatMap(begin(app, { runId: second, sessionId, prompt: "Again." }), (result) =>
+        settle(app, result)
+      )
+    })
+  ),
+  // A grant for one agent's tool, and another agent with a tool of that name that takes the conversation over.
+  scenario(
+    "handoff",
+    handingOver,
+    (app) => Effect.flatMap(start(app), (result) => settle(app, result, granting)),
+    { agent: withBilling }
   ),
   scenario("message", byTurn(calls(["charge"])), (app) =>
     Effect.gen(function* () {

@@ -53,6 +53,8 @@ export interface World {
   readonly ended: Array<Told<"ended">>
   /** Runs that somebody removed, and saw that they are gone. */
   readonly removed: Set<Id.RunId>
+  /** Grants whose revocation was acknowledged, and how many effects there were then. */
+  readonly revoked: Map<Id.GrantId, number>
   /** What somebody wrote down for after a crash. */
   readonly notes: Map<string, string>
 }
@@ -81,6 +83,7 @@ export const make = (
       messages: [],
       ended: [],
       removed: new Set(),
+      revoked: new Map(),
       notes: new Map()
     }
   })
@@ -91,7 +94,8 @@ export const runTables = [
   "fermata_requests",
   "fermata_messages",
   "fermata_checkpoints",
-  "fermata_chunks"
+  "fermata_chunks",
+  "fermata_grants"
 ] as const
 
 /** The rows that belong to no run, which there must not be. */

@@ -241,9 +241,18 @@ const isCovered = (line: ReadonlyArray<RunState>, grantId: string, at: number): 
   line.some((state, index) =>
     state.grants.some(
       (grant) =>
-        grant.id === grantId && Grant.isActive(grant, at) && (index === line.length - 1 || grant.inherit)
+        grant.id === grantId &&
+        Grant.isActive(grant, at) &&
+        (index === line.length - 1 ? isOfAgent(grant, state) : grant.inherit)
     )
   )
+
+/** Whether a grant that a run gave is one for a tool of the agent that has its conversation. A deploy may have renamed that of another run. */
+const isOfAgent = (grant: Grant.Grant, { agent, agentPath, runId }: RunState): boolean =>
+  grant.agent === undefined ||
+  !grant.id.startsWith(`${runId}.r`) ||
+  grant.agent === agent.name ||
+  grant.agent === agentPath.at(-1)
 
 const callOf = (ledger: Open, callId: ToolCallId): CallLedger => {
   const known = ledger.calls.get(callId)

@@ -1,0 +1,201 @@
+/**
+ * Lines of the sources that keep a promise, each broken in a copy of the tree: the campaign, or the tests named, must fail there.
+ *
+ * `mutants.ts` breaks the store from outside; these break the library itself. A mutant that can lose or double something has to be found by
+ * the campaign; for the others the tests that find it are named.
+ */
+import * as Fs from "node:fs"
+import * as Os from "node:os"
+import * as Path from "node:path"
+import { root, run, sourceCondition } from "../internal/run.ts"
+
+interface SourceMutant {
+  readonly name: string
+  /** Below `packages/sdk/src`. */
+  readonly file: string
+  /** Text that occurs once in the file, and what stands in its place. */
+  readonly line: string
+  readonly broken: string
+  /** A scenario of the sweep, a number of seeds, or test files below `packages`. */
+  readonly finder:
+    | { readonly scenario: string }
+    | { readonly seeds: number }
+    | { readonly tests: ReadonlyArray<string> }
+}
+
+/** All mutants. */
+const sourceMutants: ReadonlyArray<SourceMutant> = [
+  {
+    name: "starts a body before its start is committed",
+    file: "agent/internal/settle.ts",
+    line: "const held = Effect.flatMapEager(flush(drive), () => confirmHeld(drive))",
+    broken: "const held = Effect.flatMapEager(Effect.void, () => confirmHeld(drive))",
+    finder: { scenario: "act" }
+  },
+  {
+    name: "repeats a call in doubt",
+    file: "agent/internal/settle.ts",
+    line: "    if (isRepeatable(call)) {\n      yield* settle(scope, [callId], apart)",
+    broken: "    if (call.attempt >= 0) {\n      yield* settle(scope, [callId], apart)",
+    finder: { scenario: "act" }
+  },
+  {
+    name: "ignores that a request has expired",
+    file: "store/internal/requests.ts",
+    line: 'entry.status === "open" && isExpired(entry.request, now) ? expiryDecision',
+    broken: 'entry.status === "open" && isExpired(entry.request, now - now) ? expiryDecision',
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
+    name: "acknowledges a second decision",
+    file: "store/internal/requests.ts",
+    line: 'return entry.status === "open" ? { record: first, refusal } : { refusal }',
+    broken: "return { first: decision }",
+    finder: { seeds: 300 }
+  },
+  {
+    name: "parks past mail",
+    file: "store/internal/sqlJournal.ts",
+    line: "      if (hasMail) return yield* new NotParked()",
+    broken: "      if (hasMail && expected < 0) return yield* new NotParked()",
+    finder: { seeds: 300 }
+  },
+  {
+    name: "loses a cancellation in a park",
+    file: "store/internal/sqlJournal.ts",
+    line: "sql` AND (${parked} = 0 OR cancel_reason IS NULL)`",
+    broken: "sql` AND (${parked} = ${parked})`",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts", "node/test/SqliteStore.test.ts"] }
+  },
+  {
+    name: "believes in a lease for ever",
+    file: "agent/internal/stored.ts",
+    line: "isStale: () => held.clock.monotonicTimeNanosUnsafe() >= held.goodUntil,",
+    broken: "isStale: () => held.goodUntil < 0n,",
+    finder: { tests: ["sdk/test/agent", "node/test/race.test.ts"] }
+  },
+  {
+    name: "does not read back after a lost commit",
+    file: "store/internal/sqlAccess.ts",
+    line: "unknown ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)",
+    broken:
+      "unknown && operation === '' ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)",
+    finder: { scenario: "approve" }
+  },
+  {
+    name: "takes a message twice",
+    file: "store/internal/sqlMessages.ts",
+    line: "if (waited === undefined && (yield* insert(runId, taken)).length === 0) return false",
+    broken: "if (waited === undefined) yield* insert(runId, taken)",
+    finder: { tests: ["node/test/SqliteStore.test.ts"] }
+  },
+  {
+    name: "starts a call under a grant that was revoked",
+    file: "store/internal/sqlGrants.ts",
+    line: "        row.revoked_at === null\n",
+    broken: "        row.revoked_at === null || row.revoked_at > 0\n",
+    finder: { scenario: "revoke elsewhere" }
+  },
+  {
+    name: "does not judge a grant again before the body",
+    file: "agent/internal/authorize.ts",
+    line: "  if (grant.revoked !== undefined) return lapsed(",
+    broken: "  if (grant.revoked !== undefined && grant.at < 0) return lapsed(",
+    finder: { scenario: "revoke behind" }
+  },
+  {
+    name: "grants a tool by its name alone",
+    file: "domain/ToolIdentity.ts",
+    line: 'if (identity.agent !== definition.agent && !includes(definition.agentAliases, identity.agent)) return "agent"',
+    broken: "",
+    finder: { scenario: "handoff" }
+  },
+  {
+    name: "runs stored arguments without comparing them with what was approved",
+    file: "agent/internal/authorize.ts",
+    line: "if (!isShown || !sameJson(shownOf(call), decided)) {",
+    broken: "if (!isShown && decided === undefined) {",
+    finder: { tests: ["node/test/authority/arguments.test.ts"] }
+  },
+  {
+    name: "decodes arguments again for the body",
+    file: "agent/internal/prepareCall.ts",
+    line: "if (schema !== undefined && rendering === undefined) return Effect.succeed(copyJson(shownOf(call)))",
+    broken: "if (schema !== undefined && rendering === undefined) return decode(call.arguments ?? {})",
+    finder: { tests: ["node/test/authority/arguments.test.ts"] }
+  }
+]
+
+/** A tree like this one, whose `@fermata` packages are its own. */
+const copyTree = (): string => {
+  const tree = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-mutant-"))
+  for (const name of ["packages", "scripts"]) {
+    Fs.cpSync(Path.join(root, name), Path.join(tree, name), {
+      recursive: true,
+      filter: (from) => !["node_modules", "dist"].includes(Path.basename(from))
+    })
+  }
+  for (const name of ["package.json", "tsconfig.json", "tsconfig.base.json", "vitest.workspace.ts"]) {
+    Fs.copyFileSync(Path.join(root, name), Path.join(tree, name))
+  }
+  const modules = Path.join(root, "node_modules")
+  Fs.mkdirSync(Path.join(tree, "node_modules/@fermata"), { recursive: true })
+  for (const name of Fs.readdirSync(modules)) {
+    if (name !== "@fermata") Fs.symlinkSync(Path.join(modules, name), Path.join(tree, "node_modules", name))
+  }
+  for (const name of Fs.readdirSync(Path.join(tree, "packages"))) {
+    Fs.symlinkSync(Path.join(tree, "packages", name), Path.join(tree, "node_modules/@fermata", name))
+  }
+  return tree
+}
+
+const commandOf = ({ finder }: SourceMutant): readonly [string, ...ReadonlyArray<string>] => {
+  const crash = ["node", sourceCondition, "scripts/crash.ts"] as const
+  if ("scenario" in finder) return [...crash, "--only", finder.scenario, "--points", "500"]
+  if ("seeds" in finder) return [...crash, "--part", "seeds", "--runs", String(finder.seeds)]
+  return ["vitest", "run", "--config=vitest.workspace.ts", ...finder.tests.map((test) => `packages/${test}`)]
+}
+
+/** Whether what is to find a mutant passes on sources that are as they are, and fails on the broken ones. */
+export const findSourceMutants = async (options: {
+  readonly only: string | undefined
+  readonly progress: (text: string) => void
+}): Promise<{ readonly found: ReadonlyArray<string>; readonly violations: ReadonlyArray<string> }> => {
+  const tree = copyTree()
+  const found: Array<string> = []
+  const violations: Array<string> = []
+  const passing = new Map<string, boolean>()
+  try {
+    for (const mutant of sourceMutants) {
+      const { broken, file, line, name } = mutant
+      if (options.only !== undefined && !name.includes(options.only)) continue
+      const path = Path.join(tree, "packages/sdk/src", file)
+      const source = Fs.readFileSync(path, "utf8")
+      if (source.split(line).length !== 2) {
+        violations.push(`${name}: ${file} does not have the line once`)
+        continue
+      }
+      const [program, ...args] = commandOf(mutant)
+      const key = [program, ...args].join(" ")
+      if (!passing.has(key)) passing.set(key, (await run(program, args, { cwd: tree })).ok)
+      if (passing.get(key) !== true) {
+        violations.push(`${name}: "${key}" fails without it`)
+        continue
+      }
+      Fs.writeFileSync(
+        path,
+        source.replace(line, () => broken)
+      )
+      const result = await run(program, args, { cwd: tree })
+      Fs.writeFileSync(path, source)
+      if (result.ok) violations.push(`sources that ${name} are not found by "${key}"`)
+      else found.push(name)
+      options.progress(
+        `${result.ok ? "NOT FOUND" : "found"}: ${name} (${Math.round(result.durationMs / 1000)} s)`
+      )
+    }
+  } finally {
+    Fs.rmSync(tree, { recursive: true, force: true })
+  }
+  return { found, violations }
+}
