@@ -83,11 +83,11 @@ export const definitionInLine = (root: BoundAgent, line: ReadonlyArray<RunState>
 }
 
 /** The sub-agents that an agent can start, by their names. */
-export const subAgentNames = (bound: BoundAgent | undefined): ReadonlyArray<string> =>
+const subAgentNames = (bound: BoundAgent | undefined): ReadonlyArray<string> =>
   (bound?.agent.options.subAgents ?? []).map(({ name }) => name)
 
 /** Why a run that was handed over cannot go on in this program. */
-export const missingHolder = (first: BoundAgent, { agent, agentPath, runId }: RunState): AgentNotFound =>
+const missingHolder = (first: BoundAgent, { agent, agentPath, runId }: RunState): AgentNotFound =>
   new AgentNotFound({
     agent: agent.name,
     known: [...first.team.keys()],

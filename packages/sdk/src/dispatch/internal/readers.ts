@@ -8,7 +8,7 @@ import * as Stream from "effect/Stream"
 import type { Observed } from "../AgentHandle.ts"
 
 /** Characters that a reader may be behind. */
-export const roomInCharacters = 256 * 1024
+const roomInCharacters = 256 * 1024
 
 /** One reader of something that is told piece by piece. */
 export class Reader<A> {

@@ -9,7 +9,7 @@ import type { DamagedRun } from "../RunStore.ts"
 import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
 
 /** The columns of a row as the driver returns them. */
-export type RawRow = Readonly<Record<string, unknown>>
+type RawRow = Readonly<Record<string, unknown>>
 
 /** What the rows of a table hold. */
 export interface RowKind<A> {
