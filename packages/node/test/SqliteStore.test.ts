@@ -18,7 +18,24 @@ import { temporaryDirectory, temporaryFile } from "./temporaryStore.ts"
 
 const suite = RunStoreContract.suite({ assert, describe, it })
 suite("SQLite in memory", SqliteStore.layer({ filename: ":memory:" }))
-suite("SQLite file", Layer.unwrap(Effect.map(temporaryFile, (filename) => SqliteStore.layer({ filename }))))
+
+/** The file of the test that runs. */
+let current = ""
+suite(
+  "SQLite file",
+  Layer.unwrap(
+    Effect.map(temporaryFile, (filename) => {
+      current = filename
+      return SqliteStore.layer({ filename })
+    })
+  ),
+  {
+    setBack: (milliseconds) =>
+      Effect.sync(() =>
+        raw(current, (db) => db.exec(`UPDATE fermata_runs SET lease_until = lease_until + ${milliseconds}`))
+      )
+  }
+)
 
 const runId = Id.RunId.make("run_a")
 const said = (text: string) => ({ _tag: "message.queued", at: 1, content: [{ _tag: "text", text }] }) as const

@@ -11,8 +11,9 @@ import type { RunStoreError } from "../store/RunStoreError.ts"
 import { batches } from "./internal/storeBatches.ts"
 import { checkpoints } from "./internal/storeCheckpoints.ts"
 import { endings } from "./internal/storeEndings.ts"
+import { clockSetBack } from "./internal/storeClock.ts"
 import { copies } from "./internal/storeCopies.ts"
-import { runGroups, type TestRunner } from "./internal/storeFixtures.ts"
+import { runGroups, type StoreHooks, type TestRunner } from "./internal/storeFixtures.ts"
 import { forks } from "./internal/storeForks.ts"
 import { grants } from "./internal/storeGrants.ts"
 import { decisions, inbox } from "./internal/storeInbox.ts"
@@ -22,7 +23,7 @@ import { messages } from "./internal/storeMessages.ts"
 import { wakeUps } from "./internal/storeWakeUps.ts"
 import { work } from "./internal/storeWork.ts"
 
-export type { TestRunner } from "./internal/storeFixtures.ts"
+export type { StoreHooks, TestRunner } from "./internal/storeFixtures.ts"
 
 /**
  * The contract's tests for one layer.
@@ -30,7 +31,7 @@ export type { TestRunner } from "./internal/storeFixtures.ts"
  * **Details**
  *
  * Every test builds the layer anew and expects an empty store. Times that the store takes itself come from Effect's clock,
- * which the tests move; leases may use the database's.
+ * which the tests move; leases may use the database's. A test that sets the clock of the leases back needs a hook for it.
  *
  * **Example** (Proving a store)
  *
@@ -45,10 +46,11 @@ export type { TestRunner } from "./internal/storeFixtures.ts"
  */
 export const suite = (
   runner: TestRunner
-): ((name: string, layer: Layer.Layer<RunStore, RunStoreError>) => void) =>
+): ((name: string, layer: Layer.Layer<RunStore, RunStoreError>, hooks?: StoreHooks) => void) =>
   runGroups(runner, [
     journal,
     leases,
+    clockSetBack,
     decisions,
     batches,
     endings,

@@ -18,7 +18,7 @@ import {
   RunRemoved,
   type RunStoreError
 } from "../RunStoreError.ts"
-import { leaseMs, pageSize, position } from "./bounds.ts"
+import { pageSize, position } from "./bounds.ts"
 import { withMail } from "./copies.ts"
 import { afterEvents, byAge, matches, undelivered } from "./inbox.ts"
 import { sliceBatches } from "./journal.ts"
@@ -27,11 +27,13 @@ import * as Grants from "./memoryGrants.ts"
 import { restoreInto } from "./memoryRestore.ts"
 import {
   begin,
+  extend,
   newsOf,
   endingIn,
   headOf,
   leaseTo,
   newestFirst,
+  ownerOf,
   pendingOf,
   reasonOf,
   type Run,
@@ -63,10 +65,7 @@ export const makeMemory = (): RunStore["Service"] => {
 
   const heldBy = (lease: Lease, now: Timestamp): Result.Result<Run, LeaseLost> => {
     const run = runs.get(lease.runId)
-    return run === undefined ||
-      run.owner !== lease.owner ||
-      run.epoch !== lease.epoch ||
-      run.leaseUntil <= now
+    return run === undefined || ownerOf(run, now) !== lease.owner || run.epoch !== lease.epoch
       ? Result.fail(new LeaseLost({ runId: lease.runId, owner: lease.owner }))
       : Result.succeed(run)
   }
@@ -221,8 +220,9 @@ export const makeMemory = (): RunStore["Service"] => {
     claim: ({ owner, runId, ttl }) =>
       atomically((now) =>
         Result.flatMap(found(runId), (run) => {
-          if (run.owner !== undefined && run.leaseUntil > now) {
-            return Result.fail(new RunBusy({ runId, owner: run.owner, until: run.leaseUntil }))
+          const holder = ownerOf(run, now)
+          if (holder !== undefined) {
+            return Result.fail(new RunBusy({ runId, owner: holder, until: run.leaseUntil }))
           }
           return Result.succeed(leaseTo(run, owner, ttl, now))
         })
@@ -231,7 +231,7 @@ export const makeMemory = (): RunStore["Service"] => {
     renew: (lease, ttl) =>
       atomically((now) =>
         Result.map(heldBy(lease, now), (run) => {
-          run.leaseUntil = now + leaseMs(ttl)
+          extend(run, ttl, now)
           return { lease: { ...lease, until: run.leaseUntil }, ...newsOf(run) }
         })
       ),
@@ -395,8 +395,9 @@ export const makeMemory = (): RunStore["Service"] => {
       atomically((now) =>
         Result.gen(function* () {
           const run = yield* found(runId)
-          if (run.owner !== undefined && run.leaseUntil > now) {
-            return yield* Result.fail(new RunBusy({ runId, owner: run.owner, until: run.leaseUntil }))
+          const holder = ownerOf(run, now)
+          if (holder !== undefined) {
+            return yield* Result.fail(new RunBusy({ runId, owner: holder, until: run.leaseUntil }))
           }
           const child = childOf(run)
           if (child !== undefined) return yield* Result.fail(new RunContinued({ runId, by: child.runId }))
@@ -409,7 +410,7 @@ export const makeMemory = (): RunStore["Service"] => {
       atomically((now) => {
         let count = 0
         for (const run of Array.from(runs.values()).sort(newestFirst)) {
-          const held = run.owner !== undefined && run.leaseUntil > now
+          const held = ownerOf(run, now) !== undefined
           if (held || closingReason(run.status) === undefined || run.updatedAt >= endedBefore || childOf(run))
             continue
           runs.delete(run.runId)

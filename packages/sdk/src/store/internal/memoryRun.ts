@@ -35,6 +35,7 @@ export interface Run {
   revision: number
   owner: string | undefined
   leaseUntil: Timestamp
+  leaseMs: number
   epoch: number
   cancelReason: string | undefined
   inbox: Inbox
@@ -93,6 +94,7 @@ export const begin = (
     revision: 0,
     owner: undefined,
     leaseUntil: 0,
+    leaseMs: 0,
     epoch: 0,
     cancelReason: undefined,
     inbox: new Map(),
@@ -127,12 +129,24 @@ export const fill = (
 
 /** Gives a run to somebody, whoever had it. */
 export const leaseTo = (run: Run, owner: string, ttl: Duration.Input, now: Timestamp): Lease => {
-  const until = now + leaseMs(ttl)
   run.owner = owner
   run.epoch += 1
-  run.leaseUntil = until
-  return { runId: run.runId, owner, epoch: run.epoch, until }
+  extend(run, ttl, now)
+  return { runId: run.runId, owner, epoch: run.epoch, until: run.leaseUntil }
 }
+
+/** Lets a lease last for so long from now. */
+export const extend = (run: Run, ttl: Duration.Input, now: Timestamp): void => {
+  run.leaseMs = leaseMs(ttl)
+  run.leaseUntil = now + run.leaseMs
+}
+
+/**
+ * The owner of a run while its lease is in force. One that ends later than its own length from now was given before the clock was
+ * set back, and is over.
+ */
+export const ownerOf = (run: Run, now: Timestamp): string | undefined =>
+  run.leaseUntil > now && run.leaseUntil - run.leaseMs <= now ? run.owner : undefined
 
 /** A request as whoever looks for it sees it. */
 export const pendingOf = (run: Run, entry: RequestEntry): PendingRequest => ({
@@ -150,7 +164,7 @@ export const endingIn = ({ cancelReason, mail, runId }: Run): ReadonlyArray<stri
 
 /** Why somebody is needed; `undefined` when nobody is. */
 export const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefined => {
-  if (run.owner !== undefined && run.leaseUntil > now) return undefined
+  if (ownerOf(run, now) !== undefined) return undefined
   if (run.status === "running") return "orphaned"
   if (run.status !== "held") return undefined
   if (run.cancelReason !== undefined) return "cancelled"
@@ -165,7 +179,7 @@ export const newsOf = ({ cancelReason, inbox, mail }: Run) => ({
 })
 
 /** What there is to know of a run besides its events. */
-export const headOf = (run: Run, now: Timestamp): RunHead => ({
+export const headOf = (run: Run, now: Timestamp, owner = ownerOf(run, now)): RunHead => ({
   runId: run.runId,
   sessionId: run.sessionId,
   agent: run.agent,
@@ -178,9 +192,7 @@ export const headOf = (run: Run, now: Timestamp): RunHead => ({
   ...(run.cancelReason === undefined || closingReason(run.status) !== undefined
     ? {}
     : { cancelReason: run.cancelReason }),
-  ...(run.owner === undefined || run.leaseUntil <= now
-    ? {}
-    : { lease: { owner: run.owner, until: run.leaseUntil } })
+  ...(owner === undefined ? {} : { lease: { owner, until: run.leaseUntil } })
 })
 
 /** The order of `ready`. */

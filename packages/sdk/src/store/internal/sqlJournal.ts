@@ -21,11 +21,12 @@ import { eventsIn, isWhole, whole } from "./sqlChain.ts"
 import { type makeCheckpoints, startOf } from "./sqlCheckpoints.ts"
 import { isUnmarked, nextMark } from "./sqlCycle.ts"
 import type { makeGrants } from "./sqlGrants.ts"
+import { inForce } from "./sqlLease.ts"
 import type { makeMessages } from "./sqlMessages.ts"
 import { makePlaces, untilNotOvertaken } from "./sqlPlaces.ts"
 import type { makeRequests } from "./sqlRequests.ts"
 import { batchRows, heads } from "./sqlRows.ts"
-import { headColumns, inForce, mailColumn, type News, newsColumns, newsOf } from "./sqlRuns.ts"
+import { headColumns, mailColumn, type News, newsColumns, newsOf } from "./sqlRuns.ts"
 
 type Service = RunStore["Service"]
 type AppendOptions = Parameters<Service["append"]>[0] & Pick<Parameters<Service["park"]>[0], "checkpoint">
@@ -204,10 +205,11 @@ export const makeJournal = (
           const follows = parent !== undefined && before?.session_id === sessionId ? parent.runId : ""
           const [created] = yield* run(sql<{ readonly lease_until: number }>`INSERT INTO fermata_runs (
               run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
-              revision, owner, epoch, lease_until, created_at, updated_at
+              revision, owner, epoch, lease_until, lease_ms, lease_epoch, created_at, updated_at
             ) VALUES (
               ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
-              ${answererIn(events) ?? null}, ${status}, ${events.length}, ${owner}, 1, ${now} + ${leaseMs(options.ttl)}, ${at}, ${at}
+              ${answererIn(events) ?? null}, ${status}, ${events.length}, ${owner}, 1,
+              ${now} + ${leaseMs(options.ttl)}, ${leaseMs(options.ttl)}, 1, ${at}, ${at}
             ) ON CONFLICT DO NOTHING RETURNING lease_until`)
           if (created === undefined) return yield* yield* places.refusal("create", options, follows)
           if (parent !== undefined && checkpoint !== undefined) {

@@ -6,25 +6,25 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Fragment } from "effect/sql/Statement"
 import type { RunId, SessionId } from "../../domain/Id.ts"
-import type { Lease, ListFilter, ReadyFilter, ReadyRun, RunStore } from "../RunStore.ts"
+import type { ListFilter, ReadyFilter, ReadyRun, RunStore } from "../RunStore.ts"
 import { LeaseLost, RunBusy, RunContinued, RunNotFound } from "../RunStoreError.ts"
 import { leaseMs, pageSize } from "./bounds.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import type { makeCheckpoints } from "./sqlCheckpoints.ts"
 import { isUnmarked, nextMark } from "./sqlCycle.ts"
 import { unreadable } from "./sqlDamage.ts"
+import { inForce, isFree, isLeased } from "./sqlLease.ts"
 import { makePages } from "./sqlPages.ts"
 import { damagedEntry, heads, sortHeads } from "./sqlRows.ts"
 import type { makeGrants } from "./sqlGrants.ts"
 
 type Service = RunStore["Service"]
 
-/** The columns of a head. A lease that ran out is nobody's. */
-export const headColumns = ({
-  now,
-  sql
-}: SqlAccess) => sql`run_id, session_id, parent_run_id, parent_revision, agent,
-  answered_by, status, revision, CASE WHEN lease_until > ${now} THEN owner END AS owner, lease_until, created_at, updated_at,
+/** The columns of a head. A lease that is over is nobody's. */
+export const headColumns = (
+  access: SqlAccess
+) => access.sql`run_id, session_id, parent_run_id, parent_revision, agent,
+  answered_by, status, revision, CASE WHEN ${isLeased(access)} THEN owner END AS owner, lease_until, created_at, updated_at,
   epoch, cancel_reason, follows`
 
 /** Makes the part of the store that deals with leases. */
@@ -49,9 +49,11 @@ export const makeLeases = (
         return write(
           "claim",
           Effect.gen(function* () {
+            const length = leaseMs(ttl)
             const [claimed] = yield* run(sql<Claimed>`UPDATE fermata_runs
-              SET owner = ${owner}, epoch = epoch + 1, lease_until = ${now} + ${leaseMs(ttl)}, claim = ${claim}
-              WHERE run_id = ${runId} AND (lease_until IS NULL OR lease_until <= ${now})
+              SET owner = ${owner}, epoch = epoch + 1, lease_until = ${now} + ${length}, lease_ms = ${length},
+                lease_epoch = epoch + 1, claim = ${claim}
+              WHERE run_id = ${runId} AND ${isFree(access)}
               RETURNING epoch, lease_until`)
             if (claimed === undefined) return yield* Effect.fail(yield* whyNot(access, "claim", runId))
             const taken = lease(claimed)
@@ -68,7 +70,8 @@ export const makeLeases = (
       query(
         "renew",
         Effect.flatMap(
-          run(sql<Renewed>`UPDATE fermata_runs SET lease_until = ${now} + ${leaseMs(ttl)} WHERE ${inForce(access, lease)}
+          run(sql<Renewed>`UPDATE fermata_runs
+            SET lease_until = ${now} + ${leaseMs(ttl)}, lease_ms = ${leaseMs(ttl)} WHERE ${inForce(access, lease)}
             RETURNING lease_until, ${newsColumns(access, lease.runId)}`),
           ([renewed]) =>
             renewed === undefined
@@ -131,17 +134,13 @@ export const newsOf = ({ cancel_reason, has_mail }: News) => ({
   ...(has_mail ? { hasMail: true } : {})
 })
 
-/** The condition that fences a write: this lease, and not a moment longer than it lasts. */
-export const inForce = ({ now, sql }: SqlAccess, lease: Lease) => sql`run_id = ${lease.runId}
-  AND epoch = ${lease.epoch} AND owner = ${lease.owner} AND lease_until > ${now}`
-
 /** Makes the part of the store that lists runs and deletes them. */
 export const makeCatalogue = (
   access: SqlAccess,
   checkpoints: ReturnType<typeof makeCheckpoints>,
   grants: ReturnType<typeof makeGrants>
 ): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
-  const { byParent, now, query, read, run, sql, toBeCancelled, write } = access
+  const { byParent, query, read, run, sql, toBeCancelled, write } = access
   const columns = headColumns(access)
   const page = makePages(access)
 
@@ -194,7 +193,7 @@ export const makeCatalogue = (
           }>`SELECT updated_at FROM fermata_runs WHERE run_id = ${after}`
     const onward =
       last === undefined ? sql`1 = 1` : sql`(updated_at, run_id) > (${last.updated_at}, ${after})`
-    const free = sql`(run.lease_until IS NULL OR run.lease_until <= ${now})`
+    const free = isFree(access)
     const of = agents === undefined ? sql`` : sql` AND ${sql.in("run.agent", agents)}`
     const urgencyOf = (reason: ReadyRun["reason"]) => sql.literal(String(urgency.indexOf(reason)))
     const heldWith = (reason: ReadyRun["reason"], table: string, condition: Fragment) =>
@@ -224,7 +223,7 @@ export const makeCatalogue = (
   const endedBefore = (
     time: number
   ) => sql`status IN ('completed', 'cancelled', 'error') AND created_at < ${time}
-    AND updated_at < ${time} AND (lease_until IS NULL OR lease_until <= ${now})`
+    AND updated_at < ${time} AND ${isFree(access)}`
 
   const pruneOnce = Effect.fnUntraced(function* (before: number) {
     const candidates = yield* query(
@@ -319,7 +318,7 @@ export const makeCatalogue = (
         "remove",
         Effect.gen(function* () {
           const [free] = yield* sql`SELECT run_id FROM fermata_runs
-            WHERE run_id = ${runId} AND (lease_until IS NULL OR lease_until <= ${now}) ${access.forUpdate}`
+            WHERE run_id = ${runId} AND ${isFree(access)} ${access.forUpdate}`
           if (free === undefined) return yield* Effect.fail(yield* whyNot(access, "remove", runId))
           const [child] = yield* childOf(runId)
           if (child !== undefined && !(yield* isCircular(runId))) {

@@ -287,4 +287,10 @@ const granted: Step = (sql) => [
   backfillGrants(sql)
 ]
 
-const steps: ReadonlyArray<Step> = [first, second, third, fourth, fifth, checkpointed, granted]
+/** Says how long a lease is, and for which claim: see `sqlLease.ts`. Leases of before have no length. */
+const measured: Step = (sql) => [
+  sql`ALTER TABLE fermata_runs ADD COLUMN lease_ms bigint`,
+  sql`ALTER TABLE fermata_runs ADD COLUMN lease_epoch bigint`
+]
+
+const steps: ReadonlyArray<Step> = [first, second, third, fourth, fifth, checkpointed, granted, measured]

@@ -28,9 +28,19 @@ export interface TestRunner {
 
 type Store = RunStore["Service"]
 
+/** What the suite cannot do by itself; the sentences that need it are left out without it. */
+export interface StoreHooks {
+  /**
+   * Sets the clock by which leases are judged back, or does what is the same to the leases that are there: moves the end of each so
+   * much later.
+   */
+  readonly setBack?: (milliseconds: number) => Effect.Effect<unknown, unknown>
+}
+
 /** One group of the contract's sentences. */
 export interface Group {
   readonly assert: TestRunner["assert"]
+  readonly hooks: StoreHooks
   /** Tests one sentence with a fresh store. */
   readonly test: (title: string, body: (store: Store) => Effect.Effect<unknown, unknown>) => void
 }
@@ -38,11 +48,11 @@ export interface Group {
 /** Runs groups of tests over a layer; each test builds its own. */
 export const runGroups =
   (runner: TestRunner, groups: ReadonlyArray<(group: Group) => void>) =>
-  (name: string, layer: Layer.Layer<RunStore, RunStoreError>): void =>
+  (name: string, layer: Layer.Layer<RunStore, RunStoreError>, hooks: StoreHooks = {}): void =>
     runner.describe(`RunStore (${name})`, () => {
       const test: Group["test"] = (title, body) =>
         runner.it.effect(title, () => Effect.provide(Effect.flatMap(RunStore, body), Layer.fresh(layer)))
-      for (const group of groups) group({ assert: runner.assert, test })
+      for (const group of groups) group({ assert: runner.assert, hooks, test })
     })
 
 export const run = (name: string): Id.RunId => Id.RunId.make(name)
