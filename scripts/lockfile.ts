@@ -18,8 +18,8 @@ interface Entry {
   readonly optionalDependencies?: Readonly<Record<string, string>>
 }
 
-/** The platform in a binary's name: `binding-linux-arm64-musl`. */
-const platform = /-(android|darwin|freebsd|linux|openharmony|win32)-([a-z0-9]+)(?:-([a-z]+))?$/
+/** The platform in a binary's name: `binding-linux-arm64-musl`, or `@deno/linux-x64-glibc`. */
+const platform = /[-/](android|darwin|freebsd|linux|openharmony|win32)-([a-z0-9]+)(?:-([a-z]+))?$/
 
 const entryOf = (file: string, name: string, version: string, parent: Entry): Entry => {
   const [, os, cpu, abi = ""] = platform.exec(name) ?? []
@@ -27,7 +27,13 @@ const entryOf = (file: string, name: string, version: string, parent: Entry): En
     throw new Error(`${file} lacks ${name}@${version}, and its name does not say for which platform it is.`)
   }
   const libc =
-    os !== "linux" ? undefined : abi.startsWith("musl") ? "musl" : abi.startsWith("gnu") ? "glibc" : undefined
+    os !== "linux"
+      ? undefined
+      : abi.startsWith("musl")
+        ? "musl"
+        : /^g(nu|libc)/.test(abi)
+          ? "glibc"
+          : undefined
   return {
     version,
     cpu: [cpu],

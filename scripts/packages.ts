@@ -1,14 +1,15 @@
 /**
  * Tests what a user installs. Builds and packs every published package, lints the tarballs (publint) and their file lists, and
- * installs them into an empty program outside the workspace; there the README's first program is type-checked and run, every
- * export is imported, and the CPU that an import of `@fermata/sdk` and of `@fermata/node` takes is measured against the parts of Effect
- * that they stand on.
+ * installs them into an empty program outside the workspace; there the README's first program is type-checked and run, also on the
+ * oldest supported Node, the newest, Bun and Deno; every export is imported, and the CPU that an import of `@fermata/sdk` and of
+ * `@fermata/node` takes is measured against the parts of Effect that they stand on.
  */
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
 import { parse } from "./internal/markdown.ts"
 import { indent, root, run, type RunResult } from "./internal/run.ts"
+import { findRuntimes } from "./internal/runtimes.ts"
 
 interface Manifest {
   readonly name: string
@@ -76,12 +77,20 @@ const pack = async (path: string): Promise<Packed> => {
   return packed
 }
 
+/** The README's first program. */
 const quickstart = () => {
   const fence = parse(Fs.readFileSync(Path.join(root, "README.md"), "utf8")).fences.find(
     ({ info }) => info === "ts run"
   )
   if (fence === undefined) throw new Failure("README.md has no `ts run` fence to run as the quickstart")
   return `${fence.lines.join("\n")}\n`
+}
+
+/** The program as the README says that it is written before Node 24. */
+const closing = (code: string) => {
+  const replaced = code.replace("await using fermata =", "const fermata =")
+  if (replaced === code) throw new Failure("the quickstart does not say `await using fermata`")
+  return `${replaced}await fermata.close()\n`
 }
 
 /** Milliseconds of CPU that a fresh process spends on evaluating the imports: the best of some, as noise only adds. */
@@ -163,6 +172,21 @@ const check = async () => {
   )
   need(await run("node", ["everything.ts"], { cwd: program, timeoutMs: 60_000 }), "import of every export")
   need(await run("node", ["quickstart.ts"], { cwd: program, timeoutMs: 60_000 }), "the quickstart")
+  for (const { command, hasUsing, missing, name } of findRuntimes()) {
+    if (command === undefined) {
+      console.log(`skipped the quickstart on ${name}: ${missing}`)
+      continue
+    }
+    const [runtime, ...args] = command
+    // A store of its own: the runs of the one before would be there.
+    const cwd = Fs.mkdtempSync(Path.join(program, "run-"))
+    Fs.writeFileSync(Path.join(cwd, "quickstart.ts"), hasUsing ? quickstart() : closing(quickstart()))
+    need(
+      await run(runtime, [...args, "quickstart.ts"], { cwd, timeoutMs: 60_000 }),
+      `the quickstart on ${name}`
+    )
+    console.log(`the quickstart runs on ${name}`)
+  }
 
   for (const entry of ["@fermata/sdk", "@fermata/node"]) {
     for (let attempt = 1; ; attempt += 1) {
