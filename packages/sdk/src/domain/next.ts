@@ -206,6 +206,16 @@ const idOf = ({ id }: ToolCall): ToolCallId => id
 const isUnavailable = (call: ToolCall, { unavailable }: Above): boolean =>
   unavailable !== undefined && call.child === undefined && unavailable.call(call)
 
+/** Whether the run asks for more time: until that is decided, no tool is called. */
+const asksForTime = ({ requests, runId }: RunState): boolean =>
+  requests.some(
+    (record) =>
+      isOpen(record) &&
+      record.request._tag === "limit" &&
+      record.request.budget === "wallTime" &&
+      record.request.runId === runId
+  )
+
 const isOrphan = (call: ToolCall): boolean => call.status === "started" && call.target !== "agent"
 
 const isRequested = (call: ToolCall): boolean => call.status === "requested"
@@ -241,7 +251,8 @@ const runnable = (state: RunState, above: Above): Step | undefined => {
   const [first, second] = state.calls
   // The most frequent answer has one call.
   if (first !== undefined && second === undefined && first.target === "tool") {
-    return first.status === "ready" && !isUnavailable(first, above) ? alone(state, first) : undefined
+    const runs = first.status === "ready" && !isUnavailable(first, above) && !asksForTime(state)
+    return runs ? alone(state, first) : undefined
   }
   const room = inside(state, above)
   const reads: Array<ToolCallId> = []
@@ -314,7 +325,7 @@ const isRunnable = (state: RunState, call: ToolCall, room: Above): boolean => {
     case "agents":
       return call.status === "ready" && awaitedBy(state, call).length === 0
     default:
-      return call.status === "ready"
+      return call.status === "ready" && !asksForTime(state)
   }
 }
 

@@ -592,6 +592,26 @@ describe("a handle of a run with a sub-agent that is missing", () => {
       assert.deepStrictEqual<unknown>({ ...error }, missing)
     }).pipe(Effect.scoped)
   )
+
+  test(
+    "stays held for the requests that can still be acted on, whatever was decided of the missing one before",
+    Effect.gen(function* () {
+      const { model, request } = yield* held()
+      const { own, runtime } = yield* without(model)
+      const handle = yield* attach([runtime], runId)
+      yield* handle.decide(approve(request("child")))
+      const first = expect(yield* handle.wait, "interrupted")
+      assert.deepStrictEqual<unknown>(namesOf(first.missing), [missing])
+      assert.deepStrictEqual(
+        handle.interruptions().map(({ requestId }) => requestId),
+        [request("own").requestId]
+      )
+      yield* handle.decide(approve(request("own")))
+      const error = yield* Effect.flip(handle.done)
+      assert.deepStrictEqual<unknown>({ ...error }, missing)
+      assert.deepStrictEqual(own.ran, ["own"])
+    }).pipe(Effect.scoped)
+  )
 })
 
 describe("a read beside a missing sub-agent", () => {

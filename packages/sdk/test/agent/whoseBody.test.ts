@@ -101,7 +101,7 @@ const handedOver = Effect.fnUntraced(function* (
   const { runtime } = yield* rebind(desk, model)
   const held = yield* runPromptStored(runtime, { prompt: "go", runId })
   assert.strictEqual(held.state.agent.name, "billing")
-  return { desk, ...rest, held, model, runtime, request: only(held, "approval") }
+  return { desk, ...rest, held, model, runtime, request: approvalOf(held, "1") }
 })
 
 const test = (name: string, effect: Effect.Effect<void, unknown, RunStore>) =>
@@ -470,6 +470,29 @@ describe("the agent that takes over", () => {
       yield* decideStored([runtime], approve(approvalOf(again, "2")))
       expect(yield* runPromptStored(runtime, { runId }), "completed")
       assert.deepStrictEqual(desks.ran, ["1", "2"])
+    })
+  )
+})
+
+describe("a grant that is inherited, after a handoff", () => {
+  test(
+    "reaches the sub-agents of the agent that it was given to, and not those of the one before it",
+    Effect.gen(function* () {
+      const { billings, desks, request, runtime } = yield* handedOver(
+        { billing: { tools: [probe("publish").tool] } },
+        {
+          billing: [{ calls: [call("publish", "b")] }, { calls: [delegate("publisher")] }],
+          "billing/publisher": [{ calls: [call("publish", "3")] }],
+          "desk/publisher": [{ calls: [call("publish", "1")] }, { calls: [call("publish", "2")] }]
+        }
+      )
+      const held = yield* runPromptStored(runtime, { runId })
+      const grant = { scope: "run", arguments: {}, inherit: true } as const
+      const decisions = [approve(approvalOf(held, "b"), { grant }), approve(request)]
+      const again = yield* runPromptStored(runtime, { runId, decisions })
+      // The desk's publisher asks about its next one; billing's own is covered.
+      assert.deepStrictEqual(only(again, "approval").agentPath, ["desk", "publisher"])
+      assert.deepStrictEqual([desks.ran, billings.ran], [["1"], ["3"]])
     })
   )
 })

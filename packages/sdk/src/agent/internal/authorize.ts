@@ -17,6 +17,7 @@ import type { BoundAgent } from "../BoundAgent.ts"
 import { deny, needsOf, strictest, type ToolEntry } from "./classify.ts"
 import { approvalDigest } from "./digest.ts"
 import { now, type Scope, stateOf } from "./Drive.ts"
+import { findGrant } from "./findGrant.ts"
 
 /** How a call that may run stands right before its body. */
 export type Standing =
@@ -133,7 +134,7 @@ const authorizeApproved = Effect.fnUntraced(function* (
 
 const authorizeGranted = (scope: Scope<unknown>, call: ToolCall, entry: ToolEntry): Standing => {
   const { grantId } = call
-  const found = grantsInForceFor(scope).find(({ grant }) => grant.id === grantId)
+  const found = findGrant(scope, ({ id }) => id === grantId)
   if (found === undefined) return lapsed(sentence`The grant ${grantId} is not known here.`)
   const { grant, reach } = found
   if (grant.revoked !== undefined)
@@ -143,20 +144,6 @@ const authorizeGranted = (scope: Scope<unknown>, call: ToolCall, entry: ToolEntr
     return lapsed(sentence`The grant ${grantId} does not cover this call.`)
   }
   return isDenied(scope, call, entry.tool.name, true) ? { _tag: "denied" } : holds
-}
-
-/** The grants of a run, and those of the runs above that its sub-agents inherit, in force or not. */
-const grantsInForceFor = (
-  scope: Scope<unknown>
-): ReadonlyArray<{ readonly grant: Grant.Grant; readonly reach: "own" | "inherited" }> => {
-  const own = stateOf(scope).grants.map((grant) => ({ grant, reach: "own" as const }))
-  const above = []
-  for (let parent = scope.parent; parent !== undefined; parent = parent.parent) {
-    for (const grant of stateOf(parent).grants) {
-      if (grant.inherit) above.push({ grant, reach: "inherited" as const })
-    }
-  }
-  return [...own, ...above]
 }
 
 /** A call that was let through without a person: by the tool, by a rule, by the policy. */

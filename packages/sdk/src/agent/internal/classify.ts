@@ -25,6 +25,7 @@ import { decodeArguments } from "./decoding.ts"
 import { approvalDigest } from "./digest.ts"
 import { type DecodedArguments, describeDecoded } from "../../tool/internal/decodedArguments.ts"
 import type { Scope } from "./Drive.ts"
+import { findGrant } from "./findGrant.ts"
 import { holdsWithheld, redactJson } from "./redact.ts"
 import { awaitedWithin, describe, emit, nextRequestId, now, stateOf, toolTimeoutMs } from "./Drive.ts"
 
@@ -293,7 +294,14 @@ const judged = (
   if (verdict._tag === "run") return classifyTool(scope, call, entry, args, { allowedBy: verdict.by })
   if (verdict._tag === "deny") return deny(scope, call, verdict.message)
 
-  const grant = tool.safety === "privileged" ? undefined : findGrant(scope, entry, args.shown)
+  const at = now(drive)
+  const grant =
+    tool.safety === "privileged"
+      ? undefined
+      : findGrant(
+          scope,
+          (one, reach) => Grant.isActive(one, at) && Grant.covers(one, entry.definition, args.shown, reach)
+        )?.grant
   if (grant !== undefined) {
     return classifyTool(scope, call, entry, args, {
       allowedBy: `grant of ${grant.by}`,
@@ -323,27 +331,6 @@ export const strictest = (scope: Scope<unknown>, tool: string, needed: boolean):
     verdict = ApprovalPolicy.stricter(verdict, ApprovalPolicy.judgeAll(policies, tool, needed, at))
   }
   return verdict
-}
-
-/** A grant of the run itself, or one of its parents' that says that it is inherited. */
-const findGrant = (
-  scope: Scope<unknown>,
-  { definition }: ToolEntry,
-  args: Schema.Json
-): Grant.Grant | undefined => {
-  const at = now(scope.drive)
-  const own = stateOf(scope).grants.find(
-    (grant) => Grant.isActive(grant, at) && Grant.covers(grant, definition, args)
-  )
-  if (own !== undefined) return own
-  for (let above = scope.parent; above !== undefined; above = above.parent) {
-    const inherited = stateOf(above).grants.find(
-      (grant) =>
-        grant.inherit && Grant.isActive(grant, at) && Grant.covers(grant, definition, args, "inherited")
-    )
-    if (inherited !== undefined) return inherited
-  }
-  return undefined
 }
 
 /** When a request that is asked now expires; never, for a time that no calendar has. */

@@ -191,7 +191,8 @@ function* walkCall(holder: BoundAgent, state: RunState, call: ToolCall): Generat
     if (calledAgent(holder, call) === undefined) yield missing(missingCalled(holder, call))
     return
   }
-  const entry = holder.entries.get(call.name)
+  // By the definition's own name where the call used an alias of it.
+  const entry = holder.entries.get(call.tool ?? call.name)
   if (
     entry === undefined ||
     (!("tool" in entry) && entry.target !== "agents" && entry.target !== "handoff")

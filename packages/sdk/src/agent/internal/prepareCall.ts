@@ -11,7 +11,6 @@ import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
 import { lines, sentence } from "../../domain/Display.ts"
 import { copyJson, sameJson } from "../../domain/internal/json.ts"
-import { text } from "../../domain/Message.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
 import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
 import { findCall } from "../../domain/RunState.ts"
@@ -29,18 +28,9 @@ import {
   type Understood
 } from "./classify.ts"
 import { guarded } from "./classifyAll.ts"
-import {
-  describe,
-  emit,
-  flush,
-  isStopped,
-  nextRequestId,
-  now,
-  type Scope,
-  stateOf,
-  timeLeftOf
-} from "./Drive.ts"
+import { describe, emit, isStopped, nextRequestId, now, type Scope, stateOf, timeLeftOf } from "./Drive.ts"
 import { decodeArguments } from "./decoding.ts"
+import { outOfTime } from "./outOfTime.ts"
 import { idempotencyKey } from "./toolBody.ts"
 import { whenKnown } from "./whenKnown.ts"
 
@@ -65,12 +55,7 @@ export const prepare = <E>(
   apart: Apart
 ): Effect.Effect<Prepared | undefined, E | ToolUnavailable> => {
   if (call === undefined) return nothing
-  if ((timeLeftOf(scope) ?? 1) <= 0) {
-    const not = call.attempt === 0 ? "has not run" : "was not run again"
-    const content = [text(`${call.name} ${not}: the wallTime budget is used up.`)]
-    emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId: call.id, content })
-    return nothing
-  }
+  if ((timeLeftOf(scope) ?? 1) <= 0) return Effect.as(outOfTime(scope, call), undefined)
   const entry = toolEntryOf(scope.bound, call)
   if (entry === undefined) return unavailable(scope, call, "missing")
   const standing = authorize(scope, call, entry, () => valueOf(scope, call, entry))
@@ -146,16 +131,16 @@ const withoutValue = <E>(
   )
 }
 
-/** Keeps the run held: what was decided is kept. */
-const unavailable = <E>(
-  scope: Scope<E>,
-  { name }: ToolCall,
+/** The call waits for its tool, as if it were undecided; everything else goes on. */
+const unavailable = (
+  scope: Scope<unknown>,
+  { arguments: args, id, name }: ToolCall,
   reason: ToolUnavailable["reason"]
-): Effect.Effect<never, E | ToolUnavailable> =>
-  Effect.andThen(
-    flush(scope.drive),
-    Effect.fail(new ToolUnavailable({ runId: stateOf(scope).runId, tool: name, reason }))
-  )
+): Effect.Effect<undefined> => {
+  const problem = new ToolUnavailable({ runId: stateOf(scope).runId, tool: name, reason })
+  scope.drive.addMissing({ id, arguments: args, problem })
+  return nothing
+}
 
 /** Decodes the arguments with the tool of today, and asks: about a call that may have taken effect, whether it has. */
 const understandAgain = <E>(

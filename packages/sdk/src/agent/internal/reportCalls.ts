@@ -5,7 +5,7 @@ import * as History from "../../domain/History.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { ToolOutcome } from "../../domain/Message.ts"
 import type { CallReport } from "../../domain/ToolCall.ts"
-import { isRepeatable } from "./settle.ts"
+import { isRepeatable } from "./repeatable.ts"
 
 /** What a cancelled run says about its calls, and about those of the sub-agents inside them. */
 export const reportCalls = (state: RunState): ReadonlyArray<CallReport> =>

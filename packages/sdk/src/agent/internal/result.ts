@@ -3,10 +3,12 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { next } from "../../domain/next.ts"
 import { fromFailure, RunDefect } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { interruptions, isEnded, text } from "../../domain/RunState.ts"
 import { type BoundAgent, holderOf } from "../BoundAgent.ts"
+import { inspect } from "../checkResume.ts"
 import type { RunResult } from "../RunResult.ts"
 import type { Runtime } from "../Runtime.ts"
 import { missingIn, type Obstacle } from "./definitions.ts"
@@ -16,9 +18,17 @@ export const toResult = <Output>(
   { bound }: Pick<Runtime<Output>, "bound">,
   state: RunState
 ): Effect.Effect<RunResult<Output>> =>
-  Effect.suspend(() =>
-    resultOf<Output>(state, holderOf(bound, state.agent.name), isEnded(state) ? [] : missingIn(bound, state))
-  )
+  Effect.suspend(() => {
+    const holder = holderOf(bound, state.agent.name)
+    const missing = isEnded(state) ? [] : missingIn(bound, state)
+    if (isEnded(state) || missing.length > 0 || next(state)._tag === "Hold") {
+      return resultOf<Output>(state, holder, missing)
+    }
+    // It waits for something all the same: for a tool that takes other arguments now.
+    return Effect.flatMap(inspect(state, bound), ({ obstacles }) =>
+      resultOf<Output>(state, holder, obstacles)
+    )
+  })
 
 /** The same of a run whose agent, and what is missing of it, is known. */
 export const resultOf = <Output>(

@@ -23,6 +23,7 @@ import type { Scope } from "./Drive.ts"
 import { differenceOf, toolEntryOf } from "./authorize.ts"
 import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "./prepareCall.ts"
 import { eachWhenKnown } from "./whenKnown.ts"
+import { isRepeatable } from "./repeatable.ts"
 import { asEffect, type Flight, idempotencyKey, invoke } from "./toolBody.ts"
 import {
   awaitedWithin,
@@ -35,9 +36,6 @@ import {
   timeLeftOf,
   toolTimeoutMs
 } from "./Drive.ts"
-
-/** Whether running the call again does no harm. */
-export const isRepeatable = (call: ToolCall): boolean => call.safety === "readOnly" || call.idempotent
 
 /** Runs calls that may run: several are reads and run together, one alone may be anything. */
 export const settle = <E>(

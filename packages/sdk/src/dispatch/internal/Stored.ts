@@ -15,6 +15,7 @@ import { toResult } from "../../agent/internal/result.ts"
 import { type LoadedRun, loadRun } from "../../agent/internal/loadRun.ts"
 import type { GivenOptions } from "../../agent/internal/startOptions.ts"
 import type { Prompt } from "../../agent/runPrompt.ts"
+import type { RunResult } from "../../agent/RunResult.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { sendMessage } from "../../agent/sendMessage.ts"
@@ -22,7 +23,7 @@ import type { DecisionInput } from "../../domain/Decision.ts"
 import type { RequestId, RunId, SessionId } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { isExpired } from "../../domain/Interruption.ts"
-import { RunLetGo } from "../../domain/RunError.ts"
+import { type AgentNotFound, RunLetGo, type ToolUnavailable } from "../../domain/RunError.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import { interruptions, isEnded, type RunState } from "../../domain/RunState.ts"
 import { type RunHead, RunStore } from "../../store/RunStore.ts"
@@ -33,6 +34,7 @@ import { type Driven, elsewhere, type LiveOptions, notBegun } from "./Keeper.ts"
 import { Live } from "./Live.ts"
 import { readStored } from "./readStored.ts"
 import { runStart, type Start } from "./runStart.ts"
+import { stuckOn } from "./stuckOn.ts"
 import { sleepUnless } from "./sleepUnless.ts"
 import { watch } from "./StoreWatch.ts"
 import type { SubAgent } from "./SubAgent.ts"
@@ -51,6 +53,9 @@ export type PrepareStored = (live: Live<any, any>, input: Start) => Effect.Effec
 
 type Failure = HandleError | StoredFault
 
+/** A run that gets nowhere is left alone for longer and longer, and for no longer than this. */
+const longestRestMs = 5 * 60_000
+
 export class Stored<Output> extends Live<Output, StoredFault> {
   declare readonly options: StoredOptions
   private input: Start | undefined
@@ -61,7 +66,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
   revision = 0
   private unwatch: (() => void) | undefined
   /** When it was last gone on with because the store said that it needs somebody, and how far it was then. */
-  private lastCall = { at: -1, revision: -1 }
+  private lastCall = { at: -1, revision: -1, times: 0 }
   private news = false
   /** The sub-agent for whose handle this one is there. */
   inside: SubAgent | undefined
@@ -260,10 +265,30 @@ export class Stored<Output> extends Live<Output, StoredFault> {
       // Others may have got further before it was claimed here.
       Effect.tap(({ state }) => (state.revision > this.revision ? this.catchUp : Effect.void)),
       Effect.tap(({ state }) => Effect.sync(() => this.knows(state, interruptions(state)))),
+      Effect.filterOrElse(
+        (result) => stuckOn(result) === undefined,
+        (result) => Effect.fail(stuckOn(result)!)
+      ),
       Effect.catchTag(["RunBusy", "RunConflict", "LeaseLost"], () =>
         Effect.succeed<Driven<Output>>(elsewhere)
-      )
+      ),
+      Effect.catchTag(["AgentNotFound", "ToolUnavailable"], (problem) => this.waitsFor(problem))
     )
+  }
+
+  /** What keeps the run from going on here is no end of it while there are other requests to decide. */
+  private waitsFor(problem: AgentNotFound | ToolUnavailable): Effect.Effect<Driven<Output>, Failure> {
+    if (!this.begun) return Effect.fail(problem)
+    return Effect.flatMap(loadRun(this.options.store, this.runId), ({ decisions, state }) => {
+      const open = interruptions(state).filter(({ requestId }) =>
+        decisions.every((decision) => decision.requestId !== requestId)
+      )
+      if (open.length === 0) return Effect.fail(problem)
+      this.knows(state, open)
+      return Effect.map(toResult<Output>(this.runtime, state), (result): RunResult<Output> =>
+        result.status === "interrupted" ? { ...result, interruptions: open } : result
+      )
+    })
   }
 
   /** Ends the run, whoever works on it. */
@@ -336,9 +361,10 @@ export class Stored<Output> extends Live<Output, StoredFault> {
   private isReady(): void {
     const at = this.options.clock.currentTimeMillisUnsafe()
     const { lastCall, revision } = this
+    const times = lastCall.revision === revision ? lastCall.times + 1 : 0
     // It has got nowhere a moment ago.
-    if (lastCall.revision === revision && at - lastCall.at < 1000) return
-    this.lastCall = { at, revision }
+    if (times > 0 && at - lastCall.at < Math.min(longestRestMs, 1000 * 2 ** lastCall.times)) return
+    this.lastCall = { at, revision, times }
     this.resume()
   }
 

@@ -21,12 +21,12 @@ import { next } from "../../domain/next.ts"
 import type { RequestId, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import type { Rejection } from "../../domain/Rejection.ts"
-import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
 import { interruptions, isEnded, type RunState } from "../../domain/RunState.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError } from "../AgentHandle.ts"
 import { type LiveOptions, notBegun } from "./Keeper.ts"
 import { Live } from "./Live.ts"
 import { Reader, readAll, reading } from "./readers.ts"
+import { stuckOn } from "./stuckOn.ts"
 
 /** A prompt, or a state to go on with. */
 export type Input = StartInput | ContinueInput
@@ -246,13 +246,6 @@ export class Unstored<Output> extends Live<Output, never> {
     if (this.using === 0 && !this.hasNews()) this.mailbox = undefined
   }
 }
-
-/**
- * What a run waits for that this program has no definition of, where it waits for nothing else: no decision lets it go on. Its state is
- * kept, for a program that has it.
- */
-const stuckOn = (result: RunResult<any>): AgentNotFound | ToolUnavailable | undefined =>
-  result.status === "interrupted" && result.interruptions.length === 0 ? result.missing?.[0] : undefined
 
 const idsOf = (runtime: Runtime<any>, input: Input, { clock }: LiveOptions) => {
   const now = clock.currentTimeMillisUnsafe()

@@ -4,7 +4,7 @@
 import { isSettled, type RunState, type ToolCall } from "../RunState.ts"
 
 /** Whether a decision has released a call. */
-const isReleased = ({ requests }: RunState, { requestId }: ToolCall): boolean =>
+export const isReleased = ({ requests }: RunState, { requestId }: ToolCall): boolean =>
   requestId !== undefined &&
   requests.some(
     ({ decision, request }) =>

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as TestClock from "effect/testing/TestClock"
 import * as Agent from "../../src/agent/Agent.ts"
 import { decideStored } from "../../src/agent/decideStored.ts"
 import * as Mailbox from "../../src/agent/Mailbox.ts"
@@ -230,6 +231,109 @@ describe("an approved call of a run whose budget is used up and that is to say h
       assert.strictEqual(failed.error._tag, "BudgetExceeded")
       const state = throughJson(failed.state)
       expect(yield* runPrompt(runtime, { state, limits: { maxTokens: 5000 } }), "completed")
+      assert.deepStrictEqual(write.ran, ["1"])
+    })
+  )
+})
+
+describe("an approved call of a run whose time is up", () => {
+  /** A lead that first looks for longer than it has time for, and then wants to write. */
+  const late = (options: Agent.AgentOptions<any, undefined> = {}) => {
+    const write = probe("write")
+    const look = probe("look", { needsApproval: false, handler: () => Effect.sleep("1 minute") })
+    const lead = Agent.make("lead", {
+      tools: [look.tool, write.tool],
+      limits: { maxWallMs: 10_000 },
+      ...options
+    })
+    const model = scripted({ lead: [{ calls: [call("look", "1"), call("write", "1")] }] })
+    return { lead, model, write }
+  }
+
+  /** Approves what a run asks while it looks, until its time is up. */
+  const approvedInTime = Effect.fnUntraced(function* (wrapUp: boolean) {
+    const { lead, model, write } = late({ limits: { maxWallMs: 10_000, wrapUp } })
+    const { runtime } = yield* rebind(lead, model)
+    const { onUpdate, opened, tags } = watching()
+    const running = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId }, { onUpdate }))
+    yield* decideStored([runtime], approve(yield* Deferred.await(opened)))
+    yield* TestClock.adjust("1 hour")
+    return { first: yield* Fiber.join(running), runtime, tags, write }
+  })
+
+  for (const wrapUp of [false, true]) {
+    test(
+      `waits for more time, and runs with it${wrapUp ? ", also where the model is to say how far it has come" : ""}`,
+      Effect.gen(function* () {
+        const { first, runtime, tags, write } = yield* approvedInTime(wrapUp)
+        const limit = only(first, "limit")
+        assert.strictEqual(limit.budget, "wallTime")
+        assert.notInclude(tags, "wrapUp.asked")
+        assert.deepStrictEqual(write.ran, [])
+        const decisions = [topUp(limit, 3_600_000)]
+        expect(yield* runPromptStored(runtime, { runId, decisions }), "completed")
+        assert.deepStrictEqual(write.ran, ["1"])
+      })
+    )
+  }
+
+  test(
+    "has failed when more time is refused, and its result says so",
+    Effect.gen(function* () {
+      const { first, runtime, write } = yield* approvedInTime(false)
+      const failed = expect(
+        yield* runPromptStored(runtime, { runId, decisions: [deny(only(first, "limit"))] }),
+        "error"
+      )
+      assert.strictEqual(failed.error._tag, "BudgetExceeded")
+      assert.deepStrictEqual(write.ran, [])
+      // More time, given later, runs it.
+      expect(yield* runPromptStored(runtime, { runId, limits: { maxWallMs: 3_600_000 } }), "completed")
+      assert.deepStrictEqual(write.ran, ["1"])
+    })
+  )
+
+  it.effect("stays in the state where nobody can be asked, and runs when that is continued with more", () =>
+    Effect.gen(function* () {
+      const { lead, model, write } = late()
+      const { runtime } = yield* rebind(lead, model)
+      const { onUpdate, opened } = watching()
+      const mailbox = Mailbox.make()
+      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { onUpdate, mailbox }))
+      yield* mailbox.decide(approve(yield* Deferred.await(opened)))
+      yield* TestClock.adjust("1 hour")
+      const failed = expect(yield* Fiber.join(running), "error")
+      assert.strictEqual(failed.error._tag, "BudgetExceeded")
+      const state = throughJson(failed.state)
+      expect(yield* runPrompt(runtime, { state, limits: { maxWallMs: 3_600_000 } }), "completed")
+      assert.deepStrictEqual(write.ran, ["1"])
+    })
+  )
+
+  test(
+    "waits inside a sub-agent for the time of the run above it",
+    Effect.gen(function* () {
+      const { lead: writer, model: _, write } = late({ limits: {} })
+      const lead = Agent.make("lead", {
+        subAgents: [writer],
+        delegation: "delegate",
+        limits: { maxWallMs: 10_000 }
+      })
+      const top = Agent.make("top", { subAgents: [lead], delegation: "delegate" })
+      const model = ScriptedModel.make(({ agentPath, turn }) => {
+        if (turn > 1) return "done"
+        if (agentPath.length < 3) return { calls: [delegate("lead")] }
+        return { calls: [call("look", "1"), call("write", "1")] }
+      })
+      const { runtime } = yield* rebind(top, model)
+      const { onUpdate, opened } = watching()
+      const running = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId }, { onUpdate }))
+      yield* decideStored([runtime], approve(yield* Deferred.await(opened)))
+      yield* TestClock.adjust("1 hour")
+      const limit = only(yield* Fiber.join(running), "limit")
+      assert.deepStrictEqual([limit.budget, limit.agentPath], ["wallTime", ["top", "lead"]])
+      const decisions = [topUp(limit, 3_600_000)]
+      expect(yield* runPromptStored(runtime, { runId, decisions }), "completed")
       assert.deepStrictEqual(write.ran, ["1"])
     })
   )
