@@ -123,6 +123,27 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     line: "if (schema !== undefined && rendering === undefined) return Effect.succeed(copyJson(shownOf(call)))",
     broken: "if (schema !== undefined && rendering === undefined) return decode(call.arguments ?? {})",
     finder: { tests: ["node/test/authority/arguments.test.ts"] }
+  },
+  {
+    name: "forgets the policy of a run's caller at a handoff",
+    file: "domain/StartOptions.ts",
+    line: "distinct([policy, profilePolicy, agent.policy]",
+    broken: "distinct([profilePolicy, agent.policy]",
+    finder: { tests: ["sdk/test/agent/callerPolicy.test.ts"] }
+  },
+  {
+    name: "begins a body after a stop that was acknowledged before its start",
+    file: "agent/internal/settle.ts",
+    line: "(drive.hasMail ? Effect.flatMapEager(hearStops(scope), bodies) : bodies())",
+    broken: "bodies()",
+    finder: { tests: ["sdk/test/agent/stop.test.ts"] }
+  },
+  {
+    name: "goes on under a run that a decision has stopped",
+    file: "domain/internal/room.ts",
+    line: "  state.stop !== undefined || above.isStopped === true",
+    broken: "  state.stop !== undefined",
+    finder: { tests: ["sdk/test/domain/stop.test.ts"] }
   }
 ]
 

@@ -17,7 +17,7 @@ import { next, type Step } from "../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { interruptions, isEnded } from "../domain/RunState.ts"
+import { answerable, isEnded } from "../domain/RunState.ts"
 import type * as Cancellation from "./Cancellation.ts"
 import { Apart } from "./internal/apart.ts"
 import { askModel } from "./internal/askModel.ts"
@@ -38,6 +38,7 @@ import { handOff } from "./internal/handOff.ts"
 import { holdIdle } from "./internal/holdIdle.ts"
 import { leave, takeMail } from "./internal/leave.ts"
 import { reconcile, settle } from "./internal/settle.ts"
+import { beginsUnheard, hearStops, mayBeHalted } from "./internal/stops.ts"
 import { settleAgents } from "./internal/settleAgents.ts"
 import {
   askWrapUp,
@@ -213,7 +214,9 @@ const nextAlone = (root: Scope<any>): Step | undefined => {
   const { drive } = root
   const { background } = drive.state
   const isAlone = drive.beside === undefined && background === undefined && !drive.hasMail && !drive.hasEnding
-  return isAlone && !isEnding(root) && !drive.journal.isStale() ? next(drive.state, drive.above) : undefined
+  if (!isAlone || isEnding(root) || drive.journal.isStale()) return undefined
+  const step = next(drive.state, drive.above)
+  return mayBeHalted(root) && beginsUnheard(drive.state, step) ? undefined : step
 }
 
 /** Commits and tells what it was begun with. */
@@ -231,6 +234,7 @@ const isTaken = (step: Step): step is Doing =>
 /** Sees to all that comes before the next step. Returns the step; none, when the run is held or over. */
 const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
   const { drive } = root
+  let isHeard = false
   while (true) {
     const { failure } = drive.beside ?? {}
     if (failure !== undefined) {
@@ -252,7 +256,7 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
     }
     switch (step._tag) {
       case "Finish":
-        if (yield* finish(root, step)) return undefined
+        if (yield* finish(root, step, apart)) return undefined
         break
       case "DecodeOutput":
         if (root.holder === undefined) {
@@ -274,6 +278,11 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
         if (isEnding(root)) {
           yield* letGo(drive)
           return undefined
+        }
+        if (!isHeard && mayBeHalted(root) && beginsUnheard(drive.state, step)) {
+          isHeard = true
+          yield* hearStops(root)
+          break
         }
         yield* confirmHeld(drive)
         yield* goOnInBackground(root)
@@ -312,7 +321,7 @@ const takeBeside = Effect.fnUntraced(function* <E>(root: Scope<E>, step: Doing, 
 
 /** Makes sure that the loop looks again when the time of a request is up while others are at work. */
 const wakeAtExpiry = (drive: Drive<any>): (() => void) => {
-  const times = interruptions(drive.state).flatMap(({ expiresAt, onExpiry }) =>
+  const times = answerable(drive.state).flatMap(({ expiresAt, onExpiry }) =>
     expiresAt === undefined || onExpiry === "stay" ? [] : [expiresAt]
   )
   return times.length === 0

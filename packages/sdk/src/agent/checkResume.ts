@@ -5,13 +5,18 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type { RunId } from "../domain/Id.ts"
 import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunState, ToolCall } from "../domain/RunState.ts"
+import { RunStore } from "../store/RunStore.ts"
+import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import type { Any } from "./Agent.ts"
 import type { BoundAgent } from "./BoundAgent.ts"
 import * as BoundAgent_ from "./BoundAgent.ts"
 import { parse } from "./internal/classify.ts"
 import { decodeArguments } from "./internal/decoding.ts"
+import { withDecisions } from "./internal/eventsOf.ts"
+import { loadRun } from "./internal/loadRun.ts"
 import { type Obstacle, walk } from "./internal/definitions.ts"
 
 /** One difference between the agent that started a run and the agent that would continue it. */
@@ -53,6 +58,18 @@ export const checkResume = (
     }
     const known = agents.map(({ name }) => name)
     return { changes: [], blocking: [new AgentNotFound({ agent: agent.name, known })] }
+  })
+
+/**
+ * Compares a stored run with one agent, as a resume would find it: with the decisions that were taken and that its journal does not hold.
+ */
+export const checkStoredRun = (
+  runId: RunId,
+  bound: BoundAgent
+): Effect.Effect<ResumeReport, RunNotFound | RunStoreError, RunStore> =>
+  Effect.gen(function* () {
+    const { decisions, state } = yield* loadRun(yield* RunStore, runId)
+    return yield* checkBound(withDecisions(state, decisions), bound)
   })
 
 /** Compares a state with one agent. */

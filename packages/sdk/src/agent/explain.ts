@@ -10,15 +10,23 @@ import { instant, sentence } from "../domain/Display.ts"
 import { evolve } from "../domain/evolve.ts"
 import { isWithin, type RequestId, type RunId, type Timestamp } from "../domain/Id.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
-import { next, nothingAbove, type Step } from "../domain/next.ts"
+import { type Above, aboveOf, next, nothingAbove, type Step } from "../domain/next.ts"
 import { type AgentNotFound, fromFailure, type ToolUnavailable } from "../domain/RunError.ts"
-import { findCall, interruptions, isEnded, type RunState, type Status } from "../domain/RunState.ts"
+import {
+  answerable,
+  findCall,
+  findChild,
+  isEnded,
+  isRepeatable,
+  type RunState,
+  type Status
+} from "../domain/RunState.ts"
 import { type RunHead, RunStore, type StoredRun } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo, type BoundAgent } from "./BoundAgent.ts"
 import { Missing, missingIn } from "./internal/definitions.ts"
-import { eventsOf } from "./internal/eventsOf.ts"
-import { isRepeatable } from "./internal/repeatable.ts"
+import { withDecisions } from "./internal/eventsOf.ts"
+import { stoppedSteps, stopIn, stopText } from "./internal/explainStop.ts"
 import { loadRun } from "./internal/loadRun.ts"
 import { findSubRun, standingOf, type SubRun } from "./internal/subRun.ts"
 import type { Runtime } from "./Runtime.ts"
@@ -122,7 +130,7 @@ const withMail = (explained: Explanation, all: StoredRun["messages"], runId: Run
 
 /** Explains the run of a sub-agent: what it waits for itself, and whom it works for. */
 const explainSubRun = (
-  { root, state, stored }: SubRun,
+  { path, root, state, stored }: SubRun,
   now: Timestamp,
   bound: BoundAgent | undefined
 ): Explanation => {
@@ -130,7 +138,8 @@ const explainSubRun = (
   const inIt = stored.decisions.filter(({ requestId }) => isWithin(requestId, state.runId))
   const explained = explainState({ ...state, status }, isEnded(state) ? [] : inIt, now, {
     lease: stored.head.lease,
-    missing: isEnded(state) ? undefined : missingOf(bound, root, stored.decisions)
+    missing: isEnded(state) ? undefined : missingOf(bound, root, stored.decisions),
+    line: isEnded(root) ? [] : lineTo(withDecisions(root, stored.decisions), path)
   })
   const resuming = isEnded(state) || isEnded(root) ? [] : explained.resuming
   const whom = sentence`It works for the run ${root.runId} of ${root.agent.name}`
@@ -151,6 +160,19 @@ const explainSubRun = (
 interface Surroundings {
   readonly lease?: RunHead["lease"] | undefined
   readonly missing?: Missing | undefined
+  /** Of a sub-agent's run: the runs above it, the root first. */
+  readonly line?: ReadonlyArray<RunState>
+}
+
+/** The runs above the one that these calls lead to, as far as they are at work. */
+const lineTo = (root: RunState, path: SubRun["path"]): ReadonlyArray<RunState> => {
+  const line = [root]
+  for (const callId of path.slice(0, -1)) {
+    const child = findChild(line[line.length - 1]!, callId)
+    if (child === undefined) return line
+    line.push(child)
+  }
+  return line
 }
 
 /** Explains a state: one that is stored, or one that is the caller's to keep. */
@@ -158,15 +180,19 @@ export const explainState = (
   state: RunState,
   decisions: ReadonlyArray<Decision>,
   now: Timestamp,
-  { lease, missing }: Surroundings = {}
+  { lease, line = [], missing }: Surroundings = {}
 ): Explanation => {
+  const after = withDecisions(state, decisions)
+  const stop = isEnded(after) ? undefined : stopIn([...line, after])
   const answered = new Set(decisions.map(({ requestId }) => requestId))
-  const waitsFor = interruptions(state)
+  const waitsFor = (stop === undefined ? answerable(after) : [])
     .filter(({ requestId }) => !answered.has(requestId))
     .map(waitOf)
     .toSorted((a, b) => a.since - b.since)
-  const resuming = resumingOf(state, decisions, missing)
-  const problems = missing?.problemsOf(state.runId) ?? []
+  const unavailable = { ...nothingAbove, unavailable: missing }
+  const resuming =
+    stop === undefined ? resumingOf(after, unavailable) : stoppedSteps(after, aboveOf(line, unavailable))
+  const problems = (stop === undefined ? missing?.problemsOf(state.runId) : undefined) ?? []
   const parts = [
     statusText(state, lease, now),
     ...waitsFor.map((wait) => sentence`It waits ${waitText(wait, now)}.`),
@@ -174,6 +200,7 @@ export const explainState = (
       (decision) => sentence`${decision.by} has decided (${decision._tag}) and nobody has acted on it yet.`
     ),
     ...problems.map(({ message }) => message),
+    stop === undefined ? "" : stopText(after, stop),
     lease === undefined && resuming.length > 0 ? sentence`Resuming it would ${resuming.join(", then ")}.` : ""
   ]
   return {
@@ -245,18 +272,14 @@ const statusText = (state: RunState, lease: RunHead["lease"], now: Timestamp): s
 }
 
 /** What would happen before the model is asked again, found by asking `next`; nothing is run. */
-const resumingOf = (
-  before: RunState,
-  decisions: ReadonlyArray<Decision>,
-  unavailable: Missing | undefined
-): ReadonlyArray<string> => {
-  let state = withDecisions(before, decisions)
+const resumingOf = (before: RunState, above: Above): ReadonlyArray<string> => {
+  let state = before
   if (state.status === "completed" || state.status === "cancelled") return []
   if (state.status === "error") state = evolve(state, { _tag: "run.resumed", at: state.startedAt })
   const steps: Array<string> = []
   // What a call would come to is not known here; that it has come to something is enough to see what follows.
   for (let bound = 0; bound < 1000; bound += 1) {
-    const step = next(state, { ...nothingAbove, unavailable })
+    const step = next(state, above)
     const said = stepText(state, step)
     if (said !== undefined) steps.push(said)
     if (step._tag !== "SettleToolCalls") break
@@ -268,15 +291,11 @@ const resumingOf = (
   return steps
 }
 
-const withDecisions = (state: RunState, decisions: ReadonlyArray<Decision>): RunState =>
-  decisions.reduce(
-    (before, decision) => eventsOf(before, decision).reduce((after, event) => evolve(after, event), before),
-    state
-  )
-
 const stepText = (state: RunState, step: Step): string | undefined => {
   const names = (callIds: ReadonlyArray<Parameters<typeof findCall>[1]>) =>
     callIds.map((callId) => findCall(state, callId)?.name ?? callId).join(" and ")
+  const subAgents = (callIds: Parameters<typeof names>[0]) =>
+    sentence`the sub-agent${callIds.length === 1 ? "" : "s"} ${names(callIds)}`
   switch (step._tag) {
     case "CallModel":
       return "call the model"
@@ -284,8 +303,14 @@ const stepText = (state: RunState, step: Step): string | undefined => {
       return sentence`look at what the model asked for (${names(step.callIds)})`
     case "SettleToolCalls":
       return sentence`run ${names(step.callIds)}`
-    case "ResumeChildren":
-      return sentence`go on with the sub-agent${step.callIds.length === 1 ? "" : "s"} ${names(step.callIds)}`
+    case "ResumeChildren": {
+      const stopped = step.callIds.filter((callId) => findCall(state, callId)?.child?.stop !== undefined)
+      const others = step.callIds.filter((callId) => !stopped.includes(callId))
+      return [
+        ...(others.length === 0 ? [] : [`go on with ${subAgents(others)}`]),
+        ...(stopped.length === 0 ? [] : [`end ${subAgents(stopped)}, as was decided`])
+      ].join(" and ")
+    }
     case "StartBackground":
       return sentence`start a sub-agent in the background (${names([step.callId])})`
     case "AwaitChildren":

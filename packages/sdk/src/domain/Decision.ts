@@ -35,7 +35,10 @@ export const Approve = Schema.TaggedStruct("approve", {
 })
 export type Approve = typeof Approve.Type
 
-/** Do not run the call. The model reads `message` and goes on, or the run ends (`then: "stop"`). */
+/**
+ * Do not run the call. The model reads `message` and goes on; with `then: "stop"` the run that asked ends, and nothing begins in it any
+ * more: no call, also no approved one, no sub-agent and no model call. What was started finishes and is recorded.
+ */
 export const Deny = Schema.TaggedStruct("deny", {
   ...fields,
   message: Schema.optionalKey(Schema.String),

@@ -167,7 +167,7 @@ const stateFields = {
   recoveries: Schema.optionalKey(Schema.Natural),
   /** Set when calls of this run may have run before. */
   mayRepeat: Schema.optionalKey(MayRepeat),
-  /** Set when a decision ends the run; what has been decided still runs first. */
+  /** Set when a decision ends the run: nothing begins in it, or under it, from then on. */
   stop: Schema.optionalKey(Schema.Struct({ by: Schema.String, reason: Schema.String })),
   output: Schema.optionalKey(Schema.Json),
   cancelled: Schema.optionalKey(
@@ -217,6 +217,9 @@ export const isEnded = (state: RunState): boolean =>
 /** Whether a call has its result. */
 export const isSettled = (call: ToolCall): boolean => call.status === "settled"
 
+/** Whether running the call again does no harm. */
+export const isRepeatable = ({ idempotent, safety }: ToolCall): boolean => safety === "readOnly" || idempotent
+
 /** The call with this id in the open turn. */
 export const findCall = (state: RunState, callId: ToolCallId): ToolCall | undefined =>
   state.calls.find((call) => call.id === callId)
@@ -251,6 +254,15 @@ export const interruptions = (state: RunState): ReadonlyArray<Interruption> => {
   if (state.requests.length === 0 && state.calls.length === 0 && state.background === undefined) return none
   const open = state.requests.filter(isOpen).map((record) => record.request)
   const inside = children(state).flatMap(({ child }) => interruptions(child))
+  return inside.length === 0 ? open : [...open, ...inside]
+}
+
+/** The open requests whose decision can still change something: a run that a decision has stopped waits for none. */
+export const answerable = (state: RunState): ReadonlyArray<Interruption> => {
+  if (state.stop !== undefined) return none
+  if (state.requests.length === 0 && state.calls.length === 0 && state.background === undefined) return none
+  const open = state.requests.filter(isOpen).map((record) => record.request)
+  const inside = children(state).flatMap(({ child }) => answerable(child))
   return inside.length === 0 ? open : [...open, ...inside]
 }
 

@@ -86,6 +86,10 @@ export const CallReport = Schema.Struct({
    * `notStarted`: its body never ran. `finished`: it ran and its result is kept. `aborted`: it was stopped and nothing
    * happened that matters (a read, or a call that may be repeated). `inDoubt`: it was stopped half-way, and nobody knows.
    */
-  state: Schema.Literals(["notStarted", "finished", "aborted", "inDoubt"])
+  state: Schema.Literals(["notStarted", "finished", "aborted", "inDoubt"]),
+  /** The decision that had released the call, which was not run: the run ended before it. */
+  decided: Schema.optionalKey(
+    Schema.Struct({ requestId: RequestId, decision: Schema.Literals(["approve", "retry"]) })
+  )
 })
 export type CallReport = typeof CallReport.Type

@@ -9,6 +9,9 @@
  *
  * Sub-agents in the background go on by themselves. One that is held stops nobody; the run is over when all of them are.
  *
+ * A run that a decision has stopped begins nothing more, and neither do the sub-agents in it: its only steps find out what became of
+ * bodies that were started, and finish it.
+ *
  * What a sub-agent may do depends on the budgets above it, too: `next(child, aboveOf(line))`.
  *
  * @since 0.1.0
@@ -19,7 +22,7 @@ import type { Interruption } from "./Interruption.ts"
 import * as Limits from "./Limits.ts"
 import type { RunFailure } from "./RunError.ts"
 import type { RunState, ToolCall } from "./RunState.ts"
-import { interruptions, isOpen, isSettled, text } from "./RunState.ts"
+import { interruptions, isEnded, isOpen, isRepeatable, isSettled, text } from "./RunState.ts"
 import {
   exceeded as exceededBudget,
   exceededByCalls,
@@ -74,7 +77,7 @@ export type End =
 /** The tool with which a model waits for sub-agents in the background; its argument `agentRuns` names their calls. */
 export const waitName = "wait_for_agent"
 
-/** How a run stands to the budgets of the runs above it, and to the definitions of the program that works on it. */
+/** How a run stands to the runs above it, and to the definitions of the program that works on it. */
 export type Above = Room.Above
 
 /** What a program has no definition of. */
@@ -102,6 +105,7 @@ export const next = (state: RunState, above: Above = Room.nothingAbove): Step =>
     case "error":
       return failed(state.failure ?? { _tag: "RunDefect", description: "unknown" })
     default: {
+      if (Room.isStopped(state, above)) return stopping(state, above)
       const requests = Room.needless(state)
       if (requests.length > 0) return { _tag: "Withdraw", requests }
       const step = state.calls.length > 0 ? nextOfCalls(state, above) : nextOfTurn(state, above)
@@ -110,9 +114,9 @@ export const next = (state: RunState, above: Above = Room.nothingAbove): Step =>
   }
 }
 
-/** Without its agent, a run can only come to the end that was decided for it, and go on with what is under it. */
+/** Without its agent, a run can only go on with what is under it. */
 const unlessUnavailable = (state: RunState, step: Step, above: Above): Step => {
-  if (above.unavailable?.run(state.runId) !== true) return step
+  if (!isMissing(state, above)) return step
   switch (step._tag) {
     case "Finish":
     case "Hold":
@@ -120,7 +124,6 @@ const unlessUnavailable = (state: RunState, step: Step, above: Above): Step => {
     case "AwaitChildren":
       return step
     default: {
-      if (state.stop !== undefined) return stopped(state)
       const attached = advancing(state, above)
       return attached.length > 0 ? { _tag: "ResumeChildren", callIds: attached } : waiting(state, above)
     }
@@ -129,11 +132,49 @@ const unlessUnavailable = (state: RunState, step: Step, above: Above): Step => {
 
 /** A step that processes die over is not taken for ever. Waiting for somebody is none: no process has died of that. */
 const unlessLost = (state: RunState, step: Step): Step => {
-  const { limits, recoveries = 0 } = state
-  if (recoveries === 0 || step._tag === "Hold") return step
-  return recoveries > (limits.maxRecoveries ?? Limits.defaults.maxRecoveries)
-    ? failed({ _tag: "WorkersLost", times: recoveries })
-    : step
+  if (step._tag === "Hold" || !isLost(state)) return step
+  return failed({ _tag: "WorkersLost", times: state.recoveries ?? 0 })
+}
+
+/** Whether more processes than the run allows have died over it without its getting any further. */
+const isLost = ({ limits, recoveries = 0 }: RunState): boolean =>
+  recoveries > 0 && recoveries > (limits.maxRecoveries ?? Limits.defaults.maxRecoveries)
+
+/**
+ * A run that was stopped, itself or with one above it: nothing is begun. What was started and may have happened is found out first, as
+ * far as its definition is there; then the run finishes, or waits for the end of the one above that was stopped.
+ */
+const stopping = (state: RunState, above: Above): Step => {
+  if (!isLost(state)) {
+    const doubtful = isMissing(state, above)
+      ? undefined
+      : idsOf(state.calls, (call) => isDoubtful(call, above))
+    if (doubtful !== undefined) return { _tag: "Reconcile", callIds: doubtful }
+    const attached = idsOf(state.calls, (call) => !isSettled(call) && isInDoubt(call, above))
+    if (attached !== undefined) return { _tag: "ResumeChildren", callIds: attached }
+    if (state.background?.some((entry) => isInDoubt(entry, above)) === true) return { _tag: "AwaitChildren" }
+  }
+  return state.stop === undefined && above.isStopped === true
+    ? { _tag: "Hold", requests: none }
+    : stopped(state)
+}
+
+const none: ReadonlyArray<never> = []
+
+const isMissing = ({ runId }: RunState, { unavailable }: Above): boolean => unavailable?.run(runId) === true
+
+/** Whether a body was started whose repetition may do harm. */
+const isDoubtful = (call: ToolCall, above: Above): boolean =>
+  isOrphan(call) && !isRepeatable(call) && !isUnavailable(call, above)
+
+/** Whether the run of a sub-agent, or of one under it, has such a body. */
+const isInDoubt = ({ child }: { readonly child?: RunState }, above: Above): boolean => {
+  if (child === undefined || isEnded(child) || isLost(child)) return false
+  return (
+    (!isMissing(child, above) && child.calls.some((call) => isDoubtful(call, above))) ||
+    child.calls.some((call) => !isSettled(call) && isInDoubt(call, above)) ||
+    child.background?.some((entry) => isInDoubt(entry, above)) === true
+  )
 }
 
 /** What the budgets above leave of a step. What brings a run to its end takes nothing of them. */
@@ -167,7 +208,7 @@ const nextOfCalls = (state: RunState, above: Above): Step => {
   if (orphans !== undefined) return { _tag: "Reconcile", callIds: orphans }
 
   const due = dueWrapUp(state)
-  if (due !== undefined && state.stop === undefined) {
+  if (due !== undefined) {
     // What has come to its end says so first.
     const ending = advancing(state, above)
     if (ending.length > 0) return { _tag: "ResumeChildren", callIds: ending }
@@ -180,15 +221,12 @@ const nextOfCalls = (state: RunState, above: Above): Step => {
   const requested = idsOf(state.calls, isRequested)
   // A turn that waits for a definition begins nothing more; what was decided in it still runs.
   if (requested !== undefined && !state.calls.some((call) => isUnavailable(call, above))) {
-    if (state.stop !== undefined) return stopped(state)
     const exceeded = exceededByCalls(state)
     if (exceeded !== undefined) return exhausted(state, exceeded, above)
     return { _tag: "ClassifyCalls", callIds: requested }
   }
 
-  const step = runnable(state, above)
-  if (step !== undefined) return step
-  return state.stop === undefined ? waiting(state, above) : stopped(state)
+  return runnable(state, above) ?? waiting(state, above)
 }
 
 /** The ids of the calls of one kind; nothing is made where there is none. */
@@ -341,7 +379,6 @@ export const awaitedBy = (state: RunState, call: ToolCall): ReadonlyArray<ToolCa
 
 const nextOfTurn = (state: RunState, above: Above): Step => {
   if (state.requests.some(isOpen)) return waiting(state, above)
-  if (state.stop !== undefined) return stopped(state)
   const { wrappingUp } = state
   if (wrappingUp !== undefined) {
     const { budget, limit } = wrappingUp

@@ -16,7 +16,7 @@ import { exportRun, importRun, type RunArchive } from "../agent/archive.ts"
 import { answersTo } from "../agent/BoundAgent.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
 import { cancelRun } from "../agent/cancelRun.ts"
-import { checkBound, type ResumeReport } from "../agent/checkResume.ts"
+import { checkStoredRun, type ResumeReport } from "../agent/checkResume.ts"
 import { decideStored } from "../agent/decideStored.ts"
 import { forkRun, rewindPoints, type RewindPoint } from "../agent/forkRun.ts"
 import { sendMessage, type SendOptions } from "../agent/sendMessage.ts"
@@ -369,7 +369,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       const runtime = offering(agent)
       return runtime === undefined
         ? { changes: [], blocking: [notFound(agent)] }
-        : run(checkBound(await fermata.state(runId), runtime.bound))
+        : run(checkStoredRun(runId as RunId, runtime.bound))
     },
     grants: (filter) => run(Effect.flatMap(RunStore, (store) => store.grants(filter))),
     revokeGrant: (runId, grantId, { by: who = by } = {}) =>

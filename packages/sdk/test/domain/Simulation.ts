@@ -38,6 +38,7 @@ import {
   interruptions,
   isEnded,
   isOpen,
+  isRepeatable,
   isSettled
 } from "../../src/domain/RunState.ts"
 import type { CallReport } from "../../src/domain/ToolCall.ts"
@@ -125,6 +126,9 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
     if (event._tag === "request.opened") everAsked.push(event.request)
   }
   const now = () => ++clock
+
+  /** Whether a decision has stopped the run at the end of `path`, or one above it. */
+  const isHalted = (path: Path): boolean => [...lineOf(path), at(path)].some(({ stop }) => stop !== undefined)
 
   /** The runs of the tree that have not ended, the root first. */
   const atWork = (path: Path = []): ReadonlyArray<Path> => {
@@ -353,7 +357,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   }
 
   function* reconcile(call: ToolCall, path: Path) {
-    if (call.safety === "readOnly" || call.idempotent) {
+    if (isRepeatable(call)) {
       beginBody(call.id, path)
       yield
       if (!pick.happens(10)) finishBody(call.id, path)
@@ -533,6 +537,8 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       case "Reconcile":
         for (const callId of step.callIds) {
           const call = findCall(at(path), callId)
+          // Nothing is run again once a decision has stopped the run, or one above it.
+          if (call !== undefined && isRepeatable(call) && isHalted(path)) continue
           if (call?.status === "started") yield* reconcile(call, path)
           if (pick.happens(5)) return
         }

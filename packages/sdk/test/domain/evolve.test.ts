@@ -195,17 +195,20 @@ describe("evolve", () => {
       ])
     })
 
-    it("denies and stops: what was decided still runs, then the run is over", () => {
+    it("denies and stops: what was approved before is not run, and the run is over", () => {
       const both = foldOnto(
         heldOnTwo,
         decided({ _tag: "deny", requestId: r2, by: "ada", message: "Enough.", then: "stop" }),
         decided({ _tag: "approve", requestId: r1, by: "grace" })
       )
-      assert.deepStrictEqual(next(both), { _tag: "SettleToolCalls", callIds: [a] })
-      assert.deepStrictEqual(next(foldOnto(both, begun(a), completed(a))), {
-        _tag: "Finish",
-        end: { _tag: "cancelled", reason: "Enough." }
-      })
+      assert.deepStrictEqual(next(both), { _tag: "Finish", end: { _tag: "cancelled", reason: "Enough." } })
+      const decided_ = { requestId: r1, decision: "approve" } as const
+      const report = { callId: a, tool: "write_file", state: "notStarted", decided: decided_ } as const
+      const over = foldOnto(both, { _tag: "run.cancelled", at, reason: "Enough.", calls: [report] })
+      assert.deepStrictEqual(lines(messages(over)).slice(2), [
+        `${a} cancelled: This call was approved by grace, and has not run: the run ended before it.`,
+        `${b} denied: Enough.`
+      ])
     })
 
     it("keeps the same reason to stop, whichever of two denials came first", () => {

@@ -120,9 +120,16 @@ export class Apart {
     return Effect.flatMap(this.sleep(), this.awoken)
   }
 
-  /** Runs so many at the same time, one at least, and waits for all. Each is told of its end at once. */
-  all(work: ReadonlyArray<Work<any, any, any>>, most: number): Effect.Effect<void> {
-    return new Batch(this, work, Math.max(1, most)).go()
+  /**
+   * Runs so many at the same time, one at least, and waits for all. Each is told of its end at once. When some have ended and others
+   * have not begun, `mayBegin` says whether those may; they are skipped otherwise.
+   */
+  all(
+    work: ReadonlyArray<Work<any, any, any>>,
+    most: number,
+    mayBegin: () => Effect.Effect<boolean>
+  ): Effect.Effect<void> {
+    return new Batch(this, work, Math.max(1, most), mayBegin).go(true)
   }
 
   /** To be called when nothing runs apart any more: nothing has to be stopped. */
@@ -215,25 +222,32 @@ class Batch {
   private readonly apart: Apart
   private readonly work: ReadonlyArray<Work<any, any, any>>
   private readonly most: number
+  private readonly mayBegin: () => Effect.Effect<boolean>
   private begun = 0
   private open = 0
   private defect: Exit.Exit<never> | undefined = undefined
 
-  constructor(apart: Apart, work: ReadonlyArray<Work<any, any, any>>, most: number) {
+  constructor(
+    apart: Apart,
+    work: ReadonlyArray<Work<any, any, any>>,
+    most: number,
+    mayBegin: () => Effect.Effect<boolean>
+  ) {
     this.apart = apart
     this.work = work
     this.most = most
+    this.mayBegin = mayBegin
   }
 
   /** Begins what may be begun, and waits for the rest. */
-  go(): Effect.Effect<void> {
+  go(mayBegin: boolean): Effect.Effect<void> {
     const { apart, most, work } = this
     apart.startToSleep()
     while (this.begun < work.length && this.open < most) {
       const one = work[this.begun]!
       this.begun += 1
       // Nothing is begun that is to be stopped.
-      if (apart.isStopped()) {
+      if (!mayBegin || apart.isStopped()) {
         this.tell(one, undefined)
         continue
       }
@@ -247,8 +261,13 @@ class Batch {
       new Member(apart, this, one).follow(begun, one.deadline?.())
     }
     if (this.open === 0) return this.defect ?? Effect.void
-    return Effect.flatMap(apart.sleep(), () => this.go())
+    return Effect.flatMap(apart.sleep(), this.goOn)
   }
+
+  private readonly goOn = (): Effect.Effect<void> =>
+    this.begun < this.work.length
+      ? Effect.flatMapEager(this.mayBegin(), (mayBegin) => this.go(mayBegin))
+      : this.go(true)
 
   ended(one: Work<any, any, any>, exit: Exit.Exit<unknown, unknown>): void {
     this.tell(one, exit)

@@ -18,6 +18,7 @@ import { countRequest, remember } from "../../model/Tokenizer.ts"
 import { type Apart, attempt, attemptEffect, type Deadline, ignoreRejection } from "./apart.ts"
 import { openLimit } from "./openLimit.ts"
 import { soundAnswer, soundUsage } from "./soundAnswer.ts"
+import { isHalted } from "./stops.ts"
 import { failRun } from "./subAgents.ts"
 import type { Drive, Scope } from "./Drive.ts"
 import { whenKnown } from "./whenKnown.ts"
@@ -153,7 +154,7 @@ const streamed = (
   const cause = Exit.isSuccess(exit) ? Cause.fail(cutOff()) : exit.cause
   const error: unknown = Cause.squash(cause)
   const isWhole = isModelError(error) && !collector.hasContent() && mayBeWhole(error)
-  if (!isWhole || isOutOfTime(scope)) return ended(question, notAnswered(scope, cause))
+  if (!isWhole || isOutOfTime(scope) || isHalted(scope)) return ended(question, notAnswered(scope, cause))
   charge(scope, error)
   const { agentPath, runId: agentRunId } = request
   const { runId } = drive.state

@@ -10,6 +10,7 @@ import { cancellation } from "./cancellation.ts"
 import { asking, decideInline, isToBeAsked } from "./decideInline.ts"
 import { type Drive, emitRoot, flush, isEnding, now, type Scope } from "./Drive.ts"
 import { leave } from "./leave.ts"
+import { isHalted } from "./stops.ts"
 
 /** Leaves the run as it stands. */
 export const letGo = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
@@ -53,9 +54,22 @@ const waitsForDefinition = ({ above, state }: Drive<any>): boolean =>
 /** Ends the run of the root, unless it has mail. A run that has failed keeps its sub-agents as they stand: it may be continued. */
 export const finish = Effect.fnUntraced(function* <E>(
   root: Scope<E>,
-  step: Extract<Step, { readonly _tag: "Finish" }>
+  step: Extract<Step, { readonly _tag: "Finish" }>,
+  apart: Apart
 ) {
   const { drive } = root
+  if (isHalted(root) && !isEnded(drive.state)) {
+    yield* stopBeside(drive, [asking], endReason(step))
+    // What was started finishes.
+    if (isAnythingBeside(drive)) {
+      if (drive.leaving?.now.reason() !== undefined) {
+        yield* letGo(drive)
+        return true
+      }
+      yield* awaitBeside(root, apart)
+      return false
+    }
+  }
   yield* stopBeside(drive, [asking, ...children(drive.state).map(({ callId }) => callId)], endReason(step))
   yield* settleBeside(drive)
   const at = now(drive)

@@ -6,12 +6,12 @@ import * as Exit from "effect/Exit"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { decide, expiryDecision } from "../../domain/decide.ts"
 import { type Interruption, isExpired } from "../../domain/Interruption.ts"
-import { interruptions } from "../../domain/RunState.ts"
+import { answerable } from "../../domain/RunState.ts"
 import * as Cancellation from "../Cancellation.ts"
 import type { Apart } from "./apart.ts"
 import { isBeside, startBeside, wake } from "./beside.ts"
 import { awaited, type Drive, flush, isEnding, isStopped, now, Scope } from "./Drive.ts"
-import { takeDecisions } from "./leave.ts"
+import { takeDecisions, takeMailBeside } from "./leave.ts"
 import { holdsWithheld, redactDecision } from "./redact.ts"
 import { checkEdited, decodeDecision } from "./staging.ts"
 
@@ -22,7 +22,7 @@ import { checkEdited, decodeDecision } from "./staging.ts"
 export const decideInline = Effect.fnUntraced(function* <E>(root: Scope<E>) {
   const { drive } = root
   let decided = false
-  for (const request of interruptions(drive.state)) {
+  for (const request of answerable(drive.state)) {
     if (isExpired(request, now(drive))) decided = takeDecisions(drive, [expiryDecision(request)])
   }
   if (decided) return true
@@ -44,7 +44,7 @@ export const isToBeAsked = (drive: Drive<any>): boolean =>
   (isBeside(drive, asking) || nextToAsk(drive) !== undefined)
 
 const nextToAsk = (drive: Drive<any>): Interruption | undefined =>
-  interruptions(drive.state).find(({ requestId }) => drive.beside?.asked.has(requestId) !== true)
+  answerable(drive.state).find(({ requestId }) => drive.beside?.asked.has(requestId) !== true)
 
 /** Asks about one request after the other, and lets the loop go on with each answer. */
 const askAll = Effect.fnUntraced(function* (root: Scope<any>, apart: Apart) {
@@ -63,6 +63,8 @@ const askAll = Effect.fnUntraced(function* (root: Scope<any>, apart: Apart) {
     }
     if (Exit.isFailure(answer) || answer.value === undefined) continue
     yield* takeAnswer(drive, answer.value)
+    // It may stop a run, which is then not asked about any more.
+    if (drive.hasMail) yield* takeMailBeside(drive)
     wake(drive)
   }
 })

@@ -155,6 +155,11 @@ export type Found =
 /** Goes through a run and the sub-agents in it, each with its definition. */
 export function* walk(first: BoundAgent, state: RunState): Generator<Found> {
   const holder = holderOf(first, state.agent.name)
+  // The end of a run that a decision has stopped needs no definition.
+  if (state.stop !== undefined && !isEnded(state)) {
+    if (holder !== undefined) yield { _tag: "run", state, holder }
+    return
+  }
   if (holder === undefined) {
     yield { _tag: "missing", obstacle: { id: state.runId, problem: missingHolder(first, state) } }
   } else yield { _tag: "run", state, holder }
@@ -178,6 +183,7 @@ function* walkChild(
 ): Generator<Found> {
   const found = subAgentAt(first, state, callId)
   if (found !== undefined) return yield* walk(found.bound, child)
+  if (child.stop !== undefined) return
   yield { _tag: "missing", obstacle: wholeRun(first, child) }
 }
 

@@ -4,6 +4,7 @@
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
 import { decide } from "../../domain/decide.ts"
+import { evolve } from "../../domain/evolve.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import { findRequest, type RunState } from "../../domain/RunState.ts"
 
@@ -17,3 +18,7 @@ export const eventsOf = (state: RunState, decision: Decision): ReadonlyArray<Run
     wrap({ _tag: "request.superseded", at, requestId, reason }, findRequest(state, requestId)?.path ?? [])
   ]
 }
+
+/** The state after decisions that were taken and that its journal does not hold. */
+export const withDecisions = (state: RunState, decisions: ReadonlyArray<Decision>): RunState =>
+  decisions.reduce((state, decision) => eventsOf(state, decision).reduce<RunState>(evolve, state), state)

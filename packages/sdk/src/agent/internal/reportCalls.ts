@@ -2,10 +2,9 @@
  * What became of the calls of a turn that is cut short.
  */
 import * as History from "../../domain/History.ts"
-import type { RunState } from "../../domain/RunState.ts"
+import { isRepeatable, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import type { ToolOutcome } from "../../domain/Message.ts"
 import type { CallReport } from "../../domain/ToolCall.ts"
-import { isRepeatable } from "./repeatable.ts"
 
 /** What a cancelled run says about its calls, and about those of the sub-agents inside them. */
 export const reportCalls = (state: RunState): ReadonlyArray<CallReport> =>
@@ -27,7 +26,7 @@ const closedTurn = (state: RunState): ReadonlyArray<CallReport> => {
 const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
   state.calls.flatMap((call): ReadonlyArray<CallReport> => {
     const inside = call.child === undefined ? [] : reportCalls(call.child)
-    const own = { callId: call.id, tool: call.name }
+    const own = { callId: call.id, tool: call.name, ...releasedBy(state, call) }
     if (call.result !== undefined) return [{ ...own, state: endOf(call.result.outcome) }]
     if (call.status === "inDoubt") return [{ ...own, state: "inDoubt" }]
     // What is to run again may have happened the first time.
@@ -38,6 +37,15 @@ const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
     }
     return [{ ...own, state: isRepeatable(call) ? "aborted" : "inDoubt" }]
   })
+
+/** The decision that has released a call whose body has not begun since. */
+export const releasedBy = (state: RunState, { requestId, status }: ToolCall): Pick<CallReport, "decided"> => {
+  if (status !== "ready" || requestId === undefined) return {}
+  const decision = state.requests.find(({ request }) => request.requestId === requestId)?.decision
+  return decision?._tag === "approve" || decision?._tag === "retry"
+    ? { decided: { requestId, decision: decision._tag } }
+    : {}
+}
 
 /** What was denied or supplied has a result, and its body never ran. */
 const endOf = (outcome: ToolOutcome): CallReport["state"] =>

@@ -12,7 +12,7 @@ import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import type { ToolUnavailable } from "../../domain/RunError.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
-import { findCall } from "../../domain/RunState.ts"
+import { findCall, isRepeatable } from "../../domain/RunState.ts"
 import type { Reconciled, Tool } from "../../tool/Tool.ts"
 import { toContent } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
@@ -23,7 +23,7 @@ import type { Scope } from "./Drive.ts"
 import { differenceOf, toolEntryOf } from "./authorize.ts"
 import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "./prepareCall.ts"
 import { eachWhenKnown } from "./whenKnown.ts"
-import { isRepeatable } from "./repeatable.ts"
+import { hearStops, isHalted, mayGoOn } from "./stops.ts"
 import { asEffect, type Flight, idempotencyKey, invoke } from "./toolBody.ts"
 import {
   awaitedWithin,
@@ -62,13 +62,20 @@ const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart
       idempotencyKey: idempotencyKey(call)
     })
   }
-  const bodies = () =>
-    apart.all(
-      (prepared.every(isStarted) ? prepared : prepared.filter(isStarted)).map((ready) =>
-        bodyOf(scope, ready)
-      ),
-      stateOf(scope).limits.toolConcurrency
+  const bodies = () => {
+    const started = prepared.every(isStarted) ? prepared : prepared.filter(isStarted)
+    if (isHalted(scope)) {
+      for (const { call } of started) notStarted(scope, call)
+      return Effect.void
+    }
+    return apart.all(
+      started.map((ready) => bodyOf(scope, ready)),
+      stateOf(scope).limits.toolConcurrency,
+      () => mayGoOn(scope)
     )
+  }
+  // The commit tells whether something was decided before it, and a body that was stopped before has not been begun.
+  const unlessHalted = () => (drive.hasMail ? Effect.flatMapEager(hearStops(scope), bodies) : bodies())
   // A read may be repeated; whatever else has happened is committed before the next thing happens.
   const areReads = prepared.every(({ call }) => call.safety === "readOnly")
   const committed = () => (areReads ? Effect.void : flush(drive))
@@ -76,7 +83,7 @@ const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart
   const held = Effect.flatMapEager(flush(drive), () => confirmHeld(drive))
   // A grant that was revoked meanwhile has taken the start of its calls back.
   const isStarted = ({ call }: Prepared) => findCall(stateOf(scope), call.id)?.status === "started"
-  return Effect.flatMapEager(Effect.flatMapEager(held, bodies), committed)
+  return Effect.flatMapEager(Effect.flatMapEager(held, unlessHalted), committed)
 }
 
 /** The body of a call, how long it may take, and what becomes of its end. */
@@ -133,8 +140,13 @@ const retried = (
     return within(scope.drive.runtime, ms, asEffect(begin, flight), late)
   })
   const isTimeLeft = () => (timeLeftOf(scope) ?? 1) > 0
+  const isWorthwhile = () => flight.late === undefined && isTimeLeft()
   return {
-    begin: () => Effect.retry(timed, { schedule, while: () => flight.late === undefined && isTimeLeft() }),
+    begin: () =>
+      Effect.retry(timed, {
+        schedule,
+        while: () => (isWorthwhile() ? mayGoOn(scope) : Effect.succeed(false))
+      }),
     // What came within its grace is the result.
     onEnd: (exit) => record(scope, call, Exit.isSuccess(exit) ? exit : (flight.late ?? exit)),
     onSkip: () => notStarted(scope, call)
@@ -221,7 +233,8 @@ export const reconcile = Effect.fnUntraced(function* <E>(
         })
         break
       case "notHappened":
-        yield* settle(scope, [callId], apart)
+        if (isHalted(scope)) notStarted(scope, call)
+        else yield* settle(scope, [callId], apart)
         break
       case "unknown":
         openInDoubt(scope, call)

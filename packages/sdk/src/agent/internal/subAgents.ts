@@ -44,6 +44,7 @@ import { takeMailBeside } from "./leave.ts"
 import { emit, flush, isEnding, isThere, now, type Drive, Scope, stateOf, statesOf } from "./Drive.ts"
 import { askAbove, roomAbove } from "./roomAbove.ts"
 import { profileOptions } from "./startOptions.ts"
+import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "./stops.ts"
 
 /** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
 const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, found: SubAgent | undefined): Scope<E> =>
@@ -183,6 +184,7 @@ const goOn = Effect.fnUntraced(function* <E>(
 const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallId, apart: Apart) {
   const { drive, parent } = scope
   if (parent === undefined) return
+  let isHeard = false
   // A parent that has ended is gone from the state, and with it this run.
   while (!isEnding(scope) && isThere(parent)) {
     scope.seen = endedBeside(drive)
@@ -191,11 +193,23 @@ const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: Tool
     if (child === undefined || isEnded(child)) break
     const step = next(child, aboveOf(statesOf(parent), drive.above))
     if (step._tag === "Hold") {
-      if (child.status === "running") emit(scope, { _tag: "run.held", at: now(drive) })
+      // One that only waits for the end of a run above is not held.
+      if (child.status === "running" && !isHalted(parent)) emit(scope, { _tag: "run.held", at: now(drive) })
       break
     }
+    if (!isHeard && beginsUnheard(child, step) && mayBeHalted(scope)) {
+      isHeard = true
+      yield* hearStops(scope)
+      continue
+    }
+    isHeard = false
     if (child.status === "held") emit(scope, { _tag: "run.resumed", at: now(drive) })
     if (step._tag === "Finish") {
+      // What was started under a run that was stopped finishes first.
+      if (child.stop !== undefined && countBeside(drive, children(child)) > 0) {
+        yield* awaitBeside(scope, apart)
+        continue
+      }
       yield* finishChild(scope, step)
       break
     }
@@ -215,7 +229,7 @@ const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: Tool
     )
   }
   // What it waits for is in the inbox while the others go on.
-  yield* flush(drive)
+  if (!isHalted(parent)) yield* flush(drive)
 })
 
 const finishChild = Effect.fnUntraced(function* (
@@ -224,13 +238,15 @@ const finishChild = Effect.fnUntraced(function* (
 ) {
   const { drive } = scope
   const { end } = step
+  if (end._tag === "cancelled") {
+    const under = children(stateOf(scope)).map(({ callId }) => callId)
+    yield* stopBeside(drive, under, end.reason)
+    for (const event of childCancellation(stateOf(scope), now(drive), end.reason)) emit(scope, event)
+    return
+  }
   yield* stopUnder(scope, endText(stateOf(scope), end._tag))
   const state = stateOf(scope)
   const at = now(drive)
-  if (end._tag === "cancelled") {
-    for (const event of childCancellation(state, at, end.reason)) emit(scope, event)
-    return
-  }
   for (const event of closedRequests(state, at)) emit(scope, event)
   emit(
     scope,

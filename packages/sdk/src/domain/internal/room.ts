@@ -22,7 +22,7 @@ export interface Unavailable {
   readonly call: (call: ToolCall) => boolean
 }
 
-/** How a run stands to the budgets of the runs above it, and to the definitions of the program that works on it. */
+/** How a run stands to the runs above it, and to the definitions of the program that works on it. */
 export interface Above {
   /** Budgets that somebody has to raise first; one that is `usedUp` is closed also for those that were promised a part of it. */
   readonly closed: ReadonlyArray<{ readonly budget: Limits.Budget; readonly usedUp: boolean }>
@@ -30,6 +30,8 @@ export interface Above {
   readonly promised: ReadonlyMap<Parted, () => boolean>
   /** Left out where nothing is missing. */
   readonly unavailable?: Unavailable | undefined
+  /** Set where a decision has stopped a run above: nothing is begun under it. */
+  readonly isStopped?: true | undefined
 }
 
 /** Whether something can happen in the run of a sub-agent before somebody decides. */
@@ -45,6 +47,10 @@ const isParted = (budget: Limits.Budget): budget is Parted =>
 
 const isLimited = (limits: Limits.Limits, budget: Limits.Budget): boolean =>
   Limits.budgetOf(limits, budget) !== undefined
+
+/** Whether a decision has stopped the run, or one above it. */
+export const isStopped = (state: RunState, above: Above): boolean =>
+  state.stop !== undefined || above.isStopped === true
 
 /** What is closed for the sub-agents of a run by the run itself. */
 const closedBy = (state: RunState): Above["closed"] => {
@@ -66,6 +72,8 @@ const closing = (state: RunState, budget: Limits.Budget) => ({
 
 /** How the sub-agents of a run stand to the budgets of that run and of those above it. */
 export const inside = (state: RunState, above: Above, canAdvance: CanAdvance): Above => {
+  // Nothing is begun, so that budgets do not matter.
+  if (isStopped(state, above)) return above.isStopped === true ? above : { ...above, isStopped: true }
   // Most runs have none of it: that is seen without making anything.
   const closesNone = state.requests.length === 0 && state.wrappingUp === undefined
   if (closesNone && !isLimited(state.limits, "tokens") && !isLimited(state.limits, "cost")) return above

@@ -87,13 +87,14 @@ export const closeCalls = (state: RunState, reports: ReadonlyArray<CallReport>, 
     return {
       ...call,
       status: "settled",
-      result: { outcome: "cancelled", content: [text(reportText(report, call))], at }
+      result: { outcome: "cancelled", content: [text(reportText(state, report, call))], at }
     }
   })
   return closeTurn(state, calls)
 }
 
-const reportText = (report: CallReport | undefined, call: ToolCall): string => {
+const reportText = (state: RunState, report: CallReport | undefined, call: ToolCall): string => {
+  if (report?.decided !== undefined) return releasedText(state, report.decided)
   switch (report?.state) {
     case "aborted":
       return "This call was stopped before it finished."
@@ -105,6 +106,18 @@ const reportText = (report: CallReport | undefined, call: ToolCall): string => {
       // Nobody decides about it any more.
       return call.status === "waiting" ? "This call has not run." : RunState_.syntheticText(call)
   }
+}
+
+/** What a call's result says that a decision had released and that was not run. */
+const releasedText = (
+  state: RunState,
+  { decision, requestId }: NonNullable<CallReport["decided"]>
+): string => {
+  const found = state.requests.find(({ request }) => request.requestId === requestId)?.decision
+  const by = found === undefined ? "" : ` by ${found.by}`
+  return decision === "approve"
+    ? `This call was approved${by}, and has not run: the run ended before it.`
+    : `This call was started, and it is not known whether it took effect. It was decided${by} to run it again; it was not, since the run ended before it.`
 }
 
 export const appendUser = (

@@ -1,0 +1,77 @@
+/**
+ * Runs that a decision has stopped (`deny` with `then: "stop"`): nothing begins in them or in the sub-agents under them.
+ *
+ * A decision counts from when it was acknowledged, not from when the loop reads it. Where a pending request could stop a run, its mail
+ * is therefore read before something begins without a commit of its own; a commit that starts a body says itself whether there is mail.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type { Step } from "../../domain/next.ts"
+import { findCall, findChild, isOpen, type RunState } from "../../domain/RunState.ts"
+import { type Drive, type Scope } from "./Drive.ts"
+import { takeMailBeside } from "./leave.ts"
+
+/** The states from the root's to that of the scope's own run, as far as they are there. */
+const lineOf = ({ drive, path }: Scope<any>): ReadonlyArray<RunState> => {
+  const line = [drive.state]
+  for (const callId of path) {
+    const child = findChild(line[line.length - 1]!, callId)
+    if (child === undefined) return line
+    line.push(child)
+  }
+  return line
+}
+
+/** Whether a decision has stopped the scope's own run, or one above it. */
+export const isHalted = (scope: Scope<any>): boolean =>
+  scope.path.length === 0
+    ? scope.drive.state.stop !== undefined
+    : lineOf(scope).some(({ stop }) => stop !== undefined)
+
+/** Whether a step begins something before a commit that would tell of mail. */
+export const beginsUnheard = (state: RunState, step: Step): boolean => {
+  switch (step._tag) {
+    case "CallModel":
+    case "ClassifyCalls":
+    case "StartBackground":
+    case "SettleAgents":
+    case "HandOff":
+    case "AskWrapUp":
+      return true
+    case "ResumeChildren":
+      // A sub-agent that has begun looks itself.
+      return step.callIds.some((callId) => findCall(state, callId)?.child === undefined)
+    default:
+      return false
+  }
+}
+
+/** Whether a decision on a pending request could stop the scope's own run. A request that is not stored yet has none. */
+export const mayBeHalted = (scope: Scope<any>): boolean =>
+  lineOf(scope).some(({ requests }) =>
+    requests.some(
+      (record) =>
+        isOpen(record) &&
+        record.request._tag !== "inDoubt" &&
+        !isStaged(scope.drive, record.request.requestId)
+    )
+  )
+
+const isStaged = ({ staged }: Drive<any>, requestId: string): boolean =>
+  staged.some((event) => {
+    let inner = event
+    while (inner._tag === "child.advanced") inner = inner.event
+    return inner._tag === "request.opened" && inner.request.requestId === requestId
+  })
+
+/** Takes the mail, if one of its decisions could stop the scope's own run. */
+export const hearStops = <E>(scope: Scope<E>): Effect.Effect<void, E> =>
+  Effect.suspend(() => {
+    if (!mayBeHalted(scope)) return Effect.void
+    scope.drive.hasMail = true
+    return takeMailBeside(scope.drive)
+  })
+
+/** Whether more of what the scope's own run has begun may begin. A store that cannot be read has not said that nothing was decided. */
+export const mayGoOn = (scope: Scope<any>): Effect.Effect<boolean> =>
+  Effect.map(Effect.exit(hearStops(scope)), (exit) => Exit.isSuccess(exit) && !isHalted(scope))
