@@ -19,6 +19,7 @@ import { answersTo } from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { answering } from "./internal/answering.ts"
 import { continueStored, create, type Work, type WorkError } from "./internal/continueStored.ts"
+import { yieldOnFailure } from "./internal/eventLoop.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, checkLimits, decodePrompt, startRun } from "./internal/staging.ts"
 import { loadRun } from "./internal/loadRun.ts"
@@ -106,7 +107,7 @@ export const runPromptStored: <Output>(
   input: StoredStartInput | StoredContinueInput,
   options?: StoredRunOptions
 ) => Effect.Effect<RunResult<Output>, RunPromptStoredError, RunStore> = (runtime, input, options) =>
-  traced(running(runtime, input, options), "fermata.runPromptStored")
+  traced(yieldOnFailure(running(runtime, input, options)), "fermata.runPromptStored")
 
 const running = Effect.fnUntraced(function* <Output>(
   runtime: Runtime<Output>,
