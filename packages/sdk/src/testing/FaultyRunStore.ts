@@ -43,7 +43,8 @@ export const operations: ReadonlyArray<Operation> = [
   "latest",
   "requestCancel",
   "remove",
-  "prune"
+  "prune",
+  "damaged"
 ]
 
 /** What is asked around each operation. Failing fails the operation. */

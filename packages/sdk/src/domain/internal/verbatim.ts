@@ -85,10 +85,13 @@ const shapeOf = (ast: AST.AST, known: Map<AST.AST, Check>): Check => {
 
 const listOf = (ast: AST.Arrays, known: Map<AST.AST, Check>): Check => {
   const [rest] = ast.rest
-  if (rest === undefined || ast.rest.length > 1 || ast.elements.length > 0) return never
+  // A list of at least one is written as its first item and the others, which are alike.
+  const isAlike = ast.elements.every((element) => element === rest && element.context?.isOptional !== true)
+  if (rest === undefined || ast.rest.length > 1 || !isAlike) return never
   const item = compile(rest, known)
+  const least = ast.elements.length
   return (value, levels) => {
-    if (!Array.isArray(value) || levels <= 0) return false
+    if (!Array.isArray(value) || value.length < least || levels <= 0) return false
     for (let index = 0; index < value.length; index += 1) if (!item(value[index], levels - 1)) return false
     return true
   }
