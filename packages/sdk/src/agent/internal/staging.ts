@@ -39,7 +39,7 @@ import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { findCall, findChild, findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
 import { policiesFor } from "../../domain/StartOptions.ts"
-import { answersTo, type BoundAgent } from "../BoundAgent.ts"
+import { answersTo, type BoundAgent, holderOf } from "../BoundAgent.ts"
 import { checkBound, inspect } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
 import { wrongText } from "../../store/internal/requests.ts"
@@ -255,9 +255,14 @@ export const continueRun = Effect.fnUntraced(function* (
   // What is said is for the agent that has the conversation.
   if (prompt !== undefined && missing.run(state.runId)) return yield* obstacle.problem
   const isActedOn = input.hasMail === true || decisions.some(settlesCall)
-  if (!isActedOn && isStuck(state, missing)) return yield* obstacle.problem
+  if (!isActedOn && (isStuck(state, missing) || !isOfTeam(state, runtime.bound)))
+    return yield* obstacle.problem
   return { state, events, missing }
 })
+
+/** Whether a run was started with one of the agents of this program, whichever has the conversation now. */
+const isOfTeam = (state: RunState, bound: BoundAgent): boolean =>
+  holderOf(bound, state.under ?? state.agent.name) !== undefined
 
 /** Whether all that could happen in a run waits for what the program has no definition of. */
 const isStuck = (state: RunState, unavailable: Missing): boolean =>
