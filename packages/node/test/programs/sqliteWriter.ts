@@ -5,6 +5,7 @@
 import { once } from "node:events"
 import * as Effect from "effect/Effect"
 import { Id, RunStore, SqliteStore } from "@fermata/node"
+import { begun } from "../sqlite/fixtures.ts"
 
 const [filename = "", name = "", task = ""] = process.argv.slice(2)
 
@@ -16,9 +17,9 @@ const runId = Id.RunId.make(`run_${name}`)
 const create = (store: Store) =>
   store.create({
     runId,
-    sessionId: Id.SessionId.make(`session_${name}`),
+    sessionId: Id.SessionId.make(`session_of_${runId}`),
     agent: "root",
-    events: [said("start")],
+    events: [begun(runId)],
     status: "running",
     owner: name,
     ttl: "10 minutes"

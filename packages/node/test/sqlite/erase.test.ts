@@ -44,7 +44,7 @@ describe("SqliteStore, when a run is removed", () => {
           yield* store.remove(run(7))
           assert.strictEqual(traces(filename), 0)
           assert.strictEqual((yield* store.list()).length, 19)
-          assert.strictEqual((yield* store.load(run(6))).events.length, 32)
+          assert.strictEqual((yield* store.load(run(6))).events.length, 33)
         })
       )
     })

@@ -37,7 +37,7 @@ export const asked = (runId: Id.RunId, question: string): RunEvent.RunEvent => (
 })
 
 /** How a run begins that can be folded. */
-const begun = (runId: Id.RunId): RunEvent.RunEvent => ({
+export const begun = (runId: Id.RunId): RunEvent.RunEvent => ({
   _tag: "run.started",
   at: 1,
   runId,

@@ -11,8 +11,11 @@ import { temporaryFile } from "../temporaryStore.ts"
 
 type Store = RunStore.RunStore["Service"]
 
-/** How SQLite reads the tables for the last statement of something that is asked of a store. */
-const planOf = Effect.fnUntraced(function* (ask: (store: Store) => Effect.Effect<unknown, unknown>) {
+/** How SQLite reads the tables for the last statement, with some text, of something that is asked of a store. */
+const planOf = Effect.fnUntraced(function* (
+  ask: (store: Store) => Effect.Effect<unknown, unknown>,
+  part = ""
+) {
   const filename = yield* temporaryFile
   const sql = yield* SqliteClient.make({ filename })
   const texts: Array<string> = []
@@ -23,8 +26,9 @@ const planOf = Effect.fnUntraced(function* (ask: (store: Store) => Effect.Effect
   const store = yield* Effect.provideService(SqlRunStore.make(), SqlClient.SqlClient, client)
   yield* ask(store)
   const database = new DatabaseSync(filename)
-  const explained = database.prepare(`EXPLAIN QUERY PLAN ${texts.at(-1)}`)
-  const parameters = texts.at(-1)!.split("?").slice(1)
+  const asked = texts.findLast((text) => text.includes(part)) ?? ""
+  const explained = database.prepare(`EXPLAIN QUERY PLAN ${asked}`)
+  const parameters = asked.split("?").slice(1)
   const steps = explained.all(...parameters.map(() => null)).map((step) => String(step["detail"]))
   database.close()
   return steps
@@ -62,7 +66,7 @@ describe("a worker that looks for something to do", () => {
 describe("a prompt in a session", () => {
   it.effect("finds the session's last run without reading those before it", () =>
     Effect.gen(function* () {
-      const steps = yield* planOf((store) => store.latest("session" as Id.SessionId))
+      const steps = yield* planOf((store) => store.latest("session" as Id.SessionId), "NOT EXISTS")
       // The newest first, and for each only the runs that build on it.
       assert.deepStrictEqual(
         steps.flatMap((step) => step.match(/(?:run|next) USING .*INDEX (\w+)/)?.[1] ?? []),

@@ -127,6 +127,7 @@ describe("SqliteStore.check finds nothing wrong", () => {
       await step(fermata.send(sub, "Ask again.", { messageId: "m1" }))
       await step(fermata.send("beside", "And you?"))
       await step(fermata.cancel(sub, "enough"))
+      await step(fermata.recover())
       await decideAll(fermata, step)
       await step(fermata.recover())
       await decideAll(fermata, step)
