@@ -48,6 +48,7 @@ import {
   startBackground
 } from "./internal/subAgents.ts"
 import { tell } from "./internal/tell.ts"
+import { isTurnDue, turn } from "./internal/turns.ts"
 import type { Leaving } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
@@ -189,6 +190,7 @@ class Loop<E> {
     const { root } = this
     const { drive } = root
     if (!drive.isBegun) return Effect.flatMapEager(beginning(drive), this.go)
+    if (isTurnDue()) return Effect.flatMap(turn, this.go)
     const step = nextAlone(root)
     if (step === undefined) return this.attend()
     if (isTaken(step)) return this.take(step)

@@ -26,6 +26,7 @@ import { loadRun } from "./internal/loadRun.ts"
 import type { Allotted } from "./internal/startOptions.ts"
 import { recall } from "./internal/remembered.ts"
 import { traced } from "./internal/traced.ts"
+import { letTurn } from "./internal/turns.ts"
 import type { Leaving, Prompt, RunOptions } from "./runPrompt.ts"
 import type { RunResult } from "./RunResult.ts"
 import type { Runtime } from "./Runtime.ts"
@@ -115,6 +116,8 @@ const running = Effect.fnUntraced(function* <Output>(
   options: StoredRunOptions = {}
 ) {
   const store = yield* RunStore
+  // Who is refused at once may ask again at once, for ever.
+  yield* letTurn
   if ("prompt" in input) yield* checkIds(input)
   yield* checkLimits(input.limits)
   const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)

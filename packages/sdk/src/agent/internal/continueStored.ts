@@ -35,6 +35,7 @@ import { remember } from "./remembered.ts"
 import { continueRun, decodePrompt, type Staged } from "./staging.ts"
 import type { Allotted, GivenOptions } from "./startOptions.ts"
 import { checkReadable, hold, storeJournal, underLease } from "./stored.ts"
+import { letTurn } from "./turns.ts"
 
 type Store = RunStore["Service"]
 
@@ -126,6 +127,7 @@ export const continueStored = Effect.fnUntraced(function* (
 ): Effect.fn.Return<RunState, WorkError> {
   const { leaving, onUpdate, runtime, store, token } = work
   yield* requireOpen(runtime)
+  yield* letTurn
   const clock = yield* Clock.Clock
   const prompt = message === undefined ? undefined : yield* decodePrompt(message)
   yield* Effect.provideService(decideAllStored([runtime], decisions, runId), RunStore, store)

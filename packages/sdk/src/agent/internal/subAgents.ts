@@ -45,6 +45,7 @@ import { emit, flush, isEnding, isThere, now, type Drive, Scope, stateOf, states
 import { askAbove, roomAbove } from "./roomAbove.ts"
 import { profileOptions } from "./startOptions.ts"
 import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "./stops.ts"
+import { isTurnDue, turn } from "./turns.ts"
 
 /** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
 const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, found: SubAgent | undefined): Scope<E> =>
@@ -187,6 +188,10 @@ const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: Tool
   let isHeard = false
   // A parent that has ended is gone from the state, and with it this run.
   while (!isEnding(scope) && isThere(parent)) {
+    if (isTurnDue()) {
+      yield* turn
+      continue
+    }
     scope.seen = endedBeside(drive)
     if (drive.hasMail) yield* takeMailBeside(drive)
     const child = isThere(parent) ? findChild(stateOf(parent), callId) : undefined
