@@ -9,7 +9,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import { SqlRunStore } from "@fermata/sdk/store"
 import { openPostgres, startPostgres } from "../internal/postgres.ts"
 import { connect, makeSessions, makeWork, type Sessions, type Work } from "./postgresSessions.ts"
-import { type Database, type Databases, lostRows, runTables } from "./world.ts"
+import { type Database, type Databases, endLeases, lostRows, runTables } from "./world.ts"
 
 const tables = ["fermata_runs", ...runTables]
 
@@ -80,10 +80,8 @@ const emptyTables = (control: Control) => {
   const { client: sql } = control
   const turn = control.worlds++ % worldsUntilTruncate
   if (turn > 0) {
-    return sql`WITH journal AS (DELETE FROM fermata_journal), requests AS (DELETE FROM fermata_requests),
-      messages AS (DELETE FROM fermata_messages), checkpoints AS (DELETE FROM fermata_checkpoints),
-      chunks AS (DELETE FROM fermata_chunks)
-      DELETE FROM fermata_runs`
+    const emptied = runTables.map((table) => `empty_${table} AS (DELETE FROM ${table})`)
+    return sql.unsafe(`WITH ${emptied.join(", ")} DELETE FROM fermata_runs`)
   }
   return Effect.andThen(
     Effect.provideService(SqlRunStore.make(), SqlClient.SqlClient, sql),
@@ -110,6 +108,7 @@ const databaseOf = ({ client: sql, sessions }: Control, work: Work): Omit<Databa
       ),
       Effect.orDie
     )
+  let ended = 0
   const exists = work.during(
     Effect.orDie(
       Effect.map(sql`SELECT FROM pg_tables WHERE tablename = 'fermata_runs'`, ({ length }) => length > 0)
@@ -119,9 +118,7 @@ const databaseOf = ({ client: sql, sessions }: Control, work: Work): Omit<Databa
   return {
     open: sessions.open(work),
     expireLeases: Effect.flatMap(exists, (known) =>
-      known
-        ? unlessLocked(sql`UPDATE fermata_runs SET lease_until = 0 WHERE lease_until IS NOT NULL`)
-        : Effect.succeed(true)
+      known ? unlessLocked(sql.unsafe(endLeases(++ended))) : Effect.succeed(true)
     ),
     execute: (statement, parameters) => {
       let count = 0

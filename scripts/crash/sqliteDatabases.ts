@@ -13,7 +13,7 @@ import { SqliteStore } from "@fermata/node"
 import { SqlRunStore } from "@fermata/sdk/store"
 import * as SqliteClient from "../../packages/node/src/internal/sqliteClient.ts"
 import { startReader } from "./fileReader.ts"
-import { type Databases, lostRows, runTables } from "./world.ts"
+import { type Databases, endLeases, lostRows, runTables } from "./world.ts"
 
 /** SQLITE_BUSY */
 const busy = 5
@@ -49,6 +49,7 @@ export const sqliteDatabases = async (): Promise<Databases> => {
         const file = Path.join(directory, `${++count}.db`)
         const files = ["", "-wal", "-shm"].map((end) => file + end)
         if (!empty) Fs.copyFileSync(template, file)
+        let ended = 0
         let control: DatabaseSync | undefined
         const database = () => (control ??= new DatabaseSync(file))
         return {
@@ -56,7 +57,7 @@ export const sqliteDatabases = async (): Promise<Databases> => {
           expireLeases: unlessBusy(() => {
             const known = database().prepare("SELECT 1 FROM sqlite_master WHERE name = 'fermata_runs'").get()
             if (known === undefined) return
-            database().exec("UPDATE fermata_runs SET lease_until = 0 WHERE lease_until IS NOT NULL")
+            database().exec(endLeases(++ended))
           }),
           execute: (statement, parameters) =>
             Effect.asVoid(
