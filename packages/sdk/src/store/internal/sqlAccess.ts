@@ -289,7 +289,7 @@ const dialectOf = (sql: SqlClient) =>
         (SELECT (number << 32) + 4294967295 FROM fermata_runs WHERE run_id = ${runId})`,
       journalOrder: sql.literal("id"),
       journalInChain: sql.literal(`journal.id >= chain.number << 32
-        AND journal.id < (chain.number << 32) + ${endInChain} AND journal.run_id = chain.run_id`),
+        AND journal.id < (chain.number << 32) + min(${endInChain}, 4294967296) AND journal.run_id = chain.run_id`),
       insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
         // Node gives every number as a fraction, and those have no place for the numbers of more than two million runs.
         sql`INSERT INTO fermata_journal (id, run_id, sequence, count, version, events)
