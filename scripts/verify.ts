@@ -55,6 +55,34 @@ const groups: ReadonlyArray<ReadonlyArray<Step>> = [
   [{ name: "bench", command: ["node", "benchmarks/main.ts", "--smoke"] }]
 ]
 
+/** The parts used here of what vitest's JSON reporter writes. */
+interface TestReport {
+  readonly numPassedTests: number
+  readonly numFailedTests: number
+  readonly testResults: ReadonlyArray<{
+    readonly name: string
+    readonly status: string
+    readonly message: string
+    readonly assertionResults: ReadonlyArray<{
+      readonly fullName: string
+      readonly status: string
+      readonly failureMessages: ReadonlyArray<string>
+    }>
+  }>
+}
+
+/** A line for each failed test: its file, its title, and the first lines of the error. */
+const failuresOf = ({ testResults }: TestReport): ReadonlyArray<string> =>
+  testResults.flatMap(({ assertionResults, message, name, status }) => {
+    const file = Path.relative(root, name)
+    const tests = assertionResults.filter((test) => test.status === "failed")
+    if (tests.length === 0) return status === "failed" ? [`failed: ${file}: ${message}`] : []
+    return tests.map(
+      ({ failureMessages, fullName }) =>
+        `failed: ${file}: ${fullName}\n${failureMessages.join("\n").split("\n").slice(0, 12).join("\n")}`
+    )
+  })
+
 const only = process.argv.slice(2)
 let passed = 0
 let failed = 0
@@ -66,17 +94,20 @@ const perform = async ({ command: [program, ...args], name }: Step) => {
   let note = name === "tests" || last.length > 90 ? "" : last
   if (result.ok) passed += 1
   else failed += 1
+  let failures: ReadonlyArray<string> = []
   if (name === "tests" && Fs.existsSync(testReport)) {
-    const report = JSON.parse(Fs.readFileSync(testReport, "utf8")) as {
-      numPassedTests: number
-      numFailedTests: number
-    }
+    const report = JSON.parse(Fs.readFileSync(testReport, "utf8")) as TestReport
     passed += report.numPassedTests
     failed += report.numFailedTests
     note = `${report.numPassedTests} tests passed, ${report.numFailedTests} failed`
+    failures = failuresOf(report)
   }
   console.log(`${result.ok ? "ok  " : "FAIL"} ${name.padEnd(9)} ${seconds} s  ${note}`.trimEnd())
-  if (!result.ok) console.log(indent(result.output))
+  if (!result.ok) {
+    console.log(indent(result.output))
+    // Last, because a long output is often shown from its end.
+    for (const failure of failures) console.log(indent(failure))
+  }
 }
 
 Fs.rmSync(testReport, { force: true })

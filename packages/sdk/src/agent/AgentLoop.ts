@@ -48,7 +48,7 @@ import {
   startBackground
 } from "./internal/subAgents.ts"
 import { tell } from "./internal/tell.ts"
-import { isTurnDue, turn } from "./internal/turns.ts"
+import { isTurnDue, turn } from "./internal/eventLoop.ts"
 import type { Leaving } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
 import type { RunUpdate } from "./RunUpdate.ts"

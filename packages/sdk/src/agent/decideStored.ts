@@ -18,7 +18,7 @@ import type { RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo } from "./BoundAgent.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { approvalDigest } from "./internal/digest.ts"
-import { yieldOnFailure } from "./internal/eventLoop.ts"
+import { turnOnFailure } from "./internal/eventLoop.ts"
 import { loadRun } from "./internal/loadRun.ts"
 import { holdsWithheld, redactDecision } from "./internal/redact.ts"
 import { checkEdited, decodeDecision } from "./internal/staging.ts"
@@ -45,7 +45,7 @@ export const decideStored: (
 ) {
   const decision = yield* checkStored(runtimes, given, runId)
   return (yield* (yield* RunStore).decide(decision)).decision
-}, yieldOnFailure)
+}, turnOnFailure)
 
 /**
  * Takes several decisions, all or none, and returns those that were recorded, in their order. With a `runId`, only on that run's
@@ -69,7 +69,7 @@ export const decideAllStored: (
     if (decisions.length === 0) return []
     return (yield* (yield* RunStore).decideAll(decisions)).map(({ decision }) => decision)
   },
-  yieldOnFailure
+  turnOnFailure
 )
 
 /**

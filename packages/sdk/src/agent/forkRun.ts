@@ -21,7 +21,7 @@ import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { answering } from "./internal/answering.ts"
 import { create } from "./internal/continueStored.ts"
-import { yieldOnFailure } from "./internal/eventLoop.ts"
+import { turnOnFailure } from "./internal/eventLoop.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, checkLimits, decodePrompt, startRun } from "./internal/staging.ts"
 import type { Allotted } from "./internal/startOptions.ts"
@@ -134,7 +134,7 @@ export const forkRun: <Output>(
     )
     if (state.status === "running") return yield* new RunLetGo({ runId: state.runId })
     return yield* toResult<Output>(runtime, state)
-  }, yieldOnFailure)
+  }, turnOnFailure)
 
 /** A moment of a run from which a fork can go on as from the end of a turn. */
 export interface RewindPoint {

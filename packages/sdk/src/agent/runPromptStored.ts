@@ -19,14 +19,13 @@ import { answersTo } from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { answering } from "./internal/answering.ts"
 import { continueStored, create, type Work, type WorkError } from "./internal/continueStored.ts"
-import { yieldOnFailure } from "./internal/eventLoop.ts"
+import { letTurn, turnOnFailure } from "./internal/eventLoop.ts"
 import { toResult } from "./internal/result.ts"
 import { checkIds, checkLimits, decodePrompt, startRun } from "./internal/staging.ts"
 import { loadRun } from "./internal/loadRun.ts"
 import type { Allotted } from "./internal/startOptions.ts"
 import { recall } from "./internal/remembered.ts"
 import { traced } from "./internal/traced.ts"
-import { letTurn } from "./internal/turns.ts"
 import type { Leaving, Prompt, RunOptions } from "./runPrompt.ts"
 import type { RunResult } from "./RunResult.ts"
 import type { Runtime } from "./Runtime.ts"
@@ -108,7 +107,7 @@ export const runPromptStored: <Output>(
   input: StoredStartInput | StoredContinueInput,
   options?: StoredRunOptions
 ) => Effect.Effect<RunResult<Output>, RunPromptStoredError, RunStore> = (runtime, input, options) =>
-  traced(yieldOnFailure(running(runtime, input, options)), "fermata.runPromptStored")
+  traced(turnOnFailure(running(runtime, input, options)), "fermata.runPromptStored")
 
 const running = Effect.fnUntraced(function* <Output>(
   runtime: Runtime<Output>,

@@ -13,7 +13,7 @@ import { RunStore } from "../store/RunStore.ts"
 import { MessageInvalid, type RunNotFound, type RunStoreError } from "../store/RunStoreError.ts"
 import type { Receipt } from "../store/SentMessage.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
-import { yieldOnFailure } from "./internal/eventLoop.ts"
+import { turnOnFailure } from "./internal/eventLoop.ts"
 import { redactText } from "./internal/redact.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
 import { decodePrompt } from "./internal/staging.ts"
@@ -79,4 +79,4 @@ export const sendMessage: (
       })
     }
     return yield* store.send(root.runId, { ...message, to: runId })
-  }, yieldOnFailure)
+  }, turnOnFailure)

@@ -30,7 +30,7 @@ import type { RunUpdate } from "../agent/RunUpdate.ts"
 import { revokeGrant } from "../agent/revokeGrant.ts"
 import * as Runtime from "../agent/Runtime.ts"
 import * as Worker from "../agent/Worker.ts"
-import { yieldOnEnd, yieldOnFailure } from "../agent/internal/eventLoop.ts"
+import { turnOnEnd, turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { loadState } from "../agent/loadState.ts"
 import type { Decision } from "../domain/Decision.ts"
 import type * as Conductor from "../dispatch/Conductor.ts"
@@ -230,8 +230,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   }
 
   const run = <A, E>(effect: Effect.Effect<A, E, RunStore | ModelClient>): Promise<A> => {
-    if (isClosed()) return Effect.runPromise(yieldOnFailure(Effect.fail(new FermataClosed())))
-    const promise = managed.runPromise(yieldOnEnd(effect))
+    if (isClosed()) return Effect.runPromise(turnOnFailure(Effect.fail(new FermataClosed())))
+    const promise = managed.runPromise(turnOnEnd(effect))
     running.add(promise)
     const done = () => running.delete(promise)
     promise.then(done, done)

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { vi } from "vitest"
+import { afterAll, beforeAll, vi } from "vitest"
 import { exportRun, importRun, type RunArchive } from "../../src/agent/archive.ts"
 import { loadState } from "../../src/agent/loadState.ts"
 import type { RunId } from "../../src/domain/Id.ts"
@@ -13,6 +13,15 @@ const numStories = Number(process.env["FERMATA_ARCHIVE_TREES"] ?? 20)
 const firstSeed = Number(process.env["FERMATA_ARCHIVE_SEED"] ?? 1)
 
 vi.setConfig({ testTimeout: 60_000 + 3000 * numStories })
+
+// A step that waits for a turn of the event loop, after some milliseconds, changes the order among agents that work beside each other.
+// Both stores are to see the same order, so no time passes here.
+beforeAll(() => {
+  vi.spyOn(performance, "now").mockReturnValue(0)
+})
+afterAll(() => {
+  vi.restoreAllMocks()
+})
 
 const inStore = <A, E>(store: RunStore["Service"], body: Effect.Effect<A, E, RunStore>) =>
   Effect.provideService(body, RunStore, store)

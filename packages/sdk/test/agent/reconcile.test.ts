@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Agent from "../../src/agent/Agent.ts"
@@ -16,21 +17,21 @@ const killed = (options: Options) =>
   Effect.gen(function* () {
     const { updates, onUpdate } = watch()
     let state: RunState | undefined
+    const started = yield* Deferred.make<void>()
     const dying = probe("pay", {
       needsApproval: false,
       ...options,
       handler: () => {
         state = evolveAll(undefined, events(updates))
-        return Effect.never
+        return Effect.andThen(Deferred.succeed(started, undefined), Effect.never)
       }
     })
     const first = yield* bind(Agent.make("a", { tools: [dying.tool] }), [
       { calls: [call("pay", "1")] },
       "done"
     ])
-    const fiber = yield* Effect.forkChild(runPrompt(first.runtime, { prompt: "go" }, { onUpdate }), {
-      startImmediately: true
-    })
+    const fiber = yield* Effect.forkChild(runPrompt(first.runtime, { prompt: "go" }, { onUpdate }))
+    yield* Deferred.await(started)
     assert.strictEqual(state?.calls[0]?.status, "started")
     yield* Fiber.interrupt(fiber)
     const pay = probe("pay", { needsApproval: false, ...options })

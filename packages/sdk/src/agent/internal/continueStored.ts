@@ -35,7 +35,7 @@ import { remember } from "./remembered.ts"
 import { continueRun, decodePrompt, type Staged } from "./staging.ts"
 import type { Allotted, GivenOptions } from "./startOptions.ts"
 import { checkReadable, hold, storeJournal, underLease } from "./stored.ts"
-import { letTurn } from "./turns.ts"
+import { letTurn } from "./eventLoop.ts"
 
 type Store = RunStore["Service"]
 

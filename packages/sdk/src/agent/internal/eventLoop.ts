@@ -1,45 +1,74 @@
 /**
  * Turns of the event loop.
  *
- * SQLite and the memory store answer at once, so an operation may settle before any timer or socket has its turn. A program that repeats
- * one in a loop would then keep everything else in its process from going on: also the run that it waits for, until its lease is lost.
- * A turn is given where operations have followed each other without one; the first ones are answered at once.
+ * Where a model answers without waiting for anything, and the store is a file or in memory, neither a step of a run nor an operation takes
+ * a macrotask. Runs that are awaited one after another, or a program that repeats an operation until it succeeds, would keep timers,
+ * sockets and signals waiting for as long as they go on: also the run that the program waits for, until its lease is lost. So steps and
+ * operations count themselves, and one that follows many others waits until the event loop has turned once.
  */
 import * as Effect from "effect/Effect"
+import { MixedScheduler } from "effect/Scheduler"
 
-/** How long operations may follow each other without a turn of the event loop. */
+/** Steps that are always taken in one go: what a few runs do depends on no time. */
+const fewSteps = 64
+
+/** How many steps an operation from outside counts for, which opens a run or reads a page. */
+const stepsOfOperation = 8
+
+/** How long, in milliseconds, the event loop may be kept from turning by more steps than {@link fewSteps}. */
 const longestMs = 10
 
-/** How many of them may fail: a caller that tries again at once waits for something that needs a turn. */
+/** How many operations may fail without a turn: a caller that tries again at once waits for something that needs one. */
 const mostFailures = 16
 
-/** When an operation was first counted after the last turn; `undefined` where none was. */
-let since: number | undefined
+const macrotasks = new MixedScheduler().makeDispatcher()
+
+/** Steps since the event loop has turned. */
+let steps = 0
+
+/** Failed operations since then. */
 let failures = 0
 
-const onTurn = Effect.andThen(
-  Effect.yieldNow,
-  Effect.sync(() => {
-    since = undefined
-    failures = 0
-  })
-)
+/** When the first step was taken; by the process's own clock, because it is about real time also where a test sets another. */
+let since = 0
 
-const yieldWhenDue = (failed: boolean): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    const now = performance.now()
-    if (since === undefined) {
-      since = now
-      Effect.runFork(onTurn)
-    }
-    if (failed) failures += 1
-    return failures > mostFailures || now - since > longestMs ? Effect.yieldNow : Effect.void
-  })
+const turned = (): void => {
+  steps = 0
+  failures = 0
+}
 
-/** Gives the event loop a turn before a failure, where one is due. */
-export const yieldOnFailure = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.tapError(effect, () => yieldWhenDue(true))
+const count = (taken: number): boolean => {
+  if (steps === 0) {
+    since = performance.now()
+    macrotasks.scheduleTask(turned, 0)
+  }
+  steps += taken
+  return steps > fewSteps && performance.now() - since >= longestMs
+}
 
-/** Gives the event loop a turn before a failure or a success, where one is due. */
-export const yieldOnEnd = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.tap(yieldOnFailure(effect), () => yieldWhenDue(false))
+/** Counts a step. Says whether it has to wait for {@link turn} first. */
+export const isTurnDue = (): boolean => count(1)
+
+/** Waits until the event loop has turned. */
+export const turn: Effect.Effect<void> = Effect.callback((resume) => {
+  macrotasks.scheduleTask(() => resume(Effect.void), 0)
+})
+
+/** Counts a step, and waits if it has to. */
+export const letTurn: Effect.Effect<void> = Effect.suspend(() => (isTurnDue() ? turn : Effect.void))
+
+const afterSuccess: Effect.Effect<void> = Effect.suspend(() => (count(stepsOfOperation) ? turn : Effect.void))
+
+const afterFailure: Effect.Effect<void> = Effect.suspend(() => {
+  const isDue = count(stepsOfOperation)
+  failures += 1
+  return isDue || failures > mostFailures ? turn : Effect.void
+})
+
+/** Counts an operation that fails, and waits if it has to. */
+export const turnOnFailure = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.tapError(effect, () => afterFailure)
+
+/** Counts an operation, and waits if it has to. */
+export const turnOnEnd = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.tap(turnOnFailure(effect), () => afterSuccess)

@@ -45,7 +45,7 @@ import { emit, flush, isEnding, isThere, now, type Drive, Scope, stateOf, states
 import { askAbove, roomAbove } from "./roomAbove.ts"
 import { profileOptions } from "./startOptions.ts"
 import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "./stops.ts"
-import { isTurnDue, turn } from "./turns.ts"
+import { isTurnDue, turn } from "./eventLoop.ts"
 
 /** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
 const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, found: SubAgent | undefined): Scope<E> =>
