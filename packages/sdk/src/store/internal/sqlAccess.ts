@@ -54,8 +54,8 @@ export interface SqlAccess {
   /** The rows of a run's journal, and their order. */
   readonly journalOf: (runId: string) => Fragment
   readonly journalOrder: Fragment
-  /** The rows of the journal that belong to `chain`, those of earlier runs up to its `upto`. */
-  readonly journalInChain: Fragment
+  /** The rows of the journal that belong to `chain`: from a place on, in SQL, and those of earlier runs up to its `upto`. */
+  readonly journalInChain: (first: "0" | "coalesce(chain.start, 0)") => Fragment
   /** Adds a row to a run's journal. */
   readonly insertBatch: (row: JournalRow) => Statement.Statement<object>
   /** Whether an update that leaves an indexed column out writes less than one that sets it to what it is. */
@@ -249,7 +249,7 @@ export const channel = "fermata_runs"
  * Where the rows end that `chain` asks for: of the run itself there are none behind its revision, and one that is there all the same
  * has to be seen.
  */
-export const endInChain = "CASE chain.depth WHEN 0 THEN 4294967296 ELSE chain.upto END"
+const endInChain = "CASE chain.depth WHEN 0 THEN 4294967296 ELSE chain.upto END"
 
 const dialectOf = (sql: SqlClient) =>
   sql.onDialectOrElse({
@@ -262,7 +262,10 @@ const dialectOf = (sql: SqlClient) =>
       writesAlone: false,
       journalOf: (runId: string) => sql`run_id = ${runId}`,
       journalOrder: sql.literal("sequence"),
-      journalInChain: sql.literal(`journal.run_id = chain.run_id AND journal.sequence < ${endInChain}`),
+      journalInChain: (first: string) =>
+        sql.literal(
+          `journal.run_id = chain.run_id AND journal.sequence >= ${first} AND journal.sequence < ${endInChain}`
+        ),
       insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
         sql`INSERT INTO fermata_journal (run_id, sequence, count, version, events)
           VALUES (${runId}, ${sequence}, ${count}, ${version}, ${events})`,
@@ -288,8 +291,10 @@ const dialectOf = (sql: SqlClient) =>
         (SELECT number << 32 FROM fermata_runs WHERE run_id = ${runId}) AND
         (SELECT (number << 32) + 4294967295 FROM fermata_runs WHERE run_id = ${runId})`,
       journalOrder: sql.literal("id"),
-      journalInChain: sql.literal(`journal.id >= chain.number << 32
-        AND journal.id < (chain.number << 32) + min(${endInChain}, 4294967296) AND journal.run_id = chain.run_id`),
+      // The plus keeps SQLite from comparing the runs first, for which it would make an index of the whole journal.
+      journalInChain: (first: string) =>
+        sql.literal(`journal.id >= (chain.number << 32) + ${first}
+        AND journal.id < (chain.number << 32) + min(${endInChain}, 4294967296) AND +journal.run_id = chain.run_id`),
       insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
         // Node gives every number as a fraction, and those have no place for the numbers of more than two million runs.
         sql`INSERT INTO fermata_journal (id, run_id, sequence, count, version, events)

@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import type { SqlError } from "effect/sql/SqlError"
 import { Revision, RunId } from "../../domain/Id.ts"
 import type { Checkpoint, NewCheckpoint } from "../RunStore.ts"
-import { endInChain, type SqlAccess } from "./sqlAccess.ts"
+import type { SqlAccess } from "./sqlAccess.ts"
 import { isUnmarked, nextMark } from "./sqlCycle.ts"
 
 /** Where a chain of journals begins: after the checkpoint of a run, which is taken up at `upto` by the next one. */
@@ -21,18 +21,9 @@ export interface Start {
 }
 
 /** Makes the part of the store that deals with checkpoints. */
-export const makeCheckpoints = ({ sql }: SqlAccess) => {
+export const makeCheckpoints = ({ journalInChain, sql }: SqlAccess) => {
   const numberOf = (table: string) =>
     sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
-  const journalAfterStart = sql.literal(
-    sql.onDialectOrElse({
-      // See `journalInChain`.
-      sqlite: () => `journal.id >= (chain.number << 32) + coalesce(chain.start, 0)
-        AND journal.id < (chain.number << 32) + ${endInChain} AND journal.run_id = chain.run_id`,
-      orElse: () => `journal.run_id = chain.run_id AND journal.sequence >= coalesce(chain.start, 0)
-        AND journal.sequence < ${endInChain}`
-    })
-  )
   const ofVersion = (version: number) => sql`LEFT JOIN fermata_checkpoints AS saved
     ON saved.run_id = run.run_id AND saved.version = ${version}`
 
@@ -57,7 +48,7 @@ export const makeCheckpoints = ({ sql }: SqlAccess) => {
     )
     SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events,
       CASE WHEN chain.start IS NOT NULL THEN chain.run_id END, chain.start
-    FROM chain LEFT JOIN fermata_journal AS journal ON ${journalAfterStart}`
+    FROM chain LEFT JOIN fermata_journal AS journal ON ${journalInChain("coalesce(chain.start, 0)")}`
 
   /** The texts of a checkpoint; `undefined` when they are not all there. */
   const read = Effect.fnUntraced(function* ({ revision, runId }: Start, version: number) {

@@ -167,7 +167,7 @@ export const makeJournal = (
       WHERE chain.parent_run_id IS NOT NULL
     )
     SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events
-    FROM chain LEFT JOIN fermata_journal AS journal ON ${access.journalInChain}`
+    FROM chain LEFT JOIN fermata_journal AS journal ON ${access.journalInChain("0")}`
 
   /**
    * The same from the newest checkpoint on, where there is one; `undefined` when it is not whole, or the journal does not go on where

@@ -1,0 +1,78 @@
+import { DatabaseSync } from "node:sqlite"
+import { assert, describe, it } from "@effect/vitest"
+import { agent, approve } from "@fermata/node"
+import { vi } from "vitest"
+import { doing, ops, programs } from "../authority/programs.ts"
+
+/** The statements about Fermata's tables that are prepared meanwhile. */
+const recording = async (work: () => Promise<void>): Promise<ReadonlySet<string>> => {
+  const statements = new Set<string>()
+  const prepare = DatabaseSync.prototype.prepare
+  const spy = vi.spyOn(DatabaseSync.prototype, "prepare").mockImplementation(function (
+    this: DatabaseSync,
+    ...given
+  ) {
+    if (/^(SELECT|INSERT|UPDATE|DELETE|WITH)\b[^]*\bfermata_/.test(given[0].trim())) statements.add(given[0])
+    return Reflect.apply(prepare, this, given) as ReturnType<typeof prepare>
+  })
+  try {
+    await work()
+  } finally {
+    spy.mockRestore()
+  }
+  return statements
+}
+
+const planOf = (database: DatabaseSync, statement: string): ReadonlyArray<string> => {
+  const explained = database.prepare(`EXPLAIN QUERY PLAN ${statement}`)
+  const parameters = statement.split("?").slice(1)
+  return explained.all(...parameters.map(() => null)).map((step) => String(step["detail"]))
+}
+
+/** Whether a step reads a table as a whole: neither an index, of which a small one may be read as a whole, nor what a query makes itself. */
+const isWhole = (step: string): boolean => /^SCAN (?!chain$|line$|ready$|CONSTANT)\S+$/.test(step)
+
+describe("what is done with one run", () => {
+  it("reads no table as a whole, and makes no index for itself", async () => {
+    const deploy = { calls: [{ tool: "deploy" }] }
+    await using p = programs(({ messages }) => (messages.at(-1)?.role === "user" ? deploy : "done"))
+    await using copies = programs(["done"])
+    const fermata = await p.open(ops(doing(p.ran, "deploy")))
+    const other = await copies.open([agent("ops", {})])
+    const statements = await recording(async () => {
+      const held = await fermata.runPrompt("ops", "deploy", { sessionId: "s", runId: "run-1" })
+      if (held.status !== "interrupted") return assert.fail(held.status)
+      await fermata.send("run-1", "And be quick.")
+      const grant = { scope: "session", arguments: {} } as const
+      const [first] = await fermata.pending({ runId: "run-1" })
+      await fermata.decide(first!, approve({ grant }))
+      await fermata.resume("run-1")
+      await fermata.runPrompt("ops", "deploy", { sessionId: "s", runId: "run-2" })
+      await fermata.fork("run-1", "deploy", { newRunId: "fork-1" })
+      const [given] = await fermata.grants({ runId: "run-1" })
+      await fermata.revokeGrant("run-1", given!.grant.id)
+      const again = await fermata.runPrompt("ops", "deploy", { sessionId: "s", runId: "run-3" })
+      assert.strictEqual(again.status, "interrupted")
+      await fermata.explain("run-3")
+      await fermata.checkResume("run-3")
+      await fermata.cancel("run-3")
+      await fermata.resume("run-3")
+      await fermata.recover()
+      await fermata.state("run-2")
+      await fermata.rewindPoints("run-2")
+      for await (const update of fermata.events("run-2")) void update
+      const archive = await fermata.exportRun("run-3")
+      await other.importRun(archive)
+      await fermata.remove("fork-1")
+      await fermata.prune({ endedBefore: 1 })
+    })
+    assert.isAbove(statements.size, 40)
+    using database = new DatabaseSync(p.file)
+    const whole = [...statements].flatMap((statement) =>
+      planOf(database, statement)
+        .filter((step) => /AUTOMATIC/.test(step) || isWhole(step))
+        .map((step) => `${step} <- ${statement}`)
+    )
+    assert.deepStrictEqual(whole, [])
+  })
+})
