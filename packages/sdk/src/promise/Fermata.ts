@@ -62,6 +62,7 @@ import type {
   EventsOptions,
   ForkOptions,
   FermataOptions,
+  PlainIds,
   PromptOptions,
   ResumeOptions,
   WorkOptions
@@ -110,7 +111,7 @@ export interface Fermata extends AsyncDisposable {
   /** The moments of a run from which it can be forked, oldest first. */
   readonly rewindPoints: (runId: string) => Promise<ReadonlyArray<RewindPoint>>
   /** What waits for a decision, over all runs of the store, oldest first. */
-  readonly pending: (filter?: PendingFilter) => Promise<ReadonlyArray<PendingRequest>>
+  readonly pending: (filter?: PlainIds<PendingFilter>) => Promise<ReadonlyArray<PendingRequest>>
   /** Takes a decision, once per request. Given the request itself, it is bound to the arguments that were shown. */
   readonly decide: (
     request: string | Interruption | PendingRequest,
@@ -131,7 +132,7 @@ export interface Fermata extends AsyncDisposable {
   /** Ends a run, whoever works on it; of a sub-agent's run that one alone, with what is under it. */
   readonly cancel: (runId: string, reason?: string) => Promise<void>
   /** The runs of the store, newest first. One that cannot be read is left out, with a warning in the log: see `damagedRuns`. */
-  readonly runs: (filter?: ListFilter) => Promise<ReadonlyArray<RunHead>>
+  readonly runs: (filter?: PlainIds<ListFilter>) => Promise<ReadonlyArray<RunHead>>
   /** What `runs` and `pending` leave out because it cannot be read, and what to do about it. It reads the entries of all runs. */
   readonly damagedRuns: () => Promise<ReadonlyArray<DamagedRun>>
   /** The whole state of a run. */
@@ -139,7 +140,7 @@ export interface Fermata extends AsyncDisposable {
   /** What has changed in this program since the run was stored, and what of it stands in the way. */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
   /** The standing approvals of the store, oldest first, revoked ones included. */
-  readonly grants: (filter?: GrantFilter) => Promise<ReadonlyArray<StoredGrant>>
+  readonly grants: (filter?: PlainIds<GrantFilter>) => Promise<ReadonlyArray<StoredGrant>>
   /**
    * Revokes a standing approval of a run or its session: from then on no call starts under it, in any run, fork or process. Rejects
    * with `GrantNotFound` where there is none.
@@ -322,7 +323,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       )
     },
     rewindPoints: (runId) => run(rewindPoints(runId as RunId)),
-    pending: (filter) => run(Effect.flatMap(RunStore, (store) => store.pending(filter))),
+    pending: (filter) =>
+      run(Effect.flatMap(RunStore, (store) => store.pending(filter as PendingFilter | undefined))),
     decide: async (given, body, options) => {
       return run(decideStored([...runtimes.values()], decisionOf(given, body, { by, ...options })))
     },
@@ -362,7 +364,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     explain: (runId) => run(explain(runId as RunId, { runtimes: [...runtimes.values()] })),
     cancel: async (runId, reason = "cancelled by the caller") => cancel(runId, String(reason)),
-    runs: (filter) => run(Effect.flatMap(RunStore, (store) => store.list(filter))),
+    runs: (filter) => run(Effect.flatMap(RunStore, (store) => store.list(filter as ListFilter | undefined))),
     damagedRuns: () => run(Effect.flatMap(RunStore, (store) => store.damaged)),
     state: (runId) => run(loadState(runId as RunId)),
     checkResume: async (runId) => {
@@ -372,7 +374,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
         ? { changes: [], blocking: [notFound(agent)] }
         : run(checkStoredRun(runId as RunId, runtime.bound))
     },
-    grants: (filter) => run(Effect.flatMap(RunStore, (store) => store.grants(filter))),
+    grants: (filter) =>
+      run(Effect.flatMap(RunStore, (store) => store.grants(filter as GrantFilter | undefined))),
     revokeGrant: (runId, grantId, { by: who = by } = {}) =>
       run(revokeGrant(runId as RunId, grantId as GrantId, who)),
     exportRun: (runId) => run(exportRun(runId as RunId)),

@@ -1,6 +1,7 @@
 /**
  * What the functions of a Fermata may be told. `Fermata.ts` exports all of it.
  */
+import type { Brand } from "effect/Brand"
 import type * as Duration from "effect/Duration"
 import type * as Layer from "effect/Layer"
 import type { Agent } from "../../agent/Agent.ts"
@@ -105,3 +106,8 @@ export interface EventsOptions {
   /** Until the run is held or over (`hold`, the default), or until it is over (`end`). */
   readonly until?: "hold" | "end"
 }
+
+/** A filter of the store with its ids as plain strings. */
+export type PlainIds<Filter> = { readonly [Key in keyof Filter]: Unbranded<Filter[Key]> }
+
+type Unbranded<Value> = Value extends Brand<string> ? string : Value
