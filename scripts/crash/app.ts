@@ -33,7 +33,7 @@ import { CheckpointEvery } from "../../packages/sdk/src/agent/internal/checkpoin
 import { scrubber } from "./canary.ts"
 import * as Points from "./points.ts"
 import { generator } from "./random.ts"
-import type { World } from "./world.ts"
+import { moment, type World } from "./world.ts"
 
 type Fault = FaultySqlClient.Fault
 
@@ -209,13 +209,24 @@ const remembering = (store: Store, world: World): Store => ({
         })
       })
     ),
-  decide: (decision) =>
-    Effect.tap(store.decide(decision), (decided) => Effect.sync(() => world.decisions.push(decided))),
+  decide: (asked) =>
+    Effect.tap(store.decide(asked), (decided) =>
+      Effect.sync(() => world.decisions.push({ ...decided, asked }))
+    ),
+  decideAll: (asked) =>
+    Effect.tap(store.decideAll(asked), (all) =>
+      Effect.sync(() =>
+        world.decisions.push(...all.map((decided, index) => ({ ...decided, asked: asked[index]! })))
+      )
+    ),
   send: (runId, message) =>
     Effect.tap(store.send(runId, message), (message) =>
       Effect.sync(() => world.messages.push({ runId, message }))
     )
 })
+
+/** The run that asked, from the id of its request. */
+const runOf = (requestId: string): Id.RunId => requestId.slice(0, requestId.lastIndexOf(".")) as Id.RunId
 
 const appOf = (options: {
   readonly world: World
@@ -240,10 +251,34 @@ const appOf = (options: {
     start: drive,
     go: drive,
     fork: (input) => driven(forkRun(runtime, input)),
-    decide: (decision) => stored(decideStored([runtime], decision)),
+    decide: (decision) =>
+      Effect.tap(stored(decideStored([runtime], decision)), () =>
+        decision._tag === "deny" && decision.then === "stop"
+          ? Effect.map(moment(world), (moment) => {
+              const stopped = runOf(decision.requestId)
+              if (!world.stopped.has(stopped)) world.stopped.set(stopped, moment)
+            })
+          : Effect.void
+      ),
     send: (runId, text, messageId) => stored(sendMessage(runId, text, { messageId })),
-    cancel: (runId, reason) => stored(cancelRun(runId, reason)),
-    revoke: (runId, grantId) => stored(revokeGrant(runId, grantId, "ann")),
+    cancel: (runId, reason) =>
+      Effect.andThen(
+        stored(cancelRun(runId, reason)),
+        Effect.map(
+          Effect.forEach(world.databases, ({ statuses }) => statuses),
+          (all) => {
+            const isGoing = all.some((statuses) => ["running", "held"].includes(statuses.get(runId) ?? ""))
+            if (isGoing) world.cancelled.add(runId)
+          }
+        )
+      ),
+    revoke: (runId, grantId) =>
+      Effect.andThen(
+        stored(revokeGrant(runId, grantId, "ann")),
+        Effect.map(moment(world), (moment) => {
+          if (!world.revoked.has(grantId)) world.revoked.set(grantId, moment)
+        })
+      ),
     recover: Effect.andThen(stored(recover([runtime], { concurrency: 3 })), second?.recover ?? Effect.void)
   }
 }

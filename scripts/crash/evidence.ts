@@ -5,12 +5,12 @@ import { isDeepStrictEqual } from "node:util"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { loadState } from "@fermata/sdk/agent"
-import { evolveAll, type Id, Message, RunEvent, RunState } from "@fermata/sdk/domain"
+import { evolveAll, Id, Message, RunEvent, RunState } from "@fermata/sdk/domain"
 import { RunStore, type RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import { RunChecker } from "@fermata/sdk/testing"
 import { secretsIn } from "./canary.ts"
 import * as tools from "./tools.ts"
-import type { Database, World } from "./world.ts"
+import type { Database, Moment, World } from "./world.ts"
 
 /** What is wrong, and what the runs came to. */
 export interface Verdict {
@@ -74,7 +74,7 @@ const unrevoked = (state: RunState.RunState | undefined) => ({
   grants: state?.grants.map((grant) => ({ ...grant, revoked: undefined }))
 })
 
-/** Effects of calls that relied on a grant after its revocation had been acknowledged. */
+/** Effects of calls that started under a grant after its revocation had been acknowledged. */
 const afterRevocation = (world: World, { journals }: Collected): ReadonlyArray<string> => {
   const grants = new Map<string, Id.GrantId>()
   for (const { events } of journals) {
@@ -88,11 +88,43 @@ const afterRevocation = (world: World, { journals }: Collected): ReadonlyArray<s
   return world.effects.flatMap(({ idempotencyKey }, index) => {
     const grantId = grants.get(idempotencyKey)
     const since = grantId === undefined ? undefined : world.revoked.get(grantId)
-    return since === undefined || index < since
+    return since === undefined || isEarlier(since, idempotencyKey, index)
       ? []
       : [`revoked ${idempotencyKey}: it relied on ${grantId}, whose revocation had been acknowledged`]
   })
 }
+
+const isEarlier = ({ effects, started }: Moment, callId: string, index: number): boolean =>
+  index < effects || started.has(callId)
+
+/** Effects of calls that started after a denial that stops their run had been acknowledged. */
+const afterStop = ({ effects, stopped }: World): ReadonlyArray<string> =>
+  [...stopped].flatMap(([runId, since]) =>
+    effects.flatMap(({ idempotencyKey }, index) =>
+      !Id.isWithin(idempotencyKey, runId) || isEarlier(since, idempotencyKey, index)
+        ? []
+        : [`stopped ${idempotencyKey}: it began after a denial that stops ${runId} had been acknowledged`]
+    )
+  )
+
+const terminal: ReadonlyArray<RunEvent.RunEvent["_tag"]> = ["run.completed", "run.cancelled", "run.failed"]
+
+/** Earlier versions recorded a revocation behind the end of a run. Nothing does today. */
+const afterEnd = (journals: ReadonlyArray<RunChecker.Journal>): ReadonlyArray<string> =>
+  journals.flatMap(({ events, runId, status }) => {
+    const last = events.at(-1)?._tag
+    return status === "running" || status === "held" || last === undefined || terminal.includes(last)
+      ? []
+      : [`terminal ${runId}: its last event is ${last} and it is ${status}`]
+  })
+
+/** Runs whose cancellation was acknowledged, and that came to something else all the same. */
+const notCancelled = (world: World, journals: ReadonlyArray<RunChecker.Journal>): ReadonlyArray<string> =>
+  journals.flatMap(({ runId, status }) =>
+    world.cancelled.has(runId) && status === "completed"
+      ? [`cancelled ${runId}: it is completed, and its cancellation had been acknowledged before`]
+      : []
+  )
 
 const stored = ({ open }: Database) =>
   Effect.flatMap(Effect.provideServiceEffect(SqlRunStore.make(), SqlClient.SqlClient, open), collect)
@@ -127,7 +159,12 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
       },
       secrets: secretsIn([JSON.stringify([journals, inbox]), ...dumps.flat()])
     }).map(({ detail, invariant, runId }) => `${invariant} ${runId ?? ""}: ${detail}`)
-    violations.push(...collected.flatMap((one) => afterRevocation(world, one)))
+    violations.push(
+      ...collected.flatMap((one) => afterRevocation(world, one)),
+      ...afterStop(world),
+      ...afterEnd(journals),
+      ...notCancelled(world, journals)
+    )
     for (const runId of collected.flatMap(({ astray }) => astray)) {
       violations.push(`checkpoint ${runId}: what is read from it is not what the events come to`)
     }

@@ -219,6 +219,31 @@ export const mutants: ReadonlyArray<Mutant> = [
     })
   },
   {
+    name: "gives a second caller the first decision as its own",
+    scenario: undefined,
+    mutate: (store, world) => ({
+      ...store,
+      decide: (asked) =>
+        Effect.catchTag(store.decide(asked), "AlreadyDecided", ({ decision, requestId }) =>
+          Effect.map(store.request(requestId), ({ runId }) => {
+            world.decisions.push({ runId, decision, asked })
+            return { runId, decision }
+          }).pipe(Effect.catchTag("RequestNotFound", Effect.die))
+        )
+    })
+  },
+  {
+    name: "completes a run past its mail",
+    scenario: undefined,
+    mutate: (store) => ({
+      ...store,
+      park: (options) =>
+        has(options.events, "run.completed")
+          ? Effect.map(store.append(options), ({ revision }) => ({ parked: true, revision }))
+          : store.park(options)
+    })
+  },
+  {
     name: "never tells that somebody has decided",
     scenario: undefined,
     mutate: (store) => ({

@@ -9,7 +9,15 @@ import type { SqlError } from "effect/sql/SqlError"
 import { SqlRunStore } from "@fermata/sdk/store"
 import { openPostgres, startPostgres } from "../internal/postgres.ts"
 import { connect, makeSessions, makeWork, type Sessions, type Work } from "./postgresSessions.ts"
-import { type Database, type Databases, endLeases, lostRows, runTables } from "./world.ts"
+import {
+  type Database,
+  type Databases,
+  endLeases,
+  everyStatus,
+  lostRows,
+  runTables,
+  startingBatches
+} from "./world.ts"
 
 const tables = ["fermata_runs", ...runTables]
 
@@ -119,6 +127,14 @@ const databaseOf = ({ client: sql, sessions }: Control, work: Work): Omit<Databa
     open: sessions.open(work),
     expireLeases: Effect.flatMap(exists, (known) =>
       known ? unlessLocked(sql.unsafe(endLeases(++ended))) : Effect.succeed(true)
+    ),
+    batches: work.during(sql.unsafe<{ readonly events: string }>(startingBatches)).pipe(
+      Effect.map((rows) => rows.map(({ events }) => events)),
+      Effect.orDie
+    ),
+    statuses: work.during(sql.unsafe<{ readonly run_id: string; readonly status: string }>(everyStatus)).pipe(
+      Effect.map((rows) => new Map(rows.map(({ run_id, status }) => [run_id, status]))),
+      Effect.orDie
     ),
     execute: (statement, parameters) => {
       let count = 0

@@ -142,14 +142,6 @@ const removing =
 
 class StillThere extends Data.TaggedError("StillThere")<{ readonly runId: Id.RunId }> {}
 
-/** Revokes a grant, and notes that this was acknowledged: from then on no effect may rely on it. */
-const revoke = (app: App, runId: Id.RunId, grantId: Id.GrantId) =>
-  Effect.gen(function* () {
-    yield* app.revoke(runId, grantId)
-    const { effects, revoked } = app.world
-    if (!revoked.has(grantId)) revoked.set(grantId, effects.length)
-  })
-
 /** Two runs of a session; the second has the name that the run of other scenarios has. */
 const firstRun = "run-1" as Id.RunId
 const inSession =
@@ -271,7 +263,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
         request.requestId === first ? granting(request, app) : doubtOnly(request, app)
       let result = yield* Effect.flatMap(start(app), (result) => settle(app, result, toQuestion))
       const asked = result.status === "interrupted" && result.interruptions[0]?._tag === "question"
-      if (asked) yield* revoke(app, runId, Id.grantId(first))
+      if (asked) yield* app.revoke(runId, Id.grantId(first))
       return yield* settle(app, result)
     })
   ),
@@ -285,7 +277,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
       const isWaiting =
         result.status === "interrupted" &&
         result.interruptions.some((request) => request._tag === "approval" && request.tool === "transfer")
-      if (isWaiting) yield* revoke(app, runId, Id.grantId(first))
+      if (isWaiting) yield* app.revoke(runId, Id.grantId(first))
       return yield* settle(app, result)
     })
   ),
@@ -293,7 +285,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
   scenario("revoke elsewhere", byTurn(calls(["charge"])), (app) =>
     Effect.gen(function* () {
       yield* Effect.flatMap(start(app), (result) => settle(app, result, granting))
-      yield* revoke(app, runId, Id.grantId(Id.requestId(runId, 1)))
+      yield* app.revoke(runId, Id.grantId(Id.requestId(runId, 1)))
       const second = "run-2" as Id.RunId
       return yield* Effect.flatMap(begin(app, { runId: second, sessionId, prompt: "Again." }), (result) =>
         settle(app, result)

@@ -13,7 +13,7 @@ import { SqliteStore } from "@fermata/node"
 import { SqlRunStore } from "@fermata/sdk/store"
 import * as SqliteClient from "../../packages/node/src/internal/sqliteClient.ts"
 import { startReader } from "./fileReader.ts"
-import { type Databases, endLeases, lostRows, runTables } from "./world.ts"
+import { type Databases, endLeases, everyStatus, lostRows, runTables, startingBatches } from "./world.ts"
 
 /** SQLITE_BUSY */
 const busy = 5
@@ -58,6 +58,16 @@ export const sqliteDatabases = async (): Promise<Databases> => {
             const known = database().prepare("SELECT 1 FROM sqlite_master WHERE name = 'fermata_runs'").get()
             if (known === undefined) return
             database().exec(endLeases(++ended))
+          }),
+          batches: Effect.sync(() =>
+            database()
+              .prepare(startingBatches)
+              .all()
+              .map(({ events }) => String(events))
+          ),
+          statuses: Effect.sync(() => {
+            const rows = database().prepare(everyStatus).all()
+            return new Map(rows.map(({ run_id, status }) => [String(run_id), String(status)]))
           }),
           execute: (statement, parameters) =>
             Effect.asVoid(

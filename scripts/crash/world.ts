@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { Id } from "@fermata/sdk/domain"
+import { type Id, RunEvent } from "@fermata/sdk/domain"
 import type { RunChecker } from "@fermata/sdk/testing"
 import * as SimulatedClock from "./simulatedClock.ts"
 
@@ -19,6 +19,10 @@ export interface Database {
    * somebody is writing just now.
    */
   readonly expireLeases: Effect.Effect<boolean>
+  /** The batches of events that are committed now, as they are stored. Read beside every process. */
+  readonly batches: Effect.Effect<ReadonlyArray<string>>
+  /** The status of every run that is committed now. */
+  readonly statuses: Effect.Effect<ReadonlyMap<string, string>>
   /** Runs a statement beside every process, unless somebody is writing just now. */
   readonly execute: (statement: string, parameters: ReadonlyArray<string | number>) => Effect.Effect<void>
   /** What is wrong with the database, in its own words. */
@@ -41,6 +45,14 @@ export interface Databases {
   readonly close: () => Promise<void>
 }
 
+/** What was going on when a caller was told that something ends: a call that had started by then may go on. */
+export interface Moment {
+  /** How many effects there were. */
+  readonly effects: number
+  /** The calls whose start was committed. */
+  readonly started: ReadonlySet<string>
+}
+
 /** What stays. */
 export interface World {
   readonly databases: ReadonlyArray<Database>
@@ -56,8 +68,12 @@ export interface World {
   readonly ended: Array<Told<"ended">>
   /** Runs that somebody removed, and saw that they are gone. */
   readonly removed: Set<Id.RunId>
-  /** Grants whose revocation was acknowledged, and how many effects there were then. */
-  readonly revoked: Map<Id.GrantId, number>
+  /** Grants whose revocation was acknowledged. */
+  readonly revoked: Map<Id.GrantId, Moment>
+  /** Runs for which a denial with a stop was acknowledged. */
+  readonly stopped: Map<Id.RunId, Moment>
+  /** Runs whose cancellation was acknowledged before they had ended. */
+  readonly cancelled: Set<Id.RunId>
   /** What somebody wrote down for after a crash. */
   readonly notes: Map<string, string>
 }
@@ -87,9 +103,32 @@ export const make = (
       ended: [],
       removed: new Set(),
       revoked: new Map(),
+      stopped: new Map(),
+      cancelled: new Set(),
       notes: new Map()
     }
   })
+
+/** The moment after an acknowledgement. */
+export const moment = ({ databases, effects }: World): Effect.Effect<Moment> =>
+  Effect.gen(function* () {
+    const count = effects.length
+    const batches = yield* Effect.forEach(databases, ({ batches }) => batches)
+    const started = new Set<string>()
+    for (const batch of batches.flat()) {
+      for (const wrapped of JSON.parse(batch) as ReadonlyArray<RunEvent.RunEvent>) {
+        const { event } = RunEvent.unwrap(wrapped)
+        if (event._tag === "tool.started") started.add(event.callId)
+      }
+    }
+    return { effects: count, started }
+  })
+
+/** Reads the batches in which a call starts. */
+export const startingBatches = "SELECT events FROM fermata_journal WHERE events LIKE '%tool.started%'"
+
+/** Reads the status of every run. */
+export const everyStatus = "SELECT run_id, status FROM fermata_runs"
 
 /** What makes leases end, the `count`-th time. */
 export const endLeases = (count: number): string =>

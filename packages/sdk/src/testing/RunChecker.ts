@@ -8,7 +8,7 @@
  * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
-import type { Decision } from "../domain/Decision.ts"
+import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { line } from "../domain/Display.ts"
 import type { Revision, RunId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
@@ -63,7 +63,13 @@ export interface Acknowledged {
     readonly revision: number
     readonly events: ReadonlyArray<RunEvent>
   }>
-  readonly decisions?: ReadonlyArray<{ readonly runId: RunId; readonly decision: Decision }>
+  readonly decisions?: ReadonlyArray<{
+    readonly runId: RunId
+    /** The decision that the store answered with. */
+    readonly decision: Decision
+    /** The decision that the caller sent. Given: it must be the one that the store answered with. */
+    readonly asked?: DecisionInput
+  }>
   readonly messages?: ReadonlyArray<{ readonly runId: RunId; readonly message: Receipt }>
   /** How runs ended. */
   readonly ended?: ReadonlyArray<{ readonly runId: RunId; readonly status: Status }>
@@ -101,11 +107,11 @@ export type Invariant =
   | "approvedOnly"
   /** What ran had the arguments that were approved. */
   | "asApproved"
-  /** A request has one decision, taken while it was open. */
+  /** A request has one decision, taken while it was open, and only its author and exact repeats of it are acknowledged. */
   | "oneDecision"
-  /** A message is in the journal once, and from then on it does not wait. */
+  /** A message is in the journal once, and from then on it does not wait; none waits in a completed run. */
   | "oneMessage"
-  /** Nothing happens in a run that has ended. */
+  /** Nothing happens in a run that has ended: its terminal event is its last. */
   | "terminal"
   /** Every call has its result before the model is called again. */
   | "validHistory"

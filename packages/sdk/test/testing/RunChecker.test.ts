@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { evolveAll } from "../../src/domain/evolve.ts"
+import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { RequestId, Revision, RunId, SessionId, ToolCallId } from "../../src/domain/Id.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
 import * as Limits from "../../src/domain/Limits.ts"
@@ -244,14 +245,48 @@ describe("RunChecker", () => {
     assert.deepStrictEqual(check(beforeDecision, { acknowledged, inbox }), [])
   })
 
+  it("finds two callers who are both told that their decision counts", () => {
+    const requests = (...asked: ReadonlyArray<DecisionInput>) =>
+      check(sound, {
+        acknowledged: { decisions: asked.map((asked) => ({ runId, decision: approve, asked })) }
+      })
+    const { at: _, ...asked } = approve
+    assert.deepStrictEqual(requests(asked), [])
+    assert.deepStrictEqual(requests(asked, { ...asked, by: "bob" }), [
+      {
+        invariant: "oneDecision",
+        runId,
+        detail: "approve by bob on run.r1 was acknowledged with approve by ann"
+      }
+    ])
+    assert.deepStrictEqual(requests(asked, { _tag: "deny", requestId, by: "ann" }), [
+      {
+        invariant: "oneDecision",
+        runId,
+        detail: "deny by ann on run.r1 was acknowledged with approve by ann"
+      }
+    ])
+    for (const other of [{ arguments: { amount: 2 } }, { note: "At once." }, { idempotencyKey: "k" }]) {
+      assert.lengthOf(requests({ ...asked, ...other }), 1)
+    }
+    const service = { id: "ann", kind: "service" } as const
+    assert.lengthOf(requests({ ...asked, by: service }), 1)
+  })
+
+  it("takes the repeat of a decision, with its digest or without, for its author's", () => {
+    const { at: _, digest: __, ...asked } = approve
+    const acknowledged = { decisions: [{ runId, decision: approve, asked }] }
+    assert.deepStrictEqual(check(sound, { acknowledged }), [])
+  })
+
   const said = { messageId: "m1", content: [{ _tag: "text", text: "And this." }], at: 5 } as const
   const taken: RunEvent = { _tag: "message.queued", ...said, at: 6 }
 
-  it("takes an acknowledged message for kept, in the journal or still waiting, also when the run is over", () => {
+  it("takes an acknowledged message for kept, in the journal or still waiting", () => {
     const acknowledged = { messages: [{ runId, message: said }] }
     const waiting = { open: [], undelivered: [], messages: [{ runId, message: said }] }
     const taking = inserted(taken, toolStarted)
-    assert.deepStrictEqual(check(sound, { acknowledged, inbox: waiting }), [])
+    assert.deepStrictEqual(check(sound.slice(0, -1), { acknowledged, inbox: waiting }), [])
     assert.deepStrictEqual(check(taking, { acknowledged, inbox: { ...waiting, messages: [] } }), [])
     assert.deepStrictEqual(check(sound, { acknowledged }), [
       { invariant: "acknowledged", runId, detail: "the acknowledged message m1 is gone" }
@@ -270,6 +305,37 @@ describe("RunChecker", () => {
     assert.deepStrictEqual(check(inserted(taken, toolStarted), { inbox: waiting }), [
       { invariant: "oneMessage", runId, detail: "the message m1 waits and is in the journal" }
     ])
+  })
+
+  it("finds a message that waits in a completed run, and not one of a run that was cancelled or has failed", () => {
+    const inbox = { open: [], undelivered: [], messages: [{ runId, message: said }] }
+    assert.deepStrictEqual(check(sound, { inbox }), [
+      { invariant: "oneMessage", runId, detail: "the message m1 waits in a completed run" }
+    ])
+    const failure = { _tag: "RunDefect", description: "It broke." } as const
+    for (const end of [
+      { _tag: "run.cancelled", at: 8, reason: "No.", calls: [] },
+      { _tag: "run.failed", at: 8, failure }
+    ] as const) {
+      assert.deepStrictEqual(check([...sound.slice(0, -1), end], { inbox }), [])
+    }
+  })
+
+  it("requires the failure of a run to be its last event, unless the run goes on", () => {
+    const failed: RunEvent = {
+      _tag: "run.failed",
+      at: 8,
+      failure: { _tag: "RunDefect", description: "It broke." }
+    }
+    const failing = [...sound.slice(0, -1), failed]
+    const limited: RunEvent = { _tag: "limits.changed", at: 9, limits: Limits.defaults }
+    assert.deepStrictEqual(check(failing), [])
+    assert.deepStrictEqual(check([...failing, limited]), [
+      { invariant: "terminal", runId, detail: "its last event is limits.changed and it has failed" }
+    ])
+    assert.deepStrictEqual(check([...failing, limited, { ...resumed, at: 9 } as RunEvent]), [])
+    const revoked: RunEvent = { _tag: "grant.revoked", at: 9, grantId: "g", by: "ann" } as RunEvent
+    assert.deepStrictEqual(check([...failing, revoked]), [])
   })
 
   it("compares the inbox with what the journals wait for", () => {

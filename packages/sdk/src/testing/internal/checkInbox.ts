@@ -1,10 +1,13 @@
 /**
  * What the store keeps beside the journals, and what it told others, against the journals.
  */
+import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { canonicalJson } from "../../domain/internal/json.ts"
 import type { RunId } from "../../domain/Id.ts"
 import { interruptions, isEnded } from "../../domain/RunState.ts"
+import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
+import { decodeInput, sameDecision } from "../../store/internal/requests.ts"
 import type { Acknowledged, Evidence, Inbox, Invariant, Violation } from "../RunChecker.ts"
 import type { RunLedger } from "./readJournal.ts"
 
@@ -17,9 +20,14 @@ export const checkInbox = (
 ): ReadonlyArray<Violation> => {
   const violations: Array<Violation> = []
   for (const { message, runId } of inbox.messages ?? []) {
-    if (ledgers.get(runId)?.messages.has(message.messageId) !== true) continue
-    const detail = `the message ${message.messageId} waits and is in the journal`
-    violations.push({ invariant: "oneMessage", runId, detail })
+    const ledger = ledgers.get(runId)
+    const say = (detail: string) => violations.push({ invariant: "oneMessage", runId, detail })
+    if (ledger?.messages.has(message.messageId) === true) {
+      say(`the message ${message.messageId} waits and is in the journal`)
+    }
+    // A cancelled run ends whatever was said to it, and a failed one takes its messages when it is resumed.
+    else if (ledger?.state?.status === "completed")
+      say(`the message ${message.messageId} waits in a completed run`)
   }
   for (const [runId, { journal, state }] of ledgers) {
     if (state === undefined) continue
@@ -62,7 +70,11 @@ export const checkAcknowledged = (
       say(runId, `${events.length} acknowledged events behind revision ${revision} are not in the journal`)
     }
   }
-  for (const { decision, runId } of acknowledged.decisions ?? []) {
+  for (const { asked, decision, runId } of acknowledged.decisions ?? []) {
+    if (asked !== undefined && !isAnswerTo(asked, decision)) {
+      const detail = `${asked._tag} by ${nameOf(asked.by)} on ${decision.requestId} was acknowledged with ${decision._tag} by ${decision.by}`
+      say(runId, detail, "oneDecision")
+    }
     const ledger = ledgers.get(runId)
     const { requestId } = decision
     const journaled = ledger?.decisions.get(requestId)
@@ -92,3 +104,18 @@ export const checkAcknowledged = (
   }
   return violations
 }
+
+/** Whether a decision is the one that a caller sent. A digest only says what was looked at: a repeat may leave it out. */
+const isAnswerTo = (asked: DecisionInput, recorded: Decision): boolean => {
+  const sent = Result.getOrUndefined(decodeInput(asked, recorded.at))
+  return (
+    sent !== undefined && sameDecision({ ...withoutDigest(sent), at: recorded.at }, withoutDigest(recorded))
+  )
+}
+
+const withoutDigest = (given: Decision): Decision => {
+  const { digest: _, ...decision } = given
+  return decision
+}
+
+const nameOf = (by: DecisionInput["by"]): string => (typeof by === "string" ? by : by.id)

@@ -119,6 +119,7 @@ const readJournal = (journal: Journal, parent: RunState | undefined, report: Rep
   if (state.status !== journal.status) {
     report("foldable", `the head says ${journal.status}, the journal folds to ${state.status}`)
   }
+  checkLast(journal, state, report)
   const problem = validateHistory(providerMessages(state))
   if (problem !== undefined) report("validHistory", problem)
   return { ...ledger, state }
@@ -220,6 +221,18 @@ const checkRoot = (root: RunState, tag: RunEvent["_tag"], inside: boolean, say: 
   const allowed = root.status === "error" ? afterFailure.has(tag) : tag === "grant.revoked"
   if (!allowed && !(inside && root.status === "error" && tag.startsWith("request."))) {
     say("terminal", `${tag} follows the end of the run (${root.status})`)
+  }
+}
+
+/**
+ * The last event of a failed run is its failure: what may follow one belongs to a run that goes on. Earlier versions recorded a
+ * revocation behind the end.
+ */
+const checkLast = ({ events }: Journal, state: RunState, report: Report): void => {
+  if (state.status !== "error") return
+  const last = events.findLast(({ _tag }) => _tag !== "grant.revoked")
+  if (last !== undefined && last._tag !== "run.failed") {
+    report("terminal", `its last event is ${last._tag} and it has failed`)
   }
 }
 
