@@ -8,9 +8,10 @@ import * as Layer from "effect/Layer"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
-import { createFermata, isRunStoreError } from "@fermata/node"
+import { agent, approve, createFermata, isRunStoreError, tool } from "@fermata/node"
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { FaultySqlClient } from "@fermata/sdk/testing"
+import { z } from "zod"
 import * as SqliteClient from "../src/internal/sqliteClient.ts"
 import { model, program } from "./fixtures/stores/agents.ts"
 import { temporaryFile } from "./temporaryStore.ts"
@@ -200,6 +201,53 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
       const done = yield* Effect.promise(() => second.resume("approval"))
       assert.strictEqual(done.status, "completed")
       assert.deepStrictEqual([...first.effects, ...effects], ["pay 7"])
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("an approval that an earlier version asked for", () => {
+  it.live("is asked for again where the body would get other arguments than were shown", () =>
+    Effect.gen(function* () {
+      for (const name of frozen) {
+        const filename = yield* temporaryFile
+        thaw(name, filename)
+        const ran: Array<unknown> = []
+        // Versions of before showed arguments as the model wrote them, without the defaults of the schema.
+        const pay = tool("pay", {
+          parameters: z.object({ amount: z.number(), to: z.string().default("eve") }),
+          handler: (args) => {
+            ran.push(args)
+            return "paid"
+          }
+        })
+        const fermata = yield* Effect.acquireRelease(
+          Effect.promise(() =>
+            createFermata({
+              agents: [agent("clerk", { tools: [pay] })],
+              model: model(),
+              store: filename,
+              by: "bob"
+            })
+          ),
+          (fermata) => Effect.promise(() => fermata.close())
+        )
+        const asked = async () => {
+          const [waiting] = await fermata.pending({ runId: "approval" })
+          return waiting?.request._tag === "approval" ? waiting.request : assert.fail("nothing is pending")
+        }
+        yield* Effect.promise(async () => {
+          const first = await asked()
+          assert.deepStrictEqual(first.arguments, { amount: 7 })
+          await fermata.decide(first, approve())
+          assert.strictEqual((await fermata.resume("approval")).status, "interrupted")
+          assert.deepStrictEqual(ran, [])
+          const second = await asked()
+          assert.deepStrictEqual(second.arguments, { amount: 7, to: "eve" })
+          await fermata.decide(second, approve())
+          assert.strictEqual((await fermata.resume("approval")).status, "completed")
+          assert.deepStrictEqual(ran, [{ amount: 7, to: "eve" }])
+        })
+      }
     }).pipe(Effect.scoped)
   )
 })

@@ -101,8 +101,9 @@ export const valueOf = (
     if (call.requestId === undefined && call.grantId === undefined) return Effect.succeed(value)
     const described = describeArguments(scope, entry, call.arguments ?? {}, value)
     const isSame =
-      sameJson(described.rendering, rendering) ||
-      (schema === undefined && sameJson(described.shown, call.arguments ?? {}))
+      rendering === undefined
+        ? sameJson(described.shown, shownOf(call))
+        : sameJson(described.rendering, rendering)
     return isSame ? Effect.succeed(value) : Effect.fail(stale)
   })
 }
