@@ -168,7 +168,7 @@ export interface CheckReport {
 }
 
 /**
- * Reads every page, every run and every request of a store, and reports what is wrong. It changes nothing, makes no file, and
+ * Reads every page, every run, every request, every message and every grant of a store, and reports what is wrong. It changes nothing, makes no file, and
  * works while others use the store.
  *
  * **When to use**

@@ -10,6 +10,7 @@ import { checkBelongingOfCheckpoints, checkpointTables } from "./sqliteCheckpoin
 import { openExisting, patiently } from "./sqliteFile.ts"
 import { Findings } from "./sqliteFindings.ts"
 import { circles, foldAll } from "./sqliteFold.ts"
+import { checkGrants } from "./sqliteGrants.ts"
 import { checkMessages, checkRequests } from "./sqliteInbox.ts"
 import { checkJournal, headsOf, type Tables } from "./sqliteJournals.ts"
 import { type Row, rowOf, rowsOf } from "./sqliteRows.ts"
@@ -58,7 +59,9 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
     // Stores of before have no messages, until a newer Fermata opens them.
     const hasMessages = missing.length === 0 && versionOf(database) >= 3
     if (hasMessages && !names.has("fermata_messages")) missing.push("fermata_messages")
-    // The same with checkpoints.
+    // The same with grants, and with checkpoints.
+    const hasGrants = missing.length === 0 && versionOf(database) >= 7
+    if (hasGrants && !names.has("fermata_grants")) missing.push("fermata_grants")
     const hasCheckpoints = checkpointTables.some((name) => names.has(name))
     if (hasCheckpoints) missing.push(...checkpointTables.filter((name) => !names.has(name)))
     if (missing.length > 0) {
@@ -78,6 +81,7 @@ const checkTables = (database: DatabaseSync, found: Findings) =>
     const parts = [
       foldAll(tables, found, heads),
       ...(hasMessages ? [checkMessages(database, found)] : []),
+      ...(hasGrants ? [checkGrants(database, found)] : []),
       checkRequests(database, found)
     ]
     for (const part of parts) while ((yield* step(() => part.next())).done !== true);

@@ -75,7 +75,11 @@ export const checkJournal = (tables: Tables, found: Findings, { isDamaged, row, 
         `The journal of ${runId} goes on at ${String(sequence)} after ${next} events: restore a backup, or remove the run.`
       )
     }
-    const decoded = RunStateCodec.decodeEvents(String(events), Number(version))
+    if (![sequence, count, version].every(Number.isFinite) || typeof events !== "string") {
+      // Where the rest belongs is not known.
+      return found.problem(`${place} cannot be read: restore a backup, or remove the run.`)
+    }
+    const decoded = RunStateCodec.decodeEvents(events, Number(version))
     if (Result.isFailure(decoded)) {
       found.problem(
         decoded.failure._tag === "RunStateTooNew"

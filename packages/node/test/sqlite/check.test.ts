@@ -176,6 +176,38 @@ describe("SqliteStore.check", () => {
     })
   )
 
+  it.effect("tells which grant cannot be read, and which belongs to no run", () =>
+    Effect.gen(function* () {
+      const grant = (columns: string) =>
+        `INSERT INTO fermata_grants (grant_id, run_id, session_id, agent, tool, scope, given_at, data, ${columns.split(" = ")[0]})
+          VALUES ('run_1.r1.grant', 'run_1', 'session_of_run_1', 'root', 'pay', 'run', 1,
+            '{"id":"run_1.r1.grant","tool":"pay","agent":"root","scope":"run","arguments":{},"by":"ann","at":1,"inherit":false}',
+            ${columns.split(" = ")[1]})`
+      assert.deepStrictEqual(yield* problemsAfter(grant("expires_at = NULL")), [])
+      assert.deepStrictEqual(yield* problemsAfter(grant("expires_at = 7")), [
+        damaged("grant run_1.r1.grant of the run run_1", "expires_at")
+      ])
+      assert.deepStrictEqual(yield* problemsAfter(grant("revoked_at = 7")), [
+        damaged("grant run_1.r1.grant of the run run_1", "revoked_at")
+      ])
+      const elsewhere = "UPDATE fermata_grants SET run_id = 'run_9'"
+      assert.deepStrictEqual(yield* problemsAfter(grant("expires_at = NULL"), elsewhere), [
+        "The grant run_1.r1.grant belongs to run_9, but there is no such run: restore a backup, or revoke it."
+      ])
+      assert.deepStrictEqual(
+        yield* problemsAfter(
+          grant(`revocation = '{"by":"ben","at":7}'`),
+          "UPDATE fermata_grants SET revoked_at = 7",
+          elsewhere
+        ),
+        []
+      )
+      assert.deepStrictEqual(yield* problemsAfter("DROP TABLE fermata_grants"), [
+        "Tables are missing (fermata_grants): restore a backup."
+      ])
+    })
+  )
+
   it.effect("finds nothing wrong with a store of before, which has no messages", () =>
     Effect.gen(function* () {
       const released = join(import.meta.dirname, "../fixtures/stores")

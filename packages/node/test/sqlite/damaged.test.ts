@@ -190,6 +190,32 @@ describe("a store with a damaged row", () => {
     )
   }
 
+  for (const [what, damage] of [
+    ["lost its entry", "DELETE FROM fermata_runs WHERE run_id = 'last'"],
+    [
+      "lies behind all numbers",
+      "UPDATE fermata_journal SET id = 9223372036854775807 WHERE run_id = 'last' AND sequence = 0"
+    ],
+    ["has the highest number", "UPDATE fermata_runs SET number = 9223372036854775807 WHERE run_id = 'last'"]
+  ] as const) {
+    it.effect(`begins new runs beside one that ${what}, and none in its place`, () =>
+      after(damage, async (fermata) => {
+        for (const runId of ["new", "newer"]) {
+          await fermata.runPrompt("clerk", "pay", { runId })
+          await fermata.decide(`${runId}.r1`, approve())
+          await fermata.resume(runId)
+          assert.strictEqual((await fermata.state(runId)).status, "completed")
+        }
+        const again = fermata.runPrompt("clerk", "pay", { runId: "last" })
+        if (!damage.startsWith("DELETE")) {
+          const refused = await again.catch((error: unknown) => error)
+          return assert.deepInclude(refused, { _tag: "RunExists" })
+        }
+        assert.include(await unreadable(again), "a row is in the place of a new one")
+      })
+    )
+  }
+
   it.effect("leaves requests that cannot be read out of the inbox, and fills its pages", () =>
     after("UPDATE fermata_requests SET request = '{}' WHERE request_id = 'bad.r1'", async (fermata) => {
       const shown = async (filter: Parameters<typeof fermata.pending>[0]) =>
@@ -199,4 +225,104 @@ describe("a store with a damaged row", () => {
       assert.deepStrictEqual(ids(await fermata.damagedRuns()), ["bad"])
     })
   )
+
+  /** Two sessions in each of which a first run was given a grant for `pay`, and a second one is held on `ask` before it pays. */
+  const granted = (
+    damage: string,
+    body: (fermata: Fermata.Fermata, ran: ReadonlyArray<string>, filename: string) => Promise<void>
+  ) =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* Effect.promise(async () => {
+        const ran: Array<string> = []
+        const acting = (name: string) =>
+          tool(name, {
+            handler: (_, { callId }) => {
+              ran.push(callId)
+              return name
+            }
+          })
+        const open = () =>
+          createFermata({
+            agents: [agent("clerk", { tools: [acting("ask"), acting("pay")] })],
+            model: ScriptedModel.make(({ runId, turn }) =>
+              turn === 1
+                ? { calls: [{ tool: runId.endsWith("1") ? "pay" : "ask" }] }
+                : turn === 2 && runId.endsWith("2")
+                  ? { calls: [{ tool: "pay" }] }
+                  : "Done."
+            ).client,
+            store: filename
+          })
+        {
+          await using fermata = await open()
+          for (const sessionId of ["bad", "good"]) {
+            await fermata.runPrompt("clerk", "pay", { runId: `${sessionId}1`, sessionId })
+            const grant = { scope: "session", arguments: {} } as const
+            await fermata.decide(`${sessionId}1.r1`, approve({ grant }))
+            await fermata.resume(`${sessionId}1`)
+            await fermata.runPrompt("clerk", "ask, then pay", { runId: `${sessionId}2`, sessionId })
+          }
+        }
+        ran.length = 0
+        foreign(filename, (database) =>
+          database.exec(`UPDATE fermata_grants SET ${damage} WHERE grant_id = 'bad1.r1.grant'`)
+        )
+        await using fermata = await open()
+        await body(fermata, ran, filename)
+      })
+    })
+
+  for (const [column, damage] of [
+    ["data", "data = substr(data, 1, 40)"],
+    ["data", "data = NULL"],
+    ["agent", "agent = 'another'"],
+    ["tool", "tool = x'00'"],
+    ["scope", "scope = 'run'"],
+    ["given_at", "given_at = 'yesterday'"],
+    ["expires_at", "expires_at = 7"],
+    ["session_id", "session_id = 'good'"],
+    ["run_id", "run_id = x'00'"],
+    ["revoked_at", "revoked_at = 7"],
+    ["revoked_at", `revocation = '{"by":"ben","at":7}'`],
+    ["revoked_at", "revoked_at = 'abc'"],
+    ["revocation", "revocation = '{}', revoked_at = 7"]
+  ] as const) {
+    it.effect(`leaves one grant out of the list and asks again where a call relies on it: ${damage}`, () =>
+      granted(damage, async (fermata, ran, filename) => {
+        const shown = (await fermata.grants()).map(({ grant }) => grant.id as string)
+        assert.deepStrictEqual(shown, ["good1.r1.grant"])
+        const row = `grant bad1.r1.grant of the run ${column === "run_id" ? "(whose id is damaged)" : "bad1"} is damaged (${column})`
+        const [problem, ...others] = (await fermata.damagedRuns()).map(({ problem }) => problem)
+        assert.include(problem, row)
+        assert.deepStrictEqual(others, [])
+        const { problems } = await Effect.runPromise(SqliteStore.check({ filename }))
+        assert.include(problems.join(), row)
+        assert.include(await unreadable(fermata.grants({ grantId: "bad1.r1.grant" as Id.GrantId })), row)
+        assert.include(await unreadable(fermata.revokeGrant("bad1", "bad1.r1.grant")), row)
+        // A copy would have a grant in force that may have been revoked.
+        if (column !== "run_id") assert.include(await unreadable(fermata.exportRun("bad1")), row)
+
+        for (const runId of ["bad2", "good2"]) await fermata.decide(`${runId}.r1`, approve())
+        await fermata.recover()
+        assert.deepStrictEqual(ran.toSorted(), ["bad2.t1.1", "good2.t1.1", "good2.t2.1"])
+        const [asked, ...none] = await fermata.pending()
+        assert.deepStrictEqual(none, [])
+        assert.deepInclude(asked?.request, { _tag: "approval", tool: "pay", runId: "bad2" as Id.RunId })
+        await fermata.decide(asked!, approve())
+        await fermata.recover()
+        assert.strictEqual((await fermata.state("bad2")).status, "completed")
+        assert.include(ran, "bad2.t2.1")
+        if (column === "run_id") return
+        await fermata.remove("bad2")
+        await fermata.remove("bad1")
+        assert.deepStrictEqual(await fermata.damagedRuns(), [])
+        assert.deepStrictEqual((await Effect.runPromise(SqliteStore.check({ filename }))).problems, [])
+        // What may have been revoked is not given again by a copy of its run.
+        const left = "SELECT count(*) AS count FROM fermata_grants WHERE grant_id = 'bad1.r1.grant'"
+        const isLeft = damage.includes("revo") ? 1 : 0
+        foreign(filename, (database) => assert.strictEqual(database.prepare(left).get()?.["count"], isLeft))
+      })
+    )
+  }
 })

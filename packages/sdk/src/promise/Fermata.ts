@@ -133,13 +133,13 @@ export interface Fermata extends AsyncDisposable {
   readonly cancel: (runId: string, reason?: string) => Promise<void>
   /** The runs of the store, newest first. One that cannot be read is left out, with a warning in the log: see `damagedRuns`. */
   readonly runs: (filter?: PlainIds<ListFilter>) => Promise<ReadonlyArray<RunHead>>
-  /** What `runs` and `pending` leave out because it cannot be read, and what to do about it. It reads the entries of all runs. */
+  /** What `runs`, `pending` and `grants` leave out because it cannot be read, and what to do about it. It reads the entries of all runs. */
   readonly damagedRuns: () => Promise<ReadonlyArray<DamagedRun>>
   /** The whole state of a run. */
   readonly state: (runId: string) => Promise<RunState>
   /** What has changed in this program since the run was stored, and what of it stands in the way. */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
-  /** The standing approvals of the store, oldest first, revoked ones included. */
+  /** The standing approvals of the store, oldest first, revoked ones included. One that cannot be read is left out: see `damagedRuns`. */
   readonly grants: (filter?: PlainIds<GrantFilter>) => Promise<ReadonlyArray<StoredGrant>>
   /**
    * Revokes a standing approval of a run or its session: from then on no call starts under it, in any run, fork or process. Rejects

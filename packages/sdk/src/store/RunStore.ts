@@ -359,7 +359,10 @@ export class RunStore extends Context.Service<
     /** The decisions on a run's requests that are not in its journal yet, oldest first. Expired requests count as denied by `expiry`. */
     readonly decisions: (runId: RunId) => Effect.Effect<ReadonlyArray<Decision>, RunStoreError>
 
-    /** The grants that approvals created, oldest first, revoked ones included. */
+    /**
+     * The grants that approvals created, oldest first, revoked ones included. One that cannot be read is left out (see `damaged`); asked for
+     * by its id or its run, it fails with `StoreUnreadable`. An append that relies on it counts it as revoked.
+     */
     readonly grants: (filter?: GrantFilter) => Effect.Effect<ReadonlyArray<StoredGrant>, RunStoreError>
 
     /**
@@ -420,12 +423,12 @@ export class RunStore extends Context.Service<
     readonly list: (filter?: ListFilter) => Effect.Effect<ReadonlyArray<RunHead>, RunStoreError>
 
     /**
-     * What `list` and `pending` leave out because it cannot be read, at most 1,000 entries. Asking about one of these runs fails with
+     * What `list`, `pending` and `grants` leave out because it cannot be read, at most 1,000 entries. Asking about one of these runs fails with
      * `StoreUnreadable`, nothing of it is executed, and `remove` deletes it.
      *
      * **Details**
      *
-     * It reads the heads and the requests of all runs. Whether their journals can be read is found out when they are loaded, and by
+     * It reads the heads, the requests and the grants of all runs. Whether their journals can be read is found out when they are loaded, and by
      * the check of a whole store.
      */
     readonly damaged: Effect.Effect<ReadonlyArray<DamagedRun>, RunStoreError>

@@ -56,6 +56,8 @@ export interface SqlAccess {
   readonly journalOrder: Fragment
   /** The rows of the journal that belong to `chain`: from a place on, in SQL, and those of earlier runs up to its `upto`. */
   readonly journalInChain: (first: "0" | "coalesce(chain.start, 0)") => Fragment
+  /** The number of a new run among its other columns: the journal of a run that lost its head keeps its place. */
+  readonly newNumber: { readonly column: Fragment; readonly value: Fragment }
   /** Adds a row to a run's journal. */
   readonly insertBatch: (row: JournalRow) => Statement.Statement<object>
   /** Whether an update that leaves an indexed column out writes less than one that sets it to what it is. */
@@ -266,6 +268,7 @@ const dialectOf = (sql: SqlClient) =>
         sql.literal(
           `journal.run_id = chain.run_id AND journal.sequence >= ${first} AND journal.sequence < ${endInChain}`
         ),
+      newNumber: { column: sql.literal(""), value: sql.literal("") },
       insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
         sql`INSERT INTO fermata_journal (run_id, sequence, count, version, events)
           VALUES (${runId}, ${sequence}, ${count}, ${version}, ${events})`,
@@ -295,6 +298,13 @@ const dialectOf = (sql: SqlClient) =>
       journalInChain: (first: string) =>
         sql.literal(`journal.id >= (chain.number << 32) + ${first}
         AND journal.id < (chain.number << 32) + min(${endInChain}, 4294967296) AND +journal.run_id = chain.run_id`),
+      newNumber: {
+        column: sql.literal("number, "),
+        // None, for SQLite to choose one, where a damaged row has the highest.
+        value:
+          sql.literal(`nullif(1 + min(2147483647, max(coalesce((SELECT max(number) FROM fermata_runs), 0),
+          coalesce((SELECT max(id) >> 32 FROM fermata_journal), 0))), 2147483648), `)
+      },
       insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
         // Node gives every number as a fraction, and those have no place for the numbers of more than two million runs.
         sql`INSERT INTO fermata_journal (id, run_id, sequence, count, version, events)

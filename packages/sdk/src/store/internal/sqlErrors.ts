@@ -44,6 +44,13 @@ const passingStates: ReadonlySet<string> = new Set([
 export const toStoreError = (operation: string, error: SqlError): RunStoreError =>
   new RunStoreError({ operation, reason: reasonOf(error) })
 
+/** What SQLite and Postgres report of a row in whose place there is another one. */
+const placesTaken: ReadonlySet<unknown> = new Set([1555, 2067, 2579, "23505"])
+
+/** All statements that may meet another row allow for it, unless that row belongs to a run that is not there as a whole. */
+const placeTaken =
+  "a row is in the place of a new one, as when the entry of a run is lost and its other rows are not: check the store, then restore a backup, or go on under another id."
+
 /** The reason behind whatever a driver threw. */
 const reasonOfCause = (cause: unknown): RunStoreError["reason"] | undefined => {
   const code = codeOf(cause)
@@ -57,6 +64,7 @@ const reasonOfCause = (cause: unknown): RunStoreError["reason"] | undefined => {
       retryable: false
     })
   }
+  if (code !== undefined && placesTaken.has(code)) return new StoreUnreadable({ detail: placeTaken })
   if (code === "EDQUOT") return new StorageFull({ detail: "the quota is used up" })
   if (typeof code === "string") return reasonOfState(code)
   if (code === undefined) return undefined

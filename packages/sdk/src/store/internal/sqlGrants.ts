@@ -6,49 +6,28 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import type { SqlError } from "effect/sql/SqlError"
-import { sentence } from "../../domain/Display.ts"
-import { Grant, GrantNotFound, revoke, type Revoked, Revocation } from "../../domain/Grant.ts"
-import { GrantId, type RunId, SessionId, RunId as RunIdSchema, type Timestamp } from "../../domain/Id.ts"
+import { GrantNotFound, revoke, type Revoked } from "../../domain/Grant.ts"
+import type { GrantId, RunId, Timestamp } from "../../domain/Id.ts"
 import type { RunStore } from "../RunStore.ts"
-import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
 import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
 import { pageSize } from "./bounds.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
+import { grantEntries, sortGrants } from "./sqlGrantRows.ts"
+import { makePages } from "./sqlPages.ts"
 
-/** The text columns of a row. What a run that was deleted leaves of a revoked grant has no `data`. */
-const Row = Schema.Struct({
-  grant_id: GrantId,
-  run_id: RunIdSchema,
-  /** Empty where the run was deleted. */
-  session_id: Schema.Union([SessionId, Schema.Literal("")]),
-  data: Schema.NullOr(Schema.fromJsonString(Grant)),
-  revocation: Schema.NullOr(Schema.fromJsonString(Revocation))
-})
-
-const decodeRows = Schema.decodeUnknownEffect(Schema.Array(Row))
-
-const damaged = (operation: string, grantIds: string) =>
-  new RunStoreError({
-    operation,
-    reason: new StoreUnreadable({
-      detail: sentence`the grant ${grantIds} is damaged or was written by a newer version of Fermata: update, or restore a backup.`
-    })
-  })
+/** The columns of a grant, and the session of its run. */
+export const grantColumns = ({ sql }: SqlAccess) =>
+  sql.literal(`grant_id, run_id, session_id,
+    (SELECT session_id FROM fermata_runs AS run WHERE run.run_id = fermata_grants.run_id) AS run_session,
+    agent, tool, scope, given_at, expires_at, data, revoked_at, revocation`)
 
 /** Makes the part of the store that deals with grants. */
-export const makeGrants = ({ forUpdate, query, sql, write }: SqlAccess) => {
-  const columns = sql.literal("grant_id, run_id, session_id, data, revocation")
+export const makeGrants = (access: SqlAccess) => {
+  const { forUpdate, query, sql, write } = access
+  const columns = grantColumns(access)
+  const page = makePages(access)
   const forShare = sql.onDialectOrElse({ pg: () => sql`FOR SHARE`, orElse: () => sql.literal("") })
-
-  const decode = (operation: string, rows: ReadonlyArray<object>) =>
-    Effect.mapError(decodeRows(rows), () =>
-      damaged(
-        operation,
-        rows.map((row) => String((row as { readonly grant_id?: unknown }).grant_id)).join(", ")
-      )
-    )
 
   const insert = ({ grant, runId, sessionId }: StoredGrant): Effect.Effect<unknown, SqlError> => {
     const { revoked, ...data } = grant
@@ -61,22 +40,11 @@ export const makeGrants = ({ forUpdate, query, sql, write }: SqlAccess) => {
       ) ON CONFLICT (grant_id) DO NOTHING`
   }
 
-  const stored = (row: typeof Row.Type): ReadonlyArray<StoredGrant> =>
-    row.data === null || row.session_id === ""
-      ? []
-      : [
-          {
-            grant: row.revocation === null ? row.data : revoke(row.data, row.revocation),
-            runId: row.run_id,
-            sessionId: row.session_id
-          }
-        ]
-
   const read = (grantId: string) =>
     sql`SELECT ${columns} FROM fermata_grants WHERE grant_id = ${grantId} ${forUpdate}`
 
-  const listed = Effect.fnUntraced(function* (filter: GrantFilter) {
-    const conditions = [sql`data IS NOT NULL`]
+  const listed = Effect.fnUntraced(function* (filter: GrantFilter, size: number, skip: number) {
+    const conditions = [sql`(data IS NOT NULL OR session_id <> '')`]
     if (filter.runId !== undefined) conditions.push(sql`run_id = ${filter.runId}`)
     if (filter.sessionId !== undefined) conditions.push(sql`session_id = ${filter.sessionId}`)
     if (filter.grantId !== undefined) conditions.push(sql`grant_id = ${filter.grantId}`)
@@ -88,32 +56,41 @@ export const makeGrants = ({ forUpdate, query, sql, write }: SqlAccess) => {
       if (last !== undefined) conditions.push(sql`(given_at, grant_id) > (${last.given_at}, ${filter.after})`)
     }
     return yield* sql`SELECT ${columns} FROM fermata_grants WHERE ${sql.and(conditions)}
-      ORDER BY given_at, grant_id LIMIT ${pageSize(filter.limit)}`
+      ORDER BY given_at, grant_id LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`
   })
 
-  const grants: RunStore["Service"]["grants"] = (filter = {}) =>
-    query("grants", listed(filter)).pipe(
-      Effect.flatMap((rows) => decode("grants", rows)),
-      Effect.map((rows) => rows.flatMap(stored))
-    )
+  /** Grants that are asked for by their run, or one by one, have to be readable; other lists go on without those that are not. */
+  const grants: RunStore["Service"]["grants"] = (filter = {}) => {
+    const limit = pageSize(filter.limit)
+    const entries =
+      filter.runId !== undefined || filter.grantId !== undefined
+        ? Effect.flatMap(query("grants", listed(filter, limit, 0)), (rows) => grantEntries("grants", rows))
+        : page({
+            operation: "grants",
+            limit,
+            rows: (size, skip) => listed(filter, size, skip),
+            sort: sortGrants
+          })
+    return Effect.map(entries, (found) => found.flatMap(({ stored }) => stored ?? []))
+  }
 
   const revokeGrant: RunStore["Service"]["revokeGrant"] = ({ given, grantId, revocation }) => {
-    const find = (operation: string) => Effect.flatMap(read(grantId), (rows) => decode(operation, rows))
+    const find = (operation: string) => Effect.flatMap(read(grantId), (rows) => grantEntries(operation, rows))
     return write(
       "revokeGrant",
       Effect.gen(function* () {
         if (given !== undefined) yield* insert(given)
-        const [row] = yield* find("revokeGrant")
-        const [found] = row === undefined ? [] : stored(row)
-        if (row === undefined || found === undefined) return yield* new GrantNotFound({ grantId })
+        const [entry] = yield* find("revokeGrant")
+        const found = entry?.stored
+        if (found === undefined) return yield* new GrantNotFound({ grantId })
         // The first revocation stands.
-        if (row.revocation !== null) return found
+        if (found.grant.revoked !== undefined) return found
         yield* sql`UPDATE fermata_grants SET revoked_at = ${revocation.at}, revocation = ${JSON.stringify(revocation)}
           WHERE grant_id = ${grantId}`
         return { ...found, grant: revoke(found.grant, revocation) }
       }),
-      Effect.map(find("revokeGrant"), ([row]) =>
-        row === undefined || row.revocation === null ? Option.none() : Option.fromUndefinedOr(stored(row)[0])
+      Effect.map(find("revokeGrant"), ([entry]) =>
+        entry?.stored?.grant.revoked === undefined ? Option.none() : Option.some(entry.stored)
       )
     )
   }
@@ -125,14 +102,13 @@ export const makeGrants = ({ forUpdate, query, sql, write }: SqlAccess) => {
     /** Keeps a grant that is not kept yet; inside a transaction. */
     insert,
 
-    /** Those of the grants that were revoked. The others cannot be revoked before the transaction ends. */
-    revokedOf: Effect.fnUntraced(function* (used: ReadonlyArray<StoredGrant>) {
+    /**
+     * Those of the grants that were revoked. The others cannot be revoked before the transaction ends. One that cannot be read may have
+     * been revoked: nothing starts under it, and what would have is asked about.
+     */
+    revokedOf: Effect.fnUntraced(function* (used: ReadonlyArray<StoredGrant>, at: Timestamp) {
       const ids = used.map(({ grant }) => grant.id)
-      const look = sql<{
-        readonly grant_id: GrantId
-        readonly revoked_at: number | null
-        readonly revocation: string | null
-      }>`SELECT grant_id, revoked_at, revocation FROM fermata_grants
+      const look = sql<{ readonly grant_id: GrantId }>`SELECT ${columns} FROM fermata_grants
         WHERE ${sql.in("grant_id", ids)} ORDER BY grant_id ${forShare}`
       let rows = yield* look
       if (rows.length < new Set(ids).size) {
@@ -140,27 +116,29 @@ export const makeGrants = ({ forUpdate, query, sql, write }: SqlAccess) => {
         for (const one of used) yield* insert(one)
         rows = yield* look
       }
-      return rows.flatMap((row): ReadonlyArray<Revoked> =>
-        row.revoked_at === null
-          ? []
-          : [{ grantId: row.grant_id, revocation: revocationOf(row.revocation, row.revoked_at) }]
-      )
+      return rows.flatMap((row): ReadonlyArray<Revoked> => {
+        const [entry] = sortGrants([row]).sound
+        if (entry === undefined) return [{ grantId: row.grant_id, revocation: { by: unreadableRow, at } }]
+        const { grantId, revocation, revoked_at: revokedAt } = entry
+        if (revokedAt === null) return []
+        // Who revoked a grant is not kept longer than the run that gave it.
+        return [{ grantId, revocation: revocation ?? { by: "a run that was deleted", at: revokedAt } }]
+      })
     }),
 
     /** Deletes the grants that a run gave. Of revoked ones an id is left, so that a copy of the run cannot bring them back. */
     erase: Effect.fnUntraced(function* (runId: RunId) {
-      yield* sql`DELETE FROM fermata_grants WHERE run_id = ${runId} AND revoked_at IS NULL`
-      yield* sql`UPDATE fermata_grants SET data = NULL, revocation = NULL, agent = '', tool = '', session_id = ''
+      yield* sql`DELETE FROM fermata_grants WHERE run_id = ${runId} AND revoked_at IS NULL AND revocation IS NULL`
+      // A damaged time is replaced: what is left has to be readable.
+      yield* sql`UPDATE fermata_grants SET data = NULL, revocation = NULL, agent = '', tool = '', session_id = '',
+          revoked_at = CASE WHEN revoked_at BETWEEN 0 AND ${latest} THEN revoked_at ELSE 0 END
         WHERE run_id = ${runId}`
     })
   }
 }
 
-const parseRevocation = Schema.decodeUnknownOption(Schema.fromJsonString(Revocation))
+/** By whom a grant counts as revoked that cannot be read. */
+const unreadableRow = "the store, which cannot read its row"
 
-/** Who revoked a grant is not kept longer than the run that gave it. */
-const revocationOf = (text: string | null, revokedAt: number | bigint): Revocation =>
-  Option.getOrElse(parseRevocation(text), () => ({
-    by: "a run that was deleted",
-    at: Number(revokedAt) as Timestamp
-  }))
+/** The last moment that has a date. */
+const latest = 8.64e15

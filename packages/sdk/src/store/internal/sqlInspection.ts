@@ -1,11 +1,13 @@
 /**
- * Finding what lists leave out: every head and every request is read.
+ * Finding what lists leave out: every head, every request and every grant is read.
  */
 import * as Effect from "effect/Effect"
 import type { Fragment } from "effect/sql/Statement"
 import type { DamagedRun, RunStore } from "../RunStore.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import type { Sorted } from "./sqlDamage.ts"
+import { sortGrants } from "./sqlGrantRows.ts"
+import { grantColumns } from "./sqlGrants.ts"
 import { sortRequests } from "./sqlRequestRows.ts"
 import { requestColumns } from "./sqlRequests.ts"
 import { sortHeads, sortMessages } from "./sqlRows.ts"
@@ -24,7 +26,8 @@ export const makeInspection = (access: SqlAccess): Pick<RunStore["Service"], "da
   const { query, sql } = access
   const tables: ReadonlyArray<Table> = [
     { name: "fermata_runs", key: "run_id", columns: headColumns(access), sort: sortHeads },
-    { name: "fermata_requests", key: "request_id", columns: requestColumns(access), sort: sortRequests }
+    { name: "fermata_requests", key: "request_id", columns: requestColumns(access), sort: sortRequests },
+    { name: "fermata_grants", key: "grant_id", columns: grantColumns(access), sort: sortGrants }
   ]
 
   const inspect = Effect.fnUntraced(function* (table: Table, found: Array<DamagedRun>) {
@@ -53,7 +56,7 @@ export const makeInspection = (access: SqlAccess): Pick<RunStore["Service"], "da
 }
 
 /** The tables whose rows can be looked at by themselves. */
-const sorts = { runs: sortHeads, requests: sortRequests, messages: sortMessages }
+const sorts = { runs: sortHeads, requests: sortRequests, messages: sortMessages, grants: sortGrants }
 
 /** What is wrong with rows, all columns of which are there, as the store finds it when it reads them; a sentence for each row. */
 export const rowProblems = (

@@ -54,7 +54,7 @@ export const makeJournal = (
     readonly grants: ReturnType<typeof makeGrants>
   }
 ): Pick<Service, "create" | "append" | "park" | "load" | "events"> => {
-  const { forUpdate, journalOf, now, query, read, run, sql, write } = access
+  const { forUpdate, journalOf, newNumber, now, query, read, run, sql, write } = access
   const numberOf = (table: string) =>
     sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
   const columns = headColumns(access)
@@ -121,7 +121,7 @@ export const makeJournal = (
         : [unchanged]
     if (head === undefined) return yield* refused(options)
     if (options.grants !== undefined && options.grants.length > 0) {
-      const revoked = yield* grants.revokedOf(options.grants)
+      const revoked = yield* grants.revokedOf(options.grants, at)
       if (revoked.length > 0) return yield* new ReliesOnRevoked({ revoked })
     }
     yield* insertBatch(runId, expected, events)
@@ -204,10 +204,10 @@ export const makeJournal = (
             return yield* new RunRemoved({ runId: parent.runId })
           const follows = parent !== undefined && before?.session_id === sessionId ? parent.runId : ""
           const [created] = yield* run(sql<{ readonly lease_until: number }>`INSERT INTO fermata_runs (
-              run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
+              ${newNumber.column}run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
               revision, owner, epoch, lease_until, lease_ms, lease_epoch, created_at, updated_at
             ) VALUES (
-              ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
+              ${newNumber.value}${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
               ${answererIn(events) ?? null}, ${status}, ${events.length}, ${owner}, 1,
               ${now} + ${leaseMs(options.ttl)}, ${leaseMs(options.ttl)}, 1, ${at}, ${at}
             ) ON CONFLICT DO NOTHING RETURNING lease_until`)

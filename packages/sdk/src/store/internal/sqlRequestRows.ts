@@ -11,7 +11,7 @@ import type { PendingRequest } from "../RunStore.ts"
 import type { RunStoreError } from "../RunStoreError.ts"
 import { type RequestEntry, RequestStatus } from "./requests.ts"
 import { readAll, type RowKind, shown, sort, type Sorted } from "./sqlDamage.ts"
-import { isIn, Whole } from "./sqlRows.ts"
+import { isIn, isSameTime, Whole } from "./sqlRows.ts"
 
 const requestFields = {
   request_id: RequestId,
@@ -64,10 +64,6 @@ const isDecided: { readonly [S in RequestStatus]: boolean | undefined } = {
   superseded: undefined
 }
 
-/** Whether a column has a time. One that keeps whole milliseconds keeps a part of one no better. */
-const isTime = (column: number | null, time: number | undefined): boolean =>
-  column === null || time === undefined ? column === null && time === undefined : Math.abs(column - time) < 1
-
 /** The columns that do not say what the request and the decision say: acting on either would be acting on what nobody wrote. */
 const contradictionsIn = (row: RequestRow): ReadonlyArray<string> => {
   const { decision, request } = row
@@ -80,11 +76,11 @@ const contradictionsIn = (row: RequestRow): ReadonlyArray<string> => {
   require("kind", row.kind === request._tag)
   require("agent_path", row.agent_path === pathText(request.agentPath))
   require("tool", row.tool === (toolOf(request) ?? null))
-  require("asked_at", isTime(row.asked_at, request.at))
-  require("expires_at", isTime(row.expires_at, request.expiresAt))
+  require("asked_at", isSameTime(row.asked_at, request.at))
+  require("expires_at", isSameTime(row.expires_at, request.expiresAt))
   require("on_expiry", row.on_expiry === (request.onExpiry ?? "deny"))
   // It is taken out when the warning was given, and was not known once.
-  require("warn_at", row.warn_at === null || isTime(row.warn_at, warnAt(request)))
+  require("warn_at", row.warn_at === null || isSameTime(row.warn_at, warnAt(request)))
   const expected = isDecided[row.status]
   require("decision", expected === undefined || expected === (decision !== null))
   require("decision", decision === null || decision.requestId === row.request_id)

@@ -38,7 +38,7 @@ export const makeRestore = (
   messages: ReturnType<typeof makeMessages>,
   checkpoints: ReturnType<typeof makeCheckpoints>
 ): RunStore["Service"]["restore"] => {
-  const { forUpdate, insertBatch, journalOf, journalOrder, notify, sql, write } = access
+  const { forUpdate, insertBatch, journalOf, journalOrder, newNumber, notify, sql, write } = access
   const columns = headColumns(access)
   const places = makePlaces(access)
 
@@ -97,10 +97,10 @@ export const makeRestore = (
     const { agent, cancelReason, events, parent, runId, sessionId, status } = copy
     const follows = yield* places.followed(copy)
     const [created] = yield* sql`INSERT INTO fermata_runs (
-        run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
+        ${newNumber.column}run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
         revision, epoch, cancel_reason, created_at, updated_at
       ) VALUES (
-        ${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
+        ${newNumber.value}${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
         ${answererIn(events) ?? null}, ${status}, ${events.length}, 0, ${cancelReason ?? null}, ${at}, ${at}
       ) ON CONFLICT DO NOTHING RETURNING run_id`
     if (created === undefined) {

@@ -28,8 +28,12 @@ const WholeRevision = Whole.pipe(Schema.decodeTo(Revision))
 
 /** A time that has a date: what is beyond cannot be shown. */
 const isTime = Schema.isBetween({ minimum: 0, maximum: 8.64e15 })
-const Time = Whole.check(isTime)
+export const Time = Whole.check(isTime)
 const NumericTime = Schema.Finite.check(isTime)
+
+/** Whether a column has a time. One that keeps whole milliseconds keeps a part of one no better. */
+export const isSameTime = (column: number | null, time: number | undefined): boolean =>
+  column === null || time === undefined ? column === null && time === undefined : Math.abs(column - time) < 1
 
 const headFields = {
   run_id: RunId,
