@@ -6,20 +6,15 @@
  */
 import Fs from "node:fs"
 import { syncBuiltinESMExports } from "node:module"
-import { noLocks } from "./locks.ts"
+import { noLocks, ownLocks } from "./locks.ts"
 
-const { readFileSync, statSync } = Fs
+const { statSync } = Fs
 
 const isLocked = (path: unknown): boolean => {
   if (typeof path !== "string" && !(path instanceof URL) && !Buffer.isBuffer(path)) return false
   const found = statSync(path, { throwIfNoEntry: false })
   if (found?.isFile() !== true) return false
-  return readFileSync("/proc/locks", "utf8")
-    .split("\n")
-    .some((line) => {
-      const [, , , , pid, place] = line.split(/\s+/)
-      return Number(pid) === process.pid && place?.endsWith(`:${found.ino}`) === true
-    })
+  return ownLocks().some(({ inode }) => inode === String(found.ino))
 }
 
 const openers = {

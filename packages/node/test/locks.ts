@@ -2,22 +2,44 @@
  * The locks that this process has on a SQLite store, as the kernel lists them, and how to read its files without losing them.
  */
 import { execFileSync } from "node:child_process"
-import { readFileSync, statSync } from "node:fs"
+import Fs from "node:fs"
+
+// As they are before `lockGuard.ts` guards them.
+const { readdirSync, readFileSync, statSync } = Fs
 
 /** The reason why locks cannot be counted here; `undefined` on Linux. */
 export const noLocks = process.platform === "linux" ? undefined : "only Linux lists the locks of a process"
 
-/** The locks on a database and on the index of its log, in the order of the kernel: `READ 128-128 on -shm`. */
-export const locksOn = (filename: string): ReadonlyArray<string> => {
-  const lines = readFileSync("/proc/locks", "utf8").split("\n")
-  return ["", "-shm"].flatMap((suffix) => {
-    const inode = statSync(filename + suffix, { throwIfNoEntry: false })?.ino
-    return lines.flatMap((line) => {
-      const [, , , kind, pid, place = "", start, end] = line.split(/\s+/)
-      return Number(pid) === process.pid && place.split(":")[2] === String(inode)
-        ? [`${kind} ${start}-${end} on ${suffix === "" ? "the database" : suffix}`]
-        : []
+/**
+ * The locks of this process, each with the inode that it is on. By its open files: the list of all processes' locks is read in pieces,
+ * and changes between them.
+ */
+export const ownLocks = (): ReadonlyArray<{ readonly inode: string; readonly lock: string }> =>
+  readdirSync("/proc/self/fdinfo").flatMap((descriptor) =>
+    infoOf(descriptor).flatMap((line) => {
+      if (!line.startsWith("lock:")) return []
+      const [, , , , kind, , place = "", start, end] = line.split(/\s+/)
+      return [{ inode: place.split(":")[2] ?? "", lock: `${kind} ${start}-${end}` }]
     })
+  )
+
+/** What the kernel says of a descriptor: nothing of the one that the list itself was read with. */
+const infoOf = (descriptor: string): ReadonlyArray<string> => {
+  try {
+    return readFileSync(`/proc/self/fdinfo/${descriptor}`, "utf8").split("\n")
+  } catch {
+    return []
+  }
+}
+
+/** The locks on a database and on the index of its log: `READ 128-128 on -shm`. */
+export const locksOn = (filename: string): ReadonlyArray<string> => {
+  const locks = ownLocks()
+  return ["", "-shm"].flatMap((suffix) => {
+    const inode = String(statSync(filename + suffix, { throwIfNoEntry: false })?.ino)
+    return locks.flatMap((own) =>
+      own.inode === inode ? [`${own.lock} on ${suffix === "" ? "the database" : suffix}`] : []
+    )
   })
 }
 

@@ -533,7 +533,7 @@ describe("The file with a login", () => {
       const child = spawn(
         process.execPath,
         ["--conditions=@fermata/source", "--no-warnings", program, file],
-        { stdio: ["ignore", "pipe", "inherit"] }
+        { stdio: ["pipe", "pipe", "inherit"] }
       )
       yield* Effect.promise(() => once(child.stdout, "data"))
       assert.strictEqual(yield* lockedElsewhere(file), "busy")

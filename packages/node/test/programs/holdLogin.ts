@@ -1,4 +1,7 @@
-/** Takes the lock of a login, says `locked`, and holds it until the process is killed. Argument: the file with the tokens. */
+/**
+ * Takes the lock of a login, says `locked`, and holds it until the process is killed, or its input ends with the process that started
+ * it. Argument: the file with the tokens.
+ */
 import * as Effect from "effect/Effect"
 import * as FileTokenStore from "../../src/FileTokenStore.ts"
 
@@ -6,5 +9,5 @@ const hold = Effect.andThen(
   Effect.sync(() => process.stdout.write("locked\n")),
   Effect.never
 )
-setInterval(() => {}, 60_000)
+process.stdin.resume().once("end", () => process.exit())
 await Effect.runPromise(FileTokenStore.make(process.argv[2]!).locked(hold))

@@ -101,8 +101,10 @@ describe("whatever is done to runs, in whichever order", () => {
               scope
             )
             const told = new Map<string, number>()
+            const stored = new Set<string>()
             const handles = yield* Effect.forEach(Array.from({ length: 60 }), () =>
               dispatch(conductor, runtime, (update) => {
+                stored.add(update.runId)
                 if (update._tag === "event" && ends.test(update.event._tag)) {
                   told.set(update.runId, (told.get(update.runId) ?? 0) + 1)
                 }
@@ -120,9 +122,7 @@ describe("whatever is done to runs, in whichever order", () => {
                   const alsoThere = isShared
                     ? Effect.flatMap(
                         Effect.andThen(
-                          Effect.repeat(Effect.sleep(1), {
-                            until: () => handle.status.current() !== "queued"
-                          }),
+                          Effect.repeat(Effect.sleep(1), { until: () => stored.has(handle.runId) }),
                           Effect.provideService(attach([other], handle.runId), Scope.Scope, scope)
                         ),
                         (there) =>
