@@ -3,7 +3,7 @@ import * as Os from "node:os"
 import * as Path from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { assert, describe, it } from "@effect/vitest"
-import { agent, approve, createFermata, History, tool } from "@fermata/node"
+import { agent, approve, createFermata, History, SqliteStore, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
 
 /** Bytes that one hold cycle (released, run, answered, held again) writes, after a history of about `messages` messages. */
@@ -12,7 +12,7 @@ const bytesOfHoldCycle = async (
 ): Promise<{ readonly bytes: number; readonly messages: number }> => {
   const folder = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-hold-size-"))
   try {
-    const store = Path.join(folder, "runs.db")
+    const filename = Path.join(folder, "runs.db")
     const look = tool("look", { safety: "readOnly", handler: () => "x".repeat(200) })
     const act = tool("act", { handler: () => "done" })
     // Each turn adds an answer and a result.
@@ -24,20 +24,21 @@ const bytesOfHoldCycle = async (
     await using fermata = await createFermata({
       agents: [agent("ops", { tools: [look, act], limits: { maxTurns: 100_000 } })],
       model: model.client,
-      store
+      // What is written does not depend on when the disk has it.
+      store: SqliteStore.layer({ filename, synchronous: "normal" })
     })
     const held = await fermata.runPrompt("ops", "Go")
     if (held.status !== "interrupted") throw new Error(`The run is ${held.status}.`)
 
     // Everything so far goes into the database file, so that the log holds only what comes now.
-    const database = new DatabaseSync(store)
+    const database = new DatabaseSync(filename)
     database.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()
     database.close()
-    assert.strictEqual(Fs.statSync(`${store}-wal`).size, 0)
+    assert.strictEqual(Fs.statSync(`${filename}-wal`).size, 0)
     await fermata.decide(held.interruptions[0]!, approve())
     const again = await fermata.resume(held.runId)
     assert.strictEqual(again.status, "interrupted")
-    return { bytes: Fs.statSync(`${store}-wal`).size, messages: History.size(held.state.history) }
+    return { bytes: Fs.statSync(`${filename}-wal`).size, messages: History.size(held.state.history) }
   } finally {
     Fs.rmSync(folder, { recursive: true, force: true })
   }

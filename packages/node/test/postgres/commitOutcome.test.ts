@@ -2,16 +2,18 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type { Id } from "@fermata/sdk"
-import { emptyDatabase, emptySchema, withSql } from "./database.ts"
+import { emptyDatabase, reusedSchema, withSql } from "./database.ts"
 import { type Fault, proxyTo } from "./proxy.ts"
 import { answer, answering, asked, at, create, openStore, runId, said, type Store } from "./storedRuns.ts"
 
 /** How often each story is told: the commit that was done and not answered is the hard one. */
 const rounds = { after: 50, before: 10 }
 
+const schema = reusedSchema()
+
 /** A store whose next commit can be broken, and one that sees what became of it. */
 const storeToBreak = Effect.gen(function* () {
-  const { url } = yield* emptySchema
+  const url = yield* schema
   const proxy = yield* proxyTo(url)
   const store = yield* openStore({ url: proxy.url, maxConnections: 2 })
   const witness = yield* openStore({ url, maxConnections: 1 })

@@ -24,6 +24,25 @@ export const emptySchema = Effect.suspend(() => {
   )
 })
 
+/** The URL of one schema, empty each time, for tests that run one after another: much faster than making the tables each time. */
+export const reusedSchema = () => {
+  let made: string | undefined
+  return Effect.suspend(() => {
+    if (made !== undefined) return Effect.as(emptyTables(made), made)
+    return Effect.map(emptySchema, ({ url }) => (made = url))
+  })
+}
+
+const emptyTables = (url: string) =>
+  withSql(
+    url,
+    (sql) => sql`DO $$ DECLARE name text; BEGIN
+      FOR name IN SELECT tablename FROM pg_tables
+        WHERE schemaname = current_schema() AND tablename <> 'fermata_schema'
+      LOOP EXECUTE format('DELETE FROM %I', name); END LOOP;
+    END $$`
+  )
+
 /** The URL of an empty database, for tests that change its settings or end its connections. Gone when the test is over. */
 export const emptyDatabase = Effect.acquireRelease(
   Effect.suspend(() => {
