@@ -57,6 +57,35 @@ describe("a lease in a SQLite store", () => {
       })
   )
 
+  it.live.each([1000, thirtySevenMinutes])(
+    "is kept by a run whose body works while the clock is set back by %i ms: its result counts, and nothing is in doubt",
+    (ms) =>
+      Effect.gen(function* () {
+        const filename = yield* temporaryFile
+        let bodies = 0
+        const pay = tool("pay", {
+          needsApproval: false,
+          handler: () => {
+            bodies += 1
+            setBack(filename, ms)
+            return "paid"
+          }
+        })
+        const model = ScriptedModel.make([{ calls: [{ tool: "pay" }] }, "done"])
+        yield* Effect.promise(async () => {
+          const fermata = await createFermata({
+            agents: [agent("a", { tools: [pay] })],
+            model: model.client,
+            store: filename
+          })
+          const result = await fermata.runPrompt("a", "go", { runId: "r" })
+          assert.deepStrictEqual([result.status, bodies], ["completed", 1])
+          assert.deepStrictEqual([await fermata.pending(), await fermata.recover()], [[], []])
+          await fermata.close()
+        })
+      })
+  )
+
   it.effect(
     "that an earlier version gave is judged as before, by its end alone, whatever lease was there first",
     () =>

@@ -31,6 +31,7 @@ import {
   newsOf,
   endingIn,
   headOf,
+  isHeldBy,
   leaseTo,
   newestFirst,
   ownerOf,
@@ -65,7 +66,7 @@ export const makeMemory = (): RunStore["Service"] => {
 
   const heldBy = (lease: Lease, now: Timestamp): Result.Result<Run, LeaseLost> => {
     const run = runs.get(lease.runId)
-    return run === undefined || ownerOf(run, now) !== lease.owner || run.epoch !== lease.epoch
+    return run === undefined || !isHeldBy(run, lease, now)
       ? Result.fail(new LeaseLost({ runId: lease.runId, owner: lease.owner }))
       : Result.succeed(run)
   }

@@ -141,12 +141,16 @@ export const extend = (run: Run, ttl: Duration.Input, now: Timestamp): void => {
   run.leaseUntil = now + run.leaseMs
 }
 
+/** Whether a lease is in force: not claimed by another owner since, and not over. */
+export const isHeldBy = (run: Run, { epoch, owner }: Lease, now: Timestamp): boolean =>
+  run.owner === owner && run.epoch === epoch && run.leaseUntil > now
+
 /**
- * The owner of a run while its lease is in force. One that ends later than its own length from now was given before the clock was
- * set back, and is over.
+ * The owner of a run as others see it. A lease that ends later than twice its own length from now was given before the clock was
+ * set back: the run can be claimed, and until then its owner keeps it.
  */
 export const ownerOf = (run: Run, now: Timestamp): string | undefined =>
-  run.leaseUntil > now && run.leaseUntil - run.leaseMs <= now ? run.owner : undefined
+  run.leaseUntil > now && run.leaseUntil - 2 * run.leaseMs <= now ? run.owner : undefined
 
 /** A request as whoever looks for it sees it. */
 export const pendingOf = (run: Run, entry: RequestEntry): PendingRequest => ({

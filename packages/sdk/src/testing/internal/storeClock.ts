@@ -50,15 +50,39 @@ export const clockSetBack = ({ assert, hooks: { setBack }, test }: Group): void 
   )
 
   test(
-    "refuses every write under a lease that was given before the clock was set back, even when nobody took the run over",
+    "keeps every write of an owner that lives while the clock is set back, until another owner claims its run",
     Effect.fnUntraced(function* (store) {
       const lease = yield* started(store, a, { ttl: "15 seconds" })
       yield* setBack(37 * minutes)
-      const late = { lease, expected: rev(1), events: [said("late")], status: "held" } as const
+      yield* store.append({ lease, expected: rev(1), events: [said("1")], status: "running" })
+      const renewed = (yield* store.renew(lease, "15 seconds")).lease
+      assert.strictEqual((yield* store.head(a)).lease?.owner, renewed.owner)
+      assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "you", ttl: 1 })), "RunBusy")
+      yield* setBack(37 * minutes)
+      const next = yield* store.claim({ runId: a, owner: "you", ttl: "15 seconds" })
+      const late = { lease: renewed, expected: rev(2), events: [said("late")], status: "held" } as const
       assert.strictEqual(yield* tagOf(store.append(late)), "LeaseLost")
       assert.strictEqual(yield* tagOf(store.park(late)), "LeaseLost")
-      assert.strictEqual(yield* tagOf(store.renew(lease, "15 seconds")), "LeaseLost")
-      assert.strictEqual((yield* store.head(a)).revision, 1)
+      assert.strictEqual(yield* tagOf(store.renew(renewed, "15 seconds")), "LeaseLost")
+      assert.strictEqual((yield* store.head(a)).revision, 2)
+      yield* setBack(37 * minutes)
+      const parked = yield* store.park({ ...late, lease: next, events: [said("2")] })
+      assert.deepStrictEqual(parked, { parked: true, revision: rev(3) })
+    })
+  )
+
+  test(
+    "leaves a run to its owner when the clock is set back by less than the length of its lease",
+    Effect.fnUntraced(function* (store) {
+      const lease = yield* started(store, a, { ttl: "15 minutes" })
+      yield* setBack(10 * minutes)
+      assert.strictEqual((yield* store.head(a)).lease?.owner, lease.owner)
+      assert.deepStrictEqual(yield* store.ready(), [])
+      assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "you", ttl: 1 })), "RunBusy")
+      assert.strictEqual(yield* tagOf(store.remove(a)), "RunBusy")
+      yield* store.append({ lease, expected: rev(1), events: [said("1")], status: "running" })
+      yield* setBack(10 * minutes)
+      assert.deepStrictEqual(yield* store.ready(), [{ runId: a, agent: "root", reason: "orphaned" }])
     })
   )
 
