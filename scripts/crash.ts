@@ -3,13 +3,15 @@
  *
  * - `sweep`: scenarios that are hit at every statement, effect and model call, before and after, and at pairs of them.
  * - `seeds`: random stories of several workers on one database, the same for the same seed.
+ * - `meetings`: two processes on one database; what the one does meets every operation of the other, with and without a crash.
  * - `mutants`: stores that are broken on purpose, each of which the parts above must find.
  * - `processes`: real processes that are killed, frozen, asked to end, and that decide the same requests.
  * - `restarts`: real processes while a Postgres server crashes again and again.
  *
  * `npm run crash` runs all of it on SQLite, with `--store postgres` on Postgres; `--part sweep` one part, `--ci` what fits into
  * CI, on both stores; `--mutants source` breaks lines of the sources, one at a time, and needs the campaign or a test to find each
- * (`--only revoked` those with that word); `--only move` one scenario, `--only mixed:37a/12b` or `--only 4711` one point or seed again. `--report`
+ * (`--only revoked` those with that word); `--only move` one scenario, `--only mixed:37a/12b`, `--only parks+cancels:12b` or `--only 4711` one point, meeting or seed
+ * again. `--report`
  * writes what came out into docs/reliability.md. Progress goes to stderr; the last line of stdout is the result as JSON. A
  * violation ends it with 1.
  */
@@ -18,6 +20,8 @@ import * as Path from "node:path"
 import { parseArgs } from "node:util"
 import * as Effect from "effect/Effect"
 import { harmless, mutants } from "./crash/mutants.ts"
+import { pairs } from "./crash/meetingPairs.ts"
+import * as Meetings from "./crash/meetings.ts"
 import * as Points from "./crash/points.ts"
 import { postgres, type PostgresStores } from "./crash/postgres.ts"
 import { postgresDatabases } from "./crash/postgresDatabases.ts"
@@ -40,6 +44,7 @@ const { values } = parseArgs({
     store: { type: "string", default: "sqlite" },
     part: { type: "string", default: "all" },
     points: { type: "string" },
+    meetings: { type: "string" },
     kills: { type: "string" },
     workers: { type: "string", default: "3" },
     only: { type: "string" },
@@ -56,7 +61,7 @@ const refuse = (why: string): never => {
 }
 const numberOf = (option: string, given: string): number =>
   /^\d{1,9}$/.test(given) ? Number(given) : refuse(`--${option} takes a number, not "${given}".`)
-const pick = (option: "runs" | "points" | "kills", ci: number, full: number): number => {
+const pick = (option: "runs" | "points" | "meetings" | "kills", ci: number, full: number): number => {
   const given = values[option]
   if (given === undefined) return isCi ? ci : full
   return numberOf(option, given) || refuse(`--${option} 0 would run nothing.`)
@@ -68,11 +73,12 @@ const oneOf = (option: "part" | "store", known: ReadonlyArray<string>): string =
 
 const seeds = pick("runs", 700, 20_000)
 const points = pick("points", 3500, 21_000)
+const meetingCount = pick("meetings", 450, 12_000)
 const kills = pick("kills", 40, 1000)
 const doubles = isCi ? 1000 : 10_000
 const workers = numberOf("workers", values.workers) || refuse("--workers 0 would run nothing.")
 const firstSeed = numberOf("seed", values.seed)
-const wanted = oneOf("part", ["all", "sweep", "seeds", "mutants", "processes", "restarts"])
+const wanted = oneOf("part", ["all", "sweep", "seeds", "meetings", "mutants", "processes", "restarts"])
 const store = oneOf("store", ["sqlite", "postgres"]) === "postgres" ? "Postgres" : "SQLite"
 const wants = (one: string) => wanted === "all" || wanted === one
 if (wanted === "restarts" && (store === "SQLite" || isCi)) {
@@ -116,6 +122,7 @@ const counted = (part: string, count: number, least: number) => {
 const runOnly = async (only: string, simulated: Simulated) => {
   const { databases } = simulated
   if (/^\d+$/.test(only)) return found(`seed ${only}`, await play({ databases, seed: Number(only) }))
+  if (only.includes("+")) return runOnlyMeeting(only, simulated)
   const [name = "", text] = only.split(":")
   const scenario = scenarios.find((scenario) => scenario.name === name)
   if (scenario === undefined) {
@@ -130,6 +137,36 @@ const runOnly = async (only: string, simulated: Simulated) => {
     progress(operations.map((what, index) => `${index + 1} ${what}`).join(", "))
   }
   found("sweep", complaints)
+}
+
+/** A pair, or one of its meetings. */
+const runOnlyMeeting = async (only: string, simulated: Simulated) => {
+  const place = Meetings.parse(only)
+  if (place === undefined) {
+    if (pairs.some(({ name }) => name === only)) return runMeetings(simulated, meetingCount, only)
+    return refuse(`There is no pair "${only}". There are ${pairs.map(({ name }) => name).join(", ")}.`)
+  }
+  const { complaints, operations } = await Meetings.meet(simulated.databases, place)
+  for (const list of [operations.first, operations.second]) {
+    progress(list.map((what, index) => `${index + 1} ${what}`).join(", "))
+  }
+  found("meetings", complaints)
+}
+
+const runMeetings = async ({ databases, store }: Simulated, meetings: number, only?: string) => {
+  const part = `meetings on ${store}`
+  const met = await Meetings.meetings({
+    databases,
+    meetings,
+    progress: (text) => progress(`${part}: ${text}`),
+    ...(only === undefined ? {} : { only })
+  })
+  found(part, met.violations)
+  counted(part, met.meetings, 1)
+  result[part] = { pairs: met.pairs, meetings: met.meetings }
+  figures.push(["meetings: pairs of processes", store, met.pairs])
+  figures.push(["meetings: operations at which they met, with and without a crash", store, met.meetings])
+  figures.push(["meetings: violations", store, met.violations.length])
 }
 
 const runSweep = async (
@@ -173,9 +210,19 @@ const runSeeds = async ({ databases, store }: Simulated, seeds: number) => {
 const runMutants = async ({ databases, store }: Simulated) => {
   const part = `mutants on ${store}`
   const killed: Array<string> = []
-  for (const { mutate, name, scenario } of mutants) {
+  for (const { mutate, name, pair, scenario } of mutants) {
     let seen: string | undefined
-    if (scenario !== undefined) {
+    if (pair !== undefined) {
+      const met = await Meetings.meetings({
+        databases,
+        meetings: 500,
+        progress: () => {},
+        only: pair,
+        mutate,
+        first: true
+      })
+      seen = met.violations[0]
+    } else if (scenario !== undefined) {
       const there = scenarios.filter((candidate) => candidate.name === scenario)
       const swept = await Effect.runPromise(
         sweep({ databases, scenarios: there, points: 500, progress: () => {}, mutate, first: true })
@@ -215,7 +262,7 @@ const runMutants = async ({ databases, store }: Simulated) => {
   }
   result[part] = { mutants: mutants.length, killed: killed.length, harmless: harmless.length }
   figures.push([
-    "mutants: broken stores that the sweep or the seeds found",
+    "mutants: broken stores that the campaign found",
     store,
     `${killed.length} of ${mutants.length}`
   ])
@@ -275,10 +322,11 @@ const runAll = async (
   scale: { readonly simulated: number; readonly real: number }
 ) => {
   const scaled = (count: number) => Math.ceil(count * scale.simulated)
-  if (wants("sweep") || wants("seeds") || wants("mutants")) {
+  if (wants("sweep") || wants("seeds") || wants("meetings") || wants("mutants")) {
     await simulated(store, async (simulated) => {
       if (wants("sweep")) await runSweep(simulated, scenarios, scaled(points))
       if (wants("seeds")) await runSeeds(simulated, scaled(seeds))
+      if (wants("meetings")) await runMeetings(simulated, scaled(meetingCount))
       if (wants("mutants") && scale.simulated === 1) await runMutants(simulated)
     })
   }

@@ -11,8 +11,9 @@ import type { World } from "./world.ts"
 /** A broken store. */
 export interface Mutant {
   readonly name: string
-  /** Where it must be found: in the sweep of a scenario, or by the seeds. */
+  /** Where it must be found: in the sweep of a scenario, or by the seeds, or where a pair of processes meets. */
   readonly scenario: string | undefined
+  readonly pair?: string
   readonly mutate: (store: Store, world: World) => Store
 }
 
@@ -235,6 +236,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "completes a run past its mail",
     scenario: undefined,
+    pair: "completes+sends",
     mutate: (store) => ({
       ...store,
       park: (options) =>

@@ -20,7 +20,7 @@ import {
 } from "./agents.ts"
 import type { App, Definition } from "./app.ts"
 import { canary } from "./canary.ts"
-import { begin, type Choose, decide, honest, isThere, settle, unless } from "./user.ts"
+import { begin, type Choose, decide, granting, honest, isThere, settle, unless } from "./user.ts"
 
 /** A scenario. */
 export interface Scenario {
@@ -76,17 +76,6 @@ const editing: Choose = (request, app) =>
         by: "ann",
         digest: request.digest,
         arguments: { amount: 7 }
-      }
-    : honest(request, app)
-
-const granting: Choose = (request, app) =>
-  request._tag === "approval"
-    ? {
-        _tag: "approve",
-        requestId: request.requestId,
-        by: "ann",
-        digest: request.digest,
-        grant: { scope: "session", arguments: {} }
       }
     : honest(request, app)
 

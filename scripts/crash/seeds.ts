@@ -17,7 +17,7 @@ import { canary } from "./canary.ts"
 import { generator } from "./random.ts"
 import * as tools from "./tools.ts"
 import * as Turnstile from "./turnstile.ts"
-import { begin, decide, honest } from "./user.ts"
+import { begin, decide, finish, honest } from "./user.ts"
 import * as World from "./world.ts"
 
 type Random = () => number
@@ -116,14 +116,14 @@ const hour = 3_600_000
 interface Story {
   readonly random: Random
   readonly runs: ReadonlyArray<Id.RunId>
-  readonly turnstile: Turnstile.Turnstile
+  readonly turnstile: Turnstile.Turnstile<void>
 }
 
 /** A program that is stopped in the middle. */
 const interrupted = (work: Effect.Effect<unknown, unknown>, { random, turnstile }: Story) =>
   Effect.gen(function* () {
     const fiber = yield* Effect.forkChild(work)
-    for (let turns = below(random, 40); turns > 0; turns--) yield* turnstile.pass
+    for (let turns = below(random, 40); turns > 0; turns--) yield* turnstile.pass()
     yield* Fiber.interrupt(fiber)
   })
 
@@ -230,7 +230,7 @@ export const play = async ({ databases, mutate, seed }: SeedOptions): Promise<Re
   const random = generator(seed)
   const scope = await Effect.runPromise(Scope.make())
   const world = await Effect.runPromise(Scope.provide(World.make(databases), scope))
-  const turnstile = Turnstile.make(generator(hash(`turns ${seed}`)), world.databases[0]!.activity)
+  const turnstile = Turnstile.make<void>(Turnstile.randomly(generator(hash(`turns ${seed}`))), world.activity)
   const definition: Definition = { agent: agentOf(seed), answer: answerOf(seed) }
   const runs = Array.from({ length: 1 + below(random, 3) }, (_, index) => `run-${index + 1}` as Id.RunId)
   const trouble = one(random, [0, 0.01, 0.02, 0.04, 0.1])
@@ -243,7 +243,7 @@ export const play = async ({ databases, mutate, seed }: SeedOptions): Promise<Re
     Effect.gen(function* () {
       const mine = generator(hash(`worker ${seed} ${index}`))
       const plan: Plan = (_, what) =>
-        Effect.map(turnstile.pass, () => (mine() < trouble * weight(what) ? one(mine, faults) : "pass"))
+        Effect.map(turnstile.pass(), () => (mine() < trouble * weight(what) ? one(mine, faults) : "pass"))
       for (let left = 6 + below(mine, 14); left > 0;) {
         const lived = yield* live(
           { world, definition, plan, owner: isAnonymous ? "worker" : `worker-${index}`, seed, ...mutated },
@@ -271,24 +271,8 @@ export const play = async ({ databases, mutate, seed }: SeedOptions): Promise<Re
   /** Nothing fails any more. Only what `recover` finds is driven: a run that it does not find is lost. */
   const calm = Effect.gen(function* () {
     if (!(yield* world.expireLeases)) return yield* Effect.die(new Error("Somebody still writes."))
-    const plan: Plan = () => Effect.as(turnstile.pass, "pass" as const)
-    const lived = yield* live({ world, definition, plan, owner: "last", ...mutated }, (app) =>
-      Effect.gen(function* () {
-        for (let round = 0; round < 60; round++) {
-          yield* app.recover
-          const pending = yield* app.store.pending({ limit: 1000 })
-          for (const { request } of pending) {
-            const decision = honest(request, app)
-            if (decision !== undefined) yield* decide(app, decision)
-          }
-          if (pending.length === 0) break
-        }
-        const runs = yield* app.store.list({ limit: 1000 })
-        return runs.flatMap(({ runId, status }) =>
-          status === "running" || status === "held" ? [`${runId} is ${status} and nobody is asked`] : []
-        )
-      })
-    )
+    const plan: Plan = () => Effect.as(turnstile.pass(), "pass" as const)
+    const lived = yield* live({ world, definition, plan, owner: "last", ...mutated }, finish)
     if (Exit.isSuccess(lived.exit)) defects.push(...lived.exit.value)
     else defects.push(`the last worker failed: ${Cause.pretty(lived.exit.cause)}`)
   })

@@ -90,7 +90,7 @@ const failures = (operations: ReadonlyArray<string>): ReadonlyArray<Points.Point
   )
 
 /** Every `count`-th-or-so of the items, evenly, always the first. */
-const spread = <A>(items: ReadonlyArray<A>, count: number): ReadonlyArray<A> => {
+export const spread = <A>(items: ReadonlyArray<A>, count: number): ReadonlyArray<A> => {
   if (items.length <= count) return items
   return Array.from({ length: count }, (_, index) => items[Math.floor((index * items.length) / count)]!)
 }

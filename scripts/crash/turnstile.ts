@@ -1,8 +1,8 @@
 /**
- * Lets fibers take turns in an order that a seed decides, so that a race can be played again.
+ * Lets fibers take turns in an order that the caller chooses, so that a race can be played again.
  *
  * Every fiber that comes to the turnstile waits there. When nothing in the program can go on by itself any more, one of those
- * that wait is let through.
+ * that wait is chosen and let through.
  */
 import { createHash } from "node:crypto"
 import * as Cause from "effect/Cause"
@@ -11,23 +11,36 @@ import * as Exit from "effect/Exit"
 import { MixedScheduler } from "effect/Scheduler"
 import type { Activity, Database } from "./world.ts"
 
-export interface Turnstile {
-  /** Waits for its turn. */
-  readonly pass: Effect.Effect<void>
+export interface Turnstile<Label> {
+  /** Waits for its turn. The label tells the choice what waits. */
+  readonly pass: (label: Label) => Effect.Effect<void>
   /** Runs a program whose fibers take turns. */
   readonly run: <A>(program: Effect.Effect<A>) => Promise<A>
 }
 
-interface Waiting {
+interface Waiting<Label> {
   readonly fiber: number
+  readonly label: Label
   readonly enter: () => void
 }
+
+/** Which of those that wait is next: its index. They are in an order that no answer's delay decides. */
+export type Choose<Label> = (waiting: ReadonlyArray<Label>) => number
+
+/** Any of them, as a seed says. */
+export const randomly =
+  (random: () => number): Choose<unknown> =>
+  ({ length }) =>
+    Math.floor(random() * length)
 
 /** Fibers that never come to an end would turn for ever. */
 const maxTurns = 50_000
 
-export const make = (random: () => number, activity: Database["activity"]): Turnstile => {
-  const waiting: Array<Waiting> = []
+export const make = <Label = void>(
+  choose: Choose<Label>,
+  activity: Database["activity"]
+): Turnstile<Label> => {
+  const waiting: Array<Waiting<Label>> = []
   let tasks: Array<() => void> = []
   let wake = () => {}
   const scheduler = new MixedScheduler("async", (task) => {
@@ -38,16 +51,17 @@ export const make = (random: () => number, activity: Database["activity"]): Turn
     }
   })
 
-  const pass = Effect.withFiber<void>((fiber) =>
-    Effect.callback((resume) => {
-      const mine = { fiber: fiber.id, enter: () => resume(Effect.void) }
-      waiting.push(mine)
-      return Effect.sync(() => {
-        const at = waiting.indexOf(mine)
-        if (at !== -1) waiting.splice(at, 1)
+  const pass = (label: Label) =>
+    Effect.withFiber<void>((fiber) =>
+      Effect.callback((resume) => {
+        const mine = { fiber: fiber.id, label, enter: () => resume(Effect.void) }
+        waiting.push(mine)
+        return Effect.sync(() => {
+          const at = waiting.indexOf(mine)
+          if (at !== -1) waiting.splice(at, 1)
+        })
       })
-    })
-  )
+    )
 
   /** Until the database has answered somebody, or it is time to ask what it does. */
   const answer = () =>
@@ -88,9 +102,8 @@ export const make = (random: () => number, activity: Database["activity"]): Turn
       // Sessions that wait for each other: the database ends one of them.
       if (waiting.length === 0 && doing === "blocked") continue
       if (waiting.length === 0) throw new Error("Nothing can go on, and nobody waits for a turn.")
-      // In an order that no answer's delay decides.
       waiting.sort((one, other) => one.fiber - other.fiber)
-      const [next] = waiting.splice(Math.floor(random() * waiting.length), 1)
+      const [next] = waiting.splice(choose(waiting.map(({ label }) => label)), 1)
       next?.enter()
     }
     if (Exit.isSuccess(end)) return end.value

@@ -52,6 +52,18 @@ export const honest: Choose = (request, { world }) => {
   }
 }
 
+/** Approves with a grant for the session. */
+export const granting: Choose = (request, app) =>
+  request._tag === "approval"
+    ? {
+        _tag: "approve",
+        requestId: request.requestId,
+        by: "ann",
+        digest: request.digest,
+        grant: { scope: "session", arguments: {} }
+      }
+    : honest(request, app)
+
 /** Takes a decision, unless somebody (perhaps the same person, before the crash) has. */
 export const decide = (app: App, decision: Decision.DecisionInput) =>
   unless("AlreadyDecided", "RequestSuperseded")(app.decide(decision))
@@ -75,4 +87,25 @@ export const settle = (
       current = yield* app.go({ runId: current.runId })
     }
     return yield* Effect.die(new Error("The run asks for ever."))
+  })
+
+/**
+ * Takes up whatever `recover` finds, and decides whatever it asks, until nothing is left. A run that it does not find is lost: those that
+ * have not ended are returned.
+ */
+export const finish = (app: App): Effect.Effect<ReadonlyArray<string>, unknown> =>
+  Effect.gen(function* () {
+    for (let round = 0; round < 60; round++) {
+      yield* app.recover
+      const pending = yield* app.store.pending({ limit: 1000 })
+      for (const { request } of pending) {
+        const decision = honest(request, app)
+        if (decision !== undefined) yield* decide(app, decision)
+      }
+      if (pending.length === 0) break
+    }
+    const runs = yield* app.store.list({ limit: 1000 })
+    return runs.flatMap(({ runId, status }) =>
+      status === "running" || status === "held" ? [`${runId} is ${status} and nobody is asked`] : []
+    )
   })

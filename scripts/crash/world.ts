@@ -57,6 +57,8 @@ export interface Moment {
 export interface World {
   readonly databases: ReadonlyArray<Database>
   readonly expireLeases: Effect.Effect<boolean>
+  /** What its databases do just now. */
+  readonly activity: () => Promise<Activity>
   readonly clock: SimulatedClock.SimulatedClock
   /** What the tools did, oldest first. */
   readonly effects: Array<RunChecker.Effect>
@@ -94,6 +96,10 @@ export const make = (
         Effect.forEach(made, ({ expireLeases }) => expireLeases),
         (expired) => expired.every(Boolean)
       ),
+      activity: async () => {
+        const all = await Promise.all(made.map(({ activity }) => activity()))
+        return all.find((one) => one === "working") ?? all.find((one) => one === "blocked") ?? "idle"
+      },
       clock: SimulatedClock.make(),
       effects: [],
       reconciled: [],

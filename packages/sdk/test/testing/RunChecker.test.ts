@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { evolveAll } from "../../src/domain/evolve.ts"
-import type { DecisionInput } from "../../src/domain/Decision.ts"
+import type { Decision, DecisionInput } from "../../src/domain/Decision.ts"
 import type { RequestId, Revision, RunId, SessionId, ToolCallId } from "../../src/domain/Id.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
 import * as Limits from "../../src/domain/Limits.ts"
@@ -271,6 +271,26 @@ describe("RunChecker", () => {
     }
     const service = { id: "ann", kind: "service" } as const
     assert.lengthOf(requests({ ...asked, by: service }), 1)
+  })
+
+  it("finds a decision that was taken after its request had expired", () => {
+    const deciding = (decision: Decision, expiring: Interruption) =>
+      [
+        started,
+        answered("charge"),
+        classified,
+        { _tag: "request.opened", at: 3, request: expiring },
+        held,
+        { _tag: "request.decided", at: 5, decision }
+      ] satisfies ReadonlyArray<RunEvent>
+    const expiring = { ...approval, expiresAt: 4 }
+    assert.deepStrictEqual(check(deciding(approve, expiring)), [
+      { invariant: "oneDecision", runId, detail: "event 6: run.r1 is decided by ann after it had expired" }
+    ])
+    assert.deepStrictEqual(check(deciding({ ...approve, at: 3 }, expiring)), [])
+    assert.deepStrictEqual(check(deciding(approve, { ...expiring, onExpiry: "stay" })), [])
+    const expired = { _tag: "deny", requestId, by: "expiry", at: 4 } as const
+    assert.deepStrictEqual(check(deciding(expired, expiring)), [])
   })
 
   it("takes the repeat of a decision, with its digest or without, for its author's", () => {

@@ -5,7 +5,7 @@ import type * as Schema from "effect/Schema"
 import { evolve, evolveAll } from "../../domain/evolve.ts"
 import * as Grant from "../../domain/Grant.ts"
 import type { RequestId, RunId, ToolCallId } from "../../domain/Id.ts"
-import { callIdOf, type Interruption } from "../../domain/Interruption.ts"
+import { callIdOf, type Interruption, isExpired } from "../../domain/Interruption.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import {
   findCall,
@@ -290,6 +290,9 @@ const checkDecision = (decision: Decision, state: RunState, ledger: Open, say: R
   if (ledger.superseded.has(requestId)) say("oneDecision", `${requestId} is decided after it was withdrawn`)
   ledger.decisions.set(requestId, decision)
   if (request === undefined) return say("oneDecision", `${requestId} is decided and was never opened`)
+  if (decision.by !== "expiry" && isExpired(request, decision.at)) {
+    say("oneDecision", `${requestId} is decided by ${decision.by} after it had expired`)
+  }
   const callId = callIdOf(request)
   if (callId === undefined) return
   const call = callOf(ledger, callId)

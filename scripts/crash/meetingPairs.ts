@@ -1,0 +1,278 @@
+/**
+ * Who meets whom: what the first process works on, and what the second does beside it.
+ */
+import * as Effect from "effect/Effect"
+import { exportRun, importRun } from "@fermata/sdk/agent"
+import { Id } from "@fermata/sdk/domain"
+import type { ScriptedModel } from "@fermata/sdk/testing"
+import {
+  byTurn,
+  calls,
+  conducting,
+  handingOver,
+  plainAgent,
+  prompt,
+  withBilling,
+  withTeam
+} from "./agents.ts"
+import type { App, Definition } from "./app.ts"
+import { begin, type Choose, decide, granting, honest, settle, unless } from "./user.ts"
+
+type Use = (app: App) => Effect.Effect<unknown, unknown>
+
+/** Two processes and what was there before them. */
+export interface Meeting {
+  /** Such as `parks+cancels`. */
+  readonly name: string
+  readonly definition: Definition
+  /** Whether there are two databases; both processes work on the second then. */
+  readonly two: boolean
+  /** Done by a process before the two. */
+  readonly prepare: Use
+  /** The operation that this process does not survive. */
+  readonly crashesAt: string | undefined
+  readonly first: Use
+  readonly second: Use
+  /** What is done again afterwards, because a process may have crashed before it was. */
+  readonly again: Use
+}
+
+const runId = "run" as Id.RunId
+const earlier = "run-1" as Id.RunId
+const sessionId = "session" as Id.SessionId
+const grantId = (runId: Id.RunId) => Id.grantId(Id.requestId(runId, 1))
+
+/** What the first process does. */
+interface First {
+  readonly definition: Definition
+  readonly two?: boolean
+  readonly prepare?: Use
+  readonly crashesAt?: string
+  readonly use: Use
+  readonly again?: Use
+  /** What the second processes do. */
+  readonly meets: ReadonlyArray<Second>
+  /** The run that was there before, where there is one: that it builds on. */
+  readonly before?: Id.RunId
+  /** The run that gave the grant. */
+  readonly grants?: Id.RunId
+}
+
+type Second =
+  | "approves"
+  | "stops"
+  | "sends"
+  | "revokes"
+  | "cancels"
+  | "forks"
+  | "prunes"
+  | "removes"
+  | "imports"
+  | "goes on"
+  | "cancels a sub-agent"
+  | "sends to a sub-agent"
+
+const start = (app: App) => begin(app, { runId, sessionId, prompt })
+const go = (app: App) => app.go({ runId })
+const plain = (...answers: ReadonlyArray<ScriptedModel.ScriptedAnswer>): Definition => ({
+  agent: plainAgent,
+  answer: byTurn(...answers)
+})
+
+/** Decides the first request of a run only. */
+const first =
+  (choose: Choose): Choose =>
+  (request, app) =>
+    request.requestId === Id.requestId(request.runId, 1) ? choose(request, app) : undefined
+
+/** Starts the run, and decides its first request without going on. */
+const upToDecision =
+  (choose: Choose): Use =>
+  (app) =>
+    Effect.flatMap(start(app), (result) =>
+      result.status !== "interrupted"
+        ? Effect.void
+        : Effect.forEach(result.interruptions, (request) => {
+            const decision = first(choose)(request, app)
+            return decision === undefined ? Effect.void : decide(app, decision)
+          })
+    )
+
+/** A run of the session that is over and has left a grant. */
+const afterGrant: Use = (app) =>
+  Effect.gen(function* () {
+    yield* Effect.flatMap(begin(app, { runId: earlier, sessionId, prompt }), (result) =>
+      settle(app, result, granting)
+    )
+    app.world.clock.advance(1000)
+  })
+
+const archive = "archive"
+
+const imported = (app: App) =>
+  Effect.suspend(() => app.second!.stored(importRun(JSON.parse(app.world.notes.get(archive)!))))
+
+const firsts: { readonly [name: string]: First } = {
+  parks: {
+    definition: plain(calls(["note", 1], ["charge", 2])),
+    use: start,
+    meets: ["approves", "stops", "sends", "cancels", "forks", "removes", "goes on"]
+  },
+  "is recovered": {
+    definition: plain(calls(["put", 1], ["charge", 2])),
+    prepare: start,
+    crashesAt: "put",
+    use: ({ recover }) => recover,
+    meets: ["approves", "stops", "sends", "cancels", "forks", "prunes", "removes", "goes on"]
+  },
+  completes: {
+    definition: plain(calls(["note", 1])),
+    use: start,
+    meets: ["sends", "cancels", "forks", "prunes", "removes"]
+  },
+  releases: {
+    definition: plain(calls(["charge", 1], ["charge", 2]), calls(["note", 3])),
+    prepare: upToDecision(honest),
+    use: go,
+    meets: ["approves", "stops", "sends", "cancels", "forks", "removes", "goes on"]
+  },
+  "uses a grant": {
+    definition: plain(calls(["charge", 1], ["note", 2])),
+    prepare: afterGrant,
+    use: start,
+    before: earlier,
+    grants: earlier,
+    meets: ["revokes", "cancels", "sends", "forks", "prunes", "removes"]
+  },
+  expires: {
+    definition: plain(calls(["transfer", 1]), calls(["charge", 2])),
+    prepare: (app) =>
+      Effect.andThen(
+        start(app),
+        Effect.sync(() => app.world.clock.advance(2 * 3_600_000))
+      ),
+    use: go,
+    meets: ["approves", "stops", "sends", "cancels"]
+  },
+  forks: {
+    definition: plain(calls(["charge", 1])),
+    prepare: afterGrant,
+    use: (app) =>
+      app.fork({
+        runId: earlier,
+        prompt,
+        newRunId: "fork-1" as Id.RunId,
+        sessionId: "other-1" as Id.SessionId
+      }),
+    before: earlier,
+    grants: earlier,
+    meets: ["revokes", "forks", "prunes", "removes"]
+  },
+  "hands over": {
+    definition: { agent: withBilling, answer: handingOver },
+    prepare: upToDecision(granting),
+    use: go,
+    grants: runId,
+    meets: ["approves", "stops", "sends", "revokes", "cancels", "forks"]
+  },
+  "leads a team": {
+    definition: { agent: withTeam, answer: conducting },
+    use: start,
+    meets: ["approves", "stops", "sends to a sub-agent", "cancels a sub-agent", "cancels"]
+  },
+  imports: {
+    definition: {
+      agent: plainAgent,
+      answer: (request) =>
+        byTurn(request.runId === earlier ? calls(["charge", 1]) : calls(["charge", 1], ["transfer", 2]))(
+          request
+        )
+    },
+    two: true,
+    prepare: (app) =>
+      Effect.gen(function* () {
+        const second = app.second!
+        yield* afterGrant(app)
+        yield* start(app)
+        const before = yield* app.stored(exportRun(earlier))
+        app.world.notes.set(archive, JSON.stringify(yield* app.stored(exportRun(runId))))
+        yield* app.store.remove(runId)
+        yield* app.store.remove(earlier)
+        yield* second.stored(importRun(before))
+      }),
+    use: imported,
+    again: (app) => unless("RunExists", "SessionBusy")(imported(app)),
+    before: earlier,
+    grants: earlier,
+    meets: ["imports", "revokes", "forks", "prunes", "removes"]
+  }
+}
+
+/** Decides about everything that waits; where nothing does, about what the run has asked first, which may be late. */
+const deciding = (choose: Choose) => (app: App) =>
+  Effect.gen(function* () {
+    const pending = yield* app.store.pending({ limit: 1000 })
+    const asked = pending.length > 0 ? pending : [yield* app.store.request(Id.requestId(runId, 1))]
+    for (const { request } of asked) {
+      const decision = choose(request, app)
+      if (decision !== undefined) yield* decide(app, decision)
+    }
+  })
+
+const stopping: Choose = ({ _tag, requestId }) =>
+  _tag === "approval" ? { _tag: "deny", requestId, by: "bob", then: "stop", message: "Stop." } : undefined
+
+/** From now on these runs may be gone, also when the process that removes them is. */
+const mayGo = ({ world }: App, ...runs: ReadonlyArray<Id.RunId>) =>
+  Effect.sync(() => runs.forEach((runId) => world.removed.add(runId)))
+
+const branch = Id.childRunId(Id.toolCallId(runId, 1, 1))
+
+const seconds: {
+  readonly [name in Second]: (
+    app: App,
+    given: Pick<First, "before" | "grants">
+  ) => Effect.Effect<unknown, unknown>
+} = {
+  approves: deciding(honest),
+  stops: deciding(stopping),
+  sends: (app) =>
+    Effect.gen(function* () {
+      yield* app.send(runId, "And be quick.", "m1")
+      yield* app.send(runId, "And be quick.", "m1")
+      yield* app.send(runId, "And thorough.", "m2")
+    }),
+  revokes: (app, { grants = runId }) => app.revoke(grants, grantId(grants)),
+  cancels: (app) => app.cancel(runId, "changed my mind"),
+  forks: (app, { before = runId }) =>
+    app.fork({
+      runId: before,
+      prompt,
+      newRunId: "fork-2" as Id.RunId,
+      sessionId: "other-2" as Id.SessionId
+    }),
+  prunes: (app) =>
+    Effect.andThen(
+      mayGo(app, earlier, runId, "fork-1" as Id.RunId),
+      app.store.prune({ endedBefore: 2 * app.world.clock.currentTimeMillisUnsafe() })
+    ),
+  removes: (app, { before = runId }) => Effect.andThen(mayGo(app, before), app.store.remove(before)),
+  imports: (app) => app.stored(importRun(JSON.parse(app.world.notes.get(archive)!))),
+  "goes on": go,
+  "cancels a sub-agent": (app) => app.cancel(branch, "changed my mind"),
+  "sends to a sub-agent": (app) => app.send(branch, "And be quick.", "m1")
+}
+
+/** All pairs. */
+export const pairs: ReadonlyArray<Meeting> = Object.entries(firsts).flatMap(([name, first]) =>
+  first.meets.map((second) => ({
+    name: `${name}+${second}`,
+    definition: first.definition,
+    two: first.two === true,
+    prepare: first.prepare ?? (() => Effect.void),
+    crashesAt: first.crashesAt,
+    first: first.use,
+    again: first.again ?? (() => Effect.void),
+    second: (app) => seconds[second](app.second ?? app, first)
+  }))
+)
