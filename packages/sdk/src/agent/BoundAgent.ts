@@ -13,7 +13,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { Safety } from "../domain/Interruption.ts"
-import type { Definition } from "../domain/ToolIdentity.ts"
+import { type Definition, isOther, isSame } from "../domain/ToolIdentity.ts"
 import { canonicalJson } from "../domain/internal/json.ts"
 import type { Limits } from "../domain/Limits.ts"
 import * as Limits_ from "../domain/Limits.ts"
@@ -104,19 +104,52 @@ const toolFingerprint = (parameters: Schema.JsonObject, identity: string | undef
  *
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
  */
-export const make = (agent: Agent.Any): Effect.Effect<BoundAgent, DefinitionError> => bindUnder(agent, [])
+export const make = (
+  agent: Agent.Any,
+  /** Names of agents that the program has beside it. */
+  beside: ReadonlyArray<string> = []
+): Effect.Effect<BoundAgent, DefinitionError> => bindUnder(agent, [], beside)
 
 /** The agents that one works for, the innermost last. */
 type Line = ReadonlyArray<Agent.Any>
 
-const bindUnder = (agent: Agent.Any, above: Line): Effect.Effect<BoundAgent, DefinitionError> =>
-  Effect.suspend(() => bind(agent, above, new Map()))
+/** The names that an agent's own must not be taken for: see `AgentIdentity`. */
+interface Around {
+  readonly peers: ReadonlyArray<string>
+  readonly starterPeers?: ReadonlyArray<string>
+}
+
+const bindUnder = (
+  agent: Agent.Any,
+  above: Line,
+  beside: ReadonlyArray<string>,
+  starterPeers: ReadonlyArray<string> = []
+): Effect.Effect<BoundAgent, DefinitionError> =>
+  Effect.suspend(() => {
+    const peers = [...new Set([...teamNames(agent), ...beside])]
+    return bind(agent, above, new Map(), {
+      peers,
+      ...(starterPeers.length > 1 ? { starterPeers } : {})
+    })
+  })
+
+/** The names of an agent and of those that the conversation can go to from it. */
+export const teamNames = (agent: Agent.Any, found = new Set<string>()): ReadonlySet<string> => {
+  if (found.has(agent.name)) return found
+  found.add(agent.name)
+  for (const successor of successorsOf(agent)) teamNames(successor, found)
+  return found
+}
+
+const successorsOf = ({ options: { handoffs = [] } }: Agent.Any): ReadonlyArray<Agent.Any> =>
+  typeof handoffs === "function" ? handoffs() : handoffs
 
 /** Binds an agent and those that it hands over to, each once. */
 const bind = (
   agent: Agent.Any,
   above: Line,
-  team: Map<string, BoundAgent>
+  team: Map<string, BoundAgent>,
+  around: Around
 ): Effect.Effect<BoundAgent, DefinitionError> =>
   Effect.gen(function* () {
     const invalid = (problem: string) => new AgentDefinitionError({ agent: agent.name, problem })
@@ -180,19 +213,20 @@ const bind = (
       else yielding.push({ tool, decoder, place: definitions.length + yielding.length })
     }
     const subAgents = new Map<string, SubAgent>()
-    for (const subAgent of agent.options.subAgents ?? []) {
-      const bound = yield* bindUnder(subAgent, [...above, agent])
+    const { subAgents: given = [] } = agent.options
+    const siblings = given.map(({ name }) => name)
+    for (const subAgent of given) {
+      const bound = yield* bindUnder(subAgent, [...above, agent], siblings, around.peers)
       if (!toolName.test(subAgent.name)) {
         return yield* invalid(`the sub-agent "${subAgent.name}" must have a name that can be a tool's`)
       }
-      const given = { name: subAgent.name, bound }
+      const found = { name: subAgent.name, bound }
       for (const name of namesOf(subAgent)) {
         if (subAgents.has(name)) return yield* new ToolNameTaken({ agent: agent.name, tool: name })
-        subAgents.set(name, given)
+        subAgents.set(name, found)
       }
     }
-    const { handoffs = [] } = agent.options
-    const successors = typeof handoffs === "function" ? handoffs() : handoffs
+    const successors = successorsOf(agent)
     for (const extension of extensions) {
       for (const tool of extension.tools({ agent, subAgents, handoffs: successors })) {
         const { entry } = tool
@@ -217,6 +251,7 @@ const bind = (
       return yield* invalid(`its output schema cannot be shown to a model: ${output.failure}`)
     }
     const { instructions = "" } = agent.options
+    const peers = around.peers.filter((name) => name !== agent.name)
     const bound: BoundAgent = {
       agent,
       entries,
@@ -227,7 +262,9 @@ const bind = (
         instructions: typeof instructions === "string" ? fingerprint(instructions) : "computed",
         tools: Object.fromEntries(
           definitions.map(({ name, parameters }) => [name, toolFingerprint(parameters, identities[name])])
-        )
+        ),
+        ...(peers.length === 0 ? {} : { peers }),
+        ...(around.starterPeers === undefined ? {} : { starterPeers: around.starterPeers })
       },
       limits,
       output: output?.success,
@@ -239,7 +276,7 @@ const bind = (
     }
     for (const successor of successors) {
       const known = team.get(successor.name)
-      if (known === undefined) yield* bind(successor, above, team)
+      if (known === undefined) yield* bind(successor, above, team, around)
       else if (known.agent !== successor) {
         return yield* invalid(`two agents that hand over to each other answer to "${successor.name}"`)
       }
@@ -270,8 +307,31 @@ export const calledAgent = (
   return typeof args.agent === "string" ? entry.agents.get(args.agent) : undefined
 }
 
-/** Who has the conversation now: the agent that began it, or one that took it over. */
-export const holderOf = (bound: BoundAgent, name: string): BoundAgent | undefined => bound.team.get(name)
+/** The agent of this name that a conversation can be with: the one that began it, or one that it can go to. */
+export const memberOf = (bound: BoundAgent, name: string): BoundAgent | undefined => bound.team.get(name)
+
+/**
+ * Who has the conversation of a run now: the agent that began it, or one that took it over. An alias leads to no agent that was there
+ * beside it under a name of its own.
+ */
+export const holderOf = (
+  bound: BoundAgent,
+  { name, peers }: { readonly name: string; readonly peers?: ReadonlyArray<string> | undefined }
+): BoundAgent | undefined => {
+  const found = memberOf(bound, name)
+  return found === undefined || isOtherAgent(found.agent, name, peers) ? undefined : found
+}
+
+/** Whether an agent that answers to a name is another one than had the name, by the agents that were there then. */
+export const isOtherAgent = (
+  agent: Agent.Any,
+  name: string,
+  peers: ReadonlyArray<string> | undefined
+): boolean => isOther(name, agent.name, agent.options.aliases ?? [], peers)
+
+/** Whether a name that was recorded means this agent. */
+export const isAgent = (agent: Agent.Any, name: string, peers: ReadonlyArray<string> | undefined): boolean =>
+  isSame(name, agent.name, agent.options.aliases ?? [], peers)
 
 const checkTool = (agent: string, tool: Tool<any>): Effect.Effect<Decoder<unknown>, ToolDefinitionError> => {
   const invalid = (problem: string) =>

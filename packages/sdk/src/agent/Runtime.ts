@@ -113,7 +113,7 @@ export const Runtime = Context.Service<Runtime>("@fermata/sdk/agent/Runtime")
 /** What {@link make} takes: options that need no building, starting or closing. */
 export type BindOptions<R, Output> = Pick<
   RuntimeOptions<R, Output>,
-  "agent" | "approvalCallback" | "interactive" | "owner" | "leaseTtl" | "cancelGrace"
+  "agent" | "peers" | "approvalCallback" | "interactive" | "owner" | "leaseTtl" | "cancelGrace"
 >
 
 /**

@@ -52,6 +52,11 @@ export const Knobs = Schema.Struct({
    * budget or a login ends as an error instead of holding the run.
    */
   interactive: Schema.optionalKey(Schema.Boolean),
+  /**
+   * Names of the program's agents. An alias that names an agent which was there when a run was stored does not take its place. Default:
+   * those that the agent hands over to.
+   */
+  peers: Schema.optionalKey(Schema.Array(Schema.NonEmptyString)),
   /** Who drives the stored runs, for whoever finds them busy. Default: a name made of chance. */
   owner: Schema.optionalKey(Schema.NonEmptyString),
   /** How long a stored run stays claimed without a sign of life. At least a millisecond. Default: 15 seconds. */
@@ -93,6 +98,7 @@ const takes = {
   mode: 'a word such as "plan" or "act" (default: the profile\'s)',
   model: "the name of a model profile (default: the capability profile's, or the agent's)",
   interactive: "true or false (default: true)",
+  peers: "a list of names of agents (default: those that the agent hands over to)",
   owner: "a name that is not empty (default: one made of chance)",
   leaseTtl: 'a duration of a millisecond or more, such as "15 seconds" (the default) or 15000',
   cancelGrace: 'a duration, such as "2 seconds" (the default) or 2000',

@@ -24,6 +24,8 @@ export interface RegistryOptions {
   readonly context?: RuntimeContext
   /** Tools in the place of the agent's own. */
   readonly tools?: ReadonlyArray<Tool<any>>
+  /** Names of agents that the program has beside it. */
+  readonly peers?: ReadonlyArray<string>
 }
 
 /**
@@ -48,10 +50,12 @@ export const buildRuntimeRegistry = (
   options: RegistryOptions = {}
 ): Effect.Effect<BoundAgent, RegistryError> =>
   Effect.gen(function* () {
-    const { context = contextOf(agent, profile), tools } = options
+    const { context = contextOf(agent, profile), peers = [], tools } = options
     const added: Array<Tool<any>> = []
     for (const extension of extensions) added.push(...(yield* toolsOf(extension, context)))
-    return yield* BoundAgent_.make(narrow(agent, profile, added, tools))
+    // Also those that the profile leaves out: they are other agents all the same.
+    const beside = [...BoundAgent_.teamNames(agent), ...peers]
+    return yield* BoundAgent_.make(narrow(agent, profile, added, tools), beside)
   })
 
 /** The context where there is no runtime. */

@@ -54,7 +54,7 @@ export const checkResume = (
     // One that hands over to the agent that has the conversation.
     for (const other of agents) {
       const bound = yield* BoundAgent_.make(other)
-      if (BoundAgent_.holderOf(bound, agent.name) !== undefined) return yield* checkBound(state, bound)
+      if (BoundAgent_.memberOf(bound, agent.name) !== undefined) return yield* checkBound(state, bound)
     }
     const known = agents.map(({ name }) => name)
     return { changes: [], blocking: [new AgentNotFound({ agent: agent.name, known })] }

@@ -18,7 +18,7 @@ import { Safety, type ToolApprovalItem } from "./Interruption.ts"
 import { matchesGlob } from "./internal/glob.ts"
 import { canonicalJson } from "./internal/json.ts"
 import { type Attributed, Principal } from "./Principal.ts"
-import { type Definition, difference } from "./ToolIdentity.ts"
+import { type Definition, difference, type Peers } from "./ToolIdentity.ts"
 
 /** An argument matches a value that is equal, or a text pattern in which `*` stands for any characters. */
 export const ArgumentPattern = Schema.Union([
@@ -61,6 +61,8 @@ export const Grant = Schema.Struct({
   safety: Schema.optionalKey(Safety),
   /** Names of all tools that the agent had: an alias that leads to one of them leads to another tool. */
   peers: Schema.optionalKey(Schema.Array(Schema.String)),
+  /** Names of the agents beside that one: an alias that leads to one of them leads to another agent. */
+  agentPeers: Schema.optionalKey(Schema.Array(Schema.String)),
   scope: Schema.Literals(["run", "session"]),
   arguments: Schema.Record(Schema.String, ArgumentPattern),
   /** Set when the arguments must be exactly these; `arguments` is then empty. */
@@ -84,14 +86,14 @@ export const make = (options: {
     readonly schema?: string | undefined
     readonly safety: Safety
   }
-  readonly peers?: ReadonlyArray<string>
+  readonly peers?: Peers
   readonly approved: Schema.Json
   readonly request: GrantRequest
   readonly by: Attributed
   readonly at: Timestamp
 }): Grant => {
   const { agent, safety, schema, tool } = options.definition
-  const peers = options.peers?.filter((name) => name !== tool) ?? []
+  const peers = options.peers?.tools?.filter((name) => name !== tool) ?? []
   return {
     id: options.id,
     tool,
@@ -99,6 +101,7 @@ export const make = (options: {
     ...(schema === undefined ? {} : { schema }),
     safety,
     ...(peers.length === 0 ? {} : { peers }),
+    ...(options.peers?.agents === undefined ? {} : { agentPeers: options.peers.agents }),
     scope: options.request.scope,
     arguments: options.request.arguments ?? {},
     ...(options.request.arguments === undefined ? { exact: options.approved } : {}),
@@ -110,7 +113,7 @@ export const make = (options: {
   }
 }
 
-/** The grant that the approval of a request creates. `tools` are the fingerprints of the agent's tools, by name. */
+/** The grant that the approval of a request creates, by what is known of the agent that asked. */
 export const fromApproval = (
   request: ToolApprovalItem,
   decision: Attributed & {
@@ -118,7 +121,10 @@ export const fromApproval = (
     readonly arguments?: Schema.Json
     readonly grant: GrantRequest
   },
-  tools: Readonly<Record<string, string>>
+  {
+    peers,
+    tools
+  }: { readonly tools: Readonly<Record<string, string>>; readonly peers?: ReadonlyArray<string> }
 ): Grant =>
   make({
     id: grantId(request.requestId),
@@ -128,7 +134,7 @@ export const fromApproval = (
       schema: request.schema ?? (Object.hasOwn(tools, request.tool) ? tools[request.tool] : undefined),
       safety: request.safety
     },
-    peers: Object.keys(tools),
+    peers: { tools: Object.keys(tools), agents: peers },
     approved: decision.arguments ?? request.arguments,
     request: decision.grant,
     by: decision,
@@ -159,7 +165,8 @@ export const covers = (
   inherited: "own" | "inherited" = "own"
 ): boolean => {
   const identity = inherited === "own" ? grant : { ...grant, agent: definition.agent }
-  if (difference(identity, definition, grant.peers) !== undefined) return false
+  if (difference(identity, definition, { tools: grant.peers, agents: grant.agentPeers }) !== undefined)
+    return false
   return matches(grant, args)
 }
 

@@ -154,9 +154,18 @@ export class AgentNotFound extends Schema.TaggedError<AgentNotFound>()("AgentNot
   /** Set when the agent is a sub-agent's: its run. */
   runId: Schema.optionalKey(RunId),
   /** Set when it is that sub-agent itself: the agent that started it, which alone it is looked for among. */
-  startedBy: Schema.optionalKey(Schema.String)
+  startedBy: Schema.optionalKey(Schema.String),
+  /** Set when an agent has the name as an alias that was there beside it under its own: it does not stand in for it. */
+  answeredBy: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
+    const other = this.answeredBy
+    return other === undefined
+      ? this.missing
+      : sentence`${this.missing} The agent "${other}" has the alias "${this.agent}", but was another agent beside it when the run was stored, and does not act on what was approved for "${this.agent}".`
+  }
+
+  private get missing(): string {
     const known = this.known.join(", ")
     if (this.runId !== undefined) {
       const whose =

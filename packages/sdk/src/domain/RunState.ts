@@ -36,7 +36,14 @@ export const AgentIdentity = Schema.Struct({
   /** A fingerprint of the static instructions. */
   instructions: Schema.String,
   /** Fingerprints of the tools' argument schemas, by name. */
-  tools: Schema.Record(Schema.String, Schema.String)
+  tools: Schema.Record(Schema.String, Schema.String),
+  /**
+   * Names of the agents that were there beside it, those that the conversation can go to among them: an alias that leads to one of them
+   * leads to another agent. Left out where there were none.
+   */
+  peers: Schema.optionalKey(Schema.Array(Schema.String)),
+  /** The same of the agent that started it, where it is a sub-agent. */
+  starterPeers: Schema.optionalKey(Schema.Array(Schema.String))
 })
 export type AgentIdentity = typeof AgentIdentity.Type
 

@@ -17,6 +17,8 @@ export const StartOptions = Schema.Struct({
   policy: Schema.optionalKey(ApprovalPolicy),
   /** The agent whose own policy the caller's replaces: the one that was prompted. */
   policyFor: Schema.optionalKey(Schema.String),
+  /** Names of the agents that were there beside it: an alias that leads to one of them leads to another agent. */
+  policyPeers: Schema.optionalKey(Schema.Array(Schema.String)),
   /** The caller's changes to the limits; what a resumed run was given since is among them. */
   limits: Schema.optionalKey(LimitChanges),
   /** The policy of the capability profile under which the run was started. */

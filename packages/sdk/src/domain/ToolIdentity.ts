@@ -4,7 +4,7 @@
  * Two agents may each have a tool of one name, and a deploy may give a name to another tool. An approval, a grant and a call that
  * waits to run are therefore bound to the agent whose tool it is, the definition's own name, a fingerprint of its argument schema,
  * and its safety. An alias keeps the identity of a renamed tool; an alias that names a tool which was there under its own name
- * does not.
+ * does not. The same holds for the agent's name: an alias that names an agent which was there beside it does not keep the identity.
  *
  * @since 0.1.0
  */
@@ -32,27 +32,49 @@ export interface Definition extends ToolIdentity {
 /** Why a definition is another one than an identity names. */
 export type Difference = "agent" | "tool" | "schema" | "safety"
 
+/** The names that were there when an identity was recorded: of the agent's tools, and of the agents beside it. */
+export interface Peers {
+  readonly tools?: ReadonlyArray<string> | undefined
+  readonly agents?: ReadonlyArray<string> | undefined
+}
+
+/**
+ * Whether a definition that answers to a name has been something else: it, or what it is called as well, was there under its own name
+ * beside the one that had the name.
+ */
+export const isOther = (
+  name: string | undefined,
+  definition: string,
+  aliases: ReadonlyArray<string>,
+  peers: ReadonlyArray<string> = []
+): boolean =>
+  name !== definition && [definition, ...aliases].some((known) => known !== name && peers.includes(known))
+
 /**
  * Compares an identity with a definition of today; `undefined` when they are the same tool.
  *
  * **Details**
  *
- * `peers` are the names of all tools that the agent had when the identity was recorded: an alias that leads to one of them leads to
- * another tool.
+ * An alias that leads to one of the `peers` leads to another tool, or to another agent.
  */
 export const difference = (
   identity: Partial<ToolIdentity>,
   definition: Definition,
-  peers: ReadonlyArray<string> = []
+  peers: Peers = {}
 ): Difference | undefined => {
-  if (identity.agent !== definition.agent && !includes(definition.agentAliases, identity.agent))
-    return "agent"
-  if (identity.tool !== definition.tool) {
-    if (!includes(definition.toolAliases, identity.tool) || peers.includes(definition.tool)) return "tool"
-  }
+  const { agent, agentAliases, tool, toolAliases } = definition
+  if (!isSame(identity.agent, agent, agentAliases, peers.agents)) return "agent"
+  if (!isSame(identity.tool, tool, toolAliases, peers.tools)) return "tool"
   if (identity.schema !== definition.schema) return "schema"
   return identity.safety === definition.safety ? undefined : "safety"
 }
 
-const includes = (names: ReadonlyArray<string>, name: string | undefined): boolean =>
-  name !== undefined && names.includes(name)
+/** Whether a name that was recorded means this definition. */
+export const isSame = (
+  name: string | undefined,
+  definition: string,
+  aliases: ReadonlyArray<string>,
+  peers: ReadonlyArray<string> | undefined
+): boolean =>
+  name === definition ||
+  (name !== undefined && aliases.includes(name) && !isOther(name, definition, aliases, peers))

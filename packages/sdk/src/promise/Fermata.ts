@@ -199,7 +199,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const workers = new Set<AbortController>()
   const isClosed = () => leaving.soon.reason() !== undefined
 
-  const bind = (agent: Any) => managed.runPromise(Runtime.make({ ...runtimeOptions, agent }))
+  const peers = agents.map(({ name }) => name)
+  const bind = (agent: Any) => managed.runPromise(Runtime.make({ ...runtimeOptions, agent, peers }))
   const runtimes = new Map<Any, Runtime.Runtime<any>>()
   try {
     const names = new Set<string>()

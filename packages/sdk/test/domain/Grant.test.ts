@@ -80,7 +80,7 @@ describe("Grant", () => {
       Grant.make({
         id: "g" as GrantId,
         definition: writeFile,
-        peers,
+        peers: { tools: peers },
         approved: {},
         request: { scope: "session", arguments: {} },
         by: { by: "ada" },

@@ -275,7 +275,7 @@ export class Scope<E> {
   get holder(): BoundAgent | undefined {
     const { first } = this
     const state = findState(this)
-    return first === undefined || state === undefined ? first : holderOf(first, state.agent.name)
+    return first === undefined || state === undefined ? first : holderOf(first, state.agent)
   }
 
   /** The agent that has the conversation now. No step is taken that needs it where it is missing. */

@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { answersTo, type BoundAgent, holderOf } from "../BoundAgent.ts"
+import { answersTo, type BoundAgent, memberOf } from "../BoundAgent.ts"
 import type { Runtime } from "../Runtime.ts"
 
 /** What decides it. */
@@ -31,7 +31,7 @@ export const answering = (
 ): Effect.Effect<BoundAgent, AgentNotFound> => {
   const name = answeredBy ?? previous?.agent.name
   if (name === undefined) return Effect.succeed(bound)
-  const found = answersTo(bound.agent, name) ? bound : holderOf(bound, name)
+  const found = answersTo(bound.agent, name) ? bound : memberOf(bound, name)
   if (found !== undefined) return Effect.succeed(found)
   const isAnothers = answeredBy === undefined && under !== undefined && !answersTo(bound.agent, under)
   if (isAnothers) return Effect.succeed(bound)

@@ -46,7 +46,7 @@ export const assemble = <R, Output>(
       return made
     }
     const configured = yield* configure(
-      { agent, profiles, extensions, cancellation, runtime },
+      { agent, peers: options.peers, profiles, extensions, cancellation, runtime },
       {
         profile,
         ...(mode === undefined ? {} : { mode }),

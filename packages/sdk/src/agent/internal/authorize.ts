@@ -95,7 +95,7 @@ export const differenceOf = (
   const known: Partial<ToolIdentity> = { agent: agent.name, tool, safety: call.safety }
   const schema = call.schema ?? schemaOf(tool)
   if (schema !== undefined) Object.assign(known, { schema })
-  const peers = Object.keys(agent.tools)
+  const peers = { tools: Object.keys(agent.tools), agents: agent.peers }
   const own = difference(known, definition, peers)
   if (own !== undefined || request?._tag !== "approval") return own
   const { agentPath, safety, tool: asked } = request

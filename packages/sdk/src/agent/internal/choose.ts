@@ -25,6 +25,7 @@ export const choose = (
     const configured = yield* configure(
       {
         agent: runtime.agent,
+        peers: runtime.options.peers,
         profiles: runtime.profiles,
         extensions: runtime.options.extensions ?? [],
         cancellation: runtime.cancellation,

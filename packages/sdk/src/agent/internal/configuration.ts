@@ -32,6 +32,7 @@ export type ConfigureError = CapabilityProfileNotFound | ModelProfileNotFound | 
 /** What does not change. */
 interface Fixed {
   readonly agent: Any
+  readonly peers?: ReadonlyArray<string> | undefined
   readonly profiles: ReadonlyMap<string, CapabilityProfile>
   readonly extensions: ReadonlyArray<RuntimeExtension<any>>
   readonly cancellation: CancellationToken
@@ -40,7 +41,7 @@ interface Fixed {
 
 /** Builds what follows from a choice. Changes nothing. */
 export const configure = Effect.fnUntraced(function* (
-  { agent, cancellation, extensions, profiles, runtime }: Fixed,
+  { agent, cancellation, extensions, peers, profiles, runtime }: Fixed,
   choice: Choice,
   { model, services }: { readonly model: Client; readonly services: Context.Context<any> }
 ): Effect.fn.Return<Configured, ConfigureError> {
@@ -59,7 +60,11 @@ export const configure = Effect.fnUntraced(function* (
     agent,
     asked === undefined ? profile : { ...profile, model: asked },
     extensions,
-    { context, ...(choice.tools === undefined ? {} : { tools: choice.tools }) }
+    {
+      context,
+      ...(peers === undefined ? {} : { peers }),
+      ...(choice.tools === undefined ? {} : { tools: choice.tools })
+    }
   )
   return { choice, bound, model, services, profileName: profile.name, mode }
 })

@@ -21,13 +21,21 @@ import {
   calledAgent,
   type Entry,
   holderOf,
+  isOtherAgent,
+  memberOf,
   type SubAgent,
   subAgentOf
 } from "../BoundAgent.ts"
 
 /** The agent that started a sub-agent's run. `first` is the one that the run above was started with. */
 export const starterOf = (first: BoundAgent, child: RunState): BoundAgent | undefined =>
-  holderOf(first, starterName(child))
+  holderOf(first, { name: starterName(child), peers: child.agent.starterPeers })
+
+/** What a sub-agent's run was started with, among those of its starter. */
+const startedAs = (starter: BoundAgent, name: string, { agent }: RunState): SubAgent | undefined => {
+  const found = subAgentOf(starter, name)
+  return found === undefined || isOtherAgent(found.bound.agent, name, agent.peers) ? undefined : found
+}
 
 /** The path of a sub-agent's run ends with the name of its starter and its own: the first one stays, whoever takes over. */
 const starterName = ({ agentPath }: RunState): string => agentPath.at(-2) ?? ""
@@ -43,16 +51,16 @@ export const subAgentAt = (
   const child = entry?.child ?? call?.child
   if (first === undefined) return undefined
   if (child === undefined) {
-    const holder = holderOf(first, state.agent.name)
+    const holder = holderOf(first, state.agent)
     return holder === undefined || call === undefined ? undefined : calledAgent(holder, call)
   }
   const starter = starterOf(first, child)
   if (starter === undefined) return undefined
   const name = entry?.name ?? child.under
-  if (name !== undefined) return subAgentOf(starter, name)
+  if (name !== undefined) return startedAs(starter, name, child)
   // A state of an earlier version does not say under which name an attached run was started; the call does, up to a renaming.
   const called = call === undefined ? undefined : calledAgent(starter, call)
-  return called === undefined || holderOf(called.bound, child.agent.name) === undefined ? undefined : called
+  return called === undefined || holderOf(called.bound, child.agent) === undefined ? undefined : called
 }
 
 /** The agent that has the conversation of the run that these calls lead to. */
@@ -68,7 +76,7 @@ export const definitionAt = (
     first = subAgentAt(first, run, callId)?.bound
     run = findChild(run, callId)
   }
-  return first === undefined || run === undefined ? undefined : holderOf(first, run.agent.name)
+  return first === undefined || run === undefined ? undefined : holderOf(first, run.agent)
 }
 
 /** The same for a run that may have ended: `line` are the states of the sub-agents that lead to it, its own last. */
@@ -76,10 +84,10 @@ export const definitionInLine = (root: BoundAgent, line: ReadonlyArray<RunState>
   let first: BoundAgent | undefined = root
   for (const child of line) {
     const starter: BoundAgent | undefined = first === undefined ? undefined : starterOf(first, child)
-    first = starter === undefined ? undefined : subAgentOf(starter, nameOf(child))?.bound
+    first = starter === undefined ? undefined : startedAs(starter, nameOf(child), child)?.bound
   }
   const last = line.at(-1)
-  return first === undefined || last === undefined ? first : holderOf(first, last.agent.name)
+  return first === undefined || last === undefined ? first : holderOf(first, last.agent)
 }
 
 /** The sub-agents that an agent can start, by their names. */
@@ -91,8 +99,13 @@ const missingHolder = (first: BoundAgent, { agent, agentPath, runId }: RunState)
   new AgentNotFound({
     agent: agent.name,
     known: [...first.team.keys()],
-    ...(agentPath.length > 1 ? { runId } : {})
+    ...(agentPath.length > 1 ? { runId } : {}),
+    ...takenBy(memberOf(first, agent.name))
   })
+
+/** The agent that answers to a name, and had another one. */
+const takenBy = (found: BoundAgent | undefined) =>
+  found === undefined ? {} : { answeredBy: found.agent.name }
 
 /** Why a call cannot start its sub-agent in this program. */
 export const missingCalled = (holder: BoundAgent, { arguments: args, name }: ToolCall): AgentNotFound => {
@@ -120,8 +133,20 @@ const wholeRun = (first: BoundAgent | undefined, child: RunState): Obstacle => {
   const starter = first === undefined ? undefined : starterOf(first, child)
   const problem =
     starter === undefined
-      ? new AgentNotFound({ agent: startedBy, known: [...(first?.team.keys() ?? [])], runId, startedBy })
-      : new AgentNotFound({ agent: nameOf(child), known: subAgentNames(starter), runId, startedBy })
+      ? new AgentNotFound({
+          agent: startedBy,
+          known: [...(first?.team.keys() ?? [])],
+          runId,
+          startedBy,
+          ...takenBy(first === undefined ? undefined : memberOf(first, startedBy))
+        })
+      : new AgentNotFound({
+          agent: nameOf(child),
+          known: subAgentNames(starter),
+          runId,
+          startedBy,
+          ...takenBy(subAgentOf(starter, nameOf(child))?.bound)
+        })
   return { id: runId, isWhole: true, problem }
 }
 
@@ -136,7 +161,7 @@ export const obstacleAt = (
 ): Obstacle | undefined => {
   const found = subAgentAt(first, state, callId)
   if (found === undefined) return wholeRun(first, child)
-  return holderOf(found.bound, child.agent.name) === undefined
+  return holderOf(found.bound, child.agent) === undefined
     ? { id: child.runId, problem: missingHolder(found.bound, child) }
     : undefined
 }
@@ -154,7 +179,7 @@ export type Found =
 
 /** Goes through a run and the sub-agents in it, each with its definition. */
 export function* walk(first: BoundAgent, state: RunState): Generator<Found> {
-  const holder = holderOf(first, state.agent.name)
+  const holder = holderOf(first, state.agent)
   // The end of a run that a decision has stopped needs no definition.
   if (state.stop !== undefined && !isEnded(state)) {
     if (holder !== undefined) yield { _tag: "run", state, holder }

@@ -3,6 +3,8 @@
  * is inherited was given to one agent, and reaches the sub-agents that this agent started, whoever has the conversation now.
  */
 import type { Grant } from "../../domain/Grant.ts"
+import { type BoundAgent, isAgent } from "../BoundAgent.ts"
+import { starterOf } from "./definitions.ts"
 import { type Scope, stateOf } from "./Drive.ts"
 
 /** How a grant reaches a call: it was given in the call's own run, or in one above. */
@@ -17,13 +19,17 @@ export const findGrant = (
     if (isMeant(grant, "own")) return { grant, reach: "own" }
   }
   for (let below = scope; below.parent !== undefined; below = below.parent) {
-    const starter = stateOf(below).agentPath.at(-2)
+    const { first } = below.parent
+    const starter = first === undefined ? undefined : starterOf(first, stateOf(below))
     for (const grant of stateOf(below.parent).grants) {
-      const isGivenToStarter = grant.agent === undefined || grant.agent === starter
-      if (grant.inherit && isGivenToStarter && isMeant(grant, "inherited")) {
+      if (grant.inherit && isGivenTo(grant, starter) && isMeant(grant, "inherited")) {
         return { grant, reach: "inherited" }
       }
     }
   }
   return undefined
 }
+
+/** Whether a grant was given to an agent, by a name that it has or had. */
+const isGivenTo = ({ agent, agentPeers }: Grant, starter: BoundAgent | undefined): boolean =>
+  agent === undefined || (starter !== undefined && isAgent(starter.agent, agent, agentPeers))

@@ -8,15 +8,16 @@ import { text } from "../../domain/Message.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
 import { findCall, type RunState } from "../../domain/RunState.ts"
 import { type Policies, policiesFor } from "../../domain/StartOptions.ts"
-import { answersTo, type BoundAgent, holderOf } from "../BoundAgent.ts"
+import { type BoundAgent, memberOf } from "../BoundAgent.ts"
 import { emit, now, type Scope, stateOf } from "./Drive.ts"
+import { isPrompted } from "./startOptions.ts"
 
 /** Gives the conversation to the agent that the model has chosen. */
 export const handOff = Effect.fnUntraced(function* (scope: Scope<any>, callId: ToolCallId) {
   const state = stateOf(scope)
   const call = findCall(state, callId)
   const entry = call === undefined ? undefined : scope.bound.entries.get(call.name)
-  const to = entry?.target === "handoff" ? holderOf(scope.bound, entry.to) : undefined
+  const to = entry?.target === "handoff" ? memberOf(scope.bound, entry.to) : undefined
   if (call === undefined) return
   if (to === undefined) {
     const problem = new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "missing" })
@@ -42,9 +43,7 @@ export const handOff = Effect.fnUntraced(function* (scope: Scope<any>, callId: T
 /** The policies that bind the agent that takes over. */
 const policiesOf = ({ policy, startedWith }: RunState, from: BoundAgent, to: BoundAgent): Policies => {
   if (startedWith !== undefined) {
-    const { policyFor } = startedWith
-    const isPrompted = policyFor !== undefined && answersTo(to.agent, policyFor)
-    return policiesFor(startedWith, { policy: to.agent.policy, isPrompted })
+    return policiesFor(startedWith, { policy: to.agent.policy, isPrompted: isPrompted(startedWith, to) })
   }
   // A run that an earlier version has started does not say what its caller gave: a policy that is not the agent's counts as given.
   const isGiven = canonicalJson(policy) !== canonicalJson(from.agent.policy)

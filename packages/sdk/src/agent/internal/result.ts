@@ -19,7 +19,7 @@ export const toResult = <Output>(
   state: RunState
 ): Effect.Effect<RunResult<Output>> =>
   Effect.suspend(() => {
-    const holder = holderOf(bound, state.agent.name)
+    const holder = holderOf(bound, state.agent)
     const missing = isEnded(state) ? [] : missingIn(bound, state)
     if (isEnded(state) || missing.length > 0 || next(state)._tag === "Hold") {
       return resultOf<Output>(state, holder, missing)

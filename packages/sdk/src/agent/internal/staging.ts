@@ -39,7 +39,7 @@ import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { findCall, findChild, findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
 import { policiesFor } from "../../domain/StartOptions.ts"
-import { answersTo, type BoundAgent, holderOf } from "../BoundAgent.ts"
+import { type BoundAgent, memberOf } from "../BoundAgent.ts"
 import { checkBound, inspect } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
 import { wrongText } from "../../store/internal/requests.ts"
@@ -51,7 +51,13 @@ import { approvalDigest } from "./digest.ts"
 import { describe } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
 import { redactEvent } from "./redact.ts"
-import { type Allotted, type GivenOptions, inheritedOptions, startOptions } from "./startOptions.ts"
+import {
+  type Allotted,
+  type GivenOptions,
+  inheritedOptions,
+  isPrompted,
+  startOptions
+} from "./startOptions.ts"
 
 /** A state, and the events of it that nobody has stored. */
 export interface Staged {
@@ -137,9 +143,8 @@ export const startRun = (
     input.continues === undefined
       ? startOptions(runtime, bound, input)
       : inheritedOptions(runtime, bound, input, input.continues)
-  const { limits, policyFor } = startedWith
+  const { limits } = startedWith
   const allotted = input["~allotted"]
-  const isPrompted = policyFor !== undefined && answersTo(bound.agent, policyFor)
   const event = redactEvent(runtime.scrubber, {
     _tag: "run.started",
     at,
@@ -153,7 +158,7 @@ export const startRun = (
       limits === undefined && allotted === undefined
         ? bound.limits
         : { ...bound.limits, ...limits, ...allotted },
-    ...policiesFor(startedWith, { policy: bound.agent.policy, isPrompted }),
+    ...policiesFor(startedWith, { policy: bound.agent.policy, isPrompted: isPrompted(startedWith, bound) }),
     startedWith,
     ...(input.mayRepeat === true ? { mayRepeat: {} } : {}),
     asks: input.asks && options.interactive !== false,
@@ -262,7 +267,7 @@ export const continueRun = Effect.fnUntraced(function* (
 
 /** Whether a run was started with one of the agents of this program, whichever has the conversation now. */
 const isOfTeam = (state: RunState, bound: BoundAgent): boolean =>
-  holderOf(bound, state.under ?? state.agent.name) !== undefined
+  memberOf(bound, state.under ?? state.agent.name) !== undefined
 
 /** Whether all that could happen in a run waits for what the program has no definition of. */
 const isStuck = (state: RunState, unavailable: Missing): boolean =>

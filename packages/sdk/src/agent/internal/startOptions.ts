@@ -5,7 +5,7 @@ import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
 import type { LimitChanges } from "../../domain/Limits.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { StartOptions } from "../../domain/StartOptions.ts"
-import { type BoundAgent } from "../BoundAgent.ts"
+import { type BoundAgent, isAgent } from "../BoundAgent.ts"
 import type { Runtime } from "../Runtime.ts"
 
 /** What a caller may give to a new run. */
@@ -25,7 +25,7 @@ export const startOptions = (
   agent: BoundAgent,
   { limits, policy }: GivenOptions
 ): StartOptions => ({
-  ...(policy === undefined ? {} : { policy, policyFor: agent.agent.name }),
+  ...(policy === undefined ? {} : { policy, ...given(agent) }),
   ...(limits === undefined ? {} : { limits }),
   ...profileOptions(runtime)
 })
@@ -39,10 +39,14 @@ export const inheritedOptions = (
 ): StartOptions => {
   const caller =
     policy !== undefined
-      ? { policy, policyFor: agent.agent.name }
+      ? { policy, ...given(agent) }
       : startedWith.policy === undefined
         ? {}
-        : { policy: startedWith.policy, policyFor: startedWith.policyFor ?? "" }
+        : {
+            policy: startedWith.policy,
+            policyFor: startedWith.policyFor ?? "",
+            ...(startedWith.policyPeers === undefined ? {} : { policyPeers: startedWith.policyPeers })
+          }
   const changes =
     limits === undefined
       ? startedWith.limits
@@ -51,6 +55,18 @@ export const inheritedOptions = (
         : { ...startedWith.limits, ...limits }
   return { ...caller, ...(changes === undefined ? {} : { limits: changes }), ...profileOptions(runtime) }
 }
+
+/** Which agent a caller's policy is given for. */
+const given = ({ agent, identity: { peers } }: BoundAgent) => ({
+  policyFor: agent.name,
+  ...(peers === undefined ? {} : { policyPeers: peers })
+})
+
+/** Whether a caller's policy was given for this agent. */
+export const isPrompted = (
+  { policyFor, policyPeers }: StartOptions,
+  { agent }: Pick<BoundAgent, "agent">
+): boolean => policyFor !== undefined && isAgent(agent, policyFor, policyPeers)
 
 /** The policy of the capability profile in force. */
 export const profileOptions = ({ profileName, profiles }: Runtime<any>): StartOptions => {

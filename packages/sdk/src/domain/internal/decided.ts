@@ -103,7 +103,7 @@ const approved = (
       ? released
       : editHistory(released, request.callId, JSON.stringify(edited ?? request.arguments))
   if (decision.grant === undefined) return shown
-  const grant = Grant.fromApproval(request, { ...decision, grant: decision.grant }, state.agent.tools)
+  const grant = Grant.fromApproval(request, { ...decision, grant: decision.grant }, state.agent)
   return { ...shown, grants: inRequestOrder([...shown.grants, grant], shown.requests) }
 }
 

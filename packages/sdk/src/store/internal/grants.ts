@@ -9,7 +9,7 @@ import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
 /** The grant that a decision on a request creates, if it does. */
 export const grantOf = (request: Interruption, decision: Decision): Grant.Grant | undefined =>
   request._tag === "approval" && decision._tag === "approve" && decision.grant !== undefined
-    ? Grant.fromApproval(request, { ...decision, grant: decision.grant }, {})
+    ? Grant.fromApproval(request, { ...decision, grant: decision.grant }, { tools: {} })
     : undefined
 
 /** Whether a filter lists a grant. */

@@ -29,7 +29,7 @@ const scope: GrantRequest = { scope: "session", arguments: {} }
 const revocation = { by: "ben", at: 7 }
 
 const grantOf = (runId: Id.RunId, index = 1): StoredGrant => ({
-  grant: fromApproval(approval(runId, index), { by: "ada", at: 0, grant: scope }, {}),
+  grant: fromApproval(approval(runId, index), { by: "ada", at: 0, grant: scope }, { tools: {} }),
   runId,
   sessionId: session(`s-${runId}`)
 })
