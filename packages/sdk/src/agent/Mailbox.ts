@@ -93,11 +93,11 @@ export const make = (): Mailbox => {
   return {
     decide: Effect.fnUntraced(function* (given: DecisionInput) {
       const clock = yield* Clock.Clock
-      const decision = yield* decodeDecision(given, clock)
-      const { requestId } = decision
+      const decoded = yield* decodeDecision(given, clock)
+      const { requestId } = decoded
       if (attached === undefined) return yield* new RequestNotFound({ requestId })
       const { runtime, state: now } = attached
-      yield* checkEdited(runtime, now(), decision)
+      const decision = yield* checkEdited(runtime, now(), decoded)
       yield* checkUnchanged(now(), decision)
       // What was decided a moment ago counts, whether the loop has got to it or not.
       const state = decisions.reduce((state, other) => withDecision(state, other), now())

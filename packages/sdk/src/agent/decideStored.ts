@@ -101,8 +101,7 @@ export const checkStored = Effect.fnUntraced(function* (
   const { state } = yield* Effect.catchTag(loadRun(store, found.runId), "RunNotFound", () =>
     Effect.fail(new RequestNotFound({ requestId }))
   )
-  yield* checkEdited(runtime, state, decision)
-  return decision
+  return yield* checkEdited(runtime, state, decision)
 })
 
 /** What the inbox shows must be what its digest says: a store may have been changed since. */

@@ -31,6 +31,8 @@ const fields = {
 export const Approve = Schema.TaggedStruct("approve", {
   ...fields,
   arguments: Schema.optionalKey(Schema.Json),
+  /** The fingerprint of the schema that took the edited `arguments`. The runtime sets it; a caller's is dropped. */
+  schema: Schema.optionalKey(Schema.String),
   grant: Schema.optionalKey(GrantRequest)
 })
 export type Approve = typeof Approve.Type
@@ -72,7 +74,7 @@ export type Decision = typeof Decision.Type
 type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
 
 /** A decision as a caller writes it: the time is added when it is recorded, and `by` may be a whole principal. */
-export type DecisionInput = Without<Decision, "at" | "by"> & {
+export type DecisionInput = Without<Decision, "at" | "by" | "schema"> & {
   readonly by: string | Principal
   readonly at?: Timestamp
 }

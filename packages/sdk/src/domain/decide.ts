@@ -68,9 +68,12 @@ export const decide = (
 
 const same = (one: Decision, other: Decision): boolean => Schema.toEquivalence(Decision)(one, other)
 
+/** What a caller says of the decision itself: not what was looked at, nor what the runtime found out. */
 const withoutDigest = (given: Decision): Decision => {
   const { digest: _, ...decision } = given
-  return decision
+  if (decision._tag !== "approve") return decision
+  const { schema: __, ...approval } = decision
+  return approval
 }
 
 /** Whether a decision is one on record that is sent again: the same in everything, with the same key. */

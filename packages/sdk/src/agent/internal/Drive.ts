@@ -151,6 +151,8 @@ export class Drive<E> implements Given<E>, LiveRun {
   missing: Missing | undefined
   /** Calls that were let through since the run last waited for anything. */
   fresh: Set<string> | undefined = undefined
+  /** Calls of which their tools have found out that no attempt took effect, until their bodies begin. */
+  clear: Set<string> | undefined = undefined
   readonly staged: Array<RunEvent>
   /** Folded, not told. */
   readonly untold: Array<{ readonly event: RunEvent; readonly revision: number }> = []

@@ -11,7 +11,7 @@ import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
 import { sameJson } from "../../domain/internal/json.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
-import type { ToolCall } from "../../domain/RunState.ts"
+import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.ts"
 import { type Difference, difference, type ToolIdentity } from "../../domain/ToolIdentity.ts"
 import type { BoundAgent } from "../BoundAgent.ts"
 import { deny, needsOf, strictest, type ToolEntry } from "./classify.ts"
@@ -55,32 +55,38 @@ const releaseOf = (
 }
 
 /** The approval that edited the arguments of a call, if it was released by one. */
-export const isEdited = (scope: Scope<unknown>, call: ToolCall): boolean =>
-  isEdit(releaseOf(scope, call)?.decision)
+export const isEdited = (scope: Scope<unknown>, call: ToolCall): boolean => {
+  const decision = releaseOf(scope, call)?.decision
+  return decision?._tag === "approve" && decision.arguments !== undefined
+}
 
-const isEdit = (decision: Decision | undefined): boolean =>
-  decision?._tag === "approve" && decision.arguments !== undefined
-
-/** Judges a call again. Costs no step of the fiber where the tool's own rule need not be asked. */
+/**
+ * Judges a call again. Costs no step of the fiber where the tool's own rule need not be asked. One that `mayHaveRun` before is never
+ * called denied.
+ */
 export const authorize = (
   scope: Scope<unknown>,
   call: ToolCall,
   entry: ToolEntry,
+  mayHaveRun: boolean,
   value: () => Effect.Effect<unknown, unknown>
 ): Effect.Effect<Standing> => {
   const release = releaseOf(scope, call)
   const other = differenceOf(scope, call, entry, release?.request)
-  // Edited arguments are whole and are decoded as they are: the schema of today says whether it takes them.
-  if (other !== undefined && !(other === "schema" && isEdit(release?.decision))) {
+  if (other !== undefined && !(other === "schema" && tookEdit(entry, release?.decision))) {
     return Effect.succeed(changed(differenceText(other, call, entry)))
   }
-  if (release?.decision._tag === "approve") return authorizeApproved(scope, call, entry, release)
-  // What has started already was judged then; a retry is a decision of its own.
-  if (call.attempt > 0 || release !== undefined) return Effect.succeed(holds)
+  if (release?.decision._tag === "approve") return authorizeApproved(scope, call, entry, mayHaveRun, release)
+  // A retry is a decision of its own, about the arguments that it was asked with.
+  if (release !== undefined) return Effect.succeed(authorizeRetried(call, entry, release.request))
   return call.grantId === undefined
-    ? authorizeUnasked(scope, call, entry, value)
-    : Effect.succeed(authorizeGranted(scope, call, entry))
+    ? authorizeUnasked(scope, call, entry, mayHaveRun, value)
+    : Effect.succeed(authorizeGranted(scope, call, entry, mayHaveRun))
 }
+
+/** Whether the schema of today is the one that took the arguments of an approval that edited them. */
+const tookEdit = ({ definition }: ToolEntry, decision: Decision | undefined): boolean =>
+  decision?._tag === "approve" && decision.arguments !== undefined && decision.schema === definition.schema
 
 /** How the tool differs from the one that the call was classified as, or that a person was asked about. */
 export const differenceOf = (
@@ -121,6 +127,7 @@ const authorizeApproved = Effect.fnUntraced(function* (
   scope: Scope<unknown>,
   call: ToolCall,
   { tool }: ToolEntry,
+  mayHaveRun: boolean,
   { decision, request }: NonNullable<ReturnType<typeof releaseOf>>
 ) {
   if (request._tag !== "approval" || decision._tag !== "approve") return holds
@@ -129,10 +136,20 @@ const authorizeApproved = Effect.fnUntraced(function* (
   if (!isShown || !sameJson(shownOf(call), decided)) {
     return changed(sentence`The stored arguments of ${tool.name} are not the ones that were approved.`)
   }
-  return isDenied(scope, call, tool.name, true) ? ({ _tag: "denied" } as const) : holds
+  return policyStanding(scope, call, tool.name, true, mayHaveRun) ?? holds
 })
 
-const authorizeGranted = (scope: Scope<unknown>, call: ToolCall, entry: ToolEntry): Standing => {
+const authorizeRetried = (call: ToolCall, { tool }: ToolEntry, request: Interruption): Standing =>
+  request._tag === "inDoubt" && !sameJson(shownOf(call), request.arguments)
+    ? changed(sentence`The stored arguments of ${tool.name} are not the ones that were asked about.`)
+    : holds
+
+const authorizeGranted = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  entry: ToolEntry,
+  mayHaveRun: boolean
+): Standing => {
   const { grantId } = call
   const found = findGrant(scope, ({ id }) => id === grantId)
   if (found === undefined) return lapsed(sentence`The grant ${grantId} is not known here.`)
@@ -143,7 +160,7 @@ const authorizeGranted = (scope: Scope<unknown>, call: ToolCall, entry: ToolEntr
   if (!Grant.covers(grant, entry.definition, shownOf(call), reach)) {
     return lapsed(sentence`The grant ${grantId} does not cover this call.`)
   }
-  return isDenied(scope, call, entry.tool.name, true) ? { _tag: "denied" } : holds
+  return policyStanding(scope, call, entry.tool.name, true, mayHaveRun) ?? holds
 }
 
 /** A call that was let through without a person: by the tool, by a rule, by the policy. */
@@ -151,21 +168,23 @@ const authorizeUnasked = (
   scope: Scope<unknown>,
   call: ToolCall,
   entry: ToolEntry,
+  mayHaveRun: boolean,
   value: () => Effect.Effect<unknown, unknown>
 ): Effect.Effect<Standing> => {
   const { tool } = entry
+  const standing = (needed: boolean) => standingOf(scope, call, entry, needed, mayHaveRun)
   if (strictest(scope, tool.name, true)._tag === "run") return Effect.succeed(holds)
   const { needsApproval } = tool.options
   if (typeof needsApproval !== "function") {
-    return Effect.succeed(standingOf(scope, call, entry, needsApproval ?? tool.safety !== "readOnly"))
+    return Effect.succeed(standing(needsApproval ?? tool.safety !== "readOnly"))
   }
   if (scope.drive.fresh?.has(call.id) === true && !isTimed(scope)) {
-    return Effect.succeed(standingOf(scope, call, entry, false))
+    return Effect.succeed(standing(false))
   }
   return Effect.gen(function* () {
     const needs = needsOf(scope, entry, yield* value())
     const { needed } = Effect.isEffect(needs) ? yield* needs : needs
-    return standingOf(scope, call, entry, needed)
+    return standing(needed)
   }).pipe(
     // Arguments that cannot be read again have no value for the body either: the next step says so.
     Effect.catch(() => Effect.succeed(holds))
@@ -176,26 +195,38 @@ const standingOf = (
   scope: Scope<unknown>,
   call: ToolCall,
   { tool }: ToolEntry,
-  needed: boolean
+  needed: boolean,
+  mayHaveRun: boolean
 ): Standing => {
   const verdict = strictest(scope, tool.name, needed)
   if (verdict._tag === "run") return holds
-  if (isDenied(scope, call, tool.name, needed)) return { _tag: "denied" }
-  return lapsed(sentence`${tool.name} was let through without approval, and needs one now.`)
+  return (
+    policyStanding(scope, call, tool.name, needed, mayHaveRun) ??
+    lapsed(sentence`${tool.name} was let through without approval, and needs one now.`)
+  )
 }
 
 /** Whether a policy of the line lets calls through only until a time. */
-const isTimed = (scope: Scope<unknown>): boolean => {
-  for (let at: Scope<unknown> | undefined = scope; at !== undefined; at = at.parent) {
-    if (stateOf(at).policy.mode === "until") return true
+export const isTimed = (scope: Scope<unknown>): boolean => {
+  for (let below = scope; ; below = below.parent) {
+    if (policiesOf(stateOf(below)).some(({ mode }) => mode === "until")) return true
+    if (below.parent === undefined) return false
+    if (policiesAbove(stateOf(below.parent), below.path.at(-1)!).some(({ mode }) => mode === "until"))
+      return true
   }
-  return false
 }
 
-/** Denies the call where a policy says so now. */
-const isDenied = (scope: Scope<unknown>, call: ToolCall, tool: string, needed: boolean): boolean => {
+/** Where a policy denies the call now: a call that may have taken effect is not called denied, but asked about. */
+const policyStanding = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  tool: string,
+  needed: boolean,
+  mayHaveRun: boolean
+): Standing | undefined => {
   const verdict = strictest(scope, tool, needed)
-  if (verdict._tag !== "deny") return false
+  if (verdict._tag !== "deny") return undefined
+  if (mayHaveRun) return lapsed(sentence`A policy denies ${tool} now.`)
   deny(scope, call, verdict.message)
-  return true
+  return { _tag: "denied" }
 }

@@ -86,8 +86,8 @@ const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request:
   if (approvalCallback === undefined) return undefined
   const answer = yield* awaited(runtime, () => approvalCallback(request))
   if (answer === undefined || isAboutAnother(answer, request)) return undefined
-  const decision = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
-  yield* checkEdited(runtime, drive.state, decision)
+  const decoded = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
+  const decision = yield* checkEdited(runtime, drive.state, decoded)
   yield* Effect.fromResult(decide(drive.state, decision))
   const redacted = redactDecision(runtime.scrubber, decision)
   return holdsWithheld(redacted) ? undefined : redacted

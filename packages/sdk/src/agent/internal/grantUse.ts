@@ -11,14 +11,14 @@ import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
 import { findCall, findChild, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import type { StoredGrant } from "../../store/StoredGrant.ts"
 
-/** A call that events start for the first time, under a grant. */
+/** A call that events start, under a grant. */
 interface Start {
   readonly path: ReadonlyArray<ToolCallId>
   readonly call: ToolCall
   readonly grantId: GrantId
 }
 
-/** The starts among events that are folded into `state` and not taken back. A repeated body is not judged again. */
+/** The starts among events that are folded into `state` and not taken back. */
 const startsIn = (state: RunState, events: ReadonlyArray<RunEvent>): ReadonlyArray<Start> => {
   let starts: Array<Start> | undefined
   for (const wrapped of events) {
@@ -27,7 +27,7 @@ const startsIn = (state: RunState, events: ReadonlyArray<RunEvent>): ReadonlyArr
     if (event._tag !== "tool.started") continue
     const run = runAt(state, path)
     const call = run === undefined ? undefined : findCall(run, event.callId)
-    if (call?.grantId === undefined || call.status !== "started" || call.attempt > 1) continue
+    if (call?.grantId === undefined || call.status !== "started") continue
     ;(starts ??= []).push({ path, call, grantId: call.grantId })
   }
   return starts ?? none

@@ -48,6 +48,16 @@ const nothing = Effect.succeed(undefined)
 /** The arguments cannot be what was shown any more. */
 const stale = Symbol("stale")
 
+/** A call on its way to its body. */
+interface Preparing<E> {
+  readonly scope: Scope<E>
+  readonly call: ToolCall
+  readonly entry: ToolEntry
+  readonly apart: Apart
+  /** Whether an earlier attempt may have taken effect: then what no longer lets it run asks what became of it. */
+  readonly mayHaveRun: boolean
+}
+
 /** Prepares a call; `undefined` where it has its result already, or is asked about again. */
 export const prepare = <E>(
   scope: Scope<E>,
@@ -58,30 +68,35 @@ export const prepare = <E>(
   if ((timeLeftOf(scope) ?? 1) <= 0) return Effect.as(outOfTime(scope, call), undefined)
   const entry = toolEntryOf(scope.bound, call)
   if (entry === undefined) return unavailable(scope, call, "missing")
-  const standing = authorize(scope, call, entry, () => valueOf(scope, call, entry))
+  const mayHaveRun =
+    call.attempt > 0 && call.safety !== "readOnly" && scope.drive.clear?.has(call.id) !== true
+  const preparing = { scope, call, entry, apart, mayHaveRun }
+  const standing = authorize(scope, call, entry, mayHaveRun, () => valueOf(scope, call, entry))
   return Exit.isExit(standing)
-    ? withStanding(scope, call, entry, apart, standing as Exit.Exit<Standing>)
-    : whenKnown(apart.run(standing), (exit) => withStanding(scope, call, entry, apart, exit))
+    ? withStanding(preparing, standing as Exit.Exit<Standing>)
+    : whenKnown(apart.run(standing), (exit) => withStanding(preparing, exit))
 }
 
 const withStanding = <E>(
-  scope: Scope<E>,
-  call: ToolCall,
-  entry: ToolEntry,
-  apart: Apart,
+  preparing: Preparing<E>,
   exit: Exit.Exit<Standing>
 ): Effect.Effect<Prepared | undefined, E | ToolUnavailable> => {
   // Stopped while the tool's own rule was asked.
   if (Exit.isFailure(exit)) return nothing
+  const { apart, call, entry, mayHaveRun, scope } = preparing
   const standing = exit.value
   if (standing._tag === "denied") return nothing
-  if (standing._tag === "changed") return understandAgain(scope, call, entry, apart, standing.reason)
+  if (standing._tag === "changed") return understandAgain(preparing, standing.reason)
+  if (standing._tag === "lapsed" && mayHaveRun) {
+    openInDoubt(scope, call, standing.reason)
+    return nothing
+  }
   return whenKnown(apart.run<unknown, unknown>(valueOf(scope, call, entry)), (value) => {
-    if (Exit.isFailure(value)) return withoutValue(scope, call, entry, apart, value.cause)
+    if (Exit.isFailure(value)) return withoutValue(preparing, value.cause)
     if (standing._tag === "holds") return Effect.succeed({ call, tool: entry.tool, value: value.value })
     const shown = shownOf(call)
     const args = { arguments: call.arguments ?? shown, shown, rendering: call.rendering }
-    return rejudge(scope, call, entry, apart, { args, value: value.value }, standing.reason)
+    return rejudge(preparing, { args, value: value.value }, standing.reason)
   })
 }
 
@@ -101,18 +116,14 @@ export const valueOf = (
     if (call.requestId === undefined && call.grantId === undefined) return Effect.succeed(value)
     const described = describeArguments(scope, entry, call.arguments ?? {}, value)
     const isSame =
-      rendering === undefined
-        ? sameJson(described.shown, shownOf(call))
-        : sameJson(described.rendering, rendering)
+      sameJson(described.shown, shownOf(call)) &&
+      (rendering === undefined || sameJson(described.rendering, rendering))
     return isSame ? Effect.succeed(value) : Effect.fail(stale)
   })
 }
 
 const withoutValue = <E>(
-  scope: Scope<E>,
-  call: ToolCall,
-  entry: ToolEntry,
-  apart: Apart,
+  { call, entry, scope }: Preparing<E>,
   cause: Cause.Cause<unknown>
 ): Effect.Effect<undefined, E | ToolUnavailable> => {
   if (isStopped(scope, cause)) return nothing
@@ -122,15 +133,11 @@ const withoutValue = <E>(
     return askAgain(scope, call, entry, call.arguments ?? {}, reason)
   }
   if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
-  const issues = describe(scope.drive.runtime, problem)
-  return askAgain(
-    scope,
-    call,
-    entry,
-    call.proposed,
-    sentence`The edited arguments do not fit: ${lines(issues)}`
-  )
+  return askAgain(scope, call, entry, call.proposed, unfitting(scope, problem))
 }
+
+const unfitting = ({ drive }: Scope<unknown>, problem: unknown): string =>
+  sentence`The edited arguments do not fit: ${lines(describe(drive.runtime, problem))}`
 
 /** The call waits for its tool, as if it were undecided; everything else goes on. */
 const unavailable = (
@@ -145,38 +152,34 @@ const unavailable = (
 
 /** Decodes the arguments with the tool of today, and asks: about a call that may have taken effect, whether it has. */
 const understandAgain = <E>(
-  scope: Scope<E>,
-  call: ToolCall,
-  entry: ToolEntry,
-  apart: Apart,
+  preparing: Preparing<E>,
   reason: string
 ): Effect.Effect<undefined, E | ToolUnavailable> => {
-  const json = isEdited(scope, call) ? call.arguments : parse(call.argumentsText)
+  const { apart, call, entry, mayHaveRun, scope } = preparing
+  const edited = isEdited(scope, call)
+  const json = edited ? call.arguments : parse(call.argumentsText)
   if (json === undefined) return unavailable(scope, call, "schemaChanged")
-  return whenKnown(
-    apart.run<unknown, unknown>(decodeArguments(entry, stateOf(scope).limits, json)),
-    (decoded) => {
-      if (Exit.isFailure(decoded)) {
-        if (isStopped(scope, decoded.cause)) return nothing
-        if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
-        return askAgain(scope, call, entry, call.proposed, reason)
-      }
-      const args = describeArguments(scope, entry, json, decoded.value)
-      if (call.attempt > 0 && call.safety !== "readOnly") {
-        classifyTool(scope, call, entry, args, {})
-        openInDoubt(scope, findCall(stateOf(scope), call.id) ?? call, reason)
-        return nothing
-      }
-      return rejudge(scope, call, entry, apart, { args, value: decoded.value }, reason)
+  const decode = (json: unknown) => decodeArguments(entry, stateOf(scope).limits, json)
+  const decoding = edited ? decodeEdited(entry.decoder, decode, json) : decode(json)
+  return whenKnown(apart.run<unknown, unknown>(decoding), (decoded) => {
+    if (Exit.isFailure(decoded)) {
+      if (isStopped(scope, decoded.cause)) return nothing
+      if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
+      const why = `${reason} ${unfitting(scope, Cause.squash(decoded.cause))}`
+      return askAgain(scope, call, entry, call.proposed, edited ? why : reason)
     }
-  )
+    const args = describeArguments(scope, entry, json, decoded.value)
+    if (mayHaveRun) {
+      classifyTool(scope, call, entry, args, {})
+      openInDoubt(scope, findCall(stateOf(scope), call.id) ?? call, reason)
+      return nothing
+    }
+    return rejudge(preparing, { args, value: decoded.value }, reason)
+  })
 }
 
 const rejudge = (
-  scope: Scope<unknown>,
-  call: ToolCall,
-  entry: ToolEntry,
-  apart: Apart,
+  { apart, call, entry, scope }: Preparing<unknown>,
   understood: Understood,
   reason: string
 ): Effect.Effect<undefined> => {

@@ -8,6 +8,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
+import { sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import type { ToolUnavailable } from "../../domain/RunError.ts"
@@ -20,7 +21,7 @@ import { confirmHeld } from "./confirmHeld.ts"
 import type { Apart, Work } from "./apart.ts"
 import { within } from "./within.ts"
 import type { Scope } from "./Drive.ts"
-import { differenceOf, toolEntryOf } from "./authorize.ts"
+import { differenceOf, isTimed, toolEntryOf } from "./authorize.ts"
 import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "./prepareCall.ts"
 import { eachWhenKnown } from "./whenKnown.ts"
 import { hearStops, isHalted, mayGoOn } from "./stops.ts"
@@ -44,11 +45,26 @@ export const settle = <E>(
   apart: Apart
 ): Effect.Effect<void, E | ToolUnavailable> => {
   const state = stateOf(scope)
-  const preparing = eachWhenKnown(callIds, (callId) => prepare(scope, findCall(state, callId), apart))
+  const { toolConcurrency } = state.limits
+  // What may no longer be let through when its turn comes is judged then, and not started before.
+  const next =
+    callIds.length > toolConcurrency && mayLapse(scope, callIds)
+      ? callIds.slice(0, Math.max(1, toolConcurrency))
+      : callIds
+  const preparing = eachWhenKnown(next, (callId) => prepare(scope, findCall(state, callId), apart))
   return Effect.flatMapEager(preparing, (ready) =>
     run(scope, ready.every(isPrepared) ? ready : ready.filter(isPrepared), apart)
   )
 }
+
+/** Whether what lets one of the calls through may end while others run: a grant, a policy with a time, the tool's own rule. */
+const mayLapse = (scope: Scope<unknown>, callIds: ReadonlyArray<ToolCallId>): boolean =>
+  isTimed(scope) ||
+  callIds.some((callId) => {
+    const call = findCall(stateOf(scope), callId)
+    if (call === undefined || call.grantId !== undefined) return call !== undefined
+    return typeof toolEntryOf(scope.bound, call)?.tool.options.needsApproval === "function"
+  })
 
 const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart): Effect.Effect<void, E> => {
   const { drive } = scope
@@ -68,6 +84,9 @@ const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart
       for (const { call } of started) notStarted(scope, call)
       return Effect.void
     }
+    // A rule that was asked for the others of the turn is asked again behind a body that may have taken time.
+    drive.fresh = undefined
+    if (drive.clear !== undefined) for (const { call } of started) drive.clear.delete(call.id)
     return apart.all(
       started.map((ready) => bodyOf(scope, ready)),
       stateOf(scope).limits.toolConcurrency,
@@ -211,7 +230,12 @@ export const reconcile = Effect.fnUntraced(function* <E>(
   for (const callId of callIds) {
     const found = findCall(stateOf(scope), callId)
     if (found === undefined) continue
-    if (isRepeatable(found)) {
+    const entry = toolEntryOf(scope.bound, found)
+    // What a tool says of itself today counts too. One that is missing is waited for.
+    if (
+      isRepeatable(found) &&
+      (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")
+    ) {
       yield* settle(scope, [callId], apart)
       continue
     }
@@ -233,11 +257,19 @@ export const reconcile = Effect.fnUntraced(function* <E>(
         })
         break
       case "notHappened":
-        if (isHalted(scope)) notStarted(scope, call)
-        else yield* settle(scope, [callId], apart)
+        if (isHalted(scope)) {
+          notStarted(scope, call)
+          break
+        }
+        ;(scope.drive.clear ??= new Set()).add(callId)
+        yield* settle(scope, [callId], apart)
         break
       case "unknown":
-        openInDoubt(scope, call)
+        openInDoubt(
+          scope,
+          call,
+          isRepeatable(found) ? sentence`${found.name} may not be repeated any more.` : undefined
+        )
     }
   }
 })

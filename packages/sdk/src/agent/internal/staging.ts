@@ -230,9 +230,8 @@ export const continueRun = Effect.fnUntraced(function* (
   }
   const decisions = [...(input.decided ?? [])]
   for (const given of input.decisions ?? []) {
-    const decision = yield* decodeDecision(given, clock)
+    const decision = yield* checkEdited(runtime, state, yield* decodeDecision(given, clock))
     decisions.push(decision)
-    yield* checkEdited(runtime, state, decision)
     yield* checkUnchanged(state, decision)
     for (const event of yield* staged(decide(state, decision))) fold(event)
   }
@@ -291,7 +290,7 @@ export const decodeDecision = (
     : Effect.mapError(
         decodeUnknownDecision(
           typeof input === "object" && input !== null
-            ? { ...(attributeUnknown(input) as object), at: clock.currentTimeMillisUnsafe() }
+            ? { ...withoutSchema(attributeUnknown(input) as object), at: clock.currentTimeMillisUnsafe() }
             : input
         ),
         (error) =>
@@ -300,6 +299,11 @@ export const decodeDecision = (
               (typeof input === "object" && input !== null ? wrongText(input) : undefined) ?? error.message
           })
       )
+
+const withoutSchema = (input: { readonly schema?: unknown }): object => {
+  const { schema: _, ...rest } = input
+  return rest
+}
 
 /** What an approval releases must be what was asked about: the state may have been anywhere since. */
 export const checkUnchanged = Effect.fnUntraced(function* (
@@ -327,11 +331,11 @@ export const checkEdited = Effect.fnUntraced(function* (
   runtime: Runtime<any>,
   state: RunState,
   decision: Decision
-): Effect.fn.Return<void, EditedArgumentsInvalid> {
-  if (decision._tag !== "approve" || decision.arguments === undefined) return
+): Effect.fn.Return<Decision, EditedArgumentsInvalid> {
+  if (decision._tag !== "approve" || decision.arguments === undefined) return decision
   const { requestId } = decision
   const found = findRequest(state, requestId)
-  if (found === undefined || found.record.request._tag !== "approval") return
+  if (found === undefined || found.record.request._tag !== "approval") return decision
   const { tool } = found.record.request
   const refused = (issues: string) => new EditedArgumentsInvalid({ requestId, tool, issues })
   const holder = definitionAt(runtime.bound, state, found.path)
@@ -343,4 +347,5 @@ export const checkEdited = Effect.fnUntraced(function* (
   const decode = (json: unknown) => decodeArguments(entry, holder.limits, json)
   const decoded = yield* Effect.exit(decodeEdited(entry.decoder, decode, decision.arguments))
   if (Exit.isFailure(decoded)) return yield* refused(describe(runtime, Cause.squash(decoded.cause)))
+  return { ...decision, schema: entry.definition.schema }
 })
