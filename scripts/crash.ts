@@ -5,12 +5,14 @@
  * - `seeds`: random stories of several workers on one database, the same for the same seed.
  * - `meetings`: two processes on one database; what the one does meets every operation of the other, with and without a crash.
  * - `mutants`: stores that are broken on purpose, each of which the parts above must find.
+ * - `damage`: a SQLite store of which one row is damaged, each column in turn, and everything is done with it.
  * - `processes`: real processes that are killed, frozen, asked to end, and that decide the same requests.
  * - `restarts`: real processes while a Postgres server crashes again and again.
  *
  * `npm run crash` runs all of it on SQLite, with `--store postgres` on Postgres; `--part sweep` one part, `--ci` what fits into
  * CI, on both stores; `--mutants source` breaks lines of the sources, one at a time, and needs the campaign or a test to find each
- * (`--only revoked` those with that word); `--only move` one scenario, `--only mixed:37a/12b`, `--only parks+cancels:12b` or `--only 4711` one point, meeting or seed
+ * (`--only revoked` those with that word); `--part damage --only fermata_grants` the damages with that text in their names;
+ * `--only move` one scenario, `--only mixed:37a/12b`, `--only parks+cancels:12b` or `--only 4711` one point, meeting or seed
  * again. `--report`
  * writes what came out into docs/reliability.md. Progress goes to stderr; the last line of stdout is the result as JSON. A
  * violation ends it with 1.
@@ -19,6 +21,7 @@ import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { parseArgs } from "node:util"
 import * as Effect from "effect/Effect"
+import { damage } from "./crash/damage.ts"
 import { harmless, mutants } from "./crash/mutants.ts"
 import { pairs } from "./crash/meetingPairs.ts"
 import * as Meetings from "./crash/meetings.ts"
@@ -78,7 +81,16 @@ const kills = pick("kills", 40, 1000)
 const doubles = isCi ? 1000 : 10_000
 const workers = numberOf("workers", values.workers) || refuse("--workers 0 would run nothing.")
 const firstSeed = numberOf("seed", values.seed)
-const wanted = oneOf("part", ["all", "sweep", "seeds", "meetings", "mutants", "processes", "restarts"])
+const wanted = oneOf("part", [
+  "all",
+  "sweep",
+  "seeds",
+  "meetings",
+  "mutants",
+  "damage",
+  "processes",
+  "restarts"
+])
 const store = oneOf("store", ["sqlite", "postgres"]) === "postgres" ? "Postgres" : "SQLite"
 const wants = (one: string) => wanted === "all" || wanted === one
 if (wanted === "restarts" && (store === "SQLite" || isCi)) {
@@ -316,6 +328,20 @@ const runRestarts = async (server: PostgresStores) => {
   figures.push(["restarts: violations", "Postgres", chaos.violations.length])
 }
 
+const runDamage = async (only?: string) => {
+  const { cases, known, violations } = await damage({
+    perColumn: isCi ? 1 : 40,
+    seed: firstSeed,
+    only,
+    progress: (text) => progress(`damage: ${text}`)
+  })
+  found("damage", violations)
+  counted("damage", cases, 1)
+  result["damage"] = { cases, known }
+  figures.push(["damage: stores with one damaged row", "SQLite", cases])
+  figures.push(["damage: violations", "SQLite", violations.length])
+}
+
 /** All that is wanted, on one store. */
 const runAll = async (
   store: Report.StoreName,
@@ -331,6 +357,7 @@ const runAll = async (
     })
   }
   if (store === "SQLite") {
+    if (wants("damage")) await runDamage()
     if (wants("processes")) await runProcesses(undefined, store, scale.real)
     return
   }
@@ -355,7 +382,8 @@ if (values.mutants !== undefined) {
   counted("source mutants", broken.found.length + broken.violations.length, 1)
   result["source mutants"] = { found: broken.found.length }
   figures.push(["mutants: lines of the sources that were broken and found", store, broken.found.length])
-} else if (only !== undefined) await simulated(store, (simulated) => runOnly(only, simulated))
+} else if (wanted === "damage" && only !== undefined) await runDamage(only)
+else if (only !== undefined) await simulated(store, (simulated) => runOnly(only, simulated))
 else {
   await runAll(store, { simulated: 1, real: 1 })
   // Most of it is the same code on both stores.

@@ -110,6 +110,14 @@ describe("SqliteStore.check", () => {
         ),
         ["The journal of run_3 at revision 3 cannot be read: restore a backup, or remove the run."]
       )
+      for (const column of ["version", "count"]) {
+        assert.deepStrictEqual(
+          yield* problemsAfter(
+            `UPDATE fermata_journal SET ${column} = x'00' WHERE run_id = 'run_3' AND sequence = 3`
+          ),
+          ["The journal of run_3 at revision 3 cannot be read: restore a backup, or remove the run."]
+        )
+      }
       assert.deepStrictEqual(
         yield* problemsAfter(
           "UPDATE fermata_journal SET version = 99 WHERE run_id = 'run_3' AND sequence = 3"

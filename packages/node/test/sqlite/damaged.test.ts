@@ -6,7 +6,7 @@ import type { Id } from "@fermata/sdk"
 import { ScriptedModel } from "@fermata/sdk/testing"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryFile } from "../temporaryStore.ts"
-import { foreign } from "./fixtures.ts"
+import { foreign, run, said, started, withStore } from "./fixtures.ts"
 
 /** Three runs that are held on an approval, `bad` between the others; then the damage, and a program over what is left. */
 const after = (
@@ -63,6 +63,7 @@ const entry = (columns: string) =>
 describe("a store with a damaged row", () => {
   for (const [column, value] of [
     ["status", "'asleep'"],
+    ["status", "x'00'"],
     ["session_id", "'not an id'"],
     ["created_at", "'yesterday'"],
     ["updated_at", "-1"],
@@ -85,6 +86,7 @@ describe("a store with a damaged row", () => {
             fermata.state("bad"),
             fermata.explain("bad"),
             fermata.resume("bad"),
+            fermata.send("bad", "Go on."),
             fermata.exportRun("bad")
           ]) {
             assert.strictEqual(await unreadable(refused), entry(named))
@@ -189,6 +191,22 @@ describe("a store with a damaged row", () => {
       )
     )
   }
+
+  it.effect("refuses to append to a run whose revision is damaged meanwhile", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* withStore(filename, (store) =>
+        Effect.gen(function* () {
+          const lease = yield* started(store, run(1))
+          const { revision: expected } = yield* store.head(run(1))
+          foreign(filename, (database) => database.exec("UPDATE fermata_runs SET revision = 'many'"))
+          const append = store.append({ lease, expected, events: [said("more")], status: "held" })
+          const error = yield* Effect.flip(append)
+          assert.include(error.message, "the entry of the run run_1 is damaged (revision)")
+        })
+      )
+    })
+  )
 
   for (const [what, damage] of [
     ["lost its entry", "DELETE FROM fermata_runs WHERE run_id = 'last'"],

@@ -1,6 +1,6 @@
 /**
  * Random stories of runs in one store: sessions of several runs, sub-agents that are waited for and in the background, handoffs, forks
- * at any revision, decisions that nothing has acted on, messages and requests to cancel that wait. The same seed tells the same
+ * at any revision, decisions that nothing has acted on, messages and requests to cancel that wait, grants that are revoked. The same seed tells the same
  * story, and its model gives the same answer to the same request in whichever store it is asked.
  */
 import * as Effect from "effect/Effect"
@@ -9,6 +9,7 @@ import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import { decideStored } from "../../src/agent/decideStored.ts"
 import { forkRun } from "../../src/agent/forkRun.ts"
+import { revokeGrant } from "../../src/agent/revokeGrant.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import { sendMessage } from "../../src/agent/sendMessage.ts"
@@ -92,7 +93,8 @@ const answerTo = (seed: string, request: Interruption): DecisionInput | undefine
     const { digest } = request
     if (random(8) === 0) return { _tag: "deny", requestId, by }
     if (random(12) === 0) return { _tag: "deny", requestId, by, then: "stop" }
-    const grant = random(5) === 0 ? { grant: { scope: "session" } as const } : {}
+    const grant =
+      random(3) === 0 ? { grant: { scope: "session", inherit: random(2) === 0, arguments: {} } as const } : {}
     return { _tag: "approve", requestId, by, digest, ...grant }
   }
   return request._tag === "question" ? { _tag: "answer", requestId, by, answer: "That one." } : undefined
@@ -115,7 +117,7 @@ export const tell = Effect.fnUntraced(function* (seed: string, runtime: Runtime<
     }
     const { revision, runId } = one(random, heads)
     const pending = yield* store.pending()
-    switch (random(8)) {
+    switch (random(10)) {
       case 0:
       case 1: {
         if (pending.length === 0) return
@@ -134,6 +136,20 @@ export const tell = Effect.fnUntraced(function* (seed: string, runtime: Runtime<
       case 4:
         yield* store.requestCancel(runId, "changed my mind")
         return
+      case 8:
+      case 9: {
+        const grants = (yield* store.grants()).filter(({ grant }) => grant.revoked === undefined)
+        const approvals = pending.flatMap(({ request }) => (request._tag === "approval" ? [request] : []))
+        if (grants.length > 0 && (approvals.length === 0 || random(2) === 0)) {
+          const { grant, runId } = one(random, grants)
+          yield* revokeGrant(runId, grant.id, "ben")
+        } else if (approvals.length > 0) {
+          const { digest, requestId } = one(random, approvals)
+          const grant = { scope: "session", arguments: {}, inherit: true } as const
+          yield* decideStored([runtime], { _tag: "approve", requestId, by: "ann", digest, grant })
+        }
+        return
+      }
       case 5:
         yield* TestClock.adjust(one(random, ["1 second", "1 minute", "2 hours"]))
         return

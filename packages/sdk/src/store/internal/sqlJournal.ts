@@ -6,7 +6,8 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Fragment } from "effect/sql/Statement"
-import type { Revision, RunId, SessionId } from "../../domain/Id.ts"
+import * as Schema from "effect/Schema"
+import { Revision, type RunId, type SessionId } from "../../domain/Id.ts"
 import { type RunEvent, version } from "../../domain/RunEvent.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { Revoked } from "../../domain/Grant.ts"
@@ -25,7 +26,8 @@ import { inForce } from "./sqlLease.ts"
 import type { makeMessages } from "./sqlMessages.ts"
 import { makePlaces, untilNotOvertaken } from "./sqlPlaces.ts"
 import type { makeRequests } from "./sqlRequests.ts"
-import { batchRows, heads } from "./sqlRows.ts"
+import { unreadable } from "./sqlDamage.ts"
+import { batchRows, damagedEntry, heads } from "./sqlRows.ts"
 import { headColumns, mailColumn, type News, newsColumns, newsOf } from "./sqlRuns.ts"
 
 type Service = RunStore["Service"]
@@ -38,6 +40,8 @@ class NotParked extends Data.TaggedError("NotParked") {}
 class ReliesOnRevoked extends Data.TaggedError("ReliesOnRevoked")<{
   readonly revoked: ReadonlyArray<Revoked>
 }> {}
+
+const isRevision = Schema.is(Revision)
 
 /** Makes the part of the store that deals with journals. */
 export const makeJournal = (
@@ -91,7 +95,8 @@ export const makeJournal = (
     const [held] = yield* sql<Held>`SELECT revision, cancel_reason, (${inForce(access, lease)}) AS in_force
       FROM fermata_runs WHERE run_id = ${runId}`
     if (held === undefined || !held.in_force) return yield* new LeaseLost({ runId, owner })
-    const actual = Number(held.revision) as Revision
+    const actual = Number(held.revision)
+    if (!isRevision(actual)) return yield* unreadable("append", damagedEntry(runId, ["revision"]))
     if (actual === expected && held.cancel_reason !== null) return yield* new NotParked()
     return yield* new RunConflict({ runId, expected, actual })
   })

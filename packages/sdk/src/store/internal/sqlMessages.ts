@@ -8,17 +8,18 @@ import type { SqlError } from "effect/sql/SqlError"
 import type { RunId } from "../../domain/Id.ts"
 import { RunEnded } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { Status } from "../../domain/RunState.ts"
 import type { RunStore } from "../RunStore.ts"
 import { RunNotFound, type RunStoreError } from "../RunStoreError.ts"
 import type { Receipt, SentMessage } from "../SentMessage.ts"
 import { decodeMessage, notTheSame, takenBy } from "./messages.ts"
 import { closingReason } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
-import { messages } from "./sqlRows.ts"
+import { heads, messages } from "./sqlRows.ts"
+import { headColumns } from "./sqlRuns.ts"
 
 /** Makes the part of the store that deals with messages. */
-export const makeMessages = ({ forUpdate, notify, run, sql, write }: SqlAccess) => {
+export const makeMessages = (access: SqlAccess) => {
+  const { forUpdate, notify, run, sql, write } = access
   /** Keeps a message behind all others of its run; nothing when its id is known. A message in the journal has no content here. */
   const insert = (runId: RunId, { at, content, ends, messageId, to }: Receipt & Partial<SentMessage>) =>
     sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, content) VALUES (
@@ -50,8 +51,9 @@ export const makeMessages = ({ forUpdate, notify, run, sql, write }: SqlAccess) 
       "send",
       Effect.gen(function* () {
         // The head is locked so that a message and a park, or the end of the run, cannot pass each other.
-        const [head] = yield* sql<{ readonly status: Status }>`SELECT status FROM fermata_runs
-          WHERE run_id = ${runId} ${forUpdate}`
+        const rows =
+          yield* sql`SELECT ${headColumns(access)} FROM fermata_runs WHERE run_id = ${runId} ${forUpdate}`
+        const [head] = yield* heads("send", rows)
         if (head === undefined) return yield* new RunNotFound({ runId })
         const known = yield* recorded(runId, messageId)
         const wrong = known === undefined ? undefined : notTheSame(known, message)
