@@ -7,7 +7,8 @@
  * words reach the model all the same, as descriptions and results: use servers that you trust with what the agent may do.
  *
  * This module has an entry of its own, `@fermata/sdk/mcp`, and stands on Effect's MCP client, which speaks over a process or over
- * HTTP, and does not log in, ask the user back, or connect again: when a server has gone, make its tools again.
+ * HTTP, and does not log in or ask the user back. A server that has gone is started, or connected to, again for the next call; calls that
+ * it had not answered fail with the words that they may have taken effect.
  *
  * @since 0.1.0
  */
@@ -22,13 +23,16 @@ import type * as McpSchema from "effect/ai/McpSchema"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
 import type * as ChildProcess from "effect/process/ChildProcess"
-import type * as ChildProcessSpawner from "effect/process/ChildProcessSpawner"
+import * as ChildProcessSpawner from "effect/process/ChildProcessSpawner"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { lines, sentence } from "../domain/Display.ts"
 import type { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
+import * as Connection from "./internal/mcpConnection.ts"
+import * as mcpLines from "./internal/mcpLines.ts"
 import { identityOf, nameTools, otherNames, readable, warn } from "./internal/mcpListing.ts"
 import * as Tool from "./Tool.ts"
 import { ToolFailure } from "./ToolError.ts"
@@ -101,6 +105,13 @@ export const make = (
   client: McpClient.McpClient,
   options: Options = {}
 ): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError> =>
+  toolsOf(client, Connection.fixed(client), options)
+
+const toolsOf = (
+  client: McpClient.McpClient,
+  clientFor: Connection.ClientFor,
+  options: Options
+): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError> =>
   Effect.gen(function* () {
     const listed = yield* Effect.mapError(client.listTools(), unusable)
     const { leftOut, named } = nameTools(
@@ -109,7 +120,7 @@ export const make = (
     )
     yield* warn(leftOut)
     const server = serverOf(client, options)
-    return named.map(([name, tool]) => toolOf(client, server, name, tool, options))
+    return named.map(([name, tool]) => toolOf(clientFor, server, name, tool, options))
   })
 
 /** The name by which a server is known, whatever else it says about itself. */
@@ -140,7 +151,18 @@ export const fromProcess = (
   ReadonlyArray<Tool.Tool>,
   McpServerError,
   ChildProcessSpawner.ChildProcessSpawner | Scope.Scope
-> => connect((protocol) => McpClient.stdio({ command, protocol }), options)
+> =>
+  connect(
+    (protocol, loss) =>
+      Effect.provideServiceEffect(
+        // Above what passes `mcpLines`, also where each bad byte became three: reaching this bound would end the connection.
+        McpClient.stdio({ command, protocol, maxMessageBytes: 4 * mcpLines.maxMessageBytes }),
+        ChildProcessSpawner.ChildProcessSpawner,
+        Effect.map(ChildProcessSpawner.ChildProcessSpawner, (spawner) => bounded(spawner, loss))
+      ),
+    options,
+    true
+  )
 
 /**
  * Connects to a server by its URL and gives its tools. The session ends with the scope.
@@ -163,7 +185,8 @@ export const fromUrl = (
         HttpClient.HttpClient,
         Effect.map(HttpClient.HttpClient, discreet)
       ),
-    options
+    options,
+    false
   )
 
 /** Redirects are not followed: `fetch` would send every header but one along. Nobody is told of our traces. */
@@ -189,22 +212,34 @@ const adapters = {
 const revisions = Object.keys(adapters) as ReadonlyArray<McpProtocol.ProtocolVersion>
 
 const connect = <R>(
-  transport: (protocol: Protocol) => Effect.Effect<McpClient.Transport, McpClientError, R>,
-  options: Options & ConnectOptions
-): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError, R | Scope.Scope> => {
+  transport: (
+    protocol: Protocol,
+    loss: Connection.Loss
+  ) => Effect.Effect<McpClient.Transport, McpClientError, R>,
+  options: Options & ConnectOptions,
+  everyFailureIsLoss: boolean
+): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError, Exclude<R, Scope.Scope> | Scope.Scope> => {
   const { client = { name: "fermata", version: "0" }, protocols = revisions, timeout } = options
-  const attempt = (protocol: Protocol): Effect.Effect<McpClient.McpClient, McpClientError, R | Scope.Scope> =>
+  const connectIn = (protocol: Protocol, scope: Scope.Scope) =>
+    Effect.suspend(() => {
+      const loss = { lost: false }
+      const watched = Effect.map(transport(protocol, loss), (made) =>
+        tolerant(Connection.watched(made, loss, everyFailureIsLoss))
+      )
+      return McpClient.make({ ...client, timeout }).pipe(
+        Effect.provideServiceEffect(McpClient.Transport, watched),
+        Effect.map((client): Connection.Connection => ({ client, isLost: () => loss.lost })),
+        Scope.provide(scope)
+      )
+    })
+  const attempt = (protocol: Protocol) =>
     Effect.gen(function* () {
-      const outer = yield* Effect.scope
-      const own = yield* Scope.fork(outer)
-      const made = McpClient.make({ ...client, timeout }).pipe(
-        Effect.provideServiceEffect(McpClient.Transport, Effect.map(transport(protocol), tolerant)),
-        Scope.provide(own)
-      )
+      const scope = yield* Scope.fork(yield* Effect.scope)
       // What is left of an attempt that failed goes before the next one begins.
-      return yield* Effect.onExit(made, (exit) =>
-        Exit.isFailure(exit) ? Scope.close(own, exit) : Effect.void
+      const connection = yield* Effect.onExit(connectIn(protocol, scope), (exit) =>
+        Exit.isFailure(exit) ? Scope.close(scope, exit) : Effect.void
       )
+      return { connection, protocol, scope }
     })
   const connected = protocols
     .slice(1)
@@ -215,8 +250,33 @@ const connect = <R>(
         ),
       attempt(adapters[protocols[0] ?? "2025-11-25"])
     )
-  return Effect.flatMap(Effect.mapError(connected, unusable), (client) => make(client, options))
+  return Effect.gen(function* () {
+    const outer = yield* Effect.scope
+    const context = yield* Effect.context<Exclude<R, Scope.Scope>>()
+    const first = yield* Effect.mapError(connected, unusable)
+    const again = (scope: Scope.Scope) => Effect.provideContext(connectIn(first.protocol, scope), context)
+    const clientFor = yield* Connection.reconnecting(again, first, outer)
+    return yield* toolsOf(first.connection.client, clientFor, options)
+  })
 }
+
+/** Starts processes whose output reaches Effect's transport in lines that it can read, and notices their end. */
+const bounded = (
+  spawner: ChildProcessSpawner.ChildProcessSpawner["Service"],
+  loss: Connection.Loss
+): ChildProcessSpawner.ChildProcessSpawner["Service"] =>
+  ChildProcessSpawner.make((command) =>
+    Effect.gen(function* () {
+      const process = yield* spawner.spawn(command)
+      const noticeLoss = Effect.sync(() => {
+        loss.lost = true
+      })
+      yield* Effect.forkScoped(Effect.ensuring(Effect.ignore(process.exitCode), noticeLoss))
+      const wholeLines = mcpLines.make()
+      const stdout = process.stdout.pipe(Stream.map(wholeLines), Stream.ensuring(noticeLoss))
+      return ChildProcessSpawner.makeHandle({ ...process, stdout })
+    })
+  )
 
 /** What is wrong with one tool is no reason to refuse all of them. */
 const tolerant = (transport: McpClient.Transport): McpClient.Transport => ({
@@ -239,7 +299,7 @@ const unusable = ({ reason }: McpClientError): McpServerError =>
   new McpServerError({ reason: reason._tag, description: reason.message })
 
 const toolOf = (
-  client: McpClient.McpClient,
+  clientFor: Connection.ClientFor,
   server: string,
   name: string,
   tool: McpSchema.Tool,
@@ -249,6 +309,7 @@ const toolOf = (
   const hints = trustHints ? tool.annotations : undefined
   const hinted = hints?.readOnlyHint === true ? "readOnly" : "sideEffecting"
   const asked = typeof needsApproval === "function" ? needsApproval(tool) : needsApproval
+  const longest = options.maxResultLength ?? 1_000_000
   const { parameters, words } = fromJsonSchema(tool.inputSchema as Schema.JsonObject)
   return Tool.make(name, {
     description: [tool.description ?? tool.title ?? "", words].filter((text) => text !== "").join("\n\n"),
@@ -259,9 +320,10 @@ const toolOf = (
     otherNames: otherNames(server, `${options.prefix ?? ""}${tool.name}`),
     ...(asked === undefined ? {} : { needsApproval: asked }),
     handler: (args) =>
-      Effect.flatMap(
-        Effect.mapError(client.callTool({ tool, arguments: args }), (error) => failed(tool.name, error)),
-        (result) => resultOf(result, options.maxResultLength ?? 1_000_000)
+      clientFor(tool).pipe(
+        Effect.flatMap((client) => client.callTool({ tool, arguments: args })),
+        Effect.mapError((error) => failed(tool.name, error, longest)),
+        Effect.flatMap((result) => resultOf(result, longest))
       )
   })
 }
@@ -330,16 +392,30 @@ const fileOf = (mediaType: string, bytes: Uint8Array, name?: string): UserPart =
   ...(name === undefined ? {} : { name })
 })
 
-/** Whether a call took effect is not known when its connection was lost. */
-const failed = (name: string, { reason }: McpClientError): ToolFailure => {
+/**
+ * Whether a call took effect is not known once it was sent, whatever failed then, but for the answers of a server that ran nothing: only
+ * the result of a tool says what it did.
+ */
+const failed = (name: string, error: McpClientError | Connection.NotCalled, longest: number): ToolFailure => {
+  if (error._tag === "NotCalled") {
+    return new ToolFailure({ description: `${name} was not called: ${error.why}.` })
+  }
+  const { reason } = error
   switch (reason._tag) {
     case "TransportError":
     case "ClosedError":
     case "TimeoutError":
+      return new ToolFailure({ description: `The server of ${name} has gone. ${inDoubt}` })
+    case "ToolError":
+    case "UnsupportedError":
       return new ToolFailure({
-        description: `The server of ${name} has gone. The call may have taken effect all the same.`
+        description: `The server of ${name} could not answer: ${cut(reason.message, longest)}`
       })
     default:
-      return new ToolFailure({ description: `The server of ${name} could not answer: ${reason.message}` })
+      return new ToolFailure({
+        description: `The server of ${name} gave no result: ${cut(reason.message, longest)}\n${inDoubt}`
+      })
   }
 }
+
+const inDoubt = "The call may have taken effect all the same."

@@ -1,0 +1,150 @@
+/**
+ * A connection to an MCP server that is made again when it was lost. A call in flight at the loss is not repeated: nobody knows whether it
+ * took effect. The next call connects again, a few times a minute, and is made only if the server still has the tool as it was listed:
+ * what was approved is what is called.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as McpClient from "effect/ai/McpClient"
+import {
+  LimitError,
+  McpClientError,
+  type McpClientErrorReason,
+  UnsupportedError
+} from "effect/ai/McpClientError"
+import type * as McpSchema from "effect/ai/McpSchema"
+import * as Exit from "effect/Exit"
+import type * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
+import { sameJson } from "../../domain/internal/json.ts"
+import { isTooLarge, maxMessageBytes } from "./mcpLines.ts"
+
+/** One connection, until it is lost. */
+export interface Connection {
+  readonly client: McpClient.McpClient
+  /** Whether no call can be answered over it any more. */
+  readonly isLost: () => boolean
+}
+
+/** How a connection learns that it was lost. */
+export interface Loss {
+  lost: boolean
+}
+
+/** Connections that may be made again within {@link window}. */
+const mostConnections = 5
+const window = 60_000
+
+const fail = (reason: McpClientErrorReason): Effect.Effect<never, McpClientError> =>
+  Effect.fail(new McpClientError({ reason }))
+
+const tooLarge = fail(new LimitError({ description: "The result is larger than 16 MiB and was not read." }))
+
+/**
+ * Bounds the messages of a transport and notices its loss. Effect's transport over a process fails for good with its first failure; over
+ * HTTP a failure concerns its own request, but for the end of the session.
+ */
+export const watched = (
+  transport: McpClient.Transport,
+  loss: Loss,
+  everyFailureIsLoss: boolean
+): McpClient.Transport => ({
+  ...transport,
+  request: (message, tool) =>
+    Effect.suspend(() => {
+      if (JSON.stringify(message).length > maxMessageBytes) {
+        return fail(new UnsupportedError({ description: "The arguments are larger than 16 MiB." }))
+      }
+      const answered = Effect.catch(transport.request(message, tool), (error) => {
+        const { _tag } = error.reason
+        loss.lost ||= everyFailureIsLoss || _tag === "ClosedError"
+        return _tag === "LimitError" ? tooLarge : Effect.fail(error)
+      })
+      return Effect.flatMap(answered, (response) =>
+        isTooLarge(response) ? tooLarge : Effect.succeed(response)
+      )
+    })
+})
+
+/** A tool is not called: the connection could not be made again, or the server has it no more as it was. */
+export interface NotCalled {
+  readonly _tag: "NotCalled"
+  readonly why: string
+}
+
+const notCalled = (why: string): Effect.Effect<never, NotCalled> => Effect.fail({ _tag: "NotCalled", why })
+
+/** Gives the client for a call of the tool. */
+export type ClientFor = (tool: McpSchema.Tool) => Effect.Effect<McpClient.McpClient, NotCalled>
+
+/** Calls over the first connection while it lasts, and then over others that `connect` makes in the scope that it is given. */
+export const reconnecting = <E>(
+  connect: (scope: Scope.Scope) => Effect.Effect<Connection, E>,
+  first: { readonly connection: Connection; readonly scope: Scope.Closeable },
+  outer: Scope.Scope
+): Effect.Effect<ClientFor> =>
+  Effect.gen(function* () {
+    const changing = Semaphore.makeUnsafe(1)
+    let current = first
+    let listed: ReadonlyMap<string, McpSchema.Tool> | undefined
+    let attempts: ReadonlyArray<number> = []
+    let closed = false
+    yield* Scope.addFinalizer(
+      outer,
+      Effect.sync(() => {
+        closed = true
+      })
+    )
+
+    const connectAgain = Effect.gen(function* () {
+      if (closed) return yield* notCalled("its connection was closed")
+      const now = yield* Clock.currentTimeMillis
+      attempts = attempts.filter((at) => at > now - window && at <= now)
+      if (attempts.length >= mostConnections) {
+        return yield* notCalled(
+          `its server has gone ${mostConnections} times within a minute: try again later`
+        )
+      }
+      attempts = [...attempts, now]
+      // Ends in its own time: what is left of a server that has gone must not keep the next one from starting.
+      yield* Effect.forkIn(Scope.close(current.scope, Exit.void), outer)
+      const scope = yield* Scope.fork(outer)
+      const made = Effect.gen(function* () {
+        const connection = yield* connect(scope)
+        const tools = yield* connection.client.listTools()
+        return { connection, tools }
+      })
+      const { connection, tools } = yield* made.pipe(
+        Effect.onExit((exit) => (Exit.isFailure(exit) ? Scope.close(scope, exit) : Effect.void)),
+        Effect.catch(() => notCalled("its server has gone, and cannot be connected to again"))
+      )
+      current = { connection, scope }
+      listed = new Map(tools.map((tool) => [tool.name, tool]))
+    })
+
+    return (tool) =>
+      Semaphore.withPermit(
+        changing,
+        Effect.gen(function* () {
+          if (current.connection.isLost()) yield* connectAgain
+          if (listed !== undefined && !isSame(listed.get(tool.name), tool)) {
+            return yield* notCalled(
+              "its server was connected to again and has another tool of this name, or none: make its tools again"
+            )
+          }
+          return current.connection.client
+        })
+      )
+  })
+
+const isSame = (one: McpSchema.Tool | undefined, other: McpSchema.Tool): boolean =>
+  one !== undefined &&
+  sameJson(one.inputSchema as Schema.Json, other.inputSchema as Schema.Json) &&
+  one.description === other.description
+
+/** Where a client is given that nobody can make again. */
+export const fixed =
+  (client: McpClient.McpClient): ClientFor =>
+  () =>
+    Effect.succeed(client)
