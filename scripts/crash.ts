@@ -97,6 +97,10 @@ if (wanted === "restarts" && (store === "SQLite" || isCi)) {
   refuse("restarts are of a Postgres server: --part restarts --store postgres, without --ci.")
 }
 
+if (wanted === "damage" && store === "Postgres") {
+  refuse("damage is done to files of SQLite: --part damage without --store postgres.")
+}
+
 const started = performance.now()
 const progress = (text: string) =>
   console.error(`${((performance.now() - started) / 1000).toFixed(1).padStart(7)} s  ${text}`)
