@@ -69,6 +69,45 @@ export const withBilling = (outside: Outside) => {
 export const handingOver = (request: ModelRequest.ModelRequest) =>
   byTurn(calls(["charge", 1]), { calls: [{ tool: "transfer_to_billing" }] }, calls(["charge", 2]))(request)
 
+/** The clerk has left a sub-agent in the background; the agent that takes over has one of the same name, which has nothing to do here. */
+export const withNamesakes = (outside: Outside) => {
+  const limits = { maxRecoveries: 1000, maxTurns: 20 }
+  const own = { tools: [...tools.make(outside)], limits }
+  const stray: Outside = {
+    ...outside,
+    world: { ...outside.world, effects: outside.world.strays }
+  }
+  const leaf = Agent.make("leaf", own)
+  const namesake = Agent.make("leaf", { tools: [...tools.make(stray)], limits })
+  const billing = Agent.make("billing", { ...own, subAgents: [namesake], delegation: "delegate" })
+  return Agent.make("clerk", { ...own, subAgents: [leaf], handoffs: [billing], delegation: "delegate" })
+}
+
+export const handingOverAtWork = (request: ModelRequest.ModelRequest) =>
+  request.agentPath.at(-1) === "leaf"
+    ? byTurn(calls(["charge", 3]), calls(["note", 4]), "Charged.")(request)
+    : byTurn(
+        { calls: [delegate("leaf", true)] },
+        { calls: [{ tool: "transfer_to_billing" }] },
+        calls(["charge", 5]),
+        { calls: [{ tool: "wait_for_agent" }] }
+      )(request)
+
+/** A sub-agent in the background whose calls a grant of its lead may cover. */
+export const withHelper = (outside: Outside) => {
+  const own = { tools: [...tools.make(outside)], limits: { maxRecoveries: 1000, maxTurns: 20 } }
+  return Agent.make("clerk", { ...own, subAgents: [Agent.make("leaf", own)], delegation: "delegate" })
+}
+
+export const grantingToHelper = (request: ModelRequest.ModelRequest) =>
+  request.agentPath.at(-1) === "leaf"
+    ? byTurn(calls(["charge", 2]), calls(["transfer", 3]), calls(["charge", 4]), "Charged.")(request)
+    : byTurn(
+        calls(["charge", 1]),
+        { calls: [delegate("leaf", true)] },
+        { calls: [{ tool: "wait_for_agent" }] }
+      )(request)
+
 /** Three agents deep, each level at work beside the others, each held somewhere. */
 export const withTeam = (outside: Outside) => {
   const limits = { maxRecoveries: 1000, maxTurns: 20 }

@@ -162,6 +162,9 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
     violations.push(
       ...collected.flatMap((one) => afterRevocation(world, one)),
       ...afterStop(world),
+      ...world.strays.map(
+        ({ idempotencyKey, tool }) => `stray ${idempotencyKey}: another agent's ${tool} ran`
+      ),
       ...afterEnd(journals),
       ...notCancelled(world, journals)
     )

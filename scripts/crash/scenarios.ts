@@ -10,17 +10,21 @@ import {
   calls,
   conducting,
   delegating,
+  grantingToHelper,
   handingOver,
+  handingOverAtWork,
   plainAgent,
   prompt,
   question,
   withAssistant,
   withBilling,
+  withHelper,
+  withNamesakes,
   withTeam
 } from "./agents.ts"
 import type { App, Definition } from "./app.ts"
 import { canary } from "./canary.ts"
-import { begin, type Choose, decide, granting, honest, isThere, settle, unless } from "./user.ts"
+import { begin, type Choose, decide, granting, grantingFor, honest, isThere, settle, unless } from "./user.ts"
 
 /** A scenario. */
 export interface Scenario {
@@ -128,6 +132,14 @@ const removing =
         removed.add(runId)
       }
     })
+
+/** The call of a run that has ended was asked about, and not let through by a grant. */
+const hasAsked = (app: App, runId: Id.RunId) =>
+  Effect.flatMap(app.store.events(runId), (events) =>
+    events.some(({ _tag }) => _tag === "request.opened")
+      ? Effect.void
+      : Effect.die(new Error(`${runId} relied on a grant that is not in force.`))
+  )
 
 class StillThere extends Data.TaggedError("StillThere")<{ readonly runId: Id.RunId }> {}
 
@@ -280,6 +292,88 @@ export const scenarios: ReadonlyArray<Scenario> = [
         settle(app, result)
       )
     })
+  ),
+  // The fork has what the original was when it had the grant, and the revocation came before the fork.
+  scenario("fork after a revocation", byTurn(calls(["charge"])), (app) =>
+    Effect.gen(function* () {
+      const fork = { newRunId: "fork" as Id.RunId, sessionId: "other" as Id.SessionId }
+      yield* Effect.flatMap(start(app), (result) => settle(app, result, granting))
+      yield* app.revoke(runId, Id.grantId(Id.requestId(runId, 1)))
+      const forked = yield* (yield* isThere(app, fork.newRunId))
+        ? app.go({ runId: fork.newRunId })
+        : app.fork({ runId, prompt: `Again, ${canary}.`, ...fork })
+      const result = yield* settle(app, forked)
+      yield* hasAsked(app, fork.newRunId)
+      return result
+    })
+  ),
+  // The next run of the session is let through, and the one after the grant has expired asks again.
+  scenario("expiring grant", byTurn(calls(["charge"])), (app) =>
+    Effect.gen(function* () {
+      const { clock, notes } = app.world
+      const hour = 3_600_000
+      if (!notes.has("from")) notes.set("from", String(clock.currentTimeMillisUnsafe()))
+      const from = Number(notes.get("from"))
+      const choose = grantingFor({ scope: "session", arguments: {}, expiresAt: from + hour })
+      yield* Effect.flatMap(start(app), (result) => settle(app, result, choose))
+      const second = { runId: "run-2" as Id.RunId, sessionId, prompt: "Again." }
+      yield* Effect.flatMap(begin(app, second), (result) => settle(app, result))
+      const late = from + 2 * hour - clock.currentTimeMillisUnsafe()
+      if (late > 0) clock.advance(late)
+      const third = { runId: "run-3" as Id.RunId, sessionId, prompt: "And again." }
+      const result = yield* Effect.flatMap(begin(app, third), (result) => settle(app, result))
+      yield* hasAsked(app, third.runId)
+      return result
+    })
+  ),
+  // A sub-agent is held in the background when another agent takes the conversation over; then its call is approved.
+  scenario("handoff beside a held sub-agent", handingOverAtWork, startAndSettle(), { agent: withNamesakes }),
+  // The grant of the lead covers its sub-agent in the background, until it is revoked while that is held.
+  scenario(
+    "background under a grant",
+    grantingToHelper,
+    (app) =>
+      Effect.gen(function* () {
+        const first = Id.requestId(runId, 1)
+        const inherited = grantingFor({ scope: "run", arguments: {}, inherit: true })
+        const grantFirst: Choose = (request, app) =>
+          request.requestId === first ? inherited(request, app) : doubtOnly(request, app)
+        const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, grantFirst))
+        const isWaiting =
+          result.status === "interrupted" &&
+          result.interruptions.some((request) => request._tag === "approval" && request.tool === "transfer")
+        if (isWaiting) yield* app.revoke(runId, Id.grantId(first))
+        return yield* settle(app, result)
+      }),
+    { agent: withHelper }
+  ),
+  // The archive builds on a run that is here, and that is pruned at the same time: it stays, or comes back with the archive.
+  scenario(
+    "import beside a prune",
+    byTurn(calls(["charge"])),
+    (app) =>
+      Effect.gen(function* () {
+        const second = app.second!
+        const { clock, notes } = app.world
+        if (!notes.has("archive") || (yield* isThere(app, runId)) || (yield* isThere(app, firstRun))) {
+          if (!notes.has("archive")) {
+            yield* inSession(doubtOnly)(app)
+            notes.set("before", JSON.stringify(yield* app.stored(exportRun(firstRun))))
+            notes.set("archive", JSON.stringify(yield* app.stored(exportRun(runId))))
+          }
+          yield* unless("RunNotFound")(app.store.remove(runId))
+          yield* unless("RunNotFound")(app.store.remove(firstRun))
+        }
+        const imported = (name: string) =>
+          unless("RunExists")(second.stored(importRun(JSON.parse(notes.get(name)!))))
+        if (!(yield* isThere(second, runId))) {
+          yield* imported("before")
+          const prune = second.store.prune({ endedBefore: 2 * clock.currentTimeMillisUnsafe() })
+          yield* Effect.all([imported("archive"), prune], { concurrency: 2 })
+        }
+        return yield* Effect.flatMap(second.go({ runId }), (result) => settle(second, result))
+      }),
+    { two: true }
   ),
   // A grant for one agent's tool, and another agent with a tool of that name that takes the conversation over.
   scenario(

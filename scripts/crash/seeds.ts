@@ -1,6 +1,6 @@
 /**
- * Random stories: for each seed a made-up model, several workers on one database, people who decide, repeat themselves, change
- * their minds and disagree, failing statements, crashes, leases that run out under a worker, and a clock that jumps. In the end
+ * Random stories: for each seed a made-up model, several workers on one database, people who decide, send, revoke, fork, repeat
+ * themselves, change their minds and disagree, failing statements, crashes, leases that run out under a worker, and a clock that jumps. In the end
  * one calm worker takes up what is left, every run must come to an end, and everything is checked.
  */
 import * as Cause from "effect/Cause"
@@ -54,7 +54,8 @@ const answerOf =
     if (turn > 1 + below(random, 3)) return "Done."
     const deep = agentPath.length > 2
     const calls = Array.from({ length: below(random, 4) }, (): ScriptedModel.ScriptedCall => {
-      const tool = one(random, names)
+      const tool = one(random, isHandingOver(seed) ? [...names, "transfer_to_billing"] : names)
+      if (tool === "transfer_to_billing") return { tool }
       if (tool === "ask_user") return { tool, arguments: { question: "Well?" } }
       if (tool === "assistant") {
         if (deep || !isDelegating(seed)) {
@@ -78,6 +79,9 @@ const answerOf =
 /** Whether the agents of a seed leave others at work in the background. */
 const isDelegating = (seed: number): boolean => hash(`delegation ${seed}`) % 3 === 0
 
+/** Whether another agent, with tools of the same names, can take a conversation of a seed over. */
+const isHandingOver = (seed: number): boolean => hash(`handoff ${seed}`) % 3 === 0
+
 const agentOf =
   (seed: number): Definition["agent"] =>
   (outside) => {
@@ -88,6 +92,7 @@ const agentOf =
     const helper = Agent.make("assistant", own)
     return Agent.make("clerk", {
       ...own,
+      ...(isHandingOver(seed) ? { handoffs: [Agent.make("billing", own)] } : {}),
       subAgents: [Agent.make("assistant", { ...own, subAgents: [helper] })],
       ...(random() < 0.1 ? { policy: { mode: "all" as const } } : {})
     })
@@ -115,7 +120,8 @@ const hour = 3_600_000
 /** What the actions of a worker are drawn from. */
 interface Story {
   readonly random: Random
-  readonly runs: ReadonlyArray<Id.RunId>
+  /** Forks are added. */
+  readonly runs: Array<Id.RunId>
   readonly turnstile: Turnstile.Turnstile<void>
 }
 
@@ -132,7 +138,7 @@ const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
   const { random, runs } = story
   const runId = one(random, runs)
   const { clock } = app.world
-  switch (below(random, 14)) {
+  switch (below(random, 18)) {
     case 0:
     case 1:
       return begin(app, {
@@ -164,9 +170,38 @@ const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
       return Effect.all([Effect.exit(action(story, app)), Effect.exit(action(story, app))], {
         concurrency: 2
       })
+    case 12:
+    case 13:
+      return sendSomething(random, app, runId)
+    case 14:
+      return random() < 0.5 ? forkSomething(story, app, runId) : Effect.void
+    case 15:
+      // What waits for an hour at most has waited too long.
+      return Effect.andThen(
+        Effect.sync(() => clock.advance(1.1 * hour)),
+        random() < 0.5 ? app.recover : app.go({ runId })
+      )
     default:
       return decideSomething(random, app)
   }
+}
+
+/** Says something, now and then twice: of one id, there is one message. */
+const sendSomething = (random: Random, app: App, runId: Id.RunId) =>
+  Effect.gen(function* () {
+    const messageId = one(random, ["m1", "m2", "m3"])
+    const send = app.send(runId, `And then ${messageId}, ${canary}.`, messageId)
+    yield* send
+    if (random() < 0.3) yield* send
+    if (random() < 0.3) yield* app.go({ runId })
+  })
+
+/** Goes on from an earlier moment of a run, in a session of its own. */
+const forkSomething = ({ random, runs }: Story, app: App, runId: Id.RunId) => {
+  const newRunId = `fork-${1 + below(random, 2)}` as Id.RunId
+  const sessionId = `session-${newRunId}` as Id.SessionId
+  if (!runs.includes(newRunId)) runs.push(newRunId)
+  return app.fork({ runId, prompt: `Another way, ${canary}.`, newRunId, sessionId })
 }
 
 const revokeSomething = (random: Random, app: App, runId: Id.RunId) =>

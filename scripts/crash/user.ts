@@ -4,7 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { RunResult, StoredStartInput } from "@fermata/sdk/agent"
-import type { Decision, Id, Interruption } from "@fermata/sdk/domain"
+import type { Decision, Grant, Id, Interruption } from "@fermata/sdk/domain"
 import type { App } from "./app.ts"
 import { canary } from "./canary.ts"
 
@@ -52,17 +52,16 @@ export const honest: Choose = (request, { world }) => {
   }
 }
 
+/** Approves with a grant. */
+export const grantingFor =
+  (grant: Grant.GrantRequest): Choose =>
+  (request, app) =>
+    request._tag === "approval"
+      ? { _tag: "approve", requestId: request.requestId, by: "ann", digest: request.digest, grant }
+      : honest(request, app)
+
 /** Approves with a grant for the session. */
-export const granting: Choose = (request, app) =>
-  request._tag === "approval"
-    ? {
-        _tag: "approve",
-        requestId: request.requestId,
-        by: "ann",
-        digest: request.digest,
-        grant: { scope: "session", arguments: {} }
-      }
-    : honest(request, app)
+export const granting = grantingFor({ scope: "session", arguments: {} })
 
 /** Takes a decision, unless somebody (perhaps the same person, before the crash) has. */
 export const decide = (app: App, decision: Decision.DecisionInput) =>

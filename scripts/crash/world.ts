@@ -62,6 +62,8 @@ export interface World {
   readonly clock: SimulatedClock.SimulatedClock
   /** What the tools did, oldest first. */
   readonly effects: Array<RunChecker.Effect>
+  /** What tools did that have nothing to do in a scenario. */
+  readonly strays: Array<RunChecker.Effect>
   readonly reconciled: Array<RunChecker.Reconciliation>
   /** What a caller of the store was told is stored. */
   readonly appended: Array<Told<"appended">>
@@ -102,6 +104,7 @@ export const make = (
       },
       clock: SimulatedClock.make(),
       effects: [],
+      strays: [],
       reconciled: [],
       appended: [],
       decisions: [],

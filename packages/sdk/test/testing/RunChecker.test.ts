@@ -299,6 +299,16 @@ describe("RunChecker", () => {
     assert.deepStrictEqual(check(sound, { acknowledged }), [])
   })
 
+  it("misses an acknowledged decision in the journal of a completed run, and not in that of a cancelled one", () => {
+    const other = { ...approve, requestId: "run.r2" as RequestId }
+    const acknowledged = { decisions: [{ runId, decision: other }] }
+    assert.deepStrictEqual(check(sound, { acknowledged }), [
+      { invariant: "acknowledged", runId, detail: "the acknowledged decision on run.r2 is gone" }
+    ])
+    const cancelled: RunEvent = { _tag: "run.cancelled", at: 8, reason: "No.", calls: [] }
+    assert.deepStrictEqual(check([...sound.slice(0, -1), cancelled], { acknowledged }), [])
+  })
+
   const said = { messageId: "m1", content: [{ _tag: "text", text: "And this." }], at: 5 } as const
   const taken: RunEvent = { _tag: "message.queued", ...said, at: 6 }
 

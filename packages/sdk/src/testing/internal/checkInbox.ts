@@ -83,9 +83,11 @@ export const checkAcknowledged = (
       continue
     }
     const kept = inbox?.undelivered.some((entry) => json(entry.decision) === json(decision))
-    // Of a request that was withdrawn, or of a run that ended meanwhile, nobody needs the decision any more.
+    // A request that was withdrawn and a run that was cancelled need no decision any more, and a failed run takes it when it is resumed. A
+    // run completes only with every decision in its journal.
     const over =
-      ledger?.superseded.has(requestId) === true || (ledger?.state !== undefined && isEnded(ledger.state))
+      ledger?.superseded.has(requestId) === true ||
+      (ledger?.state !== undefined && isEnded(ledger.state) && ledger.state.status !== "completed")
     if (kept !== true && !over) say(runId, `the acknowledged decision on ${requestId} is gone`)
   }
   for (const { message, runId } of acknowledged.messages ?? []) {
