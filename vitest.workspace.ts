@@ -23,7 +23,7 @@ const project = (name: string, setup: ReadonlyArray<string> = []) => ({
     include: ["test/**/*.test.ts"],
     exclude: ["test/postgres/**", "node_modules/**"],
     // Generous, for machines that are busy: what hangs is found all the same.
-    testTimeout: 120_000
+    testTimeout: 300_000
   }
 })
 
@@ -34,7 +34,7 @@ const postgres = {
     root: "packages/node",
     include: ["test/postgres/**/*.test.ts"],
     globalSetup: join(import.meta.dirname, "packages/node/test/postgres/server.ts"),
-    testTimeout: 120_000
+    testTimeout: 300_000
   }
 }
 

@@ -159,7 +159,7 @@ describe("SqliteStore with several processes", () => {
           }).pipe(Effect.provide(SqliteStore.layer({ filename })))
         }
       }),
-    120_000
+    300_000
   )
 
   it.effect("refuses a file that can only be read", () =>

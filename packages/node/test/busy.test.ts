@@ -9,7 +9,7 @@ import { assert, describe, it } from "@effect/vitest"
 describe("two processes that resume the same run", () => {
   it(
     "one claims it; the other is told by whom and until when, and later gets the result",
-    { timeout: 120_000 },
+    { timeout: 300_000 },
     async () => {
       const folder = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-busy-"))
       try {

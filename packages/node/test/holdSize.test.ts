@@ -47,7 +47,7 @@ const bytesOfHoldCycle = async (
 describe("what a hold writes", () => {
   it(
     "is the same size (within 20 %) at 10 and at 5,000 messages of history",
-    { timeout: 120_000 },
+    { timeout: 300_000 },
     async () => {
       const short = await bytesOfHoldCycle(10)
       const long = await bytesOfHoldCycle(5000)

@@ -21,7 +21,7 @@ describe("SqliteStore with several connections", () => {
         const outcome = yield* importBesideRemoval(openIn(yield* temporaryFile), 40)
         assert.strictEqual(outcome.refused + outcome.restored, 40)
       }).pipe(Effect.scoped),
-    120_000
+    300_000
   )
 
   it.live(
@@ -34,6 +34,6 @@ describe("SqliteStore with several connections", () => {
         const { problems } = yield* SqliteStore.check({ filename })
         assert.deepStrictEqual(problems, [])
       }).pipe(Effect.scoped),
-    120_000
+    300_000
   )
 })

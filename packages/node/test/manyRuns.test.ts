@@ -88,7 +88,7 @@ describe(`${copies} runs that wait for people`, () => {
         assert.strictEqual(seen.size, copies)
         database.close()
       }).pipe(Effect.scoped),
-    120_000
+    300_000
   )
 
   it.live(

@@ -48,7 +48,7 @@ const spawnWorker = (args: ReadonlyArray<string>) => {
 describe("several processes on one SQLite file", () => {
   it(
     "run every gated body exactly once when all of them decide and resume all held runs",
-    { timeout: 120_000 },
+    { timeout: 300_000 },
     async () => {
       const folder = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-race-"))
       try {

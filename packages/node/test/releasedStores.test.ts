@@ -151,7 +151,7 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
           }
         }
       }).pipe(Effect.scoped),
-    120_000
+    300_000
   )
 
   it.live("takes messages and forks, and its sessions stay lines", () =>

@@ -60,6 +60,6 @@ describe("a decision that lands before, while or after a run parks", () => {
         yield* Effect.promise(() => fermata.close())
         yield* Effect.promise(() => working)
       }).pipe(Effect.scoped),
-    120_000
+    300_000
   )
 })

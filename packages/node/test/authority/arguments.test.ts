@@ -1,10 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
+import { afterEach, vi } from "vitest"
 import { agent, approve } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { DatabaseSync } from "node:sqlite"
 import { z } from "zod"
 import { doing, type Fermata, ops, programs, refusal } from "./programs.ts"
+
+// Some tests set the time.
+afterEach(() => {
+  vi.useRealTimers()
+})
 
 /** Pays once, with these arguments. */
 const paying = (args: { readonly [name: string]: Schema.Json }) =>
@@ -212,6 +218,7 @@ describe("a call that was let through and waits", () => {
 
   it("is asked about when the time of its policy has passed meanwhile", async () => {
     await using p = both()
+    vi.useFakeTimers({ toFake: ["Date"] })
     const until = Date.now() + 1000
     const policy = { mode: "until", until, rules: [{ tool: "deploy", action: "ask" }] } as const
     const agents = [agent("ops", { policy, tools: [doing(p.ran, "deploy"), doing(p.ran, "wipe")] })]
@@ -219,7 +226,7 @@ describe("a call that was let through and waits", () => {
     const result = await fermata.runPrompt("ops", "go", { runId: "r" })
     if (result.status !== "interrupted") return assert.fail(result.status)
     await fermata.decide(result.interruptions[0]!, approve())
-    while (Date.now() < until) await new Promise((again) => setTimeout(again, until - Date.now()))
+    vi.setSystemTime(until)
     const later = await fermata.resume("r")
     assert.strictEqual(later.status, "interrupted")
     assert.deepStrictEqual(p.ran, ["deploy"])

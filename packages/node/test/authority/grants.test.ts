@@ -1,6 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
+import { afterEach, vi } from "vitest"
 import { agent, approve, deny, tool } from "@fermata/node"
 import { doing, ops, programs, refusal } from "./programs.ts"
+
+// Some tests set the time.
+afterEach(() => {
+  vi.useRealTimers()
+})
 
 const anyDeploy = { scope: "session", arguments: {} } as const
 
@@ -199,10 +205,11 @@ describe("a call that a grant let through and that waits behind an undecided one
 
   it("is asked about when the grant expired meanwhile", async () => {
     await using p = programs(script)
+    vi.useFakeTimers({ toFake: ["Date"] })
     const expiresAt = Date.now() + 1000
     const { erase, fermata } = await waiting(p, { expiresAt })
     await fermata.decide(erase, deny("no"))
-    while (Date.now() < expiresAt) await new Promise((again) => setTimeout(again, expiresAt - Date.now()))
+    vi.setSystemTime(expiresAt)
     const three = await fermata.resume("r")
     if (three.status !== "interrupted") return assert.fail(three.status)
     const [request] = three.interruptions

@@ -164,7 +164,7 @@ describe("a run in the background of another process", () => {
         assert.strictEqual(lines().filter((line) => line.startsWith("charged")).length, 1)
         assert.isTrue(lines().includes("here looks"))
       }).pipe(Effect.scoped),
-    120_000
+    300_000
   )
 
   it.live(
@@ -185,7 +185,7 @@ describe("a run in the background of another process", () => {
         }).pipe(Effect.scoped, inStore)
         assert.strictEqual(lines().filter((line) => line.startsWith("charged")).length, 1)
       }).pipe(Effect.scoped),
-    120_000
+    300_000
   )
 
   it.live(
@@ -203,6 +203,6 @@ describe("a run in the background of another process", () => {
         }).pipe(Effect.scoped, inStore)
         assert.strictEqual(lines().length, 1)
       }).pipe(Effect.scoped),
-    120_000
+    300_000
   )
 })

@@ -202,9 +202,9 @@ describe("A model client and its limits of time", () => {
 
   it.live("takes comments and pings as signs of life", () =>
     Effect.gen(function* () {
-      const pings = ": ping\n\n".repeat(60)
-      const { client } = yield* served([streamed(pings + hello.body, { delay: { chunk: 10 } })], {
-        timeouts: { idle: "400 millis" },
+      const pings = ": ping\n\n".repeat(50)
+      const { client } = yield* served([streamed(pings + hello.body, { delay: { chunk: 40 } })], {
+        timeouts: { idle: "1500 millis" },
         retry: { times: 0 }
       })
       assert.strictEqual(textIn(yield* ModelClient.collect(client.stream(ask()))), "Hello.")

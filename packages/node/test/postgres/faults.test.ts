@@ -28,7 +28,7 @@ const lockedOut = (sql: SqlClient.SqlClient) =>
   )
 
 // Most of the time here is waited, so the stories are told at once; each has a database of its own.
-describe.concurrent("PostgresStore, when the database fails", { timeout: 120_000 }, () => {
+describe.concurrent("PostgresStore, when the database fails", { timeout: 300_000 }, () => {
   it.live("finishes every run, and charges once, while the server keeps ending all connections", () =>
     Effect.gen(function* () {
       const { url } = yield* emptyDatabase

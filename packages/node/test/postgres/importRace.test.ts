@@ -14,7 +14,7 @@ describe("PostgresStore with several processes", () => {
         // Both ways in which it can end were seen.
         assert.isAbove(Math.min(outcome.refused, outcome.restored), 0, JSON.stringify(outcome))
       }),
-    120_000
+    300_000
   )
 
   it.live(
@@ -25,6 +25,6 @@ describe("PostgresStore with several processes", () => {
         const seen = yield* everythingAtOnce(openStore({ url }), 25)
         assert.isAbove(seen.get("move: done") ?? 0, 0, JSON.stringify([...seen]))
       }),
-    120_000
+    300_000
   )
 })

@@ -16,6 +16,6 @@ describe("a message that is sent while its run parks", () => {
         // Both ways in which it can end were seen.
         assert.isAbove(Math.min(outcome.driver, outcome.listener), 20, JSON.stringify(outcome))
       }),
-    120_000
+    300_000
   )
 })

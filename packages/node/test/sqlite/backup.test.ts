@@ -58,7 +58,7 @@ describe("SqliteStore.backup", () => {
         }
         assert.deepStrictEqual(readdirSync(directory).toSorted(), ["1.db", "2.db", "3.db"])
       }),
-    120_000
+    300_000
   )
 
   it.effect("never replaces a file", () =>

@@ -251,7 +251,7 @@ describe("SqliteStore, when its files are not what they were", () => {
         assert.isAbove(told.get("read") ?? 0, 0)
         assert.isAbove(told.get(damaged) ?? 0, 0)
       }),
-    120_000
+    300_000
   )
 })
 

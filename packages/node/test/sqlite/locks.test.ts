@@ -124,7 +124,7 @@ describe("the locks of an open SQLite store", () => {
           yield* server.exited
           assert.strictEqual(readFileSync(log, "utf8").trim().split("\n").length, 1)
         }),
-      60_000
+      300_000
     )
   }
 

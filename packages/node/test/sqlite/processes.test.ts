@@ -36,7 +36,7 @@ describe("SqliteStore beside other processes", () => {
           })
         )
       }),
-    120_000
+    300_000
   )
 
   it.effect("stops waiting for a lock when it is interrupted, and writes when the lock is free", () =>

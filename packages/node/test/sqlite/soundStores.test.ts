@@ -219,7 +219,7 @@ describe("SqliteStore.check finds nothing wrong", () => {
         assert.isAbove(runs, simulations)
         assert.isAbove(events, 20 * simulations)
       }),
-    120_000
+    300_000
   )
 })
 

@@ -53,7 +53,7 @@ describe("SqliteStore without space", () => {
         })
         assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [])
       }),
-    120_000
+    300_000
   )
 
   it.live(
@@ -77,7 +77,7 @@ describe("SqliteStore without space", () => {
         })
         assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [])
       }),
-    120_000
+    300_000
   )
 
   it.live(
@@ -94,7 +94,7 @@ describe("SqliteStore without space", () => {
         // All of the disk is free again.
         writeFileSync(join(disk, "rest"), Buffer.alloc(2_900_000))
       }),
-    120_000
+    300_000
   )
 })
 

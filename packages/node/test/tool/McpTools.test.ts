@@ -89,7 +89,7 @@ describe("McpTools over a process", () => {
           const removing = yield* runCall(tools, "mcp_remove", { path: "/tmp/x" })
           assert.strictEqual(removing.status, "interrupted")
         }).pipe(Effect.provide(NodeServices.layer)),
-      120_000
+      300_000
     )
   }
 
@@ -103,7 +103,7 @@ describe("McpTools over a process", () => {
         assert.strictEqual(outcome, "failed")
         assert.include(Message.textOf(content), "may have taken effect")
       }).pipe(Effect.provide(NodeServices.layer)),
-    120_000
+    300_000
   )
 
   it.live(
@@ -124,7 +124,7 @@ describe("McpTools over a process", () => {
         const late = yield* Effect.flip(McpTools.fromProcess(silent, { timeout: "50 millis" }))
         assert.strictEqual(late.reason, "TimeoutError")
       }).pipe(Effect.provide(NodeServices.layer)),
-    120_000
+    300_000
   )
 })
 

@@ -16,7 +16,7 @@ export type FreshStore = Effect.Effect<RunStore["Service"], unknown, Scope.Scope
 const givenStories = process.env["FERMATA_ARCHIVE_TREES"]
 const firstSeed = Number(process.env["FERMATA_ARCHIVE_SEED"] ?? 1)
 
-vi.setConfig({ testTimeout: 60_000 + 3000 * Number(givenStories ?? 20) })
+vi.setConfig({ testTimeout: 300_000 + 3000 * Number(givenStories ?? 20) })
 
 // A step that waits for a turn of the event loop, after some milliseconds, changes the order among agents that work beside each other.
 // Both stores are to see the same order, so no time passes here.

@@ -12,7 +12,7 @@ import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approve, call, deny, events, probe, rebind, safe, throughJson, watch } from "./Fixture.ts"
 
-vi.setConfig({ testTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000 })
 
 /** Runs; more with `FERMATA_BUDGET_TREES=2000`. */
 const numRuns = Number(process.env["FERMATA_BUDGET_TREES"] ?? 40)

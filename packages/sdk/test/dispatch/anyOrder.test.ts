@@ -163,7 +163,7 @@ describe("whatever is done to runs, in whichever order", () => {
             })
           )
         }).pipe(Effect.scoped, Effect.provide(Layer.fresh(layerMemory))),
-      120_000
+      300_000
     )
   }
 })

@@ -30,5 +30,5 @@ export const always = (property: (trace: Trace, numbers: ReadonlyArray<number>) 
   fc.assert(
     fc.property(tape(), (numbers) => property(traceOf(numbers), numbers)),
     // A failure is made smaller for so long only.
-    { numRuns, seed: Number(seed), interruptAfterTimeLimit: 20_000 + 50 * numRuns }
+    { numRuns, seed: Number(seed), interruptAfterTimeLimit: 120_000 + 50 * numRuns }
   )

@@ -13,7 +13,7 @@ import { difference } from "./Ledger.ts"
 import { simulate } from "./Simulation.ts"
 import { tape } from "./Tape.ts"
 
-vi.setConfig({ testTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000 })
 
 const numRuns = Number(process.env["FERMATA_SIMULATIONS"] ?? 100)
 
@@ -64,7 +64,7 @@ describe("a checkpoint", () => {
         }
       }),
       // A failure is made smaller for so long only.
-      { numRuns, interruptAfterTimeLimit: 20_000 + 50 * numRuns }
+      { numRuns, interruptAfterTimeLimit: 120_000 + 50 * numRuns }
     )
     assert.isAbove(shared, 0)
   })

@@ -28,7 +28,7 @@ import type { Asked, Trace } from "./Simulation.ts"
 import { runsIn, simulate, waitedFor } from "./Simulation.ts"
 
 // A busy machine, and shrinking a failure, take longer than the five seconds of a test.
-vi.setConfig({ testTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000 })
 
 const isSame = (actual: unknown, expected: unknown, what: string) => {
   const where = difference(actual, expected)

@@ -30,7 +30,7 @@ import {
   started
 } from "./Journal.ts"
 
-vi.setConfig({ testTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000 })
 
 type Path = ReturnType<typeof unwrap>["path"]
 

@@ -29,7 +29,7 @@ import type { Trace } from "./Simulation.ts"
 import { mayStep, runsIn } from "./Simulation.ts"
 
 // A busy machine, and shrinking a failure, take longer than the five seconds of a test.
-vi.setConfig({ testTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000 })
 
 type Told = ReturnType<typeof unwrap>
 

@@ -86,7 +86,7 @@ describe("Rehearsal", () => {
         assert.isTrue(reports.every(({ crashes }) => crashes.length > 0))
         Rehearsal.assertSafe(reports)
       }),
-    120_000
+    300_000
   )
 
   it.effect("crashes inside of a body too, where the body says that something has happened", () =>
@@ -124,7 +124,7 @@ describe("Rehearsal", () => {
         assert.isTrue(reports.some(({ bodies }) => bodies.length === 3))
         Rehearsal.assertSafe(reports)
       }),
-    120_000
+    300_000
   )
 
   it.effect("does not take an idempotent tool at its word when it ran again and recorded nothing", () =>

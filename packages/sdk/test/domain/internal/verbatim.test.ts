@@ -10,7 +10,7 @@ import * as Journal from "../Journal.ts"
 import { simulate } from "../Simulation.ts"
 import { tape } from "../Tape.ts"
 
-vi.setConfig({ testTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000 })
 
 /** Simulations per property; more with `FERMATA_SIMULATIONS=20000`. */
 const numRuns = Number(process.env["FERMATA_SIMULATIONS"] ?? 300)
