@@ -161,17 +161,18 @@ const sinceOf = (store: RunStore["Service"], head: RunHead, revision: Revision) 
 
 const readSince = Effect.fnUntraced(function* (
   store: RunStore["Service"],
-  { revision: latest, runId, status }: RunHead,
+  found: RunHead,
   revision: Revision
 ): Effect.fn.Return<Pick<Slice, "since">, RunNotFound | RunStoreError> {
+  const { revision: latest, runId, status } = found
   if (status === "running") return {}
   if (latest === revision && status !== "held") {
     // Nearly all runs that another one builds on: the earlier ones of its session.
     const decisions = yield* store.decisions(runId)
     const messages = yield* store.messages(runId)
-    return decisions.length + messages.length === 0
+    return decisions.length + messages.length === 0 && found.cancelReason === undefined
       ? {}
-      : { since: { status, events: [], decisions, messages } }
+      : { since: { status, events: [], decisions, messages, ...asked(found) } }
   }
   const stored = yield* store.load(runId)
   yield* foldStored(stored)

@@ -64,7 +64,7 @@ export interface RunHead {
   readonly parent?: { readonly runId: RunId; readonly revision: Revision }
   readonly createdAt: Timestamp
   readonly updatedAt: Timestamp
-  /** The reason of a request to cancel the run; set until the run has ended. */
+  /** The reason of a request to cancel the run; set until the run is completed or cancelled: one that failed can be resumed. */
   readonly cancelReason?: string
   /** Set while somebody works on it. */
   readonly lease?: { readonly owner: string; readonly until: Timestamp }

@@ -1,13 +1,15 @@
 /**
  * Random stories of runs in one store: sessions of several runs, sub-agents that are waited for and in the background, handoffs, forks
- * at any revision, decisions that nothing has acted on, messages and requests to cancel that wait, grants that are revoked. The same seed tells the same
- * story, and its model gives the same answer to the same request in whichever store it is asked.
+ * at any revision, decisions that nothing has acted on, messages and requests to cancel that wait, grants that are revoked, models that
+ * fail or ask for a login, budgets that are used up, effects that are in doubt. The same seed tells the same story, and its model gives
+ * the same answer to the same request in each store; failures and logins are over when the story is.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import { decideStored } from "../../src/agent/decideStored.ts"
+import { doubtLaterEffects } from "../../src/agent/doubtLaterEffects.ts"
 import { forkRun } from "../../src/agent/forkRun.ts"
 import { revokeGrant } from "../../src/agent/revokeGrant.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
@@ -16,6 +18,8 @@ import { sendMessage } from "../../src/agent/sendMessage.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { RunId, SessionId } from "../../src/domain/Id.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
+import type { Limits } from "../../src/domain/Limits.ts"
+import { InvalidRequest, LoginRequired } from "../../src/model/ModelError.ts"
 import { type RunHead, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
@@ -64,9 +68,15 @@ export const agentsOf = (seed: string) => {
     delegation: "delegate",
     handoffs: [billing]
   })
+  const provider = { hasTrouble: true }
   const model = ScriptedModel.make(({ agentPath, runId, turn }) => {
     const name = agentPath.at(-1)!
     const random = randomOf(`${seed} ${runId} ${name} ${turn}`)
+    if (provider.hasTrouble) {
+      const trouble = randomOf(`trouble ${seed} ${runId} ${name} ${turn}`)(16)
+      if (trouble < 2) return { error: new InvalidRequest({ description: "down" }) }
+      if (trouble === 2) return { error: new LoginRequired({ description: "expired", profile: "work" }) }
+    }
     if (turn > 3 || random(4) === 0) return `${name} is done`
     const calls = Array.from({ length: 1 + random(3) }, (_, index) => {
       const id = `${runId} ${name} ${turn}.${index}`
@@ -81,7 +91,7 @@ export const agentsOf = (seed: string) => {
     })
     return { calls }
   })
-  return { effects, process: Effect.map(rebind(lead, model), ({ runtime }) => runtime) }
+  return { effects, provider, process: Effect.map(rebind(lead, model), ({ runtime }) => runtime) }
 }
 
 /** What is decided about a request: the same wherever it is asked. */
@@ -97,7 +107,20 @@ const answerTo = (seed: string, request: Interruption): DecisionInput | undefine
       random(3) === 0 ? { grant: { scope: "session", inherit: random(2) === 0, arguments: {} } as const } : {}
     return { _tag: "approve", requestId, by, digest, ...grant }
   }
-  return request._tag === "question" ? { _tag: "answer", requestId, by, answer: "That one." } : undefined
+  switch (request._tag) {
+    case "question":
+      return { _tag: "answer", requestId, by, answer: "That one." }
+    case "login":
+      return { _tag: random(6) === 0 ? "deny" : "retry", requestId, by }
+    case "limit":
+      return random(4) === 0
+        ? { _tag: "deny", requestId, by }
+        : { _tag: "topUp", requestId, by, limit: request.limit + 4 }
+    case "inDoubt":
+      return random(3) === 0
+        ? { _tag: "supply", requestId, by, result: "was done" }
+        : { _tag: random(3) === 0 ? "fail" : "retry", requestId, by }
+  }
 }
 
 const isLive = ({ status }: RunHead) => status === "running" || status === "held"
@@ -112,12 +135,36 @@ export const tell = Effect.fnUntraced(function* (seed: string, runtime: Runtime<
     const heads = yield* store.list()
     if (heads.length === 0 || random(6) === 0) {
       const sessionId = one(random, ["s1", "s2"]) as SessionId
-      yield* runPromptStored(runtime, { prompt: "Do it.", sessionId, runId: next("run-") })
+      const limits = one<Partial<Limits>>(random, [
+        {},
+        {},
+        { maxTurns: 1 },
+        { maxToolCalls: 0 },
+        { maxToolCalls: 1 },
+        { maxTreeTurns: 3, wrapUp: true }
+      ])
+      yield* runPromptStored(runtime, { prompt: "Do it.", sessionId, runId: next("run-"), limits })
       return
     }
     const { revision, runId } = one(random, heads)
     const pending = yield* store.pending()
-    switch (random(10)) {
+    switch (random(13)) {
+      case 10: {
+        // What was decided has not started: it is in doubt.
+        const decided = heads.find(({ status }) => status === "held") ?? { runId }
+        for (const { request } of yield* store.pending({ runId: decided.runId })) {
+          const decision = answerTo(seed, request)
+          if (decision !== undefined) yield* Effect.result(decideStored([runtime], decision))
+        }
+        yield* doubtLaterEffects
+        yield* runPromptStored(runtime, { runId: decided.runId })
+        return
+      }
+      case 11: {
+        const failed = heads.filter(({ status }) => status === "error")
+        if (failed.length > 0) yield* store.requestCancel(one(random, failed).runId, "gave up")
+        return
+      }
       case 0:
       case 1: {
         if (pending.length === 0) return

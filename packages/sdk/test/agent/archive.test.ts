@@ -1,14 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import { exportRun, importRun, type RunArchive } from "../../src/agent/archive.ts"
 import { cancelRun } from "../../src/agent/cancelRun.ts"
+import { forkRun } from "../../src/agent/forkRun.ts"
 import { loadState } from "../../src/agent/loadState.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import type { RunId, SessionId } from "../../src/domain/Id.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approve, bind, call, expect, only, probe, rebind, transcript } from "./Fixture.ts"
 
 const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
@@ -58,6 +61,56 @@ describe("an archive of a run", () => {
       )
     })
   )
+
+  for (const when of ["before", "after"]) {
+    it.effect(`of a run that was asked to end ${when} it failed ends in the copy as the original does`, () =>
+      Effect.gen(function* () {
+        const { ran, tool } = probe("act", { needsApproval: false })
+        const runId = "failed" as RunId
+        const forkId = "fork" as RunId
+        let store: RunStore["Service"] | undefined
+        let isDown = true
+        const ask = Effect.suspend(() => store!.requestCancel(runId, "stop it"))
+        const model = ScriptedModel.make(({ turn }) => (turn === 2 ? { calls: [call("act", "1")] } : "done"))
+        const client: typeof model.client = {
+          ...model.client,
+          stream: (request) =>
+            isDown
+              ? Stream.fromEffect(
+                  Effect.andThen(when === "before" ? Effect.orDie(ask) : Effect.void, () => {
+                    throw new Error("down")
+                  })
+                )
+              : model.client.stream(request)
+        }
+        const inProcess = rebind(Agent.make("a", { tools: [tool] }), { ...model, client })
+        const [archive, ofFork] = yield* inOneStore(
+          Effect.gen(function* () {
+            store = yield* RunStore
+            const { runtime } = yield* inProcess
+            expect(yield* runPromptStored(runtime, { prompt: "go", runId }), "error")
+            if (when === "after") yield* cancelRun(runId, "stop it")
+            isDown = false
+            yield* forkRun(runtime, { runId, prompt: "otherwise", newRunId: forkId })
+            const archives = [yield* exportRun(runId), yield* exportRun(forkId)]
+            ran.length = 0
+            expect(yield* runPromptStored(runtime, { runId }), "cancelled")
+            return archives.map((archive) => JSON.stringify(archive))
+          })
+        )
+        for (const text of [archive, ofFork]) {
+          yield* inOneStore(
+            Effect.gen(function* () {
+              yield* importRun(JSON.parse(text!))
+              const { runtime } = yield* inProcess
+              expect(yield* runPromptStored(runtime, { runId }), "cancelled")
+            })
+          )
+        }
+        assert.deepStrictEqual(ran, [])
+      })
+    )
+  }
 
   it.effect("of a cancelled run is never brought back to life, whatever dies while it is imported", () =>
     Effect.gen(function* () {

@@ -65,7 +65,12 @@ const none = {
   decided: 0,
   mail: 0,
   grants: 0,
-  revoked: 0
+  revoked: 0,
+  failed: 0,
+  toBeCancelled: 0,
+  logins: 0,
+  limits: 0,
+  inDoubt: 0
 }
 
 const count = (told: typeof none, { heads, pending }: Effect.Success<ReturnType<typeof standing>>) => {
@@ -80,11 +85,20 @@ const count = (told: typeof none, { heads, pending }: Effect.Success<ReturnType<
 /** A story, its store, and the archives of its runs, as text carries them. */
 const storyOf = Effect.fnUntraced(function* (number: number, freshStore: FreshStore, told: typeof none) {
   const seed = `archive ${number}`
-  const { effects, process } = agentsOf(seed)
+  const { effects, process, provider } = agentsOf(seed)
   const runtime = yield* process
   const store = yield* freshStore
   yield* inStore(store, tell(seed, runtime))
+  provider.hasTrouble = false
   const heads = (yield* store.list({ limit: 1000 })).toReversed()
+  const failed = heads.filter(({ status }) => status === "error")
+  told.failed += failed.length
+  told.toBeCancelled += failed.filter(({ cancelReason }) => cancelReason !== undefined).length
+  for (const { request } of yield* store.pending({ limit: 1000 })) {
+    if (request._tag === "login") told.logins += 1
+    if (request._tag === "limit") told.limits += 1
+    if (request._tag === "inDoubt") told.inDoubt += 1
+  }
   const settled = heads.filter(({ status }) => status !== "running").map(({ runId }) => runId)
   const archives: Array<RunArchive> = []
   for (const runId of settled) archives.push(throughText(yield* inStore(store, exportRun(runId))))

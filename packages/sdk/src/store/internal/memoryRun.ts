@@ -16,7 +16,7 @@ import { afterEvents, closed, hasDecided, type Inbox, readiness } from "./inbox.
 import { answererIn, type Batch } from "./journal.ts"
 import type { Kept } from "./memoryCheckpoints.ts"
 import { afterTaking, type Mail, waiting } from "./messages.ts"
-import { closingReason, type RequestEntry } from "./requests.ts"
+import { closingReason, isCancellable, type RequestEntry } from "./requests.ts"
 
 /** A run, its journal, its requests and its messages. */
 export interface Run {
@@ -193,9 +193,7 @@ export const headOf = (run: Run, now: Timestamp, owner = ownerOf(run, now)): Run
   ...(run.parent === undefined ? {} : { parent: run.parent }),
   createdAt: run.createdAt,
   updatedAt: run.updatedAt,
-  ...(run.cancelReason === undefined || closingReason(run.status) !== undefined
-    ? {}
-    : { cancelReason: run.cancelReason }),
+  ...(run.cancelReason === undefined || !isCancellable(run.status) ? {} : { cancelReason: run.cancelReason }),
   ...(owner === undefined ? {} : { lease: { owner, until: run.leaseUntil } })
 })
 

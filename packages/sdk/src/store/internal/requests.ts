@@ -211,6 +211,9 @@ let equivalence: ((one: Decision, other: Decision) => boolean) | undefined
 export const oldestFirst = (decisions: ReadonlyArray<Decision>): ReadonlyArray<Decision> =>
   decisions.toSorted((a, b) => a.at - b.at || (a.requestId < b.requestId ? -1 : 1))
 
+/** Whether a request to cancel a run still has an effect: a run that failed can be resumed, and is cancelled then. */
+export const isCancellable = (status: Status): boolean => status !== "completed" && status !== "cancelled"
+
 /** Why a run's open requests are closed when it takes this status; `undefined` while it has not ended. */
 export const closingReason = (status: Status): string | undefined =>
   status === "running" || status === "held" ? undefined : `the run is ${status}`

@@ -29,6 +29,8 @@ import { eraseContents, headColumns } from "./sqlRuns.ts"
 interface Locked {
   readonly head: RunHead
   readonly isClaimed: boolean
+  /** Also of a part of a run, which is cancelled until the whole of it comes. */
+  readonly cancelReason: string | null
 }
 
 /** Makes `restore`. */
@@ -45,10 +47,16 @@ export const makeRestore = (
   const lock = Effect.fnUntraced(function* (
     runId: RunId
   ): Effect.fn.Return<Locked | undefined, SqlError | RunStoreError> {
-    const rows = yield* sql<{ readonly epoch: number }>`SELECT ${columns} FROM fermata_runs
+    const rows = yield* sql<{
+      readonly epoch: number
+      readonly cancel_reason: string | null
+    }>`SELECT ${columns} FROM fermata_runs
       WHERE run_id = ${runId} ${forUpdate}`
     const [head] = yield* heads("restore", rows)
-    return head === undefined ? undefined : { head, isClaimed: Number(rows[0]?.epoch) > 0 }
+    const [row] = rows
+    return head === undefined || row === undefined
+      ? undefined
+      : { head, isClaimed: Number(row.epoch) > 0, cancelReason: row.cancel_reason }
   })
 
   /** The first events of a run's own journal. */
@@ -63,6 +71,7 @@ export const makeRestore = (
   })
 
   const presentOf = Effect.fnUntraced(function* ({
+    cancelReason,
     head,
     isClaimed
   }: Locked): Effect.fn.Return<Present, SqlError | RunStoreError> {
@@ -72,6 +81,7 @@ export const makeRestore = (
     const builtOn = most?.built_on ?? undefined
     return {
       ...head,
+      ...(cancelReason === null ? {} : { cancelReason }),
       events: yield* journal(runId, head.revision),
       isClaimed,
       ...(builtOn === undefined ? {} : { builtOn: Number(builtOn) }),

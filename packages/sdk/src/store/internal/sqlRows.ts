@@ -14,7 +14,7 @@ import { Status } from "../../domain/RunState.ts"
 import type { RunHead } from "../RunStore.ts"
 import type { RunStoreError } from "../RunStoreError.ts"
 import { MessageId, type SentMessage } from "../SentMessage.ts"
-import { closingReason } from "./requests.ts"
+import { isCancellable } from "./requests.ts"
 import { damagedColumns, readAll, type RowKind, shown, sort, type Sorted } from "./sqlDamage.ts"
 
 /** A number that other numbers can be told apart from; some drivers return 64-bit columns as `bigint`. */
@@ -176,9 +176,7 @@ const headOf = (row: typeof HeadRow.Type): RunHead => ({
     : { parent: { runId: row.parent_run_id, revision: row.parent_revision } }),
   createdAt: row.created_at,
   updatedAt: row.updated_at,
-  ...(row.cancel_reason === null || closingReason(row.status) !== undefined
-    ? {}
-    : { cancelReason: row.cancel_reason }),
+  ...(row.cancel_reason === null || !isCancellable(row.status) ? {} : { cancelReason: row.cancel_reason }),
   ...(row.owner === null || row.lease_until === null
     ? {}
     : { lease: { owner: row.owner, until: row.lease_until } })

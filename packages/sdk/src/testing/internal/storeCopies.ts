@@ -355,7 +355,17 @@ export const copies = ({ assert, test }: Group): void => {
   )
 
   test(
-    "tells a request to cancel until the run has ended",
+    "keeps a request to cancel a part of a run when the whole of it comes",
+    Effect.fnUntraced(function* (store) {
+      yield* restore(store, partOf(original, 2, b), fork(b, 2))
+      yield* store.requestCancel(a, "enough")
+      yield* restore(store, original)
+      assert.strictEqual((yield* store.head(a)).cancelReason, "enough")
+    })
+  )
+
+  test(
+    "shows a request to cancel until the run is completed or cancelled, also where it failed",
     Effect.fnUntraced(function* (store) {
       const lease = yield* started(store, a)
       yield* store.requestCancel(a, "first")
@@ -363,7 +373,15 @@ export const copies = ({ assert, test }: Group): void => {
       assert.strictEqual((yield* store.head(a)).cancelReason, "first")
       assert.strictEqual((yield* store.load(a)).head.cancelReason, "first")
       assert.strictEqual((yield* store.list())[0]?.cancelReason, "first")
-      yield* store.append({ lease, expected: rev(1), events: [said("end")], status: "cancelled" })
+      yield* store.append({ lease, expected: rev(1), events: [said("failed")], status: "error" })
+      for (const head of [yield* store.head(a), (yield* store.load(a)).head, ...(yield* store.list())]) {
+        assert.deepStrictEqual([head.status, head.cancelReason], ["error", "first"])
+      }
+      // A worker has nothing to do with a run that failed.
+      yield* store.release(lease)
+      assert.deepStrictEqual(yield* store.ready(), [])
+      const again = yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" })
+      yield* store.append({ lease: again, expected: rev(2), events: [said("end")], status: "cancelled" })
       assert.strictEqual((yield* store.head(a)).cancelReason, undefined)
     })
   )
