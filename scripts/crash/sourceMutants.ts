@@ -35,8 +35,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "repeats a call in doubt",
     file: "agent/internal/settle.ts",
-    line: "    if (isRepeatable(call)) {\n      yield* settle(scope, [callId], apart)",
-    broken: "    if (call.attempt >= 0) {\n      yield* settle(scope, [callId], apart)",
+    line: '      isRepeatable(found) &&\n      (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")',
+    broken: "      found.attempt >= 0",
     finder: { scenario: "act" }
   },
   {
@@ -92,21 +92,21 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "starts a call under a grant that was revoked",
     file: "store/internal/sqlGrants.ts",
-    line: "        row.revoked_at === null\n",
-    broken: "        row.revoked_at === null || row.revoked_at > 0\n",
+    line: "if (revokedAt === null) return []",
+    broken: "if (revokedAt === null || revokedAt > 0) return []",
     finder: { scenario: "revoke elsewhere" }
   },
   {
     name: "does not judge a grant again before the body",
     file: "agent/internal/authorize.ts",
-    line: "  if (grant.revoked !== undefined) return lapsed(",
-    broken: "  if (grant.revoked !== undefined && grant.at < 0) return lapsed(",
+    line: "  if (grant.revoked !== undefined)",
+    broken: "  if (grant.revoked !== undefined && grant.at < 0)",
     finder: { scenario: "revoke behind" }
   },
   {
     name: "grants a tool by its name alone",
     file: "domain/ToolIdentity.ts",
-    line: 'if (identity.agent !== definition.agent && !includes(definition.agentAliases, identity.agent)) return "agent"',
+    line: 'if (!isSame(identity.agent, agent, agentAliases, peers.agents)) return "agent"',
     broken: "",
     finder: { scenario: "handoff" }
   },
@@ -144,6 +144,128 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     line: "  state.stop !== undefined || above.isStopped === true",
     broken: "  state.stop !== undefined",
     finder: { tests: ["sdk/test/domain/stop.test.ts"] }
+  },
+  {
+    name: "writes without a fence",
+    file: "store/internal/sqlLease.ts",
+    line: "sql`run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} AND lease_until > ${now}`",
+    broken: "sql`run_id = ${lease.runId} AND ${now} = ${now}`",
+    finder: { seeds: 300 }
+  },
+  {
+    name: "claims a run that is leased",
+    file: "store/internal/sqlLease.ts",
+    line: "access.sql`(lease_until IS NULL OR lease_until <= ${access.now} OR ${isFromFuture(access)})`",
+    broken: "access.sql`(1 = 1)`",
+    finder: { seeds: 300 }
+  },
+  {
+    name: "gives back the lease of another owner",
+    file: "store/internal/sqlRuns.ts",
+    line: "WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING status`),",
+    broken: "WHERE run_id = ${lease.runId} RETURNING status`),",
+    finder: { tests: ["node/test/SqliteStore.test.ts"] }
+  },
+  {
+    name: "takes the end of a body that was left behind",
+    file: "agent/internal/apart.ts",
+    line: "    // It was left behind.\n    if (this.running === undefined) return\n",
+    broken: "",
+    finder: { tests: ["sdk/test/agent"] }
+  },
+  {
+    name: "looks a sub-agent up in the agent that the run was started with",
+    file: "agent/internal/definitions.ts",
+    line: "holderOf(first, { name: starterName(child), peers: child.agent.starterPeers })",
+    broken: "starterName(child) === '' ? undefined : first",
+    finder: { tests: ["sdk/test/agent/whoseBody.test.ts"] }
+  },
+  // Conditions drawn at random.
+  {
+    name: "sends to a run that is not there",
+    file: "store/internal/sqlMessages.ts",
+    line: "if (head === undefined) return yield* new RunNotFound({ runId })",
+    broken: "",
+    finder: { tests: ["node/test/SqliteStore.test.ts"] }
+  },
+  {
+    name: "records decisions that are refused among others",
+    file: "store/internal/requests.ts",
+    line: "if (refusal !== undefined) return Result.fail(refusal)",
+    broken: "",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
+    name: "does not store what a run that goes on begins with",
+    file: "agent/internal/continueStored.ts",
+    line: "if (Arr.isReadonlyArrayNonEmpty(events)) yield* journal.append(events, state)",
+    broken: "",
+    finder: { tests: ["sdk/test/agent"] }
+  },
+  {
+    name: "begins sub-agents past the budget",
+    file: "agent/internal/subAgents.ts",
+    line: 'if (room === "room") yield* drive.perform(scope, step, apart)',
+    broken: "yield* drive.perform(scope, step, apart)",
+    finder: { tests: ["sdk/test/agent"] }
+  },
+  {
+    name: "reads a checkpoint that lacks a part",
+    file: "store/internal/sqlCheckpoints.ts",
+    line: "if (found !== Number(row.chunks) || found !== chunks.length) return undefined",
+    broken: "",
+    finder: { tests: ["node/test/sqlite", "node/test/SqliteStore.test.ts"] }
+  },
+  {
+    name: "shows a sub-agent that waits as at work",
+    file: "dispatch/internal/SubAgent.ts",
+    line: 'return open > 0 ? "held" : "running"',
+    broken: 'return open < 0 ? "held" : "running"',
+    finder: { tests: ["sdk/test/dispatch"] }
+  },
+  {
+    name: "asks no tool what became of a call",
+    file: "agent/internal/settle.ts",
+    line: "if (reconcile === undefined) return unknown",
+    broken: "if (reconcile !== undefined) return unknown",
+    finder: { scenario: "reconcile" }
+  },
+  {
+    name: "runs calls that have to be asked about",
+    file: "agent/internal/classify.ts",
+    line: 'if (verdict._tag === "run") return classifyTool(scope, call, entry, args, { allowedBy: verdict.by })',
+    broken:
+      'if (verdict._tag !== "deny") return classifyTool(scope, call, entry, args, { allowedBy: "policy" })',
+    finder: { scenario: "approve" }
+  },
+  {
+    name: "stores events that cannot be read back",
+    file: "agent/internal/stored.ts",
+    line: "if (areReadable(events)) return undefined",
+    broken: "if (events.length > 0) return undefined",
+    finder: { tests: ["sdk/test/agent", "node/test"] }
+  },
+  {
+    name: "queues messages without content",
+    file: "store/internal/messages.ts",
+    line: 'if (!Array.isArray(content) || content.length === 0) return refuse("it has no content")',
+    broken: "",
+    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+  },
+  {
+    name: "repeats a body whose grant was revoked",
+    file: "agent/internal/prepareCall.ts",
+    line: 'if (standing._tag === "lapsed" && mayHaveRun) {',
+    broken:
+      'if (standing._tag === "lapsed" && mayHaveRun) return Effect.succeed({ call, tool: entry.tool, value: shownOf(call) })\n  if (standing._tag === "lapsed" && mayHaveRun) {',
+    finder: { tests: ["sdk/test/agent/judgedAgain.test.ts"] }
+  },
+  {
+    name: "starts reads under a grant before their turn",
+    file: "agent/internal/settle.ts",
+    line: "callIds.length > toolConcurrency && mayLapse(scope, callIds)",
+    broken: "callIds.length < 0",
+    finder: { tests: ["node/test/authority/judgedAgain.test.ts"] }
   }
 ]
 
@@ -209,7 +331,7 @@ export const findSourceMutants = async (options: {
       )
       const result = await run(program, args, { cwd: tree })
       Fs.writeFileSync(path, source)
-      if (result.ok) violations.push(`sources that ${name} are not found by "${key}"`)
+      if (result.ok) violations.push(`a library that ${name} is not found by "${key}"`)
       else found.push(name)
       options.progress(
         `${result.ok ? "NOT FOUND" : "found"}: ${name} (${Math.round(result.durationMs / 1000)} s)`
