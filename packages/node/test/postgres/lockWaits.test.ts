@@ -10,8 +10,8 @@ import { answer, asked, at, create, openStore, runId, said } from "./storedRuns.
 type Store = RunStore.RunStore["Service"]
 
 const deadlineMs = 1000
-/** What a busy machine may take more. Without a bound on the whole, all of these together take seven deadlines. */
-const mostMs = 4 * deadlineMs
+/** Leaves room for a busy machine. Without a bound on the whole, an operation takes four deadlines. */
+const mostMs = 3 * deadlineMs
 
 /** Holds locks in a transaction of its own while `body` runs. */
 const whileLocked = <A, E>(
