@@ -108,6 +108,92 @@ describe("a grant for a session", () => {
     assert.deepInclude((await other.grants())[0]?.grant.revoked, { by: "ben" })
   })
 
+  it("that was revoked before its run was deleted is listed as revoked when a copy is imported, and so in its next copy", async () => {
+    await using p = deploying()
+    const { fermata, grantId } = await granted(p)
+    const archive = await fermata.exportRun("run-1")
+    await fermata.revokeGrant("run-1", grantId, { by: "ben" })
+    await fermata.remove("run-1")
+    await fermata.importRun(archive)
+    const [listed] = await fermata.grants()
+    assert.deepInclude(listed?.grant.revoked, { by: "a run that was deleted" })
+    const again = await fermata.exportRun("run-1")
+    await using elsewhere = deploying()
+    const other = await elsewhere.open(ops(doing(elsewhere.ran, "deploy")))
+    await other.importRun(JSON.parse(JSON.stringify(again)))
+    const two = await other.runPrompt("ops", "deploy", { sessionId: "s" })
+    assert.strictEqual(two.status, "interrupted")
+    assert.deepStrictEqual(elsewhere.ran, [])
+  })
+
+  it("that was revoked is not in force in a fork of an imported copy whose journal alone says so", async () => {
+    await using p = deploying()
+    const { fermata, grantId } = await granted(p)
+    await fermata.runPrompt("ops", "deploy", { sessionId: "s", runId: "run-2" })
+    const before = (await fermata.rewindPoints("run-2")).at(-1)!.revision
+    await fermata.revokeGrant("run-1", grantId, { by: "ben" })
+    await fermata.runPrompt("ops", "deploy", { sessionId: "s", runId: "run-3" })
+    const { revoked: _, ...older } = await fermata.exportRun("run-3")
+    await using elsewhere = deploying()
+    const other = await elsewhere.open(ops(doing(elsewhere.ran, "deploy")))
+    await other.importRun(JSON.parse(JSON.stringify(older)))
+    const fork = await other.fork("run-2", "deploy", { revision: before })
+    assert.strictEqual(fork.status, "interrupted")
+    assert.deepStrictEqual(elsewhere.ran, [])
+    assert.deepInclude((await other.grants())[0]?.grant.revoked, { by: "ben" })
+  })
+
+  it("is not revoked by an archive of another run, nor by one whose import is refused", async () => {
+    await using p = deploying()
+    const { fermata, grantId } = await granted(p)
+    const other = await fermata.runPrompt("ops", "deploy", { sessionId: "o", runId: "other" })
+    if (other.status !== "interrupted") return assert.fail(other.status)
+    await fermata.decide(other.interruptions[0]!, approve({ grant: anyDeploy }))
+    const { state } = await fermata.resume("other")
+    await fermata.revokeGrant("other", state.grants[0]!.id)
+    const archive = await fermata.exportRun("other")
+    const forged = JSON.parse(
+      JSON.stringify(archive).replaceAll(`"id":"${state.grants[0]!.id}"`, `"id":"${grantId}"`)
+    )
+    assert.strictEqual((await refusal(fermata.importRun(forged)))._tag, "ArchiveInvalid")
+    const own = JSON.parse(JSON.stringify(await fermata.exportRun("run-1")))
+    const { grant } = (await fermata.grants({ runId: "run-1" }))[0]!
+    const revoked = [{ grant: { ...grant, revoked: { by: "eve", at: 1 } }, runId: "run-1", sessionId: "s" }]
+    assert.strictEqual((await refusal(fermata.importRun({ ...own, revoked })))._tag, "RunExists")
+    const [first] = await fermata.grants({ runId: "run-1" })
+    assert.isUndefined(first?.grant.revoked)
+    const two = await fermata.runPrompt("ops", "deploy", { sessionId: "s" })
+    assert.strictEqual(two.status, "completed")
+  })
+
+  for (const store of ["file", "memory"] as const) {
+    it(`of a run whose id was used before is in force and listed, whatever was revoked then (${store})`, async () => {
+      await using p = programs(({ messages }) =>
+        messages.filter(({ role }) => role === "tool").length < 2 ? { calls: [{ tool: "deploy" }] } : "done"
+      )
+      const file = store === "file" ? {} : { store: ":memory:" }
+      const fermata = await p.open(ops(doing(p.ran, "deploy")), file)
+      for (const sessionId of ["s1", "s2"]) {
+        p.ran.length = 0
+        const one = await fermata.runPrompt("ops", "deploy", { runId: "daily", sessionId })
+        if (one.status !== "interrupted") return assert.fail(one.status)
+        await fermata.decide(one.interruptions[0]!, approve({ grant: anyDeploy }))
+        const done = await fermata.resume("daily")
+        assert.strictEqual(done.status, "completed")
+        assert.lengthOf(p.ran, 2)
+        const [only, ...others] = await fermata.grants()
+        assert.lengthOf(others, 0)
+        assert.isUndefined(only?.grant.revoked)
+        if (sessionId === "s2") return
+        await fermata.revokeGrant("daily", only!.grant.id)
+        await fermata.remove("daily")
+        // The clock that tells the two grants apart goes on.
+        const { at } = only!.grant
+        while (Date.now() <= at) await Promise.resolve()
+      }
+    })
+  }
+
   it("is listed with its tool, agent, giver and revocation", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)

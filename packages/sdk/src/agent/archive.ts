@@ -18,7 +18,7 @@ import { Decision } from "../domain/Decision.ts"
 import { lines, sentence } from "../domain/Display.ts"
 import { evolveAll } from "../domain/evolve.ts"
 import { Grant } from "../domain/Grant.ts"
-import { Revision, RunId, SessionId } from "../domain/Id.ts"
+import { Revision, RunId, runOfGrant, SessionId } from "../domain/Id.ts"
 import { isDeeperThan } from "../domain/internal/json.ts"
 import type { SessionBusy } from "../domain/RunError.ts"
 import { type RunEvent, RunEvents, version as eventVersion } from "../domain/RunEvent.ts"
@@ -130,11 +130,7 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
         ...(since === undefined ? {} : { since })
       }
     })
-    const revoked: Array<StoredGrant> = []
-    for (const { runId } of runs) {
-      const grants = yield* store.grants({ runId, limit: 1000 })
-      revoked.push(...grants.filter(({ grant }) => grant.revoked !== undefined))
-    }
+    const revoked = (yield* Effect.forEach(runs, ({ runId }) => revokedOf(store, runId))).flat()
     return {
       format: "fermata.run",
       version: eventVersion,
@@ -145,6 +141,23 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
       ...(revoked.length === 0 ? {} : { revoked })
     }
   })
+
+/** All grants of a run that were revoked. */
+const revokedOf = Effect.fnUntraced(function* (store: RunStore["Service"], runId: RunId) {
+  const limit = 1000
+  const found: Array<StoredGrant> = []
+  for (let after: StoredGrant | undefined, isMore = true; isMore;) {
+    const page = yield* store.grants({
+      runId,
+      limit,
+      ...(after === undefined ? {} : { after: after.grant.id })
+    })
+    found.push(...page.filter(({ grant }) => grant.revoked !== undefined))
+    after = page.at(-1)
+    isMore = page.length === limit
+  }
+  return found
+})
 
 /** The events of one run among those of a chain. */
 interface Slice extends Pick<ArchivedRun, "events" | "since"> {
@@ -232,18 +245,7 @@ export const importRun: (
   })
   const { decisions = [], messages = [] } = Arr.lastNonEmpty(restored)
   const store = yield* RunStore
-  // Before the runs are here: there is no moment at which one of them has a grant in force that was revoked.
-  for (const given of archive.revoked ?? []) {
-    const { id: grantId, revoked } = given.grant
-    if (revoked === undefined || !archive.runs.some(({ runId }) => runId === given.runId)) continue
-    yield* Effect.catchTag(
-      store.revokeGrant({ grantId, revocation: revoked, given }),
-      // A run of this store gave it, was deleted, and had it revoked.
-      "GrantNotFound",
-      () => Effect.void
-    )
-  }
-  yield* store.restore(restored, decisions, messages)
+  yield* store.restore(restored, decisions, messages, archive.revoked)
   return last.runId
 })
 
@@ -320,6 +322,13 @@ const check = Effect.fnUntraced(function* (given: unknown) {
       }
     }
     before = run
+  }
+  const foreign = archive.revoked?.find(({ grant, runId }) => {
+    const giver = runOfGrant(grant.id)
+    return giver === undefined || !known.has(giver) || !known.has(runId)
+  })
+  if (foreign !== undefined) {
+    return yield* invalid(`it revokes the grant ${foreign.grant.id}, which no run in it gave`)
   }
   return archive
 })

@@ -49,6 +49,12 @@ export const requestId = (runId: RunId, index: number): RequestId => `${runId}.r
 /** The grant that the decision of `requestId` created. */
 export const grantId = (requestId: RequestId): GrantId => `${requestId}.grant` as GrantId
 
+/** The stored run that a grant was given in, a sub-agent's request included; `undefined` of what is no grant's id. */
+export const runOfGrant = (grantId: string): RunId | undefined => {
+  const runId = /^(.+)\.r\d+\.grant$/s.exec(grantId)?.[1]
+  return runId === undefined ? undefined : lineOf(runId).root
+}
+
 /** The run of a sub-agent that was started by a tool call. */
 export const childRunId = (callId: ToolCallId): RunId => callId as string as RunId
 

@@ -265,6 +265,10 @@ export class RunStore extends Context.Service<
      * order. It has a new `createdAt` then. Decisions and messages that it got here stay, or the copy is refused. The last run may be here only like this, with a
      * run that builds on it; nothing changes if the two are the same. No run of the chain can be removed meanwhile.
      *
+     * Grants that these runs gave are revoked here when their journals say so, or when they are among `revoked`, the other store's rows of
+     * them. Rows of grants that no run of the chain gave are not looked at. A grant that was revoked here before its run was deleted is
+     * kept again, revoked.
+     *
      * **Errors**
      *
      * - `RunExists` — the last run is here, or another run has the id of one of the others.
@@ -273,7 +277,8 @@ export class RunStore extends Context.Service<
     readonly restore: (
       runs: Arr.NonEmptyReadonlyArray<RestoredRun>,
       decisions: ReadonlyArray<Decision>,
-      messages: ReadonlyArray<SentMessage>
+      messages: ReadonlyArray<SentMessage>,
+      revoked?: ReadonlyArray<StoredGrant>
     ) => Effect.Effect<void, RunExists | SessionBusy | RunStoreError>
 
     /**

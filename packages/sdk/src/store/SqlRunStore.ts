@@ -74,12 +74,12 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const checkpoints = makeCheckpoints(access)
   const catalogue = makeCatalogue(access, checkpoints, grants)
   const journal = makeJournal(access, { requests, messages, checkpoints, grants })
-  const restore = makeRestore(access, requests, messages, checkpoints)
+  const restore = makeRestore(access, { requests, messages, checkpoints, grants })
   return withStringIds({
     ...journal,
     park: (options) =>
       Effect.tap(journal.park(options), ({ parked }) => (parked ? signal.tell : Effect.void)),
-    restore: (runs, decisions, sent) => Effect.tap(restore(runs, decisions, sent), signal.tell),
+    restore: (...given) => Effect.tap(restore(...given), signal.tell),
     ...leases,
     release: (lease) => Effect.tap(leases.release(lease), signal.tell),
     requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), signal.tell),

@@ -9,7 +9,8 @@ import { cancelRun } from "../../src/agent/cancelRun.ts"
 import { forkRun } from "../../src/agent/forkRun.ts"
 import { loadState } from "../../src/agent/loadState.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
-import type { RunId, SessionId } from "../../src/domain/Id.ts"
+import * as Grant from "../../src/domain/Grant.ts"
+import { grantId, requestId, type RunId, type SessionId } from "../../src/domain/Id.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approve, bind, call, expect, only, probe, rebind, transcript } from "./Fixture.ts"
@@ -273,6 +274,27 @@ describe("an archive of a run", () => {
           })
         )
       })
+  )
+
+  it.effect("carries every revocation of a run that gave more grants than one page holds", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const sessionId = "s" as SessionId
+        const { runtime } = yield* bind(agent(), ["done"])
+        const { runId } = yield* runPromptStored(runtime, { prompt: "go", sessionId })
+        const grantIds = Array.from({ length: 1003 }, (_, index) => grantId(requestId(runId, index + 1)))
+        for (const id of grantIds) {
+          const definition = { agent: "a", tool: "write", safety: "sideEffecting" } as const
+          const request = { scope: "session", arguments: {} } as const
+          const grant = Grant.make({ id, definition, approved: {}, request, by: { by: "ada" }, at: 0 })
+          const given = { grant, runId, sessionId }
+          yield* store.revokeGrant({ grantId: id, revocation: { by: "ben", at: 1 }, given })
+        }
+        const { revoked = [] } = yield* exportRun(runId)
+        assert.deepStrictEqual(revoked.map(({ grant }) => grant.id).sort(), grantIds.toSorted())
+      })
+    )
   )
 
   it.effect("of a run at work is refused: it would run in two places", () =>

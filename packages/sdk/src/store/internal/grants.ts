@@ -4,6 +4,9 @@
 import type { Decision } from "../../domain/Decision.ts"
 import * as Grant from "../../domain/Grant.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
+import { runOfGrant } from "../../domain/Id.ts"
+import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
+import type { RestoredRun } from "../RunStore.ts"
 import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
 
 /** The grant that a decision on a request creates, if it does. */
@@ -24,3 +27,43 @@ export const isListed = ({ grant, runId, sessionId }: StoredGrant, filter: Grant
 export const byTime = (one: StoredGrant, other: StoredGrant): number =>
   one.grant.at - other.grant.at ||
   (one.grant.id < other.grant.id ? -1 : one.grant.id === other.grant.id ? 0 : 1)
+
+/** By whom a grant counts as revoked whose run was deleted: who revoked it is not kept longer than the run. */
+export const deletedRun = "a run that was deleted"
+
+/** What restored runs bring with them about grants that were revoked. */
+export interface RestoredRevocations {
+  /** Grants as the other store kept them. */
+  readonly kept: ReadonlyArray<StoredGrant>
+  /** All revocations, also those that only a journal holds. The first of a grant stands. */
+  readonly revoked: ReadonlyArray<Grant.Revoked>
+}
+
+/** The revocations of grants that these runs gave: a copy of a run says nothing about another run's. */
+export const revocationsWith = (
+  runs: ReadonlyArray<RestoredRun>,
+  given: ReadonlyArray<StoredGrant>
+): RestoredRevocations => {
+  const sessions = new Map(runs.map(({ runId, sessionId }) => [runId, sessionId]))
+  const isTheirs = (grantId: string) => {
+    const runId = runOfGrant(grantId)
+    return runId !== undefined && sessions.has(runId)
+  }
+  const kept = given.flatMap((one): ReadonlyArray<StoredGrant> => {
+    const sessionId = sessions.get(one.runId)
+    const isMeant = one.grant.revoked !== undefined && isTheirs(one.grant.id)
+    return sessionId === undefined || !isMeant ? [] : [{ ...one, sessionId }]
+  })
+  const recorded = runs.flatMap(({ events, rest = [] }) => [...events, ...rest].flatMap(revocationIn))
+  const stored = kept.flatMap(({ grant: { id: grantId, revoked: revocation } }) =>
+    revocation === undefined ? [] : [{ grantId, revocation }]
+  )
+  return { kept, revoked: [...stored, ...recorded.filter(({ grantId }) => isTheirs(grantId))] }
+}
+
+const revocationIn = (wrapped: RunEvent): ReadonlyArray<Grant.Revoked> => {
+  const { event } = unwrap(wrapped)
+  if (event._tag !== "grant.revoked") return []
+  const { at, by, grantId, principal } = event
+  return [{ grantId, revocation: { by, ...(principal === undefined ? {} : { principal }), at } }]
+}

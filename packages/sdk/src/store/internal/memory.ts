@@ -23,6 +23,7 @@ import { withMail } from "./copies.ts"
 import { afterEvents, byAge, matches, undelivered } from "./inbox.ts"
 import { sliceBatches } from "./journal.ts"
 import { assemble, keeping } from "./memoryCheckpoints.ts"
+import { revocationsWith } from "./grants.ts"
 import * as Grants from "./memoryGrants.ts"
 import { restoreInto } from "./memoryRestore.ts"
 import {
@@ -157,13 +158,14 @@ export const makeMemory = (): RunStore["Service"] => {
         })
       }),
 
-    restore: (restored, decisions, messages) =>
+    restore: (restored, decisions, messages, revoked = []) =>
       atomically((now) =>
         Result.map(restoreInto(runs, withMail(restored, decisions, messages), now), () => {
           for (const { runId } of restored) {
             const run = runs.get(runId)
             if (run !== undefined) Grants.keepAllOf(grants, run)
           }
+          Grants.revokeWith(grants, revocationsWith(restored, revoked))
         })
       ).pipe(Effect.tap(signal.tell)),
 

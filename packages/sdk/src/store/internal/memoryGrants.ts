@@ -7,22 +7,30 @@ import { GrantNotFound, type Revocation, revoke, type Revoked } from "../../doma
 import type { GrantId, RunId } from "../../domain/Id.ts"
 import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
 import { pageSize } from "./bounds.ts"
-import { byTime, grantOf, isListed } from "./grants.ts"
+import { byTime, deletedRun, grantOf, isListed, type RestoredRevocations } from "./grants.ts"
 import type { Run } from "./memoryRun.ts"
 import { requestChanges } from "./requests.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 
-/** All grants of a store, and who revoked those whose run was deleted. */
+/** All grants of a store, and which were revoked of those whose run was deleted. */
 export interface Grants {
   readonly kept: Map<GrantId, StoredGrant>
-  readonly revokedOfDeleted: Map<GrantId, Revocation>
+  /** By id and time: a later run of the same id gives grants of the same ids. */
+  readonly revokedOfDeleted: Map<string, Revocation>
 }
 
 export const make = (): Grants => ({ kept: new Map(), revokedOfDeleted: new Map() })
 
+const leftKey = ({ at, id }: StoredGrant["grant"]): string => `${id} ${at}`
+
+/** Keeps a grant that is not kept yet: revoked, where it was revoked before its run was deleted. */
 const keep = ({ kept, revokedOfDeleted }: Grants, given: StoredGrant): void => {
-  const { id } = given.grant
-  if (!kept.has(id) && !revokedOfDeleted.has(id)) kept.set(id, given)
+  const { grant } = given
+  if (kept.has(grant.id)) return
+  const key = leftKey(grant)
+  const revocation = revokedOfDeleted.get(key)
+  revokedOfDeleted.delete(key)
+  kept.set(grant.id, revocation === undefined ? given : { ...given, grant: revoke(grant, revocation) })
 }
 
 /** Keeps the grant that a decision on one of a run's requests creates, if it does. */
@@ -45,9 +53,10 @@ export const keepAllOf = (grants: Grants, run: Run): void => {
 
 export const revokedOf = (grants: Grants, used: ReadonlyArray<StoredGrant>): ReadonlyArray<Revoked> =>
   used.flatMap((given) => {
-    keep(grants, given)
     const { id: grantId } = given.grant
-    const revocation = grants.kept.get(grantId)?.grant.revoked ?? grants.revokedOfDeleted.get(grantId)
+    const left = grants.revokedOfDeleted.get(leftKey(given.grant))
+    if (left === undefined) keep(grants, given)
+    const revocation = left ?? grants.kept.get(grantId)?.grant.revoked
     return revocation === undefined ? [] : [{ grantId, revocation }]
   })
 
@@ -68,6 +77,12 @@ export const revokeIn = (
   return Result.succeed(revoked)
 }
 
+/** Revokes the grants of runs that were restored, as these say. */
+export const revokeWith = (grants: Grants, { kept, revoked }: RestoredRevocations): void => {
+  for (const one of kept) keep(grants, one)
+  for (const one of revoked) revokeIn(grants, one)
+}
+
 export const list = ({ kept }: Grants, filter: GrantFilter): ReadonlyArray<StoredGrant> => {
   const after = filter.after === undefined ? undefined : kept.get(filter.after)
   return [...kept.values()]
@@ -82,7 +97,7 @@ export const erase = ({ kept, revokedOfDeleted }: Grants, runId: RunId): void =>
     if (giver !== runId) continue
     kept.delete(id)
     if (grant.revoked !== undefined) {
-      revokedOfDeleted.set(id, { by: "a run that was deleted", at: grant.revoked.at })
+      revokedOfDeleted.set(leftKey(grant), { by: deletedRun, at: grant.revoked.at })
     }
   }
 }

@@ -62,17 +62,26 @@ const grantKind: RowKind<GrantRow> = {
 }
 
 /** A row of a grant. */
-export interface GrantEntry extends Pick<GrantRow, "revocation" | "revoked_at"> {
+export interface GrantEntry extends Pick<GrantRow, "given_at" | "revocation" | "revoked_at"> {
   readonly grantId: GrantId
   /** Nothing where the run was deleted. */
   readonly stored?: StoredGrant
 }
 
 const entryOf = (row: GrantRow): GrantEntry => {
-  const { data, grant_id: grantId, revocation, revoked_at, run_id: runId, session_id: sessionId } = row
+  const {
+    data,
+    given_at,
+    grant_id: grantId,
+    revocation,
+    revoked_at,
+    run_id: runId,
+    session_id: sessionId
+  } = row
   const grant = data === null || revocation === null ? data : revoke(data, revocation)
   return {
     grantId,
+    given_at,
     revocation,
     revoked_at,
     ...(grant === null || sessionId === "" ? {} : { stored: { grant, runId, sessionId } })

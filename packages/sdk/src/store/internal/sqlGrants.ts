@@ -8,10 +8,11 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
 import { GrantNotFound, revoke, type Revoked } from "../../domain/Grant.ts"
-import type { GrantId, RunId, Timestamp } from "../../domain/Id.ts"
+import type { RunId, Timestamp } from "../../domain/Id.ts"
 import type { RunStore } from "../RunStore.ts"
 import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
 import { pageSize } from "./bounds.ts"
+import { deletedRun } from "./grants.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import { grantEntries, sortGrants } from "./sqlGrantRows.ts"
 import { makePages } from "./sqlPages.ts"
@@ -29,16 +30,49 @@ export const makeGrants = (access: SqlAccess) => {
   const page = makePages(access)
   const forShare = sql.onDialectOrElse({ pg: () => sql`FOR SHARE`, orElse: () => sql.literal("") })
 
-  const insert = ({ grant, runId, sessionId }: StoredGrant): Effect.Effect<unknown, SqlError> => {
-    const { revoked, ...data } = grant
-    return sql`INSERT INTO fermata_grants (
+  /** What is left of a grant that was revoked before its run was deleted, under another id where a later run has this one. */
+  const leftId = (grantId: string, at: Timestamp) => `${grantId}@${at}`
+
+  /** Makes room for a grant that another run of the same id gave, and returns when this one was revoked, if it was. */
+  const leftOf = Effect.fnUntraced(function* ({ at, id }: StoredGrant["grant"]) {
+    const rows = yield* sql<{
+      readonly grant_id: string
+      readonly given_at: unknown
+      readonly revoked_at: unknown
+    }>`
+      SELECT grant_id, given_at, revoked_at FROM fermata_grants
+      WHERE ${sql.in("grant_id", [id, leftId(id, at)])} AND data IS NULL ${forUpdate}`
+    let revokedAt: number | undefined
+    for (const { given_at, grant_id, revoked_at } of rows) {
+      const givenAt = Number(given_at)
+      if (grant_id !== id || givenAt === at) {
+        revokedAt = Number(revoked_at)
+        yield* sql`DELETE FROM fermata_grants WHERE grant_id = ${grant_id}`
+        // One that cannot be read stays where it is: what it says counts for every grant of its id.
+      } else if (Number.isSafeInteger(givenAt)) {
+        yield* sql`DELETE FROM fermata_grants WHERE grant_id = ${leftId(id, givenAt)}`
+        yield* sql`UPDATE fermata_grants SET grant_id = ${leftId(id, givenAt)} WHERE grant_id = ${id}`
+      }
+    }
+    return revokedAt
+  })
+
+  const insert = Effect.fnUntraced(function* ({
+    grant,
+    runId,
+    sessionId
+  }: StoredGrant): Effect.fn.Return<void, SqlError> {
+    const revokedAt = yield* leftOf(grant)
+    const { revoked = revokedAt === undefined ? undefined : { by: deletedRun, at: revokedAt }, ...data } =
+      grant
+    yield* sql`INSERT INTO fermata_grants (
         grant_id, run_id, session_id, agent, tool, scope, given_at, expires_at, data, revoked_at, revocation
       ) VALUES (
         ${grant.id}, ${runId}, ${sessionId}, ${grant.agent ?? ""}, ${grant.tool}, ${grant.scope}, ${grant.at},
         ${grant.expiresAt ?? null}, ${JSON.stringify(data)}, ${revoked?.at ?? null},
         ${revoked === undefined ? null : JSON.stringify(revoked)}
       ) ON CONFLICT (grant_id) DO NOTHING`
-  }
+  })
 
   const read = (grantId: string) =>
     sql`SELECT ${columns} FROM fermata_grants WHERE grant_id = ${grantId} ${forUpdate}`
@@ -99,30 +133,46 @@ export const makeGrants = (access: SqlAccess) => {
     grants,
     revokeGrant,
 
-    /** Keeps a grant that is not kept yet; inside a transaction. */
+    /** Keeps a grant that is not kept yet, revoked where it was revoked before its run was deleted; inside a transaction. */
     insert,
+
+    /** Revokes a grant that is kept, unless it was revoked before; inside a transaction. */
+    revokeKept: ({ grantId, revocation }: Revoked): Effect.Effect<unknown, SqlError> =>
+      sql`UPDATE fermata_grants SET revoked_at = ${revocation.at}, revocation = ${JSON.stringify(revocation)}
+        WHERE grant_id = ${grantId} AND data IS NOT NULL AND revoked_at IS NULL AND revocation IS NULL`,
 
     /**
      * Those of the grants that were revoked. The others cannot be revoked before the transaction ends. One that cannot be read may have
      * been revoked: nothing starts under it, and what would have is asked about.
      */
     revokedOf: Effect.fnUntraced(function* (used: ReadonlyArray<StoredGrant>, at: Timestamp) {
-      const ids = used.map(({ grant }) => grant.id)
-      const look = sql<{ readonly grant_id: GrantId }>`SELECT ${columns} FROM fermata_grants
+      const ids = used.flatMap(({ grant: { at, id } }) => [id, leftId(id, at)])
+      const look = sql<{ readonly grant_id: string }>`SELECT ${columns} FROM fermata_grants
         WHERE ${sql.in("grant_id", ids)} ORDER BY grant_id ${forShare}`
-      let rows = yield* look
-      if (rows.length < new Set(ids).size) {
-        // A process of an earlier version has recorded the decision.
-        for (const one of used) yield* insert(one)
-        rows = yield* look
-      }
-      return rows.flatMap((row): ReadonlyArray<Revoked> => {
+      const rowsById = Effect.map(look, (rows) => new Map(rows.map((row) => [row.grant_id, row])))
+      let rows = yield* rowsById
+      /** The row of a grant, or what is left of it; `undefined` where there is neither. */
+      const find = ({ grant }: StoredGrant) => {
+        const left = rows.get(leftId(grant.id, grant.at))
+        const row = left ?? rows.get(grant.id)
+        if (row === undefined) return undefined
         const [entry] = sortGrants([row]).sound
-        if (entry === undefined) return [{ grantId: row.grant_id, revocation: { by: unreadableRow, at } }]
-        const { grantId, revocation, revoked_at: revokedAt } = entry
+        const isOfEarlier = left === undefined && entry?.stored === undefined && entry?.given_at !== grant.at
+        return entry !== undefined && isOfEarlier ? undefined : { entry }
+      }
+      // A process of an earlier version has recorded the decision.
+      const missing = used.filter((one) => find(one) === undefined)
+      if (missing.length > 0) {
+        for (const one of missing) yield* insert(one)
+        rows = yield* rowsById
+      }
+      return used.flatMap((one): ReadonlyArray<Revoked> => {
+        const grantId = one.grant.id
+        const entry = find(one)?.entry
+        if (entry === undefined) return [{ grantId, revocation: { by: unreadableRow, at } }]
+        const { revocation, revoked_at: revokedAt } = entry
         if (revokedAt === null) return []
-        // Who revoked a grant is not kept longer than the run that gave it.
-        return [{ grantId, revocation: revocation ?? { by: "a run that was deleted", at: revokedAt } }]
+        return [{ grantId, revocation: revocation ?? { by: deletedRun, at: revokedAt } }]
       })
     }),
 

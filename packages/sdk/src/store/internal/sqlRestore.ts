@@ -15,10 +15,12 @@ import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { RestoredRun, RunHead, RunStore } from "../RunStore.ts"
 import { RunExists, type RunStoreError } from "../RunStoreError.ts"
 import { type Copy, copyOf, judgeCopy, type Present, withMail } from "./copies.ts"
+import { type RestoredRevocations, revocationsWith } from "./grants.ts"
 import { answererIn, sliceBatches, startsWith } from "./journal.ts"
 import { closingReason, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import type { makeCheckpoints } from "./sqlCheckpoints.ts"
+import type { makeGrants } from "./sqlGrants.ts"
 import type { makeMessages } from "./sqlMessages.ts"
 import { makePlaces, Overtaken, untilNotOvertaken } from "./sqlPlaces.ts"
 import type { makeRequests } from "./sqlRequests.ts"
@@ -36,9 +38,17 @@ interface Locked {
 /** Makes `restore`. */
 export const makeRestore = (
   access: SqlAccess,
-  requests: ReturnType<typeof makeRequests>,
-  messages: ReturnType<typeof makeMessages>,
-  checkpoints: ReturnType<typeof makeCheckpoints>
+  {
+    checkpoints,
+    grants,
+    messages,
+    requests
+  }: {
+    readonly requests: ReturnType<typeof makeRequests>
+    readonly messages: ReturnType<typeof makeMessages>
+    readonly checkpoints: ReturnType<typeof makeCheckpoints>
+    readonly grants: ReturnType<typeof makeGrants>
+  }
 ): RunStore["Service"]["restore"] => {
   const { forUpdate, insertBatch, journalOf, journalOrder, newNumber, notify, sql, write } = access
   const columns = headColumns(access)
@@ -129,7 +139,11 @@ export const makeRestore = (
     yield* fill(copy)
   })
 
-  const restoreAll = Effect.fnUntraced(function* (runs: ReadonlyArray<RestoredRun>, at: Timestamp) {
+  const restoreAll = Effect.fnUntraced(function* (
+    runs: ReadonlyArray<RestoredRun>,
+    revocations: RestoredRevocations,
+    at: Timestamp
+  ) {
     const locked = new Map<RunId, Locked>()
     for (const { runId } of runs.toReversed()) {
       const found = yield* lock(runId)
@@ -146,20 +160,23 @@ export const makeRestore = (
       if (verdict._tag === "exists") return yield* new RunExists({ runId, status: found.head.status })
       if (verdict._tag === "replace") yield* replace(verdict.copy, found.head.createdAt, at)
     }
+    for (const one of revocations.kept) yield* grants.insert(one)
+    for (const one of revocations.revoked) yield* grants.revokeKept(one)
     yield* notify
   })
 
   return Effect.fnUntraced(function* (
     runs: Arr.NonEmptyReadonlyArray<RestoredRun>,
     decisions: Parameters<RunStore["Service"]["restore"]>[1],
-    sent: Parameters<RunStore["Service"]["restore"]>[2]
+    sent: Parameters<RunStore["Service"]["restore"]>[2],
+    revoked: Parameters<RunStore["Service"]["restore"]>[3] = []
   ) {
     const at = yield* Clock.currentTimeMillis
     const last = copyOf(runs.at(-1) ?? runs[0])
     yield* untilNotOvertaken(
       write(
         "restore",
-        restoreAll(withMail(runs, decisions, sent), at),
+        restoreAll(withMail(runs, decisions, sent), revocationsWith(runs, revoked), at),
         Effect.map(journal(last.runId, last.events.length), (known) =>
           startsWith(known, last.events) ? Option.some(undefined) : Option.none()
         )

@@ -6,7 +6,8 @@ import * as Fiber from "effect/Fiber"
 import { fromApproval } from "../../domain/Grant.ts"
 import * as Id from "../../domain/Id.ts"
 import type { GrantRequest } from "../../domain/Grant.ts"
-import type { Lease, RunStore } from "../../store/RunStore.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { Lease, RestoredRun, RunStore } from "../../store/RunStore.ts"
 import type { StoredGrant } from "../../store/StoredGrant.ts"
 import {
   approval,
@@ -14,6 +15,7 @@ import {
   deny,
   type Group,
   heldOn,
+  inChild,
   opened,
   rev,
   run,
@@ -32,6 +34,29 @@ const grantOf = (runId: Id.RunId, index = 1): StoredGrant => ({
   grant: fromApproval(approval(runId, index), { by: "ada", at: 0, grant: scope }, { tools: {} }),
   runId,
   sessionId: session(`s-${runId}`)
+})
+
+/** A copy of a run that has given a grant, at this time. */
+const copyAt = (runId: Id.RunId, at: number, more: ReadonlyArray<RunEvent> = []): RestoredRun => {
+  const decision = { ...approve(Id.requestId(runId, 1)), grant: scope, at } as const
+  return {
+    runId,
+    sessionId: session(`s-${runId}`),
+    agent: "root",
+    status: "completed",
+    events: [opened(approval(runId, 1)), { _tag: "request.decided", at, decision }, ...more, said("end")]
+  }
+}
+
+/** The grant that it gave. */
+const grantAt = (runId: Id.RunId, at: number): StoredGrant => {
+  const given = grantOf(runId)
+  return { ...given, grant: { ...given.grant, at } }
+}
+
+const revokedBy = (stored: StoredGrant, by: string, at: number): StoredGrant => ({
+  ...stored,
+  grant: { ...stored.grant, revoked: { by, at } }
 })
 
 type Store = RunStore["Service"]
@@ -164,6 +189,93 @@ export const grants = ({ assert, test }: Group): void => {
       )
       const again = { grantId: given.grant.id, revocation }
       assert.strictEqual(yield* tagOf(store.revokeGrant(again)), "GrantNotFound")
+    })
+  )
+
+  test(
+    "keeps the grant of a restored run revoked when it was revoked here before the run was deleted",
+    Effect.fnUntraced(function* (store) {
+      yield* store.restore([copyAt(a, 0)], [], [])
+      yield* store.revokeGrant({ grantId: grantOf(a).grant.id, revocation })
+      for (let round = 0; round < 2; round += 1) {
+        yield* store.remove(a)
+        yield* store.restore([copyAt(a, 0)], [], [])
+        const expected = revokedBy(grantOf(a), "a run that was deleted", revocation.at)
+        assert.deepStrictEqual(yield* store.grants({ runId: a }), [expected])
+      }
+    })
+  )
+
+  test(
+    "does not take the grant of a new run for that of a deleted one of the same id, nor the other way round",
+    Effect.fnUntraced(function* (store) {
+      const { id: grantId } = grantOf(a).grant
+      const other = yield* started(store, b)
+      for (const at of [1, 2, 3]) {
+        yield* store.restore([copyAt(a, at)], [], [])
+        assert.deepStrictEqual(yield* store.grants(), [grantAt(a, at)])
+        yield* start(store, other, [grantAt(a, at)], at)
+        const revoked = yield* store.revokeGrant({ grantId, revocation })
+        assert.deepStrictEqual(revoked, revokedBy(grantAt(a, at), "ben", 7))
+        yield* store.remove(a)
+      }
+      yield* store.restore([copyAt(a, 4)], [], [])
+      // What was left of all three is still there.
+      for (const at of [1, 2, 3]) {
+        const refused = yield* start(store, other, [grantAt(a, at)], 4)
+        assert.deepStrictEqual(refused.revoked?.length, 1)
+      }
+      assert.strictEqual((yield* start(store, other, [grantAt(a, 4)], 4)).revoked, undefined)
+      yield* store.remove(a)
+      yield* store.restore([copyAt(a, 2)], [], [])
+      const back = revokedBy(grantAt(a, 2), "a run that was deleted", 7)
+      assert.deepStrictEqual(yield* store.grants(), [back])
+    })
+  )
+
+  test(
+    "keeps a grant that a run gave after another of its id was deleted, also when it is first relied on",
+    Effect.fnUntraced(function* (store) {
+      yield* store.restore([copyAt(a, 1)], [], [])
+      yield* store.revokeGrant({ grantId: grantOf(a).grant.id, revocation })
+      yield* store.remove(a)
+      const other = yield* started(store, b)
+      assert.strictEqual((yield* start(store, other, [grantAt(a, 2)])).revoked, undefined)
+      assert.deepStrictEqual(yield* store.grants(), [grantAt(a, 2)])
+      assert.strictEqual((yield* start(store, other, [grantAt(a, 1)], 2)).revoked?.length, 1)
+    })
+  )
+
+  test(
+    "revokes the grants of restored runs that their journals say were revoked, in sub-agents too",
+    Effect.fnUntraced(function* (store) {
+      const { id: grantId } = grantOf(a).grant
+      const principal = { id: "ben", kind: "service" } as const
+      const event = { _tag: "grant.revoked", at: 8, grantId, by: "ben", principal } as const
+      yield* store.restore([{ ...copyAt(a, 0), rest: [event] }], [], [])
+      const expected = revokedBy(grantOf(a), "ben", 8)
+      const withPrincipal = { ...expected.grant, revoked: { by: "ben", principal, at: 8 } }
+      assert.deepStrictEqual(yield* store.grants({ runId: a }), [{ ...expected, grant: withPrincipal }])
+      const inside = { ...event, grantId: grantOf(b).grant.id, at: 9 }
+      yield* store.restore([copyAt(b, 0, [inChild(b, inside)])], [], [])
+      const [other] = yield* store.grants({ runId: b })
+      assert.deepStrictEqual(other?.grant.revoked?.at, 9)
+    })
+  )
+
+  test(
+    "revokes what another store says of the grants of restored runs, and no grant of another run",
+    Effect.fnUntraced(function* (store) {
+      yield* store.restore([copyAt(a, 0)], [], [])
+      const { id: grantId } = grantOf(a).grant
+      const foreign = { _tag: "grant.revoked", at: 8, grantId, by: "eve" } as const
+      const claims = [revokedBy(grantOf(a), "eve", 8), revokedBy({ ...grantOf(a), runId: b }, "eve", 8)]
+      yield* store.restore([copyAt(b, 0, [foreign])], [], [], [...claims, revokedBy(grantOf(b), "ben", 8)])
+      assert.deepStrictEqual(yield* store.grants(), [grantOf(a), revokedBy(grantOf(b), "ben", 8)])
+      // The second time the run is refused, and nothing is revoked.
+      const refused = store.restore([copyAt(a, 0)], [], [], [revokedBy(grantOf(a), "eve", 8)])
+      assert.strictEqual(yield* tagOf(refused), "RunExists")
+      assert.deepStrictEqual(yield* store.grants({ runId: a }), [grantOf(a)])
     })
   )
 
