@@ -4,7 +4,7 @@
  * Each run is folded once, from the state that the run before it had where this one took it up: a conversation of many runs is read
  * once, and not once for each of its runs.
  */
-import { evolve, Interruption, type RunEvent, RunState } from "@fermata/sdk"
+import { Decision, evolve, type Id, Interruption, type RunEvent, RunState } from "@fermata/sdk"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { checkCheckpoint, checkpointOf } from "./sqliteCheckpoints.ts"
@@ -108,9 +108,12 @@ const checkInbox = (
   { runId }: Head,
   state: RunState.RunState
 ): void => {
-  const sql = "SELECT request_id, status, request FROM fermata_requests WHERE run_id = ?"
+  const sql = "SELECT request_id, status, request, decision FROM fermata_requests WHERE run_id = ?"
   const inbox = new Map<unknown, Row>()
-  for (const row of rowsOf(database, sql, runId)) inbox.set(row["request_id"], row)
+  for (const row of rowsOf(database, sql, runId)) {
+    inbox.set(row["request_id"], row)
+    checkDecision(found, runId, state, row)
+  }
   const waiting = RunState.isEnded(state) ? [] : RunState.interruptions(state)
   for (const request of waiting) {
     const row = inbox.get(request.requestId)
@@ -131,6 +134,38 @@ const checkInbox = (
     }
   }
 }
+
+/** The inbox and the journal of a run have the same decisions, but for those that the run has still to act on. */
+const checkDecision = (
+  found: Findings,
+  runId: Head["runId"],
+  state: RunState.RunState,
+  { decision, request_id: requestId, status }: Row
+): void => {
+  const record = RunState.findRequest(state, requestId as Id.RequestId)?.record
+  if (status === "decided") {
+    if (record?.decision !== undefined) {
+      found.problem(
+        `The request ${String(requestId)} waits with a decision, and the run ${runId} has acted on one already: restore a backup, or remove the run.`
+      )
+    } else if (!RunState.isEnded(state) && (record === undefined || record.superseded !== undefined)) {
+      found.problem(
+        `The request ${String(requestId)} is decided, but the run ${runId} does not wait for it: restore a backup, or remove the run.`
+      )
+    }
+  } else if (status === "journaled" && record?.decision !== undefined) {
+    const decoded = decodeDecision(decision)
+    // What cannot be read is reported already.
+    if (Result.isSuccess(decoded) && !sameDecision(decoded.success, record.decision)) {
+      found.problem(
+        `The decision of the request ${String(requestId)} is not the one that the run ${runId} has acted on: restore a backup, or remove the run.`
+      )
+    }
+  }
+}
+
+const sameDecision = Schema.toEquivalence(Decision.Decision)
+const decodeDecision = Schema.decodeUnknownResult(Schema.fromJsonString(Decision.Decision))
 
 const same = Schema.toEquivalence(Interruption.Interruption)
 const decodeRequest = Schema.decodeUnknownResult(Schema.fromJsonString(Interruption.Interruption))

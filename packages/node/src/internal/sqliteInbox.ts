@@ -36,13 +36,17 @@ const checkRequest = (found: Findings, row: Row): void => {
   if (problems.length > 0) return
   const { at, by } = row["decision"] === null ? { at: null, by: null } : JSON.parse(String(row["decision"]))
   const copies: Row = { session_id: read.session_id, agent: read.agent, decided_at: at, decided_by: by }
-  const wrong = Object.keys(copies).filter((name) => row[name] !== copies[name])
+  const wrong = Object.keys(copies).filter((name) => row[name] !== stored(copies[name]))
   if (wrong.length > 0) {
     found.problem(
       `The request ${String(row["request_id"])} is damaged (${wrong.join(", ")}): restore a backup, or remove its run.`
     )
   }
 }
+
+/** A value as a column has it: SQLite keeps half of a character, such as of an emoji that was cut, as U+FFFD, where JSON keeps it. */
+const stored = (value: Row[string] | undefined): Row[string] | undefined =>
+  typeof value === "string" ? value.toWellFormed() : value
 
 /** Checks every message, and stops now and then. */
 export function* checkMessages(database: DatabaseSync, found: Findings): Generator<void> {

@@ -63,9 +63,16 @@ interface Worker {
   /** The runs that it works on, and what is done when each is over. */
   readonly running: Map<RunId, Deferred.Deferred<void>>
   /** Runs whose last attempt failed, and until when they are left alone. */
-  readonly resting: Map<RunId, { readonly failures: number; readonly until: number }>
+  readonly resting: Map<RunId, Rest>
   /** Holds something when there may be work. */
   readonly wake: Queue.Queue<void>
+}
+
+interface Rest {
+  readonly failures: number
+  readonly until: number
+  /** The only reason for which the run is not taken up; without one, it is left alone altogether. */
+  readonly only?: Recovered["reason"]
 }
 
 const start = Effect.fnUntraced(function* (runtimes: ReadonlyArray<Runtime<any>>, options: WorkerOptions) {
@@ -114,7 +121,11 @@ const look = Effect.fnUntraced(function* (worker: Worker) {
     // Long after its time it is as good as new.
     if (now > until + longestRestMs) resting.delete(runId)
   }
-  const isFree = ({ runId }: ReadyRun) => !running.has(runId) && (resting.get(runId)?.until ?? 0) <= now
+  const isResting = ({ reason, runId }: ReadyRun) => {
+    const rest = resting.get(runId)
+    return rest !== undefined && rest.until > now && (rest.only === undefined || rest.only === reason)
+  }
+  const isFree = (run: ReadyRun) => !running.has(run.runId) && !isResting(run)
   const free: Array<ReadyRun> = []
   let after: RunId | undefined
   // Runs that cannot be taken up, however many, are not in the way of those that can.
@@ -169,24 +180,38 @@ const longestRestMs = 5 * 60_000
 /** Keeps the books of what came of a run. */
 const settle = Effect.fnUntraced(function* (worker: Worker, recovered: Recovered) {
   const { options, resting, running } = worker
-  const { error, runId } = recovered
+  const { error, reason, runId } = recovered
   running.delete(runId)
   tell(options.onTakenUp, recovered)
-  if (error === undefined || isElsewhere(error)) {
+  const isWarned = error === undefined && reason === "expiring"
+  if (!isWarned && (error === undefined || isHeldElsewhere(error))) {
     resting.delete(runId)
     return
   }
-  const failures = (resting.get(runId)?.failures ?? 0) + 1
-  const restMs = Math.min(longestRestMs, 1000 * 2 ** failures)
-  resting.set(runId, { failures, until: (yield* Clock.currentTimeMillis) + restMs })
+  const before = resting.get(runId)
+  const failures = (before?.failures ?? 0) + 1
+  const isOrdinary = isWarned || isRaceLost(error)
+  // A race is lost now and then, and each request expires once; what does so again and again is damaged.
+  const counted = isOrdinary ? failures - ordinaryRaces : failures
+  const restMs = counted <= 0 ? 0 : Math.min(longestRestMs, 1000 * 2 ** counted)
+  const until = (yield* Clock.currentTimeMillis) + restMs
+  resting.set(runId, { failures, until, ...(isWarned ? { only: reason } : {}) })
+  if (restMs === 0 || error === undefined) return
   yield* Effect.logWarning(
     `The run ${runId} cannot be taken up, and is left alone for ${Math.round(restMs / 1000)} s: ${error.message}`
   )
 })
 
-/** Another process has it, or it is gone: nothing is wrong. */
-const isElsewhere = ({ _tag }: NonNullable<Recovered["error"]>): boolean =>
-  _tag === "RunBusy" || _tag === "RunConflict" || _tag === "LeaseLost" || _tag === "RunNotFound"
+/** Another process has it: nothing is wrong. */
+const isHeldElsewhere = ({ _tag }: NonNullable<Recovered["error"]>): boolean =>
+  _tag === "RunBusy" || _tag === "LeaseLost"
+
+/** Another process was faster, or has removed it: nothing is wrong, unless it happens over and over. */
+const isRaceLost = (error: Recovered["error"]): boolean =>
+  error?._tag === "RunConflict" || error?._tag === "RunNotFound"
+
+/** How often in a row this may happen to a run before it is left alone for a while. */
+const ordinaryRaces = 3
 
 /** Lets go of the runs; whatever does not stop in time is left to its lease. */
 const stop = Effect.fnUntraced(function* ({ leaving, options, running, runtimes }: Worker) {

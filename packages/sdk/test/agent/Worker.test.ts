@@ -15,7 +15,7 @@ import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import * as Worker from "../../src/agent/Worker.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
-import { RunBusy, RunStoreError, StoreBusy } from "../../src/store/RunStoreError.ts"
+import { RunBusy, RunConflict, RunNotFound, RunStoreError, StoreBusy } from "../../src/store/RunStoreError.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approve, bind, call, only, probe, rebind, results, safe } from "./Fixture.ts"
 import { failing, thrown } from "./Hostile.ts"
@@ -313,6 +313,51 @@ describe("a worker", () => {
       )
     })
   )
+
+  for (const what of ["conflicts", "is not found"]) {
+    test(
+      `tries a run that ${what} again at once three times, and then leaves it alone for longer and longer`,
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const { request, runtime, runId } = yield* held("done")
+        yield* decideStored([runtime], approve(request))
+        let isDamaged = true
+        const view = {
+          ...store,
+          claim: (...args: Parameters<typeof store.claim>) =>
+            Effect.suspend(() =>
+              isDamaged && what === "is not found"
+                ? Effect.fail(new RunNotFound({ runId }))
+                : store.claim(...args)
+            ),
+          append: (...args: Parameters<typeof store.append>) =>
+            Effect.suspend(() => {
+              const { expected } = args[0]
+              return isDamaged
+                ? Effect.fail(new RunConflict({ runId, expected, actual: expected }))
+                : store.append(...args)
+            })
+        }
+        const { done, next } = yield* Effect.provideService(working([runtime]), RunStore, view)
+        while (done.length < 4) yield* next
+        // The fifth and sixth attempt come after rests of 2 and of 4 seconds.
+        for (const [seconds, attempts] of [
+          [1, 4],
+          [1, 5],
+          [2, 5],
+          [2, 6]
+        ] as const) {
+          yield* TestClock.adjust(`${seconds} seconds`)
+          while (done.length < attempts) yield* next
+          for (let turn = 0; turn < 100; turn++) yield* Effect.yieldNow
+          assert.lengthOf(done, attempts)
+        }
+        isDamaged = false
+        yield* Effect.all([next, TestClock.adjust("8 seconds")], { concurrency: 2 })
+        assert.deepInclude(done.at(-1), { reason: "decided", status: "completed" })
+      })
+    )
+  }
 
   test(
     "works on no more runs at once than it is told to",

@@ -34,6 +34,29 @@ const assertShown = (runId: RunId) =>
 const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(title, () => Effect.provide(body, Layer.fresh(layerMemory)))
 
+describe("the event of a call that a grant let through", () => {
+  test(
+    "names the giver of the grant with visible escapes, and the grant has the name as it is",
+    Effect.gen(function* () {
+      const write = probe("write")
+      const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+        { calls: [{ tool: "write", arguments: { id: "1" } }] },
+        { calls: [{ tool: "write", arguments: { id: "1" } }] },
+        "done"
+      ])
+      const { interruptions, state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "interrupted")
+      const { onUpdate, updates } = watch()
+      const decisions = [approve(interruptions[0]!, { by: hostile, grant: { scope: "run" } })]
+      const ended = yield* runPrompt(runtime, { state, decisions }, { onUpdate })
+      assert.strictEqual(ended.state.grants[0]?.by, hostile)
+      const allowed = events(updates).flatMap((event) =>
+        event._tag === "tool.classified" && event.allowedBy !== undefined ? [event.allowedBy] : []
+      )
+      assert.deepStrictEqual(allowed, [`grant of ${line(hostile)}`])
+    })
+  )
+})
+
 describe("explain", () => {
   test(
     "shows as visible escapes what a question, a decision and a reason would do to a terminal",

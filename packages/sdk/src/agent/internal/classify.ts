@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
 import * as ApprovalPolicy from "../../domain/ApprovalPolicy.ts"
+import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
 import { isDeeperThan, maxGivenDepth, sameJson } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
@@ -304,7 +305,7 @@ const judged = (
         )?.grant
   if (grant !== undefined) {
     return classifyTool(scope, call, entry, args, {
-      allowedBy: `grant of ${grant.by}`,
+      allowedBy: sentence`grant of ${grant.by}`,
       grantId: grant.id
     })
   }

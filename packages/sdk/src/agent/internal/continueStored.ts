@@ -32,6 +32,7 @@ import { type Checkpointing, CheckpointEvery, checkpointOf, type Known, savedAs 
 import { eventsOf } from "./eventsOf.ts"
 import { loadRun } from "./loadRun.ts"
 import { remember } from "./remembered.ts"
+import { requireSoundDecisions } from "./soundDecisions.ts"
 import { continueRun, decodePrompt, type Staged } from "./staging.ts"
 import type { Allotted, GivenOptions } from "./startOptions.ts"
 import { checkReadable, hold, storeJournal, underLease } from "./stored.ts"
@@ -142,6 +143,7 @@ export const continueStored = Effect.fnUntraced(function* (
     const { saved } = stored
     let before = stored.state
     checkpointing.saved = saved
+    yield* requireSoundDecisions(before, stored.decisions)
     const taken = takeDecisions(before, stored.decisions)
     let { state } = taken
     const hasMail = stored.messages.length > 0

@@ -13,8 +13,9 @@ export const position = (value: number | undefined, fallback: number): number =>
     ? fallback
     : Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.trunc(value)))
 
-const aThousandYears = 1000 * 365 * 24 * 60 * 60 * 1000
+/** A thousand years. */
+export const longestLeaseMs = 1000 * 365 * 24 * 60 * 60 * 1000
 
 /** Milliseconds of a lease: whole, not negative, and finite. */
 export const leaseMs = (ttl: Duration.Input): number =>
-  Math.min(aThousandYears, Math.max(0, Math.ceil(Duration.toMillis(ttl))))
+  Math.min(longestLeaseMs, Math.max(0, Math.ceil(Duration.toMillis(ttl))))

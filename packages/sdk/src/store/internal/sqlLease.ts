@@ -6,10 +6,11 @@
  * owner keeps it until another process does: a change of the clock alone takes a run from no live process, and the owner's next
  * renewal, which comes within the length, makes the lease like any other. For a change of less than the length no other process can
  * claim the run before that. The length is that of the claim with its epoch; an earlier version of Fermata on the same database
- * claims without one, and is judged by the end alone.
+ * claims without one, and is judged by the end alone. A lease that ends later than any that is given is none, whatever its length.
  */
 import type { Fragment } from "effect/sql/Statement"
 import type { Lease } from "../RunStore.ts"
+import { longestLeaseMs } from "./bounds.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 
 /** Whether a run is leased as other processes see it, for rows of `fermata_runs`. */
@@ -21,7 +22,14 @@ export const isFree = (access: SqlAccess): Fragment =>
   access.sql`(lease_until IS NULL OR lease_until <= ${access.now} OR ${isFromFuture(access)})`
 
 const isFromFuture = ({ now, sql }: SqlAccess) =>
-  sql`(lease_epoch = epoch AND lease_until - 2 * lease_ms > ${now}) IS TRUE`
+  sql`((lease_epoch = epoch AND lease_until - 2 * lease_ms > ${now}) IS TRUE OR lease_until - ${2 * longestLeaseMs} > ${now})`
+
+/** Whether the end of a lease is no time: no process can hold the run by it, and the run can be removed. */
+export const isDamaged = ({ sql }: SqlAccess): Fragment =>
+  sql`(lease_until IS NOT NULL AND NOT lease_until BETWEEN 0 AND ${latestTime})`
+
+/** The last moment that has a date. */
+const latestTime = 8.64e15
 
 /** The condition that fences a write: this lease, not claimed by another owner since, and not a moment longer than it lasts. */
 export const inForce = ({ now, sql }: SqlAccess, lease: Lease): Fragment =>

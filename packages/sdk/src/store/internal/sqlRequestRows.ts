@@ -2,7 +2,9 @@
  * The rows of the inbox: a request, what became of it, and copies of what both say, by which they are found.
  */
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { check } from "../../domain/decide.ts"
 import { Decision } from "../../domain/Decision.ts"
 import { RequestId, RunId, SessionId } from "../../domain/Id.ts"
 import { Interruption, toolOf, warnAt } from "../../domain/Interruption.ts"
@@ -84,6 +86,10 @@ const contradictionsIn = (row: RequestRow): ReadonlyArray<string> => {
   const expected = isDecided[row.status]
   require("decision", expected === undefined || expected === (decision !== null))
   require("decision", decision === null || decision.requestId === row.request_id)
+  // What the journal has already was judged when it was recorded, perhaps by other rules.
+  require("decision", decision === null ||
+    row.status !== "decided" ||
+    Result.isSuccess(check(request, decision)))
   return names
 }
 

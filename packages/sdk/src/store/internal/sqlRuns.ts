@@ -13,7 +13,7 @@ import type { SqlAccess } from "./sqlAccess.ts"
 import type { makeCheckpoints } from "./sqlCheckpoints.ts"
 import { isUnmarked, nextMark } from "./sqlCycle.ts"
 import { unreadable } from "./sqlDamage.ts"
-import { inForce, isFree, isLeased } from "./sqlLease.ts"
+import { inForce, isDamaged, isFree, isLeased } from "./sqlLease.ts"
 import { makePages } from "./sqlPages.ts"
 import { damagedEntry, heads, sortHeads } from "./sqlRows.ts"
 import type { makeGrants } from "./sqlGrants.ts"
@@ -195,6 +195,11 @@ export const makeCatalogue = (
       last === undefined ? sql`1 = 1` : sql`(updated_at, run_id) > (${last.updated_at}, ${after})`
     const free = isFree(access)
     const of = agents === undefined ? sql`` : sql` AND ${sql.in("run.agent", agents)}`
+    // SQLite lets a damaged id be something else, by which nothing can be asked for.
+    const isIdText = sql.onDialectOrElse({
+      sqlite: () => sql` AND typeof(run_id) = 'text'`,
+      orElse: () => sql``
+    })
     const urgencyOf = (reason: ReadyRun["reason"]) => sql.literal(String(urgency.indexOf(reason)))
     const heldWith = (reason: ReadyRun["reason"], table: string, condition: Fragment) =>
       sql`SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf(reason)} AS urgency
@@ -215,7 +220,7 @@ export const makeCatalogue = (
           sql`entry.status = 'open' AND entry.expires_at <= ${at} AND entry.on_expiry = 'deny'`
         )}
         UNION ALL ${held("expiring", sql`entry.status = 'open' AND entry.warn_at <= ${at}`)}
-      ) AS ready WHERE ${onward}
+      ) AS ready WHERE ${onward}${isIdText}
       GROUP BY run_id, agent, updated_at ORDER BY updated_at, run_id LIMIT ${pageSize(limit)}`
   })
 
@@ -318,7 +323,7 @@ export const makeCatalogue = (
         "remove",
         Effect.gen(function* () {
           const [free] = yield* sql`SELECT run_id FROM fermata_runs
-            WHERE run_id = ${runId} AND ${isFree(access)} ${access.forUpdate}`
+            WHERE run_id = ${runId} AND (${isFree(access)} OR ${isDamaged(access)}) ${access.forUpdate}`
           if (free === undefined) return yield* Effect.fail(yield* whyNot(access, "remove", runId))
           const [child] = yield* childOf(runId)
           if (child !== undefined && !(yield* isCircular(runId))) {
