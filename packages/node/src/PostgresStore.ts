@@ -14,6 +14,7 @@ import * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
@@ -64,6 +65,7 @@ export interface Options {
 export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> =>
   Layer.unwrap(
     Effect.gen(function* () {
+      yield* checkNumbers(options)
       const busyDeadline = options.busyDeadline ?? "10 seconds"
       const config = yield* open(options, Duration.toMillis(busyDeadline))
       const client = PgClient.make({ ...config, maxConnections: options.maxConnections ?? 10 })
@@ -94,6 +96,17 @@ const idleInTransactionMs = 5000
 
 /** A row may be as large as Postgres makes them. */
 const maxMessageSize = 0x3fff_ffff
+
+/** Refuses what a program without types may give, which would make the store wait for ever or not at all. */
+const checkNumbers = ({ busyDeadline, connectTimeout, maxConnections = 1 }: Options) => {
+  const [name] = Object.entries({ busyDeadline, connectTimeout }).find(
+    ([, given]) => given !== undefined && (Number.isNaN(given) || Option.isNone(Duration.fromInput(given)))
+  ) ?? [undefined]
+  if (name !== undefined) return cannotOpen(`its \`${name}\` is no duration. Give one such as "10 seconds".`)
+  return Number.isInteger(maxConnections) && maxConnections > 0
+    ? Effect.void
+    : cannotOpen("its `maxConnections` has to be a whole number, from 1 on.")
+}
 
 /** Connects once, to tell what is wrong before anything is built on it, and settles how all other connections are made. */
 const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) {

@@ -6,6 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
@@ -16,7 +17,7 @@ import type { Options } from "../SqliteStore.ts"
 import { networkFileSystemOf } from "./networkFileSystem.ts"
 import * as SqliteClient from "./sqliteClient.ts"
 import { isFenced } from "./sqliteFence.ts"
-import { damaged, type Found, inspect, isCut, reported, thrown } from "./sqliteFile.ts"
+import { cannotOpen, damaged, type Found, inspect, isCut, reported, thrown } from "./sqliteFile.ts"
 import { changesOf, logLimit, versionOf, watchLog } from "./sqliteWatch.ts"
 
 /** The run store in a SQLite file. */
@@ -25,6 +26,9 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
 
 const make = Effect.fnUntraced(function* (options: Options) {
   const { busyDeadline = "10 seconds", filename } = options
+  if (Number.isNaN(busyDeadline) || Option.isNone(Duration.fromInput(busyDeadline))) {
+    return yield* cannotOpen("open", 'its `busyDeadline` is no duration. Give one such as "10 seconds".')
+  }
   const found = filename === ":memory:" ? undefined : yield* inspect("open", filename)
   const { isDamaged, isClosed, isNew, sql } = yield* open(options, found, Duration.toMillis(busyDeadline))
   if (isDamaged) return yield* damaged("open")

@@ -18,6 +18,7 @@ import { type ReadyRun, RunStore } from "../store/RunStore.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { callOut, tell } from "./internal/tell.ts"
 import { pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
+import { atLeast, millisOr } from "./internal/soundOptions.ts"
 import type { Leaving, RunOptions } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
 
@@ -44,7 +45,7 @@ export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
  * tools' grace period to stop, and the runs stay in the store for another worker; they are not cancelled. A store that fails
  * for a while is tried again; a run that cannot be taken up (a tool is gone, say) is left alone for longer and longer.
  *
- * It works on one run at a time at least (a `concurrency` that is `NaN` is the default), and looks every 50 ms at most.
+ * It works on one run at a time at least (a `concurrency` that is no number is the default), and looks every 50 ms at most.
  *
  * @category running
  * @since 0.1.0
@@ -95,7 +96,7 @@ const work = (worker: Worker): Effect.Effect<never> => {
   const ticks = Effect.forever(
     Effect.andThen(
       Queue.offer(wake, undefined),
-      Effect.sleep(atLeast(shortestPollMs, Duration.toMillis(options.pollInterval ?? "2 seconds"), 2000))
+      Effect.sleep(atLeast(shortestPollMs, millisOr(options.pollInterval, 2000), 2000))
     )
   )
   const looking = Effect.forever(Effect.andThen(Queue.take(wake), survived(look(worker))))
@@ -169,10 +170,6 @@ const look = Effect.fnUntraced(function* (worker: Worker) {
   }
 })
 
-/** What an untyped program gives as a number may be anything. */
-const atLeast = (least: number, given: number | undefined, otherwise: number): number =>
-  given === undefined || Number.isNaN(given) ? otherwise : Math.max(least, Math.trunc(given))
-
 const shortestPollMs = 50
 
 const longestRestMs = 5 * 60_000
@@ -219,7 +216,7 @@ const stop = Effect.fnUntraced(function* ({ leaving, options, running, runtimes 
     Effect.forEach([...running.values()], Deferred.await, { concurrency: "unbounded", discard: true })
   )
   leaving.soon.cancel("The worker is being stopped.")
-  yield* Effect.timeoutOption(over, options.drainTimeout ?? "2 seconds")
+  yield* Effect.timeoutOption(over, millisOr(options.drainTimeout, 2000))
   leaving.now.cancel("The worker was stopped.")
   const grace = runtimes.map(({ options }) => Duration.toMillis(options.cancelGrace ?? "2 seconds"))
   yield* Effect.timeoutOption(over, Math.max(0, ...grace) + 500)

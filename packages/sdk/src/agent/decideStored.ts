@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { check } from "../domain/decide.ts"
 import type { RunId } from "../domain/Id.ts"
+import { kindOf } from "../domain/internal/kindOf.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import { ArgumentsChanged, DecisionMalformed, RequestNotFound, type Rejection } from "../domain/Rejection.ts"
 import { RunStore } from "../store/RunStore.ts"
@@ -64,6 +65,9 @@ export const decideAllStored: (
   runId?: RunId
 ) => Effect.Effect<ReadonlyArray<Decision>, Rejection | RunStoreError, RunStore> = Effect.fnUntraced(
   function* (runtimes: ReadonlyArray<Runtime<any>>, given: ReadonlyArray<DecisionInput>, runId?: RunId) {
+    if (!Array.isArray(given)) {
+      return yield* new DecisionMalformed({ issues: `the decisions are ${kindOf(given)}, and not a list` })
+    }
     const decisions: Array<Decision> = []
     for (const input of given) decisions.push(yield* checkStored(runtimes, input, runId))
     if (decisions.length === 0) return []

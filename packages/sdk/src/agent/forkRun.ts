@@ -189,7 +189,14 @@ const stateAt = Effect.fnUntraced(function* (stored: StoredRun, revision: number
   for (const { state } of own(stored)) {
     if (revision === undefined ? state.calls.length === 0 : state.revision === revision) found = state
   }
-  return found ?? (yield* new RevisionNotFound({ runId, revision: Number(revision), latest }))
+  return (
+    found ??
+    (yield* new RevisionNotFound({
+      runId,
+      revision: typeof revision === "number" ? revision : Number.NaN,
+      latest
+    }))
+  )
 })
 
 /** The run's own events, each with the state that it leaves. */

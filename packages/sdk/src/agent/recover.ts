@@ -18,6 +18,7 @@ import * as Cancellation from "./Cancellation.ts"
 import { continueStored, type WorkError } from "./internal/continueStored.ts"
 import { missingIn } from "./internal/definitions.ts"
 import { describe } from "./internal/Drive.ts"
+import { atLeast } from "./internal/soundOptions.ts"
 import type { Leaving, RunOptions } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
 
@@ -66,7 +67,7 @@ export const recover: (
   options?: RecoverOptions
 ) => Effect.Effect<ReadonlyArray<Recovered>, RunStoreError, RunStore> = Effect.fn("fermata.recover")(
   function* (runtimes: ReadonlyArray<Runtime<any>>, options: RecoverOptions = {}) {
-    const { concurrency = 10, leaving, limit = 100, onUpdate } = options
+    const { concurrency, leaving, limit, onUpdate } = options
     const hooks = {
       ...(onUpdate === undefined ? {} : { onUpdate }),
       ...(leaving === undefined ? {} : { leaving })
@@ -74,7 +75,7 @@ export const recover: (
     const store = yield* RunStore
     const seen = new Set<RunId>()
     const recovered: Array<Recovered> = []
-    let room = Math.max(0, Math.trunc(limit))
+    let room = atLeast(0, limit, 100)
     let after: RunId | undefined
     while (room > 0) {
       const size = Math.min(pageSize, room)
@@ -82,7 +83,7 @@ export const recover: (
       const fresh = page.filter(({ runId }) => !seen.has(runId))
       for (const { runId } of fresh) seen.add(runId)
       const done = yield* Effect.forEach(fresh, (run) => takeUp(runtimes, store, run, hooks), {
-        concurrency: Math.max(1, Math.trunc(concurrency))
+        concurrency: atLeast(1, concurrency, 10)
       })
       recovered.push(...done)
       room -= done.filter(({ error }) => error === undefined).length

@@ -7,6 +7,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { GrantNotFound } from "../domain/Grant.ts"
 import type { GrantId, RunId } from "../domain/Id.ts"
+import { kindOf } from "../domain/internal/kindOf.ts"
 import { attribute, type Principal } from "../domain/Principal.ts"
 import { revocations } from "../domain/revokeInState.ts"
 import { children, isEnded, type RunState } from "../domain/RunState.ts"
@@ -58,6 +59,9 @@ export const revokeGrant: (
     at
   }
   const head = yield* store.head(runId)
+  if (typeof grantId !== "string") {
+    return yield* new GrantNotFound({ grantId: "", runId, given: kindOf(grantId) })
+  }
   const [row] = yield* store.grants({ grantId })
   const isOfRun = row !== undefined && (row.runId === runId || row.sessionId === head.sessionId)
   const given = isOfRun ? undefined : yield* givenIn(store, runId, grantId)

@@ -194,9 +194,14 @@ export interface Revoked {
 export class GrantNotFound extends Schema.TaggedError<GrantNotFound>()("GrantNotFound", {
   /** As it was asked for, which need not be an id. */
   grantId: Schema.String,
-  runId: Schema.optionalKey(Schema.String)
+  runId: Schema.optionalKey(Schema.String),
+  /** What was given in the place of an id, when that was no string. */
+  given: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
+    if (this.given !== undefined) {
+      return sentence`A grant is revoked by its id, and this is ${this.given}: list the grants, and pass the id, a string, of one of those.`
+    }
     const where = this.runId === undefined ? "here" : sentence`of the run ${this.runId} or its session`
     return sentence`There is no grant ${this.grantId} ${where}: list the grants, and revoke one of those.`
   }

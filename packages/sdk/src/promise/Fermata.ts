@@ -36,6 +36,7 @@ import type { Decision } from "../domain/Decision.ts"
 import type * as Conductor from "../dispatch/Conductor.ts"
 import type { GrantId, RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
+import { checkOptions } from "../agent/internal/soundOptions.ts"
 import { kindOf } from "../domain/internal/kindOf.ts"
 import { AgentNotFound } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
@@ -186,6 +187,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     drainTimeout = "2 seconds",
     ...runtimeOptions
   } = options
+  await Effect.runPromise(checkOptions(options, { drainTimeout: "duration" }))
   const layer = Layer.mergeAll(
     store,
     Layer.succeed(ModelClient, model),
@@ -331,8 +333,16 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     events: (runId, given) => watch(watched, runId as RunId, given),
     recover: (given = {}) =>
-      run(recover([...runtimes.values()], { leaving, ...given, onUpdate: told(given) })),
-    work: async ({ signal, ...given } = {}) => {
+      run(
+        Effect.andThen(
+          checkOptions(given, { limit: "number", concurrency: "number" }),
+          Effect.suspend(() => recover([...runtimes.values()], { leaving, ...given, onUpdate: told(given) }))
+        )
+      ),
+    work: async (options = {}) => {
+      const numbers = { concurrency: "number", pollInterval: "duration", drainTimeout: "duration" } as const
+      await Effect.runPromise(checkOptions(options, numbers))
+      const { signal, ...given } = options
       const stop = new AbortController()
       const abort = () => stop.abort()
       if (isClosed()) throw new FermataClosed()

@@ -24,8 +24,8 @@ import type { RunEnded, SessionBusy } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
 import type { ListFilter, PendingFilter, ReadyFilter } from "./internal/filters.ts"
-import { withStringIds } from "./internal/ids.ts"
 import { makeMemory } from "./internal/memory.ts"
+import { withSoundInput } from "./internal/soundInput.ts"
 import type {
   LeaseLost,
   MessageInvalid,
@@ -490,5 +490,5 @@ export class RunStore extends Context.Service<
  * @since 0.1.0
  */
 export const layerMemory: Layer.Layer<RunStore> = Layer.sync(RunStore, () =>
-  RunStore.of(withStringIds(makeMemory()))
+  RunStore.of(withSoundInput(makeMemory()))
 )

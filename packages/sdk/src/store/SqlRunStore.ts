@@ -16,7 +16,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as SqlClient from "effect/sql/SqlClient"
-import { withStringIds } from "./internal/ids.ts"
+import { withSoundInput } from "./internal/soundInput.ts"
 import { makeAccess } from "./internal/sqlAccess.ts"
 import { makeCheckpoints } from "./internal/sqlCheckpoints.ts"
 import { makeInspection } from "./internal/sqlInspection.ts"
@@ -75,7 +75,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const catalogue = makeCatalogue(access, checkpoints, grants)
   const journal = makeJournal(access, { requests, messages, checkpoints, grants })
   const restore = makeRestore(access, { requests, messages, checkpoints, grants })
-  return withStringIds({
+  return withSoundInput({
     ...journal,
     park: (options) =>
       Effect.tap(journal.park(options), ({ parked }) => (parked ? signal.tell : Effect.void)),

@@ -2,12 +2,12 @@
  * The runs of a conductor: let in, counted, told about, and closed together.
  */
 import * as Deferred from "effect/Deferred"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Stream from "effect/Stream"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import { atLeast, millisOr } from "../../agent/internal/soundOptions.ts"
 import { checkLimits } from "../../agent/internal/staging.ts"
 import { sizeOf } from "../../agent/internal/updateSize.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
@@ -61,10 +61,10 @@ export class Orchestra implements Keeper {
   private draining: Deferred.Deferred<ReadonlyArray<Drained>> | undefined
 
   constructor(options: ConductorOptions) {
-    const { concurrency = 10, limits = {} } = options
+    const { concurrency, limits = {} } = options
     this.options = options
     this.ledger = new Ledger(limits)
-    this.gate = makeGate(Number.isNaN(concurrency) ? 10 : Math.max(1, Math.trunc(concurrency)))
+    this.gate = makeGate(atLeast(1, concurrency, 10))
   }
 
   dispatch<Output>(
@@ -253,13 +253,12 @@ export class Orchestra implements Keeper {
   /** Waits until one more may come in; says whether it has a place already. */
   private get room(): Effect.Effect<boolean, ConductorFull> {
     return Effect.suspend((): Effect.Effect<boolean, ConductorFull> => {
-      const { maxQueued = mostQueued, overflow = "queue" } = this.options
+      const { maxQueued, overflow = "queue" } = this.options
       const running = this.gate.running()
       const queued = this.gate.queued()
       if (running < this.gate.places || this.isClosed) return Effect.succeed(false)
       if (overflow === "block") return this.place
-      if (overflow === "queue" && queued < (Number.isNaN(maxQueued) ? mostQueued : maxQueued))
-        return Effect.succeed(false)
+      if (overflow === "queue" && queued < atLeast(0, maxQueued, mostQueued)) return Effect.succeed(false)
       return Effect.fail(new ConductorFull({ running, queued }))
     })
   }
@@ -336,7 +335,7 @@ export class Orchestra implements Keeper {
     for (const live of lives) {
       if (!live.begun && live.status.current() === "queued") live.finish(Exit.fail(new ConductorClosed()))
     }
-    const timeout = Math.min(5000, Duration.toMillis(this.options.drainTimeout ?? "5 seconds"))
+    const timeout = Math.min(5000, millisOr(this.options.drainTimeout, 5000))
     return closeAll(this.owner, closing, timeout / 2).pipe(
       Effect.timeoutOption(timeout),
       Effect.map(() => {

@@ -5,6 +5,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
+import { checkOptions } from "../../agent/internal/soundOptions.ts"
 import type { Prompt } from "../../agent/runPrompt.ts"
 import type { StoredRunOptions } from "../../agent/runPromptStored.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
@@ -67,6 +68,7 @@ export const makeBackground = ({
   }
 
   const conductor = async (given?: Conductor.ConductorOptions): Promise<RunConductor> => {
+    await run(checkOptions(given, { concurrency: "number", maxQueued: "number", drainTimeout: "duration" }))
     const own = Scope.forkUnsafe(scope)
     // Half of it is for what comes to an end by itself: as long as the program gives everything else.
     const ownDrain = Duration.times(Duration.fromInputUnsafe(drainTimeout), 2)

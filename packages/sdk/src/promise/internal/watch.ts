@@ -31,7 +31,8 @@ export async function* watch(
 ): AsyncGenerator<RunUpdate> {
   const { from = 0, until = "hold" } = given
   const { buffer, stop } = hub.watch(runId)
-  let seen = from
+  // As the store reads it: a whole number, from 0. What is no number the store refuses.
+  let seen = Number.isFinite(from) ? Math.max(0, Math.trunc(from)) : from
   // This process tells of itself: the store need not be looked at for every piece of an answer.
   let lookAt = 0
   try {
