@@ -16,9 +16,10 @@ interface SourceMutant {
   /** Text that occurs once in the file, and what stands in its place. */
   readonly line: string
   readonly broken: string
-  /** A scenario of the sweep, a number of seeds, or test files below `packages`. */
+  /** A scenario of the sweep, a meeting of two processes, a number of seeds, or test files below `packages`. */
   readonly finder:
     | { readonly scenario: string }
+    | { readonly meeting: string }
     | { readonly seeds: number }
     | { readonly tests: ReadonlyArray<string> }
 }
@@ -44,7 +45,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "store/internal/requests.ts",
     line: 'entry.status === "open" && isExpired(entry.request, now) ? expiryDecision',
     broken: 'entry.status === "open" && isExpired(entry.request, now - now) ? expiryDecision',
-    finder: { tests: ["sdk/test/store/RunStore.test.ts"] }
+    finder: { meeting: "expires+approves" }
   },
   {
     name: "acknowledges a second decision",
@@ -65,7 +66,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "store/internal/sqlJournal.ts",
     line: "sql` AND (${parked} = 0 OR cancel_reason IS NULL)`",
     broken: "sql` AND (${parked} = ${parked})`",
-    finder: { tests: ["sdk/test/store/RunStore.test.ts", "node/test/SqliteStore.test.ts"] }
+    finder: { meeting: "completes+cancels" }
   },
   {
     name: "believes in a lease for ever",
@@ -136,7 +137,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "agent/internal/settle.ts",
     line: "(drive.hasMail ? Effect.flatMapEager(hearStops(scope), bodies) : bodies())",
     broken: "bodies()",
-    finder: { tests: ["sdk/test/agent/stop.test.ts"] }
+    finder: { meeting: "releases+stops" }
   },
   {
     name: "goes on under a run that a decision has stopped",
@@ -295,6 +296,7 @@ const copyTree = (): string => {
 const commandOf = ({ finder }: SourceMutant): readonly [string, ...ReadonlyArray<string>] => {
   const crash = ["node", sourceCondition, "scripts/crash.ts"] as const
   if ("scenario" in finder) return [...crash, "--only", finder.scenario, "--points", "500"]
+  if ("meeting" in finder) return [...crash, "--only", finder.meeting]
   if ("seeds" in finder) return [...crash, "--part", "seeds", "--runs", String(finder.seeds)]
   return ["vitest", "run", "--config=vitest.workspace.ts", ...finder.tests.map((test) => `packages/${test}`)]
 }
