@@ -131,7 +131,8 @@ export const fence = (options: {
  *
  * **Details**
  *
- * Returns the ids of the runs that can go on. No process holds one of them. The backup stays as it is.
+ * Returns the ids of the runs that can go on, and the runs that cannot be read: nothing of those is executed, and they keep no other from
+ * being restored. No process holds a run. The backup stays as it is.
  *
  * **Errors**
  *
@@ -148,7 +149,7 @@ export const restore = (options: {
   /** The new store. */
   readonly to: string
 }): Effect.Effect<
-  { readonly doubted: ReadonlyArray<Id.RunId> },
+  { readonly doubted: ReadonlyArray<Id.RunId>; readonly damaged: ReadonlyArray<RunStore.DamagedRun> },
   RunStoreError.RunStoreError | BackupExists
 > =>
   Effect.flatMap(

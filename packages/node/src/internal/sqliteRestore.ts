@@ -7,7 +7,7 @@ import { backup as copyDatabase, DatabaseSync } from "node:sqlite"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { doubtLaterEffects, type Id } from "@fermata/sdk"
-import type { RunStoreError } from "@fermata/sdk/store"
+import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import { BackupExists } from "./BackupExists.ts"
 import { createEmpty, nameIfFree } from "./newFile.ts"
 import { attempt, exists } from "./sqliteBackup.ts"
@@ -20,7 +20,7 @@ export const restore = (options: {
   readonly from: string
   readonly to: string
 }): Effect.Effect<
-  { readonly doubted: ReadonlyArray<Id.RunId> },
+  { readonly doubted: ReadonlyArray<Id.RunId>; readonly damaged: ReadonlyArray<RunStore.DamagedRun> },
   RunStoreError.RunStoreError | BackupExists
 > =>
   Effect.scoped(
@@ -46,16 +46,39 @@ export const restore = (options: {
         })
       )
       yield* patiently("restore", () => freshen(partial))
-      const doubted = yield* doubtLaterEffects.pipe(
+      const marked = yield* marking.pipe(
         Effect.provide(Layer.fresh(layer({ filename: partial }))),
         // Only this process knows the name of the copy.
         Effect.catchTags({ RunBusy: Effect.die, RunConflict: Effect.die, LeaseLost: Effect.die })
       )
       const placed = yield* attempt("restore", () => nameIfFree(partial, to))
       if (!placed) return yield* new BackupExists()
-      return { doubted }
+      return marked
     })
   ).pipe(Effect.uninterruptible)
+
+/** Marks the runs, and finds those that cannot be read. */
+const marking = Effect.gen(function* () {
+  const doubted = yield* doubtLaterEffects
+  const store = yield* RunStore.RunStore
+  const damaged = [...(yield* store.damaged)]
+  const known = new Set<string>([...doubted, ...damaged.map(({ runId }) => runId)])
+  // Of a run that failed, the journal is read; of the others, when they go on.
+  let page: ReadonlyArray<RunStore.RunHead> = []
+  do {
+    const after = page.at(-1)?.runId
+    page = yield* store.list({ status: "error", limit: 1000, ...(after === undefined ? {} : { after }) })
+    for (const { runId } of page) {
+      if (known.has(runId)) continue
+      const problem = yield* Effect.match(store.events(runId), {
+        onFailure: ({ message }) => message,
+        onSuccess: () => "It was not marked."
+      })
+      damaged.push({ runId, problem })
+    }
+  } while (page.length === 1000)
+  return { doubted, damaged }
+})
 
 const allPages = 0x7fffffff
 

@@ -6,11 +6,11 @@ import { DatabaseSync } from "node:sqlite"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
-import { approve, type Fermata, type Interruption, retry, RunEvent, supply } from "@fermata/node"
+import { approve, type Fermata, Id, type Interruption, retry, RunEvent, supply } from "@fermata/node"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { effectsIn, openShop } from "../programs/orders.ts"
 import { temporaryDirectory, temporaryFile } from "../temporaryStore.ts"
-import { run, said, started, withStore } from "./fixtures.ts"
+import { foreign, run, said, started, withStore } from "./fixtures.ts"
 
 const program = join(import.meta.dirname, "../programs/orders.ts")
 
@@ -174,6 +174,48 @@ describe("SqliteStore.restore", () => {
       assert.deepStrictEqual(problems, [])
       assert.strictEqual(worker.child.exitCode, null)
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("restores a backup with runs that cannot be read, says which, and marks all the others", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      const to = `${filename}.restored`
+      const failed: RunEvent.RunEvent = {
+        _tag: "run.failed",
+        at: 2,
+        failure: { _tag: "WorkersLost", times: 4 }
+      }
+      yield* withStore(filename, (store) =>
+        Effect.gen(function* () {
+          yield* started(store, run(1))
+          for (const name of [2, 3, 4]) {
+            const lease = yield* started(store, run(name))
+            const expected = Id.Revision.make((yield* store.head(run(name))).revision)
+            yield* store.append({ lease, expected, events: [failed], status: "error" })
+          }
+        })
+      )
+      foreign(filename, (database) =>
+        database.exec(`UPDATE fermata_journal SET events = '[{}]'
+            WHERE run_id = 'run_2';
+          UPDATE fermata_runs SET epoch = 9223372036854775807 WHERE run_id = 'run_3'`)
+      )
+      const { damaged, doubted } = yield* SqliteStore.restore({ from: filename, to })
+      assert.deepStrictEqual(doubted.toSorted(), [run(1), run(4)])
+      assert.deepStrictEqual(damaged.map(({ runId }) => runId).toSorted(), ["run_2", "run_3"])
+      for (const { problem } of damaged) assert.include(problem, "damaged")
+      yield* withStore(to, (store) =>
+        Effect.gen(function* () {
+          assert.include(
+            (yield* store.events(run(4))).map(({ _tag }) => _tag),
+            "run.restored"
+          )
+          assert.strictEqual((yield* Effect.flip(store.load(run(2))))._tag, "RunStoreError")
+          // No process holds it.
+          assert.isUndefined((yield* store.head(run(2))).lease)
+        })
+      )
+    })
   )
 
   it.effect("leaves the backup as it is, and makes nothing where something is in the way or wrong", () =>

@@ -7,10 +7,11 @@
 import type * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import { lines, sentence } from "../domain/Display.ts"
 import type { RunId, Timestamp } from "../domain/Id.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
-import { type RunHead, RunStore } from "../store/RunStore.ts"
+import { type Lease, type RunHead, RunStore } from "../store/RunStore.ts"
 import type { LeaseLost, RunBusy, RunConflict, RunStoreError } from "../store/RunStoreError.ts"
 
 /**
@@ -25,7 +26,8 @@ import type { LeaseLost, RunBusy, RunConflict, RunStoreError } from "../store/Ru
  * Before such a call is started for the first time, the tool's `reconcile` is asked, or an `inDoubt` request is opened: run it, or
  * record what became of it. Calls that only read, and idempotent ones, run as usual. The mark ends with the run. Runs that ended
  * with an answer or were cancelled are left as they are. A lease that a process held when the backup was made is waited for.
- * Returns the runs that were marked. When it is interrupted, call it again.
+ * Returns the runs that were marked. One that cannot be read is passed over with a warning: nothing of it is executed. When it is
+ * interrupted, call it again.
  *
  * **Errors**
  *
@@ -44,9 +46,16 @@ export const doubtLaterEffects: Effect.Effect<
   const marked: Array<RunId> = []
   for (const status of canGoOn) {
     for (const { runId } of yield* allOf(store, status)) {
-      const done = Effect.as(mark(store, runId), [runId])
-      // A run that was removed meanwhile needs no mark.
-      marked.push(...(yield* Effect.catchTag(done, "RunNotFound", () => Effect.succeed([]))))
+      yield* mark(store, runId).pipe(
+        Effect.tap(() => Effect.sync(() => marked.push(runId))),
+        // A run that was removed meanwhile needs no mark.
+        Effect.catchTag("RunNotFound", () => Effect.void),
+        Effect.catchIf(isDamage, ({ message }) =>
+          Effect.logWarning(
+            sentence`The run ${runId} is not marked, since it cannot be read, and nothing of it is executed: ${lines(message)}`
+          )
+        )
+      )
     }
   }
   return marked
@@ -69,6 +78,11 @@ const allOf = Effect.fnUntraced(function* (store: Store, status: Status) {
 
 const mark = Effect.fnUntraced(function* (store: Store, runId: RunId) {
   const lease = yield* claim(store, runId)
+  yield* Effect.ensuring(append(store, lease), Effect.ignore(store.release(lease)))
+})
+
+const append = Effect.fnUntraced(function* (store: Store, lease: Lease) {
+  const { runId } = lease
   const { revision, status, updatedAt } = yield* store.head(runId)
   const at = yield* Clock.currentTimeMillis
   const restored: RunEvent = { _tag: "run.restored", at, since: updatedAt }
@@ -77,8 +91,10 @@ const mark = Effect.fnUntraced(function* (store: Store, runId: RunId) {
   const events: Arr.NonEmptyReadonlyArray<RunEvent> =
     failed === undefined ? [restored] : [{ _tag: "run.resumed", at }, restored, { ...failed, at }]
   yield* store.append({ lease, expected: revision, events, status })
-  yield* store.release(lease)
 })
+
+const isDamage = (error: { readonly _tag: string }): error is RunStoreError =>
+  error._tag === "RunStoreError" && (error as RunStoreError).reason._tag === "StoreUnreadable"
 
 const isFailure = (event: RunEvent) => event._tag === "run.failed"
 
