@@ -17,7 +17,7 @@ import { next, type Step } from "../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { answerable, isEnded } from "../domain/RunState.ts"
+import { isEnded } from "../domain/RunState.ts"
 import type * as Cancellation from "./Cancellation.ts"
 import { Apart } from "./internal/apart.ts"
 import { askModel } from "./internal/askModel.ts"
@@ -27,9 +27,9 @@ import { confirmHeld } from "./internal/confirmHeld.ts"
 import { cancellation } from "./internal/cancellation.ts"
 import { classifyAll } from "./internal/classifyAll.ts"
 import { decodeOutput } from "./internal/decodeOutput.ts"
-import { setDeadline } from "./internal/deadlines.ts"
 import { type Missing, obstacleOf } from "./internal/definitions.ts"
 import { finish, hold, letGo } from "./internal/comeToRest.ts"
+import { wakeAtExpiry } from "./internal/asking.ts"
 import { decideInline } from "./internal/decideInline.ts"
 import type { Doing, Journal } from "./internal/Drive.ts"
 import { Drive, emitRoot, flush, isEnding, now, Scope, stateOf, tellAll } from "./internal/Drive.ts"
@@ -320,16 +320,6 @@ const takeBeside = Effect.fnUntraced(function* <E>(root: Scope<E>, step: Doing, 
   const unset = wakeAtExpiry(drive)
   yield* Effect.ensuring(perform(root, step, apart), Effect.sync(unset))
 })
-
-/** Makes sure that the loop looks again when the time of a request is up while others are at work. */
-const wakeAtExpiry = (drive: Drive<any>): (() => void) => {
-  const times = answerable(drive.state).flatMap(({ expiresAt, onExpiry }) =>
-    expiresAt === undefined || onExpiry === "stay" ? [] : [expiresAt]
-  )
-  return times.length === 0
-    ? () => {}
-    : setDeadline(drive.clock, Math.max(0, Math.min(...times) - now(drive)), () => wake(drive))
-}
 
 /** Whether a step is the agent's own: the others are about budgets, and about the runs under it. */
 const needsDefinition = ({ _tag }: Doing): boolean => {

@@ -10,7 +10,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
-import { decide } from "../domain/decide.ts"
+import { decide, expiryOf } from "../domain/decide.ts"
 import { evolve } from "../domain/evolve.ts"
 import type { RunId, Timestamp } from "../domain/Id.ts"
 import type { UserPart } from "../domain/Message.ts"
@@ -50,7 +50,7 @@ export interface Mailbox {
    *
    * **Errors**
    *
-   * - A `Rejection` — no such request, decided already, or a decision that does not fit.
+   * - A `Rejection` — no such request, decided already, by a person or because it expired, or a decision that does not fit.
    */
   readonly decide: (decision: DecisionInput) => Effect.Effect<Decision, Rejection>
   /**
@@ -97,10 +97,22 @@ export const make = (): Mailbox => {
       const { requestId } = decoded
       if (attached === undefined) return yield* new RequestNotFound({ requestId })
       const { runtime, state: now } = attached
-      const decision = yield* checkEdited(runtime, now(), decoded)
-      yield* checkUnchanged(now(), decision)
-      // What was decided a moment ago counts, whether the loop has got to it or not.
-      const state = decisions.reduce((state, other) => withDecision(state, other), now())
+      // What was decided a moment ago counts, whether the loop has got to it or not; and so does time.
+      const standing = () => decisions.reduce((state, other) => withDecision(state, other), now())
+      const expire = () => {
+        const expiry = expiryOf(standing(), requestId, clock.currentTimeMillisUnsafe())
+        if (expiry === undefined) return false
+        decisions.push(expiry)
+        tell()
+        return true
+      }
+      let decision = decoded
+      if (!expire()) {
+        decision = yield* checkEdited(runtime, now(), decoded)
+        yield* checkUnchanged(now(), decision)
+        expire()
+      }
+      const state = standing()
       const events = yield* Effect.fromResult(decide(state, decision))
       if (events.length === 0) return findRequest(state, requestId)?.record.decision ?? decision
       decisions.push(decision)

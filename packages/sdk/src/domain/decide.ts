@@ -6,8 +6,8 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { Decision } from "./Decision.ts"
-import type { ToolCallId } from "./Id.ts"
-import type { Interruption, Kind, LimitRequest } from "./Interruption.ts"
+import type { RequestId, Timestamp, ToolCallId } from "./Id.ts"
+import { type Interruption, isExpired, type Kind, type LimitRequest } from "./Interruption.ts"
 import type { Rejection } from "./Rejection.ts"
 import {
   AlreadyDecided,
@@ -20,10 +20,52 @@ import {
 import type { RunEvent } from "./RunEvent.ts"
 import { wrap } from "./RunEvent.ts"
 import type { RunState } from "./RunState.ts"
-import { findCall, findChild, findRequest, isEnded, isSettled } from "./RunState.ts"
+import { answerable, findCall, findChild, findRequest, isEnded, isOpen, isSettled } from "./RunState.ts"
 
 /**
- * The events of a decision, or why it is not taken.
+ * The events of a decision that is made at `now`, or why it is not taken.
+ *
+ * **Details**
+ *
+ * Time decides first. A request that expired has its {@link expiryDecision}, whether the state holds it yet or not, and a later decision
+ * is refused with it. This is the rule of a store too.
+ *
+ * **Errors**
+ *
+ * - `AlreadyDecided` — the request expired before.
+ * - Those of {@link decide}.
+ */
+export const decideAt = (
+  state: RunState,
+  decision: Decision,
+  now: Timestamp
+): Result.Result<ReadonlyArray<RunEvent>, Rejection> => {
+  const expiry = expiryOf(state, decision.requestId, now)
+  return expiry === undefined
+    ? decide(state, decision)
+    : Result.fail(
+        new AlreadyDecided({
+          requestId: decision.requestId,
+          by: expiry.by,
+          at: expiry.at,
+          decision: expiry
+        })
+      )
+}
+
+/** The decision of time about a request that is still open in this state; `undefined` while there is none. */
+export const expiryOf = (state: RunState, requestId: RequestId, now: Timestamp): Decision | undefined => {
+  const found = findRequest(state, requestId)
+  if (found === undefined || !isOpen(found.record) || endOf(state, found.path) !== undefined) return undefined
+  return isExpired(found.record.request, now) ? expiryDecision(found.record.request) : undefined
+}
+
+/** What time has decided by `now` about the requests that a run still waits for. */
+export const expiries = (state: RunState, now: Timestamp): ReadonlyArray<Decision> =>
+  answerable(state).flatMap((request) => (isExpired(request, now) ? [expiryDecision(request)] : []))
+
+/**
+ * The events of a decision, or why it is not taken. Whether it came in time is not asked: see {@link decideAt} for a new one.
  *
  * **Errors**
  *
@@ -82,9 +124,13 @@ export const isRepeated = (recorded: Decision, decision: Decision): boolean =>
   // A digest only says what was looked at; whoever sends it again may have it or not.
   same(withoutDigest(recorded), { ...withoutDigest(decision), at: recorded.at })
 
+/** Why the requests of a run that ended are not decided. One that failed waits again once it is resumed. */
+export const endedReason = (status: RunState["status"]): string =>
+  status === "error" ? "the run has failed: resume it first" : `the run is ${status}`
+
 /** Why nothing on the way to a sub-agent's request can be decided any more, or `undefined`. */
 const endOf = (state: RunState, path: ReadonlyArray<ToolCallId>): string | undefined => {
-  if (isEnded(state)) return `the run is ${state.status}`
+  if (isEnded(state)) return endedReason(state.status)
   const [callId, ...rest] = path
   const call = callId === undefined ? undefined : findCall(state, callId)
   if (callId !== undefined && call?.child === undefined) {

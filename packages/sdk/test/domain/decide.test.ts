@@ -138,7 +138,7 @@ describe("decide", () => {
     )
     assert.strictEqual(
       outcome(foldOnto(state, broke), answers["approve"]!),
-      "RequestSuperseded: run-1.r1 is no longer open: the run is error."
+      "RequestSuperseded: run-1.r1 is no longer open: the run has failed: resume it first."
     )
     assert.strictEqual(outcome(foldOnto(state, broke, resumed), answers["approve"]!), "taken")
   })

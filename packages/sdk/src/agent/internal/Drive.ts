@@ -15,7 +15,7 @@ import { timeLeft } from "../../domain/Budget.ts"
 import type { Decision } from "../../domain/Decision.ts"
 import { messageOf, text } from "../../domain/Display.ts"
 import { evolve } from "../../domain/evolve.ts"
-import type { ToolCallId } from "../../domain/Id.ts"
+import type { RequestId, ToolCallId } from "../../domain/Id.ts"
 import * as Id from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { unwrap, wrap } from "../../domain/RunEvent.ts"
@@ -54,8 +54,10 @@ export interface Journal<E> {
   readonly keepsNothing?: true | undefined
   /** Commits events and lets go of the run, unless there is something new to act on: then `false`, and nothing is written. */
   readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, E>
-  /** Decisions and messages that are not in the state yet. */
-  readonly mail: Effect.Effect<Mail, E>
+  /** Decisions and messages that are not in the state yet. Where no store decides what expired, `expired` says it, in the same moment. */
+  readonly mail: (expired: () => ReadonlyArray<Decision>) => Effect.Effect<Mail, E>
+  /** Fails when a decision does not fit what the run has asked: what is stored was damaged. */
+  readonly requireFitting: (state: RunState, decisions: ReadonlyArray<Decision>) => Effect.Effect<void, E>
   /** Puts a decision into the mail, unless somebody has decided before. `undefined` where nobody else can. */
   readonly decide: ((decision: Decision) => Effect.Effect<void, E>) | undefined
   /** Calls `listener` when there may be mail. Returns how to stop listening. */
@@ -85,12 +87,16 @@ export const noJournal = (mailbox: Mailbox | undefined): Journal<never> =>
         keepsNothing: undefined,
         append: () => Effect.succeed({ hasMail: !mailbox.isEmpty() }),
         park: () => Effect.sync(mailbox.isEmpty),
-        mail: Effect.sync(mailbox.take),
+        mail: (expired) =>
+          Effect.sync(() => {
+            const { decisions, messages } = mailbox.take()
+            const taken = new Set(decisions.map(({ requestId }) => requestId))
+            const late = expired().filter(({ requestId }) => !taken.has(requestId))
+            return { decisions: [...decisions, ...late], messages }
+          }),
         decide: (decision) => Effect.ignore(mailbox.decide(decision)),
         onMail: mailbox.onMail
       }
-
-const noMail: Mail = { decisions: [], messages: [] }
 
 const notListening = () => {}
 
@@ -98,7 +104,8 @@ const keptByCaller: Journal<never> = {
   keepsNothing: true,
   append: () => noNews,
   park: () => parked,
-  mail: Effect.succeed(noMail),
+  mail: (expired) => Effect.sync(() => ({ decisions: expired(), messages: [] })),
+  requireFitting: () => Effect.void,
   decide: undefined,
   onMail: () => notListening,
   watch: Effect.void,
@@ -234,6 +241,8 @@ export interface Beside {
   failure?: Exit.Failure<unknown, any>
   /** Requests that the approval callback was asked about. */
   readonly asked: Set<string>
+  /** The one about which it has not answered yet. */
+  asking?: RequestId | undefined
   readonly commits: Semaphore.Semaphore
   /** Whoever takes mail. */
   readonly mail: Semaphore.Semaphore

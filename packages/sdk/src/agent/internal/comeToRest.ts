@@ -7,7 +7,8 @@ import { children, isEnded } from "../../domain/RunState.ts"
 import type { Apart } from "./apart.ts"
 import { awaitBeside, isAnythingBeside, settleBeside, stopBeside } from "./beside.ts"
 import { cancellation } from "./cancellation.ts"
-import { asking, decideInline, isToBeAsked } from "./decideInline.ts"
+import { asking, wakeAtExpiry } from "./asking.ts"
+import { decideInline, isToBeAsked } from "./decideInline.ts"
 import { type Drive, emitRoot, flush, isEnding, now, type Scope } from "./Drive.ts"
 import { leave } from "./leave.ts"
 import { isHalted } from "./stops.ts"
@@ -33,7 +34,8 @@ export const hold = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart
     }
   } else if (yield* decideInline(root)) return false
   if (isAnythingBeside(drive)) {
-    yield* awaitBeside(root, apart)
+    const unset = wakeAtExpiry(drive)
+    yield* Effect.ensuring(awaitBeside(root, apart), Effect.sync(unset))
     return false
   }
   // Whoever was asked may have cancelled it, or has not been heard.

@@ -4,7 +4,7 @@
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type { Decision, DecisionInput } from "../../domain/Decision.ts"
+import type { DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, Timestamp } from "../../domain/Id.ts"
 import { warnAt } from "../../domain/Interruption.ts"
@@ -29,13 +29,12 @@ import type { Leaving, Prompt, RunOptions, RunPromptError } from "../runPrompt.t
 import { requireOpen, type Runtime } from "../Runtime.ts"
 import { observed } from "../RuntimeHooks.ts"
 import { type Checkpointing, CheckpointEvery, checkpointOf, type Known, savedAs } from "./checkpoints.ts"
-import { eventsOf } from "./eventsOf.ts"
 import { loadRun } from "./loadRun.ts"
 import { remember } from "./remembered.ts"
 import { requireSoundDecisions } from "./soundDecisions.ts"
 import { continueRun, decodePrompt, type Staged } from "./staging.ts"
 import type { Allotted, GivenOptions } from "./startOptions.ts"
-import { checkReadable, hold, storeJournal, underLease } from "./stored.ts"
+import { checkReadable, hold, recordExpiries, storeJournal, underLease } from "./stored.ts"
 import { letTurn } from "./eventLoop.ts"
 
 type Store = RunStore["Service"]
@@ -141,23 +140,22 @@ export const continueStored = Effect.fnUntraced(function* (
   const going = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
     const stored = yield* loadRun(store, runId)
     const { saved } = stored
-    let before = stored.state
+    const before = stored.state
+    let state = before
     checkpointing.saved = saved
-    yield* requireSoundDecisions(before, stored.decisions)
-    const taken = takeDecisions(before, stored.decisions)
-    let { state } = taken
+    const decided = yield* recordExpiries(store, stored.decisions)
+    yield* requireSoundDecisions(reopened(before), decided)
     const hasMail = stored.messages.length > 0
     const isGiven = limits !== undefined || policy !== undefined || allotted !== undefined
     const asked = prompt !== undefined || isGiven || (hasMail && !isEnded(state))
     if (isEnded(state) && !asked && state.status !== "error") return state
-    if (next(state)._tag === "Hold" && state.status === "held" && !asked && taken.events.length === 0) {
+    if (next(state)._tag === "Hold" && state.status === "held" && !asked && decided.length === 0) {
       const cancelled = (yield* journal.pulse).cancelReason
       if (cancelled !== undefined) token.cancel(cancelled)
       else {
         state = yield* warn(journal, state, clock.currentTimeMillisUnsafe())
         // Somebody who can be asked here may not have been asked before.
-        if (!isCallbackAsked(runtime, state)) return state
-        before = state
+        if (!isCallbackAsked(runtime, state) && !(yield* isAnyHidden(store, state))) return state
       }
     }
 
@@ -166,7 +164,7 @@ export const continueStored = Effect.fnUntraced(function* (
       prompt,
       answeredBy,
       asks: true,
-      decided: stored.decisions,
+      decided,
       // What is said to a sub-agent waits for it.
       hasMail: stored.messages.some(({ ends }) => ends === true),
       ...(limits === undefined ? {} : { limits }),
@@ -175,11 +173,11 @@ export const continueStored = Effect.fnUntraced(function* (
     })
     if (continued.state.runId !== state.runId) {
       const { createdAt } = stored.head
-      previous = { state: before, saved: state === before ? saved : "unknown", createdAt }
+      previous = { state, saved: state === before ? saved : "unknown", createdAt }
       return continued
     }
-    const staged = [...taken.events, ...continued.events]
-    const told = observed(runtime.options.hooks, onUpdate, before)
+    const staged = continued.events
+    const told = observed(runtime.options.hooks, onUpdate, state)
     const { missing } = continued
     const going = { clock, runtime, journal, token, leaving, onUpdate: told, hasMail, missing }
     const end = yield* drive({ ...going, state: continued.state, staged })
@@ -195,18 +193,25 @@ export const continueStored = Effect.fnUntraced(function* (
 export const isCallbackAsked = ({ options }: Runtime<any>, state: RunState): boolean =>
   options.approvalCallback !== undefined && interruptions(state).length > 0
 
-/** The state with the decisions that the store has and the journal has not. */
-const takeDecisions = (before: RunState, decisions: ReadonlyArray<Decision>): Staged => {
-  let state = before
-  const events: Array<RunEvent> = []
-  for (const decision of decisions) {
-    for (const event of eventsOf(state, decision)) {
-      state = evolve(state, event)
-      events.push(event)
-    }
-  }
-  return { state, events }
+/** The state in which decisions about a run that failed are acted on. */
+const reopened = (state: RunState): RunState =>
+  state.status === "error" ? evolve(state, { _tag: "run.resumed", at: state.startedAt }) : state
+
+/**
+ * Whether the inbox lacks a request that the run waits for: earlier versions closed those of a run that failed, and did not open them
+ * when it was resumed. Resuming it does.
+ */
+const isAnyHidden = (store: Store, state: RunState): Effect.Effect<boolean, RunStoreError> => {
+  const open = interruptions(state)
+  if (open.length === 0 || open.length > pageSize) return Effect.succeed(false)
+  return Effect.map(store.pending({ runId: state.runId, limit: pageSize }), (shown) => {
+    const ids = new Set(shown.map(({ request }) => request.requestId))
+    return open.some(({ requestId }) => !ids.has(requestId))
+  })
 }
+
+/** The most entries that a store lists at once. */
+const pageSize = 1000
 
 /** Puts on record, once for each request, that it will expire soon. */
 const warn = Effect.fnUntraced(function* (

@@ -3,15 +3,17 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
-import { decide, expiryDecision } from "../../domain/decide.ts"
-import { type Interruption, isExpired } from "../../domain/Interruption.ts"
+import { decide, decideAt, expiries } from "../../domain/decide.ts"
+import type { Interruption } from "../../domain/Interruption.ts"
 import { answerable } from "../../domain/RunState.ts"
 import * as Cancellation from "../Cancellation.ts"
 import type { Apart } from "./apart.ts"
 import { isBeside, startBeside, wake } from "./beside.ts"
+import { asking, stopAsking } from "./asking.ts"
 import { awaited, type Drive, flush, isEnding, isStopped, now, Scope } from "./Drive.ts"
-import { takeDecisions, takeMailBeside } from "./leave.ts"
+import { takeDecisions, takeMail, takeMailBeside } from "./leave.ts"
 import { holdsWithheld, redactDecision } from "./redact.ts"
 import { checkEdited, decodeDecision } from "./staging.ts"
 
@@ -21,11 +23,13 @@ import { checkEdited, decodeDecision } from "./staging.ts"
  */
 export const decideInline = Effect.fnUntraced(function* <E>(root: Scope<E>) {
   const { drive } = root
-  let decided = false
-  for (const request of answerable(drive.state)) {
-    if (isExpired(request, now(drive))) decided = takeDecisions(drive, [expiryDecision(request)])
+  if (expiries(drive.state, now(drive)).length > 0) {
+    // What was decided in time counts, also where it has not been read yet.
+    const { revision } = drive.state
+    yield* takeMail(drive)
+    if (drive.state.revision !== revision) return true
   }
-  if (decided) return true
+  stopAsking(drive)
   if (drive.runtime.options.approvalCallback === undefined || isBeside(drive, asking)) return false
   if (nextToAsk(drive) === undefined) return false
   // A person may be quicker.
@@ -34,9 +38,6 @@ export const decideInline = Effect.fnUntraced(function* <E>(root: Scope<E>) {
   yield* startBeside(drive, asking, token, (apart) => askAll(new Scope(drive, token), apart))
   return false
 })
-
-/** The name under which the callback is asked beside the loop. */
-export const asking = "approvalCallback"
 
 /** Whether the callback has still to say something: it is asked again by whoever goes on with the run. */
 export const isToBeAsked = (drive: Drive<any>): boolean =>
@@ -55,7 +56,9 @@ const askAll = Effect.fnUntraced(function* (root: Scope<any>, apart: Apart) {
     // Whoever the callback shows it to finds it in the store.
     yield* flush(drive)
     // A callback that fails, or answers what does not fit, has not decided: the request stays open.
+    if (drive.beside !== undefined) drive.beside.asking = request.requestId
     const answer = yield* Effect.exit(apart.run(askCallback(drive, request)))
+    if (drive.beside !== undefined) drive.beside.asking = undefined
     if (Exit.isFailure(answer) && isStopped(root, answer.cause)) {
       // It has not been heard.
       drive.beside?.asked.delete(request.requestId)
@@ -72,9 +75,13 @@ const askAll = Effect.fnUntraced(function* (root: Scope<any>, apart: Apart) {
 /** Takes what the callback has decided, as it would be taken from a person: the first counts, whoever it is. */
 const takeAnswer = <E>(drive: Drive<E>, decision: Decision): Effect.Effect<void, E> =>
   Effect.suspend(() => {
-    const { decide } = drive.journal
-    if (decide === undefined) return Effect.sync(() => takeDecisions(drive, [decision]))
-    return Effect.map(decide(decision), () => {
+    const decideElsewhere = drive.journal.decide
+    if (decideElsewhere === undefined) {
+      return Effect.sync(() => {
+        if (Result.isSuccess(decideAt(drive.state, decision, now(drive)))) takeDecisions(drive, [decision])
+      })
+    }
+    return Effect.map(decideElsewhere(decision), () => {
       drive.hasMail = true
     })
   })

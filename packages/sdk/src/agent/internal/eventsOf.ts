@@ -1,5 +1,5 @@
 /**
- * What a decision that the store has taken means for a run.
+ * What a decision that was taken means for a run.
  */
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
@@ -7,15 +7,25 @@ import { decide } from "../../domain/decide.ts"
 import { evolve } from "../../domain/evolve.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import { findRequest, type RunState } from "../../domain/RunState.ts"
+import { passedOver } from "../../store/internal/requests.ts"
 
 /** The decision's events; for one that no longer applies, the event that says so. */
 export const eventsOf = (state: RunState, decision: Decision): ReadonlyArray<RunEvent> => {
   const { at, requestId } = decision
   const decided = decide(state, decision)
   if (Result.isSuccess(decided)) return decided.success
-  const reason = "it was decided when it no longer waited"
+  // Time has decided once, however often that was found.
+  if (
+    decided.failure._tag === "AlreadyDecided" &&
+    decided.failure.by === "expiry" &&
+    decision.by === "expiry"
+  )
+    return []
   return [
-    wrap({ _tag: "request.superseded", at, requestId, reason }, findRequest(state, requestId)?.path ?? [])
+    wrap(
+      { _tag: "request.superseded", at, requestId, reason: passedOver },
+      findRequest(state, requestId)?.path ?? []
+    )
   ]
 }
 

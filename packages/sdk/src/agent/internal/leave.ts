@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { Decision } from "../../domain/Decision.ts"
+import { expiries } from "../../domain/decide.ts"
 import { evolve } from "../../domain/evolve.ts"
 import { lineOf, type RunId } from "../../domain/Id.ts"
 import { textOf } from "../../domain/Message.ts"
@@ -11,6 +12,7 @@ import type { Mail } from "../Mailbox.ts"
 import { tellToStop, wake } from "./beside.ts"
 import { type Drive, emitRoot, flush, now, tellAll } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
+import { stopAsking } from "./asking.ts"
 import { redactEvent } from "./redact.ts"
 import { endForSubAgent } from "./endForSubAgent.ts"
 
@@ -83,7 +85,10 @@ const folding = Effect.fnUntraced(function* <E>(drive: Drive<E>): Effect.fn.Retu
   // What was taken before is in the journal now, and is not mail any more.
   yield* flush(drive)
   drive.hasMail = false
-  const { decisions, messages } = yield* drive.journal.mail
+  // It waits with the run, which acts on it once it is resumed.
+  if (drive.state.status === "error") return nothing
+  const { decisions, messages } = yield* drive.journal.mail(() => expiries(drive.state, now(drive)))
+  if (drive.token.reason() === undefined) yield* drive.journal.requireFitting(drive.state, decisions)
   takeDecisions(drive, decisions)
   const ending: Array<Ending> = []
   for (const message of messages) {
@@ -103,5 +108,6 @@ const folding = Effect.fnUntraced(function* <E>(drive: Drive<E>): Effect.fn.Retu
 export const takeDecisions = (drive: Drive<any>, decisions: ReadonlyArray<Decision>): boolean => {
   for (const decision of decisions)
     for (const event of eventsOf(drive.state, decision)) emitRoot(drive, event)
+  if (decisions.length > 0) stopAsking(drive)
   return decisions.length > 0
 }

@@ -37,6 +37,22 @@ export const requireSoundDecisions = (
   return Effect.void
 }
 
+/**
+ * The same while the run is at work, when its own events may have closed a request in the moment in which it was decided: only whether
+ * each decision fits what was asked.
+ */
+export const requireFitting = (
+  state: RunState,
+  decisions: ReadonlyArray<Decision>
+): Effect.Effect<void, RunStoreError> => {
+  for (const decision of decisions) {
+    const record = findRequest(state, decision.requestId)?.record
+    if (record !== undefined && Result.isFailure(check(record.request, decision)))
+      return damaged(state, decision.requestId, "which it does not fit")
+  }
+  return Effect.void
+}
+
 const damaged = (
   { runId }: RunState,
   requestId: RequestId,

@@ -10,12 +10,11 @@ import * as Cause from "effect/Cause"
 import * as Schema from "effect/Schema"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import { Decision } from "../../domain/Decision.ts"
-import { decide, expiryDecision } from "../../domain/decide.ts"
+import { decide, decideAt } from "../../domain/decide.ts"
 import { evolve } from "../../domain/evolve.ts"
 import { next, nothingAbove } from "../../domain/next.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
-import { isExpired } from "../../domain/Interruption.ts"
 import { budgetOf, LimitChanges, type Limits } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import { attributeUnknown } from "../../domain/Principal.ts"
@@ -37,7 +36,7 @@ import {
 } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { findCall, findChild, findRequest, interruptions, isEnded, isOpen } from "../../domain/RunState.ts"
+import { findCall, findChild, findRequest, isEnded, isOpen } from "../../domain/RunState.ts"
 import { policiesFor } from "../../domain/StartOptions.ts"
 import { type BoundAgent, memberOf } from "../BoundAgent.ts"
 import { checkBound, inspect } from "../checkResume.ts"
@@ -182,7 +181,7 @@ export const continueRun = Effect.fnUntraced(function* (
       readonly prompt: ReadonlyArray<UserPart> | undefined
       readonly answeredBy?: string | undefined
       readonly asks: boolean
-      /** Decisions that are folded into the state already. */
+      /** Decisions that a store has and the journal has not. */
       readonly decided?: ReadonlyArray<Decision>
       /** Whether there is mail that may be acted on whatever the program has no definition of. */
       readonly hasMail?: boolean
@@ -224,18 +223,23 @@ export const continueRun = Effect.fnUntraced(function* (
     events.push(event)
   }
   const at = clock.currentTimeMillisUnsafe()
-  // Time has decided first, as it has in a store: a late decision is told so.
-  for (const request of interruptions(state)) {
-    if (isExpired(request, at)) for (const event of eventsOf(state, expiryDecision(request))) fold(event)
-  }
+  // The requests of a run that failed wait again.
+  if (ended && state.status === "error") fold({ _tag: "run.resumed", at })
   const decisions = [...(input.decided ?? [])]
+  for (const decision of decisions) {
+    for (const event of eventsOf(state, decision)) {
+      state = evolve(state, event)
+      events.push(event)
+    }
+  }
   for (const given of input.decisions ?? []) {
     const decision = yield* checkEdited(runtime, state, yield* decodeDecision(given, clock))
     decisions.push(decision)
     yield* checkUnchanged(state, decision)
-    for (const event of yield* staged(decide(state, decision))) fold(event)
+    const now = clock.currentTimeMillisUnsafe()
+    for (const event of yield* staged(decideAt(state, decision, now))) fold(event)
   }
-  if (ended && state.status !== "error") {
+  if (isEnded(state)) {
     return yield* new RunEnded({ runId: state.runId, status: state.status })
   }
   // What is decided now may be what stood in the way: a call whose tool is gone can still be denied.
@@ -254,7 +258,7 @@ export const continueRun = Effect.fnUntraced(function* (
     const given = limits === undefined ? {} : { given: limits }
     fold({ _tag: "limits.changed", at, limits: changed, ...given })
   }
-  fold({ _tag: state.status === "running" ? "run.recovered" : "run.resumed", at })
+  if (!ended) fold({ _tag: state.status === "running" ? "run.recovered" : "run.resumed", at })
   if (missing === undefined || obstacle === undefined) return { state, events }
   // What is said is for the agent that has the conversation.
   if (prompt !== undefined && missing.run(state.runId)) return yield* obstacle.problem

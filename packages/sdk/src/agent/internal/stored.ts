@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
 import { evolveAll } from "../../domain/evolve.ts"
+import type { Decision } from "../../domain/Decision.ts"
 import type { Revision, RunId } from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
@@ -19,6 +20,7 @@ import type * as Cancellation from "../Cancellation.ts"
 import { type Checkpointing, checkpointOf, savedAs } from "./checkpoints.ts"
 import type { Journal } from "./Drive.ts"
 import { grantsUsed } from "./grantUse.ts"
+import { requireFitting } from "./soundDecisions.ts"
 
 type Store = RunStore["Service"]
 
@@ -138,10 +140,16 @@ export const storeJournal = (
           )
         })
       ),
-    mail: Effect.map(
-      asked(Effect.all([store.decisions(lease.runId), store.messages(lease.runId)])),
-      ([decisions, messages]) => ({ decisions, messages })
-    ),
+    mail: () =>
+      asked(
+        Effect.all({
+          decisions: Effect.flatMap(store.decisions(lease.runId), (decisions) =>
+            recordExpiries(store, decisions)
+          ),
+          messages: store.messages(lease.runId)
+        })
+      ),
+    requireFitting,
     decide: (decision) =>
       Effect.catch(asked(store.decide(decision)), (refused) =>
         refused._tag === "RunStoreError" ? Effect.fail(refused) : Effect.void
@@ -168,6 +176,35 @@ export const storeJournal = (
     isShared: true
   }
 }
+
+/**
+ * Puts on record in the store what time has decided, before the run acts on it, and returns the decisions that count. A process whose
+ * clock is behind may have decided otherwise meanwhile, and cannot afterwards.
+ */
+export const recordExpiries = (
+  store: Store,
+  decisions: ReadonlyArray<Decision>
+): Effect.Effect<ReadonlyArray<Decision>, RunStoreError> =>
+  decisions.every(({ by }) => by !== "expiry")
+    ? Effect.succeed(decisions)
+    : Effect.map(
+        Effect.forEach(decisions, (decision) =>
+          decision.by === "expiry" ? recordExpiry(store, decision) : Effect.succeed([decision])
+        ),
+        (counting) => counting.flat()
+      )
+
+const recordExpiry = (
+  store: Store,
+  decision: Decision
+): Effect.Effect<ReadonlyArray<Decision>, RunStoreError> =>
+  Effect.matchEffect(store.decide(decision), {
+    onSuccess: (recorded) => Effect.succeed([recorded.decision]),
+    onFailure: (refused) => {
+      if (refused._tag === "RunStoreError") return Effect.fail(refused)
+      return Effect.succeed(refused._tag === "AlreadyDecided" ? [refused.decision] : [])
+    }
+  })
 
 /**
  * Keeps a lease alive while `use` runs, and gives it back afterwards. A lease that is lost stops `use` before its next effect:

@@ -7,7 +7,14 @@ import type { RequestId, Timestamp } from "../../domain/Id.ts"
 import { isExpired, toolOf, warnAt } from "../../domain/Interruption.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { PendingFilter, PendingRequest, ReadyRun } from "../RunStore.ts"
-import { decisionOf, oldestFirst, requestChanges, type RequestEntry, sameDecision } from "./requests.ts"
+import {
+  decisionOf,
+  isFailedWith,
+  oldestFirst,
+  requestChanges,
+  type RequestEntry,
+  sameDecision
+} from "./requests.ts"
 
 /** The requests of a run, by id, in the order they were asked. */
 export type Inbox = ReadonlyMap<RequestId, RequestEntry>
@@ -23,6 +30,14 @@ export const afterEvents = (
   for (const change of changes) {
     if (change._tag === "opened") {
       next.set(change.request.requestId, { request: change.request, status: "open" })
+      continue
+    }
+    if (change._tag === "reopened") {
+      for (const [requestId, entry] of next) {
+        const { superseded, ...rest } = entry
+        if (entry.status === "superseded" && isFailedWith(superseded))
+          next.set(requestId, { ...rest, status: "open" })
+      }
       continue
     }
     const requestId = change._tag === "decided" ? change.decision.requestId : change.requestId

@@ -5,7 +5,7 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { check, expiryDecision, isRepeated } from "../../domain/decide.ts"
+import { check, endedReason, expiryDecision, isRepeated } from "../../domain/decide.ts"
 import { Decision, type DecisionInput } from "../../domain/Decision.ts"
 import { childRunId, isWithin, RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
 import { isExpired, type Interruption } from "../../domain/Interruption.ts"
@@ -31,9 +31,10 @@ export type RequestChange =
       readonly requestId: RequestId
       readonly reason: string
       readonly by?: RequestId
-      /** Whether a decision is passed over that was taken meanwhile: the run that asked has ended with it, or asks again. */
+      /** Whether a decision is passed over that was taken: the run that asked ended with it, asks again, or has read it and cannot apply it. */
       readonly isFinal: boolean
     }
+  | { readonly _tag: "reopened" }
   | { readonly _tag: "warned"; readonly requestId: RequestId }
 
 /** What a batch of events does to the inbox, in order. Most batches do nothing. */
@@ -43,15 +44,19 @@ export const requestChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<R
     const event = wrapped._tag === "child.advanced" ? unwrap(wrapped).event : wrapped
     if (event._tag === "request.opened") changes.push({ _tag: "opened", request: event.request })
     else if (event._tag === "request.decided") changes.push({ _tag: "decided", decision: event.decision })
+    else if (wrapped._tag === "run.resumed") changes.push({ _tag: "reopened" })
     else if (event._tag === "request.expiring") changes.push({ _tag: "warned", requestId: event.requestId })
     else if (event._tag === "request.superseded") {
       const { by, reason, requestId } = event
-      const isFinal = by !== undefined || isEndedBy(events, requestId)
+      const isFinal = by !== undefined || reason === passedOver || isEndedBy(events, requestId)
       changes.push({ _tag: "superseded", requestId, reason, isFinal, ...(by === undefined ? {} : { by }) })
     }
   }
   return changes
 }
+
+/** The reason on record for a decision that the run has read and that nothing in it waits for. */
+export const passedOver = "it was decided when it no longer waited"
 
 /** Whether events end the run of a request, or one that it lies in. */
 const isEndedBy = (events: ReadonlyArray<RunEvent>, requestId: RequestId): boolean =>
@@ -109,9 +114,10 @@ export const judge = (entry: RequestEntry, decision: Decision, now: Timestamp): 
   const { requestId } = request
   if (entry.status === "superseded") {
     const by = superseded?.by === undefined ? {} : { by: superseded.by }
-    return {
-      refusal: new RequestSuperseded({ requestId, reason: superseded?.reason ?? "it was withdrawn", ...by })
-    }
+    const reason = isFailedWith(superseded)
+      ? endedReason("error")
+      : (superseded?.reason ?? "it was withdrawn")
+    return { refusal: new RequestSuperseded({ requestId, reason, ...by }) }
   }
   const first = decisionOf(entry, now)
   if (first !== undefined) {
@@ -216,4 +222,15 @@ export const isCancellable = (status: Status): boolean => status !== "completed"
 
 /** Why a run's open requests are closed when it takes this status; `undefined` while it has not ended. */
 export const closingReason = (status: Status): string | undefined =>
-  status === "running" || status === "held" ? undefined : `the run is ${status}`
+  status === "running" || status === "held"
+    ? undefined
+    : status === "error"
+      ? failedReason
+      : `the run is ${status}`
+
+/** The reason with which the open requests of a run that fails are closed. They open again when it is resumed. */
+export const failedReason = "the run is error"
+
+/** Whether a request was closed by nothing but the failure of its run. */
+export const isFailedWith = (superseded: RequestEntry["superseded"]): boolean =>
+  superseded?.reason === failedReason && superseded.by === undefined

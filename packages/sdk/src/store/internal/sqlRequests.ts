@@ -19,6 +19,7 @@ import {
   decodeInput,
   decodeInputs,
   endingRefusal,
+  failedReason,
   judge,
   judgeAll,
   oldestFirst,
@@ -84,7 +85,8 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       }
       yield* sql`UPDATE fermata_requests
         SET status = 'superseded', superseded_reason = ${reason}, superseded_by = ${by}
-        WHERE request_id = ${requestId} AND run_id = ${runId} AND status IN ('open', 'decided')`
+        WHERE request_id = ${requestId} AND run_id = ${runId} AND (status IN ('open', 'decided')
+          OR (status = 'superseded' AND superseded_reason = ${failedReason} AND superseded_by IS NULL))`
       return true
     })
 
@@ -289,6 +291,10 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
         if (change._tag === "opened") yield* open(owner, change.request)
         else if (change._tag === "superseded") {
           if (!(yield* supersede(owner.runId, change))) return false
+        } else if (change._tag === "reopened") {
+          yield* sql`UPDATE fermata_requests SET status = 'open', superseded_reason = NULL
+            WHERE run_id = ${owner.runId} AND status = 'superseded' AND superseded_reason = ${failedReason}
+              AND superseded_by IS NULL`
         } else if (change._tag === "warned") {
           yield* sql`UPDATE fermata_requests SET warn_at = NULL WHERE request_id = ${change.requestId}`
         } else if (!(yield* journaled(operation, change.decision))) return false

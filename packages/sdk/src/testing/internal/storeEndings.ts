@@ -119,4 +119,85 @@ export const endings = ({ assert, test }: Group): void => {
       assert.strictEqual(yield* tagOf(store.decide(approve(childs.requestId))), "RequestSuperseded")
     })
   )
+
+  test(
+    "lets a run put on record that a decision that it has read applies to nothing",
+    Effect.fnUntraced(function* (store) {
+      const lease = yield* started(store, a, { events: [opened(own)] })
+      yield* store.decide(approve(own.requestId))
+      const events = [
+        { ...withdrawn(own.requestId), reason: "it was decided when it no longer waited" }
+      ] as const
+      yield* store.append({ lease, expected: rev(1), events, status: "running" })
+      assert.deepStrictEqual(yield* store.decisions(a), [])
+    })
+  )
+
+  const failed: RunEvent = {
+    _tag: "run.failed",
+    at: 9,
+    failure: { _tag: "RunDefect", description: "no" }
+  }
+  const resumed: RunEvent = { _tag: "run.resumed", at: 10 }
+
+  test(
+    "takes no decision on a run that failed, and shows its requests again once it is resumed",
+    Effect.fnUntraced(function* (store) {
+      const gone = approval(a, 2)
+      const lease = yield* started(store, a, { events: [opened(own), opened(childs), opened(gone)] })
+      yield* store.append({ lease, expected: rev(3), events: [withdrawn(gone.requestId)], status: "running" })
+      yield* store.append({ lease, expected: rev(4), events: [failed], status: "error" })
+      assert.deepStrictEqual(yield* store.pending(), [])
+      for (const { requestId } of [own, childs]) {
+        const error = yield* Effect.flip(store.decide(approve(requestId)))
+        assert.deepStrictEqual(fields(error), {
+          _tag: "RequestSuperseded",
+          requestId,
+          reason: "the run has failed: resume it first"
+        })
+      }
+      yield* store.append({ lease, expected: rev(5), events: [resumed], status: "running" })
+      assert.deepStrictEqual(
+        (yield* store.pending()).map(({ request }) => request),
+        [own, childs]
+      )
+      assert.deepStrictEqual(yield* store.damaged, [])
+      assert.strictEqual(yield* tagOf(store.decide(approve(gone.requestId))), "RequestSuperseded")
+      const { decision } = yield* store.decide(approve(own.requestId))
+      assert.deepStrictEqual(yield* store.decisions(a), [decision])
+      // It may fail again.
+      const decided: RunEvent = { _tag: "request.decided", at: 11, decision }
+      yield* store.append({ lease, expected: rev(6), events: [decided, failed], status: "error" })
+      yield* store.append({ lease, expected: rev(8), events: [resumed], status: "running" })
+      assert.strictEqual(yield* tagOf(store.decide(deny(own.requestId))), "AlreadyDecided")
+      yield* store.decide(approve(childs.requestId))
+    })
+  )
+
+  test(
+    "keeps a decision that was taken before its run failed for the run that is resumed",
+    Effect.fnUntraced(function* (store) {
+      const lease = yield* started(store, a, { events: [opened(childs)] })
+      const { decision } = yield* store.decide(approve(childs.requestId))
+      yield* store.append({ lease, expected: rev(1), events: [failed], status: "error" })
+      assert.deepStrictEqual(yield* store.decisions(a), [decision])
+      assert.strictEqual(yield* tagOf(store.decide(deny(childs.requestId))), "AlreadyDecided")
+      const decided = inChild(a, { _tag: "request.decided", at: 11, decision })
+      yield* store.append({ lease, expected: rev(2), events: [resumed, decided], status: "running" })
+      assert.deepStrictEqual(yield* store.decisions(a), [])
+    })
+  )
+
+  test(
+    "opens no request again of a run that was resumed without having failed",
+    Effect.fnUntraced(function* (store) {
+      const lease = yield* started(store, a, { events: [opened(own), opened(childs)] })
+      yield* store.append({ lease, expected: rev(2), events: [withdrawn(own.requestId)], status: "held" })
+      yield* store.append({ lease, expected: rev(3), events: [resumed], status: "running" })
+      assert.deepStrictEqual(
+        (yield* store.pending()).map(({ request }) => request),
+        [childs]
+      )
+    })
+  )
 }
