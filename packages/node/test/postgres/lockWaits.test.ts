@@ -97,6 +97,37 @@ describe("an operation of a PostgresStore", () => {
     )
   }
 
+  it.live(
+    "waits no longer than busyDeadline where many wait for one connection, and those that need no lock are done",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* emptySchema
+        const store = yield* openStore({ url, busyDeadline: deadlineMs, maxConnections: 1 })
+        for (const name of ["a", "b"]) yield* store.release(yield* create(store, runId(name)))
+        const from = performance.now()
+        const [outcomes, sentTo] = yield* whileLocked(
+          url,
+          (sql) => sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId("a")} FOR UPDATE`,
+          Effect.all(
+            [
+              Effect.all(
+                Array.from({ length: 60 }, () => timed(store.send(runId("a"), message))),
+                { concurrency: "unbounded" }
+              ),
+              Effect.map(store.send(runId("b"), message), () => performance.now() - from)
+            ],
+            { concurrency: "unbounded" }
+          )
+        )
+        // Each of them once waited for a tenth of the deadline after it: seven deadlines.
+        assertBusy(outcomes)
+        assert.isAtLeast(Math.min(...outcomes.map(({ ms }) => ms)), 0.9 * deadlineMs)
+        assert.isBelow(sentTo, mostMs)
+        assert.strictEqual((yield* store.load(runId("b"))).messages.length, 1)
+        assert.deepStrictEqual((yield* store.load(runId("a"))).messages, [])
+      })
+  )
+
   it.live("waits once for all the locks that it needs together", () =>
     Effect.gen(function* () {
       const { url } = yield* emptySchema

@@ -41,8 +41,9 @@ export const bounded = (
   let boundAt = isBounded ? 0 : -Infinity
   const rebound = Effect.suspend(() => {
     boundAt = waitedMs()
-    // Who waited for a connection until the end still gets what nobody holds.
-    return bound(Math.min(0x7fff_ffff, Math.ceil(Math.max(slackMs, deadlineMs - boundAt, 1))))
+    // An operation that waited for a connection until its deadline gets what is not locked, and waits for nothing: others may wait for
+    // the same connection.
+    return bound(Math.min(0x7fff_ffff, Math.ceil(Math.max(deadlineMs - boundAt, 1))))
   })
   const timely = <A>(statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
     Effect.suspend(() => (waitedMs() - boundAt > slackMs ? Effect.andThen(rebound, statement) : statement))
