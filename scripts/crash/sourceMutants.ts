@@ -81,7 +81,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     line: "unknown ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)",
     broken:
       "unknown && operation === '' ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)",
-    finder: { scenario: "approve" }
+    finder: { tests: ["node/test/postgres/commitOutcome.test.ts"] }
   },
   {
     name: "takes a message twice",
