@@ -17,7 +17,7 @@ import { canary } from "./canary.ts"
 import { generator } from "./random.ts"
 import * as tools from "./tools.ts"
 import * as Turnstile from "./turnstile.ts"
-import { begin, decide, finish, honest } from "./user.ts"
+import { scopeFor, begin, decide, finish, honest } from "./user.ts"
 import * as World from "./world.ts"
 
 type Random = () => number
@@ -246,7 +246,8 @@ const whim = (
     if (chance < 0.35) return { _tag: "approve", requestId, by, digest, arguments: { amount: 77 } }
     if (chance < 0.4) return { _tag: "supply", requestId, by, result: "it is done" }
     if (chance < 0.55 && request.safety !== "privileged") {
-      return { _tag: "approve", requestId, by, digest, grant: { scope: "session", inherit: random() < 0.5 } }
+      const grant = { scope: scopeFor(request, "session"), inherit: random() < 0.5 }
+      return { _tag: "approve", requestId, by, digest, grant }
     }
   }
   if (request._tag === "limit" && random() < 0.2) return { _tag: "deny", requestId, by }

@@ -57,8 +57,20 @@ export const grantingFor =
   (grant: Grant.GrantRequest): Choose =>
   (request, app) =>
     request._tag === "approval"
-      ? { _tag: "approve", requestId: request.requestId, by: "ann", digest: request.digest, grant }
+      ? {
+          _tag: "approve",
+          requestId: request.requestId,
+          by: "ann",
+          digest: request.digest,
+          grant: { ...grant, scope: scopeFor(request, grant.scope) }
+        }
       : honest(request, app)
+
+/** For how long a request can be granted: a sub-agent's for its run only. */
+export const scopeFor = (
+  { agentPath }: Interruption.Interruption,
+  scope: Grant.GrantRequest["scope"]
+): Grant.GrantRequest["scope"] => (agentPath.length > 1 ? "run" : scope)
 
 /** Approves with a grant for the session. */
 export const granting = grantingFor({ scope: "session", arguments: {} })

@@ -208,6 +208,32 @@ describe("a grant for a session", () => {
   })
 })
 
+describe("a grant on a sub-agent's request", () => {
+  it("is for the run: one for the session is refused, says why, and leaves the request open", async () => {
+    await using p = programs(({ messages }) => {
+      const last = messages.at(-1)
+      if (last?.role !== "user") {
+        const isInner = JSON.stringify(messages).includes("inner") && messages.length < 4
+        return isInner ? { calls: [{ tool: "deploy" }] } : "done"
+      }
+      return JSON.stringify(last).includes("inner")
+        ? { calls: [{ tool: "deploy" }] }
+        : { calls: [{ tool: "helper", arguments: { prompt: "inner" } }] }
+    })
+    const helper = agent("helper", { tools: [doing(p.ran, "deploy")] })
+    const fermata = await p.open([agent("lead", { subAgents: [helper] })])
+    await fermata.runPrompt("lead", "go", { runId: "run-1" })
+    const [open] = await fermata.pending()
+    const refused = await refusal(fermata.decide(open!, approve({ grant: anyDeploy })))
+    assert.strictEqual(refused._tag, "GrantRefused")
+    assert.include(refused.message, "would not reach the sub-agents of later runs: grant it for the run")
+    assert.lengthOf(await fermata.pending(), 1)
+    await fermata.decide(open!, approve({ grant: { scope: "run", arguments: {} } }))
+    assert.strictEqual((await fermata.resume("run-1")).status, "completed")
+    assert.deepStrictEqual(p.ran, ["deploy", "deploy"])
+  })
+})
+
 describe("revoking", () => {
   it("is refused for a grant that neither the run nor its session has", async () => {
     await using p = deploying()

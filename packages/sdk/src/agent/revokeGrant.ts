@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import { GrantNotFound } from "../domain/Grant.ts"
 import type { GrantId, RunId } from "../domain/Id.ts"
 import { kindOf } from "../domain/internal/kindOf.ts"
-import { attribute, type Principal } from "../domain/Principal.ts"
+import { attribute, type Principal, type PrincipalInvalid } from "../domain/Principal.ts"
 import { revocations } from "../domain/revokeInState.ts"
 import { children, isEnded, type RunState } from "../domain/RunState.ts"
 import { RunStore } from "../store/RunStore.ts"
@@ -36,6 +36,7 @@ import { redactText } from "./internal/redact.ts"
  *
  * - `RunNotFound` — check the run's id.
  * - `GrantNotFound` — neither the run nor its session has this grant.
+ * - `PrincipalInvalid` — say who revokes it: not in the name of `expiry` or `policy`.
  *
  * @category running
  * @since 0.1.0
@@ -44,43 +45,46 @@ export const revokeGrant: (
   runId: RunId,
   grantId: GrantId,
   by: string | Principal
-) => Effect.Effect<StoredGrant, RunNotFound | GrantNotFound | RunStoreError, RunStore> = Effect.fn(
-  "fermata.revokeGrant"
-)(function* (runId: RunId, grantId: GrantId, who: string | Principal) {
-  const store = yield* RunStore
-  const scrubber = contained(yield* Scrubber)
-  const at = yield* Clock.currentTimeMillis
-  const { by, principal } = attribute(who)
-  const revocation = {
-    by: redactText(scrubber, by),
-    ...(principal === undefined
-      ? {}
-      : { principal: { ...principal, id: redactText(scrubber, principal.id) } }),
-    at
-  }
-  const head = yield* store.head(runId)
-  if (typeof grantId !== "string") {
-    return yield* new GrantNotFound({ grantId: "", runId, given: kindOf(grantId) })
-  }
-  const [row] = yield* store.grants({ grantId })
-  const isOfRun = row !== undefined && (row.runId === runId || row.sessionId === head.sessionId)
-  const given = isOfRun ? undefined : yield* givenIn(store, runId, grantId)
-  if (!isOfRun && given === undefined) return yield* new GrantNotFound({ grantId, runId })
-  const revoked = yield* store.revokeGrant({ grantId, revocation, ...(given === undefined ? {} : { given }) })
-  // The run that has it may be worked on: then its journal says so when the grant would be used.
-  yield* appendOnce(runId, (state, at) =>
-    isEnded(state)
-      ? []
-      : revocations(state, [{ grantId, revocation: revoked.grant.revoked ?? revocation }], at)
-  ).pipe(
-    Effect.catchTags({
-      RunBusy: () => Effect.void,
-      RunConflict: () => Effect.void,
-      LeaseLost: () => Effect.void
+) => Effect.Effect<StoredGrant, RunNotFound | GrantNotFound | PrincipalInvalid | RunStoreError, RunStore> =
+  Effect.fn("fermata.revokeGrant")(function* (runId: RunId, grantId: GrantId, who: string | Principal) {
+    const store = yield* RunStore
+    const scrubber = contained(yield* Scrubber)
+    const at = yield* Clock.currentTimeMillis
+    const { by, principal } = yield* Effect.fromResult(attribute(who))
+    const revocation = {
+      by: redactText(scrubber, by),
+      ...(principal === undefined
+        ? {}
+        : { principal: { ...principal, id: redactText(scrubber, principal.id) } }),
+      at
+    }
+    const head = yield* store.head(runId)
+    if (typeof grantId !== "string") {
+      return yield* new GrantNotFound({ grantId: "", runId, given: kindOf(grantId) })
+    }
+    const [row] = yield* store.grants({ grantId })
+    const isOfRun = row !== undefined && (row.runId === runId || row.sessionId === head.sessionId)
+    const given = isOfRun ? undefined : yield* givenIn(store, runId, grantId)
+    if (!isOfRun && given === undefined) return yield* new GrantNotFound({ grantId, runId })
+    const revoked = yield* store.revokeGrant({
+      grantId,
+      revocation,
+      ...(given === undefined ? {} : { given })
     })
-  )
-  return revoked
-})
+    // The run that has it may be worked on: then its journal says so when the grant would be used.
+    yield* appendOnce(runId, (state, at) =>
+      isEnded(state)
+        ? []
+        : revocations(state, [{ grantId, revocation: revoked.grant.revoked ?? revocation }], at)
+    ).pipe(
+      Effect.catchTags({
+        RunBusy: () => Effect.void,
+        RunConflict: () => Effect.void,
+        LeaseLost: () => Effect.void
+      })
+    )
+    return revoked
+  })
 
 /** The grant as the run's own state holds it: a fork has those of its origin, and an earlier version kept no rows. */
 const givenIn = Effect.fnUntraced(function* (store: RunStore["Service"], runId: RunId, grantId: GrantId) {

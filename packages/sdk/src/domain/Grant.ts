@@ -29,7 +29,7 @@ export type ArgumentPattern = typeof ArgumentPattern.Type
 
 /** What an approver asks for when approving for more than this once. */
 export const GrantRequest = Schema.Struct({
-  /** `run`: until this run ends; `session`: for later runs of the session too. */
+  /** `run`: until this run ends; `session`: for later runs of the session too, which a sub-agent's request cannot be granted for. */
   scope: Schema.Literals(["run", "session"]),
   /**
    * Top-level arguments and what they must be; an argument that is not named may be anything. Left out: exactly the approved

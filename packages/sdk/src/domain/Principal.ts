@@ -6,7 +6,9 @@
  *
  * @since 0.1.0
  */
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { sentence } from "./Display.ts"
 
 /**
  * A party that decides.
@@ -14,7 +16,7 @@ import * as Schema from "effect/Schema"
  * - `person`: a human.
  * - `agent`: another agent, by its name or run id.
  * - `service`: a program without a person behind it, such as a rule engine or a pipeline.
- * - `policy`, `expiry`: Fermata itself, by an approval policy or because time ran out.
+ * - `policy`, `expiry`: Fermata itself, by an approval policy or because time ran out. No caller can be one of these, or use their names.
  */
 export const Principal = Schema.Struct({
   id: Schema.String,
@@ -34,9 +36,43 @@ export interface Attributed {
 export const of = ({ by, principal }: Attributed): Principal =>
   principal ?? { id: by, kind: by === "expiry" ? "expiry" : "person" }
 
+/** Who a caller says to be cannot be put on record. Nothing was changed. */
+export class PrincipalInvalid extends Schema.TaggedError<PrincipalInvalid>()("PrincipalInvalid", {
+  problem: Schema.String
+}) {
+  override get message() {
+    return sentence`This cannot be recorded as who did it: ${this.problem}. Pass a name, or a principal with id and kind.`
+  }
+}
+
 /** The fields of a record that this party made. A plain string stays one. */
-export const attribute = (by: string | Principal): Attributed =>
-  typeof by === "object" && by !== null ? { by: by.id, principal: by } : { by }
+export const attribute = (given: unknown): Result.Result<Attributed, PrincipalInvalid> => {
+  const fields = attributeUnknown({ by: given })
+  const problem = isAttributed(fields) ? misattribution(fields) : "it is neither a text nor a principal"
+  return problem === undefined
+    ? Result.succeed(fields as Attributed)
+    : Result.fail(new PrincipalInvalid({ problem }))
+}
+
+const isAttributed = Schema.is(Schema.Struct({ by: Schema.String, principal: Schema.optionalKey(Principal) }))
+
+/** What is wrong with who a caller says to be; `undefined` where nothing is, or where the caller's decoder refuses it. */
+export const misattribution = (input: unknown): string | undefined => {
+  if (typeof input !== "object" || input === null) return undefined
+  const { by, principal } = attributeUnknown(input) as { readonly by?: unknown; readonly principal?: unknown }
+  const { principal: given } = input as { readonly principal?: unknown }
+  for (const one of [principal, given]) {
+    if (typeof one !== "object" || one === null) continue
+    const { id, kind } = one as { readonly id?: unknown; readonly kind?: unknown }
+    if (id !== by) return "its by and its principal name two parties"
+    if (isReserved(kind)) return "its principal is of a kind that only Fermata itself is"
+  }
+  return isReserved(by) ? "its by is a name that only Fermata itself uses" : undefined
+}
+
+/** What Fermata itself is called in records. */
+const isReserved = (name: unknown): boolean =>
+  typeof name === "string" && ["expiry", "policy"].includes(name.trim().toLowerCase())
 
 /** The same fields from input that may be anything: the caller's decoder refuses what is malformed. */
 export const attributeUnknown = (input: unknown): unknown => {

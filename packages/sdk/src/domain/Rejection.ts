@@ -68,12 +68,17 @@ export class DecisionNotApplicable extends Schema.TaggedError<DecisionNotApplica
   }
 }
 
-/** A privileged tool is approved one call at a time. */
+/** The approval asks for more than this request's tool, or its run, can be granted. The request stays open. */
 export class GrantRefused extends Schema.TaggedError<GrantRefused>()("GrantRefused", {
   requestId: RequestId,
-  tool: Schema.String
+  tool: Schema.String,
+  /** `subAgent`: its run ends with its call, and no later run of the session goes on with it. Absent: the tool is privileged. */
+  reason: Schema.optionalKey(Schema.Literal("subAgent"))
 }) {
   override get message() {
+    if (this.reason === "subAgent") {
+      return sentence`${this.requestId} is a sub-agent's request for ${this.tool}, and a grant for the session would not reach the sub-agents of later runs: grant it for the run, or approve it alone.`
+    }
     return sentence`${this.tool} is privileged and cannot be granted for more than one call: approve ${this.requestId} alone.`
   }
 }

@@ -157,7 +157,7 @@ const applicable: { readonly [K in Kind]: ReadonlyArray<Decision["_tag"]> } = {
  *
  * - `DecisionNotApplicable` — another kind of request, or a top-up that leaves no room.
  * - `ArgumentsChanged` — the decision was made about other arguments.
- * - `GrantRefused` — a privileged tool cannot be granted for more than one call.
+ * - `GrantRefused` — a privileged tool cannot be granted for more than one call, nor a sub-agent's for more than its run.
  */
 export const check = (
   request: Interruption,
@@ -185,6 +185,10 @@ export const check = (
   if (request._tag === "approval" && decision._tag === "approve" && decision.grant !== undefined) {
     if (request.safety === "privileged") {
       return Result.fail(new GrantRefused({ requestId: request.requestId, tool: request.tool }))
+    }
+    if (decision.grant.scope === "session" && request.agentPath.length > 1) {
+      const { requestId, tool } = request
+      return Result.fail(new GrantRefused({ requestId, tool, reason: "subAgent" }))
     }
   }
   if (request._tag === "limit" && decision._tag === "topUp" && !isRoom(request, decision.limit)) {

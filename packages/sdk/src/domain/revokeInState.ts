@@ -7,7 +7,7 @@ import * as Result from "effect/Result"
 import { evolve } from "./evolve.ts"
 import { GrantNotFound, type Revoked } from "./Grant.ts"
 import type { GrantId, Timestamp, ToolCallId } from "./Id.ts"
-import { attribute, type Principal } from "./Principal.ts"
+import { attribute, type Principal, type PrincipalInvalid } from "./Principal.ts"
 import { type RunEvent, wrap } from "./RunEvent.ts"
 import { children, type RunState } from "./RunState.ts"
 
@@ -51,14 +51,17 @@ const hasGrant = (state: RunState, grantId: string): boolean =>
  * **Errors**
  *
  * - `GrantNotFound` — the state has no such grant.
+ * - `PrincipalInvalid` — say who revokes it.
  */
 export const revokeInState = (
   state: RunState,
   grantId: string,
   options: { readonly by: string | Principal; readonly at: Timestamp }
-): Result.Result<RunState, GrantNotFound> => {
+): Result.Result<RunState, GrantNotFound | PrincipalInvalid> => {
+  const who = attribute(options.by)
+  if (Result.isFailure(who)) return Result.fail(who.failure)
   if (!hasGrant(state, grantId)) return Result.fail(new GrantNotFound({ grantId, runId: state.runId }))
-  const revocation = { ...attribute(options.by), at: options.at }
+  const revocation = { ...who.success, at: options.at }
   const events = revocations(state, [{ grantId: grantId as GrantId, revocation }], options.at)
   return Result.succeed(events.reduce<RunState>((state, event) => evolve(state, event), state))
 }

@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import type { GrantNotFound } from "../domain/Grant.ts"
+import type { PrincipalInvalid } from "../domain/Principal.ts"
 import type * as Archive from "../agent/archive.ts"
 import type * as RuntimeError from "../agent/RuntimeError.ts"
 import type * as Rejection from "../domain/Rejection.ts"
@@ -33,10 +34,12 @@ export const isDecisionNotApplicable = tagged<Rejection.DecisionNotApplicable>("
 export const isEditedArgumentsInvalid = tagged<Rejection.EditedArgumentsInvalid>("EditedArgumentsInvalid")
 /** Something that is not a decision was passed as one. */
 export const isDecisionMalformed = tagged<Rejection.DecisionMalformed>("DecisionMalformed")
-/** A privileged tool is approved one call at a time. */
+/** The tool is privileged, or a sub-agent's and granted for the session: nothing was decided. */
 export const isGrantRefused = tagged<Rejection.GrantRefused>("GrantRefused")
 /** Neither the run nor its session has the grant. */
 export const isGrantNotFound = tagged<GrantNotFound>("GrantNotFound")
+/** Who a caller says to be cannot be put on record. */
+export const isPrincipalInvalid = tagged<PrincipalInvalid>("PrincipalInvalid")
 /** Another process works on the run; `owner` and `until` say who and how long. */
 export const isRunBusy = tagged<RunStoreError.RunBusy>("RunBusy")
 /** Another writer appended first. */

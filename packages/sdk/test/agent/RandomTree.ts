@@ -94,6 +94,9 @@ export const agentsOf = (seed: string) => {
   return { effects, provider, process: Effect.map(rebind(lead, model), ({ runtime }) => runtime) }
 }
 
+/** For how long a request can be granted. */
+const scopeFor = ({ agentPath }: Interruption) => (agentPath.length > 1 ? "run" : "session")
+
 /** What is decided about a request: the same wherever it is asked. */
 const answerTo = (seed: string, request: Interruption): DecisionInput | undefined => {
   const { requestId } = request
@@ -104,7 +107,9 @@ const answerTo = (seed: string, request: Interruption): DecisionInput | undefine
     if (random(8) === 0) return { _tag: "deny", requestId, by }
     if (random(12) === 0) return { _tag: "deny", requestId, by, then: "stop" }
     const grant =
-      random(3) === 0 ? { grant: { scope: "session", inherit: random(2) === 0, arguments: {} } as const } : {}
+      random(3) === 0
+        ? { grant: { scope: scopeFor(request), inherit: random(2) === 0, arguments: {} } as const }
+        : {}
     return { _tag: "approve", requestId, by, digest, ...grant }
   }
   switch (request._tag) {
@@ -191,8 +196,9 @@ export const tell = Effect.fnUntraced(function* (seed: string, runtime: Runtime<
           const { grant, runId } = one(random, grants)
           yield* revokeGrant(runId, grant.id, "ben")
         } else if (approvals.length > 0) {
-          const { digest, requestId } = one(random, approvals)
-          const grant = { scope: "session", arguments: {}, inherit: true } as const
+          const asked = one(random, approvals)
+          const { digest, requestId } = asked
+          const grant = { scope: scopeFor(asked), arguments: {}, inherit: true } as const
           yield* decideStored([runtime], { _tag: "approve", requestId, by: "ann", digest, grant })
         }
         return

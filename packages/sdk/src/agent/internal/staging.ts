@@ -17,7 +17,7 @@ import type { RunId, SessionId } from "../../domain/Id.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { budgetOf, LimitChanges, type Limits } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
-import { attributeUnknown } from "../../domain/Principal.ts"
+import { attributeUnknown, misattribution } from "../../domain/Principal.ts"
 import {
   ArgumentsChanged,
   DecisionMalformed,
@@ -293,9 +293,11 @@ export const decodeDecision = (
     ? Effect.fail(new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` }))
     : Effect.mapError(
         decodeUnknownDecision(
-          typeof input === "object" && input !== null
-            ? { ...withoutSchema(attributeUnknown(input) as object), at: clock.currentTimeMillisUnsafe() }
-            : input
+          misattribution(input) !== undefined
+            ? undefined
+            : typeof input === "object" && input !== null
+              ? { ...withoutSchema(attributeUnknown(input) as object), at: clock.currentTimeMillisUnsafe() }
+              : input
         ),
         (error) =>
           new DecisionMalformed({

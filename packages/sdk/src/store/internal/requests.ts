@@ -18,7 +18,7 @@ import {
   RequestSuperseded,
   type Rejection
 } from "../../domain/Rejection.ts"
-import { attributeUnknown } from "../../domain/Principal.ts"
+import { attributeUnknown, misattribution } from "../../domain/Principal.ts"
 import type { Status } from "../../domain/RunState.ts"
 import { unwrap, type RunEvent } from "../../domain/RunEvent.ts"
 
@@ -176,7 +176,9 @@ export const decodeInput = (
   isDeeperThan(input, maxGivenDepth)
     ? Result.fail(new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` }))
     : Result.mapError(
-        decode({ ...(attributeUnknown(input) as object), at: input?.at ?? now }),
+        misattribution(input) === undefined
+          ? decode({ ...(attributeUnknown(input) as object), at: input?.at ?? now })
+          : Result.fail(undefined),
         () => new DecisionMalformed({ issues: complaint(input) })
       )
 
@@ -187,12 +189,12 @@ type Texts = { readonly [Name in (typeof textFields)[number]]?: unknown }
 
 const isRequestId = Schema.is(RequestId)
 
-/** The text of a decision that is none; `undefined` where all are texts. */
+/** The text of a decision that is none, or what is wrong with who decides; `undefined` where all are as they have to be. */
 export const wrongText = (input: DecisionInput): string | undefined => {
   const given = attributeUnknown(input) as DecisionInput & Texts
   const name = textFields.find((name) => name in given && typeof given[name] !== "string")
   return name === undefined
-    ? undefined
+    ? misattribution(input)
     : `its ${name} is ${kindOf(given[name])}, and has to be a string${name === "by" ? " or a principal" : ""}`
 }
 

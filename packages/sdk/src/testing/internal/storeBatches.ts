@@ -86,6 +86,9 @@ export const batches = ({ assert, test }: Group): void => {
         ["DecisionNotApplicable", { _tag: "answer", requestId: two, by: "ada", answer: "yes" }],
         ["GrantRefused", { ...approve(two), grant: { scope: "run" } }],
         ["DecisionMalformed", { _tag: "approve", requestId: two }],
+        ["DecisionMalformed", { ...approve(two), by: "expiry" }],
+        ["DecisionMalformed", { ...approve(two), by: { id: "rules", kind: "policy" } }],
+        ["DecisionMalformed", { ...approve(two), principal: { id: "bob", kind: "person" } }],
         ["DecisionMalformed", null]
       ]
       for (const [tag, input] of refused) {

@@ -13,6 +13,7 @@ import {
   approval,
   approve,
   deny,
+  fields,
   type Group,
   heldOn,
   inChild,
@@ -102,6 +103,22 @@ export const grants = ({ assert, test }: Group): void => {
       const late = { ...approve(Id.requestId(a, 2)), grant: scope }
       assert.strictEqual(yield* tagOf(store.decide(late)), "AlreadyDecided")
       assert.deepStrictEqual(yield* store.grants(), [])
+    })
+  )
+
+  test(
+    "refuses a grant for the session on a sub-agent's request, and takes one for the run",
+    Effect.fnUntraced(function* (store) {
+      yield* heldOn(store, a, [approval(a, 1, { agentPath: ["root", "helper"] })])
+      const decision = approve(Id.requestId(a, 1))
+      const error = yield* Effect.flip(store.decide({ ...decision, grant: scope }))
+      assert.deepStrictEqual([error._tag, fields(error)["reason"]], ["GrantRefused", "subAgent"])
+      assert.deepStrictEqual(yield* store.grants(), [])
+      yield* store.decide({ ...decision, grant: { scope: "run" } })
+      assert.deepStrictEqual(
+        (yield* store.grants()).map(({ grant }) => grant.agent),
+        ["helper"]
+      )
     })
   )
 
