@@ -5,12 +5,14 @@ import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import { exportRun, importRun } from "../../src/agent/archive.ts"
+import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { decideStored } from "../../src/agent/decideStored.ts"
 import { doubtLaterEffects } from "../../src/agent/doubtLaterEffects.ts"
 import { explain } from "../../src/agent/explain.ts"
 import { loadState } from "../../src/agent/loadState.ts"
+import { revokeGrant } from "../../src/agent/revokeGrant.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
-import type { RunId, SessionId } from "../../src/domain/Id.ts"
+import type { RequestId, RunId, SessionId } from "../../src/domain/Id.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as RunChecker from "../../src/testing/RunChecker.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
@@ -300,6 +302,46 @@ describe("doubtLaterEffects", () => {
       yield* store.renew(lease, "1 minute")
       yield* TestClock.adjust("1 second")
       assert.deepInclude(yield* Fiber.join(refused), { _tag: "RunBusy", owner: "at work" })
+    })
+  )
+})
+
+describe("a call in doubt that a grant let through", () => {
+  test(
+    "runs once when it is retried, although the grant was revoked meanwhile",
+    Effect.gen(function* () {
+      const write = probe("write", { needsApproval: true })
+      const model = ScriptedModel.make(({ turn }) =>
+        turn < 3 ? { calls: [call("write", String(turn))] } : "done"
+      )
+      const { runtime } = yield* rebind(Agent.make("a", { tools: [write.tool] }), model)
+      const held = yield* runPromptStored(runtime, go)
+      const { runId } = held
+      const grant = { scope: "session", arguments: {} } as const
+      yield* decideStored([runtime], approve(only(held, "approval"), { grant }))
+      yield* doubtLaterEffects
+      const retry = (requestId: RequestId) => [{ _tag: "retry", requestId, by: "ann" } as const]
+      const first = only(yield* runPromptStored(runtime, { runId }), "inDoubt")
+      const second = only(
+        yield* runPromptStored(runtime, { runId, decisions: retry(first.requestId) }),
+        "inDoubt"
+      )
+      assert.strictEqual(second.callId, `${runId}.t2.1`)
+      const [given] = yield* (yield* RunStore).grants({ runId })
+      yield* revokeGrant(runId, given!.grant.id, "ben")
+      // An endless run ends with the test.
+      const token = Cancellation.make()
+      let updates = 0
+      const onUpdate = () => {
+        updates += 1
+        if (updates > 100) token.cancel("it does not end")
+      }
+      const decisions = retry(second.requestId)
+      expect(
+        yield* runPromptStored(runtime, { runId, decisions }, { onUpdate, cancellation: token }),
+        "completed"
+      )
+      assert.deepStrictEqual(write.ran, ["1", "2"])
     })
   )
 })

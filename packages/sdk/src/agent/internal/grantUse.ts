@@ -27,13 +27,19 @@ const startsIn = (state: RunState, events: ReadonlyArray<RunEvent>): ReadonlyArr
     if (event._tag !== "tool.started") continue
     const run = runAt(state, path)
     const call = run === undefined ? undefined : findCall(run, event.callId)
-    if (call?.grantId === undefined || call.status !== "started") continue
+    if (run === undefined || call?.grantId === undefined || call.status !== "started") continue
+    // A person decided about the call itself since the grant let it through: the start relies on that decision.
+    if (isDecided(run, call)) continue
     ;(starts ??= []).push({ path, call, grantId: call.grantId })
   }
   return starts ?? none
 }
 
 const none: ReadonlyArray<never> = []
+
+const isDecided = ({ requests }: RunState, { requestId }: ToolCall): boolean =>
+  requestId !== undefined &&
+  requests.some(({ decision, request }) => request.requestId === requestId && decision !== undefined)
 
 const runAt = (state: RunState, path: ReadonlyArray<ToolCallId>): RunState | undefined =>
   path.reduce<RunState | undefined>(
