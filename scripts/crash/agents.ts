@@ -2,7 +2,7 @@
  * The agents of the scenarios, alone and in teams, and what their models answer.
  */
 import { Agent } from "@fermata/sdk/agent"
-import type { ModelRequest } from "@fermata/sdk/model"
+import { ModelError, type ModelRequest } from "@fermata/sdk/model"
 import type { ScriptedModel } from "@fermata/sdk/testing"
 import type { Outside } from "./app.ts"
 import { canary } from "./canary.ts"
@@ -134,4 +134,31 @@ export const conducting = (request: ModelRequest.ModelRequest) => {
         calls(["charge", 9])
       )(request)
   }
+}
+
+/** A lead whose model refuses its instructions until they are mended, with an agent that it starts in the background. */
+export const withMendable = (outside: Outside) => {
+  const limits = { maxRecoveries: 1000 }
+  const own = { tools: [...tools.make(outside)], limits }
+  return Agent.make("clerk", {
+    ...own,
+    instructions: () => (outside.world.notes.has(mended) ? mended : "Broken."),
+    subAgents: [Agent.make("leaf", own)],
+    delegation: "delegate"
+  })
+}
+
+/** What says that the instructions are mended, and what they are then. */
+export const mended = "Mended."
+
+export const failingUntilMended = (
+  request: ModelRequest.ModelRequest
+): ScriptedModel.ScriptedAnswer | string => {
+  if (request.agentPath.length > 1) return byTurn(calls(["charge", 3]), "Charged.")(request)
+  if (request.turn === 1) {
+    return { calls: [delegate("leaf", true), { tool: "charge", arguments: { amount: 1, memo: canary } }] }
+  }
+  return request.instructions.includes(mended)
+    ? `Done: ${canary}.`
+    : { error: new ModelError.InvalidRequest({ description: "No such instructions." }) }
 }

@@ -10,15 +10,18 @@ import {
   calls,
   conducting,
   delegating,
+  failingUntilMended,
   grantingToHelper,
   handingOver,
   handingOverAtWork,
+  mended,
   plainAgent,
   prompt,
   question,
   withAssistant,
   withBilling,
   withHelper,
+  withMendable,
   withNamesakes,
   withTeam
 } from "./agents.ts"
@@ -87,6 +90,10 @@ const isHeld = (result: RunResult.RunResult) => result.status === "interrupted"
 
 /** Only calls in doubt, so that whatever else waits goes on waiting. */
 const doubtOnly: Choose = (request, app) => (request._tag === "inDoubt" ? honest(request, app) : undefined)
+
+/** Only what the lead itself asks, and calls in doubt: its sub-agents go on waiting. */
+const ownOnly: Choose = (request, app) =>
+  request._tag === "inDoubt" || request.runId === runId ? honest(request, app) : undefined
 
 /** Exports a run that is held or over, removes it, imports it into the second database, and goes on there. */
 const moving = (upToHold: (app: App) => Effect.Effect<unknown, unknown>) => (app: App) =>
@@ -381,6 +388,23 @@ export const scenarios: ReadonlyArray<Scenario> = [
     handingOver,
     (app) => Effect.flatMap(start(app), (result) => settle(app, result, granting)),
     { agent: withBilling }
+  ),
+  // The lead fails while a sub-agent in its background waits; resumed, the sub-agent can be decided.
+  scenario(
+    "failed lead",
+    failingUntilMended,
+    (app) =>
+      Effect.gen(function* () {
+        const { notes } = app.world
+        const result = yield* start(app)
+        if (!notes.has(mended)) {
+          const failed = yield* settle(app, result, ownOnly)
+          if (failed.status !== "error") return yield* Effect.die(new Error(`It is ${failed.status}.`))
+          notes.set(mended, "")
+        }
+        return yield* Effect.flatMap(app.go({ runId }), (resumed) => settle(app, resumed))
+      }),
+    { core: true, agent: withMendable }
   ),
   scenario("message", byTurn(calls(["charge"])), (app) =>
     Effect.gen(function* () {
