@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
 import { evolveAll } from "../../domain/evolve.ts"
-import type { Decision } from "../../domain/Decision.ts"
+import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import type { Revision, RunId } from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
@@ -194,17 +194,34 @@ export const recordExpiries = (
         (counting) => counting.flat()
       )
 
+/**
+ * Makes the store look at a request that expired: a decision about one is refused, and the decision of time recorded. This one answers no
+ * request of its kind, so that it is never recorded itself.
+ */
 const recordExpiry = (
   store: Store,
-  decision: Decision
-): Effect.Effect<ReadonlyArray<Decision>, RunStoreError> =>
-  Effect.matchEffect(store.decide(decision), {
+  expiry: Decision
+): Effect.Effect<ReadonlyArray<Decision>, RunStoreError> => {
+  const { requestId } = expiry
+  const by = "the run that waits"
+  const unfit: DecisionInput =
+    expiry._tag === "fail" ? { _tag: "answer", requestId, by, answer: "" } : { _tag: "fail", requestId, by }
+  return Effect.matchEffect(store.decide(unfit), {
     onSuccess: (recorded) => Effect.succeed([recorded.decision]),
     onFailure: (refused) => {
-      if (refused._tag === "RunStoreError") return Effect.fail(refused)
-      return Effect.succeed(refused._tag === "AlreadyDecided" ? [refused.decision] : [])
+      switch (refused._tag) {
+        case "RunStoreError":
+          return Effect.fail(refused)
+        case "AlreadyDecided":
+          return Effect.succeed([refused.decision])
+        case "RequestSuperseded":
+          return Effect.succeed([])
+        default:
+          return Effect.succeed([expiry])
+      }
     }
   })
+}
 
 /**
  * Keeps a lease alive while `use` runs, and gives it back afterwards. A lease that is lost stops `use` before its next effect:

@@ -2,6 +2,7 @@
  * The contract of decisions beside the end of their run: which of the two counts.
  */
 import * as Effect from "effect/Effect"
+import * as TestClock from "effect/testing/TestClock"
 import * as Id from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { Group } from "./storeFixtures.ts"
@@ -197,6 +198,27 @@ export const endings = ({ assert, test }: Group): void => {
       assert.deepStrictEqual(
         (yield* store.pending()).map(({ request }) => request),
         [childs]
+      )
+    })
+  )
+
+  test(
+    "records that a request expired when a decision of any kind comes too late, and no such decision itself",
+    Effect.fnUntraced(function* (store) {
+      const expiring = approval(a, 1, { expiresAt: 1000, onExpiry: "deny" })
+      const { requestId } = expiring
+      yield* heldOn(store, a, [expiring])
+      const unfit = { _tag: "fail", requestId, by: "ada" } as const
+      assert.strictEqual(yield* tagOf(store.decide(unfit)), "DecisionNotApplicable")
+      assert.deepStrictEqual(yield* store.decisions(a), [])
+      yield* TestClock.adjust(1000)
+      assert.strictEqual(yield* tagOf(store.decide(unfit)), "AlreadyDecided")
+      yield* TestClock.setTime(999)
+      // By a clock that is behind it is decided all the same.
+      assert.strictEqual(yield* tagOf(store.decide(approve(requestId))), "AlreadyDecided")
+      assert.deepStrictEqual(
+        (yield* store.decisions(a)).map(({ _tag, at, by }) => ({ _tag, at, by })),
+        [{ _tag: "deny", at: 1000, by: "expiry" }]
       )
     })
   )
