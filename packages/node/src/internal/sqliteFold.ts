@@ -4,13 +4,13 @@
  * Each run is folded once, from the state that the run before it had where this one took it up: a conversation of many runs is read
  * once, and not once for each of its runs.
  */
-import { Decision, evolve, type Id, Interruption, type RunEvent, RunState } from "@fermata/sdk"
+import { Decision, evolve, type Id, Interruption, RunEvent, RunState } from "@fermata/sdk"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { checkCheckpoint, checkpointOf } from "./sqliteCheckpoints.ts"
 import type { Findings } from "./sqliteFindings.ts"
 import { eventsOf, type Head, type Tables } from "./sqliteJournals.ts"
-import { type Row, rowsOf } from "./sqliteRows.ts"
+import { type Row, rowOf, rowsOf } from "./sqliteRows.ts"
 
 /** Folds all runs, the ones that others build on first, and stops after each. What cannot be read is passed over: it is reported. */
 export function* foldAll(tables: Tables, found: Findings, heads: ReadonlyArray<Head>): Generator<void> {
@@ -27,9 +27,10 @@ export function* foldAll(tables: Tables, found: Findings, heads: ReadonlyArray<H
     ])
     const folded = foldRun(tables, found, head, base, wanted)
     if (folded !== undefined) {
-      const { first, state, states } = folded
+      const { events, first, state, states } = folded
       checkHead(found, head, first, state)
       checkInbox(tables, found, head, state)
+      checkKept(tables, found, head, events)
       if (checkpoint !== undefined) {
         checkCheckpoint(tables, found, head.runId, checkpoint, states.get(checkpoint["revision"]))
       }
@@ -47,6 +48,8 @@ interface Folded {
   readonly first: Extract<RunEvent.RunEvent, { readonly _tag: "run.started" }>
   readonly state: RunState.RunState
   readonly states: ReadonlyMap<unknown, RunState.RunState>
+  /** Its own. */
+  readonly events: ReadonlyArray<RunEvent.RunEvent>
 }
 
 const foldRun = (
@@ -68,7 +71,7 @@ const foldRun = (
       state = evolve(state, event)
       if (wanted.has(index + 1)) states.set(index + 1, state)
     }
-    return state === undefined ? undefined : { first, state, states }
+    return state === undefined ? undefined : { events, first, state, states }
   } catch {
     found.problem(`The journal of ${runId} does not add up to a run: restore a backup, or remove the run.`)
     return undefined
@@ -130,6 +133,25 @@ const checkInbox = (
     if (status === "open") {
       found.problem(
         `The request ${String(requestId)} is shown, but the run ${runId} does not wait for it: restore a backup, or remove the run.`
+      )
+    }
+  }
+}
+
+/** Each grant that the journal says is kept has an entry: one that was revoked would be in force again without it. */
+const checkKept = (
+  { database }: Tables,
+  found: Findings,
+  { runId }: Head,
+  events: ReadonlyArray<RunEvent.RunEvent>
+): void => {
+  for (const wrapped of events) {
+    const { event } = RunEvent.unwrap(wrapped)
+    if (event._tag !== "request.decided" || event.kept === undefined) continue
+    const sql = "SELECT grant_id FROM fermata_grants WHERE grant_id = ?"
+    if (rowOf(database, sql, event.kept) === undefined) {
+      found.problem(
+        `The grant ${event.kept} of the run ${runId} is gone, and calls that rely on it are asked about: restore a backup.`
       )
     }
   }

@@ -117,7 +117,12 @@ export const ToolDenied = Schema.TaggedStruct("tool.denied", settled)
 export const RequestOpened = Schema.TaggedStruct("request.opened", { ...at, request: Interruption })
 
 /** A request was answered; the first answer counts. */
-export const RequestDecided = Schema.TaggedStruct("request.decided", { ...at, decision: Decision })
+export const RequestDecided = Schema.TaggedStruct("request.decided", {
+  ...at,
+  decision: Decision,
+  /** The grant that it gives. A store that holds this event holds the grant, too; earlier versions of Fermata did not promise that. */
+  kept: Schema.optionalKey(GrantId)
+})
 
 /** A request no longer waits: it is asked again, under `by`, or not at all. */
 export const RequestSuperseded = Schema.TaggedStruct("request.superseded", {

@@ -6,7 +6,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { Decision } from "./Decision.ts"
-import type { RequestId, Timestamp, ToolCallId } from "./Id.ts"
+import { type GrantId, grantId, type RequestId, type Timestamp, type ToolCallId } from "./Id.ts"
 import { type Interruption, isExpired, type Kind, type LimitRequest } from "./Interruption.ts"
 import type { Rejection } from "./Rejection.ts"
 import {
@@ -105,8 +105,13 @@ export const decide = (
   const checked = check(record.request, decision)
   return Result.isFailure(checked)
     ? Result.fail(checked.failure)
-    : Result.succeed([wrap({ _tag: "request.decided", at: decision.at, decision }, path)])
+    : Result.succeed([
+        wrap({ _tag: "request.decided", at: decision.at, decision, ...keptBy(decision) }, path)
+      ])
 }
+
+const keptBy = (decision: Decision): { readonly kept?: GrantId } =>
+  decision._tag === "approve" && decision.grant !== undefined ? { kept: grantId(decision.requestId) } : {}
 
 const same = (one: Decision, other: Decision): boolean => Schema.toEquivalence(Decision)(one, other)
 

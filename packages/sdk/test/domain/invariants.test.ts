@@ -4,6 +4,7 @@ import { vi } from "vitest"
 import type { Decision } from "../../src/domain/Decision.ts"
 import { decide } from "../../src/domain/decide.ts"
 import { evolve, evolveAll } from "../../src/domain/evolve.ts"
+import { grantId } from "../../src/domain/Id.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
 import { isWrappingUp } from "../../src/domain/Budget.ts"
 import { aboveOf, canAdvance, mayStart, next } from "../../src/domain/next.ts"
@@ -583,7 +584,9 @@ describe("decide", () => {
         }
         if (Result.isSuccess(result)) {
           const { path } = findRequest(before, decision.requestId)!
-          const expected = wrap({ _tag: "request.decided", at: decision.at, decision }, path)
+          const isGiving = decision._tag === "approve" && decision.grant !== undefined
+          const kept = isGiving ? { kept: grantId(decision.requestId) } : {}
+          const expected = wrap({ _tag: "request.decided", at: decision.at, decision, ...kept }, path)
           assert.deepStrictEqual(result.success, [expected])
         }
       }

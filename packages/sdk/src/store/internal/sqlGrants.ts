@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
 import { GrantNotFound, revoke, type Revoked } from "../../domain/Grant.ts"
-import type { RunId, Timestamp } from "../../domain/Id.ts"
+import { type GrantId, type RunId, runOfGrant, type Timestamp } from "../../domain/Id.ts"
 import type { RunStore } from "../RunStore.ts"
 import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
 import { pageSize } from "./bounds.ts"
@@ -25,7 +25,7 @@ export const grantColumns = ({ sql }: SqlAccess) =>
 
 /** Makes the part of the store that deals with grants. */
 export const makeGrants = (access: SqlAccess) => {
-  const { forUpdate, query, sql, write } = access
+  const { contains, forUpdate, journalOf, query, sql, write } = access
   const columns = grantColumns(access)
   const page = makePages(access)
   const forShare = sql.onDialectOrElse({ pg: () => sql`FOR SHARE`, orElse: () => sql.literal("") })
@@ -129,6 +129,17 @@ export const makeGrants = (access: SqlAccess) => {
     )
   }
 
+  /** Whether the journal of the run that gave a grant says that there is a row for it. */
+  const wasKept = (grantId: GrantId) => {
+    const giver = runOfGrant(grantId)
+    if (giver === undefined) return Effect.succeed(false)
+    const said = contains("events", `"kept":"${grantId}"`)
+    return Effect.map(
+      sql`SELECT 1 AS found FROM fermata_journal WHERE ${journalOf(giver)} AND ${said} LIMIT 1`,
+      (rows) => rows.length > 0
+    )
+  }
+
   return {
     grants,
     revokeGrant,
@@ -143,7 +154,7 @@ export const makeGrants = (access: SqlAccess) => {
 
     /**
      * Those of the grants that were revoked. The others cannot be revoked before the transaction ends. One that cannot be read may have
-     * been revoked: nothing starts under it, and what would have is asked about.
+     * been revoked, and so may one whose row is gone: nothing starts under it, and what would have is asked about.
      */
     revokedOf: Effect.fnUntraced(function* (used: ReadonlyArray<StoredGrant>, at: Timestamp) {
       const ids = used.flatMap(({ grant: { at, id } }) => [id, leftId(id, at)])
@@ -160,14 +171,19 @@ export const makeGrants = (access: SqlAccess) => {
         const isOfEarlier = left === undefined && entry?.stored === undefined && entry?.given_at !== grant.at
         return entry !== undefined && isOfEarlier ? undefined : { entry }
       }
-      // A process of an earlier version has recorded the decision.
+      const lost = new Set<StoredGrant>()
       const missing = used.filter((one) => find(one) === undefined)
       if (missing.length > 0) {
-        for (const one of missing) yield* insert(one)
+        for (const one of missing) {
+          if (yield* wasKept(one.grant.id)) lost.add(one)
+          // A process of an earlier version has recorded the decision, or this very transaction does.
+          else yield* insert(one)
+        }
         rows = yield* rowsById
       }
       return used.flatMap((one): ReadonlyArray<Revoked> => {
         const grantId = one.grant.id
+        if (lost.has(one)) return [{ grantId, revocation: { by: lostRow, at } }]
         const entry = find(one)?.entry
         if (entry === undefined) return [{ grantId, revocation: { by: unreadableRow, at } }]
         const { revocation, revoked_at: revokedAt } = entry
@@ -186,6 +202,9 @@ export const makeGrants = (access: SqlAccess) => {
     })
   }
 }
+
+/** By whom a grant counts as revoked whose row is gone. */
+const lostRow = "the store, which has lost its row"
 
 /** By whom a grant counts as revoked that cannot be read. */
 const unreadableRow = "the store, which cannot read its row"

@@ -125,14 +125,17 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     const [taken] =
       yield* run(sql`UPDATE fermata_requests SET status = 'journaled' WHERE request_id = ${decision.requestId}
       AND status = 'decided' AND decision = ${JSON.stringify(decision)} RETURNING request_id`)
-    if (taken !== undefined) return true
+    // A process of an earlier version may have taken the decision, and kept no grant.
+    const keeping =
+      decision._tag === "approve" && decision.grant !== undefined ? keepGrant(decision) : Effect.void
+    if (taken !== undefined) return yield* Effect.as(keeping, true)
     if (yield* decideOpen(decision, "journaled")) return true
     const [row] = yield* requests(operation, yield* read(decision.requestId))
     if (row?.entry.decision === undefined) return true
     if (!sameDecision(row.entry.decision, decision)) return false
     yield* sql`UPDATE fermata_requests SET status = 'journaled'
       WHERE request_id = ${decision.requestId} AND status = 'decided'`
-    return true
+    return yield* Effect.as(keeping, true)
   })
 
   const lockHead = (runId: RunId): Effect.Effect<unknown, SqlError> =>

@@ -1,0 +1,136 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { agent, approve, createFermata, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/sdk/testing"
+import * as SqliteStore from "../../src/SqliteStore.ts"
+import { temporaryFile } from "../temporaryStore.ts"
+import { foreign } from "./fixtures.ts"
+
+const open = async (store: string) => {
+  const ran: Array<string> = []
+  const pay = tool("pay", {
+    handler: (_, { runId }) => {
+      ran.push(runId)
+      return "paid"
+    }
+  })
+  const { client } = ScriptedModel.make(({ messages }) =>
+    messages.at(-1)?.role === "user" ? { calls: [{ tool: "pay" }] } : "Done."
+  )
+  const fermata = await createFermata({
+    agents: [agent("clerk", { tools: [pay] })],
+    model: client,
+    store,
+    by: "ann"
+  })
+  return { fermata, ran, [Symbol.asyncDispose]: () => fermata.close() }
+}
+
+const granting = approve({ grant: { scope: "session", arguments: {} } })
+
+/** A run of the session `s` in which a grant was given, before and after it has acted on that; then the damage. */
+const after = (revoked: boolean, ...damage: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const filename = yield* temporaryFile
+    yield* Effect.promise(async () => {
+      await using opened = await open(filename)
+      const { fermata } = opened
+      await fermata.runPrompt("clerk", "pay", { runId: "x", sessionId: "s" })
+      await fermata.decide("x.r1", granting)
+      await fermata.resume("x")
+      if (revoked) await fermata.revokeGrant("x", "x.r1.grant")
+    })
+    foreign(filename, (database) => damage.forEach((sql) => database.exec(sql)))
+    return filename
+  })
+
+/** What becomes of later calls in the session. */
+const later = (filename: string) =>
+  Effect.promise(async () => {
+    await using opened = await open(filename)
+    const statuses: Array<string> = []
+    for (const runId of ["y", "z"]) {
+      const { status } = await opened.fermata.runPrompt("clerk", "pay", { runId, sessionId: "s" })
+      statuses.push(status)
+      for (const { request } of await opened.fermata.pending()) {
+        await opened.fermata.decide(request.requestId, approve())
+        await opened.fermata.resume(runId)
+      }
+    }
+    return { statuses, ran: opened.ran }
+  })
+
+const gone = "DELETE FROM fermata_grants"
+
+describe("a grant whose entry in the store is gone", () => {
+  for (const revoked of [true, false]) {
+    it.live(
+      `lets nothing through that nobody was asked about, and the check says so, where it ${revoked ? "was" : "was not"} revoked`,
+      () =>
+        Effect.gen(function* () {
+          const filename = yield* after(revoked, gone)
+          const lost =
+            "The grant x.r1.grant of the run x is gone, and calls that rely on it are asked about: restore a backup."
+          assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [lost])
+          const { ran, statuses } = yield* later(filename)
+          assert.deepStrictEqual(statuses, ["interrupted", "interrupted"])
+          assert.deepStrictEqual(ran, ["y", "z"])
+          assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [lost])
+        })
+    )
+  }
+
+  it.live("is not missed where it is there, revoked or not", () =>
+    Effect.gen(function* () {
+      for (const [revoked, statuses] of [
+        [true, ["interrupted", "interrupted"]],
+        [false, ["completed", "completed"]]
+      ] as const) {
+        const filename = yield* after(revoked)
+        assert.deepStrictEqual((yield* later(filename)).statuses, [...statuses])
+        assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [])
+      }
+    })
+  )
+})
+
+describe("a grant that a process of a version without entries for grants gave while it had the store open", () => {
+  it.live("lets calls through once its run has acted on it there, and its revocation holds", () =>
+    Effect.gen(function* () {
+      // The event as that version wrote it.
+      const old = `UPDATE fermata_journal SET events = replace(events, ',"kept":"x.r1.grant"', '')`
+      const filename = yield* after(false, gone, old)
+      assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [])
+      assert.deepStrictEqual((yield* later(filename)).statuses, ["completed", "completed"])
+      yield* Effect.promise(async () => {
+        await using opened = await open(filename)
+        await opened.fermata.revokeGrant("x", "x.r1.grant")
+        const asked = await opened.fermata.runPrompt("clerk", "pay", { runId: "u", sessionId: "s" })
+        assert.strictEqual(asked.status, "interrupted")
+      })
+    })
+  )
+
+  it.live("has an entry once a process of this version has taken the decision into the journal", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      yield* Effect.promise(async () => {
+        await using opened = await open(filename)
+        await opened.fermata.runPrompt("clerk", "pay", { runId: "x", sessionId: "s" })
+        await opened.fermata.decide("x.r1", granting)
+      })
+      // As that version left it.
+      foreign(filename, (database) => database.exec(gone))
+      yield* Effect.promise(async () => {
+        await using opened = await open(filename)
+        await opened.fermata.resume("x")
+        assert.deepStrictEqual(
+          (await opened.fermata.grants()).map(({ grant }) => String(grant.id)),
+          ["x.r1.grant"]
+        )
+      })
+      assert.deepStrictEqual((yield* SqliteStore.check({ filename })).problems, [])
+      assert.deepStrictEqual((yield* later(filename)).statuses, ["completed", "completed"])
+    })
+  )
+})
