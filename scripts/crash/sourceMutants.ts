@@ -100,9 +100,9 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "does not judge a grant again before the body",
     file: "agent/internal/authorize.ts",
-    line: "  if (grant.revoked !== undefined)",
-    broken: "  if (grant.revoked !== undefined && grant.at < 0)",
-    finder: { scenario: "revoke behind" }
+    line: "  const { grantId } = call\n  const found = findGrant(",
+    broken: "  if (call.attempt >= 0) return holds\n  const { grantId } = call\n  const found = findGrant(",
+    finder: { tests: ["sdk/test/agent/judgedAgain.test.ts", "node/test/authority/grants.test.ts"] }
   },
   {
     name: "grants a tool by its name alone",
@@ -151,14 +151,14 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "store/internal/sqlLease.ts",
     line: "sql`run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} AND lease_until > ${now}`",
     broken: "sql`run_id = ${lease.runId} AND ${now} = ${now}`",
-    finder: { seeds: 300 }
+    finder: { tests: ["node/test/SqliteStore.test.ts"] }
   },
   {
     name: "claims a run that is leased",
     file: "store/internal/sqlLease.ts",
     line: "access.sql`(lease_until IS NULL OR lease_until <= ${access.now} OR ${isFromFuture(access)})`",
     broken: "access.sql`(1 = 1)`",
-    finder: { seeds: 300 }
+    finder: { tests: ["node/test/SqliteStore.test.ts"] }
   },
   {
     name: "gives back the lease of another owner",
@@ -172,7 +172,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "agent/internal/apart.ts",
     line: "    // It was left behind.\n    if (this.running === undefined) return\n",
     broken: "",
-    finder: { tests: ["sdk/test/agent"] }
+    finder: { tests: ["sdk/test/agent/leftBehind.test.ts"] }
   },
   {
     name: "looks a sub-agent up in the agent that the run was started with",
