@@ -98,13 +98,6 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { scenario: "revoke elsewhere" }
   },
   {
-    name: "does not judge a grant again before the body",
-    file: "agent/internal/authorize.ts",
-    line: "  const { grantId } = call\n  const found = findGrant(",
-    broken: "  if (call.attempt >= 0) return holds\n  const { grantId } = call\n  const found = findGrant(",
-    finder: { tests: ["sdk/test/agent/judgedAgain.test.ts", "node/test/authority/grants.test.ts"] }
-  },
-  {
     name: "grants a tool by its name alone",
     file: "domain/ToolIdentity.ts",
     line: 'if (!isSame(identity.agent, agent, agentAliases, peers.agents)) return "agent"',
