@@ -201,14 +201,24 @@ const reopened = (state: RunState): RunState =>
  * Whether the inbox lacks a request that the run waits for: earlier versions closed those of a run that failed, and did not open them
  * when it was resumed. Resuming it does.
  */
-const isAnyHidden = (store: Store, state: RunState): Effect.Effect<boolean, RunStoreError> => {
+const isAnyHidden = Effect.fnUntraced(function* (
+  store: Store,
+  state: RunState
+): Effect.fn.Return<boolean, RunStoreError> {
   const open = interruptions(state)
-  if (open.length === 0 || open.length > pageSize) return Effect.succeed(false)
-  return Effect.map(store.pending({ runId: state.runId, limit: pageSize }), (shown) => {
-    const ids = new Set(shown.map(({ request }) => request.requestId))
-    return open.some(({ requestId }) => !ids.has(requestId))
-  })
-}
+  if (open.length === 0 || open.length > pageSize) return false
+  const shown = yield* store.pending({ runId: state.runId, limit: pageSize })
+  const ids = new Set(shown.map(({ request }) => request.requestId))
+  for (const { requestId } of open.filter(({ requestId }) => !ids.has(requestId))) {
+    // One that was decided meanwhile waits for nobody.
+    const isDecided = yield* Effect.match(store.request(requestId), {
+      onSuccess: ({ decision }) => decision !== undefined,
+      onFailure: () => false
+    })
+    if (!isDecided) return true
+  }
+  return false
+})
 
 /** The most entries that a store lists at once. */
 const pageSize = 1000
