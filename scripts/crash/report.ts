@@ -13,7 +13,7 @@ const stores = ["SQLite", "Postgres"] as const
 export type StoreName = (typeof stores)[number]
 
 /** A line's name begins with its part. */
-const parts = ["sweep", "seeds", "meetings", "mutants", "processes", "restarts"]
+const parts = ["sweep", "seeds", "meetings", "mutants", "damage", "processes", "restarts"]
 const byPart = ([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number =>
   parts.indexOf(one.split(":")[0] ?? "") - parts.indexOf(other.split(":")[0] ?? "")
 

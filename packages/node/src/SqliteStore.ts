@@ -169,8 +169,8 @@ export interface CheckReport {
 }
 
 /**
- * Reads every page, every run, every request, every message and every grant of a store, and reports what is wrong. It changes nothing, makes no file, and
- * works while others use the store.
+ * Reads every page, run, request, message and grant of a store, and reports what is wrong. It changes nothing, makes no file, and works
+ * while others use the store.
  *
  * **When to use**
  *

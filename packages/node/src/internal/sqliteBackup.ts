@@ -32,14 +32,14 @@ export const backup = (options: {
         const { mode } = await stat(options.filename)
         await createEmpty(partial, mode & 0o777)
       })
-      // All pages at once: a copy in several steps starts over whenever somebody writes in between.
       yield* attempt("backup", () => copyDatabase(source, partial, { rate: allPages }))
       const placed = yield* attempt("backup", () => nameIfFree(partial, options.to))
       if (!placed) return yield* new BackupExists()
     })
   ).pipe(Effect.uninterruptible)
 
-const allPages = 0x7fffffff
+/** At once: a copy in several steps starts over whenever another connection writes in between. */
+export const allPages = 0x7fffffff
 
 /** Something with files; its failures in words. */
 export const attempt = <A>(operation: string, act: () => Promise<A>) =>

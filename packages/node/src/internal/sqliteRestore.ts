@@ -10,7 +10,7 @@ import { doubtLaterEffects, type Id } from "@fermata/sdk"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import { BackupExists } from "./BackupExists.ts"
 import { createEmpty, nameIfFree } from "./newFile.ts"
-import { attempt, exists } from "./sqliteBackup.ts"
+import { allPages, attempt, exists } from "./sqliteBackup.ts"
 import { removeFence } from "./sqliteFence.ts"
 import { openExisting, patiently } from "./sqliteFile.ts"
 import { layer } from "./sqliteOpen.ts"
@@ -79,8 +79,6 @@ const marking = Effect.gen(function* () {
   } while (page.length === 1000)
   return { doubted, damaged }
 })
-
-const allPages = 0x7fffffff
 
 /** The processes that held leases, or fenced the database, have nothing to do with the copy. */
 const freshen = (filename: string): void => {

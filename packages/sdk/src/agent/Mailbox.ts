@@ -17,8 +17,9 @@ import type { UserPart } from "../domain/Message.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import { RequestNotFound } from "../domain/Rejection.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
+import type { RunEvent } from "../domain/RunEvent.ts"
 import { findRequest, isEnded, type RunState } from "../domain/RunState.ts"
-import { eventsOf } from "./internal/eventsOf.ts"
+import { eventsOf, withDecisions } from "./internal/eventsOf.ts"
 import { redactEvent } from "./internal/redact.ts"
 import { checkEdited, checkUnchanged, decodeDecision, decodePrompt } from "./internal/staging.ts"
 import type { Prompt } from "./runPrompt.ts"
@@ -74,12 +75,6 @@ export interface Mailbox {
   readonly attach: (runtime: Runtime<any>, state: () => RunState) => void
 }
 
-const withDecision = (state: RunState, decision: Decision, scrubber?: Runtime<any>["scrubber"]): RunState =>
-  eventsOf(state, decision).reduce(
-    (before, event) => evolve(before, scrubber === undefined ? event : redactEvent(scrubber, event)),
-    state
-  )
-
 /** Makes a mailbox for one run. */
 export const make = (): Mailbox => {
   let decisions: Array<Decision> = []
@@ -98,7 +93,7 @@ export const make = (): Mailbox => {
       if (attached === undefined) return yield* new RequestNotFound({ requestId })
       const { runtime, state: now } = attached
       // What was decided a moment ago counts, whether the loop has got to it or not; and so does time.
-      const standing = () => decisions.reduce((state, other) => withDecision(state, other), now())
+      const standing = () => withDecisions(now(), decisions)
       const expire = () => {
         const expiry = expiryOf(standing(), requestId, clock.currentTimeMillisUnsafe())
         if (expiry === undefined) return false
@@ -133,10 +128,13 @@ export const make = (): Mailbox => {
       const state = attached?.state()
       if (attached === undefined || state === undefined || isEnded(state)) return state
       const { scrubber } = attached.runtime
-      const decided = decisions.reduce((before, decision) => withDecision(before, decision, scrubber), state)
+      const fold = (before: RunState, event: RunEvent) => evolve(before, redactEvent(scrubber, event))
+      const decided = decisions.reduce(
+        (before, decision) => eventsOf(before, decision).reduce(fold, before),
+        state
+      )
       return messages.reduce(
-        (before, { at, content }) =>
-          evolve(before, redactEvent(scrubber, { _tag: "message.queued", at, content })),
+        (before, { at, content }) => fold(before, { _tag: "message.queued", at, content }),
         decided
       )
     },

@@ -9,13 +9,13 @@ import type { Decision } from "../domain/Decision.ts"
 import { instant, sentence } from "../domain/Display.ts"
 import { evolve } from "../domain/evolve.ts"
 import { isWithin, type RequestId, type RunId, type Timestamp } from "../domain/Id.ts"
+import { lineTo } from "../domain/internal/lineTo.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
 import { type Above, aboveOf, next, nothingAbove, type Step } from "../domain/next.ts"
 import { type AgentNotFound, fromFailure, type ToolUnavailable } from "../domain/RunError.ts"
 import {
   answerable,
   findCall,
-  findChild,
   isEnded,
   isRepeatable,
   type RunState,
@@ -139,7 +139,7 @@ const explainSubRun = (
   const explained = explainState({ ...state, status }, isEnded(state) ? [] : inIt, now, {
     lease: stored.head.lease,
     missing: isEnded(state) ? undefined : missingOf(bound, root, stored.decisions),
-    line: isEnded(root) ? [] : lineTo(withDecisions(root, stored.decisions), path)
+    line: isEnded(root) ? [] : lineTo(withDecisions(root, stored.decisions), path.slice(0, -1))
   })
   const resuming = isEnded(state) || isEnded(root) ? [] : explained.resuming
   const whom = sentence`It works for the run ${root.runId} of ${root.agent.name}`
@@ -162,17 +162,6 @@ interface Surroundings {
   readonly missing?: Missing | undefined
   /** Of a sub-agent's run: the runs above it, the root first. */
   readonly line?: ReadonlyArray<RunState>
-}
-
-/** The runs above the one that these calls lead to, as far as they are at work. */
-const lineTo = (root: RunState, path: SubRun["path"]): ReadonlyArray<RunState> => {
-  const line = [root]
-  for (const callId of path.slice(0, -1)) {
-    const child = findChild(line[line.length - 1]!, callId)
-    if (child === undefined) return line
-    line.push(child)
-  }
-  return line
 }
 
 /** Explains a state: one that is stored, or one that is the caller's to keep. */

@@ -115,8 +115,8 @@ const keptBy = (decision: Decision): { readonly kept?: GrantId } =>
 
 const same = (one: Decision, other: Decision): boolean => Schema.toEquivalence(Decision)(one, other)
 
-/** What a caller says of the decision itself: not what was looked at, nor what the runtime found out. */
-const withoutDigest = (given: Decision): Decision => {
+/** The parts of a decision that its caller chose: without the digest that the caller looked at, and the schema that the runtime found. */
+export const asSent = (given: Decision): Decision => {
   const { digest: _, ...decision } = given
   if (decision._tag !== "approve") return decision
   const { schema: __, ...approval } = decision
@@ -127,7 +127,7 @@ const withoutDigest = (given: Decision): Decision => {
 export const isRepeated = (recorded: Decision, decision: Decision): boolean =>
   recorded.idempotencyKey !== undefined &&
   // A digest only says what was looked at; whoever sends it again may have it or not.
-  same(withoutDigest(recorded), { ...withoutDigest(decision), at: recorded.at })
+  same(asSent(recorded), { ...asSent(decision), at: recorded.at })
 
 /** Why the requests of a run that ended are not decided. One that failed waits again once it is resumed. */
 export const endedReason = (status: RunState["status"]): string =>

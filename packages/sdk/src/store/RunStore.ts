@@ -428,13 +428,13 @@ export class RunStore extends Context.Service<
     readonly list: (filter?: ListFilter) => Effect.Effect<ReadonlyArray<RunHead>, RunStoreError>
 
     /**
-     * What `list`, `pending` and `grants` leave out because it cannot be read, at most 1,000 entries. Asking about one of these runs fails with
-     * `StoreUnreadable`, nothing of it is executed, and `remove` deletes it.
+     * What `list`, `pending` and `grants` leave out because it cannot be read, at most 1,000 entries. Asking about one of these runs
+     * fails with `StoreUnreadable`, nothing of it is executed, and `remove` deletes it.
      *
      * **Details**
      *
-     * It reads the heads, the requests and the grants of all runs. Whether their journals can be read is found out when they are loaded, and by
-     * the check of a whole store.
+     * It reads the heads, the requests and the grants of all runs. Whether their journals can be read is found out when they are
+     * loaded, and by the check of a whole store.
      */
     readonly damaged: Effect.Effect<ReadonlyArray<DamagedRun>, RunStoreError>
 

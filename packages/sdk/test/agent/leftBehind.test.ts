@@ -13,6 +13,7 @@ import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { createRuntime } from "../../src/agent/createRuntime.ts"
+import { turn } from "../../src/agent/internal/eventLoop.ts"
 import { graceMs } from "../../src/agent/internal/within.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import * as RuntimeExtension from "../../src/agent/RuntimeExtension.ts"
@@ -181,7 +182,7 @@ describe("a tool's effect that cannot be stopped", () => {
             yield* Deferred.succeed(late, "late")
             yield* Deferred.await(ended)
             // The end of the body is heard by now.
-            yield* Effect.sleep(0)
+            yield* turn
             return "next"
           })
       })

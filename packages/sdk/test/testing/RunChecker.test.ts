@@ -299,6 +299,15 @@ describe("RunChecker", () => {
     assert.deepStrictEqual(check(sound, { acknowledged }), [])
   })
 
+  it("takes an approval that edited the arguments for its author's, which the runtime says more of", () => {
+    const edited = { ...approve, arguments: { amount: 2 } }
+    const { at: _, ...asked } = edited
+    const acknowledged = { decisions: [{ runId, decision: { ...edited, schema: "1hp2yye" }, asked }] }
+    assert.notInclude(invariants(sound, { acknowledged }), "oneDecision")
+    const others = { decisions: [{ runId, decision: edited, asked: { ...asked, arguments: { amount: 3 } } }] }
+    assert.include(invariants(sound, { acknowledged: others }), "oneDecision")
+  })
+
   it("misses an acknowledged decision in the journal of a completed run, and not in that of a cancelled one", () => {
     const other = { ...approve, requestId: "run.r2" as RequestId }
     const acknowledged = { decisions: [{ runId, decision: other }] }

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import type { Decision } from "../../domain/Decision.ts"
 import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
+import { recordOf } from "../../domain/internal/released.ts"
 import { sameJson } from "../../domain/internal/json.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.ts"
@@ -18,6 +19,15 @@ import { deny, needsOf, strictest, type ToolEntry } from "./classify.ts"
 import { approvalDigest } from "./digest.ts"
 import { now, type Scope, stateOf } from "./Drive.ts"
 import { findGrant } from "./findGrant.ts"
+
+/** A call that is judged right before its body. */
+export interface Judging<E> {
+  readonly scope: Scope<E>
+  readonly call: ToolCall
+  readonly entry: ToolEntry
+  /** Whether an earlier attempt may have taken effect: then the call is never called denied, but asked about. */
+  readonly mayHaveRun: boolean
+}
 
 /** How a call that may run stands right before its body. */
 export type Standing =
@@ -49,8 +59,7 @@ const releaseOf = (
   scope: Scope<unknown>,
   call: ToolCall
 ): { readonly request: Interruption; readonly decision: Decision } | undefined => {
-  if (call.requestId === undefined) return undefined
-  const record = stateOf(scope).requests.find(({ request }) => request.requestId === call.requestId)
+  const record = recordOf(stateOf(scope), call)
   return record?.decision === undefined ? undefined : { request: record.request, decision: record.decision }
 }
 
@@ -60,28 +69,23 @@ export const isEdited = (scope: Scope<unknown>, call: ToolCall): boolean => {
   return decision?._tag === "approve" && decision.arguments !== undefined
 }
 
-/**
- * Judges a call again. Costs no step of the fiber where the tool's own rule need not be asked. One that `mayHaveRun` before is never
- * called denied.
- */
+/** Judges a call again. Costs no step of the fiber where the tool's own rule need not be asked. */
 export const authorize = (
-  scope: Scope<unknown>,
-  call: ToolCall,
-  entry: ToolEntry,
-  mayHaveRun: boolean,
+  judging: Judging<unknown>,
   value: () => Effect.Effect<unknown, unknown>
 ): Effect.Effect<Standing> => {
+  const { call, entry, scope } = judging
   const release = releaseOf(scope, call)
   const other = differenceOf(scope, call, entry, release?.request)
   if (other !== undefined && !(other === "schema" && tookEdit(entry, release?.decision))) {
     return Effect.succeed(changed(differenceText(other, call, entry)))
   }
-  if (release?.decision._tag === "approve") return authorizeApproved(scope, call, entry, mayHaveRun, release)
+  if (release?.decision._tag === "approve") return authorizeApproved(judging, release)
   // A retry is a decision of its own, about the arguments that it was asked with.
   if (release !== undefined) return Effect.succeed(authorizeRetried(call, entry, release.request))
   return call.grantId === undefined
-    ? authorizeUnasked(scope, call, entry, mayHaveRun, value)
-    : Effect.succeed(authorizeGranted(scope, call, entry, mayHaveRun))
+    ? authorizeUnasked(judging, value)
+    : Effect.succeed(authorizeGranted(judging))
 }
 
 /** Whether the schema of today is the one that took the arguments of an approval that edited them. */
@@ -124,19 +128,18 @@ const differenceText = (other: Difference, call: ToolCall, { definition, tool }:
 }
 
 const authorizeApproved = Effect.fnUntraced(function* (
-  scope: Scope<unknown>,
-  call: ToolCall,
-  { tool }: ToolEntry,
-  mayHaveRun: boolean,
+  judging: Judging<unknown>,
   { decision, request }: NonNullable<ReturnType<typeof releaseOf>>
 ) {
+  const { call, entry } = judging
+  const { tool } = entry
   if (request._tag !== "approval" || decision._tag !== "approve") return holds
   const decided = decision.arguments ?? request.arguments
   const isShown = (yield* approvalDigest(request, request.arguments)) === request.digest
   if (!isShown || !sameJson(shownOf(call), decided)) {
     return changed(sentence`The stored arguments of ${tool.name} are not the ones that were approved.`)
   }
-  return policyStanding(scope, call, tool.name, true, mayHaveRun) ?? holds
+  return policyStanding(judging, true) ?? holds
 })
 
 const authorizeRetried = (call: ToolCall, { tool }: ToolEntry, request: Interruption): Standing =>
@@ -144,12 +147,8 @@ const authorizeRetried = (call: ToolCall, { tool }: ToolEntry, request: Interrup
     ? changed(sentence`The stored arguments of ${tool.name} are not the ones that were asked about.`)
     : holds
 
-const authorizeGranted = (
-  scope: Scope<unknown>,
-  call: ToolCall,
-  entry: ToolEntry,
-  mayHaveRun: boolean
-): Standing => {
+const authorizeGranted = (judging: Judging<unknown>): Standing => {
+  const { call, entry, scope } = judging
   const { grantId } = call
   const found = findGrant(scope, ({ id }) => id === grantId)
   if (found === undefined) return lapsed(sentence`The grant ${grantId} is not known here.`)
@@ -160,19 +159,17 @@ const authorizeGranted = (
   if (!Grant.covers(grant, entry.definition, shownOf(call), reach)) {
     return lapsed(sentence`The grant ${grantId} does not cover this call.`)
   }
-  return policyStanding(scope, call, entry.tool.name, true, mayHaveRun) ?? holds
+  return policyStanding(judging, true) ?? holds
 }
 
 /** A call that was let through without a person: by the tool, by a rule, by the policy. */
 const authorizeUnasked = (
-  scope: Scope<unknown>,
-  call: ToolCall,
-  entry: ToolEntry,
-  mayHaveRun: boolean,
+  judging: Judging<unknown>,
   value: () => Effect.Effect<unknown, unknown>
 ): Effect.Effect<Standing> => {
+  const { call, entry, scope } = judging
   const { tool } = entry
-  const standing = (needed: boolean) => standingOf(scope, call, entry, needed, mayHaveRun)
+  const standing = (needed: boolean) => standingOf(judging, needed)
   if (strictest(scope, tool.name, true)._tag === "run") return Effect.succeed(holds)
   const { needsApproval } = tool.options
   if (typeof needsApproval !== "function") {
@@ -191,18 +188,13 @@ const authorizeUnasked = (
   )
 }
 
-const standingOf = (
-  scope: Scope<unknown>,
-  call: ToolCall,
-  { tool }: ToolEntry,
-  needed: boolean,
-  mayHaveRun: boolean
-): Standing => {
-  const verdict = strictest(scope, tool.name, needed)
-  if (verdict._tag === "run") return holds
+const standingOf = (judging: Judging<unknown>, needed: boolean): Standing => {
+  const { entry, scope } = judging
+  const { name } = entry.tool
+  if (strictest(scope, name, needed)._tag === "run") return holds
   return (
-    policyStanding(scope, call, tool.name, needed, mayHaveRun) ??
-    lapsed(sentence`${tool.name} was let through without approval, and needs one now.`)
+    policyStanding(judging, needed) ??
+    lapsed(sentence`${name} was let through without approval, and needs one now.`)
   )
 }
 
@@ -218,15 +210,13 @@ export const isTimed = (scope: Scope<unknown>): boolean => {
 
 /** Where a policy denies the call now: a call that may have taken effect is not called denied, but asked about. */
 const policyStanding = (
-  scope: Scope<unknown>,
-  call: ToolCall,
-  tool: string,
-  needed: boolean,
-  mayHaveRun: boolean
+  { call, entry, mayHaveRun, scope }: Judging<unknown>,
+  needed: boolean
 ): Standing | undefined => {
-  const verdict = strictest(scope, tool, needed)
+  const { name } = entry.tool
+  const verdict = strictest(scope, name, needed)
   if (verdict._tag !== "deny") return undefined
-  if (mayHaveRun) return lapsed(sentence`A policy denies ${tool} now.`)
+  if (mayHaveRun) return lapsed(sentence`A policy denies ${name} now.`)
   deny(scope, call, verdict.message)
   return { _tag: "denied" }
 }

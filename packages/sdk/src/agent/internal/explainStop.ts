@@ -3,6 +3,7 @@
  * and what resuming it still does.
  */
 import { sentence } from "../../domain/Display.ts"
+import { recordOf } from "../../domain/internal/released.ts"
 import { type Above, next } from "../../domain/next.ts"
 import { findCall, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import { releasedBy } from "./reportCalls.ts"
@@ -21,8 +22,7 @@ export const stopText = (state: RunState, { by }: NonNullable<RunState["stop"]>)
 
 const leftText = (state: RunState, call: ToolCall): string => {
   const { decided } = releasedBy(state, call)
-  const record = state.requests.find(({ request }) => request.requestId === decided?.requestId)
-  const by = record?.decision?.by
+  const by = recordOf(state, call)?.decision?.by
   if (decided === undefined || by === undefined) return call.name
   return decided.decision === "approve"
     ? sentence`${call.name} (approved by ${by})`

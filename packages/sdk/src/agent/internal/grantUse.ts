@@ -6,6 +6,7 @@
  */
 import type { Grant, Revoked } from "../../domain/Grant.ts"
 import { revocations } from "../../domain/revokeInState.ts"
+import { recordOf } from "../../domain/internal/released.ts"
 import type { GrantId, ToolCallId } from "../../domain/Id.ts"
 import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
 import { findCall, findChild, type RunState, type ToolCall } from "../../domain/RunState.ts"
@@ -29,17 +30,13 @@ const startsIn = (state: RunState, events: ReadonlyArray<RunEvent>): ReadonlyArr
     const call = run === undefined ? undefined : findCall(run, event.callId)
     if (run === undefined || call?.grantId === undefined || call.status !== "started") continue
     // A person decided about the call itself since the grant let it through: the start relies on that decision.
-    if (isDecided(run, call)) continue
+    if (recordOf(run, call)?.decision !== undefined) continue
     ;(starts ??= []).push({ path, call, grantId: call.grantId })
   }
   return starts ?? none
 }
 
 const none: ReadonlyArray<never> = []
-
-const isDecided = ({ requests }: RunState, { requestId }: ToolCall): boolean =>
-  requestId !== undefined &&
-  requests.some(({ decision, request }) => request.requestId === requestId && decision !== undefined)
 
 const runAt = (state: RunState, path: ReadonlyArray<ToolCallId>): RunState | undefined =>
   path.reduce<RunState | undefined>(

@@ -17,7 +17,7 @@ import { findCall } from "../../domain/RunState.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import type { Tool } from "../../tool/Tool.ts"
 import type { Apart } from "./apart.ts"
-import { authorize, isEdited, shownOf, type Standing, toolEntryOf } from "./authorize.ts"
+import { authorize, isEdited, type Judging, shownOf, type Standing, toolEntryOf } from "./authorize.ts"
 import {
   classifyTool,
   describeArguments,
@@ -49,13 +49,8 @@ const nothing = Effect.succeed(undefined)
 const stale = Symbol("stale")
 
 /** A call on its way to its body. */
-interface Preparing<E> {
-  readonly scope: Scope<E>
-  readonly call: ToolCall
-  readonly entry: ToolEntry
+interface Preparing<E> extends Judging<E> {
   readonly apart: Apart
-  /** Whether an earlier attempt may have taken effect: then what no longer lets it run asks what became of it. */
-  readonly mayHaveRun: boolean
 }
 
 /** Prepares a call; `undefined` where it has its result already, or is asked about again. */
@@ -71,7 +66,7 @@ export const prepare = <E>(
   const mayHaveRun =
     call.attempt > 0 && call.safety !== "readOnly" && scope.drive.clear?.has(call.id) !== true
   const preparing = { scope, call, entry, apart, mayHaveRun }
-  const standing = authorize(scope, call, entry, mayHaveRun, () => valueOf(scope, call, entry))
+  const standing = authorize(preparing, () => valueOf(scope, call, entry))
   return Exit.isExit(standing)
     ? withStanding(preparing, standing as Exit.Exit<Standing>)
     : whenKnown(apart.run(standing), (exit) => withStanding(preparing, exit))

@@ -2,6 +2,7 @@
  * What became of the calls of a turn that is cut short.
  */
 import * as History from "../../domain/History.ts"
+import { recordOf } from "../../domain/internal/released.ts"
 import { isRepeatable, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import type { ToolOutcome } from "../../domain/Message.ts"
 import type { CallReport } from "../../domain/ToolCall.ts"
@@ -39,11 +40,10 @@ const openTurn = (state: RunState): ReadonlyArray<CallReport> =>
   })
 
 /** The decision that has released a call whose body has not begun since. */
-export const releasedBy = (state: RunState, { requestId, status }: ToolCall): Pick<CallReport, "decided"> => {
-  if (status !== "ready" || requestId === undefined) return {}
-  const decision = state.requests.find(({ request }) => request.requestId === requestId)?.decision
+export const releasedBy = (state: RunState, call: ToolCall): Pick<CallReport, "decided"> => {
+  const decision = call.status === "ready" ? recordOf(state, call)?.decision : undefined
   return decision?._tag === "approve" || decision?._tag === "retry"
-    ? { decided: { requestId, decision: decision._tag } }
+    ? { decided: { requestId: decision.requestId, decision: decision._tag } }
     : {}
 }
 

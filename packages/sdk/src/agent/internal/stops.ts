@@ -6,21 +6,14 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { lineTo } from "../../domain/internal/lineTo.ts"
 import type { Step } from "../../domain/next.ts"
-import { findCall, findChild, isOpen, type RunState } from "../../domain/RunState.ts"
+import { findCall, isOpen, type RunState } from "../../domain/RunState.ts"
 import { type Drive, type Scope } from "./Drive.ts"
 import { takeMailBeside } from "./leave.ts"
 
 /** The states from the root's to that of the scope's own run, as far as they are there. */
-const lineOf = ({ drive, path }: Scope<any>): ReadonlyArray<RunState> => {
-  const line = [drive.state]
-  for (const callId of path) {
-    const child = findChild(line[line.length - 1]!, callId)
-    if (child === undefined) return line
-    line.push(child)
-  }
-  return line
-}
+const lineOf = ({ drive, path }: Scope<any>): ReadonlyArray<RunState> => lineTo(drive.state, path)
 
 /** Whether a decision has stopped the scope's own run, or one above it. */
 export const isHalted = (scope: Scope<any>): boolean =>

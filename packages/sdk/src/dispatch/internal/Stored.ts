@@ -265,10 +265,10 @@ export class Stored<Output> extends Live<Output, StoredFault> {
       // Others may have got further before it was claimed here.
       Effect.tap(({ state }) => (state.revision > this.revision ? this.catchUp : Effect.void)),
       Effect.tap(({ state }) => Effect.sync(() => this.knows(state, interruptions(state)))),
-      Effect.filterOrElse(
-        (result) => stuckOn(result) === undefined,
-        (result) => Effect.fail(stuckOn(result)!)
-      ),
+      Effect.tap((result) => {
+        const problem = stuckOn(result)
+        return problem === undefined ? Effect.void : Effect.fail(problem)
+      }),
       Effect.catchTag(["RunBusy", "RunConflict", "LeaseLost"], () =>
         Effect.succeed<Driven<Output>>(elsewhere)
       ),

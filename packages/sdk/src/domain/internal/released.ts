@@ -1,15 +1,17 @@
 /**
  * Calls that a decision has released and that have not come to their end: what was acknowledged and is still to be acted on.
  */
-import { isSettled, type RunState, type ToolCall } from "../RunState.ts"
+import { isSettled, type RequestRecord, type RunState, type ToolCall } from "../RunState.ts"
+
+/** The request that was made about a call last, and what became of it. */
+export const recordOf = ({ requests }: RunState, { requestId }: ToolCall): RequestRecord | undefined =>
+  requestId === undefined ? undefined : requests.find(({ request }) => request.requestId === requestId)
 
 /** Whether a decision has released a call. */
-export const isReleased = ({ requests }: RunState, { requestId }: ToolCall): boolean =>
-  requestId !== undefined &&
-  requests.some(
-    ({ decision, request }) =>
-      request.requestId === requestId && (decision?._tag === "approve" || decision?._tag === "retry")
-  )
+export const isReleased = (state: RunState, call: ToolCall): boolean => {
+  const tag = recordOf(state, call)?.decision?._tag
+  return tag === "approve" || tag === "retry"
+}
 
 type IsMeant = (call: ToolCall) => boolean
 

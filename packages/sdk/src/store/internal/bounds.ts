@@ -13,6 +13,9 @@ export const position = (value: number | undefined, fallback: number): number =>
     ? fallback
     : Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.trunc(value)))
 
+/** The last moment that has a date, as milliseconds: the first is as far before 1970. */
+export const latestTime = 8.64e15
+
 /** A thousand years. */
 export const longestLeaseMs = 1000 * 365 * 24 * 60 * 60 * 1000
 

@@ -31,7 +31,7 @@ export type RequestChange =
       readonly requestId: RequestId
       readonly reason: string
       readonly by?: RequestId
-      /** Whether a decision is passed over that was taken: the run that asked ended with it, asks again, or has read it and cannot apply it. */
+      /** Whether a decision that was taken is passed over: the run that asked ended, asks again, or has read it and cannot apply it. */
       readonly isFinal: boolean
     }
   | { readonly _tag: "reopened" }

@@ -10,6 +10,7 @@ import { kindOf } from "../../domain/internal/kindOf.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
 import type { RunStore } from "../RunStore.ts"
 import { type RunNotFound, RunStoreError, StoreFault } from "../RunStoreError.ts"
+import { latestTime } from "./bounds.ts"
 import { notARun } from "./ids.ts"
 
 type Service = RunStore["Service"]
@@ -61,7 +62,7 @@ const filters = {
 }
 
 /** A time in the bounds of a date, which every database takes. */
-const inBounds = (at: number): number => Math.min(8.64e15, Math.max(-8.64e15, at))
+const inBounds = (at: number): number => Math.min(latestTime, Math.max(-latestTime, at))
 
 const timesInBounds = <Given extends object>(given: Given): Given => {
   const bounded: Record<string, unknown> = {}

@@ -11,7 +11,7 @@ import { GrantNotFound, revoke, type Revoked } from "../../domain/Grant.ts"
 import { type GrantId, type RunId, runOfGrant, type Timestamp } from "../../domain/Id.ts"
 import type { RunStore } from "../RunStore.ts"
 import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
-import { pageSize } from "./bounds.ts"
+import { latestTime, pageSize } from "./bounds.ts"
 import { deletedRun } from "./grants.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import { grantEntries, sortGrants } from "./sqlGrantRows.ts"
@@ -197,7 +197,7 @@ export const makeGrants = (access: SqlAccess) => {
       yield* sql`DELETE FROM fermata_grants WHERE run_id = ${runId} AND revoked_at IS NULL AND revocation IS NULL`
       // A damaged time is replaced: what is left has to be readable.
       yield* sql`UPDATE fermata_grants SET data = NULL, revocation = NULL, agent = '', tool = '', session_id = '',
-          revoked_at = CASE WHEN revoked_at BETWEEN 0 AND ${latest} THEN revoked_at ELSE 0 END
+          revoked_at = CASE WHEN revoked_at BETWEEN 0 AND ${latestTime} THEN revoked_at ELSE 0 END
         WHERE run_id = ${runId}`
     })
   }
@@ -208,6 +208,3 @@ const lostRow = "the store, which has lost its row"
 
 /** By whom a grant counts as revoked that cannot be read. */
 const unreadableRow = "the store, which cannot read its row"
-
-/** The last moment that has a date. */
-const latest = 8.64e15

@@ -10,7 +10,7 @@
  */
 import type { Fragment } from "effect/sql/Statement"
 import type { Lease } from "../RunStore.ts"
-import { longestLeaseMs } from "./bounds.ts"
+import { latestTime, longestLeaseMs } from "./bounds.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 
 /** Whether a run is leased as other processes see it, for rows of `fermata_runs`. */
@@ -27,9 +27,6 @@ const isFromFuture = ({ now, sql }: SqlAccess) =>
 /** Whether the end of a lease is no time: no process can hold the run by it, and the run can be removed. */
 export const isDamaged = ({ sql }: SqlAccess): Fragment =>
   sql`(lease_until IS NOT NULL AND NOT lease_until BETWEEN 0 AND ${latestTime})`
-
-/** The last moment that has a date. */
-const latestTime = 8.64e15
 
 /** The condition that fences a write: this lease, not claimed by another owner since, and not a moment longer than it lasts. */
 export const inForce = ({ now, sql }: SqlAccess, lease: Lease): Fragment =>

@@ -14,6 +14,7 @@ import { Status } from "../../domain/RunState.ts"
 import type { RunHead } from "../RunStore.ts"
 import type { RunStoreError } from "../RunStoreError.ts"
 import { MessageId, type SentMessage } from "../SentMessage.ts"
+import { latestTime } from "./bounds.ts"
 import { isCancellable } from "./requests.ts"
 import { damagedColumns, readAll, type RowKind, shown, sort, type Sorted } from "./sqlDamage.ts"
 
@@ -27,7 +28,7 @@ export const Whole = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
 const WholeRevision = Whole.pipe(Schema.decodeTo(Revision))
 
 /** A time that has a date: what is beyond cannot be shown. */
-const isTime = Schema.isBetween({ minimum: 0, maximum: 8.64e15 })
+const isTime = Schema.isBetween({ minimum: 0, maximum: latestTime })
 export const Time = Whole.check(isTime)
 const NumericTime = Schema.Finite.check(isTime)
 

@@ -2,6 +2,7 @@
  * What the store keeps beside the journals, and what it told others, against the journals.
  */
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
+import { asSent } from "../../domain/decide.ts"
 import { canonicalJson } from "../../domain/internal/json.ts"
 import type { RunId } from "../../domain/Id.ts"
 import { interruptions, isEnded } from "../../domain/RunState.ts"
@@ -110,14 +111,7 @@ export const checkAcknowledged = (
 /** Whether a decision is the one that a caller sent. A digest only says what was looked at: a repeat may leave it out. */
 const isAnswerTo = (asked: DecisionInput, recorded: Decision): boolean => {
   const sent = Result.getOrUndefined(decodeInput(asked, recorded.at))
-  return (
-    sent !== undefined && sameDecision({ ...withoutDigest(sent), at: recorded.at }, withoutDigest(recorded))
-  )
-}
-
-const withoutDigest = (given: Decision): Decision => {
-  const { digest: _, ...decision } = given
-  return decision
+  return sent !== undefined && sameDecision({ ...asSent(sent), at: recorded.at }, asSent(recorded))
 }
 
 const nameOf = (by: DecisionInput["by"]): string => (typeof by === "string" ? by : by.id)

@@ -260,7 +260,7 @@ const isCovered = (line: ReadonlyArray<RunState>, grantId: string, at: number): 
     )
   )
 
-/** Whether a grant that a run gave is one for a tool of the agent that has its conversation. A deploy may have renamed that of another run. */
+/** Whether a grant that a run gave is for a tool of the agent that has its conversation. A deploy may have renamed that of another run. */
 const isOfAgent = (grant: Grant.Grant, { agent, agentPath, runId }: RunState): boolean =>
   grant.agent === undefined ||
   !grant.id.startsWith(`${runId}.r`) ||
