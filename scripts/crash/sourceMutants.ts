@@ -55,6 +55,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { seeds: 300 }
   },
   {
+    name: "commits a transaction in which a statement failed",
+    file: "store/internal/sqlAccess.ts",
+    line: "if (failed !== undefined) return",
+    broken: "if (failed !== failed) return",
+    finder: { tests: ["node/test/postgres/failedStatements.test.ts"] }
+  },
+  {
     name: "parks past mail",
     file: "store/internal/sqlJournal.ts",
     line: "      if (hasMail) return yield* new NotParked()",

@@ -19,7 +19,8 @@ import { ConnectionError, DeadlockError, LockTimeoutError, SqlError, UnknownErro
  *
  * - `pass`: what always does.
  * - `crashBefore`, `crashAfter`: the process is gone before or after it, and no statement of it is ever answered again.
- * - `busy`, `full`, `ioError`: it fails with what the database reports then, and has done nothing.
+ * - `busy`, `full`, `ioError`: it fails with what the database reports then, and has done nothing. On Postgres the open transaction
+ *   is lost with it.
  * - `connectionLost`: it fails, has done nothing, and the open transaction is rolled back.
  * - `lostAcknowledgement`: it is done, and then the connection is lost. A `COMMIT` is committed all the same.
  */
@@ -85,6 +86,12 @@ export const make = (sql: SqlClient, plan: Plan): FaultySqlClient => {
     return Effect.die(new SimulatedCrash())
   })
   const errors = sql.onDialectOrElse({ pg: () => postgresErrors, orElse: () => sqliteErrors })
+  /** Any statement that fails is the end of a transaction of Postgres, which answers its commit as any other. */
+  const refused = sql.onDialectOrElse({
+    pg: () => (connection: Connection) =>
+      Effect.ignore(connection.executeUnprepared("SELECT 1/0", [], undefined)),
+    orElse: () => () => Effect.void
+  })
 
   const planned = (text: string): Effect.Effect<Fault> =>
     Effect.suspend(() => {
@@ -113,7 +120,7 @@ export const make = (sql: SqlClient, plan: Plan): FaultySqlClient => {
           case "lostAcknowledgement":
             return Effect.andThen(run(), lost)
           default:
-            return Effect.fail(errors[fault]())
+            return Effect.andThen(refused(connection), Effect.fail(errors[fault]()))
         }
       })
     return {

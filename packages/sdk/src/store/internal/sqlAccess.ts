@@ -21,6 +21,7 @@ import { nativeTracer } from "effect/Tracer"
 import { OutcomeUnknown, RunStoreError, StoreBusy } from "../RunStoreError.ts"
 import { isConnectionLost, isContention, toStoreError } from "./sqlErrors.ts"
 import { bounded, isLate, patienceOf } from "./sqlLockTimeout.ts"
+import { mapStatements } from "./sqlStatements.ts"
 
 /** One append, as a row. */
 interface JournalRow {
@@ -145,13 +146,23 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
   ) => {
     // One that fails leaves the transaction open on a connection that others use next.
     const rollback = Effect.ignore(Effect.retry(control(connection, "ROLLBACK"), { times: 2 }))
-    const commit = Effect.tapError(control(connection, "COMMIT"), (error) =>
-      isConnectionLost(error) ? Effect.sync(lost) : rollback
-    )
+    let failed: SqlError | undefined
+    const fail = (error: SqlError) => {
+      failed ??= error
+      return Effect.fail(error)
+    }
+    const watched = mapStatements(connection, (statement) => Effect.catch(statement, fail))
+    const commit = Effect.suspend(() => {
+      // Postgres answers the commit of a transaction in which a statement failed as any other, and rolls it back.
+      if (failed !== undefined) return Effect.andThen(rollback, Effect.fail(failed))
+      return Effect.tapError(control(connection, "COMMIT"), (error) =>
+        isConnectionLost(error) ? Effect.sync(lost) : rollback
+      )
+    })
     const inside =
       lockTimeout === undefined
-        ? connection
-        : bounded(connection, patience, waitedMs, (ms) => control(connection, lockTimeout(ms)))
+        ? watched
+        : bounded(watched, patience, waitedMs, (ms) => control(watched, lockTimeout(ms)))
     return control(connection, begin).pipe(
       Effect.andThen(Effect.onError(restore(within(inside, body)), () => rollback)),
       Effect.tap(commit)

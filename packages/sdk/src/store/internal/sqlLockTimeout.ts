@@ -8,7 +8,7 @@
 import * as Effect from "effect/Effect"
 import type { Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
-import * as Stream from "effect/Stream"
+import { mapStatements } from "./sqlStatements.ts"
 
 /** The time that an operation has. */
 export interface Patience {
@@ -47,13 +47,5 @@ export const bounded = (
   })
   const timely = <A>(statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
     Effect.suspend(() => (waitedMs() - boundAt > slackMs ? Effect.andThen(rebound, statement) : statement))
-  return {
-    execute: (...given) => timely(connection.execute(...given)),
-    executeRaw: (...given) => timely(connection.executeRaw(...given)),
-    executeUnprepared: (...given) => timely(connection.executeUnprepared(...given)),
-    executeValues: (...given) => timely(connection.executeValues(...given)),
-    executeValuesUnprepared: (...given) => timely(connection.executeValuesUnprepared(...given)),
-    executeStream: (...given) =>
-      Stream.unwrap(Effect.as(timely(Effect.void), connection.executeStream(...given)))
-  }
+  return mapStatements(connection, timely)
 }

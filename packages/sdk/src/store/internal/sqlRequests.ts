@@ -108,9 +108,8 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
   /** A request that cannot be read says so where it is read; its grant is kept when it is first used. */
   const keepGrant = (decision: Decision): Effect.Effect<unknown, SqlError> =>
     Effect.flatMap(
-      Effect.orElseSucceed(
-        Effect.flatMap(read(decision.requestId), (rows) => requests("decide", rows)),
-        () => []
+      Effect.flatMap(read(decision.requestId), (rows) =>
+        Effect.orElseSucceed(requests("decide", rows), () => [])
       ),
       ([row]) => {
         const grant = row === undefined ? undefined : grantOf(row.pending.request, decision)
