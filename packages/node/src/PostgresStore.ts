@@ -36,7 +36,8 @@ export interface Options {
   /**
    * How long an operation, opening the store included, is tried while others hold a lock that it needs, or while the server is away,
    * however many locks it needs and however long it waits for one of the connections. Default 10 seconds; then `StoreBusy`, or
-   * `StoreFault` for a server that did not come back.
+   * `StoreFault` for a server that did not come back. Postgres bounds the wait for a place in the queue for a row and the wait for the
+   * row itself each by this: many writers of one run can wait up to twice as long.
    */
   readonly busyDeadline?: Duration.Input
   /** How long a connection may take to be made. Default 5 seconds. */
