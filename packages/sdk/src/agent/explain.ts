@@ -26,7 +26,7 @@ import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo, type BoundAgent } from "./BoundAgent.ts"
 import { Missing, missingIn } from "./internal/definitions.ts"
 import { withDecisions } from "./internal/eventsOf.ts"
-import { stoppedSteps, stopIn, stopText } from "./internal/explainStop.ts"
+import { stoppedSteps, stopIn, stopText, supersededText } from "./internal/explainStop.ts"
 import { loadRun } from "./internal/loadRun.ts"
 import { findSubRun, standingOf, type SubRun } from "./internal/subRun.ts"
 import type { Runtime } from "./Runtime.ts"
@@ -189,7 +189,7 @@ export const explainState = (
       (decision) => sentence`${decision.by} has decided (${decision._tag}) and nobody has acted on it yet.`
     ),
     ...problems.map(({ message }) => message),
-    stop === undefined ? "" : stopText(after, stop),
+    stop === undefined ? supersededText(state, after, decisions) : stopText(after, stop),
     lease === undefined && resuming.length > 0 ? sentence`Resuming it would ${resuming.join(", then ")}.` : ""
   ]
   return {

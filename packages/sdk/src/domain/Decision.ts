@@ -9,7 +9,7 @@
  */
 import * as Schema from "effect/Schema"
 import { GrantRequest } from "./Grant.ts"
-import { RequestId, Timestamp } from "./Id.ts"
+import { RequestId, RunId, Timestamp } from "./Id.ts"
 import { Principal } from "./Principal.ts"
 
 const fields = {
@@ -25,6 +25,14 @@ const fields = {
   note: Schema.optionalKey(Schema.String),
   /** Chosen by the caller: the same decision sent again with the same key is answered as the first one was. */
   idempotencyKey: Schema.optionalKey(Schema.String)
+}
+
+const superseding = {
+  /**
+   * The run whose open turn this supersedes, as `send` with `whenHeld: "supersede"` does: no call of the turn begins any more, and the
+   * sub-agents that it waits for are stopped. Every turn from that run down to the request is superseded.
+   */
+  supersedes: Schema.optionalKey(RunId)
 }
 
 /** Run the call; with `arguments`, run it with these instead. */
@@ -43,6 +51,7 @@ export type Approve = typeof Approve.Type
  */
 export const Deny = Schema.TaggedStruct("deny", {
   ...fields,
+  ...superseding,
   message: Schema.optionalKey(Schema.String),
   then: Schema.optionalKey(Schema.Literals(["continue", "stop"]))
 })
@@ -61,7 +70,11 @@ export const Retry = Schema.TaggedStruct("retry", fields)
 export type Retry = typeof Retry.Type
 
 /** A call in doubt did not happen or went wrong: record it as failed. */
-export const Fail = Schema.TaggedStruct("fail", { ...fields, message: Schema.optionalKey(Schema.String) })
+export const Fail = Schema.TaggedStruct("fail", {
+  ...fields,
+  ...superseding,
+  message: Schema.optionalKey(Schema.String)
+})
 export type Fail = typeof Fail.Type
 
 /** A used-up budget gets a new total. */

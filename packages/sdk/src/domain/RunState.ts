@@ -176,6 +176,8 @@ const stateFields = {
   mayRepeat: Schema.optionalKey(MayRepeat),
   /** Set when a decision ends the run: nothing begins in it, or under it, from then on. */
   stop: Schema.optionalKey(Schema.Struct({ by: Schema.String, reason: Schema.String })),
+  /** Set while the open turn is superseded: no call of it begins any more. */
+  superseded: Schema.optionalKey(Schema.Struct({ by: Schema.String, run: RunId })),
   output: Schema.optionalKey(Schema.Json),
   cancelled: Schema.optionalKey(
     Schema.Struct({ reason: Schema.String, calls: Schema.Array(ToolCall_.CallReport) })

@@ -17,6 +17,7 @@ import type { AssistantPart } from "./Message.ts"
 import { exhausted, limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
 import { charge, childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
 import { decided, superseded } from "./internal/decided.ts"
+import { supersede } from "./internal/superseded.ts"
 import {
   appendQueued,
   appendUser,
@@ -40,7 +41,7 @@ type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Ta
 export const evolve = (state: RunState | undefined, event: RunEvent): RunState => {
   if (event._tag === "run.started") return started(state, event)
   if (state === undefined) throw new Error(`A journal begins with run.started, not with ${event._tag}.`)
-  const after = apply(state, event)
+  const after = supersede(apply(state, event), event)
   const revision = (state.revision + 1) as Revision
   // What came too late to change anything is no progress.
   if (after === state) return { ...state, revision }
@@ -177,6 +178,7 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
 
 const classified = (state: RunState, event: Event<"tool.classified">): RunState =>
   updateCall(state, event.callId, (call) => {
+    if (RunState_.isSettled(call)) return call
     const { arguments: args, grantId, idempotent, rendering, safety, schema, target, tool, value } = event
     const status = event.allowedBy === undefined ? call.status : "ready"
     // What an earlier judgement relied on no longer counts.
@@ -201,12 +203,11 @@ const classified = (state: RunState, event: Event<"tool.classified">): RunState 
 type Mutable<A> = { -readonly [K in keyof A]: A[K] }
 
 const toolStarted = (state: RunState, { at, callId }: Event<"tool.started">): RunState =>
-  updateCall(state, callId, (call) => ({
-    ...call,
-    status: "started",
-    attempt: call.attempt + 1,
-    startedAt: at
-  }))
+  updateCall(state, callId, (call) =>
+    RunState_.isSettled(call)
+      ? call
+      : { ...call, status: "started", attempt: call.attempt + 1, startedAt: at }
+  )
 
 /** The run, and the runs of its sub-agents that have not ended, may repeat what is lost. */
 const restored = (state: RunState, mayRepeat: RunState_.MayRepeat): RunState => {

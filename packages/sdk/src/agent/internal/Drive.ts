@@ -22,7 +22,7 @@ import { unwrap, wrap } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { type Above, nothingAbove, type Step } from "../../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
-import { findChild } from "../../domain/RunState.ts"
+import { findCall, findChild, isSettled } from "../../domain/RunState.ts"
 import type { Awaitable, Tool } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import { type BoundAgent, holderOf } from "../BoundAgent.ts"
@@ -308,6 +308,12 @@ export const stateOf = (scope: Scope<any>): RunState => {
     state = child
   }
   return state
+}
+
+/** Whether a call of the scope's own run is open. A decision may have settled it while user code was asked about it. */
+export const isCallOpen = (scope: Scope<any>, callId: ToolCallId): boolean => {
+  const call = findCall(stateOf(scope), callId)
+  return call !== undefined && !isSettled(call)
 }
 
 /** The states from the root's to that of the scope's own run. */

@@ -13,6 +13,7 @@ import * as ApprovalPolicy from "../../domain/ApprovalPolicy.ts"
 import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
 import { isDeeperThan, maxGivenDepth, sameJson } from "../../domain/internal/json.ts"
+import type { ToolCallId } from "../../domain/Id.ts"
 import { text } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.ts"
@@ -28,7 +29,16 @@ import { type DecodedArguments, describeDecoded } from "../../tool/internal/deco
 import type { Scope } from "./Drive.ts"
 import { findGrant } from "./findGrant.ts"
 import { holdsWithheld, redactJson } from "./redact.ts"
-import { awaitedWithin, describe, emit, nextRequestId, now, stateOf, toolTimeoutMs } from "./Drive.ts"
+import {
+  awaitedWithin,
+  describe,
+  emit,
+  isCallOpen,
+  nextRequestId,
+  now,
+  stateOf,
+  toolTimeoutMs
+} from "./Drive.ts"
 
 /** What is still to be done; nothing, where everything could be done at once. */
 type Rest = Effect.Effect<void, unknown> | undefined
@@ -77,8 +87,11 @@ const refuseUnknown = (scope: Scope<unknown>, call: ToolCall): undefined => {
 const refuse = (scope: Scope<unknown>, call: ToolCall, message: string): undefined =>
   told(scope, { _tag: "tool.failed", at: now(scope.drive), callId: call.id, content: [text(message)] })
 
-const told = (scope: Scope<unknown>, event: RunEvent): undefined => {
-  emit(scope, event)
+const told = (
+  scope: Scope<unknown>,
+  event: Extract<RunEvent, { readonly callId: ToolCallId }>
+): undefined => {
+  if (isCallOpen(scope, event.callId)) emit(scope, event)
 }
 
 const understand = (
@@ -211,6 +224,7 @@ const askQuestion = (
   args: DecodedArguments
 ): undefined => {
   classifyTool(scope, call, entry, args, {})
+  if (!isCallOpen(scope, call.id)) return
   const state = stateOf(scope)
   const { question, options } = args.arguments as typeof Question.Type
   const at = now(scope.drive)
@@ -375,6 +389,7 @@ export const openApproval = Effect.fnUntraced(function* (
     safety: definition.safety
   }
   const digest = yield* approvalDigest(identity, args)
+  if (!isCallOpen(scope, call.id)) return
   const at = now(drive)
   const { scrub } = drive.runtime.scrubber
   const said: unknown = risky === undefined ? risk : risky._tag === "Some" ? risky.value : undefined

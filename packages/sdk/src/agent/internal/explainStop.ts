@@ -2,6 +2,8 @@
  * What there is to say about a run that a decision has stopped, itself or with one above it: who stopped it, what is not run any more,
  * and what resuming it still does.
  */
+import type { Decision } from "../../domain/Decision.ts"
+import { isWithin } from "../../domain/Id.ts"
 import { sentence } from "../../domain/Display.ts"
 import { recordOf } from "../../domain/internal/released.ts"
 import { type Above, next } from "../../domain/next.ts"
@@ -27,6 +29,28 @@ const leftText = (state: RunState, call: ToolCall): string => {
   return decided.decision === "approve"
     ? sentence`${call.name} (approved by ${by})`
     : sentence`${call.name} (to be run again, as ${by} has decided)`
+}
+
+/** Who has superseded the open turn of the run, by decisions that are folded or still to be, and which of its calls are not run. */
+export const supersededText = (
+  state: RunState,
+  after: RunState,
+  decisions: ReadonlyArray<Decision>
+): string => {
+  const by =
+    after.superseded?.by ??
+    decisions.find(
+      (one) => "supersedes" in one && one.supersedes !== undefined && isWithin(state.runId, one.supersedes)
+    )?.by
+  if (by === undefined) return ""
+  const dropped = state.calls.filter(
+    ({ child, result, status }) =>
+      status === "ready" || status === "requested" || (result?.outcome === "cancelled" && child === undefined)
+  )
+  const names = dropped.map((call) => leftText(state, call)).join(" and ")
+  const notRun =
+    dropped.length === 0 ? "" : sentence`; ${names} ${dropped.length === 1 ? "is" : "are"} not run`
+  return sentence`${by} has said something else instead: nothing more of the open turn begins${notRun}.`
 }
 
 /** What resuming the run still does, in words, in order. */

@@ -28,7 +28,17 @@ import {
   type Understood
 } from "./classify.ts"
 import { guarded } from "./classifyAll.ts"
-import { describe, emit, isStopped, nextRequestId, now, type Scope, stateOf, timeLeftOf } from "./Drive.ts"
+import {
+  describe,
+  emit,
+  isCallOpen,
+  isStopped,
+  nextRequestId,
+  now,
+  type Scope,
+  stateOf,
+  timeLeftOf
+} from "./Drive.ts"
 import { decodeArguments } from "./decoding.ts"
 import { outOfTime } from "./outOfTime.ts"
 import { idempotencyKey } from "./toolBody.ts"
@@ -202,6 +212,7 @@ const askAgain = (
 
 /** Asks what became of a call that started. */
 export const openInDoubt = (scope: Scope<any>, call: ToolCall, reason?: string): void => {
+  if (!isCallOpen(scope, call.id)) return
   const state = stateOf(scope)
   const at = now(scope.drive)
   const definition = toolEntryOf(scope.bound, call)?.definition

@@ -24,13 +24,14 @@ import type { Scope } from "./Drive.ts"
 import { differenceOf, isTimed, toolEntryOf } from "./authorize.ts"
 import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "./prepareCall.ts"
 import { eachWhenKnown } from "./whenKnown.ts"
-import { hearStops, isHalted, mayGoOn } from "./stops.ts"
+import { hearStops, isTurnHalted, mayGoOn } from "./stops.ts"
 import { asEffect, type Flight, idempotencyKey, invoke } from "./toolBody.ts"
 import {
   awaitedWithin,
   describe,
   emit,
   flush,
+  isCallOpen,
   isStopped,
   now,
   stateOf,
@@ -52,8 +53,10 @@ export const settle = <E>(
       ? callIds.slice(0, Math.max(1, toolConcurrency))
       : callIds
   const preparing = eachWhenKnown(next, (callId) => prepare(scope, findCall(state, callId), apart))
+  const isToStart = (one: Prepared | undefined): one is Prepared =>
+    isPrepared(one) && isCallOpen(scope, one.call.id)
   return Effect.flatMapEager(preparing, (ready) =>
-    run(scope, ready.every(isPrepared) ? ready : ready.filter(isPrepared), apart)
+    run(scope, ready.every(isToStart) ? ready : ready.filter(isToStart), apart)
   )
 }
 
@@ -80,7 +83,7 @@ const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart
   }
   const bodies = () => {
     const started = prepared.every(isStarted) ? prepared : prepared.filter(isStarted)
-    if (isHalted(scope)) {
+    if (isTurnHalted(scope)) {
       for (const { call } of started) notStarted(scope, call)
       return Effect.void
     }
@@ -257,7 +260,7 @@ export const reconcile = Effect.fnUntraced(function* <E>(
         })
         break
       case "notHappened":
-        if (isHalted(scope)) {
+        if (isTurnHalted(scope)) {
           notStarted(scope, call)
           break
         }

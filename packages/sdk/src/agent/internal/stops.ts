@@ -1,5 +1,6 @@
 /**
- * Runs that a decision has stopped (`deny` with `then: "stop"`): nothing begins in them or in the sub-agents under them.
+ * Runs that a decision has stopped (`deny` with `then: "stop"`), and turns that one has superseded (`send` with
+ * `whenHeld: "supersede"`): nothing begins in them or in the sub-agents under them.
  *
  * A decision counts from when it was acknowledged, not from when the loop reads it. Where a pending request could stop a run, its mail
  * is therefore read before something begins without a commit of its own; a commit that starts a body says itself whether there is mail.
@@ -8,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { lineTo } from "../../domain/internal/lineTo.ts"
 import type { Step } from "../../domain/next.ts"
-import { findCall, isOpen, type RunState } from "../../domain/RunState.ts"
+import { findCall, interruptions, type RunState } from "../../domain/RunState.ts"
 import { type Drive, type Scope } from "./Drive.ts"
 import { takeMailBeside } from "./leave.ts"
 
@@ -39,16 +40,16 @@ export const beginsUnheard = (state: RunState, step: Step): boolean => {
   }
 }
 
-/** Whether a decision on a pending request could stop the scope's own run. A request that is not stored yet has none. */
-export const mayBeHalted = (scope: Scope<any>): boolean =>
-  lineOf(scope).some(({ requests }) =>
-    requests.some(
-      (record) =>
-        isOpen(record) &&
-        record.request._tag !== "inDoubt" &&
-        !isStaged(scope.drive, record.request.requestId)
-    )
-  )
+/** Whether nothing more of the scope's open turn begins: a decision has stopped the run, or superseded the turn. */
+export const isTurnHalted = (scope: Scope<any>): boolean =>
+  isHalted(scope) || lineOf(scope).at(-1)?.superseded !== undefined
+
+/**
+ * Whether a decision on a pending request could stop the scope's own run, or supersede a turn that it works in: the request may be
+ * anywhere in the tree. A request that is not stored yet has no decision.
+ */
+export const mayBeHalted = ({ drive }: Scope<any>): boolean =>
+  interruptions(drive.state).some(({ requestId }) => !isStaged(drive, requestId))
 
 const isStaged = ({ staged }: Drive<any>, requestId: string): boolean =>
   staged.some((event) => {
@@ -67,4 +68,4 @@ export const hearStops = <E>(scope: Scope<E>): Effect.Effect<void, E> =>
 
 /** Whether more of what the scope's own run has begun may begin. A store that cannot be read has not said that nothing was decided. */
 export const mayGoOn = (scope: Scope<any>): Effect.Effect<boolean> =>
-  Effect.map(Effect.exit(hearStops(scope)), (exit) => Exit.isSuccess(exit) && !isHalted(scope))
+  Effect.map(Effect.exit(hearStops(scope)), (exit) => Exit.isSuccess(exit) && !isTurnHalted(scope))

@@ -6,6 +6,7 @@ import { decodePrompt } from "../../agent/internal/staging.ts"
 import type { GivenOptions } from "../../agent/internal/startOptions.ts"
 import type { Prompt } from "../../agent/runPrompt.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
+import type { RunId } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { textOf } from "../../domain/Message.ts"
 import type { Principal } from "../../domain/Principal.ts"
@@ -48,9 +49,9 @@ export const say = Effect.fnUntraced(function* <Output, E>(
   yield* live.deliver(parts, messageId)
   if (whenHeld !== "supersede") return live
   for (const request of open) {
-    const denial = denialOf(request, by)
+    const denial = denialOf(request, by, runId)
     if (denial === undefined) continue
-    // Somebody has decided it meanwhile, or nobody has to any more.
+    // It was decided meanwhile, or needs no decision any more.
     yield* Effect.catch(live.decide(denial), (error) =>
       typeof error === "object" && error !== null && "_tag" in error && isLate(error._tag)
         ? Effect.void
@@ -63,16 +64,22 @@ export const say = Effect.fnUntraced(function* <Output, E>(
 const isLate = (tag: unknown): boolean =>
   tag === "AlreadyDecided" || tag === "RequestSuperseded" || tag === "RequestNotFound"
 
-const superseding = "The user has said something else instead; it follows. This was not done."
-
 /** What puts a request out of the way. More of a budget, and a login, are still needed to read anything. */
-const denialOf = ({ _tag, requestId }: Interruption, by: string | Principal): DecisionInput | undefined => {
+const denialOf = (
+  { _tag, requestId, runId }: Interruption,
+  by: string | Principal,
+  supersedes: RunId
+): DecisionInput | undefined => {
+  // A sub-agent does not read what was said to the run that it works for.
+  const follows = runId === supersedes ? "; it follows" : ""
+  const said = `The user has said something else instead${follows}.`
+  const given = { requestId, by, supersedes }
   switch (_tag) {
     case "approval":
     case "question":
-      return { _tag: "deny", requestId, by, message: superseding }
+      return { _tag: "deny", ...given, message: `${said} This was not done.` }
     case "inDoubt":
-      return { _tag: "fail", requestId, by, message: `${superseding} Whether it took effect is not known.` }
+      return { _tag: "fail", ...given, message: `${said} Whether this took effect is not known.` }
     case "limit":
     case "login":
       return undefined

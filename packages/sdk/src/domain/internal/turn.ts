@@ -9,6 +9,7 @@ import { text } from "../Message.ts"
 import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import type { CallReport } from "../ToolCall.ts"
+import { releasedText } from "./releasedText.ts"
 
 export const closeRequest = (record: RequestRecord, reason: string): RequestRecord =>
   RunState_.isOpen(record) ? { ...record, superseded: { reason } } : record
@@ -66,7 +67,8 @@ const closeTurn = (state: RunState, calls: ReadonlyArray<ToolCall>): RunState =>
     history = History.append(history, RunState_.toolMessage(call, History.size(history), state.startedAt))
     if (call.child !== undefined) requests = [...requests, ...requestsInside(call.child)]
   }
-  return appendQueued({ ...state, history, requests, calls: none })
+  const { superseded: _, ...rest } = state
+  return appendQueued({ ...rest, history, requests, calls: none })
 }
 
 const none: ReadonlyArray<never> = []
@@ -94,7 +96,11 @@ export const closeCalls = (state: RunState, reports: ReadonlyArray<CallReport>, 
 }
 
 const reportText = (state: RunState, report: CallReport | undefined, call: ToolCall): string => {
-  if (report?.decided !== undefined) return releasedText(state, report.decided)
+  if (report?.decided !== undefined) {
+    const { decision, requestId } = report.decided
+    const found = state.requests.find(({ request }) => request.requestId === requestId)?.decision
+    return releasedText(decision, found?.by, "the run ended before it")
+  }
   switch (report?.state) {
     case "aborted":
       return "This call was stopped before it finished."
@@ -106,18 +112,6 @@ const reportText = (state: RunState, report: CallReport | undefined, call: ToolC
       // Nobody decides about it any more.
       return call.status === "waiting" ? "This call has not run." : RunState_.syntheticText(call)
   }
-}
-
-/** What a call's result says that a decision had released and that was not run. */
-const releasedText = (
-  state: RunState,
-  { decision, requestId }: NonNullable<CallReport["decided"]>
-): string => {
-  const found = state.requests.find(({ request }) => request.requestId === requestId)?.decision
-  const by = found === undefined ? "" : ` by ${found.by}`
-  return decision === "approve"
-    ? `This call was approved${by}, and has not run: the run ended before it.`
-    : `This call was started, and it is not known whether it took effect. It was decided${by} to run it again; it was not, since the run ended before it.`
 }
 
 export const appendUser = (
