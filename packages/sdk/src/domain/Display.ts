@@ -36,6 +36,16 @@ export const line = (value: string): string => value.replaceAll(hidden, escape)
 /** A text that may have several lines: like {@link line}, with line breaks and tabs as they are. */
 export const text = (value: string): string => value.replaceAll("\r\n", "\n").replaceAll(hiddenInText, escape)
 
+/** One word, such as a user name, an address or a path. */
+const word = /^[\p{L}\p{M}\p{N}_@+/.:-]{1,64}$/u
+
+/**
+ * The name of a party in a sentence that a model reads: a plain word as it is, anything else in quotes and in one line, so that no name
+ * passes for words of the sentence.
+ */
+export const name = (value: string): string =>
+  word.test(value) && line(value) === value ? value : `"${line(value).replaceAll('"', '\\"')}"`
+
 /** A value that keeps its line breaks in a {@link sentence}. */
 export interface Lines {
   readonly "~fermata/lines": string

@@ -30,7 +30,7 @@ export interface Definition extends ToolIdentity {
 }
 
 /** Why a definition is another one than an identity names. */
-export type Difference = "agent" | "tool" | "schema" | "safety"
+export type Difference = "agent" | "tool" | "identity" | "schema" | "safety"
 
 /** The names that were there when an identity was recorded: of the agent's tools, and of the agents beside it. */
 export interface Peers {
@@ -65,8 +65,15 @@ export const difference = (
   const { agent, agentAliases, tool, toolAliases } = definition
   if (!isSame(identity.agent, agent, agentAliases, peers.agents)) return "agent"
   if (!isSame(identity.tool, tool, toolAliases, peers.tools)) return "tool"
+  if (identityIn(identity.schema) !== identityIn(definition.schema)) return "identity"
   if (identity.schema !== definition.schema) return "schema"
   return identity.safety === definition.safety ? undefined : "safety"
+}
+
+/** The `identity` that a tool declares, which follows its schema's fingerprint; `undefined` of a tool that declares none. */
+export const identityIn = (schema: string | undefined): string | undefined => {
+  const space = schema?.indexOf(" ") ?? -1
+  return space < 0 ? undefined : schema?.slice(space + 1)
 }
 
 /** Whether a name that was recorded means this definition. */

@@ -272,6 +272,104 @@ describe("an approval that edited the arguments", () => {
   )
 })
 
+describe("an approved call whose tool a deploy has changed", () => {
+  const wider = Schema.Struct({ id: Schema.String, force: Schema.optionalKey(Schema.Boolean) })
+  const cases: ReadonlyArray<readonly [string, Options, Options | "wider", string]> = [
+    [
+      "another identity",
+      { identity: "bank:pay" },
+      { identity: "shop:pay" },
+      'pay is another tool now: it has the identity "shop:pay", and had the identity "bank:pay".'
+    ],
+    [
+      "no identity any more",
+      { identity: "bank:pay" },
+      {},
+      'pay is another tool now: it has no identity, and had the identity "bank:pay".'
+    ],
+    [
+      "an identity that it had not",
+      {},
+      { identity: "bank:\u202epay" },
+      'pay is another tool now: it has the identity "bank:\\u{202e}pay", and had no identity.'
+    ],
+    ["another safety", {}, { safety: "privileged" }, "pay is privileged now, and was sideEffecting."],
+    ["another schema", {}, "wider", "The arguments that pay takes have changed since."]
+  ]
+  for (const [what, before, after, reason] of cases) {
+    it.effect(`is asked about again, with that as the reason: ${what}`, () =>
+      Effect.gen(function* () {
+        const first = probe("first")
+        const pay = probe("pay", before)
+        const { model, runtime } = yield* bind(Agent.make("a", { tools: [first.tool, pay.tool] }), [
+          { calls: [call("first", "0"), call("pay", "1")] },
+          "done"
+        ])
+        const held = yield* runPrompt(runtime, { prompt: "go" })
+        const [one, two] = expect(held, "interrupted").interruptions
+        const half = yield* runPrompt(runtime, { state: held.state, decisions: [approve(two!)] })
+        const today =
+          after === "wider"
+            ? Tool.make("pay", { parameters: wider, handler: () => assert.fail("The body began.") })
+            : probe("pay", { ...after, handler: () => assert.fail("The body began.") }).tool
+        const { runtime: deployed } = yield* rebind(Agent.make("a", { tools: [first.tool, today] }), model)
+        const decisions = [approve(one!)]
+        const again = yield* runPrompt(deployed, { state: throughJson(half.state), decisions })
+        assert.strictEqual(only(again, "approval").reason, reason)
+      })
+    )
+  }
+
+  it.effect(
+    "is asked about again when the approval edited its arguments for a tool that is another one now",
+    () =>
+      Effect.gen(function* () {
+        const pay = probe("pay", { identity: "bank:pay" })
+        const { model, runtime } = yield* bind(Agent.make("a", { tools: [pay.tool] }), [
+          { calls: [call("pay", "1")] },
+          "done"
+        ])
+        const held = yield* runPrompt(runtime, { prompt: "go" })
+        const shop = probe("pay", { identity: "shop:pay" })
+        const { runtime: deployed } = yield* rebind(Agent.make("a", { tools: [shop.tool] }), model)
+        const decisions = [approve(only(held, "approval"), { arguments: { id: "2" } })]
+        const again = yield* runPrompt(deployed, { state: throughJson(held.state), decisions })
+        assert.include(only(again, "approval").reason, 'it has the identity "shop:pay"')
+        assert.deepStrictEqual(shop.ran, [])
+      })
+  )
+
+  it.effect("is asked about again with another reason for each thing that no longer lets it through", () =>
+    Effect.gen(function* () {
+      const reasons = new Set<string>()
+      const granted = yield* killed({
+        isGranted: true,
+        reconcile: () => ({ _tag: "notHappened" }) as const
+      })
+      const { runtime } = yield* granted.goOn()
+      const [grant] = granted.state.grants
+      const states: ReadonlyArray<readonly [RunState, string]> = [
+        [revoked(granted.state), `The grant ${grant!.id} was revoked by ben.`],
+        [
+          { ...granted.state, grants: [{ ...grant!, expiresAt: -1 as Timestamp }] },
+          `The grant ${grant!.id} has expired.`
+        ],
+        [{ ...granted.state, grants: [] }, `The grant ${grant!.id} is not known here.`],
+        [
+          { ...granted.state, grants: [{ ...grant!, arguments: { id: { _tag: "equals", value: "7" } } }] },
+          `The grant ${grant!.id} does not cover this call.`
+        ]
+      ]
+      for (const [state, expected] of states) {
+        const { reason } = only(yield* runPrompt(runtime, { state: throughJson(state) }), "approval")
+        assert.strictEqual(reason, expected)
+        reasons.add(reason!)
+      }
+      assert.strictEqual(reasons.size, states.length)
+    })
+  )
+})
+
 describe("a call that waits behind others of its turn", () => {
   it.effect(
     "is asked about when any policy of its line has let it through until a time that has passed",

@@ -13,7 +13,7 @@ import { recordOf } from "../../domain/internal/released.ts"
 import { sameJson } from "../../domain/internal/json.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.ts"
-import { type Difference, difference, type ToolIdentity } from "../../domain/ToolIdentity.ts"
+import { type Difference, difference, identityIn, type ToolIdentity } from "../../domain/ToolIdentity.ts"
 import type { BoundAgent } from "../BoundAgent.ts"
 import { deny, needsOf, strictest, type ToolEntry } from "./classify.ts"
 import { approvalDigest } from "./digest.ts"
@@ -78,7 +78,7 @@ export const authorize = (
   const release = releaseOf(scope, call)
   const other = differenceOf(scope, call, entry, release?.request)
   if (other !== undefined && !(other === "schema" && tookEdit(entry, release?.decision))) {
-    return Effect.succeed(changed(differenceText(other, call, entry)))
+    return Effect.succeed(changed(differenceText(scope, other, call, entry)))
   }
   if (release?.decision._tag === "approve") return authorizeApproved(judging, release)
   // A retry is a decision of its own, about the arguments that it was asked with.
@@ -114,18 +114,32 @@ export const differenceOf = (
   return difference(shown === undefined ? identity : { ...identity, schema: shown }, definition, peers)
 }
 
-const differenceText = (other: Difference, call: ToolCall, { definition, tool }: ToolEntry): string => {
+const differenceText = (
+  scope: Scope<unknown>,
+  other: Difference,
+  call: ToolCall,
+  { definition, tool }: ToolEntry
+): string => {
   switch (other) {
     case "agent":
       return sentence`${tool.name} is a tool of the agent ${definition.agent} now.`
     case "tool":
       return sentence`"${call.tool ?? call.name}" now names another tool, ${tool.name}.`
+    case "identity": {
+      const { tools } = stateOf(scope).agent
+      const was = identityIn(call.schema ?? tools[call.tool ?? call.name])
+      const is = identityIn(definition.schema)
+      return sentence`${tool.name} is another tool now: it has ${identityText(is)}, and had ${identityText(was)}.`
+    }
     case "schema":
       return sentence`The arguments that ${tool.name} takes have changed since.`
     case "safety":
       return sentence`${tool.name} is ${definition.safety} now, and was ${call.safety}.`
   }
 }
+
+const identityText = (identity: string | undefined): string =>
+  identity === undefined ? "no identity" : `the identity "${identity}"`
 
 const authorizeApproved = Effect.fnUntraced(function* (
   judging: Judging<unknown>,

@@ -2,6 +2,7 @@
  * Sub-agents: what an event in the run of one means for the run that started it.
  */
 import type { ApprovalPolicy } from "../ApprovalPolicy.ts"
+import { text as shown } from "../Display.ts"
 import { fromFailure } from "../RunError.ts"
 import { text } from "../Message.ts"
 import { type RunEvent, unwrap } from "../RunEvent.ts"
@@ -74,7 +75,7 @@ const resultText = (child: RunState): string => {
     case "completed":
       return child.output === undefined ? RunState_.text(child) : asText(child.output)
     case "cancelled":
-      return `${child.agent.name} was stopped: ${child.cancelled?.reason ?? "cancelled"}.${
+      return `${child.agent.name} was stopped: ${shown(child.cancelled?.reason ?? "cancelled")}.${
         child.cancelled?.calls.some(({ state }) => state === "inDoubt") === true
           ? " It is not known whether some of what it was doing took effect."
           : ""

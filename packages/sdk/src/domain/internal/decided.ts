@@ -1,7 +1,7 @@
 /**
  * What a decision means for the run that asked: calls that are released or settled, grants, budgets, the end.
  */
-import { sentence } from "../Display.ts"
+import { name, sentence, text as shown } from "../Display.ts"
 import * as Grant from "../Grant.ts"
 import * as History from "../History.ts"
 import type { ToolCallId } from "../Id.ts"
@@ -44,7 +44,7 @@ export const decided = (state: RunState, event: Event<"request.decided">): RunSt
     case "fail":
       return callId === undefined
         ? after
-        : settle(after, callId, "failed", [text(decision.message ?? "This call failed.")], event.at)
+        : settle(after, callId, "failed", [text(shown(decision.message ?? "This call failed."))], event.at)
     case "retry":
       return callId === undefined
         ? after
@@ -128,5 +128,8 @@ const editHistory = (state: RunState, callId: ToolCallId, args: string): RunStat
   return { ...state, history: History.replaceLast(state.history, { ...answer, content }) }
 }
 
+/** A message is what a person wrote to the model: its words and its lines stay, and hidden characters are shown. */
 const denialText = (message: string | undefined, by: string): string =>
-  message === undefined || message === "" ? `This call was denied by ${by}. It has not run.` : message
+  message === undefined || message === ""
+    ? `This call was denied by ${name(by)}. It has not run.`
+    : shown(message)
