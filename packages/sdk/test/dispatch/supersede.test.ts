@@ -403,6 +403,35 @@ describe("a turn that is superseded", () => {
     )
   )
 
+  it.effect("begins no body whose start is committed after the decision", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const erase = probe("erase")
+        const look = safe("look")
+        const agent = Agent.make("a", { tools: [erase.tool, look.tool] })
+        const { runtime } = yield* bind(agent, [{ calls: [call("erase", "1"), call("look", "2")] }, "done"])
+        const racing: RunStore["Service"] = {
+          ...store,
+          append: (options) =>
+            options.events.some(({ _tag }) => _tag === "tool.started")
+              ? Effect.gen(function* () {
+                  // Where the request is committed with the start, the first answer brings the decision.
+                  const appended = yield* store.append(options)
+                  const [asked] = yield* store.pending()
+                  yield* Effect.orDie(store.decide(deny(asked!.request, { supersedes: runId })))
+                  return { ...appended, hasMail: true }
+                })
+              : store.append(options)
+        }
+        const run = runPromptStored(runtime, { prompt: "go", runId })
+        const { state } = expect(yield* Effect.provideService(run, RunStore, racing), "completed")
+        assert.deepStrictEqual([erase.ran, look.ran], [[], []])
+        assert.strictEqual(results(state)[1], `look cancelled: ${dropped}`)
+      })
+    )
+  )
+
   it.effect(
     "is only that of the sub-agent to which something else was said; the run that it works for goes on",
     () =>
