@@ -17,10 +17,12 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
+import { OptionsInvalid } from "@fermata/sdk/domain"
 import { type RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import { withNulText } from "./internal/nulText.ts"
 
@@ -66,6 +68,8 @@ export interface Options {
 export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> =>
   Layer.unwrap(
     Effect.gen(function* () {
+      const keys = OptionsInvalid.checkKeys("PostgresStore.layer", options, optionNames)
+      if (Result.isFailure(keys)) return yield* cannotOpen(keys.failure.message)
       yield* checkNumbers(options)
       const busyDeadline = options.busyDeadline ?? "10 seconds"
       const config = yield* open(options, Duration.toMillis(busyDeadline))
@@ -99,6 +103,15 @@ const idleInTransactionMs = 5000
 const maxMessageSize = 0x3fff_ffff
 
 /** Refuses what a program without types may give, which would make the store wait for ever or not at all. */
+const optionNames: ReadonlyArray<keyof Options> = [
+  "url",
+  "maxConnections",
+  "busyDeadline",
+  "connectTimeout",
+  "ssl",
+  "transactionPooler"
+]
+
 const checkNumbers = ({ busyDeadline, connectTimeout, maxConnections = 1 }: Options) => {
   const [name] = Object.entries({ busyDeadline, connectTimeout }).find(
     ([, given]) => given !== undefined && (Number.isNaN(given) || Option.isNone(Duration.fromInput(given)))

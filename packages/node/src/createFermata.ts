@@ -34,8 +34,8 @@ export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "stor
  * @category constructors
  * @since 0.1.0
  */
-export const createFermata = (options: CreateFermataOptions): Promise<Fermata.Fermata> => {
-  const { store = "fermata.db", ...rest } = options
+export const createFermata = async (options: CreateFermataOptions): Promise<Fermata.Fermata> => {
+  const { store = "fermata.db", ...rest } = options ?? {}
   return Fermata.make({
     scrubber: Scrubber.make({ paths: [{ path: homedir(), show: "~" }] }),
     ...rest,

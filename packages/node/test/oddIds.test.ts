@@ -14,8 +14,24 @@ oddIds("SQLite", sqlite)
 oddNumbers("memory", RunStore.layerMemory)
 oddNumbers("SQLite", sqlite)
 
-describe("the busy deadline of a SQLite store", () => {
-  it.effect("that is no duration is refused before the file is made", () =>
+describe("an option of a SQLite store", () => {
+  it.effect("is refused before the file is made where there is none of its name, or of its value", () =>
+    Effect.gen(function* () {
+      const filename = yield* temporaryFile
+      for (const [options, words] of [
+        [{ sychronous: "normal" }, 'did you mean "synchronous"?'],
+        [{ synchronous: "fast" }, "neither"]
+      ] as const) {
+        const layer = SqliteStore.layer({ filename, ...(options as {}) })
+        const error = yield* Effect.flip(Effect.provide(Effect.asVoid(RunStore.RunStore), layer))
+        assert.strictEqual(error.reason._tag, "CannotOpen")
+        assert.include(error.message, words)
+      }
+      assert.isFalse(existsSync(filename))
+    })
+  )
+
+  it.effect("is refused before the file is made where its busy deadline is no duration", () =>
     Effect.gen(function* () {
       const filename = yield* temporaryFile
       for (const busyDeadline of ["soon", Number.NaN, null] as ReadonlyArray<unknown>) {

@@ -7,11 +7,13 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
+import { OptionsInvalid } from "@fermata/sdk/domain"
 import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import type { Options } from "../SqliteStore.ts"
 import { networkFileSystemOf } from "./networkFileSystem.ts"
@@ -25,7 +27,16 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
   Layer.provide(Layer.effect(RunStore.RunStore, make(options)), Reactivity.layer)
 
 const make = Effect.fnUntraced(function* (options: Options) {
-  const { busyDeadline = "10 seconds", filename } = options
+  const keys = OptionsInvalid.checkKeys("SqliteStore.layer", options, [
+    "filename",
+    "synchronous",
+    "busyDeadline"
+  ])
+  if (Result.isFailure(keys)) return yield* cannotOpen("open", keys.failure.message)
+  const { busyDeadline = "10 seconds", filename, synchronous = "full" } = options
+  if (synchronous !== "full" && synchronous !== "normal") {
+    return yield* cannotOpen("open", 'its `synchronous` is neither "full" nor "normal". Give one of them.')
+  }
   if (Number.isNaN(busyDeadline) || Option.isNone(Duration.fromInput(busyDeadline))) {
     return yield* cannotOpen("open", 'its `busyDeadline` is no duration. Give one such as "10 seconds".')
   }

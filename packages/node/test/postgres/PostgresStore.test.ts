@@ -38,6 +38,8 @@ describe("PostgresStore", () => {
         "CannotOpen",
         "The store cannot be opened: this is not its URL. Give one such as `postgres://user:password@host:5432/database`."
       ])
+      const misspelt = yield* refusal({ url, transactionPoler: true } as never)
+      assert.include(misspelt[1], 'did you mean "transactionPooler"?')
       const closedPort = urlWith(url, (url) => {
         url.port = "1"
       })

@@ -5,7 +5,7 @@
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { agent, attach, dispatchPromptStored, Runtime, SqliteStore, tool } from "@fermata/node"
-import type { BoundAgent } from "@fermata/sdk/agent"
+import type { BoundAgent, RuntimeError } from "@fermata/sdk/agent"
 import { ModelClient } from "@fermata/sdk/model"
 import { ScriptedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
@@ -17,7 +17,10 @@ export const makeRuntime = (options: {
   readonly log: string
   readonly gate: string
   readonly owner: string
-}): Effect.Effect<Runtime.Runtime<undefined>, BoundAgent.DefinitionError> => {
+}): Effect.Effect<
+  Runtime.Runtime<undefined>,
+  BoundAgent.DefinitionError | RuntimeError.RuntimeOptionsInvalid
+> => {
   const note = (line: string) => Fs.appendFileSync(options.log, `${line}\n`)
   const look = tool("look", {
     safety: "readOnly",

@@ -12,6 +12,7 @@ import type { Limits } from "../domain/Limits.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { ModelSettings } from "../model/ModelRequest.ts"
 import type { DataSchema } from "../tool/DataSchema.ts"
+import { definitionProblem } from "./internal/definitionOptions.ts"
 import type { Awaitable, Tool } from "../tool/Tool.ts"
 
 /** What computed instructions are told. */
@@ -78,6 +79,11 @@ type AgentServices<A> = A extends Agent<infer R, infer _Output> ? R : never
 /**
  * Defines an agent.
  *
+ * **Errors**
+ *
+ * Throws `AgentDefinitionError` for a key that there is not, for a value of another kind, and for a policy that is none; everything else
+ * that can be wrong with an agent is found when it is bound to a runtime.
+ *
  * @category constructors
  * @since 0.1.0
  */
@@ -91,8 +97,8 @@ export const make = <
     readonly tools?: Tools
     readonly subAgents?: SubAgents
   } = {}
-): Agent<ToolServices<Tools[number]> | AgentServices<SubAgents[number]>, Output> => ({
-  name,
-  options,
-  policy: options.policy ?? ApprovalPolicy_.ask
-})
+): Agent<ToolServices<Tools[number]> | AgentServices<SubAgents[number]>, Output> => {
+  const problem = definitionProblem(String(name), options)
+  if (problem !== undefined) throw problem
+  return { name, options, policy: options.policy ?? ApprovalPolicy_.ask }
+}

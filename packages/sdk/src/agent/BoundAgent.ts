@@ -15,15 +15,18 @@ import * as Schema from "effect/Schema"
 import { Safety } from "../domain/Interruption.ts"
 import { type Definition, isOther, isSame } from "../domain/ToolIdentity.ts"
 import { canonicalJson } from "../domain/internal/json.ts"
+import { checkPolicy } from "../domain/internal/given.ts"
 import type { Limits } from "../domain/Limits.ts"
 import * as Limits_ from "../domain/Limits.ts"
 import type { AgentIdentity } from "../domain/RunState.ts"
 import type { ToolDefinition } from "../model/ModelRequest.ts"
 import type { Decoder } from "../tool/DataSchema.ts"
 import { decoder } from "../tool/DataSchema.ts"
+import { definitionMisfits } from "../tool/internal/definitionOptions.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { AgentDefinitionError, ToolDefinitionError, ToolNameTaken } from "../tool/ToolError.ts"
 import type * as Agent from "./Agent.ts"
+import { definitionProblem } from "./internal/definitionOptions.ts"
 import { type Delegate, extensions } from "./internal/agentTools.ts"
 
 /** What a tool's name leads to. */
@@ -164,6 +167,11 @@ const bind = (
     if (!agentName.test(agent.name)) {
       return yield* invalid("its name must be 1 to 64 letters, digits, '_', '.' or '-'")
     }
+    // It need not have been made by `Agent.make`.
+    const problem = definitionProblem(agent.name, agent.options)
+    if (problem !== undefined) return yield* problem
+    const policy = checkPolicy(agent.policy)
+    if (Result.isFailure(policy)) return yield* invalid(`its policy cannot be used: ${policy.failure.issues}`)
     const limits = { ...Limits_.defaults, ...agent.options.limits }
     if (agent.options.limits !== undefined) {
       const checked = decodeLimits(limits)
@@ -339,6 +347,12 @@ const checkTool = (agent: string, tool: Tool<any>): Effect.Effect<Decoder<unknow
   if (![tool.name, ...(tool.options.otherNames ?? [])].every((name) => toolName.test(name))) {
     return invalid("its name must be 1 to 64 letters, digits, '_' or '-'")
   }
+  const misfits = definitionMisfits(tool.options)
+  if (misfits.length > 0) {
+    const problem = misfits.map(({ problem }) => problem).join("; ")
+    return Effect.fail(new ToolDefinitionError({ agent, tool: tool.name, problem, misfits }))
+  }
+  if (typeof tool.idempotent !== "boolean") return invalid('its "idempotent" takes true or false')
   if (!Safety.literals.includes(tool.safety)) {
     return invalid(`its safety must be one of ${Safety.literals.join(", ")}`)
   }

@@ -22,8 +22,13 @@ import type * as Cancellation from "./Cancellation.ts"
 import type { CapabilityProfile } from "./CapabilityProfile.ts"
 import { assemble } from "./internal/assemble.ts"
 import type { RunIds } from "./RunIds.ts"
-import { type CloseStatus, type ExtensionFailed, RuntimeClosed } from "./RuntimeError.ts"
-import type { RuntimeOptions } from "./RuntimeOptions.ts"
+import {
+  type CloseStatus,
+  type ExtensionFailed,
+  RuntimeClosed,
+  type RuntimeOptionsInvalid
+} from "./RuntimeError.ts"
+import { check, type RuntimeOptions } from "./RuntimeOptions.ts"
 
 export type { RuntimeOptions } from "./RuntimeOptions.ts"
 
@@ -122,17 +127,21 @@ export type BindOptions<R, Output> = Pick<
  *
  * **Errors**
  *
+ * - `RuntimeOptionsInvalid` — names every option that is wrong or unknown, and what it takes.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
  */
 export const make = <R, Output>(
   options: BindOptions<R, Output>
-): Effect.Effect<Runtime<Output>, BoundAgent.DefinitionError, R | ModelClient> =>
-  // Nothing that could bring these about is among the options.
-  Effect.catchTag(
-    assemble(options),
-    ["CapabilityProfileNotFound", "ModelProfileNotFound", "ExtensionFailed"],
-    Effect.die
-  )
+): Effect.Effect<Runtime<Output>, RuntimeOptionsInvalid | BoundAgent.DefinitionError, R | ModelClient> =>
+  Effect.gen(function* () {
+    const checked = yield* check<R, Output>(options)
+    // Nothing that could bring these about is among the options.
+    return yield* Effect.catchTag(
+      assemble(checked),
+      ["CapabilityProfileNotFound", "ModelProfileNotFound", "ExtensionFailed"],
+      Effect.die
+    )
+  })
 
 /**
  * Whether a runtime still takes runs.

@@ -14,10 +14,12 @@ import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
 import type { DecisionInput } from "../domain/Decision.ts"
 import type { Interruption } from "../domain/Interruption.ts"
+import { checkPolicy, limitsShape } from "../domain/internal/given.ts"
+import { hintFor, keysOf, misfits } from "../domain/internal/misfits.ts"
 import type { Awaitable } from "../tool/Tool.ts"
 import type { Agent } from "./Agent.ts"
 import type { CancellationToken } from "./Cancellation.ts"
-import { CapabilityProfile } from "./CapabilityProfile.ts"
+import { AgentSelection, CapabilityProfile, ToolSelection } from "./CapabilityProfile.ts"
 import { RuntimeOptionsInvalid } from "./RuntimeError.ts"
 import type { RuntimeExtension } from "./RuntimeExtension.ts"
 import type { RuntimeHooks } from "./RuntimeHooks.ts"
@@ -119,7 +121,7 @@ const invalid = (knob: string): Problems => [
     knob,
     problem: isTaken(knob)
       ? `"${knob}" takes ${takes[knob]}`
-      : `there is no option "${knob}" (there are ${Object.keys(takes).join(", ")})`
+      : `there is no option "${knob}"${hintFor(knob, Object.keys(takes))}`
   }
 ]
 
@@ -141,6 +143,29 @@ const invalidTwice = (profiles: ReadonlyArray<CapabilityProfile> = []): Problems
     ? []
     : [{ knob: "profiles", problem: `two of the "profiles" are called "${twice}"` }]
 }
+
+const profileShape = keysOf(Object.keys(CapabilityProfile.fields), {
+  tools: keysOf(Object.keys(ToolSelection.fields)),
+  subAgents: keysOf(Object.keys(AgentSelection.fields)),
+  limits: limitsShape
+})
+
+/** What is wrong in a profile beside what its schema says. */
+const invalidIn = (profiles: unknown): Problems =>
+  Array.isArray(profiles)
+    ? profiles.flatMap((profile: unknown, index) => {
+        const found = misfits(profile, profileShape, `"profiles.${index}"`)
+        const policy = isObject(profile) ? profile["policy"] : undefined
+        const checked = policy === undefined ? Result.void : checkPolicy(policy)
+        const problems = [
+          ...found.map(({ problem }) => problem),
+          ...(Result.isFailure(checked)
+            ? [`"profiles.${index}.policy" cannot be used: ${checked.failure.issues}`]
+            : [])
+        ]
+        return problems.map((problem) => ({ knob: "profiles", problem }))
+      })
+    : []
 
 const decodeKnobs = Schema.decodeUnknownResult(Knobs, { errors: "all", onExcessProperty: "error" })
 const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
@@ -200,6 +225,8 @@ export const decode = (given: unknown): Result.Result<Knobs, RuntimeOptionsInval
       new RuntimeOptionsInvalid({ problems: [{ knob: "", problem: "the options are an object" }] })
     )
   }
+  const inside = invalidIn(given["profiles"])
+  if (inside.length > 0) return Result.fail(new RuntimeOptionsInvalid({ problems: inside }))
   const decoded = decodeKnobs(given)
   if (Result.isFailure(decoded)) {
     const problems = formatIssues(decoded.failure.issue).issues.flatMap(({ message, path = [] }) => {

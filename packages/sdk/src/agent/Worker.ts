@@ -14,11 +14,13 @@ import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { lines, messageOf, sentence } from "../domain/Display.ts"
 import type { RunId } from "../domain/Id.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { type ReadyRun, RunStore } from "../store/RunStore.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { callOut, tell } from "./internal/tell.ts"
 import { pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
-import { atLeast, millisOr } from "./internal/soundOptions.ts"
+import { workerShape } from "./internal/shapes.ts"
+import { atLeast, millisOr, requireOptions } from "./internal/soundOptions.ts"
 import type { Leaving, RunOptions } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
 
@@ -47,14 +49,25 @@ export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
  *
  * It works on one run at a time at least (a `concurrency` that is no number is the default), and looks every 50 ms at most.
  *
+ * **Errors**
+ *
+ * - `OptionsInvalid` — a key that there is not; the error names the nearest one. Nothing else ends it.
+ *
  * @category running
  * @since 0.1.0
  */
 export const run: (
   runtimes: ReadonlyArray<Runtime<any>>,
   options?: WorkerOptions
-) => Effect.Effect<never, never, RunStore> = (runtimes, options = {}) =>
-  Effect.acquireUseRelease(start(runtimes, options), work, stop)
+) => Effect.Effect<never, OptionsInvalid, RunStore> = (runtimes, options = {}) =>
+  Effect.andThen(
+    Effect.suspend(() => requireOptions("Worker.run", options, workerShape)),
+    Effect.acquireUseRelease(
+      Effect.suspend(() => start(runtimes, options)),
+      work,
+      stop
+    )
+  )
 
 interface Worker {
   readonly runtimes: ReadonlyArray<Runtime<any>>

@@ -23,7 +23,9 @@ import { answering } from "./internal/answering.ts"
 import { create } from "./internal/continueStored.ts"
 import { turnOnFailure } from "./internal/eventLoop.ts"
 import { toResult } from "./internal/result.ts"
-import { checkIds, checkLimits, decodePrompt, startRun } from "./internal/staging.ts"
+import { checkGiven, checkIds, decodePrompt, startRun } from "./internal/staging.ts"
+import { forkShape, storedRunShape } from "./internal/shapes.ts"
+import { requireOptions } from "./internal/soundOptions.ts"
 import type { Allotted } from "./internal/startOptions.ts"
 import { foldStored } from "./internal/stored.ts"
 import type { Prompt } from "./runPrompt.ts"
@@ -92,6 +94,8 @@ export const forkRun: <Output>(
     input: ForkInput,
     options: StoredRunOptions = {}
   ) {
+    yield* requireOptions("forkRun", input, forkShape)
+    yield* requireOptions("forkRun", options, storedRunShape)
     const { limits, newRunId, policy, "~allotted": allotted } = input
     const store = yield* RunStore
     const clock = yield* Clock.Clock
@@ -99,7 +103,7 @@ export const forkRun: <Output>(
       ...(newRunId === undefined ? {} : { runId: newRunId }),
       ...(input.sessionId === undefined ? {} : { sessionId: input.sessionId })
     })
-    yield* checkLimits(limits)
+    yield* checkGiven(input)
     const prompt = yield* decodePrompt(input.prompt)
     const stored = yield* store.load(input.runId)
     const original = yield* stateAt(stored, input.revision)

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Cause from "effect/Cause"
 import type { RunId } from "../domain/Id.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { RunDefect } from "../domain/RunError.ts"
 import type { Status } from "../domain/RunState.ts"
 import { type ReadyRun, RunStore } from "../store/RunStore.ts"
@@ -18,7 +19,8 @@ import * as Cancellation from "./Cancellation.ts"
 import { continueStored, type WorkError } from "./internal/continueStored.ts"
 import { missingIn } from "./internal/definitions.ts"
 import { describe } from "./internal/Drive.ts"
-import { atLeast } from "./internal/soundOptions.ts"
+import { recoverShape } from "./internal/shapes.ts"
+import { atLeast, requireOptions } from "./internal/soundOptions.ts"
 import type { Leaving, RunOptions } from "./runPrompt.ts"
 import type { Runtime } from "./Runtime.ts"
 
@@ -57,6 +59,7 @@ export interface RecoverOptions extends Pick<RunOptions, "onUpdate"> {
  *
  * **Errors**
  *
+ * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
  * - `RunStoreError` — the store could not be asked. What goes wrong with one run is in its entry, and stops no other.
  *
  * @category running
@@ -65,34 +68,35 @@ export interface RecoverOptions extends Pick<RunOptions, "onUpdate"> {
 export const recover: (
   runtimes: ReadonlyArray<Runtime<any>>,
   options?: RecoverOptions
-) => Effect.Effect<ReadonlyArray<Recovered>, RunStoreError, RunStore> = Effect.fn("fermata.recover")(
-  function* (runtimes: ReadonlyArray<Runtime<any>>, options: RecoverOptions = {}) {
-    const { concurrency, leaving, limit, onUpdate } = options
-    const hooks = {
-      ...(onUpdate === undefined ? {} : { onUpdate }),
-      ...(leaving === undefined ? {} : { leaving })
-    }
-    const store = yield* RunStore
-    const seen = new Set<RunId>()
-    const recovered: Array<Recovered> = []
-    let room = atLeast(0, limit, 100)
-    let after: RunId | undefined
-    while (room > 0) {
-      const size = Math.min(pageSize, room)
-      const page: ReadonlyArray<ReadyRun> = yield* readyPage(runtimes, store, size, after)
-      const fresh = page.filter(({ runId }) => !seen.has(runId))
-      for (const { runId } of fresh) seen.add(runId)
-      const done = yield* Effect.forEach(fresh, (run) => takeUp(runtimes, store, run, hooks), {
-        concurrency: atLeast(1, concurrency, 10)
-      })
-      recovered.push(...done)
-      room -= done.filter(({ error }) => error === undefined).length
-      if (page.length < size) break
-      after = page.at(-1)?.runId
-    }
-    return recovered
+) => Effect.Effect<ReadonlyArray<Recovered>, OptionsInvalid | RunStoreError, RunStore> = Effect.fn(
+  "fermata.recover"
+)(function* (runtimes: ReadonlyArray<Runtime<any>>, options: RecoverOptions = {}) {
+  yield* requireOptions("recover", options, recoverShape)
+  const { concurrency, leaving, limit, onUpdate } = options
+  const hooks = {
+    ...(onUpdate === undefined ? {} : { onUpdate }),
+    ...(leaving === undefined ? {} : { leaving })
   }
-)
+  const store = yield* RunStore
+  const seen = new Set<RunId>()
+  const recovered: Array<Recovered> = []
+  let room = atLeast(0, limit, 100)
+  let after: RunId | undefined
+  while (room > 0) {
+    const size = Math.min(pageSize, room)
+    const page: ReadonlyArray<ReadyRun> = yield* readyPage(runtimes, store, size, after)
+    const fresh = page.filter(({ runId }) => !seen.has(runId))
+    for (const { runId } of fresh) seen.add(runId)
+    const done = yield* Effect.forEach(fresh, (run) => takeUp(runtimes, store, run, hooks), {
+      concurrency: atLeast(1, concurrency, 10)
+    })
+    recovered.push(...done)
+    room -= done.filter(({ error }) => error === undefined).length
+    if (page.length < size) break
+    after = page.at(-1)?.runId
+  }
+  return recovered
+})
 
 /** Runs to look at together. */
 export const pageSize = 100

@@ -14,6 +14,7 @@ import type { DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { UserPart } from "../domain/Message.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type {
   AgentNotFound,
@@ -21,6 +22,7 @@ import type {
   IdInvalid,
   LimitsInvalid,
   PolicyFixed,
+  PolicyInvalid,
   RunEnded,
   ToolUnavailable
 } from "../domain/RunError.ts"
@@ -30,7 +32,9 @@ import * as Cancellation from "./Cancellation.ts"
 import { answering } from "./internal/answering.ts"
 import { noJournal } from "./internal/Drive.ts"
 import { toResult } from "./internal/result.ts"
-import { checkIds, checkLimits, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import { checkGiven, checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import { continueShape, runShape, startShape } from "./internal/shapes.ts"
+import { requireOptions } from "./internal/soundOptions.ts"
 import type { Allotted } from "./internal/startOptions.ts"
 import { traced } from "./internal/traced.ts"
 import type { Mailbox } from "./Mailbox.ts"
@@ -98,7 +102,9 @@ export type RunPromptError =
   | EmptyPrompt
   | IdInvalid
   | LimitsInvalid
+  | OptionsInvalid
   | PolicyFixed
+  | PolicyInvalid
   | Rejection
   | RunEnded
   | AgentNotFound
@@ -115,7 +121,9 @@ export type RunPromptError =
  *
  * **Errors**
  *
- * - `EmptyPrompt`, `IdInvalid`, `LimitsInvalid` — say something; choose another id, or limits that are numbers.
+ * - `EmptyPrompt`, `IdInvalid`, `LimitsInvalid`, `PolicyInvalid` — say something; choose another id, limits that are numbers, or a policy
+ *   that is one.
+ * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
  * - A `Rejection` — the decision is about nothing that waits, comes too late, or does not fit.
  * - `RunEnded` — pass a `prompt` to go on in the session.
  * - `PolicyFixed` — a run that has not ended keeps its policy.
@@ -157,11 +165,13 @@ const starting = Effect.fnUntraced(function* <Output>(
   input: StartInput | ContinueInput,
   options: RunOptions = {}
 ) {
+  yield* requireOptions("runPrompt", input, "state" in input ? continueShape : startShape)
+  yield* requireOptions("runPrompt", options, runShape)
   yield* requireOpen(runtime)
   const clock = yield* Clock.Clock
   const prompt = input.prompt === undefined ? undefined : yield* decodePrompt(input.prompt)
   if (!("state" in input)) yield* checkIds(input)
-  yield* checkLimits(input.limits)
+  yield* checkGiven(input)
   const staged =
     "state" in input
       ? yield* continueRun(runtime, clock, {

@@ -21,8 +21,10 @@ import { answering } from "./internal/answering.ts"
 import { continueStored, create, type Work, type WorkError } from "./internal/continueStored.ts"
 import { letTurn, turnOnFailure } from "./internal/eventLoop.ts"
 import { toResult } from "./internal/result.ts"
-import { checkIds, checkLimits, decodePrompt, startRun } from "./internal/staging.ts"
+import { checkGiven, checkIds, decodePrompt, startRun } from "./internal/staging.ts"
 import { loadRun } from "./internal/loadRun.ts"
+import { storedContinueShape, storedRunShape, storedStartShape } from "./internal/shapes.ts"
+import { requireOptions } from "./internal/soundOptions.ts"
 import type { Allotted } from "./internal/startOptions.ts"
 import { recall } from "./internal/remembered.ts"
 import { traced } from "./internal/traced.ts"
@@ -117,8 +119,11 @@ const running = Effect.fnUntraced(function* <Output>(
   const store = yield* RunStore
   // Who is refused at once may ask again at once, for ever.
   yield* letTurn
-  if ("prompt" in input) yield* checkIds(input)
-  yield* checkLimits(input.limits)
+  const isStart = "prompt" in input
+  yield* requireOptions("runPromptStored", input, isStart ? storedStartShape : storedContinueShape)
+  yield* requireOptions("runPromptStored", options, storedRunShape)
+  if (isStart) yield* checkIds(input)
+  yield* checkGiven(input)
   const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
   if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
     return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })

@@ -6,6 +6,7 @@
 import * as Effect from "effect/Effect"
 import type { RunId } from "../domain/Id.ts"
 import { eventWithin } from "../domain/internal/childState.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
 import { isEnded } from "../domain/RunState.ts"
 import { takenBy } from "../store/internal/messages.ts"
@@ -16,6 +17,8 @@ import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { turnOnFailure } from "./internal/eventLoop.ts"
 import { redactText } from "./internal/redact.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
+import { sendShape } from "./internal/shapes.ts"
+import { requireOptions } from "./internal/soundOptions.ts"
 import { decodePrompt } from "./internal/staging.ts"
 import { findSubRun } from "./internal/subRun.ts"
 import type { Prompt } from "./runPrompt.ts"
@@ -43,6 +46,7 @@ export interface SendOptions {
  *
  * - `RunNotFound` — check the id.
  * - `RunEnded` — start a new run in its session with a prompt; of a sub-agent's run, say it to the run that it has worked for.
+ * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
  * - `EmptyPrompt`, `MessageInvalid` — say something; choose another `messageId`.
  * - `RunStoreError` — send it again.
  *
@@ -53,30 +57,34 @@ export const sendMessage: (
   runId: RunId,
   prompt: Prompt,
   options?: SendOptions
-) => Effect.Effect<Receipt, EmptyPrompt | RunNotFound | RunEnded | MessageInvalid | RunStoreError, RunStore> =
-  Effect.fn("fermata.sendMessage")(function* (runId: RunId, prompt: Prompt, options: SendOptions = {}) {
-    const scrubber = contained(yield* Scrubber)
-    const store = yield* RunStore
-    const content = yield* decodePrompt(prompt)
-    const { messageId } = options
-    if (typeof messageId === "string" && redactText(scrubber, messageId) !== messageId) {
-      // It is no text that could be cleaned: the journal must know the message by the id that it was sent under.
-      return yield* new MessageInvalid({ issues: "its messageId has the form of a secret" })
-    }
-    const message = redactMessage(scrubber, { content, ...(messageId === undefined ? {} : { messageId }) })
-    const found = yield* findSubRun(store, runId)
-    if (found === undefined) return yield* store.send(runId, message)
-    const { path, root, state, stored } = found
-    if (isEnded(state) || isEnded(root)) {
-      // Sent again it gets its answer, whatever has come of the run.
-      const known = takenBy(stored.events.filter((event) => eventWithin(event, path) !== undefined))
-      const receipt = known.find((taken) => taken.messageId === messageId)
-      if (receipt !== undefined) return receipt
-      return yield* new RunEnded({
-        runId,
-        status: isEnded(state) ? state.status : root.status,
-        root: root.runId
-      })
-    }
-    return yield* store.send(root.runId, { ...message, to: runId })
-  }, turnOnFailure)
+) => Effect.Effect<
+  Receipt,
+  EmptyPrompt | OptionsInvalid | RunNotFound | RunEnded | MessageInvalid | RunStoreError,
+  RunStore
+> = Effect.fn("fermata.sendMessage")(function* (runId: RunId, prompt: Prompt, options: SendOptions = {}) {
+  yield* requireOptions("sendMessage", options, sendShape)
+  const scrubber = contained(yield* Scrubber)
+  const store = yield* RunStore
+  const content = yield* decodePrompt(prompt)
+  const { messageId } = options
+  if (typeof messageId === "string" && redactText(scrubber, messageId) !== messageId) {
+    // It is no text that could be cleaned: the journal must know the message by the id that it was sent under.
+    return yield* new MessageInvalid({ issues: "its messageId has the form of a secret" })
+  }
+  const message = redactMessage(scrubber, { content, ...(messageId === undefined ? {} : { messageId }) })
+  const found = yield* findSubRun(store, runId)
+  if (found === undefined) return yield* store.send(runId, message)
+  const { path, root, state, stored } = found
+  if (isEnded(state) || isEnded(root)) {
+    // Sent again it gets its answer, whatever has come of the run.
+    const known = takenBy(stored.events.filter((event) => eventWithin(event, path) !== undefined))
+    const receipt = known.find((taken) => taken.messageId === messageId)
+    if (receipt !== undefined) return receipt
+    return yield* new RunEnded({
+      runId,
+      status: isEnded(state) ? state.status : root.status,
+      root: root.runId
+    })
+  }
+  return yield* store.send(root.runId, { ...message, to: runId })
+}, turnOnFailure)

@@ -19,7 +19,8 @@ import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Limits } from "../domain/Limits.ts"
-import type { Principal } from "../domain/Principal.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
+import type { Principal, PrincipalInvalid } from "../domain/Principal.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type { EmptyPrompt, RunEnded, RunLetGo, SessionBusy } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
@@ -112,6 +113,8 @@ export type HandleError =
 /** Why a message was not sent. */
 export type SendError =
   | EmptyPrompt
+  | OptionsInvalid
+  | PrincipalInvalid
   | RunEnded
   | MessageInvalid
   | NothingToAnswer
@@ -171,6 +174,7 @@ export interface AgentHandle<Output = unknown, out E = never> {
    * **Errors**
    *
    * - `EmptyPrompt` — say something.
+   * - `OptionsInvalid`, `PrincipalInvalid` — a key that there is not; a name that no caller can have.
    * - `RunEnded` — start a new run in its session.
    * - `SubAgentNotForked` — fork the run that it works for.
    * - `NothingToAnswer`, `SeveralQuestions`, `AnswerNotText` — decide by id instead, or send it as something else than an answer.

@@ -27,7 +27,14 @@ import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, HandleStatus, Observed, StoredFault } from "./AgentHandle.ts"
 import type { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "./DispatchError.ts"
 import type { DispatchOptions } from "./dispatchPrompt.ts"
-import type { LimitsInvalid } from "../domain/RunError.ts"
+import type { Shape } from "../domain/internal/misfits.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
+import type { LimitsInvalid, PolicyInvalid } from "../domain/RunError.ts"
+import { continueShape, startShape, storedStartShape } from "../agent/internal/shapes.ts"
+import { requireOptions } from "../agent/internal/soundOptions.ts"
+import { checkGiven } from "../agent/internal/staging.ts"
+import type { GivenOptions } from "../agent/internal/startOptions.ts"
+import { conductorShape, conductShape, storedConductShape } from "./internal/shapes.ts"
 import { checkShared, type SharedLimits, type Spending } from "./internal/Ledger.ts"
 import { Orchestra } from "./internal/Orchestra.ts"
 import type { Restart } from "./internal/restart.ts"
@@ -135,7 +142,7 @@ export interface Conductor {
     options?: Omit<ConductOptions, "keepEvents">
   ) => Effect.Effect<
     AgentHandle<unknown, StoredFault>,
-    AgentNotFound | ConductorBudgetExceeded | ConductorClosed | StoredFault,
+    AgentNotFound | ConductorBudgetExceeded | ConductorClosed | OptionsInvalid | StoredFault,
     RunStore
   >
   /** The runs that are not over, in the order in which they were dispatched. */
@@ -179,12 +186,16 @@ export interface Conductor {
  * **Errors**
  *
  * - `LimitsInvalid` — give limits that are numbers.
+ * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const make = (options: ConductorOptions = {}): Effect.Effect<Conductor, LimitsInvalid, Scope.Scope> =>
+export const make = (
+  options: ConductorOptions = {}
+): Effect.Effect<Conductor, LimitsInvalid | OptionsInvalid, Scope.Scope> =>
   Effect.gen(function* () {
+    yield* requireOptions("Conductor.make", options, conductorShape)
     yield* checkShared(options.limits ?? {})
     const orchestra = new Orchestra(options)
     yield* Effect.addFinalizer(() => orchestra.drain)
@@ -197,14 +208,23 @@ export const make = (options: ConductorOptions = {}): Effect.Effect<Conductor, L
     })
     return {
       dispatch: (runtime, input, given = {}) =>
-        Effect.flatMap(live, (at) => orchestra.dispatch(runtime, input, { ...at, ...given })),
+        Effect.andThen(
+          checkDispatch(input, "state" in input ? continueShape : startShape, given, conductShape),
+          Effect.flatMap(live, (at) => orchestra.dispatch(runtime, input, { ...at, ...given }))
+        ),
       dispatchStored: (runtime, input, given = {}) =>
-        Effect.flatMap(RunStore, (store) =>
-          Effect.flatMap(live, (at) => orchestra.dispatchStored(runtime, input, { ...at, ...given, store }))
+        Effect.andThen(
+          checkDispatch(input, storedStartShape, given, storedConductShape),
+          Effect.flatMap(RunStore, (store) =>
+            Effect.flatMap(live, (at) => orchestra.dispatchStored(runtime, input, { ...at, ...given, store }))
+          )
         ),
       attach: (runtimes, runId, given = {}) =>
-        Effect.flatMap(RunStore, (store) =>
-          Effect.flatMap(live, (at) => orchestra.attach(runtimes, runId, { ...at, ...given, store }))
+        Effect.andThen(
+          requireOptions("attach", given, storedConductShape),
+          Effect.flatMap(RunStore, (store) =>
+            Effect.flatMap(live, (at) => orchestra.attach(runtimes, runId, { ...at, ...given, store }))
+          )
         ),
       handles: () => orchestra.handles,
       events: orchestra.events,
@@ -215,3 +235,15 @@ export const make = (options: ConductorOptions = {}): Effect.Effect<Conductor, L
       drain: orchestra.drain
     }
   })
+
+/** What is dispatched is checked when it is given, however long it waits for a place. */
+const checkDispatch = (
+  input: GivenOptions,
+  inputShape: Shape,
+  options: object,
+  optionsShape: Shape
+): Effect.Effect<void, LimitsInvalid | OptionsInvalid | PolicyInvalid> =>
+  Effect.andThen(
+    requireOptions("dispatch", input, inputShape),
+    Effect.andThen(requireOptions("dispatch", options, optionsShape), checkGiven(input))
+  )

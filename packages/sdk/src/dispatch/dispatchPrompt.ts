@@ -9,6 +9,8 @@ import type * as Scope from "effect/Scope"
 import * as Cancellation from "../agent/Cancellation.ts"
 import type { ContinueInput, RunOptions, StartInput } from "../agent/runPrompt.ts"
 import type { Runtime } from "../agent/Runtime.ts"
+import { requireOptions } from "../agent/internal/soundOptions.ts"
+import { dispatchShape } from "./internal/shapes.ts"
 import type { AgentHandle, HandleError } from "./AgentHandle.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
 import type { Restart } from "./internal/restart.ts"
@@ -57,6 +59,7 @@ export const dispatchPrompt: <Output>(
   input: StartInput | ContinueInput,
   options: DispatchOptions = {}
 ) {
+  yield* requireOptions("dispatchPrompt", options, dispatchShape)
   const live = launch(runtime, input, {
     owner: yield* ownerOfScope,
     context: yield* Effect.context<never>(),

@@ -7,10 +7,13 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Cancellation from "../agent/Cancellation.ts"
-import { checkIds } from "../agent/internal/staging.ts"
+import { storedStartShape } from "../agent/internal/shapes.ts"
+import { requireOptions } from "../agent/internal/soundOptions.ts"
+import { checkGiven, checkIds } from "../agent/internal/staging.ts"
 import type { StoredStartInput } from "../agent/runPromptStored.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { lineOf, type RunId } from "../domain/Id.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { AgentNotFound } from "../domain/RunError.ts"
 import { notARun } from "../store/internal/ids.ts"
 import { RunStore } from "../store/RunStore.ts"
@@ -18,6 +21,7 @@ import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
 import type { DispatchOptions } from "./dispatchPrompt.ts"
 import { attachTo, attachToSubAgent } from "./internal/attachTo.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
+import { storedDispatchShape } from "./internal/shapes.ts"
 import { Stored, type StoredOptions } from "./internal/Stored.ts"
 
 /** How a stored run in the background is watched, named, tried again and left. */
@@ -55,7 +59,10 @@ export const dispatchPromptStored: <Output>(
     input: StoredStartInput,
     options: StoredDispatchOptions = {}
   ) {
+    yield* requireOptions("dispatchPromptStored", input, storedStartShape)
+    yield* requireOptions("dispatchPromptStored", options, storedDispatchShape)
     yield* checkIds(input)
+    yield* checkGiven(input)
     const given = yield* optionsOf(options)
     const now = given.clock.currentTimeMillisUnsafe()
     const ids = {
@@ -86,6 +93,7 @@ export const dispatchPromptStored: <Output>(
  * **Errors**
  *
  * - `RunNotFound` — check the id.
+ * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
  * - `AgentNotFound` — pass the runtime of its agent, or name it in another agent's aliases.
  * - `RunStoreError` — try again.
  *
@@ -96,18 +104,22 @@ export const attach: (
   runtimes: ReadonlyArray<Runtime<any>>,
   runId: RunId,
   options?: StoredDispatchOptions
-) => Effect.Effect<AgentHandle<unknown, StoredFault>, AgentNotFound | StoredFault, Scope.Scope | RunStore> =
-  Effect.fnUntraced(function* (
-    runtimes: ReadonlyArray<Runtime<any>>,
-    runId: RunId,
-    options: StoredDispatchOptions = {}
-  ) {
-    if (typeof runId !== "string") return yield* notARun(runId)
-    const given = yield* optionsOf(options)
-    return lineOf(runId).path.length === 0
-      ? yield* attachTo(runtimes, runId, given)
-      : yield* attachToSubAgent(runtimes, runId, given)
-  })
+) => Effect.Effect<
+  AgentHandle<unknown, StoredFault>,
+  AgentNotFound | OptionsInvalid | StoredFault,
+  Scope.Scope | RunStore
+> = Effect.fnUntraced(function* (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  runId: RunId,
+  options: StoredDispatchOptions = {}
+) {
+  yield* requireOptions("attach", options, storedDispatchShape)
+  if (typeof runId !== "string") return yield* notARun(runId)
+  const given = yield* optionsOf(options)
+  return lineOf(runId).path.length === 0
+    ? yield* attachTo(runtimes, runId, given)
+    : yield* attachToSubAgent(runtimes, runId, given)
+})
 
 const optionsOf = Effect.fnUntraced(function* (options: StoredDispatchOptions) {
   return {

@@ -9,14 +9,17 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { sentence } from "./Display.ts"
+import { keysOf, misfits } from "./internal/misfits.ts"
+import { isBlank, isReserved } from "./internal/names.ts"
 
 /**
- * A party that decides.
+ * A party that decides. Its id is not blank.
  *
  * - `person`: a human.
  * - `agent`: another agent, by its name or run id.
  * - `service`: a program without a person behind it, such as a rule engine or a pipeline.
- * - `policy`, `expiry`: Fermata itself, by an approval policy or because time ran out. No caller can be one of these, or use their names.
+ * - `policy`, `expiry`: Fermata itself, by an approval policy or because time ran out. No caller can be one of these, or use their names or
+ *   what looks like them.
  */
 export const Principal = Schema.Struct({
   id: Schema.String,
@@ -48,11 +51,17 @@ export class PrincipalInvalid extends Schema.TaggedError<PrincipalInvalid>()("Pr
 /** The fields of a record that this party made. A plain string stays one. */
 export const attribute = (given: unknown): Result.Result<Attributed, PrincipalInvalid> => {
   const fields = attributeUnknown({ by: given })
-  const problem = isAttributed(fields) ? misattribution(fields) : "it is neither a text nor a principal"
+  const [misfit] = misfits(given, shape, "the principal")
+  const problem =
+    misfit?.problem ??
+    (isAttributed(fields) ? misattribution(fields) : "it is neither a text nor a principal")
   return problem === undefined
     ? Result.succeed(fields as Attributed)
     : Result.fail(new PrincipalInvalid({ problem }))
 }
+
+/** What may be given as a principal. */
+export const shape = keysOf(Object.keys(Principal.fields))
 
 const isAttributed = Schema.is(Schema.Struct({ by: Schema.String, principal: Schema.optionalKey(Principal) }))
 
@@ -61,6 +70,7 @@ export const misattribution = (input: unknown): string | undefined => {
   if (typeof input !== "object" || input === null) return undefined
   const { by, principal } = attributeUnknown(input) as { readonly by?: unknown; readonly principal?: unknown }
   const { principal: given } = input as { readonly principal?: unknown }
+  if (typeof by === "string" && isBlank(by)) return "its by is empty"
   for (const one of [principal, given]) {
     if (typeof one !== "object" || one === null) continue
     const { id, kind } = one as { readonly id?: unknown; readonly kind?: unknown }
@@ -69,10 +79,6 @@ export const misattribution = (input: unknown): string | undefined => {
   }
   return isReserved(by) ? "its by is a name that only Fermata itself uses" : undefined
 }
-
-/** What Fermata itself is called in records. */
-const isReserved = (name: unknown): boolean =>
-  typeof name === "string" && ["expiry", "policy"].includes(name.trim().toLowerCase())
 
 /** The same fields from input that may be anything: the caller's decoder refuses what is malformed. */
 export const attributeUnknown = (input: unknown): unknown => {

@@ -8,6 +8,7 @@ import { Decision } from "./Decision.ts"
 import { instant, lines, sentence } from "./Display.ts"
 import { RequestId, Timestamp } from "./Id.ts"
 import { Kind } from "./Interruption.ts"
+import { Misfit } from "./OptionsInvalid.ts"
 
 /** No run has asked for this. Check the id; list what is pending. */
 export class RequestNotFound extends Schema.TaggedError<RequestNotFound>()("RequestNotFound", {
@@ -100,7 +101,9 @@ export class EditedArgumentsInvalid extends Schema.TaggedError<EditedArgumentsIn
 
 /** Something that is not a decision was passed as one. */
 export class DecisionMalformed extends Schema.TaggedError<DecisionMalformed>()("DecisionMalformed", {
-  issues: Schema.String
+  issues: Schema.String,
+  /** The keys in it that there are not. */
+  misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
     return sentence`This is not a decision: ${lines(this.issues)}. Pass one of approve, deny, answer, supply, retry, fail, topUp with a requestId and by.`

@@ -10,6 +10,7 @@ import * as Schema from "effect/Schema"
 import { lines, sentence } from "./Display.ts"
 import { Revision, RunId, SessionId } from "./Id.ts"
 import { Budget } from "./Limits.ts"
+import { Misfit } from "./OptionsInvalid.ts"
 
 /** A budget is used up. Continue the state with larger limits. */
 export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", {
@@ -99,10 +100,24 @@ export class IdInvalid extends Schema.TaggedError<IdInvalid>()("IdInvalid", {
 
 /** Limits that a caller chose cannot be ones. */
 export class LimitsInvalid extends Schema.TaggedError<LimitsInvalid>()("LimitsInvalid", {
-  issues: Schema.String
+  issues: Schema.String,
+  /** The keys among them that there are not. */
+  misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
     return sentence`These limits cannot be used: ${lines(this.issues)}. Use whole numbers from 0 on (fractions only for maxCostUsd and warnAt), and leave out what is to have no limit.`
+  }
+}
+
+/** An approval policy that a caller gave cannot be one. Nothing was done. */
+export class PolicyInvalid extends Schema.TaggedError<PolicyInvalid>()("PolicyInvalid", {
+  /** What is wrong, with the name of the field. */
+  issues: Schema.String,
+  /** The keys in it that there are not. */
+  misfits: Schema.optionalKey(Schema.Array(Misfit))
+}) {
+  override get message() {
+    return sentence`This approval policy cannot be used: ${lines(this.issues)}. Give a mode (ask, all, none, or until with a time in "until"), and rules of tool, action and message.`
   }
 }
 

@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Result from "effect/Result"
 import type { Agent, Any } from "../agent/Agent.ts"
 import { exportRun, importRun, type RunArchive } from "../agent/archive.ts"
 import { answersTo } from "../agent/BoundAgent.ts"
@@ -36,8 +37,10 @@ import type { Decision } from "../domain/Decision.ts"
 import type * as Conductor from "../dispatch/Conductor.ts"
 import type { GrantId, RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
+import { recoverShape } from "../agent/internal/shapes.ts"
 import { checkOptions } from "../agent/internal/soundOptions.ts"
 import { kindOf } from "../domain/internal/kindOf.ts"
+import { attribute } from "../domain/Principal.ts"
 import { AgentNotFound } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
@@ -56,6 +59,18 @@ import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { decisionOf, type DispatchOptions, type RunConductor, type RunHandle } from "./RunHandle.ts"
 import { makeBackground } from "./internal/background.ts"
+import {
+  decideShape,
+  dispatchShape,
+  eventsShape,
+  fermataShape,
+  forkShape,
+  promptShape,
+  pruneShape,
+  requireKnown,
+  resumeShape,
+  workShape
+} from "./internal/shapes.ts"
 import { startOf } from "./internal/start.ts"
 import { FermataClosed } from "./internal/closed.ts"
 import type {
@@ -171,13 +186,15 @@ export interface Fermata extends AsyncDisposable {
  *
  * **Errors**
  *
- * Rejects with `RunStoreError` when the store cannot be opened, and with `ToolNameTaken`, `ToolDefinitionError` or
+ * Rejects with `OptionsInvalid` for an option that there is not, with `RuntimeOptionsInvalid` or `PrincipalInvalid` for one that takes
+ * something else, with `RunStoreError` when the store cannot be opened, and with `ToolNameTaken`, `ToolDefinitionError` or
  * `AgentDefinitionError` when an agent's definition cannot work.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const make = async (options: FermataOptions): Promise<Fermata> => {
+  requireKnown("createFermata", options ?? null, fermataShape)
   const {
     agents,
     model,
@@ -188,6 +205,8 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     ...runtimeOptions
   } = options
   await Effect.runPromise(checkOptions(options, { drainTimeout: "duration" }))
+  const decider = attribute(by)
+  if (Result.isFailure(decider)) throw decider.failure
   const layer = Layer.mergeAll(
     store,
     Layer.succeed(ModelClient, model),
@@ -278,12 +297,17 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
 
   const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {
     runPrompt: async (agent, prompt, given = {}) => {
+      requireKnown("runPrompt", given, promptShape)
       return run(runPromptStored(boundTo(agent), startOf(prompt, given), runOptions(given)))
     },
-    dispatch: async (agent, prompt, given) => background.dispatch(boundTo(agent), prompt, given),
+    dispatch: async (agent, prompt, given) => {
+      requireKnown("dispatch", given, dispatchShape)
+      return background.dispatch(boundTo(agent), prompt, given)
+    },
     attach: background.attach,
     conductor: background.conductor,
     resume: async (runId, given = {}) => {
+      requireKnown("resume", given, resumeShape)
       // Of one agent it is, or is refused: what goes on with it looks itself.
       const [only, ...others] = runtimes.values()
       const runtime =
@@ -306,6 +330,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     send: (runId, prompt, given) => run(sendMessage(runId as RunId, prompt, given)),
     fork: async (runId, prompt, given = {}) => {
+      requireKnown("fork", given, forkShape)
       const { answeredBy, limits, newRunId, policy, revision, sessionId } = given
       const runtime = runtimeOf(given.agent ?? (await headOf(runId)).agent)
       return run(
@@ -329,17 +354,23 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     pending: (filter) =>
       run(Effect.flatMap(RunStore, (store) => store.pending(filter as PendingFilter | undefined))),
     decide: async (given, body, options) => {
-      return run(decideStored([...runtimes.values()], decisionOf(given, body, { by, ...options })))
+      return run(decideStored([...runtimes.values()], decisionOf(given, body, options, by)))
     },
-    events: (runId, given) => watch(watched, runId as RunId, given),
-    recover: (given = {}) =>
-      run(
+    events: (runId, given) => {
+      requireKnown("events", given, eventsShape)
+      return watch(watched, runId as RunId, given)
+    },
+    recover: async (given = {}) => {
+      requireKnown("recover", given, recoverShape)
+      return run(
         Effect.andThen(
           checkOptions(given, { limit: "number", concurrency: "number" }),
           Effect.suspend(() => recover([...runtimes.values()], { leaving, ...given, onUpdate: told(given) }))
         )
-      ),
+      )
+    },
     work: async (options = {}) => {
+      requireKnown("work", options, workShape)
       const numbers = { concurrency: "number", pollInterval: "duration", drainTimeout: "duration" } as const
       await Effect.runPromise(checkOptions(options, numbers))
       const { signal, ...given } = options
@@ -387,12 +418,17 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     grants: (filter) =>
       run(Effect.flatMap(RunStore, (store) => store.grants(filter as GrantFilter | undefined))),
-    revokeGrant: (runId, grantId, { by: who = by } = {}) =>
-      run(revokeGrant(runId as RunId, grantId as GrantId, who)),
+    revokeGrant: async (runId, grantId, options) => {
+      requireKnown("revokeGrant", options, decideShape)
+      return run(revokeGrant(runId as RunId, grantId as GrantId, options?.by ?? by))
+    },
     exportRun: (runId) => run(exportRun(runId as RunId)),
     importRun: (archive) => run(importRun(archive)),
     remove: (runId) => run(Effect.flatMap(RunStore, (store) => store.remove(runId as RunId))),
-    prune: (given) => run(Effect.flatMap(RunStore, (store) => store.prune(given))),
+    prune: async (given) => {
+      requireKnown("prune", given, pruneShape)
+      return run(Effect.flatMap(RunStore, (store) => store.prune(given)))
+    },
     close: async () => {
       for (const worker of workers) worker.abort()
       leaving.soon.cancel("The program is being closed.")

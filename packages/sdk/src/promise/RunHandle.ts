@@ -11,6 +11,7 @@ import type { Explanation } from "../agent/explain.ts"
 import type { Prompt } from "../agent/runPrompt.ts"
 import type { RunResult } from "../agent/RunResult.ts"
 import type { AgentHandle, HandleStatus, HandleUpdate, SendOptions } from "../dispatch/AgentHandle.ts"
+import { sendShape } from "../dispatch/internal/shapes.ts"
 import type * as Conductor_ from "../dispatch/Conductor.ts"
 import * as Joins from "../dispatch/Conductor.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
@@ -19,6 +20,8 @@ import type { Interruption } from "../domain/Interruption.ts"
 import type { Principal } from "../domain/Principal.ts"
 import type { PendingRequest } from "../store/RunStore.ts"
 import type { DecisionBody } from "./decisions.ts"
+import { requireBody } from "./internal/body.ts"
+import { decideShape, requireKnown } from "./internal/shapes.ts"
 import { iterable } from "./internal/iterable.ts"
 import type { DecideOptions, PromptOptions } from "./internal/options.ts"
 
@@ -127,12 +130,16 @@ const innerOf = <Output>(handle: RunHandle<Output>): AgentHandle<Output, any> =>
   return found
 }
 
-/** A decision as the store takes it. */
+/** A decision as the store takes it. Throws what is wrong with the keys of what it is made of. */
 export const decisionOf = (
   given: Decidable,
   body: DecisionBody,
-  { by, idempotencyKey, note }: DecideOptions & { readonly by: string | Principal }
+  options: DecideOptions | undefined,
+  otherwise: string | Principal
 ): DecisionInput => {
+  requireKnown("decide", options, decideShape)
+  requireBody(body)
+  const { by = otherwise, idempotencyKey, note } = options ?? {}
   // The first request of a list that is empty, in a program that does not check its types: refused as malformed.
   const asked: Decidable = (given as Decidable | undefined) ?? ({} as Decidable)
   const request = typeof asked === "object" && "request" in asked ? asked.request : asked
@@ -168,9 +175,9 @@ export const fromHandle = <Output>(
     wait: () => run(handle.wait),
     done: () => run(handle.done),
     cancel: (reason) => run(handle.cancel(reason)),
-    decide: async (request, body, options) =>
-      run(handle.decide(decisionOf(request, body, { by, ...options }))),
+    decide: async (request, body, options) => run(handle.decide(decisionOf(request, body, options, by))),
     send: async (prompt, options) => {
+      requireKnown("send", options, sendShape)
       const read = await run(handle.send(prompt, { by, ...options }))
       return read === handle ? facade : fromHandle(read, run, by)
     },
@@ -195,8 +202,7 @@ export const fromConductor = (options: {
     events: () => iterable(conductor.events, true),
     inbox: conductor.inbox.current,
     inboxes: () => iterable(conductor.inbox.changes),
-    decide: async (request, body, options) =>
-      run(conductor.decide(decisionOf(request, body, { by, ...options }))),
+    decide: async (request, body, options) => run(conductor.decide(decisionOf(request, body, options, by))),
     cancel: (name, reason) => run(conductor.cancel(name, reason)),
     spending: conductor.spending,
     all: (handles) => run(Joins.all(handles.map(innerOf))),

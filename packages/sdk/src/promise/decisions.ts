@@ -6,30 +6,40 @@
 import type * as Schema from "effect/Schema"
 import type { Decision } from "../domain/Decision.ts"
 import type { GrantRequest } from "../domain/Grant.ts"
+import { requireApproval, requireDenial } from "./internal/body.ts"
 
 type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
 
 /** A decision before it is about a request, and before it is known who made it and when. */
 export type DecisionBody = Without<Decision, "requestId" | "by" | "at" | "digest" | "note">
 
-/** Run the call: as asked, with other arguments, or from now on (`grant`). */
+/**
+ * Run the call: as asked, with other arguments, or from now on (`grant`). Throws `DecisionMalformed` for a key that there is not, as
+ * {@link deny} does.
+ */
 export const approve = (
   options: { readonly arguments?: Schema.Json; readonly grant?: GrantRequest } = {}
-): DecisionBody => ({
-  _tag: "approve",
-  ...(options.arguments === undefined ? {} : { arguments: options.arguments }),
-  ...(options.grant === undefined ? {} : { grant: options.grant })
-})
+): DecisionBody => {
+  requireApproval(options)
+  return {
+    _tag: "approve",
+    ...(options.arguments === undefined ? {} : { arguments: options.arguments }),
+    ...(options.grant === undefined ? {} : { grant: options.grant })
+  }
+}
 
 /** Do not run the call. The model reads the message and goes on; with `then: "stop"` the run that asked ends. */
 export const deny = (
   message?: string,
   options: { readonly then?: "continue" | "stop" } = {}
-): DecisionBody => ({
-  _tag: "deny",
-  ...(message === undefined ? {} : { message }),
-  ...(options.then === undefined ? {} : { then: options.then })
-})
+): DecisionBody => {
+  requireDenial(options)
+  return {
+    _tag: "deny",
+    ...(message === undefined ? {} : { message }),
+    ...(options.then === undefined ? {} : { then: options.then })
+  }
+}
 
 /** The answer to a question. */
 export const answer = (text: string): DecisionBody => ({ _tag: "answer", answer: text })

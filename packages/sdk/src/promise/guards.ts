@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import type { GrantNotFound } from "../domain/Grant.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { PrincipalInvalid } from "../domain/Principal.ts"
 import type * as Archive from "../agent/archive.ts"
 import type * as RuntimeError from "../agent/RuntimeError.ts"
@@ -84,6 +85,10 @@ export const isToolUnavailable = tagged<RunError.ToolUnavailable>("ToolUnavailab
 export const isEmptyPrompt = tagged<RunError.EmptyPrompt>("EmptyPrompt")
 /** The limits that the caller chose cannot be limits. */
 export const isLimitsInvalid = tagged<RunError.LimitsInvalid>("LimitsInvalid")
+/** The approval policy that the caller gave cannot be one. */
+export const isPolicyInvalid = tagged<RunError.PolicyInvalid>("PolicyInvalid")
+/** The options of a call have a key that there is not; `misfits` says which, and which it may have been. */
+export const isOptionsInvalid = tagged<OptionsInvalid>("OptionsInvalid")
 /** An id that the caller chose cannot be one. */
 export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
 /** A budget is used up. */

@@ -15,6 +15,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Agent } from "../agent/Agent.ts"
 import type { DefinitionError } from "../agent/BoundAgent.ts"
+import type { RuntimeOptionsInvalid } from "../agent/RuntimeError.ts"
 import { cancelRun } from "../agent/cancelRun.ts"
 import type { Prompt } from "../agent/runPrompt.ts"
 import type { RunPromptStoredError, StoredStartInput } from "../agent/runPromptStored.ts"
@@ -170,6 +171,7 @@ export interface Rehearsal {
  *
  * **Errors**
  *
+ * - `RuntimeOptionsInvalid` — an option of the parts takes something else.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
  * - `RunStoreError` — the given store cannot be opened.
  *
@@ -178,7 +180,7 @@ export interface Rehearsal {
  */
 export const make = <R>(
   setup: Setup<R>
-): Effect.Effect<Rehearsal, DefinitionError | RunStoreError, R | Scope.Scope> =>
+): Effect.Effect<Rehearsal, DefinitionError | RuntimeOptionsInvalid | RunStoreError, R | Scope.Scope> =>
   Effect.map(makeScene(setup), (scene) => {
     const { points } = scene.world
     const runs = makeRuns(scene)
@@ -245,7 +247,7 @@ export const rehearse = <R, E, R2>(
   scenario: (rehearsal: Rehearsal) => Effect.Effect<unknown, E, R2>
 ): Effect.Effect<
   Report,
-  E | DefinitionError | RehearsalError | PointNotReached,
+  E | DefinitionError | RuntimeOptionsInvalid | RehearsalError | PointNotReached,
   Exclude<R | R2, Scope.Scope>
 > =>
   Effect.scoped(
@@ -256,7 +258,7 @@ export const rehearse = <R, E, R2>(
     })
   ) as Effect.Effect<
     Report,
-    E | DefinitionError | RehearsalError | PointNotReached,
+    E | DefinitionError | RuntimeOptionsInvalid | RehearsalError | PointNotReached,
     Exclude<R | R2, Scope.Scope>
   >
 

@@ -28,7 +28,9 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { lines, sentence } from "../domain/Display.ts"
-import type { Safety } from "../domain/Interruption.ts"
+import { Safety } from "../domain/Interruption.ts"
+import { callable, either, flag, oneOf, shapeOf, string } from "../domain/internal/misfits.ts"
+import { problemOf } from "../domain/OptionsInvalid.ts"
 import type { UserPart } from "../domain/Message.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
 import * as Connection from "./internal/mcpConnection.ts"
@@ -105,7 +107,7 @@ export const make = (
   client: McpClient.McpClient,
   options: Options = {}
 ): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError> =>
-  toolsOf(client, Connection.fixed(client), options)
+  Effect.andThen(requireKnown(options), toolsOf(client, Connection.fixed(client), options))
 
 const toolsOf = (
   client: McpClient.McpClient,
@@ -122,6 +124,28 @@ const toolsOf = (
     const server = serverOf(client, options)
     return named.map(([name, tool]) => toolOf(clientFor, server, name, tool, options))
   })
+
+const shape = shapeOf<Options & ConnectOptions & { readonly headers?: unknown }>({
+  prefix: string,
+  server: string,
+  safety: either(oneOf(...Safety.literals), callable),
+  trustHints: flag,
+  needsApproval: either(flag, callable),
+  maxResultLength: "anything",
+  include: callable,
+  protocols: "anything",
+  client: "anything",
+  timeout: "anything",
+  headers: "anything"
+})
+
+/** A key that there is not is refused before anything is started: with it would go who is asked, and how long that takes. */
+const requireKnown = (options: Options): Effect.Effect<void, McpServerError> => {
+  const problem = problemOf("McpTools", options, shape)
+  return problem === undefined
+    ? Effect.void
+    : Effect.fail(new McpServerError({ reason: problem._tag, description: problem.message }))
+}
 
 /** The name by which a server is known, whatever else it says about itself. */
 const serverOf = ({ serverInfo }: McpClient.McpClient, { server }: Options): string =>
@@ -251,6 +275,7 @@ const connect = <R>(
       attempt(adapters[protocols[0] ?? "2025-11-25"])
     )
   return Effect.gen(function* () {
+    yield* requireKnown(options)
     const outer = yield* Effect.scope
     const context = yield* Effect.context<Exclude<R, Scope.Scope>>()
     const first = yield* Effect.mapError(connected, unusable)

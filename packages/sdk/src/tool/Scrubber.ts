@@ -14,6 +14,8 @@
 import * as Context from "effect/Context"
 import * as Base64 from "effect/encoding/Base64"
 import * as Redacted from "effect/Redacted"
+import { keysOf, shapeOf } from "../domain/internal/misfits.ts"
+import { problemOf } from "../domain/OptionsInvalid.ts"
 
 /**
  * Removes what nobody may see.
@@ -72,8 +74,15 @@ const encodings = (given: string): ReadonlyArray<string> => {
   ]
 }
 
-/** A scrubber for the known shapes, these secrets and these paths. */
+const shape = shapeOf<ScrubberOptions>({
+  secrets: "anything",
+  paths: { each: keysOf(["path", "show"]) }
+})
+
+/** A scrubber for the known shapes, these secrets and these paths. Throws `OptionsInvalid` for a key that there is not. */
 export const make = (options: ScrubberOptions = {}): Scrubber => {
+  const problem = problemOf("Scrubber.make", options, shape)
+  if (problem !== undefined) throw problem
   const values = new Set<string>()
   for (const secret of options.secrets ?? []) {
     const value: unknown = Redacted.isRedacted(secret) ? Redacted.value(secret) : secret

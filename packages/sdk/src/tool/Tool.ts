@@ -17,6 +17,8 @@ import type { UserPart } from "../domain/Message.ts"
 import type { Target } from "../domain/ToolCall.ts"
 import type { DataSchema, Decoder } from "./DataSchema.ts"
 import { decoder } from "./DataSchema.ts"
+import { definitionMisfits } from "./internal/definitionOptions.ts"
+import { ToolDefinitionError } from "./ToolError.ts"
 import type { ToolContext } from "./ToolContext.ts"
 
 /** A value, a promise of it, or an effect that makes it. */
@@ -122,13 +124,25 @@ const noArguments = Schema.Struct({})
  * })
  * ```
  *
+ * **Errors**
+ *
+ * Throws `ToolDefinitionError` for a key that there is not, and for a value of another kind; everything else that can be wrong with a tool
+ * is found when an agent that has it is bound to a runtime.
+ *
  * @category constructors
  * @since 0.1.0
  */
 export const make = <A = {}, Out = unknown>(
   name: string,
   options: ToolOptions<A, Out>
-): Tool<Services<Out>> => makeFor("tool", name, options as ToolOptions<unknown, unknown>)
+): Tool<Services<Out>> => {
+  const misfits = definitionMisfits(options ?? null)
+  if (misfits.length > 0) {
+    const problem = misfits.map(({ problem }) => problem).join("; ")
+    throw new ToolDefinitionError({ tool: String(name), problem, misfits })
+  }
+  return makeFor("tool", name, options as ToolOptions<unknown, unknown>)
+}
 
 /** Its parameters are only looked at when an agent that has it is built: most programs import more tools than they use. */
 const makeFor = (target: Tool["target"], name: string, options: ToolOptions<unknown, unknown>): Tool => {

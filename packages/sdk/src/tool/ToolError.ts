@@ -1,10 +1,12 @@
 /**
- * What can be wrong with a tool's definition. Raised when an agent is bound to a runtime, before anything runs.
+ * What can be wrong with a definition. Thrown where a tool or an agent is defined with a key that there is not, or a value of another kind;
+ * everything else is found when an agent is bound to a runtime, before anything runs.
  *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import { lines, sentence, text } from "../domain/Display.ts"
+import { Misfit } from "../domain/OptionsInvalid.ts"
 
 /** Two tools answer to one name. */
 export class ToolNameTaken extends Schema.TaggedError<ToolNameTaken>()("ToolNameTaken", {
@@ -18,19 +20,25 @@ export class ToolNameTaken extends Schema.TaggedError<ToolNameTaken>()("ToolName
 
 /** The definition of a tool cannot work. */
 export class ToolDefinitionError extends Schema.TaggedError<ToolDefinitionError>()("ToolDefinitionError", {
-  agent: Schema.String,
+  /** The agent that has the tool; absent where the tool is defined and no agent has it yet. */
+  agent: Schema.optionalKey(Schema.String),
   tool: Schema.String,
-  problem: Schema.String
+  problem: Schema.String,
+  /** The keys in the definition that there are not, and values that do not fit. */
+  misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
-    return sentence`The tool "${this.tool}" of the agent "${this.agent}" cannot be used: ${lines(this.problem)}.`
+    const of = this.agent === undefined ? "" : sentence` of the agent "${this.agent}"`
+    return sentence`The tool "${this.tool}"${of} cannot be used: ${lines(this.problem)}.`
   }
 }
 
 /** The definition of an agent cannot work. */
 export class AgentDefinitionError extends Schema.TaggedError<AgentDefinitionError>()("AgentDefinitionError", {
   agent: Schema.String,
-  problem: Schema.String
+  problem: Schema.String,
+  /** The keys in the definition that there are not, and values that do not fit. */
+  misfits: Schema.optionalKey(Schema.Array(Misfit))
 }) {
   override get message() {
     return sentence`The agent "${this.agent}" cannot be used: ${lines(this.problem)}.`

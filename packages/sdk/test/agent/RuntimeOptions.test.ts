@@ -32,8 +32,10 @@ describe("RuntimeOptions", () => {
         problems.map(({ knob }) => knob),
         ["leaseTTL"]
       )
-      assert.include(message, 'there is no option "leaseTTL"')
-      assert.include(message, "leaseTtl, cancelGrace")
+      assert.include(message, 'there is no option "leaseTTL" (did you mean "leaseTtl"?)')
+      const { message: other } = yield* refused({ agent, colour: "red" })
+      assert.include(other, 'there is no option "colour"')
+      assert.include(other, "leaseTtl, cancelGrace")
     })
   )
 
@@ -132,7 +134,10 @@ describe("RuntimeOptions", () => {
   it.effect("says where in a capability profile something is wrong", () =>
     Effect.gen(function* () {
       const typo = yield* refused({ agent, profiles: [{ name: "plan", tools: { safty: ["readOnly"] } }] })
-      assert.include(typo.message, '"profiles.0.tools.safty" cannot be used: there is no such field')
+      assert.include(typo.message, 'there is no "safty" in "tools" of "profiles.0" (did you mean "safety"?)')
+      const policy = { mode: "all", rule: [] }
+      const inside = yield* refused({ agent, profiles: [{ name: "plan", policy }] })
+      assert.include(inside.message, '"profiles.0.policy" cannot be used: there is no "rule" in the policy')
       const unknown = yield* refused({
         agent,
         profiles: [

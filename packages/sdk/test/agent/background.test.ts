@@ -364,7 +364,7 @@ describe("a sub-agent in the background", () => {
       const middle = Agent.make("middle", { subAgents: below, delegation: "delegate" })
       const { runtime } = yield* rebind(lead([middle]), model)
       const told = watch()
-      const running = aSecondLater(runPrompt(runtime, { prompt: "go" }, told))
+      const running = aSecondLater(runPrompt(runtime, { prompt: "go" }, { onUpdate: told.onUpdate }))
       const { state } = expect(yield* running, "completed")
       assert.deepStrictEqual(inside(told.updates, "run.cancelled").toSorted(), ["t1.1", "t1.2"])
       assert.deepStrictEqual(inside(told.updates, "run.failed"), ["t1.1"])

@@ -50,7 +50,10 @@ describe("a run whose drive meets a defect", () => {
         const { runtime } = yield* bind(agent, [{ calls: [call("act", "1")] }, { calls: [call("act", "1")] }])
         armed.now = true
         const told = watch()
-        const alone = expect(yield* runPrompt(runtime, { prompt: "go" }, told), "error")
+        const alone = expect(
+          yield* runPrompt(runtime, { prompt: "go" }, { onUpdate: told.onUpdate }),
+          "error"
+        )
         assert.strictEqual(alone.error.message.includes("boom"), true)
         assert.strictEqual(events(told.updates).at(-1)?._tag, "run.failed")
         throughJson(alone.state)

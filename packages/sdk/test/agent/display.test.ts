@@ -114,9 +114,12 @@ describe("explain", () => {
       ])
       const { runtime } = yield* rebind(Agent.make("a", { tools: [read.tool] }), model, { owner: hostile })
       const told = watch()
-      yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId: "r" as RunId }, told), {
-        startImmediately: true
-      })
+      yield* Effect.forkChild(
+        runPromptStored(runtime, { prompt: "go", runId: "r" as RunId }, { onUpdate: told.onUpdate }),
+        {
+          startImmediately: true
+        }
+      )
       assert.include(yield* assertShown("r" as RunId), `is being worked on by ${line(hostile)}`)
     })
   )
@@ -133,7 +136,10 @@ describe("the sentences that a run writes", () => {
       const { runtime } = yield* bind(Agent.make("a", { instructions: boom, tools: [write.tool] }), [
         "unheard"
       ])
-      const { error } = expect(yield* runPrompt(runtime, { prompt: "go" }, told), "error")
+      const { error } = expect(
+        yield* runPrompt(runtime, { prompt: "go" }, { onUpdate: told.onUpdate }),
+        "error"
+      )
       const shown = `The instructions of a failed: ${hostile.replace("\r\n", "\n").split("\n").map(line).join("\n")}`
       const failures = events(told.updates).flatMap((event) => {
         const { event: inner } = unwrap(event)

@@ -103,7 +103,7 @@ describe("a run that is cancelled at any moment", () => {
       const { runtime, tools } = yield* busy
       const cancellation = Cancellation.fromSignal(AbortSignal.abort(new Error("closed")))
       const told = watch()
-      const result = yield* runPrompt(runtime, { prompt: "go" }, { cancellation, ...told })
+      const result = yield* runPrompt(runtime, { prompt: "go" }, { cancellation, onUpdate: told.onUpdate })
       assert.strictEqual(expect(result, "cancelled").reason, "closed")
       assert.deepStrictEqual(told.tags(), ["run.started", "run.cancelled"])
       for (const { ran } of tools) assert.deepStrictEqual(ran, [])

@@ -10,6 +10,7 @@ import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import * as Runtime from "../../src/agent/Runtime.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { Timestamp } from "../../src/domain/Id.ts"
+import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
 import { revokeInState } from "../../src/domain/revokeInState.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
@@ -41,6 +42,27 @@ const paying = () => {
 const twice = [{ calls: [call("pay", "1")] }, { calls: [call("pay", "2")] }, "done"]
 
 describe("the principal of a decision", () => {
+  it.effect("that a stored record has stays readable, also where no caller could give it now", () =>
+    Effect.gen(function* () {
+      const { agent, pay } = paying()
+      const { runtime } = yield* bind(agent, twice)
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      const { requestId } = only(held, "approval")
+      const decision: DecisionInput = { _tag: "approve", requestId, by: "ana-the-first", grant: anyPay }
+      const done = yield* runPrompt(runtime, { state: held.state, decisions: [decision] })
+      for (const by of ["", " ", "роlісу", "Expiry"]) {
+        const text = RunStateCodec.encode(done.state).replaceAll("ana-the-first", by)
+        const state = Result.getOrThrow(RunStateCodec.decode(text))
+        assert.strictEqual(state.grants[0]?.by, by)
+        // The grant stands for the next run of the session.
+        const next = yield* bind(agent, twice)
+        const before = pay.ran.length
+        expect(yield* runPrompt(next.runtime, { state, prompt: "again" }), "completed")
+        assert.strictEqual(pay.ran.length, before + 2)
+      }
+    })
+  )
+
   it.effect("is recorded with it and with the grant that it gives, in a run without a store", () =>
     Effect.gen(function* () {
       const { agent } = paying()

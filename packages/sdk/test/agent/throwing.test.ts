@@ -76,7 +76,7 @@ describe("a model client that is written without types", () => {
     it.effect(`fails the run with an answer ${what}`, () =>
       Effect.gen(function* () {
         const told = watch()
-        const result = yield* runPrompt(yield* made(client), { prompt: "go" }, told)
+        const result = yield* runPrompt(yield* made(client), { prompt: "go" }, { onUpdate: told.onUpdate })
         const { error, state } = expect(result, "error")
         assert.include(["ModelFailed", "RunDefect"], error._tag)
         assert.include(error.message, "model client")
@@ -127,7 +127,10 @@ describe("a model client", () => {
           client
         )
         const told = watch()
-        const { error, state } = expect(yield* runPrompt(runtime, { prompt: "go" }, told), "error")
+        const { error, state } = expect(
+          yield* runPrompt(runtime, { prompt: "go" }, { onUpdate: told.onUpdate }),
+          "error"
+        )
         assert.strictEqual(error._tag, "RunDefect")
         assert.include(error.message, "boom")
         assert.deepStrictEqual(told.tags().slice(-1), ["run.failed"])

@@ -101,7 +101,7 @@ describe("cancelling a run with 1,000 sub-agents at work in the background", () 
         const told = watch()
         yield* Effect.scoped(
           Effect.gen(function* () {
-            const handle = yield* dispatchPrompt(runtime, { prompt: "go" }, told)
+            const handle = yield* dispatchPrompt(runtime, { prompt: "go" }, { onUpdate: told.onUpdate })
             yield* Deferred.await(all)
             assert.isAbove(alive(), before + count)
             assert.strictEqual(runtime.runs.size, 1)

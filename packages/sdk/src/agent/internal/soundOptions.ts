@@ -6,6 +6,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { kindOf } from "../../domain/internal/kindOf.ts"
+import { type Shape } from "../../domain/internal/misfits.ts"
+import { type OptionsInvalid, problemOf } from "../../domain/OptionsInvalid.ts"
 import { RuntimeOptionsInvalid } from "../RuntimeError.ts"
 
 /** Options that are numbers or durations, by name. */
@@ -17,6 +19,16 @@ const millisOf = (value: unknown): number | undefined =>
   value === undefined || Number.isNaN(value)
     ? undefined
     : Option.getOrUndefined(Option.map(Duration.fromInput(value as Duration.Input), Duration.toMillis))
+
+/** Refuses options with keys that nothing reads. `of` is the function that is given them. */
+export const requireOptions = (
+  of: string,
+  given: unknown,
+  shape: Shape
+): Effect.Effect<void, OptionsInvalid> => {
+  const problem = problemOf(of, given, shape)
+  return problem === undefined ? Effect.void : Effect.fail(problem)
+}
 
 /** Refuses options of which one is not of its kind. Those that are left out are right. */
 export const checkOptions = (given: unknown, kinds: Kinds): Effect.Effect<void, RuntimeOptionsInvalid> => {

@@ -14,8 +14,9 @@ import { decide, decideAt } from "../../domain/decide.ts"
 import { evolve } from "../../domain/evolve.ts"
 import { next, nothingAbove } from "../../domain/next.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
+import { checkLimits, checkPolicy, decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
-import { budgetOf, LimitChanges, type Limits } from "../../domain/Limits.ts"
+import { budgetOf, type Limits } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import { attributeUnknown, misattribution } from "../../domain/Principal.ts"
 import {
@@ -28,9 +29,10 @@ import {
   type AgentNotFound,
   EmptyPrompt,
   IdInvalid,
-  LimitsInvalid,
+  type LimitsInvalid,
   maxChosenId,
   PolicyFixed,
+  type PolicyInvalid,
   RunEnded,
   type ToolUnavailable
 } from "../../domain/RunError.ts"
@@ -105,14 +107,14 @@ export const checkIds = (input: {
   return Effect.void
 }
 
-const decodeLimits = Schema.decodeUnknownResult(LimitChanges)
-
-/** Whether the limits that a caller chose can be limits: what is no number bounds nothing. */
-export const checkLimits = (limits: Partial<Limits> | undefined): Effect.Effect<void, LimitsInvalid> => {
-  const decoded = limits === undefined ? undefined : decodeLimits(limits)
-  return decoded !== undefined && Result.isFailure(decoded)
-    ? Effect.fail(new LimitsInvalid({ issues: decoded.failure.message }))
-    : Effect.void
+/** Whether the limits and the policy that a caller chose can be such. */
+export const checkGiven = ({
+  limits,
+  policy
+}: GivenOptions): Effect.Effect<void, LimitsInvalid | PolicyInvalid> => {
+  const limited = limits === undefined ? Result.void : checkLimits(limits)
+  if (Result.isFailure(limited)) return Effect.fail(limited.failure)
+  return policy === undefined ? Effect.void : Effect.fromResult(checkPolicy(policy))
 }
 
 /** The first event of a new run, in a new session or after `previous`. */
@@ -288,23 +290,30 @@ const decodeUnknownDecision = Schema.decodeUnknownEffect(Decision)
 export const decodeDecision = (
   input: DecisionInput,
   clock: Clock.Clock
-): Effect.Effect<Decision, DecisionMalformed> =>
-  isDeeperThan(input, maxGivenDepth)
-    ? Effect.fail(new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` }))
-    : Effect.mapError(
-        decodeUnknownDecision(
-          misattribution(input) !== undefined
-            ? undefined
-            : typeof input === "object" && input !== null
-              ? { ...withoutSchema(attributeUnknown(input) as object), at: clock.currentTimeMillisUnsafe() }
-              : input
-        ),
-        (error) =>
-          new DecisionMalformed({
-            issues:
-              (typeof input === "object" && input !== null ? wrongText(input) : undefined) ?? error.message
-          })
-      )
+): Effect.Effect<Decision, DecisionMalformed> => {
+  if (isDeeperThan(input, maxGivenDepth)) {
+    return Effect.fail(
+      new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` })
+    )
+  }
+  const found = decisionMisfits(input)
+  if (found.length > 0) {
+    return Effect.fail(new DecisionMalformed({ issues: problemsOf(found), misfits: found }))
+  }
+  return Effect.mapError(
+    decodeUnknownDecision(
+      misattribution(input) !== undefined
+        ? undefined
+        : typeof input === "object" && input !== null
+          ? { ...withoutSchema(attributeUnknown(input) as object), at: clock.currentTimeMillisUnsafe() }
+          : input
+    ),
+    (error) =>
+      new DecisionMalformed({
+        issues: (typeof input === "object" && input !== null ? wrongText(input) : undefined) ?? error.message
+      })
+  )
+}
 
 const withoutSchema = (input: { readonly schema?: unknown }): object => {
   const { schema: _, ...rest } = input

@@ -6,6 +6,8 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { spent } from "../../domain/Budget.ts"
+import { problemsOf } from "../../domain/internal/given.ts"
+import { optionMisfits, shapeOf } from "../../domain/internal/misfits.ts"
 import type { Limits } from "../../domain/Limits.ts"
 import { LimitsInvalid } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
@@ -23,6 +25,13 @@ export interface SharedLimits {
   readonly maxCostUsd?: number
 }
 
+const sharedShape = shapeOf<SharedLimits>({
+  maxRuns: "anything",
+  maxTurns: "anything",
+  maxTokens: "anything",
+  maxCostUsd: "anything"
+})
+
 const decodeLimits = Schema.decodeUnknownResult(
   Schema.Struct({
     maxRuns: Schema.optional(Schema.Natural),
@@ -34,6 +43,8 @@ const decodeLimits = Schema.decodeUnknownResult(
 
 /** Whether limits can be: what is no number bounds nothing. */
 export const checkShared = (limits: SharedLimits): Effect.Effect<void, LimitsInvalid> => {
+  const found = optionMisfits(limits, sharedShape, "the limits")
+  if (found.length > 0) return Effect.fail(new LimitsInvalid({ issues: problemsOf(found), misfits: found }))
   const decoded = decodeLimits(limits)
   return Result.isFailure(decoded)
     ? Effect.fail(new LimitsInvalid({ issues: decoded.failure.message }))

@@ -2,15 +2,17 @@
  * Saying something to a run, with the meaning that the caller has chosen for the time while something is pending.
  */
 import * as Effect from "effect/Effect"
-import { decodePrompt } from "../../agent/internal/staging.ts"
+import { requireOptions } from "../../agent/internal/soundOptions.ts"
+import { checkGiven, decodePrompt } from "../../agent/internal/staging.ts"
 import type { GivenOptions } from "../../agent/internal/startOptions.ts"
 import type { Prompt } from "../../agent/runPrompt.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { textOf } from "../../domain/Message.ts"
-import type { Principal } from "../../domain/Principal.ts"
+import { attribute, type Principal } from "../../domain/Principal.ts"
 import type { AgentHandle, SendError, SendOptions } from "../AgentHandle.ts"
+import { sendShape } from "./shapes.ts"
 import { AnswerNotText, NothingToAnswer, SeveralQuestions } from "../DispatchError.ts"
 
 /** A run that something can be said to. */
@@ -25,8 +27,12 @@ interface Hearer<Output, E> extends AgentHandle<Output, E> {
 export const say = Effect.fnUntraced(function* <Output, E>(
   live: Hearer<Output, E>,
   prompt: Prompt,
-  { by = "user", limits, messageId, policy, whenHeld = "queue" }: SendOptions
+  options: SendOptions
 ): Effect.fn.Return<AgentHandle<Output, E>, SendError | E> {
+  yield* requireOptions("send", options, sendShape)
+  const { by = "user", limits, messageId, policy, whenHeld = "queue" } = options
+  yield* checkGiven(options)
+  yield* Effect.fromResult(attribute(by))
   const parts = yield* decodePrompt(prompt)
   const open = live.interruptions()
   const { runId } = live

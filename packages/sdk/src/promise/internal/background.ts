@@ -11,6 +11,7 @@ import type { StoredRunOptions } from "../../agent/runPromptStored.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { AgentHandle } from "../../dispatch/AgentHandle.ts"
+import { conductorShape } from "../../dispatch/internal/shapes.ts"
 import { DrainTimeout } from "../../dispatch/internal/Owner.ts"
 import * as Conductor from "../../dispatch/Conductor.ts"
 import { attach, dispatchPromptStored } from "../../dispatch/dispatchPromptStored.ts"
@@ -26,6 +27,7 @@ import {
   type RunHandle
 } from "../RunHandle.ts"
 import type { PromptOptions } from "./options.ts"
+import { conductedShape, requireKnown } from "./shapes.ts"
 import { startOf } from "./start.ts"
 
 /** What belongs to the Fermata. */
@@ -35,7 +37,7 @@ interface Owner {
   readonly drainTimeout: Duration.Input
   readonly runtimes: () => ReadonlyArray<Runtime<any>>
   readonly runtimeOf: (agent: string) => Runtime<any>
-  readonly runOptions: (given: PromptOptions) => StoredRunOptions
+  readonly runOptions: (given: PromptOptions) => Required<Pick<StoredRunOptions, "cancellation" | "onUpdate">>
   readonly onUpdate: (update: RunUpdate) => void
 }
 
@@ -59,7 +61,8 @@ export const makeBackground = ({
     prompt: Prompt,
     given: PromptOptions & Pick<DispatchOptions, "name"> = {}
   ): Promise<RunHandle<any>> => {
-    const options = { ...runOptions(given), ...named(given.name) }
+    const { cancellation, onUpdate } = runOptions(given)
+    const options = { cancellation, onUpdate, ...named(given.name) }
     return fromHandle(
       await run(within(dispatchPromptStored(runtime, startOf(prompt, given), options))),
       run,
@@ -68,12 +71,15 @@ export const makeBackground = ({
   }
 
   const conductor = async (given?: Conductor.ConductorOptions): Promise<RunConductor> => {
+    requireKnown("conductor", given, conductorShape)
     await run(checkOptions(given, { concurrency: "number", maxQueued: "number", drainTimeout: "duration" }))
     const own = Scope.forkUnsafe(scope)
     // Half of it is for what comes to an end by itself: as long as the program gives everything else.
     const ownDrain = Duration.times(Duration.fromInputUnsafe(drainTimeout), 2)
     const made = await run(within(Conductor.make({ drainTimeout: ownDrain, ...given }), own))
-    const start = async (agent: string, prompt: Prompt, { name, ...given }: DispatchOptions = {}) => {
+    const start = async (agent: string, prompt: Prompt, options: DispatchOptions = {}) => {
+      requireKnown("dispatch", options, conductedShape)
+      const { name, ...given } = options
       const handle: AgentHandle<any, any> = await run(
         made.dispatchStored(runtimeOf(agent), startOf(prompt, given), { onUpdate, ...named(name) })
       )

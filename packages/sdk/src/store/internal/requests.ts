@@ -9,6 +9,7 @@ import { check, endedReason, expiryDecision, isRepeated } from "../../domain/dec
 import { Decision, type DecisionInput } from "../../domain/Decision.ts"
 import { childRunId, isWithin, RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
 import { isExpired, type Interruption } from "../../domain/Interruption.ts"
+import { decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { kindOf } from "../../domain/internal/kindOf.ts"
 import {
@@ -172,15 +173,23 @@ export const decodeInputs = (
 export const decodeInput = (
   input: DecisionInput,
   now: Timestamp
-): Result.Result<Decision, DecisionMalformed> =>
-  isDeeperThan(input, maxGivenDepth)
-    ? Result.fail(new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` }))
-    : Result.mapError(
-        misattribution(input) === undefined
-          ? decode({ ...(attributeUnknown(input) as object), at: input?.at ?? now })
-          : Result.fail(undefined),
-        () => new DecisionMalformed({ issues: complaint(input) })
-      )
+): Result.Result<Decision, DecisionMalformed> => {
+  if (isDeeperThan(input, maxGivenDepth)) {
+    return Result.fail(
+      new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` })
+    )
+  }
+  const found = decisionMisfits(input)
+  if (found.length > 0) {
+    return Result.fail(new DecisionMalformed({ issues: problemsOf(found), misfits: found }))
+  }
+  return Result.mapError(
+    misattribution(input) === undefined
+      ? decode({ ...(attributeUnknown(input) as object), at: input?.at ?? now })
+      : Result.fail(undefined),
+    () => new DecisionMalformed({ issues: complaint(input) })
+  )
+}
 
 const kinds: ReadonlyArray<unknown> = Decision.members.map((member) => member.fields._tag.schema.literal)
 

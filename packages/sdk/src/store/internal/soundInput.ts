@@ -6,6 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { GrantNotFound } from "../../domain/Grant.ts"
+import { keysOf, misfits } from "../../domain/internal/misfits.ts"
 import { kindOf } from "../../domain/internal/kindOf.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
 import type { RunStore } from "../RunStore.ts"
@@ -151,6 +152,15 @@ const unsound = (operation: keyof typeof filters, given: unknown): RunStoreError
     )
   }
   const kinds: Readonly<Record<string, Kind>> = filters[operation]
+  const place = operation === "events" ? "what it is asked for" : "the filter"
+  // A key that is not known would let more through than was asked for.
+  const [misfit] = misfits(given, keysOf(Object.keys(kinds)), place)
+  if (misfit !== undefined) {
+    return new RunStoreError({
+      operation,
+      reason: new StoreFault({ detail: `${misfit.problem}.`, retryable: false })
+    })
+  }
   for (const [name, { is, name: expected }] of Object.entries(kinds)) {
     const value = (given as Fields)[name]
     if (value !== undefined && !is(value)) {

@@ -72,7 +72,8 @@ export const make = (scene: Scene): Runs => {
             const head = yield* headOf(scene, runId)
             // A caller whose start was not acknowledged starts again, under the same id.
             if (head === undefined && start !== undefined) {
-              return yield* runPromptStored(yield* runtimeOf(runtimes, start.agent), start)
+              const { agent, ...input } = start
+              return yield* runPromptStored(yield* runtimeOf(runtimes, agent), input)
             }
             return yield* runPromptStored(yield* runtimeOf(runtimes, head?.agent ?? ""), { runId })
           })

@@ -19,6 +19,7 @@ import { RunIds } from "../../agent/RunIds.ts"
 import * as Runtime from "../../agent/Runtime.ts"
 import { sentence } from "../../domain/Display.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
+import type { RuntimeOptionsInvalid } from "../../agent/RuntimeError.ts"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import { ModelClient } from "../../model/ModelClient.ts"
 import * as RunStore from "../../store/RunStore.ts"
@@ -81,7 +82,7 @@ export const runtimeOf = (
 
 export const make = <R>(
   setup: Setup<R>
-): Effect.Effect<Scene, DefinitionError | RunStoreError, R | Scope.Scope> =>
+): Effect.Effect<Scene, DefinitionError | RuntimeOptionsInvalid | RunStoreError, R | Scope.Scope> =>
   Effect.gen(function* () {
     const services = yield* Effect.context<R | Scope.Scope>()
     const clock = RehearsalClock.make()

@@ -1,0 +1,45 @@
+/**
+ * What the functions of this folder may be given, key by key.
+ */
+import { keysOf, oneOf, shapeOf, type Shape } from "../../domain/internal/misfits.ts"
+import type { SendOptions } from "../AgentHandle.ts"
+import type { ConductOptions, ConductorOptions } from "../Conductor.ts"
+import type { DispatchOptions } from "../dispatchPrompt.ts"
+import type { StoredDispatchOptions } from "../dispatchPromptStored.ts"
+
+const restart: Shape = keysOf(["times", "backoff", "schedule"])
+
+const stored = {
+  onUpdate: "anything",
+  cancellation: "anything",
+  name: "anything",
+  restart
+} as const
+
+export const dispatchShape = shapeOf<DispatchOptions>({ ...stored, keepEvents: "anything" })
+
+export const storedDispatchShape = shapeOf<StoredDispatchOptions>({
+  ...stored,
+  onClose: oneOf("letGo", "cancel")
+})
+
+export const conductShape = shapeOf<ConductOptions>({ ...stored, keepEvents: "anything" })
+
+export const storedConductShape = shapeOf<Omit<ConductOptions, "keepEvents">>(stored)
+
+export const conductorShape = shapeOf<ConductorOptions>({
+  concurrency: "anything",
+  overflow: oneOf("queue", "block", "reject"),
+  maxQueued: "anything",
+  limits: "anything",
+  restart,
+  drainTimeout: "anything"
+})
+
+export const sendShape = shapeOf<SendOptions>({
+  whenHeld: oneOf("queue", "supersede", "answer", "fork"),
+  by: "anything",
+  messageId: "anything",
+  limits: "anything",
+  policy: "anything"
+})

@@ -1,0 +1,109 @@
+/**
+ * What may be given in values that carry consent, limits and safety, by the schemas that read them.
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { ApprovalPolicy, Rule } from "../ApprovalPolicy.ts"
+import { Decision } from "../Decision.ts"
+import { ArgumentPattern, GrantRequest } from "../Grant.ts"
+import { LimitChanges } from "../Limits.ts"
+import type { Misfit } from "../OptionsInvalid.ts"
+import { shape as principal } from "../Principal.ts"
+import { LimitsInvalid, PolicyInvalid } from "../RunError.ts"
+import { keysOf, type Keys, misfits, optionMisfits, type Shape } from "./misfits.ts"
+
+interface Members {
+  readonly members: ReadonlyArray<{
+    readonly fields: { readonly _tag: { readonly schema: { readonly literal: string } } }
+  }>
+}
+
+/** By `_tag`, what each member of a union may have. */
+const casesOf = (
+  { members }: Members,
+  inside: Keys = {}
+): { readonly cases: Record<string, { readonly keys: Keys }> } => ({
+  cases: Object.fromEntries(
+    members.map(({ fields }) => {
+      const names = Object.keys(fields)
+      const deeper = Object.entries(inside).filter(([name]) => names.includes(name))
+      return [fields._tag.schema.literal, keysOf(names, Object.fromEntries(deeper))]
+    })
+  )
+})
+
+/** What a grant is asked for with. */
+export const grantShape: Shape = keysOf(Object.keys(GrantRequest.fields), {
+  arguments: { values: casesOf(ArgumentPattern) }
+})
+
+const decisionShape = casesOf(Decision, { by: principal, principal, grant: grantShape })
+
+const besides = "it belongs in the options after the decision"
+const ofRequest = "it is the request's, which is given before the decision"
+
+const bodyShape: Shape = {
+  cases: Object.fromEntries(
+    Object.entries(decisionShape.cases).map(([tag, { keys }]) => [
+      tag,
+      {
+        keys: {
+          ...keys,
+          by: { elsewhere: besides },
+          principal: { elsewhere: `${besides}, as "by"` },
+          requestId: { elsewhere: ofRequest },
+          digest: { elsewhere: ofRequest },
+          at: { elsewhere: "the time is added when it is recorded" }
+        }
+      }
+    ])
+  )
+}
+
+/** What nothing reads in a decision as a caller wrote it. */
+export const decisionMisfits = (given: unknown): ReadonlyArray<Misfit> =>
+  misfits(given, decisionShape, "the decision")
+
+/** The same before it is about a request. */
+export const bodyMisfits = (given: unknown): ReadonlyArray<Misfit> =>
+  misfits(given, bodyShape, "the decision")
+
+export const policyShape: Shape = keysOf(Object.keys(ApprovalPolicy.fields), {
+  rules: { each: keysOf(Object.keys(Rule.fields)) }
+})
+
+export const limitsShape: Shape = keysOf(Object.keys(LimitChanges.fields))
+
+/** What is wrong, as a list of sentences. */
+export const problemsOf = (found: ReadonlyArray<Misfit>): string =>
+  found.map(({ problem }) => problem).join("; ")
+
+const decodePolicy = Schema.decodeUnknownResult(ApprovalPolicy)
+
+/** Refuses a policy that is none, or has keys that nothing reads. */
+export const checkPolicy = (given: unknown): Result.Result<void, PolicyInvalid> => {
+  const found = optionMisfits(given, policyShape, "the policy")
+  if (found.length > 0) return Result.fail(new PolicyInvalid({ issues: problemsOf(found), misfits: found }))
+  const decoded = decodePolicy(given)
+  if (Result.isFailure(decoded)) return Result.fail(new PolicyInvalid({ issues: decoded.failure.message }))
+  const { mode, until } = decoded.success
+  return until === undefined || mode === "until"
+    ? Result.void
+    : Result.fail(
+        new PolicyInvalid({
+          issues: `"until" is read with the mode "until" alone, and the mode is "${mode}"`
+        })
+      )
+}
+
+const decodeLimits = Schema.decodeUnknownResult(LimitChanges)
+
+/** Refuses limits that are none, or have keys that nothing reads: what is no number, or misspelt, bounds nothing. */
+export const checkLimits = (given: unknown): Result.Result<void, LimitsInvalid> => {
+  const found = optionMisfits(given, limitsShape, "the limits")
+  if (found.length > 0) return Result.fail(new LimitsInvalid({ issues: problemsOf(found), misfits: found }))
+  const decoded = decodeLimits(given)
+  return Result.isFailure(decoded)
+    ? Result.fail(new LimitsInvalid({ issues: decoded.failure.message }))
+    : Result.void
+}

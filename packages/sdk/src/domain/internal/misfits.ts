@@ -1,0 +1,224 @@
+/**
+ * Finds the keys that a given value has and that nothing reads. The one check of this kind: what may be given is said by a {@link Shape}.
+ *
+ * It is for what a program gives, at the moment it gives it. Stored data is read by its schemas, which pass over fields that they do not
+ * know, so that a later version may add some.
+ */
+import type { Misfit } from "../OptionsInvalid.ts"
+import { kindOf } from "./kindOf.ts"
+
+/** What a value may have. A value that is no object has no keys: whether it fits is for the decoder to say. */
+export type Shape =
+  /** An object with these keys and no others. */
+  | { readonly keys: Keys }
+  /** A list of such values. */
+  | { readonly each: Shape }
+  /** An object with any names, and such values. */
+  | { readonly values: Shape | "anything" }
+  /** One of several objects, by its `_tag`. */
+  | { readonly cases: Readonly<Record<string, Shape>> }
+  /** A value that is looked at itself. `undefined` counts as left out. */
+  | Kind
+
+/** A kind of value, with the words for it. */
+export interface Kind {
+  readonly takes: string
+  readonly is: (value: unknown) => boolean
+}
+
+/** Each key with what may be in it; in the place of a key that belongs elsewhere, a sentence that says where. */
+export type Keys = Readonly<Record<string, Shape | "anything" | { readonly elsewhere: string }>>
+
+/** One of these words. */
+export const oneOf = (...words: ReadonlyArray<string>): Kind => ({
+  takes: words.map((word) => `"${word}"`).join(" or "),
+  is: (value) => (words as ReadonlyArray<unknown>).includes(value)
+})
+
+export const flag: Kind = { takes: "true or false", is: (value) => typeof value === "boolean" }
+export const string: Kind = { takes: "a string", is: (value) => typeof value === "string" }
+export const strings: Kind = {
+  takes: "a list of strings",
+  is: (value) => Array.isArray(value) && value.every((item) => typeof item === "string")
+}
+export const list: Kind = { takes: "a list", is: Array.isArray }
+export const callable: Kind = { takes: "a function", is: (value) => typeof value === "function" }
+
+/** What one of these takes. */
+export const either = (...shapes: ReadonlyArray<Kind>): Kind => ({
+  takes: shapes.map(({ takes }) => takes).join(" or "),
+  is: (value) => shapes.some(({ is }) => is(value))
+})
+
+/** The shape of an object with these keys, which are not looked into. */
+export const keysOf = (names: Iterable<string>, inside: Keys = {}): { readonly keys: Keys } => ({
+  keys: Object.fromEntries([
+    ...[...names].map((name) => [name, "anything"] as const),
+    ...Object.entries(inside)
+  ])
+})
+
+/** The shape of an object of a type: every key has to be named, so that a new one is not forgotten. */
+export const shapeOf = <Options>(keys: {
+  readonly [Key in keyof Required<Options>]: Shape | "anything"
+}): { readonly keys: Keys } => ({ keys })
+
+/** What does not fit; empty where everything does. `whole` names the value in sentences, such as `the policy`. */
+export const misfits = (value: unknown, shape: Shape, whole: string): ReadonlyArray<Misfit> => {
+  const found: Array<Misfit> = []
+  look(value, shape, { whole, path: "" }, found)
+  return found
+}
+
+/** The same for a value that no decoder looks at: it has to be an object. `undefined` is left out. */
+export const optionMisfits = (value: unknown, shape: Shape, whole: string): ReadonlyArray<Misfit> =>
+  value === undefined || (typeof value === "object" && value !== null)
+    ? misfits(value, shape, whole)
+    : [notPlain(value, { whole, path: "" })]
+
+/** Where a value is, in another one. */
+interface Place {
+  readonly whole: string
+  readonly path: string
+}
+
+const look = (value: unknown, shape: Shape, place: Place, found: Array<Misfit>): void => {
+  if ("takes" in shape) {
+    if (value !== undefined && !shape.is(value)) found.push(unfit(value, shape.takes, place))
+    return
+  }
+  if (typeof value !== "object" || value === null) return
+  if ("each" in shape) {
+    if (!Array.isArray(value)) return
+    value.forEach((item, index) => look(item, shape.each, inside(place, String(index)), found))
+    return
+  }
+  if (!isPlain(value)) {
+    found.push(notPlain(value, place))
+    return
+  }
+  if ("cases" in shape) {
+    const tag = (value as { readonly _tag?: unknown })._tag
+    const member = typeof tag === "string" && Object.hasOwn(shape.cases, tag) ? shape.cases[tag] : undefined
+    if (member !== undefined) look(value, member, place, found)
+    return
+  }
+  for (const key of Reflect.ownKeys(value)) {
+    if (typeof key === "symbol") {
+      if (Object.prototype.propertyIsEnumerable.call(value, key))
+        found.push(unknownKey(String(key), [], place))
+      continue
+    }
+    const expected = "values" in shape ? shape.values : own(shape.keys, key)
+    if (expected === undefined)
+      found.push(unknownKey(key, "keys" in shape ? Object.keys(shape.keys) : [], place))
+    else if (expected === "anything") continue
+    else if ("elsewhere" in expected) found.push(misplaced(key, expected.elsewhere, place))
+    else look((value as Record<string, unknown>)[key], expected, inside(place, key), found)
+  }
+}
+
+const own = (keys: Keys, key: string): Keys[string] | undefined =>
+  Object.hasOwn(keys, key) ? keys[key] : undefined
+
+const inside = ({ path, whole }: Place, key: string): Place => ({
+  whole,
+  path: path === "" ? shown(key) : `${path}.${shown(key)}`
+})
+
+const named = ({ path, whole }: Place): string => (path === "" ? whole : `"${path}" of ${whole}`)
+
+/** Made by a literal, by `JSON.parse`, or without a prototype; in any realm. What else there is keeps its values where no key shows them. */
+const isPlain = (value: object): boolean => {
+  if (Array.isArray(value)) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return (
+    prototype === null ||
+    prototype === Object.prototype ||
+    (Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, "isPrototypeOf"))
+  )
+}
+
+const notPlain = (value: unknown, place: Place): Misfit => {
+  const isOfClass = typeof value === "object" && value !== null && !Array.isArray(value)
+  const given = isOfClass ? "an object of a class, or with another prototype," : kindOf(value)
+  return {
+    place: named(place),
+    problem: `${given} was given as ${named(place)}, which has to be a plain object`
+  }
+}
+
+const unfit = (value: unknown, takes: string, place: Place): Misfit => {
+  const given = typeof value === "string" ? "another text" : kindOf(value)
+  return { place: named(place), problem: `${named(place)} takes ${takes}, and ${given} was given` }
+}
+
+const misplaced = (key: string, where: string, place: Place): Misfit => ({
+  place: named(place),
+  key,
+  problem: `there is no "${key}" in ${named(place)}: ${where}`
+})
+
+const unknownKey = (key: string, names: ReadonlyArray<string>, place: Place): Misfit => {
+  const known = names.filter((name) => !name.startsWith("~"))
+  const nearest = nearestOf(key, known)
+  return {
+    place: named(place),
+    key: shown(key),
+    ...(nearest === undefined ? {} : { nearest }),
+    problem: `there is no "${shown(key)}" in ${named(place)}${hintFor(key, known)}`
+  }
+}
+
+/** What may have been meant by a key that there is not, in brackets. */
+export const hintFor = (key: string, known: ReadonlyArray<string>): string => {
+  const nearest = nearestOf(key, known)
+  if (nearest !== undefined) return ` (did you mean "${nearest}"?)`
+  return known.length === 0 ? "" : ` (there are ${known.join(", ")})`
+}
+
+const longest = 64
+
+/** A key may be of any length. */
+const shown = (key: string): string => (key.length > longest ? `${key.slice(0, longest - 1)}…` : key)
+
+/** The known key that a misspelt one stands for, most likely: few letters differ, or it is a short form of it. */
+const nearestOf = (given: string, known: ReadonlyArray<string>): string | undefined => {
+  const key = given.toLowerCase().replaceAll(/[^a-z0-9]/g, "")
+  if (key === "" || key.length > longest) return undefined
+  let nearest: string | undefined
+  const most = Math.max(1, Math.floor((key.length + 1) / 3))
+  let least = most + 1
+  for (const name of known) {
+    const other = name.toLowerCase().replaceAll(/[^a-z0-9]/g, "")
+    const letters = distanceOf(key, other)
+    const distance = letters > most && isShortFor(key, other) ? most : letters
+    if (distance < least) {
+      nearest = name
+      least = distance
+    }
+  }
+  return nearest
+}
+
+/** Whether a word of three letters or more is another one with letters left out: `args` for `arguments`. */
+const isShortFor = (short: string, word: string): boolean => {
+  if (short.length < 3 || short[0] !== word[0]) return false
+  let at = 0
+  for (const letter of word) if (letter === short[at]) at += 1
+  return at === short.length
+}
+
+/** Letters to change, add or leave out (Levenshtein). */
+const distanceOf = (one: string, other: string): number => {
+  let above = Array.from({ length: other.length + 1 }, (_, index) => index)
+  for (let row = 1; row <= one.length; row += 1) {
+    const line = [row]
+    for (let column = 1; column <= other.length; column += 1) {
+      const changed = above[column - 1]! + (one[row - 1] === other[column - 1] ? 0 : 1)
+      line.push(Math.min(changed, above[column]! + 1, line[column - 1]! + 1))
+    }
+    above = line
+  }
+  return above[other.length]!
+}

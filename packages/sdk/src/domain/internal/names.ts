@@ -1,0 +1,42 @@
+/**
+ * Names under which no caller can decide: those that Fermata itself uses in records, whatever letters spell them, and those without a
+ * visible character. Records that have such names already stay readable.
+ *
+ * Two names count as one when they are equal in this form: NFKD, without marks, white space, control characters and characters that
+ * take no room, in lower case, with each letter of the table below in the place of those that look like it. The table holds the letters
+ * of the reserved names alone, from the scripts whose letters are mistaken for them: Latin, Cyrillic, Greek and Armenian, and the digits.
+ */
+
+/** What is not seen in a name: marks, white space, controls, and what takes no room. U+2800 is a braille cell without dots. */
+const unseen = /[\p{M}\p{White_Space}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800]/gu
+
+/** Letters that look like one of `expiry` or `policy`. An `l`, an `i` and a `1` are one: a capital `I` is an `l` in many fonts. */
+const alike: Readonly<Record<string, string>> = {
+  c: "ᴄсϲ",
+  e: "ᴇеҽεє",
+  i: "1l|!ıɪɩіӏιʟłǀ",
+  o: "0ᴏоοօσ",
+  p: "ᴘрρ",
+  r: "ʀгᴦ",
+  x: "хχ×",
+  y: "ʏуүγυ"
+}
+
+const letters: ReadonlyMap<string, string> = new Map(
+  Object.entries(alike).flatMap(([letter, others]) => Array.from(others, (other) => [other, letter] as const))
+)
+
+/** The form in which names are compared. */
+const skeleton = (name: string): string =>
+  Array.from(
+    name.normalize("NFKD").replaceAll(unseen, "").toLowerCase(),
+    (letter) => letters.get(letter) ?? letter
+  ).join("")
+
+const reserved: ReadonlySet<string> = new Set(["expiry", "policy"].map(skeleton))
+
+/** Whether a name is one that Fermata itself has in records, or looks like one. */
+export const isReserved = (name: unknown): boolean => typeof name === "string" && reserved.has(skeleton(name))
+
+/** Whether nothing of a name can be seen. */
+export const isBlank = (name: string): boolean => name.replaceAll(unseen, "") === ""

@@ -1,0 +1,84 @@
+/**
+ * What the functions of a Fermata may be given, key by key: each shape names every key of its type.
+ */
+import { workerShape } from "../../agent/internal/shapes.ts"
+import { flag, oneOf, type Shape, shapeOf } from "../../domain/internal/misfits.ts"
+import { problemOf } from "../../domain/OptionsInvalid.ts"
+import type { DispatchOptions } from "../RunHandle.ts"
+import type {
+  DecideOptions,
+  EventsOptions,
+  FermataOptions,
+  ForkOptions,
+  PromptOptions,
+  ResumeOptions
+} from "./options.ts"
+
+/** Throws `OptionsInvalid` for options with keys that nothing reads. `of` is the function that is given them. */
+export const requireKnown = (of: string, given: unknown, shape: Shape): void => {
+  const problem = problemOf(of, given, shape)
+  if (problem !== undefined) throw problem
+}
+
+export const fermataShape = shapeOf<FermataOptions>({
+  agents: "anything",
+  model: "anything",
+  store: "anything",
+  scrubber: "anything",
+  by: "anything",
+  drainTimeout: "anything",
+  approvalCallback: "anything",
+  interactive: flag,
+  owner: "anything",
+  leaseTtl: "anything",
+  cancelGrace: "anything"
+})
+
+/** Limits and a policy are looked into where their errors are. */
+const run = {
+  limits: "anything",
+  policy: "anything",
+  answeredBy: "anything",
+  signal: "anything",
+  onUpdate: "anything"
+} as const
+
+const prompt = { ...run, runId: "anything", sessionId: "anything", mayRepeat: flag } as const
+
+export const promptShape = shapeOf<PromptOptions>(prompt)
+
+export const dispatchShape = shapeOf<PromptOptions & Pick<DispatchOptions, "name">>({
+  ...prompt,
+  name: "anything"
+})
+
+export const conductedShape = shapeOf<DispatchOptions>({
+  runId: "anything",
+  sessionId: "anything",
+  answeredBy: "anything",
+  limits: "anything",
+  policy: "anything",
+  name: "anything"
+})
+
+export const forkShape = shapeOf<ForkOptions>({
+  ...run,
+  sessionId: "anything",
+  revision: "anything",
+  newRunId: "anything",
+  agent: "anything"
+})
+
+export const resumeShape = shapeOf<ResumeOptions>({ ...run, decisions: "anything", prompt: "anything" })
+
+export const decideShape = shapeOf<DecideOptions>({
+  by: "anything",
+  note: "anything",
+  idempotencyKey: "anything"
+})
+
+export const eventsShape = shapeOf<EventsOptions>({ from: "anything", until: oneOf("hold", "end") })
+
+export const pruneShape = shapeOf<{ readonly endedBefore: number }>({ endedBefore: "anything" })
+
+export const workShape: Shape = { keys: { ...workerShape.keys, signal: "anything" } }

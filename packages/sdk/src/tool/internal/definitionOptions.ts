@@ -1,0 +1,39 @@
+/**
+ * What the definition of a tool may have, key by key: what is misspelt would be left out in silence, and a tool that was to be asked about
+ * would not be.
+ */
+import { Safety } from "../../domain/Interruption.ts"
+import {
+  callable,
+  either,
+  flag,
+  optionMisfits,
+  oneOf,
+  shapeOf,
+  string,
+  strings
+} from "../../domain/internal/misfits.ts"
+import type { Misfit } from "../../domain/OptionsInvalid.ts"
+import type { ApprovalOptions, ToolOptions } from "../Tool.ts"
+
+const shape = shapeOf<ToolOptions<unknown, unknown>>({
+  description: string,
+  parameters: "anything",
+  handler: callable,
+  safety: oneOf(...Safety.literals),
+  needsApproval: either(flag, callable),
+  idempotent: flag,
+  reconcile: callable,
+  timeout: "anything",
+  retry: "anything",
+  approval: shapeOf<ApprovalOptions>({ expiresIn: "anything", onExpiry: oneOf("deny", "stay") }),
+  risk: either(string, callable),
+  preview: callable,
+  aliases: strings,
+  identity: string,
+  otherNames: strings
+})
+
+/** What of a tool's definition does not fit. */
+export const definitionMisfits = (options: unknown): ReadonlyArray<Misfit> =>
+  optionMisfits(options, shape, "its definition")

@@ -1,0 +1,248 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as Layer from "effect/Layer"
+import * as Agent from "../../src/agent/Agent.ts"
+import { decideStored } from "../../src/agent/decideStored.ts"
+import { forkRun } from "../../src/agent/forkRun.ts"
+import { recover } from "../../src/agent/recover.ts"
+import { runPrompt } from "../../src/agent/runPrompt.ts"
+import { runPromptStored } from "../../src/agent/runPromptStored.ts"
+import * as Runtime from "../../src/agent/Runtime.ts"
+import { sendMessage } from "../../src/agent/sendMessage.ts"
+import * as Worker from "../../src/agent/Worker.ts"
+import * as Conductor from "../../src/dispatch/Conductor.ts"
+import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
+import { attach, dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts"
+import type { RunId } from "../../src/domain/Id.ts"
+import { ModelClient } from "../../src/model/ModelClient.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as McpTools from "../../src/tool/McpTools.ts"
+import * as Scrubber from "../../src/tool/Scrubber.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+import { bind, call, only, probe } from "./Fixture.ts"
+
+const thrown = (define: () => unknown): any => {
+  try {
+    define()
+  } catch (error) {
+    return error
+  }
+  return assert.fail("It was not refused.")
+}
+
+const handler = () => ""
+
+describe("the definition of a tool", () => {
+  const wrong: ReadonlyArray<readonly [string, object, string]> = [
+    ["a key that there is not", { idempotant: true }, 'did you mean "idempotent"?'],
+    ["a key that there is not", { needsApprovals: true }, 'did you mean "needsApproval"?'],
+    [
+      "a key that there is not in its approval",
+      { approval: { expireIn: "1 hour" } },
+      'did you mean "expiresIn"?'
+    ],
+    ["an expiry that does something else", { approval: { onExpiry: "approve" } }, '"deny" or "stay"'],
+    [
+      "idempotent that is no flag",
+      { idempotent: "no" },
+      '"idempotent" of its definition takes true or false'
+    ],
+    ["needsApproval that is no flag", { needsApproval: "yes" }, "true or false or a function"],
+    ["a safety that there is not", { safety: "harmless" }, '"readOnly"'],
+    ["aliases that are no list", { aliases: "old" }, "a list of strings"]
+  ]
+  for (const [what, options, words] of wrong) {
+    it(`is refused where it is made, with ${what}: ${Object.keys(options).join(", ")}`, () => {
+      const error = thrown(() => Tool.make("pay", { handler, ...options }))
+      assert.strictEqual(error._tag, "ToolDefinitionError")
+      assert.strictEqual(error.tool, "pay")
+      assert.isUndefined(error.agent)
+      assert.include(error.message, words)
+    })
+  }
+
+  it.effect("that was made by hand is refused when its agent is bound", () =>
+    Effect.gen(function* () {
+      const tool = Tool.make("pay", { handler })
+      for (const other of [
+        { ...tool, options: { ...tool.options, idempotant: true } },
+        { ...tool, idempotent: "no" }
+      ]) {
+        const error = yield* Effect.flip(
+          bind(Agent.make("a", { tools: [other as unknown as Tool.Tool] }), [])
+        )
+        assert.deepInclude({ ...error }, { _tag: "ToolDefinitionError", agent: "a", tool: "pay" })
+      }
+    })
+  )
+})
+
+describe("the definition of an agent", () => {
+  const wrong: ReadonlyArray<readonly [object, string]> = [
+    [{ polcy: { mode: "ask" } }, 'did you mean "policy"?'],
+    [{ policy: { mode: "all", rule: [] } }, 'there is no "rule" in the policy (did you mean "rules"?)'],
+    [{ policy: { mode: "al" } }, '"mode"'],
+    [{ limits: { maxTurn: 3 } }, 'did you mean "maxTurns"?'],
+    [{ settings: { maxTokens: 3 } }, '"settings" of its definition'],
+    [{ delegation: "tool" }, '"tools" or "delegate"'],
+    [{ tools: {} }, "a list"]
+  ]
+  for (const [options, words] of wrong) {
+    it(`is refused where it is made: ${JSON.stringify(options)}`, () => {
+      const error = thrown(() => Agent.make("a", options))
+      assert.strictEqual(error._tag, "AgentDefinitionError")
+      assert.strictEqual(error.agent, "a")
+      assert.include(error.message, words)
+    })
+  }
+
+  it.effect("that was made by hand is refused when it is bound, also as a sub-agent", () =>
+    Effect.gen(function* () {
+      const made = Agent.make("a")
+      for (const agent of [
+        { ...made, options: { ...made.options, polcy: {} } },
+        { ...made, policy: { mode: "al" } }
+      ] as unknown as ReadonlyArray<Agent.Agent>) {
+        assert.strictEqual((yield* Effect.flip(bind(agent, [])))._tag, "AgentDefinitionError")
+        const lead = Agent.make("lead", { subAgents: [agent] })
+        assert.strictEqual((yield* Effect.flip(bind(lead, [])))._tag, "AgentDefinitionError")
+      }
+    })
+  )
+})
+
+describe("options with a key that there is not", () => {
+  it.effect(
+    "are refused by each function of the Effect API, which is named: no model is asked and nothing is stored",
+    () =>
+      Effect.gen(function* () {
+        const pay = probe("pay")
+        const { model, runtime } = yield* bind(Agent.make("a", { tools: [pay.tool] }), [
+          { calls: [call("pay", "1")] }
+        ])
+        const held = yield* runPrompt(runtime, { prompt: "go" })
+        const { state } = held
+        const asked = model.requests.length
+        const runId = "r" as RunId
+        const bad = { polcy: { mode: "ask" } }
+        const conductor = yield* Conductor.make()
+        const calls: ReadonlyArray<readonly [string, Effect.Effect<unknown, unknown, any>]> = [
+          ["runPrompt", runPrompt(runtime, { prompt: "go", ...bad })],
+          ["runPrompt", runPrompt(runtime, { prompt: "go" }, bad as {})],
+          ["runPrompt", runPrompt(runtime, { state, ...bad })],
+          // A run has the id of its state.
+          ["runPrompt", runPrompt(runtime, { state, runId } as never)],
+          ["runPromptStored", runPromptStored(runtime, { prompt: "go", ...bad })],
+          ["runPromptStored", runPromptStored(runtime, { runId, ...bad })],
+          // With a prompt it is started, and decides nothing.
+          ["runPromptStored", runPromptStored(runtime, { prompt: "go", runId, decisions: [] } as never)],
+          ["runPromptStored", runPromptStored(runtime, { prompt: "go" }, bad as {})],
+          ["forkRun", forkRun(runtime, { runId, prompt: "go", ...bad })],
+          ["sendMessage", sendMessage(runId, "hello", bad as {})],
+          ["recover", recover([runtime], bad as {})],
+          ["Worker.run", Worker.run([runtime], bad as {})],
+          ["dispatchPrompt", dispatchPrompt(runtime, { prompt: "go" }, bad as {})],
+          ["runPrompt", dispatchPrompt(runtime, { prompt: "go", ...bad })],
+          ["dispatchPromptStored", dispatchPromptStored(runtime, { prompt: "go", ...bad })],
+          ["dispatchPromptStored", dispatchPromptStored(runtime, { prompt: "go" }, bad as {})],
+          ["attach", attach([runtime], runId, bad as {})],
+          ["Conductor.make", Conductor.make(bad as {})],
+          ["dispatch", conductor.dispatch(runtime, { prompt: "go", ...bad })],
+          ["dispatch", conductor.dispatch(runtime, { prompt: "go" }, bad as {})],
+          ["dispatch", conductor.dispatchStored(runtime, { prompt: "go", ...bad })],
+          ["dispatch", conductor.dispatchStored(runtime, { prompt: "go" }, bad as {})],
+          ["attach", conductor.attach([runtime], runId, bad as {})]
+        ]
+        for (const [of, asking] of calls) {
+          const error = (yield* Effect.flip(asking)) as { readonly _tag: string; readonly of: string }
+          assert.deepInclude({ ...error }, { _tag: "OptionsInvalid", of })
+        }
+        assert.strictEqual(model.requests.length, asked)
+        assert.deepStrictEqual(yield* (yield* RunStore).list(), [])
+      }).pipe(Effect.scoped, Effect.provide(Layer.fresh(layerMemory))) as Effect.Effect<void>
+  )
+
+  it.effect(
+    "are refused by a conductor when they are given, also where the run has to wait for a place",
+    () =>
+      Effect.gen(function* () {
+        const { runtime } = yield* bind(Agent.make("a"), ["done"])
+        const conductor = yield* Conductor.make()
+        const limits = yield* Effect.flip(
+          conductor.dispatch(runtime, { prompt: "go", limits: { maxTurn: 1 } as {} })
+        )
+        assert.strictEqual(limits._tag, "LimitsInvalid")
+        const shared = yield* Effect.flip(Conductor.make({ limits: { maxRun: 1 } as {} }))
+        assert.include(shared.message, 'did you mean "maxRuns"?')
+        const policy = yield* Effect.flip(
+          conductor.dispatch(runtime, { prompt: "go", policy: { mode: "all", rule: [] } as never })
+        )
+        assert.strictEqual(policy._tag, "PolicyInvalid")
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect("keep a runtime from being made", () =>
+    Effect.gen(function* () {
+      const options = { agent: Agent.make("a"), interactiv: false }
+      const made = Effect.provideService(Runtime.make(options), ModelClient, ScriptedModel.make([]).client)
+      const error = yield* Effect.flip(made)
+      assert.strictEqual(error._tag, "RuntimeOptionsInvalid")
+      assert.include(error.message, 'did you mean "interactive"?')
+    })
+  )
+
+  it.effect("keep the tools of a server, and a scrubber, from being made", () =>
+    Effect.gen(function* () {
+      const options = { needsApprovals: true, prefix: "x_" }
+      const error = yield* Effect.flip(McpTools.make({} as never, options))
+      assert.include(error.message, 'did you mean "needsApproval"?')
+      const url = yield* Effect.flip(McpTools.fromUrl("http://localhost:1", options))
+      assert.include(url.message, 'did you mean "needsApproval"?')
+      assert.strictEqual(thrown(() => Scrubber.make({ secret: ["x"] } as {}))._tag, "OptionsInvalid")
+      const paths = [{ path: "/home/ana", shown: "~" }] as never
+      assert.strictEqual(thrown(() => Scrubber.make({ paths }))._tag, "OptionsInvalid")
+    }).pipe(Effect.scoped, Effect.provide(FetchHttpClient.layer))
+  )
+})
+
+describe("a decision with a key that there is not", () => {
+  it.effect(
+    "is refused without a store, in a store, by the store itself, and from the approval callback",
+    () =>
+      Effect.gen(function* () {
+        const pay = probe("pay")
+        const agent = Agent.make("a", { tools: [pay.tool] })
+        const script = [{ calls: [call("pay", "1")] }, "done"]
+        const { runtime } = yield* bind(agent, script)
+        const unstored = yield* runPrompt(runtime, { prompt: "go" })
+        const bad = (requestId: string) =>
+          ({ _tag: "approve", requestId, by: "ana", grant: { scope: "run", expiresIn: 1 } }) as never
+        const { requestId } = only(unstored, "approval")
+        const refused = yield* Effect.flip(
+          runPrompt(runtime, { state: unstored.state, decisions: [bad(requestId)] })
+        )
+        assert.strictEqual(refused._tag, "DecisionMalformed")
+
+        const stored = only(
+          yield* runPromptStored((yield* bind(agent, script)).runtime, { prompt: "go" }),
+          "approval"
+        )
+        assert.strictEqual(
+          (yield* Effect.flip(decideStored([runtime], bad(stored.requestId))))._tag,
+          "DecisionMalformed"
+        )
+        const store = yield* RunStore
+        const direct = yield* Effect.flip(store.decide(bad(stored.requestId)))
+        assert.include(direct.message, 'did you mean "expiresAt"?')
+        const several = yield* Effect.flip(store.decideAll([bad(stored.requestId)]))
+        assert.include(several.message, 'did you mean "expiresAt"?')
+
+        const called = yield* bind(agent, script, { approvalCallback: (request) => bad(request.requestId) })
+        const held = yield* runPrompt(called.runtime, { prompt: "go" })
+        assert.strictEqual(held.status, "interrupted")
+        assert.deepStrictEqual(pay.ran, [])
+      }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+  )
+})

@@ -1,0 +1,158 @@
+import { assert, describe, it } from "@effect/vitest"
+import { runInNewContext } from "node:vm"
+import * as Result from "effect/Result"
+import { bodyMisfits, checkLimits, checkPolicy, decisionMisfits } from "../../../src/domain/internal/given.ts"
+import { either, flag, keysOf, misfits, oneOf, optionMisfits } from "../../../src/domain/internal/misfits.ts"
+
+const approve = (fields: object) => ({ _tag: "approve", requestId: "r.r1", by: "ana", ...fields })
+const granting = (grant: object) => approve({ grant: { scope: "run", ...grant } })
+
+/** The first thing that is wrong with a decision. */
+const wrong = (decision: unknown) => decisionMisfits(decision)[0]
+
+describe("the keys of a decision", () => {
+  it("are refused where nothing reads them, with the place and the key that was meant", () => {
+    assert.deepStrictEqual(wrong(granting({ expiresIn: 1000 })), {
+      place: '"grant" of the decision',
+      key: "expiresIn",
+      nearest: "expiresAt",
+      problem: 'there is no "expiresIn" in "grant" of the decision (did you mean "expiresAt"?)'
+    })
+    assert.strictEqual(wrong(approve({ args: { to: "bob" } }))?.nearest, "arguments")
+    assert.strictEqual(wrong({ _tag: "deny", requestId: "r.r1", by: "ana", Then: "stop" })?.nearest, "then")
+    const glob = { _tag: "glob", pattern: "a*", exact: true }
+    assert.strictEqual(
+      wrong(granting({ arguments: { to: glob } }))?.place,
+      '"grant.arguments.to" of the decision'
+    )
+    assert.strictEqual(
+      wrong(approve({ by: { id: "ana", kind: "person", authn: "oidc" } }))?.place,
+      '"by" of the decision'
+    )
+  })
+
+  it("are those of its own kind: an approval has no answer, a denial no grant", () => {
+    assert.strictEqual(wrong(approve({ answer: "yes" }))?.key, "answer")
+    assert.strictEqual(
+      wrong({ _tag: "deny", requestId: "r.r1", by: "ana", grant: { scope: "run" } })?.key,
+      "grant"
+    )
+  })
+
+  it("cannot hide where no key shows them: in a map, a class, a prototype, a symbol", () => {
+    class Patterns {
+      readonly to = { _tag: "equals", value: "bob" }
+    }
+    const patterns = { to: { _tag: "equals", value: "bob" } }
+    for (const hidden of [
+      new Map(Object.entries(patterns)),
+      new Patterns(),
+      Object.create(patterns) as object,
+      { [Symbol("to")]: patterns.to },
+      [patterns.to]
+    ]) {
+      assert.strictEqual(decisionMisfits(granting({ arguments: hidden })).length, 1, String(hidden))
+    }
+    assert.strictEqual(wrong(new Map([["_tag", "approve"]]))?.place, "the decision")
+  })
+
+  it("may be all that there are, in an object of any realm or without a prototype", () => {
+    const full = granting({
+      arguments: { to: { _tag: "equals", value: "bob" }, of: { _tag: "glob", pattern: "*" } },
+      expiresAt: 1,
+      inherit: true
+    })
+    const foreign: unknown = runInNewContext(`(${JSON.stringify(full)})`)
+    const bare: unknown = Object.assign(Object.create(null) as object, full)
+    for (const decision of [full, foreign, bare]) assert.deepStrictEqual(decisionMisfits(decision), [])
+    const principal = { id: "ana", kind: "person", authenticated: "oidc" }
+    assert.deepStrictEqual(decisionMisfits({ ...full, by: principal, principal, at: 1, digest: "d" }), [])
+  })
+
+  it("before it is about a request are not those that its caller gives beside it", () => {
+    for (const key of ["by", "principal", "requestId", "digest", "at"]) {
+      const [misfit] = bodyMisfits({ _tag: "approve", [key]: "x" })
+      assert.strictEqual(misfit?.key, key)
+    }
+    assert.deepStrictEqual(bodyMisfits({ _tag: "deny", then: "stop", message: "no", note: "late" }), [])
+  })
+})
+
+describe("a policy", () => {
+  const issues = (policy: unknown) => {
+    const checked = checkPolicy(policy)
+    return Result.isFailure(checked) ? checked.failure.message : "taken"
+  }
+
+  it("is refused with a key that nothing reads, and says which was meant", () => {
+    assert.include(
+      issues({ mode: "all", rule: [] }),
+      'there is no "rule" in the policy (did you mean "rules"?)'
+    )
+    assert.include(
+      issues({ mode: "ask", rules: [{ tol: "*", action: "deny" }] }),
+      '"rules.0" of the policy (did you mean "tool"?)'
+    )
+  })
+
+  it("is refused with a value that does not fit, by the name of its field", () => {
+    assert.include(issues({ mode: "everything" }), '["mode"]')
+    assert.include(issues({ mode: "ask", rules: [{ tool: "*", action: "allow" }] }), '"action"')
+    assert.include(issues({}), '["mode"]')
+    for (const none of [null, "all", ["all"], new Map([["mode", "ask"]])])
+      assert.include(issues(none), "plain object")
+  })
+
+  it("that lets everything through until a time says so: a time beside another mode is refused", () => {
+    assert.include(issues({ mode: "all", until: 1 }), '"until"')
+    assert.strictEqual(issues({ mode: "until", until: 1 }), "taken")
+  })
+})
+
+describe("limits", () => {
+  it("are refused with a key that bounds nothing", () => {
+    const checked = checkLimits({ maxTurn: 3 })
+    assert.isTrue(Result.isFailure(checked))
+    if (Result.isFailure(checked)) {
+      assert.deepInclude(checked.failure.misfits?.[0], {
+        key: "maxTurn",
+        nearest: "maxTurns",
+        place: "the limits"
+      })
+    }
+    assert.isTrue(Result.isFailure(checkLimits(new Map([["maxTurns", 3]]))))
+    assert.isTrue(Result.isSuccess(checkLimits({ maxTurns: 3 })))
+  })
+})
+
+describe("options", () => {
+  it("that are no object are refused; left out, they are right", () => {
+    for (const none of [null, "x", 1, [], () => 1]) {
+      assert.strictEqual(optionMisfits(none, keysOf(["a"]), "the options").length, 1)
+    }
+    assert.deepStrictEqual(optionMisfits(undefined, keysOf(["a"]), "the options"), [])
+  })
+
+  it("with a key that there is not are refused also where its value is undefined", () => {
+    assert.strictEqual(misfits({ b: undefined }, keysOf(["a"]), "it").length, 1)
+  })
+
+  it("list the keys that there are where none is like the one that was given", () => {
+    const [misfit] = misfits({ colour: 1 }, keysOf(["limits", "policy", "~own"]), "it")
+    assert.strictEqual(misfit?.problem, 'there is no "colour" in it (there are limits, policy)')
+    assert.isUndefined(misfit?.nearest)
+  })
+
+  it("show a key of any length by its beginning", () => {
+    const [misfit] = misfits({ ["k".repeat(10_000)]: 1 }, keysOf(["a"]), "it")
+    assert.strictEqual(misfit?.key?.length, 64)
+  })
+
+  it("take words and flags as they are, and nothing that is like them", () => {
+    const shape = { keys: { onExpiry: oneOf("deny", "stay"), gated: either(flag, oneOf("maybe")) } }
+    assert.deepStrictEqual(misfits({ onExpiry: "stay", gated: "maybe" }, shape, "it"), [])
+    const [word, value] = misfits({ onExpiry: "Stay", gated: "no" }, shape, "it")
+    assert.strictEqual(word?.problem, '"onExpiry" of it takes "deny" or "stay", and another text was given')
+    assert.include(value?.problem, "true or false")
+  })
+})

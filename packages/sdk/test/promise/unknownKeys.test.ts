@@ -1,0 +1,244 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Agent from "../../src/agent/Agent.ts"
+import type { DecisionMalformed } from "../../src/domain/Rejection.ts"
+import { answer, approve, type DecisionBody, deny } from "../../src/promise/decisions.ts"
+import * as Fermata from "../../src/promise/Fermata.ts"
+import {
+  isDecisionMalformed,
+  isOptionsInvalid,
+  isPolicyInvalid,
+  isPrincipalInvalid
+} from "../../src/promise/guards.ts"
+import * as RunStore from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+
+/** A Fermata whose model calls `deploy` once in each run; and how often that ran. */
+const open = async (options: object = {}) => {
+  const ran: Array<unknown> = []
+  const deploy = Tool.make("deploy", { handler: () => void ran.push(1) })
+  const model = ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [{ tool: "deploy" }] } : "done"))
+  const fermata = await Fermata.make({
+    agents: [Agent.make("ops", { tools: [deploy] })],
+    model: model.client,
+    store: RunStore.layerMemory,
+    ...options
+  })
+  return { fermata, ran, requests: model.requests }
+}
+
+const held = async (fermata: Fermata.Fermata) => {
+  const run = await fermata.runPrompt("ops", "go")
+  if (run.status !== "interrupted") return assert.fail(run.status)
+  return { run, request: run.interruptions[0]! }
+}
+
+const rejected = (ask: () => unknown): Promise<any> =>
+  Promise.resolve()
+    .then(ask)
+    .then(
+      () => assert.fail("It was not refused."),
+      (error: unknown) => error
+    )
+
+describe("a decision with a key that there is not", () => {
+  const cases: ReadonlyArray<readonly [string, () => DecisionBody, string]> = [
+    [
+      "an expiry of the grant",
+      () => approve({ grant: { scope: "run", expiresIn: "1 hour" } as never }),
+      "expiresAt"
+    ],
+    ["edited arguments", () => ({ _tag: "approve", args: { id: "2" } }) as never, "arguments"],
+    ["a misspelt grant", () => approve({ grnat: { scope: "run" } } as never), "grant"],
+    ["a stop", () => ({ _tag: "deny", Then: "stop" }) as never, "then"],
+    ["a stop, of deny", () => deny("no", { Then: "stop" } as never), "then"]
+  ]
+  for (const [what, body, nearest] of cases) {
+    it(`is not taken without ${what}: nothing ran, and the request is open`, async () => {
+      const { fermata, ran } = await open()
+      await using _ = fermata
+      const { request } = await held(fermata)
+      const error: DecisionMalformed = await rejected(() => fermata.decide(request, body()))
+      assert.isTrue(isDecisionMalformed(error), String(error))
+      assert.strictEqual(error.misfits?.[0]?.nearest, nearest)
+      assert.include(error.message, `did you mean "${nearest}"?`)
+      assert.strictEqual((await fermata.pending()).length, 1)
+      assert.deepStrictEqual(ran, [])
+    })
+  }
+
+  it("is not taken where a map or a class holds the arguments that a grant covers", async () => {
+    const { fermata } = await open()
+    await using _ = fermata
+    const { request } = await held(fermata)
+    for (const patterns of [new Map([["to", 1]]), { [Symbol("to")]: 1 }]) {
+      const body = { _tag: "approve", grant: { scope: "session", arguments: patterns } }
+      assert.isTrue(isDecisionMalformed(await rejected(() => fermata.decide(request, body as never))))
+    }
+    assert.deepStrictEqual(await fermata.grants(), [])
+  })
+
+  it("is not taken by resume, a handle or a conductor either", async () => {
+    const { fermata, ran } = await open()
+    await using _ = fermata
+    const { request, run } = await held(fermata)
+    const { requestId } = request
+    const bad = { _tag: "approve", args: {} } as never
+    const decisions = [{ _tag: "approve", requestId, by: "ana", args: {} } as never]
+    assert.isTrue(isDecisionMalformed(await rejected(() => fermata.resume(run.runId, { decisions }))))
+    const handle = await fermata.attach(run.runId)
+    assert.isTrue(isDecisionMalformed(await rejected(() => handle.decide(request, bad))))
+    const conductor = await fermata.conductor()
+    assert.isTrue(isDecisionMalformed(await rejected(() => conductor.decide(request, bad))))
+    assert.deepStrictEqual(ran, [])
+  })
+
+  it("says where who decides belongs, instead of recording another name", async () => {
+    const { fermata } = await open()
+    await using _ = fermata
+    const { request } = await held(fermata)
+    const error = await rejected(() => fermata.decide(request, { ...approve(), by: "ana" } as never))
+    assert.isTrue(isDecisionMalformed(error))
+    assert.include(error.message, "it belongs in the options after the decision")
+  })
+})
+
+describe("options with a key that there is not", () => {
+  it("are refused by every function that takes some, which is named, and does nothing", async () => {
+    const { fermata, requests } = await open()
+    await using _ = fermata
+    const { request, run } = await held(fermata)
+    const asked = requests.length
+    const handle = await fermata.attach(run.runId)
+    const conductor = await fermata.conductor()
+    const bad = { polcy: { mode: "ask" } } as never
+    const functions: ReadonlyArray<readonly [string, () => unknown]> = [
+      ["runPrompt", () => fermata.runPrompt("ops", "go", bad)],
+      ["dispatch", () => fermata.dispatch("ops", "go", bad)],
+      ["resume", () => fermata.resume(run.runId, bad)],
+      ["fork", () => fermata.fork(run.runId, "go", bad)],
+      ["sendMessage", () => fermata.send(run.runId, "hello", bad)],
+      ["decide", () => fermata.decide(request, approve(), bad)],
+      ["events", () => fermata.events(run.runId, bad)],
+      ["recover", () => fermata.recover(bad)],
+      ["work", () => fermata.work(bad)],
+      ["conductor", () => fermata.conductor(bad)],
+      ["revokeGrant", () => fermata.revokeGrant(run.runId, "g", bad)],
+      ["prune", () => fermata.prune({ endedBefore: 0, ...(bad as object) })],
+      ["send", () => handle.send("hello", bad)],
+      ["decide", () => handle.decide(request, approve(), bad)],
+      ["dispatch", () => conductor.dispatch("ops", "go", bad)]
+    ]
+    for (const [of, ask] of functions) {
+      const error = await rejected(ask)
+      assert.isTrue(isOptionsInvalid(error), `${of}: ${error}`)
+      assert.strictEqual(error.of, of)
+      assert.strictEqual(error.misfits[0]?.key, "polcy")
+      assert.include(error.message, "nothing was done")
+    }
+    assert.strictEqual(requests.length, asked)
+    assert.strictEqual((await fermata.runs()).length, 1)
+    assert.strictEqual((await fermata.pending()).length, 1)
+  })
+
+  it("that would have chosen what is listed are refused: a list that is longer than asked for looks right", async () => {
+    const { fermata } = await open()
+    await using _ = fermata
+    for (const list of [fermata.pending, fermata.runs, fermata.grants]) {
+      const error = await rejected(() => list({ sessionID: "s" } as never))
+      assert.include(error.message, 'did you mean "sessionId"?')
+    }
+  })
+
+  it("keep a Fermata from being made", async () => {
+    const error = await rejected(() => open({ aprovalCallback: () => undefined }))
+    assert.isTrue(isOptionsInvalid(error))
+    assert.include(error.message, 'did you mean "approvalCallback"?')
+    for (const none of [undefined, null, "x"]) {
+      assert.isTrue(isOptionsInvalid(await rejected(() => Fermata.make(none as never))))
+    }
+    assert.isTrue(isPrincipalInvalid(await rejected(() => open({ by: "роlісу" }))))
+    assert.isTrue(isPrincipalInvalid(await rejected(() => open({ by: " " }))))
+  })
+
+  it("say what takes one of a few words", async () => {
+    const { fermata } = await open()
+    await using _ = fermata
+    const { run } = await held(fermata)
+    const handle = await fermata.attach(run.runId)
+    for (const [ask, word] of [
+      [() => handle.send("stop", { whenHeld: "superseed" } as never), "supersede"],
+      [() => fermata.conductor({ overflow: "rejct" } as never), "reject"],
+      [() => fermata.runPrompt("ops", "go", { mayRepeat: "yes" } as never), "true or false"]
+    ] as const) {
+      const error = await rejected(ask)
+      assert.isTrue(isOptionsInvalid(error), String(error))
+      assert.include(error.message, word)
+    }
+  })
+})
+
+describe("a policy that is none", () => {
+  it("is refused by every function that takes one, by its field, before anything is stored", async () => {
+    const { fermata, requests } = await open()
+    await using _ = fermata
+    const done = await fermata.runPrompt("ops", "go", { policy: { mode: "all" } })
+    const asked = requests.length
+    const conductor = await fermata.conductor()
+    for (const policy of [
+      { mode: "al" },
+      { mode: "all", rule: [] },
+      { mode: "ask", rules: [{ tool: 1 }] }
+    ] as const) {
+      const bad = { policy } as never
+      for (const ask of [
+        () => fermata.runPrompt("ops", "go", bad),
+        () => fermata.dispatch("ops", "go", bad),
+        () => fermata.fork(done.runId, "go", bad),
+        () => fermata.resume(done.runId, { prompt: "go", ...(bad as object) }),
+        () => conductor.dispatch("ops", "go", bad)
+      ]) {
+        const error = await rejected(ask)
+        assert.isTrue(isPolicyInvalid(error), String(error))
+        assert.match(error.message, /mode|rule/)
+      }
+    }
+    assert.strictEqual(requests.length, asked)
+    assert.strictEqual((await fermata.runs()).length, 1)
+  })
+})
+
+describe("who decides", () => {
+  it("is neither blank nor looks like a name that only Fermata has", async () => {
+    const { fermata, ran } = await open()
+    await using _ = fermata
+    const { request, run } = await held(fermata)
+    for (const by of [
+      "",
+      " ",
+      "\u200b",
+      "Expiry",
+      "ехрігу",
+      "p\u200bolicy",
+      "PoIicy",
+      { id: "роlісу", kind: "person" }
+    ]) {
+      const error = await rejected(() => fermata.decide(request, approve(), { by } as never))
+      assert.isTrue(isDecisionMalformed(error), JSON.stringify(by))
+      assert.isTrue(
+        isPrincipalInvalid(await rejected(() => fermata.revokeGrant(run.runId, "g", { by } as never)))
+      )
+      const handle = await fermata.attach(run.runId)
+      assert.isTrue(
+        isPrincipalInvalid(await rejected(() => handle.send("no", { by, whenHeld: "supersede" } as never)))
+      )
+    }
+    const extra = { id: "ana", kind: "person", authn: "oidc" } as never
+    assert.include(
+      (await rejected(() => fermata.decide(request, answer("x"), { by: extra }))).message,
+      "authn"
+    )
+    assert.deepStrictEqual(ran, [])
+    assert.strictEqual((await fermata.pending()).length, 1)
+  })
+})
