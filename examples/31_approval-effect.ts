@@ -3,7 +3,7 @@
  *
  * The services are the same ones that the Promise API stands on: a `RunStore` (here a SQLite file), a `ModelClient` (scripted
  * here), and a `Runtime` that binds an agent to them. A tool's handler may be an effect; what it needs becomes a requirement of
- * `Runtime.make`, so that a program that forgets the `Payments` service below does not compile.
+ * `Runtime.make`, so that a program that forgets the `Payments` service below does not compile. It also needs `@effect/platform-node`.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Agent, approve, decideStored, RunStore, Runtime } from "@fermata/node"

@@ -2,7 +2,8 @@
  * @title A real model: with OPENAI_API_KEY a live one, without it what one answered once, replayed over a real socket
  *
  * `OPENAI_API_KEY=… OPENAI_BASE_URL=… FERMATA_MODEL=gpt-5.5 npm run examples -- 60` asks any server that speaks
- * `/chat/completions`. The run is held before the tool runs, and the same conversation goes on when it is released.
+ * `/chat/completions`. The run is held before the tool runs, and the same conversation goes on when it is released. The recordings that are
+ * replayed without a key are fixtures of this repository: elsewhere, give a key and leave the server out.
  */
 import assert from "node:assert/strict"
 import * as Path from "node:path"

@@ -18,7 +18,7 @@ import { answersTo } from "../agent/BoundAgent.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
 import { cancelRun } from "../agent/cancelRun.ts"
 import { checkStoredRun, type ResumeReport } from "../agent/checkResume.ts"
-import { decideStored } from "../agent/decideStored.ts"
+import { decideAllStored, decideStored } from "../agent/decideStored.ts"
 import { forkRun, rewindPoints, type RewindPoint } from "../agent/forkRun.ts"
 import { sendMessage, type SendOptions } from "../agent/sendMessage.ts"
 import type { Receipt } from "../store/SentMessage.ts"
@@ -33,7 +33,7 @@ import * as Runtime from "../agent/Runtime.ts"
 import * as Worker from "../agent/Worker.ts"
 import { turnOnEnd, turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { loadState } from "../agent/loadState.ts"
-import type { Decision } from "../domain/Decision.ts"
+import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type * as Conductor from "../dispatch/Conductor.ts"
 import type { GrantId, RunId, SessionId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
@@ -57,7 +57,14 @@ import type { GrantFilter, StoredGrant } from "../store/StoredGrant.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
 import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { DecisionBody } from "./decisions.ts"
-import { decisionOf, type DispatchOptions, type RunConductor, type RunHandle } from "./RunHandle.ts"
+import {
+  type DecisionOn,
+  decisionOf,
+  decisionOn,
+  type DispatchOptions,
+  type RunConductor,
+  type RunHandle
+} from "./RunHandle.ts"
 import { makeBackground } from "./internal/background.ts"
 import {
   decideShape,
@@ -134,6 +141,11 @@ export interface Fermata extends AsyncDisposable {
     decision: DecisionBody,
     options?: DecideOptions
   ) => Promise<Decision>
+  /**
+   * Takes several decisions, all or none, on requests of any runs, and resolves to them in their order. The first that is refused refuses
+   * all of them.
+   */
+  readonly decideAll: (decisions: ReadonlyArray<DecisionOn>) => Promise<ReadonlyArray<Decision>>
   /** Everything that happens in a run: what is stored first, then what goes on. */
   readonly events: (runId: string, options?: EventsOptions) => AsyncIterable<RunUpdate>
   /** Takes up, once, every run that needs somebody: left by a process that died, decided about, expired. */
@@ -355,6 +367,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       run(Effect.flatMap(RunStore, (store) => store.pending(filter as PendingFilter | undefined))),
     decide: async (given, body, options) => {
       return run(decideStored([...runtimes.values()], decisionOf(given, body, options, by)))
+    },
+    decideAll: async (given) => {
+      const inputs = Array.isArray(given) ? given.map((one: DecisionOn) => decisionOn(one, by)) : given
+      return run(decideAllStored([...runtimes.values()], inputs as ReadonlyArray<DecisionInput>))
     },
     events: (runId, given) => {
       requireKnown("events", given, eventsShape)

@@ -21,7 +21,7 @@ import type { Principal } from "../domain/Principal.ts"
 import type { PendingRequest } from "../store/RunStore.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { requireBody } from "./internal/body.ts"
-import { decideShape, requireKnown } from "./internal/shapes.ts"
+import { decideShape, decisionOnShape, requireKnown } from "./internal/shapes.ts"
 import { iterable } from "./internal/iterable.ts"
 import type { DecideOptions, PromptOptions } from "./internal/options.ts"
 
@@ -154,6 +154,19 @@ export const decisionOf = (
     ...(note === undefined ? {} : { note }),
     ...(idempotencyKey === undefined ? {} : { idempotencyKey })
   } as DecisionInput
+}
+
+/** One of several decisions that are taken together: what it is about, what was decided, and by whom. */
+export interface DecisionOn extends DecideOptions {
+  readonly request: Decidable
+  readonly decision: DecisionBody
+}
+
+/** The same of one of several. */
+export const decisionOn = (given: DecisionOn, otherwise: string | Principal): DecisionInput => {
+  requireKnown("decideAll", given ?? null, decisionOnShape)
+  const { decision, request, ...options } = given
+  return decisionOf(request, decision, options, otherwise)
 }
 
 /** A handle for programs that do not use Effect. `by` decides where a decision does not say who does. */

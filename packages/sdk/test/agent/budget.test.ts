@@ -211,6 +211,31 @@ describe("a budget", () => {
       }).pipe(Effect.provide(layerMemory))
   )
 
+  it.effect(
+    "of tool calls is used up by a call over it: with as many as it allows the run completes as usual",
+    () =>
+      Effect.gen(function* () {
+        const { ran, tool } = safe()
+        const agent = Agent.make("a", { tools: [tool], limits: { maxToolCalls: 1, wrapUp: true } })
+        const within = yield* bind(agent, [{ calls: [call("safe", "1")] }, "All of it is done."])
+        assert.strictEqual(
+          expect(yield* runPrompt(within.runtime, { prompt: "go" }), "completed").text,
+          "All of it is done."
+        )
+        assert.isUndefined(within.model.requests.at(-1)?.settings?.toolChoice)
+        const over = yield* bind(agent, [
+          { calls: [call("safe", "2")] },
+          { calls: [call("safe", "3")] },
+          "Half of it."
+        ])
+        const held = yield* runPromptStored(over.runtime, { prompt: "go" })
+        assert.strictEqual(over.model.requests.at(-1)?.settings?.toolChoice, "none")
+        assert.strictEqual(transcript(held.state).at(-1), "assistant: Half of it.")
+        only(held, "limit")
+        assert.deepStrictEqual(ran, ["1", "2"])
+      }).pipe(Effect.provide(layerMemory))
+  )
+
   it.effect("that is refused ends the run with what was said last", () =>
     Effect.gen(function* () {
       const agent = Agent.make("a", { tools: [safe().tool], limits: { maxTurns: 1, wrapUp: true } })

@@ -78,6 +78,37 @@ describe("a decision with a key that there is not", () => {
     assert.deepStrictEqual(await fermata.grants(), [])
   })
 
+  it("keeps decideAll from taking any of them", async () => {
+    const { fermata } = await open()
+    await using _ = fermata
+    const one = await held(fermata)
+    const two = await held(fermata)
+    const good = { request: one.request, decision: approve() }
+    for (const bad of [
+      { request: two.request, decision: { _tag: "approve", args: {} } },
+      { request: two.request, decision: approve(), noet: "late" },
+      { request: two.request, decision: approve(), by: " " },
+      { request: "none.r1", decision: approve() },
+      null
+    ]) {
+      const error = await rejected(() => fermata.decideAll([good, bad as never]))
+      assert.match(error._tag, /^(DecisionMalformed|OptionsInvalid|RequestNotFound)$/)
+      assert.strictEqual((await fermata.pending()).length, 2)
+    }
+    for (const none of [undefined, null, {}]) {
+      assert.isTrue(isDecisionMalformed(await rejected(() => fermata.decideAll(none as never))))
+    }
+    const taken = await fermata.decideAll([good, { request: two.request, decision: deny("no"), by: "ana" }])
+    assert.deepStrictEqual(
+      taken.map(({ _tag, by, requestId }) => [_tag, by, requestId]),
+      [
+        ["approve", "unnamed", one.request.requestId],
+        ["deny", "ana", two.request.requestId]
+      ]
+    )
+    assert.deepStrictEqual(await fermata.pending(), [])
+  })
+
   it("is not taken by resume, a handle or a conductor either", async () => {
     const { fermata, ran } = await open()
     await using _ = fermata

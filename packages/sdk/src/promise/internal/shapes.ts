@@ -4,7 +4,7 @@
 import { workerShape } from "../../agent/internal/shapes.ts"
 import { flag, oneOf, type Shape, shapeOf } from "../../domain/internal/misfits.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
-import type { DispatchOptions } from "../RunHandle.ts"
+import type { DecisionOn, DispatchOptions } from "../RunHandle.ts"
 import type {
   DecideOptions,
   EventsOptions,
@@ -71,11 +71,11 @@ export const forkShape = shapeOf<ForkOptions>({
 
 export const resumeShape = shapeOf<ResumeOptions>({ ...run, decisions: "anything", prompt: "anything" })
 
-export const decideShape = shapeOf<DecideOptions>({
-  by: "anything",
-  note: "anything",
-  idempotencyKey: "anything"
-})
+const decide = { by: "anything", note: "anything", idempotencyKey: "anything" } as const
+
+export const decideShape = shapeOf<DecideOptions>(decide)
+
+export const decisionOnShape = shapeOf<DecisionOn>({ ...decide, request: "anything", decision: "anything" })
 
 export const eventsShape = shapeOf<EventsOptions>({ from: "anything", until: oneOf("hold", "end") })
 
