@@ -267,7 +267,7 @@ describe("a store that a newer version wrote", () => {
       database.exec("INSERT INTO fermata_schema VALUES (99, 1)")
       const before = database.prepare("SELECT count(*) AS n FROM sqlite_master").get()
       const error = yield* Effect.promise(() =>
-        createFermata({ ...program(), model: model(), store: filename }).then(
+        createFermata({ agents: program().agents, model: model(), store: filename }).then(
           () => undefined,
           (error: unknown) => error
         )

@@ -7,7 +7,7 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { lines, sentence } from "./Display.ts"
+import { sentence } from "./Display.ts"
 import { keysOf, optionMisfits, type Shape } from "./internal/misfits.ts"
 
 /** One thing that does not fit. */
@@ -31,7 +31,7 @@ export class OptionsInvalid extends Schema.TaggedError<OptionsInvalid>()("Option
 }) {
   override get message() {
     const problems = this.misfits.map(({ problem }) => problem).join("; ")
-    return sentence`${this.of} was given what it does not take, and nothing was done: ${lines(problems)}.`
+    return sentence`${this.of} was given what it does not take, and nothing was done: ${problems}.`
   }
 }
 

@@ -5,6 +5,7 @@
  * know, so that a later version may add some.
  */
 import type { Misfit } from "../OptionsInvalid.ts"
+import { line } from "../Display.ts"
 import { kindOf } from "./kindOf.ts"
 
 /** What a value may have. A value that is no object has no keys: whether it fits is for the decoder to say. */
@@ -126,7 +127,7 @@ const inside = ({ path, whole }: Place, key: string): Place => ({
   path: path === "" ? shown(key) : `${path}.${shown(key)}`
 })
 
-const named = ({ path, whole }: Place): string => (path === "" ? whole : `"${path}" of ${whole}`)
+const named = ({ path, whole }: Place): string => (path === "" ? whole : `"${line(path)}" of ${whole}`)
 
 /** Made by a literal, by `JSON.parse`, or without a prototype; in any realm. What else there is keeps its values where no key shows them. */
 const isPlain = (value: object): boolean => {
@@ -166,7 +167,7 @@ const unknownKey = (key: string, names: ReadonlyArray<string>, place: Place): Mi
     place: named(place),
     key: shown(key),
     ...(nearest === undefined ? {} : { nearest }),
-    problem: `there is no "${shown(key)}" in ${named(place)}${hintFor(key, known)}`
+    problem: `there is no "${line(shown(key))}" in ${named(place)}${hintFor(key, known)}`
   }
 }
 

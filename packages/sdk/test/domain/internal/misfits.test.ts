@@ -143,6 +143,11 @@ describe("options", () => {
     assert.isUndefined(misfit?.nearest)
   })
 
+  it("show what of a key could move a cursor as visible escapes, in one line", () => {
+    const [misfit] = misfits({ "a\n\u001b[2J": 1 }, keysOf(["limits"]), "it")
+    assert.include(misfit?.problem, 'there is no "a\\n\\u{1b}[2J" in it')
+  })
+
   it("show a key of any length by its beginning", () => {
     const [misfit] = misfits({ ["k".repeat(10_000)]: 1 }, keysOf(["a"]), "it")
     assert.strictEqual(misfit?.key?.length, 64)
