@@ -265,6 +265,8 @@ describe("who decides", () => {
       )
     }
     const extra = { id: "ana", kind: "person", authn: "oidc" } as never
+    const revoking = await rejected(() => fermata.revokeGrant(run.runId, "g", { by: extra }))
+    assert.isTrue(isPrincipalInvalid(revoking), String(revoking))
     assert.include(
       (await rejected(() => fermata.decide(request, answer("x"), { by: extra }))).message,
       "authn"

@@ -68,7 +68,7 @@ export const decisionMisfits = (given: unknown): ReadonlyArray<Misfit> =>
 export const bodyMisfits = (given: unknown): ReadonlyArray<Misfit> =>
   misfits(given, bodyShape, "the decision")
 
-export const policyShape: Shape = keysOf(Object.keys(ApprovalPolicy.fields), {
+const policyShape: Shape = keysOf(Object.keys(ApprovalPolicy.fields), {
   rules: { each: keysOf(Object.keys(Rule.fields)) }
 })
 
