@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { afterEach, vi } from "vitest"
-import { agent, approve, deny, tool } from "@fermata/node"
+import { agent, approve, deny, isRunExists, tool } from "@fermata/node"
 import { doing, ops, programs, refusal } from "./programs.ts"
 
 // Some tests set the time.
@@ -143,7 +143,7 @@ describe("a grant for a session", () => {
     assert.deepInclude((await other.grants())[0]?.grant.revoked, { by: "ben" })
   })
 
-  it("is not revoked by an archive of another run, nor by one whose import is refused", async () => {
+  it("is not revoked by an archive of another run", async () => {
     await using p = deploying()
     const { fermata, grantId } = await granted(p)
     const other = await fermata.runPrompt("ops", "deploy", { sessionId: "o", runId: "other" })
@@ -156,15 +156,42 @@ describe("a grant for a session", () => {
       JSON.stringify(archive).replaceAll(`"id":"${state.grants[0]!.id}"`, `"id":"${grantId}"`)
     )
     assert.strictEqual((await refusal(fermata.importRun(forged)))._tag, "ArchiveInvalid")
-    const own = JSON.parse(JSON.stringify(await fermata.exportRun("run-1")))
-    const { grant } = (await fermata.grants({ runId: "run-1" }))[0]!
-    const revoked = [{ grant: { ...grant, revoked: { by: "eve", at: 1 } }, runId: "run-1", sessionId: "s" }]
-    assert.strictEqual((await refusal(fermata.importRun({ ...own, revoked })))._tag, "RunExists")
     const [first] = await fermata.grants({ runId: "run-1" })
     assert.isUndefined(first?.grant.revoked)
     const two = await fermata.runPrompt("ops", "deploy", { sessionId: "s" })
     assert.strictEqual(two.status, "completed")
   })
+
+  for (const isWorkedOn of [false, true]) {
+    const where = isWorkedOn ? "that went on there by itself" : "that no process has taken up there"
+    it(`that is revoked after its run was copied is revoked by the next archive in a copy ${where}`, async () => {
+      await using p = deploying()
+      const fermata = await p.open(ops(doing(p.ran, "deploy")))
+      const one = await fermata.runPrompt("ops", "deploy", { sessionId: "s", runId: "run-1" })
+      if (one.status !== "interrupted") return assert.fail(one.status)
+      await fermata.decide(one.interruptions[0]!, approve({ grant: anyDeploy }))
+      const moved = async () => JSON.parse(JSON.stringify(await fermata.exportRun("run-1")))
+      await using elsewhere = deploying()
+      const other = await elsewhere.open(ops(doing(elsewhere.ran, "deploy")))
+      await other.importRun(await moved())
+      if (isWorkedOn) await other.resume("run-1")
+      await fermata.resume("run-1")
+      const [given] = await fermata.grants()
+      await fermata.revokeGrant("run-1", given!.grant.id, { by: "ben" })
+      const imported = other.importRun(await moved())
+      if (isWorkedOn) {
+        const error = await refusal(imported)
+        assert.isTrue(isRunExists(error))
+        assert.deepInclude(error as object, { archive: "apart", revoked: [given!.grant.id] })
+        assert.include(error.message, "1 is revoked here now")
+      } else assert.strictEqual(await imported, "run-1")
+      elsewhere.ran.length = 0
+      const next = await other.runPrompt("ops", "deploy", { sessionId: "s" })
+      assert.strictEqual(next.status, "interrupted")
+      assert.deepStrictEqual(elsewhere.ran, [])
+      assert.deepInclude((await other.grants())[0]?.grant.revoked, { by: "ben" })
+    })
+  }
 
   for (const store of ["file", "memory"] as const) {
     it(`of a run whose id was used before is in force and listed, whatever was revoked then (${store})`, async () => {

@@ -8,6 +8,9 @@
  * It is a copy: a run that is imported while the original can still be resumed exists twice, and what each does, it does on its own. To
  * move runs, remove the originals before you resume the copies: the fork first, then the run that it builds on.
  *
+ * An archive holds decisions: whoever can write archives can write approvals. Trust one as much as the database itself. What is checked
+ * when it is imported is that it adds up.
+ *
  * @since 0.1.0
  */
 import * as Arr from "effect/Array"
@@ -18,7 +21,7 @@ import { Decision } from "../domain/Decision.ts"
 import { lines, sentence } from "../domain/Display.ts"
 import { evolveAll } from "../domain/evolve.ts"
 import { Grant } from "../domain/Grant.ts"
-import { Revision, RunId, runOfGrant, SessionId } from "../domain/Id.ts"
+import { Revision, RunId, runOfGrant, SessionId, type Timestamp } from "../domain/Id.ts"
 import { isDeeperThan } from "../domain/internal/json.ts"
 import type { SessionBusy } from "../domain/RunError.ts"
 import { type RunEvent, RunEvents, version as eventVersion } from "../domain/RunEvent.ts"
@@ -33,6 +36,7 @@ import { redactDecision, redactEvent } from "./internal/redact.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
 import { reportCalls } from "./internal/reportCalls.ts"
 import { isDerivedId } from "./internal/staging.ts"
+import { foldSoundly, mailProblem, nothingTold, stateProblem } from "./internal/soundArchive.ts"
 import { foldStored } from "./internal/stored.ts"
 
 const mail = {
@@ -56,6 +60,8 @@ export const RunArchive = Schema.Struct({
       agent: Schema.String,
       /** After `events`. */
       status: Status,
+      /** How many `events` there are. Left out by earlier versions. */
+      revision: Schema.optionalKey(Revision),
       parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
       /** All events of the last run; of the others, those that the next one builds on. */
       events: RunEvents,
@@ -63,7 +69,15 @@ export const RunArchive = Schema.Struct({
        * How a run that another one builds on went on. Left out when it ended there with nothing left over; when it was at work, since
        * nothing can go on with a run at work but its own store; and when that part of it is damaged.
        */
-      since: Schema.optionalKey(Schema.Struct({ status: Status, events: RunEvents, ...mail }))
+      since: Schema.optionalKey(
+        Schema.Struct({
+          status: Status,
+          /** How many events the run has, those that the next one builds on included. Left out by earlier versions. */
+          revision: Schema.optionalKey(Revision),
+          events: RunEvents,
+          ...mail
+        })
+      )
     })
   ),
   ...mail,
@@ -125,6 +139,7 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
         sessionId,
         agent,
         status: state?.status ?? head.status,
+        revision: events.length as Revision,
         events,
         ...(parent === undefined ? {} : { parent }),
         ...(since === undefined ? {} : { since })
@@ -185,14 +200,17 @@ const readSince = Effect.fnUntraced(function* (
     const messages = yield* store.messages(runId)
     return decisions.length + messages.length === 0 && found.cancelReason === undefined
       ? {}
-      : { since: { status, events: [], decisions, messages, ...asked(found) } }
+      : { since: { status, revision: latest, events: [], decisions, messages, ...asked(found) } }
   }
   const stored = yield* store.load(runId)
   yield* foldStored(stored)
   const { decisions, events, head, messages } = stored
   if (head.status === "running") return {}
   const rest = events.slice(events.length - (head.revision - revision))
-  return { since: { status: head.status, events: rest, decisions, messages, ...asked(head) } }
+  const { revision: upto } = head
+  return {
+    since: { status: head.status, revision: upto, events: rest, decisions, messages, ...asked(head) }
+  }
 })
 
 const asked = ({ cancelReason }: RunHead) => (cancelReason === undefined ? {} : { cancelReason })
@@ -202,15 +220,21 @@ const asked = ({ cancelReason }: RunHead) => (cancelReason === undefined ? {} : 
  *
  * **Details**
  *
- * A run that the last one builds on and that is here already is left as it is if a process has worked on it in this store. If it is
- * a copy that came earlier, with another archive, it becomes the one that went on further. A run that was at work when it was
- * exported is copied up to where the next one took it up, and is cancelled in the copy; importing its own archive later replaces
- * that. So archives of runs that build on each other can be imported in any order.
+ * A run of the archive that is here already is left as it is if a process has worked on it in this store. If it is a copy that no
+ * process has worked on, it becomes the one that went on further, with what was decided and sent here. The same archive again changes
+ * nothing. A run that was at work when it was exported is copied up to where the next one took it up, and is cancelled in the copy;
+ * importing its own archive later replaces that. So archives of runs that build on each other can be imported in any order.
+ *
+ * A revocation only narrows what may happen: those that the archive carries are taken in also where the rest of it is refused with
+ * `RunExists` or `SessionBusy`. `revoked` in the error lists the grants of runs that are here, that the archive says were revoked, and
+ * that are revoked here now. An archive of another run of the same id revokes nothing.
  *
  * **Errors**
  *
- * - `ArchiveInvalid` — it is not an archive, was changed so that it no longer adds up, or is of a run that was at work.
- * - `RunExists` — the store has a run of this id that came otherwise, or that went on by itself.
+ * - `ArchiveInvalid` — it is not an archive, was changed so that it no longer adds up (events are missing or cannot follow from each
+ *   other, a decision answers no request of the run, does not fit it, or is of an expiry that has not come), or is of a run that was at
+ *   work. Nothing was written.
+ * - `RunExists` — the store has a run of this id that went on by itself, or another one; `archive` says how the two stand to each other.
  * - `SessionBusy` — the store has another run in its place in the session.
  *
  * @category running
@@ -222,9 +246,9 @@ export const importRun: (
   "fermata.importRun"
 )(function* (given: unknown) {
   const scrubber = contained(yield* Scrubber)
-  const archive = yield* check(given)
-  const last = Arr.lastNonEmpty(archive.runs)
   const at = yield* Clock.currentTimeMillis
+  const archive = yield* check(given, at)
+  const last = Arr.lastNonEmpty(archive.runs)
   const redacted = (events: ReadonlyArray<RunEvent>) => events.map((event) => redactEvent(scrubber, event))
   const mailOf = ({ cancelReason, decisions, messages = [] }: Mail) => ({
     decisions: decisions.map((decision) => redactDecision(scrubber, decision)),
@@ -268,14 +292,12 @@ const plain = Effect.fnUntraced(function* (given: unknown) {
 
 const notJson = () => invalid("it is not JSON")
 
-const fold = (state: RunState | undefined, events: ReadonlyArray<RunEvent>) =>
-  Effect.try({
-    try: () => evolveAll(state, events),
-    catch: () => invalid("its events do not add up to a run")
-  })
+/** Whether all events are there that an archive says there are. */
+const isWhole = (revision: Revision | undefined, count: number): boolean =>
+  revision === undefined || revision === count
 
 /** The archive, if its runs add up and are what they say they are. */
-const check = Effect.fnUntraced(function* (given: unknown) {
+const check = Effect.fnUntraced(function* (given: unknown, now: Timestamp) {
   const json = yield* plain(given)
   const archive = yield* Effect.mapError(decode(json), () => invalid("it does not have the form of one"))
   if (archive.version > eventVersion) {
@@ -295,12 +317,28 @@ const check = Effect.fnUntraced(function* (given: unknown) {
     if (events.length < (run === last ? 2 : 1)) return yield* invalid("it has a run without a turn")
     if (known.has(runId)) return yield* invalid(`it has the run ${runId} twice`)
     known.add(runId)
+    const told = nothingTold()
+    const fold = (before: RunState | undefined, more: ReadonlyArray<RunEvent>) =>
+      Effect.mapError(Effect.fromResult(foldSoundly(before, more, told, now)), (problem) =>
+        invalid(sentence`its run ${runId} is unsound: ${lines(problem)}`)
+      )
+    const sound = Effect.fnUntraced(function* (reached: RunState, mail: Mail) {
+      const problem = stateProblem(reached) ?? mailProblem(reached, mail, told, now)
+      if (problem !== undefined)
+        return yield* invalid(sentence`its run ${runId} is unsound: ${lines(problem)}`)
+    })
+    if (!isWhole(run.revision, events.length)) {
+      return yield* invalid(
+        `its run ${runId} has ${events.length} events where it says that there are ${run.revision}`
+      )
+    }
     state = yield* fold(state, events)
     const follows =
       before === undefined
         ? parent === undefined
         : parent?.runId === before.runId && parent.revision === before.events.length
-    if (!follows || state?.runId !== runId || state.revision !== events.length) {
+    const isPlaced = state?.parent?.runId === parent?.runId && state?.parent?.revision === parent?.revision
+    if (!follows || !isPlaced || state?.runId !== runId || state.revision !== events.length) {
       return yield* invalid("its events do not add up to the runs that it names")
     }
     const [first] = events
@@ -314,12 +352,19 @@ const check = Effect.fnUntraced(function* (given: unknown) {
         `the run ${runId} was at work when it was exported: export it when it is held or over`
       )
     }
+    if (run === last) yield* sound(state, archive)
     if (since !== undefined) {
+      if (!isWhole(since.revision, events.length + since.events.length)) {
+        return yield* invalid(
+          `its run ${runId} has ${events.length + since.events.length} events where it says that there are ${since.revision}`
+        )
+      }
       const later = yield* fold(state, since.events)
       const isItself = later?.runId === runId && later.revision === events.length + since.events.length
       if (run === last || !isItself || later.status !== since.status || since.status === "running") {
         return yield* invalid(`its run ${runId} did not go on as it says`)
       }
+      yield* sound(later, since)
     }
     before = run
   }

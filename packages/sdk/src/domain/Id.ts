@@ -49,6 +49,10 @@ export const requestId = (runId: RunId, index: number): RequestId => `${runId}.r
 /** The grant that the decision of `requestId` created. */
 export const grantId = (requestId: RequestId): GrantId => `${requestId}.grant` as GrantId
 
+/** The request whose decision created a grant; `undefined` of what is no grant's id. */
+export const requestOfGrant = (grantId: string): RequestId | undefined =>
+  /^(.+\.r\d+)\.grant$/s.exec(grantId)?.[1] as RequestId | undefined
+
 /** The stored run that a grant was given in, a sub-agent's request included; `undefined` of what is no grant's id. */
 export const runOfGrant = (grantId: string): RunId | undefined => {
   const runId = /^(.+)\.r\d+\.grant$/s.exec(grantId)?.[1]

@@ -8,7 +8,7 @@
  */
 import * as Schema from "effect/Schema"
 import { lines, sentence } from "./Display.ts"
-import { Revision, RunId, SessionId } from "./Id.ts"
+import { GrantId, Revision, RunId, SessionId } from "./Id.ts"
 import { Budget } from "./Limits.ts"
 import { Misfit } from "./OptionsInvalid.ts"
 
@@ -233,13 +233,27 @@ export class RunLetGo extends Schema.TaggedError<RunLetGo>()("RunLetGo", { runId
   }
 }
 
+/** What is said of the revocations that an archive carries, where nothing else of it was written. */
+export const revokedText = (revoked: ReadonlyArray<GrantId> | undefined): string =>
+  revoked === undefined || revoked.length === 0
+    ? ""
+    : ` Of the grants that the archive says were revoked, ${revoked.length} ${revoked.length === 1 ? "is" : "are"} revoked here now.`
+
 /** The session's last run has not ended. */
 export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy", {
   sessionId: SessionId,
   runId: RunId,
-  status: Schema.String
+  status: Schema.String,
+  /** Of an import: the run that the archive is of. */
+  archived: Schema.optionalKey(RunId),
+  /** Of an import: the grants that the archive says were revoked, and that are revoked here now. Nothing else of it was written. */
+  revoked: Schema.optionalKey(Schema.Array(GrantId))
 }) {
   override get message() {
+    if (this.archived !== undefined) {
+      const refusal = sentence`The session ${this.sessionId} has the run ${this.runId}, which is ${this.status}, in a place that the archive of ${this.archived} needs: nothing was imported. Import the archive into another store, or remove ${this.runId} first.`
+      return `${refusal}${revokedText(this.revoked)}`
+    }
     return this.status === "running" || this.status === "held"
       ? sentence`The session ${this.sessionId} has the run ${this.runId}, which is ${this.status}: resume it, or send the prompt to it by its runId.`
       : sentence`The session ${this.sessionId} has gone on with the run ${this.runId} meanwhile: start again, and it will be built upon.`

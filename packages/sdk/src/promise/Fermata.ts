@@ -178,7 +178,8 @@ export interface Fermata extends AsyncDisposable {
   readonly exportRun: (runId: string) => Promise<RunArchive>
   /**
    * Puts copies into the store and returns the id of the exported run. To move runs, remove the originals before the copies are resumed: a
-   * fork is copied with the run that it builds on.
+   * fork is copied with the run that it builds on. Trust an archive as much as the database: it holds approvals. Revocations in it are taken
+   * in also where it rejects with `RunExists` or `SessionBusy`, which list them in `revoked`.
    */
   readonly importRun: (archive: unknown) => Promise<string>
   /** Deletes a run and everything that belongs to it. */

@@ -262,17 +262,21 @@ export class RunStore extends Context.Service<
      *
      * A run that is here is left as it is if the next one can build on it. If it is itself a copy that no process has claimed, its
      * journal is the beginning of the given one, and no run builds on more of it, it becomes the given one: copies arrive in any
-     * order. It has a new `createdAt` then. Decisions and messages that it got here stay, or the copy is refused. The last run may be here only like this, with a
-     * run that builds on it; nothing changes if the two are the same. No run of the chain can be removed meanwhile.
+     * order. It has a new `createdAt` then. Decisions and messages that it got here stay, or the copy is refused. The last run may be
+     * here only like this; nothing changes if the two are the same. No run of the chain can be removed meanwhile.
      *
      * Grants that these runs gave are revoked here when their journals say so, or when they are among `revoked`, the other store's rows of
      * them. Rows of grants that no run of the chain gave are not looked at. A grant that was revoked here before its run was deleted is
-     * kept again, revoked.
+     * kept again, revoked. Of a run that was claimed here, only grants that it gave here are revoked.
+     *
+     * Also where the runs are refused, the grants of those that are here are revoked, before that is answered: `revoked` in the error
+     * lists those of them that are revoked now. Nothing else is written. A run that is here is one of these if its session, its agent, its
+     * parent and its first event are the same.
      *
      * **Errors**
      *
-     * - `RunExists` — the last run is here, or another run has the id of one of the others.
-     * - `SessionBusy` — another run is in its place in the session.
+     * - `RunExists` — the last run is here, or another run has the id of one of the others; with `archive` and `revoked`.
+     * - `SessionBusy` — another run is in its place in the session; with `archived` and `revoked`.
      */
     readonly restore: (
       runs: Arr.NonEmptyReadonlyArray<RestoredRun>,

@@ -6,7 +6,8 @@
  */
 import * as Schema from "effect/Schema"
 import { instant, lines, sentence } from "../domain/Display.ts"
-import { lineOf, Revision, RunId, Timestamp } from "../domain/Id.ts"
+import { GrantId, lineOf, Revision, RunId, Timestamp } from "../domain/Id.ts"
+import { revokedText } from "../domain/RunError.ts"
 
 /** No run has this id. */
 export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound", {
@@ -27,14 +28,45 @@ export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound"
   }
 }
 
+/**
+ * How the copy of a run in an archive stands to the run of this id in the store.
+ *
+ * - `older`: the store has everything of the run that the archive has.
+ * - `newer`: the archive has more of the run, and cannot replace it: a process has worked on it here, or another run builds on it, or a
+ *   decision or a message that the store has acknowledged would be lost.
+ * - `apart`: it is the same run, and each of the two has gone on by itself.
+ * - `other`: they are two runs.
+ */
+export const ArchivedAs = Schema.Literals(["older", "newer", "apart", "other"])
+export type ArchivedAs = typeof ArchivedAs.Type
+
 /** A run with this id exists already. Resume it, or choose another id. */
 export class RunExists extends Schema.TaggedError<RunExists>()("RunExists", {
   runId: RunId,
-  status: Schema.String
+  status: Schema.String,
+  /** Of an import: how the archive's copy of the run stands to the one that is here. */
+  archive: Schema.optionalKey(ArchivedAs),
+  /** Of an import: the grants that the archive says were revoked, and that are revoked here now. Nothing else of it was written. */
+  revoked: Schema.optionalKey(Schema.Array(GrantId))
 }) {
   override get message() {
-    return sentence`The run ${this.runId} exists already and is ${this.status}: resume it, or start one with another id.`
+    if (this.archive === undefined) {
+      return sentence`The run ${this.runId} exists already and is ${this.status}: resume it, or start one with another id.`
+    }
+    const exists = sentence`The run ${this.runId} exists already and is ${this.status}, and `
+    return `${exists}${refusals[this.archive]}${revokedText(this.revoked)}`
   }
+}
+
+const refusals: { readonly [K in ArchivedAs]: string } = {
+  older:
+    "has everything that the archive holds of it: nothing was imported. Go on with the run that is here.",
+  newer:
+    "the archive holds more of it: it was not imported, since a process has worked on the run here, or since a decision or a message taken here, or a run that builds on it, would lose its place. Compare the two, go on with one of them and remove the other.",
+  apart:
+    "has gone on otherwise than in the archive: nothing was imported. Compare the two, go on with one of them and remove the other.",
+  other:
+    "is another run than the one in the archive: nothing was imported. Import the archive into another store."
 }
 
 /** Another process works on the run. Wait for it, or try again after `until`. */

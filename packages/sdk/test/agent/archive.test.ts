@@ -195,20 +195,30 @@ describe("an archive of a run", () => {
     })
   )
 
-  it.effect("is imported once, and never over another run", () =>
+  it.effect("is in the store once, however often it is imported, and never in the place of another run", () =>
     Effect.gen(function* () {
-      const { text } = yield* archived
+      const { model, request, runId, text } = yield* archived
       yield* inOneStore(
         Effect.gen(function* () {
+          const store = yield* RunStore
           yield* importRun(JSON.parse(text))
-          assert.strictEqual((yield* Effect.flip(importRun(JSON.parse(text))))._tag, "RunExists")
+          assert.strictEqual(yield* importRun(JSON.parse(text)), runId)
+          assert.lengthOf(yield* store.list(), 2)
+          // Here it goes on: a copy of before never takes its place.
+          const { runtime } = yield* rebind(agent(), model)
+          expect(yield* runPromptStored(runtime, { runId, decisions: [approve(request)] }), "completed")
+          const refused = yield* Effect.flip(importRun(JSON.parse(text)))
+          assert.include(refused.message, "has everything that the archive holds of it")
+          assert.strictEqual((yield* store.head(runId)).status, "completed")
         })
       )
       yield* inOneStore(
         Effect.gen(function* () {
           const { runtime } = yield* bind(agent(), ["other"])
           yield* runPromptStored(runtime, { prompt: "mine", sessionId: "s" as SessionId })
-          assert.strictEqual((yield* Effect.flip(importRun(JSON.parse(text))))._tag, "SessionBusy")
+          const refused = yield* Effect.flip(importRun(JSON.parse(text)))
+          assert.strictEqual(refused._tag, "SessionBusy")
+          assert.include(refused.message, "nothing was imported")
         })
       )
     })
@@ -225,7 +235,13 @@ describe("an archive of a run", () => {
         [{ ...archive, version: 99 }, "newer Fermata"],
         [{ ...archive, runs: [second] }, "do not add up"],
         [{ ...archive, runs: [first, { ...second, runId: "run_x" }] }, "do not add up"],
-        [{ ...archive, runs: [first, { ...second, events: second.events.slice(1) }] }, "do not add up"],
+        [{ ...archive, runs: [first, { ...second, events: second.events.slice(1) }] }, "4 events"],
+        [{ ...archive, runs: [first, { ...second, events: second.events.slice(0, -1) }] }, "4 events"],
+        [{ ...archive, runs: [{ ...first, revision: 9 }, second] }, "where it says that there are 9"],
+        [
+          { ...archive, runs: [first, { ...second, revision: 4, events: second.events.slice(1) }] },
+          "has not made the call"
+        ],
         [{ ...archive, runs: [first, { ...second, status: "completed" }] }, "is not completed"],
         [{ ...archive, runs: [first, { ...second, agent: "b" }] }, "another session or agent"],
         [{ ...archive, runs: [{ ...first, status: "cancelled" }, second] }, "is not cancelled"],
@@ -235,7 +251,10 @@ describe("an archive of a run", () => {
         [JSON.parse(`${"[".repeat(401)}${"]".repeat(401)}`), "nests deeper than 400 levels"],
         [JSON.parse(`${"[".repeat(400)}${"]".repeat(400)}`), "does not have the form"],
         [
-          { ...archive, runs: [{ ...first, events: [...first.events, ...first.events] }, second] },
+          {
+            ...archive,
+            runs: [{ ...first, revision: 6, events: [...first.events, ...first.events] }, second]
+          },
           "do not add up"
         ]
       ]

@@ -342,11 +342,31 @@ describe("archives of a fork and of the run that it builds on", () => {
             ...archive,
             runs: [one, { ...two, since: { ...since, events: since.events.slice(0, -1) } }, last]
           },
+          "4 events where it says that there are 5"
+        ],
+        [
+          {
+            ...archive,
+            runs: [one, { ...two, since: { ...since, revision: 4, events: since.events.slice(0, -1) } }, last]
+          },
           "go on"
         ],
         [{ ...archive, runs: [one, { ...two, since: { ...since, events: [{}] } }, last] }, "the form"],
         [{ ...archive, runs: [one, one, two, last] }, "twice"],
-        [{ ...archive, runs: [one, { ...two, since: { ...since, events: last.events } }, last] }, "go on"],
+        [
+          {
+            ...archive,
+            runs: [
+              one,
+              {
+                ...two,
+                since: { ...since, revision: two.events.length + last.events.length, events: last.events }
+              },
+              last
+            ]
+          },
+          "go on"
+        ],
         [{ ...archive, runs: [one, two, { ...last, since: { ...since, events: [] } }] }, "go on"],
         [{ ...archive, runs: [one, { ...two, since: { ...since, decisions: 1 } }, last] }, "the form"]
       ]

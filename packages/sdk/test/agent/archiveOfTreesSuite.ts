@@ -1,10 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import { afterAll, beforeAll, vi } from "vitest"
 import { exportRun, importRun, type RunArchive } from "../../src/agent/archive.ts"
 import { loadState } from "../../src/agent/loadState.ts"
-import type { RunId } from "../../src/domain/Id.ts"
+import { revokeGrant } from "../../src/agent/revokeGrant.ts"
+import type { GrantId, RunId } from "../../src/domain/Id.ts"
+import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { RunStore, type StoredRun } from "../../src/store/RunStore.ts"
 import type { StoredGrant } from "../../src/store/StoredGrant.ts"
 import { agentsOf, finish, randomOf, tell } from "./RandomTree.ts"
@@ -54,6 +57,16 @@ const standing = Effect.fnUntraced(function* (runs: ReadonlyArray<RunId>) {
 
 /** Sub-agents that run at the same time have their effects in any order. */
 const inAnyOrder = (effects: Array<string>) => effects.splice(0).toSorted()
+
+/** An archive as a program may change it. */
+interface Changeable {
+  runs: Array<{
+    runId: RunId
+    revision?: number
+    events: Array<RunEvent>
+    since?: { revision?: number; events: Array<RunEvent> }
+  }>
+}
 
 const none = {
   stories: 0,
@@ -148,6 +161,90 @@ export const archiveOfTrees = (
           assert.deepStrictEqual(yield* inStore(copy, standing(runs)), after, seed)
         }
       })
+    )
+
+    it.effect("takes every later revocation along to a store that has its run already, at work or not", () =>
+      Effect.gen(function* () {
+        let numRevoked = 0
+        let numRefused = 0
+        for (let number = firstSeed; number < firstSeed + numStories; number++) {
+          const { archives, effects, runtime, seed, settled, store } = yield* story(number)
+          const random = randomOf(`revoked ${seed}`)
+          const copy = yield* to
+          for (const archive of archives) yield* inStore(copy, importRun(archive))
+          const isWorkedOn = number % 2 === 0
+          if (isWorkedOn) yield* inStore(copy, finish(seed, runtime, settled))
+          const given = (yield* store.grants({ limit: 1000 })).filter(({ runId }) => settled.includes(runId))
+          const revoked: Array<string> = []
+          for (const { grant, runId } of given.filter(() => random(3) > 0)) {
+            yield* inStore(store, revokeGrant(runId, grant.id, "ben"))
+            revoked.push(grant.id)
+          }
+          for (const runId of settled) {
+            const archive = throughText(yield* inStore(store, exportRun(runId)))
+            const imported = yield* Effect.result(inStore(copy, importRun(archive)))
+            if (Result.isSuccess(imported)) continue
+            assert.isTrue(isWorkedOn, seed)
+            assert.strictEqual(imported.failure._tag, "RunExists", seed)
+            numRefused += 1
+          }
+          const here = new Map((yield* copy.grants({ limit: 1000 })).map(({ grant }) => [grant.id, grant]))
+          for (const id of revoked) assert.isDefined(here.get(id as GrantId)?.revoked, `${seed} ${id}`)
+          numRevoked += revoked.length
+          if (isWorkedOn) continue
+          const before = yield* inStore(store, standing(settled))
+          assert.deepStrictEqual(yield* inStore(copy, standing(settled)), before, seed)
+          effects.length = 0
+          yield* inStore(store, finish(seed, runtime, settled))
+          const there = inAnyOrder(effects)
+          yield* inStore(copy, finish(seed, runtime, settled))
+          assert.deepStrictEqual(inAnyOrder(effects), there, seed)
+        }
+        if (numStories < 20) return
+        assert.isAbove(numRevoked, 0)
+        assert.isAbove(numRefused, 0)
+      })
+    )
+
+    it.effect(
+      "is refused when it lacks an event; one without a count is refused too, or can be resumed",
+      () =>
+        Effect.gen(function* () {
+          const outcomes = { refused: 0, resumed: 0 }
+          for (let number = firstSeed; number < firstSeed + numStories; number++) {
+            const { archives, runtime, seed } = yield* story(number)
+            const random = randomOf(`gap ${seed}`)
+            for (const archive of archives) {
+              const gapped = structuredClone(archive) as unknown as Changeable
+              const run = gapped.runs[random(gapped.runs.length)]!
+              const { since } = run
+              const list =
+                since !== undefined && since.events.length > 0 && random(2) === 0 ? since.events : run.events
+              const [missing] = list.splice(random(list.length), 1)
+              const copy = yield* to
+              const refusal = yield* Effect.flip(inStore(copy, importRun(gapped)))
+              assert.strictEqual(refusal._tag, "ArchiveInvalid", seed)
+              for (const one of gapped.runs) {
+                delete one.revision
+                if (one.since !== undefined) delete one.since.revision
+              }
+              const imported = yield* Effect.result(inStore(copy, importRun(gapped)))
+              if (Result.isFailure(imported)) {
+                assert.strictEqual(imported.failure._tag, "ArchiveInvalid", seed)
+                assert.deepStrictEqual(yield* copy.list(), [], seed)
+                outcomes.refused += 1
+                continue
+              }
+              const runs = gapped.runs.map(({ runId }) => runId)
+              const refusals = yield* inStore(copy, finish(seed, runtime, runs))
+              assert.notInclude(refusals.join(), "RunStoreError", `${seed} without ${missing?._tag}`)
+              for (const runId of runs) yield* inStore(copy, loadState(runId))
+              outcomes.resumed += 1
+            }
+          }
+          if (numStories < 20) return
+          for (const [what, count] of Object.entries(outcomes)) assert.isAbove(count, 0, what)
+        })
     )
 
     it.effect("is imported in any order among those of its relatives", () =>

@@ -10,10 +10,12 @@
 import type * as Arr from "effect/Array"
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
-import type { RunId, SessionId, Timestamp } from "../../domain/Id.ts"
+import type { GrantId, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
+import { SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { CallReport } from "../../domain/ToolCall.ts"
 import type { RestoredRun } from "../RunStore.ts"
+import { type ArchivedAs, RunExists } from "../RunStoreError.ts"
 import type { SentMessage } from "../SentMessage.ts"
 import { afterEvents, type Inbox } from "./inbox.ts"
 import { startsWith } from "./journal.ts"
@@ -43,7 +45,7 @@ export interface Copy extends Omit<RestoredRun, "rest"> {
 /** `keep`: the store's run stays as it is. `exists`: the copy is refused. Otherwise the store's run becomes `copy`. */
 export type Verdict =
   | { readonly _tag: "keep" }
-  | { readonly _tag: "exists" }
+  | { readonly _tag: "exists"; readonly archive: ArchivedAs }
   | { readonly _tag: "replace"; readonly copy: Copy }
 
 /** The end of a run of which only the part was copied that `by` builds on. */
@@ -70,16 +72,53 @@ export const copyOf = ({ rest = [], ...run }: RestoredRun): Copy => {
 
 /** What becomes of the run in the store when a copy of it arrives, as the last run of its archive or as one that the next builds on. */
 export const judgeCopy = (given: RestoredRun, present: Present, isLast: boolean): Verdict => {
-  // A run that is imported twice is not told from another one by its id alone.
-  if (isLast && present.builtOn === undefined) return { _tag: "exists" }
-  const isSame =
-    present.sessionId === given.sessionId &&
-    present.agent === given.agent &&
-    present.parent?.runId === given.parent?.runId &&
-    present.parent?.revision === given.parent?.revision
-  const advanced = isSame ? advance(copyOf(given), present) : undefined
+  const advanced = hasPlaceOf(given, present) ? advance(copyOf(given), present) : undefined
   if (advanced !== undefined) return advanced
-  return !isLast && startsWith(present.events, given.events) ? { _tag: "keep" } : { _tag: "exists" }
+  return !isLast && startsWith(present.events, given.events)
+    ? { _tag: "keep" }
+    : { _tag: "exists", archive: archivedAs(given, present) }
+}
+
+/** What tells a run from another one of its id: its place, and how it began. */
+export interface Origin extends Pick<Present, "agent" | "parent" | "sessionId"> {
+  readonly events: ReadonlyArray<RunEvent>
+}
+
+/** Whether a run of the store is the one that was copied, however far the two have gone on. */
+export const isOriginOf = (given: RestoredRun, origin: Origin): boolean =>
+  hasPlaceOf(given, origin) && startsWith(origin.events, given.events.slice(0, 1))
+
+const hasPlaceOf = (given: RestoredRun, { agent, parent, sessionId }: Omit<Origin, "events">): boolean =>
+  sessionId === given.sessionId &&
+  agent === given.agent &&
+  parent?.runId === given.parent?.runId &&
+  parent?.revision === given.parent?.revision
+
+/** How a copy that is refused stands to the run of the store. */
+const archivedAs = (given: RestoredRun, present: Present): ArchivedAs => {
+  if (!isOriginOf(given, present)) return "other"
+  const copy = copyOf(given)
+  const known = withoutEnding(present.events)
+  const events = withoutEnding(copy.events)
+  if (startsWith(known, events)) return hasMailOf(copy, present) ? "older" : "newer"
+  return startsWith(events, known) ? "newer" : "apart"
+}
+
+/** Whether everything that waited for the copy has come to the run of the store, too. */
+const hasMailOf = ({ cancelReason, decisions, messages }: Copy, present: Present): boolean => {
+  const inbox = Result.getOrUndefined(afterEvents(new Map(), present.events))
+  const here = new Map(present.decisions.map((decision) => [decision.requestId, decision]))
+  const received = new Set(
+    [...takenBy(present.events), ...present.messages].map(({ messageId }) => messageId)
+  )
+  return (
+    (cancelReason === undefined || present.cancelReason !== undefined) &&
+    messages.every(({ messageId }) => received.has(messageId)) &&
+    decisions.every((decision) => {
+      const counted = inbox?.get(decision.requestId)?.decision ?? here.get(decision.requestId)
+      return counted !== undefined && sameDecision(counted, decision)
+    })
+  )
 }
 
 /** The copy with what the store has acknowledged, if it goes on from where the store's run stands. */
@@ -141,6 +180,19 @@ const withoutEnding = (events: ReadonlyArray<RunEvent>): ReadonlyArray<RunEvent>
     last?._tag === "run.cancelled" && last.reason.startsWith(before) && last.reason.endsWith(after)
   return isPart ? events.slice(0, -1) : events
 }
+
+/** The refusal of an archive whose revocations were taken in. */
+export const refusedExists = (
+  { archive, runId, status }: RunExists,
+  revoked: ReadonlyArray<GrantId>
+): RunExists => new RunExists({ runId, status, archive: archive ?? "other", revoked })
+
+/** The same where another run is in the place of one of the archive's. */
+export const refusedBusy = (
+  { runId, sessionId, status }: SessionBusy,
+  archived: RunId,
+  revoked: ReadonlyArray<GrantId>
+): SessionBusy => new SessionBusy({ sessionId, runId, status, archived, revoked })
 
 /** Runs in the order in which they build on each other, the last one's decisions and messages with it. */
 export const withMail = (

@@ -4,7 +4,7 @@
 import type { Decision } from "../../domain/Decision.ts"
 import * as Grant from "../../domain/Grant.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
-import { runOfGrant } from "../../domain/Id.ts"
+import { type RunId, runOfGrant } from "../../domain/Id.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import type { RestoredRun } from "../RunStore.ts"
 import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
@@ -59,6 +59,21 @@ export const revocationsWith = (
     revocation === undefined ? [] : [{ grantId, revocation }]
   )
   return { kept, revoked: [...stored, ...recorded.filter(({ grantId }) => isTheirs(grantId))] }
+}
+
+/** What these say about the grants of some runs. */
+export const revocationsOf = (
+  { kept, revoked }: RestoredRevocations,
+  runs: ReadonlySet<RunId>
+): RestoredRevocations => {
+  const isOf = (grantId: string) => {
+    const giver = runOfGrant(grantId)
+    return giver !== undefined && runs.has(giver)
+  }
+  return {
+    kept: kept.filter(({ grant }) => isOf(grant.id)),
+    revoked: revoked.filter(({ grantId }) => isOf(grantId))
+  }
 }
 
 const revocationIn = (wrapped: RunEvent): ReadonlyArray<Grant.Revoked> => {

@@ -19,13 +19,13 @@ import {
   type RunStoreError
 } from "../RunStoreError.ts"
 import { pageSize, position } from "./bounds.ts"
-import { withMail } from "./copies.ts"
+import { refusedBusy, refusedExists, withMail } from "./copies.ts"
 import { afterEvents, byAge, matches, undelivered } from "./inbox.ts"
 import { sliceBatches } from "./journal.ts"
 import { assemble, keeping } from "./memoryCheckpoints.ts"
-import { revocationsWith } from "./grants.ts"
+import { revocationsOf, revocationsWith } from "./grants.ts"
 import * as Grants from "./memoryGrants.ts"
-import { restoreInto } from "./memoryRestore.ts"
+import { presentAmong, restoreInto } from "./memoryRestore.ts"
 import {
   begin,
   extend,
@@ -158,16 +158,37 @@ export const makeMemory = (): RunStore["Service"] => {
         })
       }),
 
-    restore: (restored, decisions, messages, revoked = []) =>
-      atomically((now) =>
-        Result.map(restoreInto(runs, withMail(restored, decisions, messages), now), () => {
+    restore: (restored, decisions, messages, revoked = []) => {
+      const revocations = revocationsWith(restored, revoked)
+      /** Revokes the grants of the runs that are here: what else the archive holds is refused. */
+      const revokePresent = () =>
+        Result.map(presentAmong(runs, restored), (present) => {
+          const known = revocationsOf(revocations, new Set(present.map(({ runId }) => runId)))
+          Grants.revokeWith(grants, known, runs)
+          return Grants.standing(grants, known.revoked)
+        })
+      return atomically((now) => {
+        const outcome = restoreInto(runs, withMail(restored, decisions, messages), now)
+        if (Result.isSuccess(outcome)) {
           for (const { runId } of restored) {
             const run = runs.get(runId)
             if (run !== undefined) Grants.keepAllOf(grants, run)
           }
-          Grants.revokeWith(grants, revocationsWith(restored, revoked))
-        })
-      ).pipe(Effect.tap(signal.tell)),
+          Grants.revokeWith(grants, revocations, runs)
+          return Result.void
+        }
+        const refusal = outcome.failure
+        if (refusal._tag === "RunStoreError") return Result.fail(refusal)
+        const { runId: last } = restored.at(-1) ?? restored[0]
+        return Result.flatMap(revokePresent(), (revoked) =>
+          Result.fail(
+            refusal._tag === "RunExists"
+              ? refusedExists(refusal, revoked)
+              : refusedBusy(refusal, last, revoked)
+          )
+        )
+      }).pipe(Effect.tap(signal.tell))
+    },
 
     append: (options) =>
       atomically((now) =>

@@ -4,7 +4,7 @@
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
 import { GrantNotFound, type Revocation, revoke, type Revoked } from "../../domain/Grant.ts"
-import type { GrantId, RunId } from "../../domain/Id.ts"
+import { type GrantId, type RunId, runOfGrant } from "../../domain/Id.ts"
 import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
 import { pageSize } from "./bounds.ts"
 import { byTime, deletedRun, grantOf, isListed, type RestoredRevocations } from "./grants.ts"
@@ -77,10 +77,24 @@ export const revokeIn = (
   return Result.succeed(revoked)
 }
 
-/** Revokes the grants of runs that were restored, as these say. */
-export const revokeWith = (grants: Grants, { kept, revoked }: RestoredRevocations): void => {
-  for (const one of kept) keep(grants, one)
+/** Revokes grants. Of a run that went on by itself here only those that it gave: others of their ids will be given here. */
+export const revokeWith = (
+  grants: Grants,
+  { kept, revoked }: RestoredRevocations,
+  runs: ReadonlyMap<RunId, Run>
+): void => {
+  for (const one of kept) {
+    const giver = runOfGrant(one.grant.id)
+    const run = giver === undefined ? undefined : runs.get(giver)
+    if (run === undefined || run.epoch === 0) keep(grants, one)
+  }
   for (const one of revoked) revokeIn(grants, one)
+}
+
+/** Those of these grants that are revoked, by id. */
+export const standing = ({ kept }: Grants, given: ReadonlyArray<Revoked>): ReadonlyArray<GrantId> => {
+  const ids = new Set(given.map(({ grantId }) => grantId))
+  return [...ids].filter((grantId) => kept.get(grantId)?.grant.revoked !== undefined).toSorted()
 }
 
 export const list = ({ kept }: Grants, filter: GrantFilter): ReadonlyArray<StoredGrant> => {

@@ -6,7 +6,7 @@ import type { RunId, Timestamp } from "../../domain/Id.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
 import type { RestoredRun } from "../RunStore.ts"
 import { RunExists, type RunStoreError } from "../RunStoreError.ts"
-import { type Copy, copyOf, judgeCopy, type Present } from "./copies.ts"
+import { type Copy, copyOf, isOriginOf, judgeCopy, type Present } from "./copies.ts"
 import { sliceBatches } from "./journal.ts"
 import { begin, fill, type Run } from "./memoryRun.ts"
 import { waiting } from "./messages.ts"
@@ -31,7 +31,9 @@ export const restoreInto = (
     const present = presentIn(runs, existing)
     if (Result.isFailure(present)) return Result.fail(present.failure)
     const verdict = judgeCopy(given, present.success, index === restored.length - 1)
-    if (verdict._tag === "exists") return Result.fail(new RunExists({ runId, status: existing.status }))
+    if (verdict._tag === "exists") {
+      return Result.fail(new RunExists({ runId, status: existing.status, archive: verdict.archive }))
+    }
     if (verdict._tag === "replace") replaced.push([existing, verdict.copy])
   }
   for (const run of fresh) runs.set(run.runId, run)
@@ -41,6 +43,24 @@ export const restoreInto = (
   }
   return Result.void
 }
+
+/** The runs of an archive that these have, however far each of the two has gone on. */
+export const presentAmong = (
+  runs: ReadonlyMap<RunId, Run>,
+  restored: ReadonlyArray<RestoredRun>
+): Result.Result<ReadonlyArray<Run>, RunStoreError> =>
+  Result.map(
+    Result.all(
+      restored.map((given) => {
+        const run = runs.get(given.runId)
+        if (run === undefined) return Result.succeed([])
+        return Result.map(sliceBatches(run.batches, { from: 0, to: 1 }, "restore"), (events) =>
+          isOriginOf(given, { ...run, events }) ? [run] : []
+        )
+      })
+    ),
+    (found) => found.flat()
+  )
 
 const presentIn = (runs: ReadonlyMap<RunId, Run>, run: Run): Result.Result<Present, RunStoreError> =>
   Result.map(sliceBatches(run.batches, { from: 0, to: run.revision }, "restore"), (events) => {

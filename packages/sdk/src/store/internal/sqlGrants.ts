@@ -152,6 +152,25 @@ export const makeGrants = (access: SqlAccess) => {
       sql`UPDATE fermata_grants SET revoked_at = ${revocation.at}, revocation = ${JSON.stringify(revocation)}
         WHERE grant_id = ${grantId} AND data IS NOT NULL AND revoked_at IS NULL AND revocation IS NULL`,
 
+    /** Those of these grants that are kept: the ones that are revoked here, and the ones that are not. */
+    standing: Effect.fnUntraced(function* (
+      given: ReadonlyArray<Revoked>
+    ): Effect.fn.Return<
+      { readonly revoked: ReadonlyArray<GrantId>; readonly inForce: ReadonlyArray<GrantId> },
+      SqlError
+    > {
+      const ids = [...new Set(given.map(({ grantId }) => grantId))]
+      if (ids.length === 0) return { revoked: [], inForce: [] }
+      const rows = yield* sql<{ readonly grant_id: GrantId; readonly is_revoked: unknown }>`
+        SELECT grant_id, CASE WHEN revoked_at IS NULL AND revocation IS NULL THEN 0 ELSE 1 END AS is_revoked
+        FROM fermata_grants WHERE ${sql.in("grant_id", ids)} AND data IS NOT NULL ORDER BY grant_id`
+      const isRevoked = (row: (typeof rows)[number]) => Number(row.is_revoked) === 1
+      return {
+        revoked: rows.filter(isRevoked).map((row) => row.grant_id),
+        inForce: rows.filter((row) => !isRevoked(row)).map((row) => row.grant_id)
+      }
+    }),
+
     /**
      * Those of the grants that were revoked. The others cannot be revoked before the transaction ends. One that cannot be read may have
      * been revoked, and so may one whose row is gone: nothing starts under it, and what would have is asked about.

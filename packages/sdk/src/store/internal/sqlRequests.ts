@@ -8,7 +8,14 @@ import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Decision } from "../../domain/Decision.ts"
 import { isRepeated } from "../../domain/decide.ts"
-import type { RequestId, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
+import {
+  type GrantId,
+  type RequestId,
+  requestOfGrant,
+  type RunId,
+  type SessionId,
+  type Timestamp
+} from "../../domain/Id.ts"
 import { type Interruption, toolOf, warnAt } from "../../domain/Interruption.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
 import type { PendingFilter, RunStore } from "../RunStore.ts"
@@ -306,6 +313,18 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
 
     /** A decision that was taken elsewhere, as it was taken: time has not decided meanwhile. */
     record: (decision: Decision): Effect.Effect<boolean, SqlError> => decideOpen(decision, "decided"),
+
+    /** Keeps the grant of this id that a decision has given, where there is such a decision and the grant is not kept yet. */
+    keepGiven: Effect.fnUntraced(function* (grantId: GrantId): Effect.fn.Return<void, SqlError> {
+      const [kept] =
+        yield* sql`SELECT grant_id FROM fermata_grants WHERE grant_id = ${grantId} AND data IS NOT NULL`
+      const requestId = requestOfGrant(grantId)
+      if (kept !== undefined || requestId === undefined) return
+      const rows = yield* read(requestId)
+      const [row] = yield* Effect.orElseSucceed(requests("restore", rows), () => [])
+      const decision = row?.entry.decision
+      if (decision?._tag === "approve" && decision.grant !== undefined) yield* keepGrant(decision)
+    }),
 
     /** Closes what is still open when a run ends. */
     close: (runId: RunId, reason: string): Effect.Effect<unknown, SqlError> =>

@@ -9,13 +9,23 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
-import type { RunId, Timestamp } from "../../domain/Id.ts"
+import { type GrantId, type RunId, runOfGrant, type Timestamp } from "../../domain/Id.ts"
+import type { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, version } from "../../domain/RunEvent.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { RestoredRun, RunHead, RunStore } from "../RunStore.ts"
 import { RunExists, type RunStoreError } from "../RunStoreError.ts"
-import { type Copy, copyOf, judgeCopy, type Present, withMail } from "./copies.ts"
-import { type RestoredRevocations, revocationsWith } from "./grants.ts"
+import {
+  type Copy,
+  copyOf,
+  isOriginOf,
+  judgeCopy,
+  type Present,
+  refusedBusy,
+  refusedExists,
+  withMail
+} from "./copies.ts"
+import { type RestoredRevocations, revocationsOf, revocationsWith } from "./grants.ts"
 import { answererIn, sliceBatches, startsWith } from "./journal.ts"
 import { closingReason, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
@@ -96,10 +106,14 @@ export const makeRestore = (
       isClaimed,
       ...(builtOn === undefined ? {} : { builtOn: Number(builtOn) }),
       // At the beginning of time no request has expired.
-      decisions: isClaimed ? [] : yield* requests.decisions("restore", runId, 0),
-      messages: isClaimed ? [] : yield* messages.waiting("restore", runId)
+      decisions: yield* mailIn(isClaimed, requests.decisions("restore", runId, 0)),
+      messages: yield* mailIn(isClaimed, messages.waiting("restore", runId))
     }
   })
+
+  /** Of a run that stays as it is, what cannot be read does not keep another one from being built on it. */
+  const mailIn = <A>(isClaimed: boolean, read: Effect.Effect<ReadonlyArray<A>, SqlError | RunStoreError>) =>
+    isClaimed ? Effect.catchTag(read, "RunStoreError", () => Effect.succeed<ReadonlyArray<A>>([])) : read
 
   /** Writes the journal of a run that has a head and nothing else, and what the journal does not hold. */
   const fill = Effect.fnUntraced(function* (copy: Copy) {
@@ -139,16 +153,56 @@ export const makeRestore = (
     yield* fill(copy)
   })
 
-  const restoreAll = Effect.fnUntraced(function* (
-    runs: ReadonlyArray<RestoredRun>,
-    revocations: RestoredRevocations,
-    at: Timestamp
-  ) {
+  const lockAll = Effect.fnUntraced(function* (runs: ReadonlyArray<RestoredRun>) {
     const locked = new Map<RunId, Locked>()
     for (const { runId } of runs.toReversed()) {
       const found = yield* lock(runId)
       if (found !== undefined) locked.set(runId, found)
     }
+    return locked
+  })
+
+  /** Revokes grants. Of a run that went on by itself here only those that it gave: others of their ids will be given here. */
+  const revokeAll = Effect.fnUntraced(function* (
+    { kept, revoked }: RestoredRevocations,
+    locked: ReadonlyMap<RunId, Locked>
+  ) {
+    const isClaimed = (grantId: GrantId) => {
+      const giver = runOfGrant(grantId)
+      return giver !== undefined && locked.get(giver)?.isClaimed === true
+    }
+    for (const one of kept) if (!isClaimed(one.grant.id)) yield* grants.insert(one)
+    for (const one of revoked) {
+      // A process of an earlier version has taken the decision, and kept no grant.
+      yield* requests.keepGiven(one.grantId)
+      yield* grants.revokeKept(one)
+    }
+  })
+
+  /** Revokes the grants of the runs that are here, and of which the archive has copies. Its other contents are refused. */
+  const revokePresent = Effect.fnUntraced(function* (
+    runs: ReadonlyArray<RestoredRun>,
+    revocations: RestoredRevocations
+  ) {
+    const locked = yield* lockAll(runs)
+    const present = new Set<RunId>()
+    for (const given of runs) {
+      const found = locked.get(given.runId)
+      if (found === undefined) continue
+      if (isOriginOf(given, { ...found.head, events: yield* journal(given.runId, 1) }))
+        present.add(given.runId)
+    }
+    const known = revocationsOf(revocations, present)
+    yield* revokeAll(known, locked)
+    return (yield* grants.standing(known.revoked)).revoked
+  })
+
+  const restoreAll = Effect.fnUntraced(function* (
+    runs: ReadonlyArray<RestoredRun>,
+    revocations: RestoredRevocations,
+    at: Timestamp
+  ) {
+    const locked = yield* lockAll(runs)
     for (const [index, given] of runs.entries()) {
       const { runId } = given
       const found = locked.get(runId)
@@ -157,11 +211,12 @@ export const makeRestore = (
         continue
       }
       const verdict = judgeCopy(given, yield* presentOf(found), index === runs.length - 1)
-      if (verdict._tag === "exists") return yield* new RunExists({ runId, status: found.head.status })
+      if (verdict._tag === "exists") {
+        return yield* new RunExists({ runId, status: found.head.status, archive: verdict.archive })
+      }
       if (verdict._tag === "replace") yield* replace(verdict.copy, found.head.createdAt, at)
     }
-    for (const one of revocations.kept) yield* grants.insert(one)
-    for (const one of revocations.revoked) yield* grants.revokeKept(one)
+    yield* revokeAll(revocations, locked)
     yield* notify
   })
 
@@ -173,14 +228,30 @@ export const makeRestore = (
   ) {
     const at = yield* Clock.currentTimeMillis
     const last = copyOf(runs.at(-1) ?? runs[0])
+    const revocations = revocationsWith(runs, revoked)
+    // What is refused is rolled back, and its revocations are taken in before that is answered.
+    const refuse = <E extends RunExists | SessionBusy>(withRevoked: (revoked: ReadonlyArray<GrantId>) => E) =>
+      Effect.flatMap(
+        write(
+          "restore",
+          revokePresent(runs, revocations),
+          Effect.map(grants.standing(revocations.revoked), ({ inForce, revoked }) =>
+            inForce.length === 0 ? Option.some(revoked) : Option.none()
+          )
+        ),
+        (revoked) => Effect.fail(withRevoked(revoked))
+      )
     yield* untilNotOvertaken(
       write(
         "restore",
-        restoreAll(withMail(runs, decisions, sent), revocationsWith(runs, revoked), at),
+        restoreAll(withMail(runs, decisions, sent), revocations, at),
         Effect.map(journal(last.runId, last.events.length), (known) =>
           startsWith(known, last.events) ? Option.some(undefined) : Option.none()
         )
       )
+    ).pipe(
+      Effect.catchTag("RunExists", (exists) => refuse((revoked) => refusedExists(exists, revoked))),
+      Effect.catchTag("SessionBusy", (busy) => refuse((revoked) => refusedBusy(busy, last.runId, revoked)))
     )
   })
 }

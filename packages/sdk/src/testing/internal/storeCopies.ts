@@ -232,6 +232,51 @@ export const copies = ({ assert, test }: Group): void => {
   )
 
   test(
+    "lets a copy that nothing builds on go on to where it stood in a later archive, and changes nothing by the same one",
+    Effect.fnUntraced(function* (store) {
+      yield* restore(store, original)
+      yield* store.send(a, saying("one", "m2"))
+      const before = yield* known(store, a)
+      const { createdAt } = yield* store.head(a)
+      yield* restore(store, original)
+      assert.deepStrictEqual([yield* known(store, a), (yield* store.head(a)).createdAt], [before, createdAt])
+      yield* restore(store, further)
+      assert.deepStrictEqual(yield* known(store, a), {
+        ...before,
+        revision: 4,
+        events: further.events,
+        open: [later.requestId]
+      })
+      // What was asked in the copy of before can no more be decided in another way.
+      assert.strictEqual(yield* tagOf(store.decide(deny(asked.requestId))), "AlreadyDecided")
+    })
+  )
+
+  test(
+    "says how a copy that it refuses stands to the run that is here",
+    Effect.fnUntraced(function* (store) {
+      const refusal = (given: RestoredRun) =>
+        Effect.map(Effect.flip(restore(store, given)), (error) => fields(error)["archive"])
+      const aside = { ...original, events: [...original.events, said("aside")] } as const
+      yield* restore(store, further)
+      assert.strictEqual(yield* refusal(original), "older")
+      assert.strictEqual(yield* refusal({ ...original, decisions: [decision] }), "older")
+      assert.strictEqual(yield* refusal({ ...original, messages: [message] }), "newer")
+      assert.strictEqual(yield* refusal({ ...original, cancelReason: "enough" }), "newer")
+      assert.strictEqual(yield* refusal(aside), "apart")
+      assert.strictEqual(yield* refusal({ ...original, events: [said("other")] }), "other")
+      assert.strictEqual(yield* refusal({ ...original, sessionId: session("two") }), "other")
+      yield* store.release(yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" }))
+      assert.strictEqual(yield* refusal(further), "older")
+      assert.strictEqual(yield* refusal(over), "newer")
+      const approved = { ...approve(later.requestId), at: 0 }
+      assert.strictEqual(yield* refusal({ ...further, decisions: [approved] }), "newer")
+      yield* store.decide(approve(later.requestId))
+      assert.strictEqual(yield* refusal({ ...further, decisions: [approved] }), "older")
+    })
+  )
+
+  test(
     "refuses a later copy that would drop what was decided here or sent here",
     Effect.fnUntraced(function* (store) {
       const refused = Effect.fnUntraced(function* (later: RestoredRun) {
@@ -265,7 +310,7 @@ export const copies = ({ assert, test }: Group): void => {
     Effect.fnUntraced(function* (store) {
       yield* restore(store, upTo(original, 2), fork(b, 2))
       yield* store.release(yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" }))
-      const exists = { _tag: "RunExists", runId: a, status: "held" }
+      const exists = { _tag: "RunExists", runId: a, status: "held", archive: "newer", revoked: [] }
       assert.deepStrictEqual(fields(yield* Effect.flip(restore(store, further))), exists)
       assert.strictEqual(
         yield* tagOf(restore(store, upTo(further, 3), fork(c, 3))),

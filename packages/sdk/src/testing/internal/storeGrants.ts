@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Result from "effect/Result"
 import { fromApproval } from "../../domain/Grant.ts"
 import * as Id from "../../domain/Id.ts"
 import type { GrantRequest } from "../../domain/Grant.ts"
@@ -289,10 +290,132 @@ export const grants = ({ assert, test }: Group): void => {
       const claims = [revokedBy(grantOf(a), "eve", 8), revokedBy({ ...grantOf(a), runId: b }, "eve", 8)]
       yield* store.restore([copyAt(b, 0, [foreign])], [], [], [...claims, revokedBy(grantOf(b), "ben", 8)])
       assert.deepStrictEqual(yield* store.grants(), [grantOf(a), revokedBy(grantOf(b), "ben", 8)])
-      // The second time the run is refused, and nothing is revoked.
-      const refused = store.restore([copyAt(a, 0)], [], [], [revokedBy(grantOf(a), "eve", 8)])
-      assert.strictEqual(yield* tagOf(refused), "RunExists")
-      assert.deepStrictEqual(yield* store.grants({ runId: a }), [grantOf(a)])
+    })
+  )
+
+  test(
+    "takes in what another archive of a run says was revoked, whatever else becomes of it",
+    Effect.fnUntraced(function* (store) {
+      const { id: grantId } = grantOf(a).grant
+      interface Case {
+        /** The copy that is here, and the one that comes. Each case has a grant of its own time: what is left of one stays. */
+        readonly copies: (
+          copy: RestoredRun,
+          up: (to: number, ...more: ReadonlyArray<RunEvent>) => RestoredRun
+        ) => readonly [RestoredRun, RestoredRun]
+        readonly isClaimed?: boolean
+        readonly refused?: string
+      }
+      const cases: ReadonlyArray<Case> = [
+        { copies: (copy) => [copy, copy] },
+        { copies: (copy, up) => [up(2), copy] },
+        { copies: (copy, up) => [up(3, said("more")), copy], refused: "older" },
+        { copies: (copy) => [copy, copy], isClaimed: true, refused: "older" },
+        { copies: (copy, up) => [up(2), copy], isClaimed: true, refused: "newer" },
+        { copies: (_, up) => [up(2, said("here")), up(2, said("there"))], refused: "apart" }
+      ]
+      for (const [index, { copies, isClaimed, refused }] of cases.entries()) {
+        const copy = copyAt(a, index)
+        const [first, ...rest] = copy.events
+        const [here, there] = copies(copy, (to, ...more) => ({
+          ...copy,
+          status: "held",
+          events: [first, ...rest.slice(0, to - 1), ...more]
+        }))
+        const claims = [revokedBy(grantAt(a, index), "ben", 8)]
+        yield* store.restore([here], [], [])
+        if (isClaimed === true) {
+          yield* store.release(yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" }))
+        }
+        const before = yield* store.events(a)
+        const outcome = yield* Effect.result(store.restore([there], [], [], claims))
+        assert.deepStrictEqual(
+          Result.isFailure(outcome) ? fields(outcome.failure) : undefined,
+          refused === undefined
+            ? undefined
+            : { _tag: "RunExists", runId: a, status: here.status, archive: refused, revoked: [grantId] }
+        )
+        if (refused !== undefined) assert.deepStrictEqual(yield* store.events(a), before)
+        assert.deepStrictEqual(yield* store.grants({ runId: a }), claims)
+        // The first revocation stands.
+        const again = [revokedBy(grantAt(a, index), "cy", 9)]
+        yield* Effect.result(store.restore([there], [], [], again))
+        assert.deepStrictEqual(yield* store.grants({ runId: a }), claims)
+        yield* store.remove(a)
+      }
+    })
+  )
+
+  test(
+    "takes in the revocations of the runs that are here when another run is in the place of the last one, and none of a run of another beginning",
+    Effect.fnUntraced(function* (store) {
+      const { id: grantId } = grantOf(a).grant
+      const claims = [revokedBy(grantOf(a), "ben", 8)]
+      const next = (runId: Id.RunId): RestoredRun => ({
+        runId,
+        sessionId: session(`s-${a}`),
+        agent: "root",
+        status: "completed",
+        parent: { runId: a, revision: rev(3) },
+        events: [said(`by ${runId}`)]
+      })
+      const other = { ...copyAt(a, 0), events: [said("other"), said("end")] } as const
+      yield* store.restore([copyAt(a, 0), next(b)], [], [])
+      const clash = yield* Effect.flip(store.restore([other], [], [], claims))
+      assert.deepStrictEqual(fields(clash), {
+        _tag: "RunExists",
+        runId: a,
+        status: "completed",
+        archive: "other",
+        revoked: []
+      })
+      assert.deepStrictEqual(yield* store.grants(), [grantOf(a)])
+      const c = run("run_c")
+      const busy = yield* Effect.flip(store.restore([copyAt(a, 0), next(c)], [], [], claims))
+      assert.deepStrictEqual(fields(busy), {
+        _tag: "SessionBusy",
+        sessionId: session(`s-${a}`),
+        runId: b,
+        status: "completed",
+        archived: c,
+        revoked: [grantId]
+      })
+      assert.deepStrictEqual(yield* store.grants(), claims)
+      assert.strictEqual((yield* store.list()).length, 2)
+    })
+  )
+
+  test(
+    "takes in, of a run that went on by itself here, the revocation of a grant that it gave, and of no grant that it will give",
+    Effect.fnUntraced(function* (store) {
+      const held: RestoredRun = {
+        ...copyAt(a, 0),
+        status: "held",
+        events: [opened(approval(a, 1)), opened(approval(a, 2))]
+      }
+      yield* store.restore([held], [], [])
+      yield* store.release(yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" }))
+      yield* store.decide({ ...approve(Id.requestId(a, 1)), grant: scope })
+      const claims = [revokedBy(grantOf(a), "ben", 8), revokedBy(grantOf(a, 2), "ben", 8)]
+      const refused = yield* Effect.flip(store.restore([held], [], [], claims))
+      assert.deepStrictEqual(fields(refused)["revoked"], [grantOf(a).grant.id])
+      yield* store.decide({ ...approve(Id.requestId(a, 2)), grant: scope })
+      assert.deepStrictEqual(
+        (yield* store.grants()).map(({ grant }) => grant.revoked?.by),
+        ["ben", undefined]
+      )
+    })
+  )
+
+  test(
+    "keeps what an archive says was revoked for the later archive of the run that gave it",
+    Effect.fnUntraced(function* (store) {
+      const held = { ...copyAt(a, 0), status: "held", events: [opened(approval(a, 1))] } as const
+      const claims = [revokedBy(grantOf(a), "ben", 8)]
+      yield* store.restore([held], [], [])
+      yield* store.restore([held], [], [], claims)
+      yield* store.restore([copyAt(a, 0)], [], [])
+      assert.deepStrictEqual(yield* store.grants(), claims)
     })
   )
 

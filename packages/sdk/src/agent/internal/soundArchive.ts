@@ -1,0 +1,258 @@
+/**
+ * Whether what an archive says of a run can have happened: its events follow from each other, and each decision answers a request that
+ * the run had asked. The store believes a journal, and a run that contradicts itself could not be resumed.
+ *
+ * It is no proof of where an archive comes from: what fits can have been written by anyone.
+ */
+import * as Result from "effect/Result"
+import type { Decision } from "../../domain/Decision.ts"
+import { check, expiryDecision } from "../../domain/decide.ts"
+import { instant, lines, sentence } from "../../domain/Display.ts"
+import { evolve } from "../../domain/evolve.ts"
+import { isWithin, type RequestId, type Timestamp, type ToolCallId } from "../../domain/Id.ts"
+import { callIdOf, type Interruption, isExpired } from "../../domain/Interruption.ts"
+import { contradictions } from "../../domain/internal/contradictions.ts"
+import { misattribution, of as principalOf } from "../../domain/Principal.ts"
+import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
+import {
+  children,
+  findCall,
+  findChild,
+  findRequest,
+  isOpen,
+  isSettled,
+  type RunState
+} from "../../domain/RunState.ts"
+import type { SentMessage } from "../../store/SentMessage.ts"
+
+/** What the journal of one run has told so far. */
+export interface Told {
+  readonly calls: Set<ToolCallId>
+  readonly requests: Set<RequestId>
+  readonly messages: Set<string>
+}
+
+export const nothingTold = (): Told => ({ calls: new Set(), requests: new Set(), messages: new Set() })
+
+type Inner = ReturnType<typeof unwrap>["event"]
+
+/** The state after these events, or what cannot have happened. `told` is added to. */
+export const foldSoundly = (
+  before: RunState | undefined,
+  events: ReadonlyArray<RunEvent>,
+  told: Told,
+  now: Timestamp
+): Result.Result<RunState | undefined, string> => {
+  let state = before
+  for (const [index, wrapped] of events.entries()) {
+    const { event, path } = unwrap(wrapped)
+    const run = state === undefined ? undefined : runAt(state, path)
+    const problem = problemOf(event, path, run, told, now)
+    if (problem !== undefined) {
+      return Result.fail(sentence`event ${index + 1} (${event._tag}) cannot have happened: ${lines(problem)}`)
+    }
+    try {
+      state = evolve(state, wrapped)
+    } catch {
+      return Result.fail("its events do not add up to a run")
+    }
+    if (event._tag === "model.answered") {
+      for (const { id } of runAt(state, path)?.calls ?? []) told.calls.add(id)
+    }
+    if (event._tag === "request.opened") told.requests.add(event.request.requestId)
+    if (event._tag === "message.queued" && event.messageId !== undefined) told.messages.add(event.messageId)
+  }
+  return Result.succeed(state)
+}
+
+/** The run that a path of calls leads to, as long as it goes on. */
+const runAt = (state: RunState, path: ReadonlyArray<ToolCallId>): RunState | undefined => {
+  let run: RunState | undefined = state
+  for (const callId of path) run = run === undefined ? undefined : findChild(run, callId)
+  return run
+}
+
+const problemOf = (
+  event: Inner,
+  path: ReadonlyArray<ToolCallId>,
+  run: RunState | undefined,
+  told: Told,
+  now: Timestamp
+): string | undefined => {
+  const stranger = path.find((callId) => !told.calls.has(callId))
+  if (stranger !== undefined) return sentence`the run has not made the call ${stranger}`
+  switch (event._tag) {
+    case "model.answered":
+      return run !== undefined && run.calls.length > 0
+        ? sentence`the calls of the answer before it are not settled`
+        : undefined
+    case "tool.classified":
+    case "tool.notStarted":
+    case "tool.completed":
+    case "tool.failed":
+    case "tool.denied":
+      return told.calls.has(event.callId)
+        ? undefined
+        : sentence`the run has not made the call ${event.callId}`
+    case "tool.started":
+      return startProblem(run, event.callId)
+    case "request.opened":
+      return told.requests.has(event.request.requestId)
+        ? sentence`the request ${event.request.requestId} was asked before`
+        : requestProblem(run, event.request)
+    case "request.superseded":
+    case "request.expiring":
+      return told.requests.has(event.requestId)
+        ? undefined
+        : sentence`the run has not asked the request ${event.requestId}`
+    case "request.decided":
+      return decisionProblem(run, event.decision, now, true)
+    case "message.queued":
+      return event.messageId !== undefined && told.messages.has(event.messageId)
+        ? sentence`the run has the message ${event.messageId} already`
+        : undefined
+    default:
+      return undefined
+  }
+}
+
+/** A body starts only of a call that was let through, by a rule or by a decision. */
+const startProblem = (run: RunState | undefined, callId: ToolCallId): string | undefined => {
+  const call = run === undefined ? undefined : findCall(run, callId)
+  if (call === undefined) return sentence`the run has no open call ${callId}`
+  switch (call.status) {
+    case "ready":
+    case "started":
+      return undefined
+    case "settled":
+      return sentence`the call ${callId} has its result already`
+    case "requested":
+      return sentence`nothing has let the call ${callId} through`
+    case "waiting":
+    case "inDoubt":
+      return sentence`the request ${call.requestId} about the call ${callId} is not decided`
+  }
+}
+
+const requestProblem = (run: RunState | undefined, request: Interruption): string | undefined => {
+  const { requestId } = request
+  if (run === undefined || request.runId !== run.runId) {
+    return sentence`the request ${requestId} is of another run`
+  }
+  const isDerived = isWithin(requestId, run.runId) && /^\.r\d+$/.test(requestId.slice(run.runId.length))
+  if (!isDerived) return sentence`the request ${requestId} has the id of another run`
+  const callId = callIdOf(request)
+  const call = callId === undefined ? undefined : findCall(run, callId)
+  return callId !== undefined && (call === undefined || isSettled(call))
+    ? sentence`the request ${requestId} is about the call ${callId}, which is not open`
+    : undefined
+}
+
+/** Why a decision is none on a request that this run waits for. */
+const decisionProblem = (
+  run: RunState | undefined,
+  decision: Decision,
+  now: Timestamp,
+  isJournaled: boolean
+): string | undefined => {
+  const { requestId } = decision
+  const record = run?.requests.find(({ request }) => request.requestId === requestId)
+  if (record === undefined) return sentence`${runName(run)} has not asked the request ${requestId}`
+  if (record.decision !== undefined) return sentence`the request ${requestId} was decided before`
+  if (!isOpen(record)) return sentence`the request ${requestId} did not wait any more`
+  return misfit(record.request, decision, now, isJournaled)
+}
+
+const runName = (run: RunState | undefined): string =>
+  run === undefined ? "the run" : sentence`the run ${run.runId}`
+
+/** Why a decision does not answer a request, or cannot be of who is said to have taken it. */
+const misfit = (
+  request: Interruption,
+  decision: Decision,
+  now: Timestamp,
+  isJournaled: boolean
+): string | undefined => {
+  const { requestId } = request
+  if (principalOf(decision).kind === "expiry" || decision.by === "expiry") {
+    const expiry = expiryDecision(request)
+    const isOfTime =
+      decision.principal === undefined && decision._tag === expiry._tag && decision.at === expiry.at
+    if (!isOfTime || !isExpired(request, now)) {
+      return sentence`the request ${requestId} is decided by expiry, and ${whenExpired(request)}`
+    }
+  } else if (!isJournaled) {
+    const problem = misattribution(decision)
+    if (problem !== undefined) return sentence`the decision of ${requestId} is of no caller: ${problem}`
+  }
+  const checked = check(request, decision)
+  if (Result.isSuccess(checked)) return undefined
+  const { failure } = checked
+  // Versions before these were refused have recorded such decisions; the run keeps to them as they are.
+  const wasTaken =
+    (failure._tag === "GrantRefused" && failure.reason === "subAgent") ||
+    (failure._tag === "DecisionNotApplicable" && request._tag === "limit" && decision._tag === "topUp")
+  return isJournaled && wasTaken
+    ? undefined
+    : sentence`the decision of ${requestId} does not fit it: ${lines(failure.message)}`
+}
+
+const whenExpired = ({ expiresAt, onExpiry }: Interruption): string =>
+  expiresAt === undefined || onExpiry === "stay"
+    ? "it does not expire"
+    : sentence`it expires at ${instant(expiresAt)}, with the denial that time takes and no other`
+
+/** What cannot be of the state that a run has come to. */
+export const stateProblem = (state: RunState): string | undefined => {
+  const [problem] = contradictions(state)
+  if (problem !== undefined) {
+    return sentence`its events do not add up to a run that can go on (${state.runId}: ${lines(problem)})`
+  }
+  for (const { child } of children(state)) {
+    const inside = stateProblem(child)
+    if (inside !== undefined) return inside
+  }
+  return undefined
+}
+
+/** What a run waits for in a store beside its journal. */
+interface Mail {
+  readonly decisions: ReadonlyArray<Decision>
+  readonly messages?: ReadonlyArray<SentMessage>
+}
+
+/** Why decisions and messages cannot wait for this run. */
+export const mailProblem = (
+  state: RunState,
+  { decisions, messages = [] }: Mail,
+  told: Told,
+  now: Timestamp
+): string | undefined => {
+  const decided = new Set<RequestId>()
+  for (const decision of decisions) {
+    const { requestId } = decision
+    if (decided.has(requestId)) return sentence`it decides the request ${requestId} twice`
+    decided.add(requestId)
+    const problem = waitingProblem(state, decision, now)
+    if (problem !== undefined) return sentence`it has a decision that cannot wait: ${lines(problem)}`
+  }
+  const sent = new Set(told.messages)
+  for (const { messageId } of messages) {
+    if (sent.has(messageId)) return sentence`it has the message ${messageId} twice`
+    sent.add(messageId)
+  }
+  return undefined
+}
+
+/** Of a run that is over, also what was decided before it ended, and not acted on. */
+const waitingProblem = (state: RunState, decision: Decision, now: Timestamp): string | undefined => {
+  const { requestId } = decision
+  const found = findRequest(state, requestId)
+  if (found === undefined) return sentence`${runName(state)} has not asked the request ${requestId}`
+  const { record } = found
+  const isOver = state.status !== "held" && state.status !== "running"
+  if (!isOver || record.decision !== undefined) {
+    return decisionProblem({ ...state, requests: [record] }, decision, now, false)
+  }
+  return misfit(record.request, decision, now, false)
+}
