@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { agent, approve, createFermata, tool } from "@fermata/node"
+import { agent, approve, createFermata, isRunExists, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryFile } from "../temporaryStore.ts"
@@ -109,6 +109,31 @@ describe("a grant that a process of a version without entries for grants gave wh
         assert.strictEqual(asked.status, "interrupted")
       })
     })
+  )
+
+  it.live(
+    "is revoked where another archive of its run says so, though the run is here and the archive is refused",
+    () =>
+      Effect.gen(function* () {
+        const old = `UPDATE fermata_journal SET events = replace(events, ',"kept":"x.r1.grant"', '')`
+        const filename = yield* after(false, gone, old)
+        const elsewhere = yield* temporaryFile
+        yield* Effect.promise(async () => {
+          await using here = await open(filename)
+          await using there = await open(elsewhere)
+          await there.fermata.importRun(await here.fermata.exportRun("x"))
+          await there.fermata.revokeGrant("x", "x.r1.grant", { by: "ben" })
+          foreign(filename, (database) => database.exec(gone))
+          const refused = await there.fermata
+            .exportRun("x")
+            .then((archive) => here.fermata.importRun(archive))
+            .catch((error: unknown) => error)
+          assert.isTrue(isRunExists(refused))
+          assert.deepInclude(refused as object, { archive: "older", revoked: ["x.r1.grant"] })
+          assert.deepInclude((await here.fermata.grants())[0]?.grant.revoked, { by: "ben" })
+        })
+        assert.deepStrictEqual((yield* later(filename)).statuses, ["interrupted", "interrupted"])
+      })
   )
 
   it.live("has an entry once a process of this version has taken the decision into the journal", () =>

@@ -368,7 +368,24 @@ describe("archives of a fork and of the run that it builds on", () => {
           "go on"
         ],
         [{ ...archive, runs: [one, two, { ...last, since: { ...since, events: [] } }] }, "go on"],
-        [{ ...archive, runs: [one, { ...two, since: { ...since, decisions: 1 } }, last] }, "the form"]
+        [{ ...archive, runs: [one, { ...two, since: { ...since, decisions: 1 } }, last] }, "the form"],
+        [
+          {
+            ...archive,
+            runs: [
+              one,
+              {
+                ...two,
+                since: {
+                  ...since,
+                  decisions: [{ _tag: "approve", requestId: "original.r9", by: "ann", at: 0 }]
+                }
+              },
+              last
+            ]
+          },
+          "the run original has not asked the request original.r9"
+        ]
       ]
       yield* inOneStore(
         Effect.gen(function* () {

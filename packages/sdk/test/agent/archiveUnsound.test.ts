@@ -5,11 +5,13 @@ import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import { exportRun, importRun, type RunArchive } from "../../src/agent/archive.ts"
+import { cancelRun } from "../../src/agent/cancelRun.ts"
 import { decideStored } from "../../src/agent/decideStored.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import { sendMessage } from "../../src/agent/sendMessage.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { RequestId, RunId } from "../../src/domain/Id.ts"
+import { text } from "../../src/domain/Message.ts"
 import { type RunEvent, unwrap } from "../../src/domain/RunEvent.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import { approve, bind, call, expect, probe, rebind } from "./Fixture.ts"
@@ -202,6 +204,57 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "the request other.r1 has the id of another run"
   ],
   [
+    "a journal that withdraws a request that the run never asked",
+    ({ runs: [run] }) =>
+      run!.events.push({
+        _tag: "request.superseded",
+        at: 0,
+        requestId: "run.r9" as RequestId,
+        reason: "it is asked anew"
+      }),
+    "the run has not asked the request run.r9"
+  ],
+  [
+    "a journal that decides a request that was withdrawn",
+    ({ runs: [run] }) => {
+      const requestId = "run.r1" as RequestId
+      const place = placeOf(run!.events, "request.decided")
+      run!.events.splice(place, 0, { _tag: "request.superseded", at: 0, requestId, reason: "it is over" })
+    },
+    "the request run.r1 did not wait any more"
+  ],
+  [
+    "a journal that asks about a call that is not open",
+    ({ runs: [run] }) => {
+      const event = run!.events[placeOf(run!.events, "request.opened")] as unknown as { request: object }
+      Object.assign(event.request, { callId: "run.t1.9" })
+    },
+    "the request run.r1 is about the call run.t1.9, which is not open"
+  ],
+  [
+    "a journal with the result of a call that was never made",
+    ({ runs: [run] }) =>
+      Object.assign(run!.events[placeOf(run!.events, "tool.completed")]!, { callId: "run.t1.9" }),
+    "the run has not made the call run.t1.9"
+  ],
+  [
+    "a journal that has a message twice",
+    ({ runs: [run] }) => {
+      const event = { _tag: "message.queued", at: 0, content: [text("Again.")], messageId: "m0" } as const
+      run!.events.push(event, event)
+    },
+    "the run has the message m0 already"
+  ],
+  [
+    "a session grant for a sub-agent's tool that waits, which a journal of before may have",
+    ({ decisions: [one], runs: [run] }) => {
+      const event = run!.events[placeOf(run!.events, "request.opened", 1)] as unknown as { request: object }
+      Object.assign(event.request, { agentPath: ["lead", "helper"] })
+      Object.assign(one!, { grant: { scope: "session" } })
+    },
+    "the decision of run.r2 does not fit it"
+  ],
+  [
     "a journal in which a body starts twice with a result in between",
     ({ runs: [run] }) => {
       const start = run!.events[placeOf(run!.events, "tool.started")]!
@@ -213,6 +266,35 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "a run that says that it builds on another one",
     ({ runs: [run] }) => Object.assign(run!.events[0]!, { parent: { runId: "other", revision: 1 } }),
     "do not add up to the runs that it names"
+  ]
+]
+
+/** The archive of a run that has ended. */
+const ofEnded = inOneStore(
+  Effect.gen(function* () {
+    const { model, runtime } = yield* bind(lead(), [{ calls: [call("write", "1")] }, "done"])
+    expect(yield* runPromptStored(runtime, { prompt: "go", runId }), "interrupted")
+    const store = yield* RunStore
+    yield* decideStored([runtime], approve((yield* store.request("run.r1" as RequestId)).request))
+    expect(yield* runPromptStored(runtime, { runId }), "completed")
+    return { model, text: JSON.stringify(yield* exportRun(runId)) }
+  })
+)
+
+const casesOfRunsThatEnded: typeof cases = [
+  ["a journal without the result of a call", without("tool.completed"), "are not settled"],
+  [
+    "a run that is over and has a call without a result",
+    ({ runs: [run] }) => {
+      run!.events.splice(placeOf(run!.events, "tool.completed"))
+      run!.events.push({ _tag: "run.completed", at: 0 })
+    },
+    "no open calls in a run that is completed"
+  ],
+  [
+    "a run that is over with a decision that its journal has already",
+    (archive) => archive.decisions.push({ ...decidedIn(archive) }),
+    "the request run.r1 was decided before"
   ]
 ]
 
@@ -252,6 +334,7 @@ const casesOfSubAgents: typeof cases = [
 
 const refusals = [
   ...cases.map((one) => [archived, ...one] as const),
+  ...casesOfRunsThatEnded.map((one) => [ofEnded, ...one] as const),
   ...casesOfSubAgents.map((one) => [ofSubAgent, ...one] as const)
 ]
 
@@ -298,6 +381,60 @@ describe("an archive that cannot be of a run is refused, and nothing is written:
       )
       assert.include(JSON.stringify((JSON.parse(journaled) as RunArchive).runs), `"by":"expiry"`)
       yield* inOneStore(importRun(JSON.parse(journaled)))
+    })
+  )
+
+  it.effect("time has not approved what it denied, also after the request has expired", () =>
+    Effect.gen(function* () {
+      const { text } = yield* archived
+      yield* TestClock.adjust("2 hours")
+      const denied = { _tag: "deny", requestId: "run.r2", by: "expiry", at: 3_600_000, message: "late" }
+      for (const wrong of [
+        { ...denied, _tag: "approve" },
+        { ...denied, at: 3_599_999 },
+        { ...denied, principal: { id: "expiry", kind: "expiry" } }
+      ]) {
+        const given = changed(text, ({ decisions }) => decisions.splice(0, 1, wrong))
+        const error = yield* Effect.flip(inOneStore(importRun(given)))
+        assert.include(error.message, "with the denial that time takes and no other")
+      }
+      yield* inOneStore(importRun(changed(text, ({ decisions }) => decisions.splice(0, 1, denied))))
+    })
+  )
+
+  it.effect("while a journal is taken that has what later versions refuse to decide", () =>
+    Effect.gen(function* () {
+      const { text } = yield* archived
+      const given = changed(text, (archive) => {
+        const { events } = archive.runs[0]!
+        const asked = events[placeOf(events, "request.opened")] as unknown as { request: object }
+        Object.assign(asked.request, { agentPath: ["lead", "helper"] })
+        Object.assign(decidedIn(archive), { grant: { scope: "session" } })
+      })
+      yield* inOneStore(importRun(given))
+    })
+  )
+
+  it.effect("while a run is taken that ended before a decision was acted on", () =>
+    Effect.gen(function* () {
+      const { text } = yield* archived
+      const ended = yield* inOneStore(
+        Effect.gen(function* () {
+          yield* importRun(changed(text, ({ decisions }) => decisions.splice(0)))
+          yield* cancelRun(runId, "enough")
+          return JSON.stringify(yield* exportRun(runId))
+        })
+      )
+      const { decisions } = JSON.parse(text) as Changed
+      yield* inOneStore(
+        Effect.gen(function* () {
+          yield* importRun(changed(ended, (archive) => archive.decisions.push(...decisions)))
+          const refused = yield* Effect.flip(
+            (yield* RunStore).decide({ _tag: "deny", requestId: "run.r2" as RequestId, by: "ben" })
+          )
+          assert.strictEqual(refused._tag, "AlreadyDecided")
+        })
+      )
     })
   )
 

@@ -393,6 +393,12 @@ export const grants = ({ assert, test }: Group): void => {
         status: "held",
         events: [opened(approval(a, 1)), opened(approval(a, 2))]
       }
+      // What is left of a run of this id that was deleted is no grant of this one.
+      const second = { ...approve(Id.requestId(a, 2)), grant: scope, at: 5 } as const
+      const given: RunEvent = { _tag: "request.decided", at: 5, decision: second }
+      yield* store.restore([{ ...held, events: [opened(approval(a, 2)), given] }], [], [])
+      yield* store.revokeGrant({ grantId: grantOf(a, 2).grant.id, revocation })
+      yield* store.remove(a)
       yield* store.restore([held], [], [])
       yield* store.release(yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" }))
       yield* store.decide({ ...approve(Id.requestId(a, 1)), grant: scope })
