@@ -359,7 +359,9 @@ const perform = <E>(
     case "DecodeOutput":
       return Effect.asVoid(decodeOutput(scope, step.text, apart))
     case "Withdraw":
-      return Effect.succeed(withdrawLimits(scope, step.requests))
+      withdrawLimits(scope, step.requests)
+      // Before anything follows from it: a decision that came first takes it back.
+      return flush(scope.drive)
     case "AskWrapUp":
       return askWrapUp(scope, step.exceeded)
     case "ResumeChildren":

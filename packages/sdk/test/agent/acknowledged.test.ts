@@ -10,7 +10,7 @@ import { loadState } from "../../src/agent/loadState.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import { attach } from "../../src/dispatch/dispatchPromptStored.ts"
 import type { RunId } from "../../src/domain/Id.ts"
-import type { RunEvent } from "../../src/domain/RunEvent.ts"
+import { type RunEvent, unwrap } from "../../src/domain/RunEvent.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approvalOf, approve, call, expect, probe, rebind, safe } from "./Fixture.ts"
@@ -153,7 +153,7 @@ describe("a run at work, once its cancellation was acknowledged", () => {
 
 describe("a decision that is acknowledged while the run withdraws its request", () => {
   test(
-    "is not passed over: what would have withdrawn it is refused, and taken up again it acts on the decision",
+    "is not passed over: the withdrawal is taken back, and the run acts on the decision",
     Effect.gen(function* () {
       const store = yield* RunStore
       const pay = probe("pay")
@@ -186,11 +186,8 @@ describe("a decision that is acknowledged while the run withdraws its request", 
         append: (options) => Effect.andThen(meanwhile(options.events), store.append(options)),
         park: (options) => Effect.andThen(meanwhile(options.events), store.park(options))
       }
-      const error = yield* Effect.flip(
-        Effect.provideService(runPromptStored(runtime, { prompt: "go", runId }), RunStore, racing)
-      )
-      assert.strictEqual(error._tag, "RunConflict")
-      const first = expect(yield* runPromptStored(runtime, { runId }), "interrupted")
+      const raced = Effect.provideService(runPromptStored(runtime, { prompt: "go", runId }), RunStore, racing)
+      const first = expect(yield* raced, "interrupted")
       assert.deepStrictEqual(
         first.interruptions.map(({ _tag }) => _tag),
         ["limit"]
@@ -199,6 +196,90 @@ describe("a decision that is acknowledged while the run withdraws its request", 
       const decisions = [{ _tag: "topUp", requestId, by: "ann", limit: 5000 } as const]
       expect(yield* runPromptStored(runtime, { runId, decisions }), "completed")
       assert.deepStrictEqual(pay.ran, ["1"])
+    })
+  )
+
+  test(
+    "costs no result: what a body came to during the refused commit is written, and is not in doubt",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const posting = yield* Deferred.make<void>()
+      const post = yield* Deferred.make<void>()
+      const posted = yield* Deferred.make<void>()
+      const pay = probe("pay")
+      const look = safe("look")
+      const poster = probe("post", {
+        needsApproval: false,
+        handler: () =>
+          Effect.gen(function* () {
+            yield* Deferred.succeed(posting, undefined)
+            yield* Deferred.await(post)
+            yield* Deferred.succeed(posted, undefined)
+            return "posted"
+          })
+      })
+      const usage = { inputTokens: 100, outputTokens: 0 }
+      const lead = Agent.make("lead", {
+        tools: [pay.tool],
+        subAgents: [
+          Agent.make("helper", { tools: [look.tool], limits: { maxTurns: 50 } }),
+          Agent.make("poster", { tools: [poster.tool], limits: { maxTokens: 100 } })
+        ],
+        delegation: "delegate",
+        limits: { maxTokens: 600, wrapUp: true }
+      })
+      const model = ScriptedModel.make(({ agentPath, settings, turn }) => {
+        if (settings?.toolChoice === "none") return { text: "half done", usage }
+        if (agentPath.at(-1) === "poster") return { calls: [call("post", "1")], usage }
+        if (agentPath.length > 1)
+          return turn < 9 ? { calls: [call("look", String(turn))], usage } : { text: "looked", usage }
+        if (turn === 1) return { calls: [delegate("poster", true)], usage }
+        return { calls: [delegate("helper", false), call("pay", "1")], usage }
+      })
+      const { runtime } = yield* rebind(lead, model)
+      let isRefused = false
+      const racing: RunStore["Service"] = {
+        ...store,
+        append: (options) =>
+          Effect.gen(function* () {
+            const withdrawn = options.events.find(({ _tag }) => _tag === "request.superseded")
+            if (withdrawn?._tag === "request.superseded") {
+              isRefused = true
+              yield* Effect.ignore(
+                store.decide({ _tag: "approve", requestId: withdrawn.requestId, by: "ann" })
+              )
+              yield* Deferred.await(posting)
+              yield* Deferred.succeed(post, undefined)
+              yield* Deferred.await(posted)
+              // The loop of the sub-agent folds the result, and waits for this commit to be over.
+              yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+            }
+            return yield* store.append(options)
+          })
+      }
+      const raced = runPromptStored(runtime, { prompt: "go", runId })
+      const { interruptions } = expect(yield* Effect.provideService(raced, RunStore, racing), "interrupted")
+      assert.isTrue(isRefused)
+      assert.notInclude(
+        interruptions.map(({ _tag }) => _tag),
+        "inDoubt"
+      )
+      assert.deepStrictEqual(poster.ran, ["1"])
+      const { events } = yield* store.load(runId)
+      const tags = events.map(({ _tag }) => _tag)
+      // What was approved runs, and then the run comes to its end.
+      assert.deepStrictEqual(pay.ran, ["1"])
+      const [decided, asked] = ["request.decided", "wrapUp.asked"].map((tag) =>
+        tags.lastIndexOf(tag as RunEvent["_tag"])
+      )
+      assert.isAbove(decided!, 0)
+      assert.isAbove(asked!, decided!)
+      assert.notInclude(tags, "request.superseded")
+      const results = events.filter((event) => unwrap(event).path[0] === "run.t1.1")
+      assert.include(
+        results.map((event) => unwrap(event).event._tag),
+        "tool.completed"
+      )
     })
   )
 })

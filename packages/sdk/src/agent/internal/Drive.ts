@@ -37,6 +37,8 @@ import type { RunUpdate } from "../RunUpdate.ts"
 import type { Revoked } from "../../domain/Grant.ts"
 import { redactEvent } from "./redact.ts"
 import { takenBack } from "./grantUse.ts"
+import { foldEach, withoutWithdrawn } from "./takeBack.ts"
+import { RunConflict } from "../../store/RunStoreError.ts"
 
 /** What a journal has heard about the run since. */
 interface News {
@@ -391,7 +393,11 @@ const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
   if (events.length === 0) return Effect.void
   const { state } = drive
   const { revision } = state
-  return Effect.flatMapEager(drive.journal.append(events, state), ({ cancelReason, hasMail, revoked }) => {
+  const refused = (error: E) => (isRefused(error) ? takeBackWithdrawals(drive, error) : Effect.fail(error))
+  const appended = Effect.catchEager(drive.journal.append(events, state), refused)
+  return Effect.flatMapEager(appended, (news) => {
+    if (news === undefined) return commit(drive)
+    const { cancelReason, hasMail, revoked } = news
     if (revoked !== undefined) {
       for (const event of takenBack(drive.state, events, revoked, now(drive))) emitRoot(drive, event)
       return commit(drive)
@@ -406,6 +412,31 @@ const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
     return Effect.void
   })
 }
+
+/** Whether a store has refused one of the events, and not the revision. */
+const isRefused = (error: unknown): boolean => error instanceof RunConflict && error.expected === error.actual
+
+/** Takes the withdrawals of requests that were decided first out of what is staged; fails where that was not the reason. */
+const takeBackWithdrawals = <E>(drive: Drive<E>, error: E): Effect.Effect<undefined, E> =>
+  Effect.flatMapEager(
+    drive.journal.mail(() => []),
+    ({ decisions }) => {
+      const { committed } = drive
+      const events = withoutWithdrawn(drive.staged, decisions)
+      if (events === undefined || committed === undefined) return Effect.fail(error)
+      const states = foldEach(committed, events)
+      drive.state = states.at(-1) ?? committed
+      drive.staged.splice(0, drive.staged.length, ...events)
+      const untold = drive.untold.splice(0)
+      for (const { event, revision } of untold) {
+        const index = events.indexOf(event)
+        if (index >= 0) drive.untold.push({ event, revision: states[index]!.revision })
+        else if (revision <= committed.revision) drive.untold.push({ event, revision })
+      }
+      drive.hasMail = true
+      return Effect.succeed(undefined)
+    }
+  )
 
 const tellUntil = (drive: Drive<any>, revision: number): void => {
   const open = drive.untold.findIndex((told) => told.revision > revision)

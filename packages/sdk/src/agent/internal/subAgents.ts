@@ -338,6 +338,8 @@ export const askWrapUp = Effect.fnUntraced(function* <E>(
     emit(scope, { _tag: "request.superseded", at: now(drive), requestId, reason: used })
   }
   emit(scope, { _tag: "wrapUp.asked", at: now(drive), budget, limit })
+  // Before anything follows from it: a decision that came first takes it back.
+  yield* flush(drive)
 })
 
 const isReleasedIn = (scope: Scope<any>, callId: ToolCallId): boolean => {
