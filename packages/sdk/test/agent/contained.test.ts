@@ -15,6 +15,7 @@ import { runPrompt } from "../../src/agent/runPrompt.ts"
 import { runPromptStored } from "../../src/agent/runPromptStored.ts"
 import type { RuntimeOptions } from "../../src/agent/RuntimeOptions.ts"
 import * as ContextPolicy from "../../src/context/ContextPolicy.ts"
+import { messages } from "../../src/domain/RunState.ts"
 import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"
 import * as Tokenizer from "../../src/model/Tokenizer.ts"
@@ -42,7 +43,10 @@ interface Program {
 
 const bodies = { ran: 0 }
 
-const start = (program: Program) => {
+/** Where the agent with the program's own code stands: the run's own, or a sub-agent of a lead. */
+type Where = "alone" | "waited for" | "in the background"
+
+const start = (program: Program, where: Where) => {
   const handler = program.tool?.handler ?? (() => "done")
   const tool = Tool.make("act", {
     needsApproval: false,
@@ -53,15 +57,30 @@ const start = (program: Program) => {
       return handler(args, context)
     }
   })
-  const model = ScriptedModel.make(({ turn }) =>
-    turn === 1 ? { calls: [{ tool: "act", arguments: { id: "1" } }] } : (program.answer ?? "done")
-  )
+  const model = ScriptedModel.make(({ agentPath, turn }) => {
+    if (where !== "alone" && agentPath.length === 1) {
+      const given = { agent: "a", prompt: "go", background: where === "in the background" }
+      return turn === 1 ? { calls: [{ tool: "delegate", arguments: given }] } : "done"
+    }
+    return turn === 1 ? { calls: [{ tool: "act", arguments: { id: "1" } }] } : (program.answer ?? "done")
+  })
+  const agent = Agent.make("a", { tools: [tool], ...program.agent }) as Agent.Agent<never, unknown>
+  const lead = Agent.make("lead", { subAgents: [agent], delegation: "delegate" })
+  const stream = program.client?.stream
+  const client: ModelClient["Service"] =
+    stream === undefined
+      ? { ...model.client, ...program.client }
+      : {
+          ...model.client,
+          stream: (request) =>
+            where === "alone" || request.agentPath.length > 1 ? stream(request) : model.client.stream(request)
+        }
   let made: Effect.Effect<any, any, any> = createRuntime({
-    agent: Agent.make("a", { tools: [tool], ...program.agent }) as Agent.Agent<never, unknown>,
+    agent: where === "alone" ? agent : (lead as Agent.Agent<never, unknown>),
     cancelGrace: "20 millis",
     ...program.options
   })
-  made = Effect.provideService(made, ModelClient, { ...model.client, ...program.client })
+  made = Effect.provideService(made, ModelClient, client)
   if (program.scrubber !== undefined) made = Effect.provideService(made, Scrubber, program.scrubber)
   if (program.contextPolicy !== undefined) {
     made = Effect.provideService(made, ContextPolicy.ContextPolicy, program.contextPolicy)
@@ -80,12 +99,16 @@ interface Outcome {
 }
 
 /** Runs it without a store, and with one, and looks whether anybody has to do with it again. */
-const outcomes = (program: Program) =>
+const outcomes = (program: Program, where: Where = "alone") =>
   Effect.gen(function* () {
     bodies.ran = 0
-    const alone: RunResult<any> = yield* runPrompt(yield* start(program), { prompt: "go" }, watched(program))
+    const alone: RunResult<any> = yield* runPrompt(
+      yield* start(program, where),
+      { prompt: "go" },
+      watched(program)
+    )
     const before = bodies.ran
-    const runtime = yield* start(program)
+    const runtime = yield* start(program, where)
     const stored: RunResult<any> = yield* runPromptStored(runtime, { prompt: "go" }, watched(program))
     const again = yield* recover([runtime])
     assert.deepStrictEqual(again, [], "it is taken up again")
@@ -98,7 +121,9 @@ const outcomes = (program: Program) =>
     }
     assert.strictEqual(alone.status, stored.status)
     assert.strictEqual(bodies.ran, 2 * before, "the body ran as often with a store as without one")
-    return { status: alone.status, ran: before, says: alone.status === "error" ? alone.error.message : "" }
+    const heard = JSON.stringify(messages(stored.state))
+    const says = alone.status === "error" ? alone.error.message : ""
+    return { status: alone.status, ran: before, says: where === "alone" ? says : heard }
   }).pipe(
     Effect.scoped,
     Effect.provide(Layer.fresh(layerMemory)),
@@ -270,6 +295,37 @@ describe("a run goes on, or ends as an error, whatever is thrown by", () => {
     }
   }
 })
+
+/** What the program gives the whole run, so that the lead meets it first. */
+const isOfRun = (place: string): boolean =>
+  ["a model that is asked how much fits", "a context policy", "a tokenizer"].includes(place)
+
+for (const where of ["waited for", "in the background"] as const) {
+  describe(`a lead goes on, and hears how its sub-agent (${where}) ended, whatever is thrown there by`, () => {
+    for (const [place, { atOnce, of, ran, says = "", status = "completed" }] of Object.entries(places)) {
+      for (const [how, fail] of Object.entries(failing)) {
+        if ((atOnce === true && how === "rejects") || isOfRun(place)) continue
+        it.effect(`${place}: it ${how}`, () =>
+          Effect.gen(function* () {
+            for (const [what, make] of Object.entries(thrown)) {
+              const outcome = yield* Effect.mapError(
+                outcomes(
+                  of(() => fail(make())),
+                  where
+                ),
+                (error) => [what, error]
+              )
+              assert.strictEqual(outcome.status, status === "interrupted" ? status : "completed", what)
+              if (status === "error") assert.include(outcome.says, "a failed. ", what)
+              assert.include(outcome.says, says, what)
+              if (ran !== undefined) assert.strictEqual(outcome.ran, ran, what)
+            }
+          })
+        )
+      }
+    }
+  })
+}
 
 describe("a run goes on, or ends as an error, whatever is returned by", () => {
   const later = [(value: unknown) => Promise.resolve(value), Effect.succeed]

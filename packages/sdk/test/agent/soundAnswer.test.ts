@@ -12,8 +12,10 @@ import * as Runtime from "../../src/agent/Runtime.ts"
 import { messages } from "../../src/domain/RunState.ts"
 import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"
+import type { ModelRequest } from "../../src/model/ModelRequest.ts"
 import { InvalidResponse, ModelError } from "../../src/model/ModelError.ts"
 import { layerMemory, type RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { bind, expect, throughJson } from "./Fixture.ts"
 import { untouchable } from "./Hostile.ts"
 
@@ -133,6 +135,108 @@ describe("what a model client returns", () => {
     )
   }
 })
+
+/** A client whose stream has these parts; a sub-agent's client only, where a lead is given. */
+const streaming = (parts: ReadonlyArray<unknown>, below: boolean) => {
+  const asked = { streams: 0, wholes: 0 }
+  const lead = ScriptedModel.make(({ turn }) =>
+    turn === 1 ? { calls: [{ tool: "a", arguments: { prompt: "go" } }] } : "done"
+  ).client
+  const client = {
+    stream: (request: ModelRequest) => {
+      if (below && request.agentPath.length === 1) return lead.stream(request)
+      asked.streams += 1
+      return Stream.fromIterable(parts)
+    },
+    complete: (request: ModelRequest) => {
+      asked.wholes += 1
+      return lead.complete(request)
+    }
+  } as unknown as ModelClient["Service"]
+  const agent = Agent.make("a")
+  const runtime = Runtime.make({ agent: below ? Agent.make("lead", { subAgents: [agent] }) : agent })
+  return { asked, runtime: Effect.provideService(runtime, ModelClient, client) }
+}
+
+for (const below of [false, true]) {
+  describe(`what a model client streams${below ? " to a sub-agent" : ""}`, () => {
+    const delta = { _tag: "text-delta", delta: "hello" }
+    const finish = { _tag: "finish", ...ending }
+    const replay = (payload: unknown, provider: unknown = "own") => [
+      delta,
+      { _tag: "text-end", provider, payload },
+      finish
+    ]
+    const none: Record<string, ReadonlyArray<unknown>> = {
+      "a payload that JSON has no form for": replay(5n),
+      "a payload that is a function": replay(() => 1),
+      "a payload that holds itself": replay(cyclic),
+      "a payload too deep to be read back": replay(deep(5000)),
+      "a payload that throws": replay(untouchable({})),
+      "a provider that is no name": replay(1, Symbol("s")),
+      "a call whose arguments throw": [
+        { _tag: "tool-call", providerCallId: "1", name: "t", arguments: untouchable({}) },
+        finish
+      ],
+      "a part that throws when it is looked at": [untouchable({ ...delta }), finish],
+      "an end that throws": [delta, untouchable({ ...finish })],
+      "usage that throws": [delta, { ...finish, usage: untouchable({}) }],
+      "a reason to end that is none": [delta, { ...finish, finishReason: 5n }]
+    }
+    for (const [what, parts] of Object.entries(none)) {
+      test(
+        `and is none fails the call, once: ${what}`,
+        Effect.gen(function* () {
+          const { asked, runtime: make } = streaming(parts, below)
+          const runtime = yield* make
+          const alone = yield* runPrompt(runtime, { prompt: "go" })
+          const stored = yield* runPromptStored(runtime, { prompt: "go" })
+          for (const result of [alone, stored]) {
+            if (!below) {
+              const { error } = expect(result, "error")
+              assert.include(["ModelFailed", "RunDefect"], error._tag)
+              assert.include(error.message, "client")
+            } else {
+              const { state } = expect(result, "completed")
+              assert.include(JSON.stringify(messages(state)), "a failed. ")
+            }
+            assert.isTrue(Result.isSuccess(RunStateCodec.decode(RunStateCodec.encode(result.state))))
+          }
+          assert.deepStrictEqual(asked, { streams: 2, wholes: 0 })
+          assert.deepStrictEqual(yield* recover([runtime]), [])
+          assert.strictEqual((yield* loadState(stored.runId)).status, stored.status)
+        })
+      )
+    }
+
+    test(
+      "is counted as most tokens there can be where it says 2^53 + 2",
+      Effect.gen(function* () {
+        const tokens = 2 ** 53 + 2
+        const parts = [delta, { ...finish, usage: { inputTokens: tokens, outputTokens: tokens } }]
+        const { asked, runtime: make } = streaming(parts, below)
+        const runtime = yield* make
+        const { runId } = expect(yield* runPromptStored(runtime, { prompt: "go" }), "completed")
+        assert.strictEqual((yield* loadState(runId)).usage.outputTokens, most)
+        assert.deepStrictEqual([asked.streams, yield* recover([runtime])], [1, []])
+      })
+    )
+
+    test(
+      "is stored and read back with lone surrogates in its text",
+      Effect.gen(function* () {
+        const parts = [{ ...delta, delta: "a\ud800b" }, { ...delta, delta: "\udfff" }, finish]
+        const { asked, runtime: make } = streaming(parts, below)
+        const runtime = yield* make
+        const { runId, state } = expect(yield* runPromptStored(runtime, { prompt: "go" }), "completed")
+        const loaded = yield* loadState(runId)
+        assert.deepStrictEqual(messages(loaded), messages(state))
+        assert.deepStrictEqual(messages(throughJson(state)), messages(state))
+        assert.deepStrictEqual([asked.streams, yield* recover([runtime])], [1, []])
+      })
+    )
+  })
+}
 
 describe("what runs and sessions have used", () => {
   it.effect("stays a number that can be stored, however much is added", () =>
