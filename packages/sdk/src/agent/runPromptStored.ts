@@ -169,7 +169,7 @@ const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartI
       agent,
       asks: true,
       ...(input.mayRepeat === undefined ? {} : { mayRepeat: input.mayRepeat }),
-      ...(previous === undefined ? {} : { previous: previous.state }),
+      ...(previous === undefined ? {} : { previous: previous.state, decided: previous.decisions }),
       ...(sessionId === undefined ? {} : { sessionId }),
       ...(runId === undefined ? {} : { runId }),
       ...(limits === undefined ? {} : { limits }),
@@ -192,5 +192,6 @@ const lastOf = Effect.fnUntraced(function* (store: Store, sessionId: SessionId) 
     (yield* Effect.catchTag(loadRun(store, last.runId), "RunNotFound", () =>
       Effect.fail(new RunRemoved({ runId: last.runId }))
     ))
-  return { state, saved, under: last.agent, createdAt: last.createdAt }
+  const decisions = last.status === "error" ? yield* store.decisions(last.runId) : []
+  return { state, saved, decisions, under: last.agent, createdAt: last.createdAt }
 })

@@ -44,7 +44,17 @@ export const RunStarted = Schema.TaggedStruct("run.started", {
   structured: Schema.Boolean,
   /** Set when calls of this run may have run before; see {@link MayRepeat}. */
   mayRepeat: Schema.optionalKey(MayRepeat),
-  parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision }))
+  parent: Schema.optionalKey(Schema.Struct({ runId: RunId, revision: Revision })),
+  /** Calls of the run before this one that a decision had released and that were not run: it failed first. */
+  notRun: Schema.optionalKey(
+    Schema.Array(
+      Schema.Struct({
+        callId: ToolCallId,
+        decision: Schema.Literals(["approve", "retry"]),
+        by: Schema.String
+      })
+    )
+  )
 })
 
 /** A call as the model asked for it. */

@@ -226,7 +226,7 @@ const none: ReadonlyArray<never> = []
 
 const started = (before: RunState | undefined, event: Event<"run.started">): RunState => {
   // A session goes on only from a valid history: calls that a failed run left open get their stand-in results here.
-  const previous = before === undefined ? undefined : flush(closeCalls(before, [], event.at))
+  const previous = before === undefined ? undefined : flush(closeCalls(before, [], event.at, event.notRun))
   const history = previous?.history ?? History.empty
   const under = event.under ?? (event.agentPath.length > 1 ? event.agentPath.at(-1) : undefined)
   return {

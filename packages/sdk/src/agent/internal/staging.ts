@@ -15,6 +15,7 @@ import { evolve } from "../../domain/evolve.ts"
 import { next, nothingAbove } from "../../domain/next.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import { checkLimits, checkPolicy, decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
+import { recordOf } from "../../domain/internal/released.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { budgetOf, type Limits } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
@@ -50,7 +51,7 @@ import { decodeArguments } from "./decoding.ts"
 import { definitionAt, Missing } from "./definitions.ts"
 import { approvalDigest } from "./digest.ts"
 import { describe } from "./Drive.ts"
-import { eventsOf } from "./eventsOf.ts"
+import { eventsOf, withDecisions } from "./eventsOf.ts"
 import { redactEvent } from "./redact.ts"
 import {
   type Allotted,
@@ -130,6 +131,8 @@ export const startRun = (
       readonly runId?: RunId
       readonly sessionId?: SessionId
       readonly asks: boolean
+      /** Decisions on the run before it that a store has and the journal has not. */
+      readonly decided?: ReadonlyArray<Decision>
       /** Whether its calls may have run before, in a store that is lost. */
       readonly mayRepeat?: boolean
       /** Who answers: see {@link answering}. */
@@ -146,6 +149,7 @@ export const startRun = (
       : inheritedOptions(runtime, bound, input, input.continues)
   const { limits } = startedWith
   const allotted = input["~allotted"]
+  const notRun = previous === undefined ? [] : notRunIn(previous, input.decided ?? [])
   const event = redactEvent(runtime.scrubber, {
     _tag: "run.started",
     at,
@@ -164,9 +168,26 @@ export const startRun = (
     ...(input.mayRepeat === true ? { mayRepeat: {} } : {}),
     asks: input.asks && options.interactive !== false,
     structured: bound.output !== undefined,
-    ...(previous === undefined ? {} : { parent: { runId: previous.runId, revision: previous.revision } })
+    ...(previous === undefined ? {} : { parent: { runId: previous.runId, revision: previous.revision } }),
+    ...(notRun.length === 0 ? {} : { notRun })
   })
   return { state: evolve(previous, event), events: [event] }
+}
+
+/** The open calls of a run that a decision has released, whether its journal holds the decision or not. */
+const notRunIn = (
+  state: RunState,
+  decisions: ReadonlyArray<Decision>
+): NonNullable<Extract<RunEvent, { readonly _tag: "run.started" }>["notRun"]> => {
+  if (state.calls.length === 0 || state.status !== "error") return []
+  // The requests of a run that has failed are decided as if it were resumed.
+  const after = withDecisions(evolve(state, { _tag: "run.resumed", at: state.startedAt }), decisions)
+  return after.calls.flatMap((call) => {
+    const decision = call.status === "ready" ? recordOf(after, call)?.decision : undefined
+    return decision?._tag === "approve" || decision?._tag === "retry"
+      ? [{ callId: call.id, decision: decision._tag, by: decision.by }]
+      : []
+  })
 }
 
 /** What can be wrong with going on with a state. */
@@ -210,6 +231,7 @@ export const continueRun = Effect.fnUntraced(function* (
       previous: state,
       continues: state,
       agent,
+      decided: input.decided ?? [],
       asks: input.asks,
       ...(limits === undefined ? {} : { limits }),
       ...(policy === undefined ? {} : { policy }),

@@ -6,6 +6,7 @@ import * as History from "../History.ts"
 import type { RequestId, Timestamp, ToolCallId } from "../Id.ts"
 import type { ToolOutcome, UserPart } from "../Message.ts"
 import { text } from "../Message.ts"
+import type { RunEvent } from "../RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import type { CallReport } from "../ToolCall.ts"
@@ -81,15 +82,25 @@ export const requestsInside = (state: RunState): ReadonlyArray<RequestRecord> =>
 ]
 
 /** Closes the turn, with stand-in results for the calls that have none. */
-export const closeCalls = (state: RunState, reports: ReadonlyArray<CallReport>, at: Timestamp): RunState => {
+export const closeCalls = (
+  state: RunState,
+  reports: ReadonlyArray<CallReport>,
+  at: Timestamp,
+  notRun: Extract<RunEvent, { readonly _tag: "run.started" }>["notRun"] = none
+): RunState => {
   if (state.calls.length === 0) return state
   const calls = state.calls.map((call): ToolCall => {
     if (RunState_.isSettled(call)) return call
     const report = reports.find((report) => report.callId === call.id)
+    const left = notRun.find(({ callId }) => callId === call.id)
+    const said =
+      left === undefined
+        ? reportText(state, report, call)
+        : releasedText(left.decision, left.by, "its run failed before it, and the next one began")
     return {
       ...call,
       status: "settled",
-      result: { outcome: "cancelled", content: [text(reportText(state, report, call))], at }
+      result: { outcome: "cancelled", content: [text(said)], at }
     }
   })
   return closeTurn(state, calls)
