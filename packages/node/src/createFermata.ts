@@ -35,10 +35,14 @@ export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "stor
  * @since 0.1.0
  */
 export const createFermata = async (options: CreateFermataOptions): Promise<Fermata.Fermata> => {
-  const { store = "fermata.db", ...rest } = options ?? {}
+  const {
+    scrubber = Scrubber.make({ paths: [{ path: homedir(), show: "~" }] }),
+    store = "fermata.db",
+    ...rest
+  } = options ?? {}
   return Fermata.make({
-    scrubber: Scrubber.make({ paths: [{ path: homedir(), show: "~" }] }),
     ...rest,
+    scrubber,
     store: typeof store === "string" ? SqliteStore.layer({ filename: store }) : store
   })
 }

@@ -1,0 +1,33 @@
+import { homedir } from "node:os"
+import { join } from "node:path"
+import { agent, createFermata, type CreateFermataOptions, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/node/testing"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { temporaryFile } from "./temporaryStore.ts"
+
+describe("the home directory", () => {
+  it.live("is hidden from what is stored, also when the scrubber is said to be undefined", () =>
+    Effect.gen(function* () {
+      const store = yield* temporaryFile
+      const look = tool("look", { safety: "readOnly", handler: () => join(homedir(), "keys.txt") })
+      const { client } = ScriptedModel.make(({ turn }) =>
+        turn === 1 ? { calls: [{ tool: "look" }] } : "It is there."
+      )
+      const options: CreateFermataOptions = {
+        agents: [agent("reader", { tools: [look] })],
+        model: client,
+        store
+      }
+      // As a program without exact types gives it.
+      Reflect.set(options, "scrubber", undefined)
+      yield* Effect.promise(async () => {
+        await using fermata = await createFermata(options)
+        const { runId } = await fermata.runPrompt("reader", "Look")
+        const stored = JSON.stringify(await fermata.state(runId))
+        assert.include(stored, "~/keys.txt")
+        assert.notInclude(stored, homedir())
+      })
+    })
+  )
+})
