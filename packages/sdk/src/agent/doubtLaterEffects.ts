@@ -90,7 +90,12 @@ const append = Effect.fnUntraced(function* (store: Store, lease: Lease) {
   const failed = status === "error" ? (yield* store.events(runId)).findLast(isFailure) : undefined
   const events: Arr.NonEmptyReadonlyArray<RunEvent> =
     failed === undefined ? [restored] : [{ _tag: "run.resumed", at }, restored, { ...failed, at }]
-  yield* store.append({ lease, expected: revision, events, status })
+  // One that failed has failed again when this is stored.
+  yield* Effect.catchTag(
+    store.append({ lease, expected: revision, events, status }),
+    "SessionBusy",
+    Effect.die
+  )
 })
 
 const isDamage = (error: { readonly _tag: string }): error is RunStoreError =>

@@ -191,7 +191,8 @@ export class RunStore extends Context.Service<
      *
      * - `RunExists` — resume that one, or choose another id.
      * - `SessionBusy` — a session is one line of runs, and another one has this place: it builds on `parent` too, or, without a
-     *   parent or with one of another session (a fork), it is the first.
+     *   parent or with one of another session (a fork), it is the first; or `parent`, of the same session, has not ended, or has gone on
+     *   since that revision.
      * - `RunRemoved` — `parent` is not, or no longer, in this store up to that revision as it was read: read the session again, and
      *   start again.
      */
@@ -229,6 +230,7 @@ export class RunStore extends Context.Service<
      * - `RunConflict` — someone appended first, or one of the events decides a request that somebody decided otherwise, or takes
      *   a message that the journal has already; load, decide again, retry.
      * - `LeaseLost` — the lease is not in force; stop working on the run.
+     * - `SessionBusy` — the events take up a run that had ended, and the session has gone on from there with the next run.
      */
     readonly append: (options: {
       readonly lease: Lease
@@ -236,7 +238,7 @@ export class RunStore extends Context.Service<
       readonly events: Arr.NonEmptyReadonlyArray<RunEvent>
       readonly status: Status
       readonly grants?: ReadonlyArray<StoredGrant>
-    }) => Effect.Effect<Appended, RunConflict | LeaseLost | RunStoreError>
+    }) => Effect.Effect<Appended, RunConflict | LeaseLost | SessionBusy | RunStoreError>
 
     /**
      * Like `append`, and gives the lease back in the same transaction, unless a decision or a message that is not in the journal
@@ -251,7 +253,7 @@ export class RunStore extends Context.Service<
       readonly checkpoint?: NewCheckpoint
     }) => Effect.Effect<
       { readonly parked: boolean; readonly revision: Revision },
-      RunConflict | LeaseLost | RunStoreError
+      RunConflict | LeaseLost | SessionBusy | RunStoreError
     >
 
     /**

@@ -15,6 +15,7 @@ import { clockSetBack } from "./internal/storeClock.ts"
 import { copies } from "./internal/storeCopies.ts"
 import { runGroups, type StoreHooks, type TestRunner } from "./internal/storeFixtures.ts"
 import { forks } from "./internal/storeForks.ts"
+import { successors } from "./internal/storeSuccessors.ts"
 import { grants } from "./internal/storeGrants.ts"
 import { decisions, inbox } from "./internal/storeInbox.ts"
 import { journal } from "./internal/storeJournal.ts"
@@ -60,6 +61,7 @@ export const suite = (
     wakeUps,
     work,
     forks,
+    successors,
     copies,
     checkpoints,
     deletion

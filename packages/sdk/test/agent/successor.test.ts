@@ -67,6 +67,29 @@ describe("a prompt after a run that failed", () => {
     }).pipe(Effect.provide(Layer.fresh(layerMemory)))
   )
 
+  it.effect(
+    "leaves the failed run where it is: it is not taken up any more, and what was approved on it does not run",
+    () =>
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const { pay, runtime } = yield* held
+        const before = yield* runPromptStored(runtime, { prompt: "go", runId, sessionId })
+        yield* store.decide(approve(approvalOf(before, "2")))
+        const lease = yield* store.claim({ runId, owner: "other", ttl: 1000 })
+        const { revision: expected } = yield* store.head(runId)
+        yield* store.append({ lease, expected, status: "error", events: [failure] })
+        yield* store.release(lease)
+        const next = yield* runPromptStored(runtime, { prompt: "again", sessionId })
+        for (const input of [{ runId }, { runId, limits: { maxTurns: 9 } }, { runId, message: "and?" }]) {
+          const busy = yield* Effect.flip(runPromptStored(runtime, input))
+          assert.deepInclude(busy, { _tag: "SessionBusy", runId: next.runId })
+        }
+        assert.strictEqual((yield* store.head(runId)).status, "error")
+        assert.deepStrictEqual(yield* store.ready(), [])
+        assert.deepStrictEqual(pay.ran, [])
+      }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+  )
+
   it.effect("says the same of a decision that the failed run had read, without a store", () =>
     Effect.gen(function* () {
       const { pay, runtime } = yield* held

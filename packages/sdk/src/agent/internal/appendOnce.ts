@@ -34,7 +34,12 @@ export const appendOnce = Effect.fnUntraced(function* (
     if (!Arr.isReadonlyArrayNonEmpty(events)) return
     yield* checkReadable(events)
     const status = evolveAll(state, events)?.status ?? state.status
-    yield* store.append({ lease, expected: state.revision, events, status })
+    // A run that is appended to like this is not taken up.
+    yield* Effect.catchTag(
+      store.append({ lease, expected: state.revision, events, status }),
+      "SessionBusy",
+      Effect.die
+    )
   })
   yield* Effect.ensuring(append, Effect.ignore(store.release(lease)))
 })

@@ -10,6 +10,7 @@ import * as Stream from "effect/Stream"
 import { evolveAll } from "../../domain/evolve.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import type { Revision, RunId } from "../../domain/Id.ts"
+import type { SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { areReadable } from "../../domain/RunStateCodec.ts"
@@ -25,7 +26,7 @@ import { requireFitting } from "./soundDecisions.ts"
 type Store = RunStore["Service"]
 
 /** What can go wrong while a stored run is being driven. */
-export type JournalError = RunConflict | LeaseLost | RunStoreError
+export type JournalError = RunConflict | LeaseLost | SessionBusy | RunStoreError
 
 /** What could not be read back is not written: a run that nobody can load is a pending approval that nobody can act on. */
 export const checkReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<void, RunStoreError> =>

@@ -5,8 +5,10 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { RunId } from "../../domain/Id.ts"
 import { type RunEvent, RunEvents } from "../../domain/RunEvent.ts"
+import type { Status } from "../../domain/RunState.ts"
 import { decodeEvents } from "../../domain/RunStateCodec.ts"
 import { RunStoreError, StoreUnreadable } from "../RunStoreError.ts"
+import { isGoing } from "./requests.ts"
 
 /** One append. */
 export interface Batch {
@@ -58,6 +60,10 @@ export const sliceBatches = (
 /** The agent that has the conversation after these events, where they say so; what sub-agents do among themselves does not count. */
 export const answererIn = (events: ReadonlyArray<RunEvent>): string | undefined =>
   events.findLast((event) => event._tag === "agent.changed" || event._tag === "run.started")?.agent.name
+
+/** Whether events take up a run that may have ended, and leave it going. */
+export const isTakingUp = (events: ReadonlyArray<RunEvent>, status: Status): boolean =>
+  isGoing(status) && events.some(({ _tag }) => _tag === "run.resumed")
 
 /** Whether a journal begins with these events, whatever the order of their fields. */
 export const startsWith = (journal: ReadonlyArray<RunEvent>, events: ReadonlyArray<RunEvent>): boolean =>

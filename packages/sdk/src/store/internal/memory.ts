@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { RequestId, Revision, RunId, Timestamp } from "../../domain/Id.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
-import { RunEnded, type SessionBusy } from "../../domain/RunError.ts"
+import { RunEnded, SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { Checkpoint, Lease, NewCheckpoint, PendingRequest, ReadyRun, RunStore } from "../RunStore.ts"
 import {
@@ -21,7 +21,7 @@ import {
 import { pageSize, position } from "./bounds.ts"
 import { refusedBusy, refusedExists, withMail } from "./copies.ts"
 import { afterEvents, byAge, matches, undelivered } from "./inbox.ts"
-import { sliceBatches } from "./journal.ts"
+import { isTakingUp, sliceBatches } from "./journal.ts"
 import { assemble, keeping } from "./memoryCheckpoints.ts"
 import { revocationsOf, revocationsWith } from "./grants.ts"
 import * as Grants from "./memoryGrants.ts"
@@ -49,6 +49,7 @@ import {
   decodeInput,
   decodeInputs,
   endingRefusal,
+  isGoing,
   judge,
   judgeAll
 } from "./requests.ts"
@@ -75,6 +76,15 @@ export const makeMemory = (): RunStore["Service"] => {
   const childOf = (run: Run): Run | undefined =>
     Array.from(runs.values()).find((other) => other.parent?.runId === run.runId)
 
+  /** The next run of the session, if it goes on from the end of a run. */
+  const nextOf = (run: Run): Run | undefined =>
+    Array.from(runs.values()).find(
+      (other) =>
+        other.sessionId === run.sessionId &&
+        other.follows === run.runId &&
+        other.parent?.revision === run.revision
+    )
+
   /** The run at the expected revision, its requests and messages after the events, or why they cannot be appended. */
   const prepare = (options: Parameters<RunStore["Service"]["append"]>[0], now: Timestamp) =>
     Result.gen(function* () {
@@ -83,6 +93,8 @@ export const makeMemory = (): RunStore["Service"] => {
       const conflict = () =>
         new RunConflict({ runId, expected: options.expected, actual: run.revision as Revision })
       if (run.revision !== options.expected) return yield* Result.fail(conflict())
+      const later = isTakingUp(options.events, options.status) ? nextOf(run) : undefined
+      if (later !== undefined) return yield* Result.fail(busyWith(later))
       const inbox = yield* Result.mapError(afterEvents(run.inbox, options.events), conflict)
       const mail = yield* Result.mapError(afterTaking(run.mail, options.events), conflict)
       return { run, inbox, mail }
@@ -149,12 +161,16 @@ export const makeMemory = (): RunStore["Service"] => {
         if (parent !== undefined && !canBuildOn(runs.get(parent.runId), parent)) {
           return Result.fail(new RunRemoved({ runId: parent.runId }))
         }
-        return Result.map(begin(options, [...runs.values()], now), (run) => {
+        return Result.flatMap(begin(options, [...runs.values()], now), (run) => {
+          const before = runs.get(run.follows as RunId)
+          if (before !== undefined && (isGoing(before.status) || before.revision > (parent?.revision ?? 0))) {
+            return Result.fail(busyWith(before))
+          }
           const lease = leaseTo(run, owner, options.ttl, now)
           runs.set(runId, run)
           Grants.keepFrom(grants, run, options.events)
           if (parent !== undefined) keep(parent.runId, parent.revision, options.checkpoint)
-          return lease
+          return Result.succeed(lease)
         })
       }),
 
@@ -447,6 +463,9 @@ export const makeMemory = (): RunStore["Service"] => {
 }
 
 /** Whether a run is there as the one that is to build on it has read it. */
+const busyWith = ({ runId, sessionId, status }: Run): SessionBusy =>
+  new SessionBusy({ sessionId, runId, status })
+
 const canBuildOn = (
   run: Run | undefined,
   { createdAt, revision }: NonNullable<Parameters<RunStore["Service"]["create"]>[0]["parent"]>

@@ -231,13 +231,12 @@ export const oldestFirst = (decisions: ReadonlyArray<Decision>): ReadonlyArray<D
 /** Whether a request to cancel a run still has an effect: a run that failed can be resumed, and is cancelled then. */
 export const isCancellable = (status: Status): boolean => status !== "completed" && status !== "cancelled"
 
+/** Whether a run of this status has not ended. */
+export const isGoing = (status: Status): boolean => status === "running" || status === "held"
+
 /** Why a run's open requests are closed when it takes this status; `undefined` while it has not ended. */
 export const closingReason = (status: Status): string | undefined =>
-  status === "running" || status === "held"
-    ? undefined
-    : status === "error"
-      ? failedReason
-      : `the run is ${status}`
+  isGoing(status) ? undefined : status === "error" ? failedReason : `the run is ${status}`
 
 /** The reason with which the open requests of a run that fails are closed. They open again when it is resumed. */
 export const failedReason = "the run is error"

@@ -8,15 +8,17 @@ import * as Option from "effect/Option"
 import type { Fragment } from "effect/sql/Statement"
 import * as Schema from "effect/Schema"
 import { Revision, type RunId, type SessionId } from "../../domain/Id.ts"
+import { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, version } from "../../domain/RunEvent.ts"
+import type { Status } from "../../domain/RunState.ts"
 import { encodeEvents } from "../../domain/RunStateCodec.ts"
 import type { Revoked } from "../../domain/Grant.ts"
 import type { RunHead, RunStore } from "../RunStore.ts"
 import { LeaseLost, RunConflict, RunNotFound, RunRemoved } from "../RunStoreError.ts"
 import { leaseMs, position } from "./bounds.ts"
-import { answererIn, damaged, sliceBatches } from "./journal.ts"
+import { answererIn, damaged, isTakingUp, sliceBatches } from "./journal.ts"
 import { takenBy } from "./messages.ts"
-import { closingReason, requestChanges } from "./requests.ts"
+import { closingReason, isGoing, requestChanges } from "./requests.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
 import { eventsIn, isWhole, whole } from "./sqlChain.ts"
 import { type makeCheckpoints, startOf } from "./sqlCheckpoints.ts"
@@ -40,6 +42,13 @@ class NotParked extends Data.TaggedError("NotParked") {}
 class ReliesOnRevoked extends Data.TaggedError("ReliesOnRevoked")<{
   readonly revoked: ReadonlyArray<Revoked>
 }> {}
+
+/** The run that a new one builds on. */
+interface Before {
+  readonly session_id: SessionId
+  readonly status: Status
+  readonly revision: number
+}
 
 const isRevision = Schema.is(Revision)
 
@@ -125,6 +134,10 @@ export const makeJournal = (
           )
         : [unchanged]
     if (head === undefined) return yield* refused(options)
+    if (isTakingUp(events, status)) {
+      const later = yield* places.next(head.session_id, runId, expected)
+      if (later !== undefined) return yield* later
+    }
     if (options.grants !== undefined && options.grants.length > 0) {
       const revoked = yield* grants.revokedOf(options.grants, at)
       if (revoked.length > 0) return yield* new ReliesOnRevoked({ revoked })
@@ -202,7 +215,7 @@ export const makeJournal = (
           const [before] =
             parent === undefined
               ? []
-              : yield* run(sql<{ readonly session_id: SessionId }>`SELECT session_id FROM fermata_runs
+              : yield* run(sql<Before>`SELECT session_id, status, revision FROM fermata_runs
                   WHERE run_id = ${parent.runId} AND revision >= ${parent.revision}
                     AND created_at = coalesce(${parent.createdAt ?? null}, created_at) ${forUpdate}`)
           if (parent !== undefined && before === undefined)
@@ -217,6 +230,11 @@ export const makeJournal = (
               ${now} + ${leaseMs(options.ttl)}, ${leaseMs(options.ttl)}, 1, ${at}, ${at}
             ) ON CONFLICT DO NOTHING RETURNING lease_until`)
           if (created === undefined) return yield* yield* places.refusal("create", options, follows)
+          if (before !== undefined && parent !== undefined && follows !== "") {
+            const { status } = before
+            const hasGoneOn = Number(before.revision) > parent.revision || isGoing(status)
+            if (hasGoneOn) return yield* new SessionBusy({ sessionId, runId: parent.runId, status })
+          }
           if (parent !== undefined && checkpoint !== undefined) {
             yield* checkpoints.write(parent.runId, parent.revision, checkpoint)
           }

@@ -5,6 +5,7 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
 import { SessionBusy } from "../../domain/RunError.ts"
+import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { RestoredRun } from "../RunStore.ts"
 import { RunExists, type RunStoreError } from "../RunStoreError.ts"
 import type { SqlAccess } from "./sqlAccess.ts"
@@ -34,6 +35,24 @@ export const makePlaces = (access: SqlAccess) => {
       const [before] = yield* sql`SELECT run_id FROM fermata_runs
         WHERE run_id = ${parent.runId} AND session_id = ${sessionId}`
       return before === undefined ? "" : parent.runId
+    }),
+
+    /**
+     * Why a run that ended at this revision cannot be taken up: the next run of its session goes on from there. The run's row is locked:
+     * no other run can begin there meanwhile.
+     */
+    next: Effect.fnUntraced(function* (
+      sessionId: SessionId,
+      runId: RunId,
+      revision: number
+    ): Effect.fn.Return<SessionBusy | undefined, SqlError> {
+      const [later] = yield* access.run(sql<{
+        readonly run_id: RunId
+        readonly status: string
+      }>`SELECT run_id, status
+        FROM fermata_runs WHERE session_id = ${sessionId} AND coalesce(follows, parent_run_id, '') = ${runId}
+          AND parent_revision = ${revision}`)
+      return later && new SessionBusy({ sessionId, runId: later.run_id, status: later.status })
     }),
 
     /**

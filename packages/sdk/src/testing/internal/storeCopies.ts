@@ -350,7 +350,7 @@ export const copies = ({ assert, test }: Group): void => {
     Effect.fnUntraced(function* (store) {
       const start = (revision: number, createdAt: number) =>
         started(store, d, {
-          sessionId: one,
+          sessionId: session("of-d"),
           parent: { runId: a, revision: rev(revision), createdAt },
           ttl: 0
         })

@@ -59,7 +59,9 @@ export const forks = ({ assert, test }: Group): void => {
       assert.deepStrictEqual(fields(yield* Effect.flip(started(store, other, { sessionId: two }))), taken)
       assert.deepStrictEqual(fields(yield* Effect.flip(forked(store, other, a, 3, two))), taken)
       assert.strictEqual(yield* refusal(forked(store, other, b, 1, one)), "SessionBusy")
-      const parent = { runId: b, revision: rev(1) }
+      const ended = yield* store.claim({ runId: b, owner: "me", ttl: "1 hour" })
+      yield* store.append({ lease: ended, expected: rev(1), events: [said("the end")], status: "completed" })
+      const parent = { runId: b, revision: rev(2) }
       yield* started(store, c, { sessionId: two, parent, ttl: 0 })
       assert.strictEqual(yield* refusal(started(store, other, { sessionId: two, parent })), "SessionBusy")
       assert.strictEqual((yield* store.latest(two))?.runId, c)
