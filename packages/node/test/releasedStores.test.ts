@@ -202,8 +202,9 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
         const over = yield* Effect.flip(store.send("second" as never, message))
         assert.strictEqual(over._tag, "RunEnded")
 
-        const start = (runId: string, sessionId: string, after?: string) =>
-          store.create({
+        const start = Effect.fnUntraced(function* (runId: string, sessionId: string, after?: string) {
+          const revision = after === undefined ? undefined : (yield* store.head(after as never)).revision
+          return yield* store.create({
             runId: runId as never,
             sessionId: sessionId as never,
             agent: "clerk",
@@ -211,8 +212,9 @@ describe.each(frozen)("the store that an earlier version left: %s", (name) => {
             status: "running",
             owner: "me",
             ttl: "1 minute",
-            ...(after === undefined ? {} : { parent: { runId: after as never, revision: 2 as never } })
+            ...(revision === undefined ? {} : { parent: { runId: after as never, revision } })
           })
+        })
         for (const after of [undefined, "completed"]) {
           const busy = yield* Effect.flip(start("third", "long", after))
           assert.strictEqual(busy._tag, "SessionBusy")

@@ -88,6 +88,12 @@ const worked = async (fermata: Fermata.Fermata): Promise<ReadonlyArray<string>> 
 /** Those of them that are `bad`. */
 const ofBad = (taken: ReadonlyArray<string>) => taken.filter((run) => run.startsWith("bad"))
 
+/** A worker comes back to a run that fails, after longer and longer: on a busy machine perhaps while it is watched. */
+const assertStopped = (taken: ReadonlyArray<string>) => {
+  assert.deepStrictEqual([...new Set(ofBad(taken))], ["bad RunStoreError"])
+  assert.isBelow(ofBad(taken).length, 10)
+}
+
 const unreadable = async (what: Promise<unknown>): Promise<string> => {
   const error = await what.then(
     () => assert.fail("it did not fail"),
@@ -123,7 +129,7 @@ describe("a decision that nobody took, in a damaged store", () => {
       after(damage, async ({ fermata, problems, ran }) => {
         assert.isNotEmpty(problems)
         const taken = await worked(fermata)
-        assert.deepStrictEqual(ofBad(taken), ["bad RunStoreError"])
+        assertStopped(taken)
         assert.include(await unreadable(fermata.resume("bad")), says)
         assert.isEmpty(ofBad(ran))
         await fermata.remove("bad")
@@ -138,7 +144,7 @@ describe("a decision that nobody took, in a damaged store", () => {
       async ({ fermata, problems }) => {
         assert.include(problems.join(), "The request bad.r1 is shown, but the run bad does not wait for it")
         await fermata.decide("bad.r1", approve())
-        assert.deepStrictEqual(ofBad(await worked(fermata)), ["bad RunStoreError"])
+        assertStopped(await worked(fermata))
         assert.include(await unreadable(fermata.resume("bad")), "which its journal has decided already")
       }
     )
