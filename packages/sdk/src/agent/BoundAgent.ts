@@ -132,7 +132,7 @@ const bindUnder = (
     const peers = [...new Set([...teamNames(agent), ...beside])]
     return bind(agent, above, new Map(), {
       peers,
-      ...(starterPeers.length > 1 ? { starterPeers } : {})
+      ...(starterPeers.length > 0 ? { starterPeers } : {})
     })
   })
 
@@ -223,8 +223,9 @@ const bind = (
     const subAgents = new Map<string, SubAgent>()
     const { subAgents: given = [] } = agent.options
     const siblings = given.map(({ name }) => name)
+    const peers = around.peers.filter((name) => name !== agent.name)
     for (const subAgent of given) {
-      const bound = yield* bindUnder(subAgent, [...above, agent], siblings, around.peers)
+      const bound = yield* bindUnder(subAgent, [...above, agent], siblings, peers)
       if (!toolName.test(subAgent.name)) {
         return yield* invalid(`the sub-agent "${subAgent.name}" must have a name that can be a tool's`)
       }
@@ -259,7 +260,6 @@ const bind = (
       return yield* invalid(`its output schema cannot be shown to a model: ${output.failure}`)
     }
     const { instructions = "" } = agent.options
-    const peers = around.peers.filter((name) => name !== agent.name)
     const bound: BoundAgent = {
       agent,
       entries,

@@ -43,6 +43,7 @@ describe("the definition of a tool", () => {
       { approval: { expireIn: "1 hour" } },
       'did you mean "expiresIn"?'
     ],
+    ["an approval that is no object", { approval: "1 second" }, "has to be a plain object"],
     ["an expiry that does something else", { approval: { onExpiry: "approve" } }, '"deny" or "stay"'],
     [
       "idempotent that is no flag",
@@ -87,7 +88,9 @@ describe("the definition of an agent", () => {
     [{ limits: { maxTurn: 3 } }, 'did you mean "maxTurns"?'],
     [{ settings: { maxTokens: 3 } }, '"settings" of its definition'],
     [{ delegation: "tool" }, '"tools" or "delegate"'],
-    [{ tools: {} }, "a list"]
+    [{ tools: {} }, "a list"],
+    [{ limits: 2 }, '"limits" of its definition, which has to be a plain object'],
+    [{ settings: null }, '"settings" of its definition, which has to be a plain object']
   ]
   for (const [options, words] of wrong) {
     it(`is refused where it is made: ${JSON.stringify(options)}`, () => {

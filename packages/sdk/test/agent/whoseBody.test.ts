@@ -212,6 +212,33 @@ describe("a sub-agent whose starter has handed over", () => {
   )
 
   test(
+    "is found when its starter went by an alias as it started it, beside other agents",
+    Effect.gen(function* () {
+      const approved = probe("pay")
+      const model = scripted({
+        desk: [{ calls: [call("pay", "1")] }, { calls: [delegate("publisher")] }],
+        "desk/publisher": [{ calls: [call("publish", "1")] }, "It is out."]
+      })
+      const { runtime } = yield* rebind(Agent.make("desk", { tools: [approved.tool] }), model)
+      const before = yield* runPromptStored(runtime, { prompt: "go", runId })
+      const publish = probe("publish")
+      const reception = Agent.make("reception", {
+        aliases: ["desk"],
+        tools: [approved.tool],
+        subAgents: [publisher(publish)],
+        delegation: "delegate",
+        handoffs: [Agent.make("billing", { subAgents: [publisher(probe("publish"))] })]
+      })
+      const { runtime: later } = yield* rebind(reception, model)
+      const released = { runId, decisions: [approve(approvalOf(before, "1"))] }
+      const held = yield* runPromptStored(later, released)
+      const decisions = [approve(approvalOf(held, "1"))]
+      expect(yield* runPromptStored(later, { runId, decisions }), "completed")
+      assert.deepStrictEqual([approved.ran, publish.ran], [["1"], ["1"]])
+    })
+  )
+
+  test(
     "is told things, explained, decided and ended by its own run",
     Effect.gen(function* () {
       const { desks, model, request, runtime } = yield* handedOver()

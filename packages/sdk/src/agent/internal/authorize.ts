@@ -52,7 +52,7 @@ export const toolEntryOf = (bound: BoundAgent, call: ToolCall): ToolEntry | unde
 }
 
 /** The arguments of a call as they were shown. */
-export const shownOf = (call: ToolCall) => call.value ?? call.arguments ?? {}
+export const shownOf = ({ arguments: args = {}, value = args }: ToolCall) => value
 
 /** The request that a call was released by, and its decision. */
 const releaseOf = (

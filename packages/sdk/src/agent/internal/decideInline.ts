@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { decide, decideAt, expiries } from "../../domain/decide.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
+import { copyJson } from "../../domain/internal/json.ts"
 import { answerable } from "../../domain/RunState.ts"
 import * as Cancellation from "../Cancellation.ts"
 import type { Apart } from "./apart.ts"
@@ -91,7 +92,9 @@ const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request:
   const { runtime } = drive
   const { approvalCallback } = runtime.options
   if (approvalCallback === undefined) return undefined
-  const answer = yield* awaited(runtime, () => approvalCallback(request))
+  // A copy: what is shown to people, and compared, is not the callback's to change.
+  const shown = copyJson(request) as Interruption | undefined
+  const answer = yield* awaited(runtime, () => approvalCallback(shown ?? request))
   if (answer === undefined || isAboutAnother(answer, request)) return undefined
   const decoded = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
   const decision = yield* checkEdited(runtime, drive.state, decoded)

@@ -9,6 +9,7 @@ import {
   list,
   oneOf,
   optionMisfits,
+  demanded,
   shapeOf,
   string,
   strings
@@ -25,21 +26,23 @@ const shape = shapeOf<AgentOptions<never, unknown>>({
   delegation: oneOf("tools", "delegate"),
   handoffs: either(list, callable),
   output: "anything",
-  limits: limitsShape,
+  limits: demanded(limitsShape),
   policy: "anything",
   description: string,
   profile: string,
-  settings: shapeOf<ModelSettings>({
-    temperature: "anything",
-    topP: "anything",
-    maxOutputTokens: "anything",
-    stop: "anything",
-    seed: "anything",
-    reasoningEffort: "anything",
-    toolChoice: "anything",
-    parallelToolCalls: "anything",
-    extra: "anything"
-  }),
+  settings: demanded(
+    shapeOf<ModelSettings>({
+      temperature: "anything",
+      topP: "anything",
+      maxOutputTokens: "anything",
+      stop: "anything",
+      seed: "anything",
+      reasoningEffort: "anything",
+      toolChoice: "anything",
+      parallelToolCalls: "anything",
+      extra: "anything"
+    })
+  ),
   aliases: strings
 })
 

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
 import { lines, sentence } from "../../domain/Display.ts"
+import { callIdOf } from "../../domain/Interruption.ts"
 import { copyJson, sameJson } from "../../domain/internal/json.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
 import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
@@ -20,6 +21,7 @@ import type { Apart } from "./apart.ts"
 import { authorize, isEdited, type Judging, shownOf, type Standing, toolEntryOf } from "./authorize.ts"
 import {
   classifyTool,
+  deny,
   describeArguments,
   judge,
   openApproval,
@@ -192,6 +194,9 @@ const rejudge = (
   return rest === undefined ? nothing : Effect.as(Effect.exit(apart.run(rest)), undefined)
 }
 
+/** A call whose arguments are something else at every look would be asked about without end, where a callback answers. */
+const mostRequests = 10
+
 /** Asks about the call with these arguments, whoever let it through before. */
 const askAgain = (
   scope: Scope<unknown>,
@@ -199,8 +204,21 @@ const askAgain = (
   entry: ToolEntry,
   json: Schema.Json,
   reason: string
-): Effect.Effect<undefined> =>
-  Effect.flatMap(Effect.exit(decodeArguments(entry, stateOf(scope).limits, json)), (decoded) => {
+): Effect.Effect<undefined> => {
+  const { limits, requests } = stateOf(scope)
+  if (
+    call.startedAt === undefined &&
+    requests.filter(({ request }) => callIdOf(request) === call.id).length >= mostRequests
+  ) {
+    const { name } = entry.tool
+    deny(
+      scope,
+      call,
+      sentence`${name} was asked about ${mostRequests} times, and what would run was something else each time. It has not run.`
+    )
+    return nothing
+  }
+  return Effect.flatMap(Effect.exit(decodeArguments(entry, limits, json)), (decoded) => {
     const value = Exit.isSuccess(decoded) ? decoded.value : json
     const args = describeArguments(scope, entry, json, value)
     const asking = guarded(scope, call, () => {
@@ -209,6 +227,7 @@ const askAgain = (
     })
     return Effect.as(asking ?? Effect.void, undefined)
   })
+}
 
 /** Asks what became of a call that started. */
 export const openInDoubt = (scope: Scope<any>, call: ToolCall, reason?: string): void => {

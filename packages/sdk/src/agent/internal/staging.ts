@@ -44,7 +44,8 @@ import { policiesFor } from "../../domain/StartOptions.ts"
 import { type BoundAgent, memberOf } from "../BoundAgent.ts"
 import { checkBound, inspect } from "../checkResume.ts"
 import type { Runtime } from "../Runtime.ts"
-import { wrongText } from "../../store/internal/requests.ts"
+import { shownOf } from "./authorize.ts"
+import { copyOfInput, notPlain, wrongText } from "../../store/internal/requests.ts"
 import { answering } from "./answering.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { decodeArguments } from "./decoding.ts"
@@ -322,19 +323,21 @@ export const decodeDecision = (
   if (found.length > 0) {
     return Effect.fail(new DecisionMalformed({ issues: problemsOf(found), misfits: found }))
   }
-  return Effect.mapError(
+  const own = copyOfInput(input)
+  const decoded = Effect.mapError(
     decodeUnknownDecision(
       misattribution(input) !== undefined
         ? undefined
-        : typeof input === "object" && input !== null
-          ? { ...withoutSchema(attributeUnknown(input) as object), at: clock.currentTimeMillisUnsafe() }
-          : input
+        : typeof own === "object" && own !== null
+          ? { ...withoutSchema(attributeUnknown(own) as object), at: clock.currentTimeMillisUnsafe() }
+          : own
     ),
     (error) =>
       new DecisionMalformed({
         issues: (typeof input === "object" && input !== null ? wrongText(input) : undefined) ?? error.message
       })
   )
+  return own === input ? Effect.andThen(decoded, Effect.fail(notPlain())) : decoded
 }
 
 const withoutSchema = (input: { readonly schema?: unknown }): object => {
@@ -358,7 +361,7 @@ export const checkUnchanged = Effect.fnUntraced(function* (
   )
   const call = run === undefined ? undefined : findCall(run, callId)
   if (call === undefined) return
-  const actual = yield* approvalDigest(request, call.value ?? call.arguments ?? {})
+  const actual = yield* approvalDigest(request, shownOf(call))
   if (actual === digest) return
   return yield* new ArgumentsChanged({ requestId: decision.requestId, expected: digest, actual })
 })

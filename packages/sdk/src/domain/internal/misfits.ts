@@ -10,8 +10,8 @@ import { kindOf } from "./kindOf.ts"
 
 /** What a value may have. A value that is no object has no keys: whether it fits is for the decoder to say. */
 export type Shape =
-  /** An object with these keys and no others. */
-  | { readonly keys: Keys }
+  /** An object with these keys and no others; with `demanded`, where no decoder looks at it, nothing else than an object. */
+  | { readonly keys: Keys; readonly demanded?: true }
   /** A list of such values. */
   | { readonly each: Shape }
   /** An object with any names, and such values. */
@@ -64,6 +64,9 @@ export const shapeOf = <Options>(keys: {
   readonly [Key in keyof Required<Options>]: Shape | "anything"
 }): { readonly keys: Keys } => ({ keys })
 
+/** The same, and nothing else than an object. */
+export const demanded = (shape: Shape): Shape => ("keys" in shape ? { ...shape, demanded: true } : shape)
+
 /** What does not fit; empty where everything does. `whole` names the value in sentences, such as `the policy`. */
 export const misfits = (value: unknown, shape: Shape, whole: string): ReadonlyArray<Misfit> => {
   const found: Array<Misfit> = []
@@ -88,7 +91,10 @@ const look = (value: unknown, shape: Shape, place: Place, found: Array<Misfit>):
     if (value !== undefined && !shape.is(value)) found.push(unfit(value, shape.takes, place))
     return
   }
-  if (typeof value !== "object" || value === null) return
+  if (typeof value !== "object" || value === null) {
+    if ("keys" in shape && shape.demanded === true && value !== undefined) found.push(notPlain(value, place))
+    return
+  }
   if ("each" in shape) {
     if (!Array.isArray(value)) return
     value.forEach((item, index) => look(item, shape.each, inside(place, String(index)), found))

@@ -10,7 +10,7 @@ import { Decision, type DecisionInput } from "../../domain/Decision.ts"
 import { childRunId, isWithin, RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
 import { isExpired, type Interruption } from "../../domain/Interruption.ts"
 import { decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
-import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
+import { copyJson, isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { kindOf } from "../../domain/internal/kindOf.ts"
 import {
   AlreadyDecided,
@@ -183,13 +183,26 @@ export const decodeInput = (
   if (found.length > 0) {
     return Result.fail(new DecisionMalformed({ issues: problemsOf(found), misfits: found }))
   }
+  const own = copyOfInput(input)
   return Result.mapError(
     misattribution(input) === undefined
-      ? decode({ ...(attributeUnknown(input) as object), at: input?.at ?? now })
+      ? decode({ ...(attributeUnknown(own) as object), at: own?.at ?? now })
       : Result.fail(undefined),
     () => new DecisionMalformed({ issues: complaint(input) })
-  )
+  ).pipe(Result.flatMap((decision) => (own === input ? Result.fail(notPlain()) : Result.succeed(decision))))
 }
+
+/**
+ * A copy of what a caller gave, so that nothing the caller does with it later changes what was decided; the input itself where it is
+ * not plain data, which is no decision.
+ */
+export const copyOfInput = (input: DecisionInput): DecisionInput =>
+  (copyJson(input) as DecisionInput | undefined) ?? input
+
+export const notPlain = (): DecisionMalformed =>
+  new DecisionMalformed({
+    issues: "it holds a value that is no JSON, such as a date or an object of a class: give plain data"
+  })
 
 const kinds: ReadonlyArray<unknown> = Decision.members.map((member) => member.fields._tag.schema.literal)
 

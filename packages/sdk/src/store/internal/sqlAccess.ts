@@ -289,7 +289,8 @@ const dialectOf = (sql: SqlClient) =>
       notify: sql`SELECT pg_notify(${channel}, '')`,
       /** Bounds how long each statement of the transaction waits for a lock. */
       lockTimeout: (ms: number) => `SET LOCAL lock_timeout = ${ms}`,
-      beginWrite: "BEGIN",
+      // What waits for a lock sees what was committed meanwhile, whatever the level of the database or the user is.
+      beginWrite: "BEGIN ISOLATION LEVEL READ COMMITTED",
       beginRead: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
       control: (connection: Connection, statement: string) =>
         connection.executeUnprepared(statement, [], undefined)

@@ -30,7 +30,7 @@ export const describeDecoded = (
   const plain = copyJson(decoded)
   if (plain !== undefined) return { arguments: encoded ?? json, shown: plain, rendering: undefined }
   const rendering = render(decoded)
-  return { arguments: encoded ?? json, shown: encoded ?? rendering, rendering }
+  return { arguments: encoded ?? json, shown: encoded ?? renderBeside(decoded, json), rendering }
 }
 
 /**
@@ -75,32 +75,81 @@ const safely = <A>(f: () => A): A | undefined => {
 }
 
 /** What a value looks like, as JSON. Two values that look the same count as the same. */
-const render = (value: unknown, levels: number = maxGivenDepth): Schema.Json => {
+const render = (value: unknown, levels: number = maxGivenDepth): Schema.Json => look(value, levels).json
+
+/** What a value looks like, and whether there may be more to it: an object of a class shows what the class lets out. */
+interface Look {
+  readonly json: Schema.Json
+  readonly isOpaque: boolean
+}
+
+const clear = (json: Schema.Json): Look => ({ json, isOpaque: false })
+const opaque = (json: Schema.Json): Look => ({ json, isOpaque: true })
+
+/** `given` is what the schema read at this place, where that is known. Beside it, what is opaque shows both. */
+const look = (value: unknown, levels: number, given?: Schema.Json): Look => {
   switch (typeof value) {
     case "string":
     case "boolean":
-      return value
+      return clear(value)
     case "number":
-      return Number.isFinite(value) ? value : String(value)
+      return clear(Number.isFinite(value) ? value : String(value))
     case "object":
-      return value === null ? null : levels <= 0 ? "[nested too deep]" : renderObject(value, levels - 1)
+      if (value === null) return clear(null)
+      return levels <= 0 ? opaque("[nested too deep]") : lookAt(value, levels - 1, given)
     case "bigint":
-      return value.toString()
+      return clear(value.toString())
     case "undefined":
-      return null
+      return clear(null)
     default:
-      return `[${typeof value}]`
+      return opaque(`[${typeof value}]`)
   }
 }
 
-const renderObject = (value: object, levels: number): Schema.Json => {
-  if (value instanceof Date) return Number.isNaN(value.getTime()) ? "Invalid Date" : value.toISOString()
-  if (Array.isArray(value)) return value.map((item) => render(item, levels))
-  if (value instanceof Map || value instanceof Set) return Array.from(value, (item) => render(item, levels))
+const lookAt = (value: object, levels: number, given: Schema.Json | undefined): Look => {
+  if (value instanceof Date)
+    return clear(Number.isNaN(value.getTime()) ? "Invalid Date" : value.toISOString())
+  if (Array.isArray(value)) {
+    const items: ReadonlyArray<Schema.Json> = Array.isArray(given) ? given : []
+    return listed(value.map((item, index) => beside(item, levels, items[index])))
+  }
+  if (value instanceof Map || value instanceof Set) {
+    return listed(Array.from(value, (item: unknown) => look(item, levels)))
+  }
   if (ArrayBuffer.isView(value))
-    return Array.from(new Uint8Array(value.buffer, value.byteOffset, value.byteLength))
-  if ("toJSON" in value && typeof value.toJSON === "function") return render(value.toJSON(), levels)
-  if (value instanceof RegExp) return String(value)
-  const names = Object.keys(value).filter((name) => Reflect.get(value, name) !== undefined)
-  return Object.fromEntries(names.map((name) => [name, render(Reflect.get(value, name), levels)]))
+    return clear(Array.from(new Uint8Array(value.buffer, value.byteOffset, value.byteLength)))
+  if (value instanceof URL) return clear(value.href)
+  if ("toJSON" in value && typeof value.toJSON === "function") {
+    return opaque(look(value.toJSON(), levels).json)
+  }
+  if (value instanceof RegExp) return clear(String(value))
+  const prototype: unknown = Object.getPrototypeOf(value)
+  const isPlain = prototype === Object.prototype || prototype === null
+  const fields = isPlain && typeof given === "object" && given !== null ? (given as Schema.JsonObject) : {}
+  let isOpaque = !isPlain
+  const entries: Array<readonly [string, Schema.Json]> = []
+  for (const name of Object.keys(value)) {
+    const field: unknown = Reflect.get(value, name)
+    if (field === undefined) continue
+    const seen = beside(field, levels, Object.hasOwn(fields, name) ? fields[name] : undefined)
+    entries.push([name, seen.json])
+    isOpaque ||= seen.isOpaque
+  }
+  return { json: Object.fromEntries(entries), isOpaque }
 }
+
+const listed = (items: ReadonlyArray<Look>): Look => ({
+  json: items.map(({ json }) => json),
+  isOpaque: items.some(({ isOpaque }) => isOpaque)
+})
+
+const beside = (value: unknown, levels: number, given: Schema.Json | undefined): Look => {
+  const seen = look(value, levels, given)
+  if (!seen.isOpaque || given === undefined) return seen
+  const saysNothing = sameJson(seen.json, {}) || sameJson(seen.json, given)
+  return clear(saysNothing ? given : { given, is: seen.json })
+}
+
+/** What a person is shown of a value that is no JSON: what it looks like and, where that may not be all, what it was made from. */
+const renderBeside = (value: unknown, given: Schema.Json): Schema.Json =>
+  beside(value, maxGivenDepth, given).json

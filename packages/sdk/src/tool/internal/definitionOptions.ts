@@ -9,6 +9,7 @@ import {
   flag,
   optionMisfits,
   oneOf,
+  demanded,
   shapeOf,
   string,
   strings
@@ -26,7 +27,7 @@ const shape = shapeOf<ToolOptions<unknown, unknown>>({
   reconcile: callable,
   timeout: "anything",
   retry: "anything",
-  approval: shapeOf<ApprovalOptions>({ expiresIn: "anything", onExpiry: oneOf("deny", "stay") }),
+  approval: demanded(shapeOf<ApprovalOptions>({ expiresIn: "anything", onExpiry: oneOf("deny", "stay") })),
   risk: either(string, callable),
   preview: callable,
   aliases: strings,

@@ -1,0 +1,63 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Schedule from "effect/Schedule"
+import type * as SqlClient from "effect/sql/SqlClient"
+import { emptyDatabase, withSql } from "./database.ts"
+import { asked, at, create, openStore, runId, said } from "./storedRuns.ts"
+
+/** The decision that another process is about to commit, as `decide` writes it. */
+const stopping = (sql: SqlClient.SqlClient, run: string) =>
+  Effect.gen(function* () {
+    const decision = { _tag: "deny", requestId: `${run}.r1`, by: "ann", at: 1, then: "stop" }
+    yield* sql`SELECT run_id FROM fermata_runs WHERE run_id = ${run} FOR UPDATE`
+    yield* sql`UPDATE fermata_requests SET status = 'decided', decision = ${JSON.stringify(decision)},
+      decided_at = 1, decided_by = 'ann' WHERE request_id = ${`${run}.r1`}`
+  })
+
+const waiting = (sql: SqlClient.SqlClient) =>
+  Effect.map(
+    sql`SELECT pid FROM pg_stat_activity WHERE datname = current_database()
+      AND application_name = 'fermata' AND wait_event_type = 'Lock'`,
+    (rows) => rows.length > 0
+  )
+
+describe("an append that waits for a decision which is being committed", () => {
+  for (const level of ["read committed", "repeatable read", "serializable"]) {
+    it.live(
+      `says that there is one, so that nothing begins after a stop, where ${level} is the default`,
+      () =>
+        Effect.gen(function* () {
+          const { name, url } = yield* emptyDatabase
+          yield* withSql(url, (sql) =>
+            sql.unsafe(`ALTER DATABASE "${name}" SET default_transaction_isolation = '${level}'`)
+          )
+          const run = runId("a")
+          const stores = yield* Effect.all(
+            Array.from({ length: 3 }, () => openStore({ url, maxConnections: 2 })),
+            { concurrency: "unbounded" }
+          )
+          const [store] = stores
+          const lease = yield* create(store!, run, asked(run))
+          const append = store!.append({ lease, expected: at(1), events: [said("begin")], status: "running" })
+          const fiber = yield* withSql(url, (sql) =>
+            withSql(url, (watch) =>
+              sql.withTransaction(
+                Effect.gen(function* () {
+                  yield* stopping(sql, run)
+                  const appending = yield* Effect.forkDetach(append, { startImmediately: true })
+                  yield* Effect.repeat(waiting(watch), {
+                    until: (isWaiting) => isWaiting,
+                    schedule: Schedule.spaced("5 millis")
+                  })
+                  return appending
+                })
+              )
+            )
+          )
+          assert.deepStrictEqual(yield* Fiber.join(fiber), { revision: at(2), hasMail: true })
+          assert.lengthOf(yield* store!.decisions(run), 1)
+        })
+    )
+  }
+})

@@ -1,0 +1,220 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { z } from "zod"
+import * as Agent from "../../src/agent/Agent.ts"
+import { runPrompt } from "../../src/agent/runPrompt.ts"
+import * as Runtime from "../../src/agent/Runtime.ts"
+import type { DecisionInput } from "../../src/domain/Decision.ts"
+import type { Interruption } from "../../src/domain/Interruption.ts"
+import { approve } from "../../src/promise/decisions.ts"
+import * as Fermata from "../../src/promise/Fermata.ts"
+import { isDecisionMalformed } from "../../src/promise/guards.ts"
+import * as RunStore from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+
+/** An account that shows nothing of itself. */
+class Account {
+  readonly #name: string
+  constructor(name: string) {
+    this.#name = name
+  }
+  get name() {
+    return this.#name
+  }
+}
+
+/** An amount that calls itself the same whatever it is. */
+class Money {
+  readonly cents: number
+  constructor(cents: number) {
+    this.cents = cents
+  }
+  toJSON() {
+    return "Money"
+  }
+}
+
+const paying = (...amounts: ReadonlyArray<number>) => ({
+  calls: amounts.map((amount) => ({ tool: "pay", arguments: { amount } }))
+})
+
+const open = (
+  tools: ReadonlyArray<Tool.Tool<never>>,
+  script: Parameters<typeof ScriptedModel.make>[0],
+  options: object = {}
+): Promise<Fermata.Fermata> =>
+  Fermata.make({
+    agents: [Agent.make("ops", { tools })],
+    model: ScriptedModel.make(script).client,
+    store: RunStore.layerMemory,
+    by: "ann",
+    ...options
+  })
+
+describe("arguments that a schema turns into objects of classes", () => {
+  it("are shown with what they were made from, and a grant of exactly these covers no others", async () => {
+    const ran: Array<string> = []
+    const pay = Tool.make("pay", {
+      parameters: z.object({
+        to: z.string().transform((name) => new Account(name)),
+        amount: z.number().transform((cents) => new Money(cents)),
+        all: z.array(z.string().transform((name) => new Set([new Account(name)]))),
+        note: z.string().default("none")
+      }),
+      handler: ({ amount, to }) => void ran.push(`${amount.cents} to ${to.name}`)
+    })
+    const call = (to: string, amount: number, all: string) => ({
+      calls: [{ tool: "pay", arguments: { to, amount, all: [all] } }]
+    })
+    await using fermata = await open(
+      [pay],
+      [
+        call("bob", 5, "a"),
+        call("bob", 5, "a"),
+        call("mallory", 5, "a"),
+        call("bob", 900, "a"),
+        call("bob", 5, "b"),
+        "done"
+      ]
+    )
+    let run = await fermata.runPrompt("ops", "pay")
+    const shown: Array<unknown> = []
+    while (run.status === "interrupted") {
+      const request = run.interruptions[0]!
+      assert.strictEqual(request._tag, "approval")
+      shown.push((request as { readonly arguments: unknown }).arguments)
+      await fermata.decide(request, approve(shown.length === 1 ? { grant: { scope: "run" } } : {}))
+      run = await fermata.resume(run.runId)
+    }
+    const seen = (to: string, given: number, name: string) => ({
+      to,
+      amount: { given, is: "Money" },
+      all: [{ given: name, is: [{}] }],
+      note: "none"
+    })
+    assert.deepStrictEqual(shown, [
+      seen("bob", 5, "a"),
+      seen("mallory", 5, "a"),
+      seen("bob", 900, "a"),
+      seen("bob", 5, "b")
+    ])
+    assert.deepStrictEqual(ran, ["5 to bob", "5 to bob", "5 to mallory", "900 to bob", "5 to bob"])
+  })
+
+  it("run when they are nothing at all", async () => {
+    const ran: Array<unknown> = []
+    const pay = Tool.make("pay", {
+      parameters: z.object({}).transform(() => null),
+      handler: (given) => void ran.push(given)
+    })
+    await using fermata = await open([pay], [{ calls: [{ tool: "pay" }] }, "done"])
+    const run = await fermata.runPrompt("ops", "pay")
+    await fermata.decide(`${run.runId}.r1`, approve())
+    assert.strictEqual((await fermata.resume(run.runId)).status, "completed")
+    assert.deepStrictEqual(ran, [null])
+  })
+
+  it("are not asked about without end where they are others at each look", async () => {
+    let asked = 0
+    let count = 0
+    const pay = Tool.make("pay", {
+      parameters: z.object({ amount: z.number().transform(() => new Set([count++])) }),
+      handler: () => assert.fail("It runs with what was not shown.")
+    })
+    await using fermata = await open([pay], [paying(1), "done"], {
+      approvalCallback: ({ requestId }: Interruption) => {
+        asked += 1
+        return { ...approve(), requestId, by: "bot" }
+      }
+    })
+    const run = await fermata.runPrompt("ops", "pay")
+    assert.strictEqual(run.status, "completed")
+    assert.strictEqual(asked, 10)
+    const { history } = await fermata.state(run.runId)
+    assert.include(JSON.stringify(history), "what would run was something else each time. It has not run.")
+  })
+})
+
+describe("a decision", () => {
+  const amounts = z.object({ amount: z.number() })
+
+  it("stays what it was when the caller changes the object that held it, without a store", async () => {
+    const ran: Array<number> = []
+    const pay = Tool.make("pay", { parameters: amounts, handler: ({ amount }) => void ran.push(amount) })
+    const form = { amount: 50 }
+    const runtime = Runtime.make({ agent: Agent.make("ops", { tools: [pay] }) })
+    await Effect.gen(function* () {
+      const bound = yield* runtime
+      const first = yield* runPrompt(bound, { prompt: "pay" })
+      if (first.status !== "interrupted") return assert.fail(first.status)
+      const [one, two] = first.interruptions
+      const decide = (request: Interruption | undefined, body: Parameters<typeof approve>[0]) =>
+        ({ ...approve(body), requestId: request!.requestId, by: "ann" }) as DecisionInput
+      // It waits for the call before it.
+      const edited = yield* runPrompt(bound, {
+        state: first.state,
+        decisions: [decide(two, { arguments: form })]
+      })
+      form.amount = 999
+      yield* runPrompt(bound, { state: edited.state, decisions: [decide(one, {})] })
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(ScriptedModel.make([paying(1, 2), "done"]).layer),
+      Effect.runPromise
+    )
+    assert.deepStrictEqual(ran, [1, 50])
+  })
+
+  it("is recorded as it was checked, though the caller changes it while a schema looks at it", async () => {
+    const ran: Array<unknown> = []
+    let change = () => {}
+    const pay = Tool.make("pay", {
+      parameters: amounts.refine(async ({ amount }) => {
+        await Promise.resolve()
+        change()
+        return amount <= 100
+      }),
+      handler: (given) => void ran.push(given)
+    })
+    await using fermata = await open([pay], [paying(1), "done"])
+    const run = await fermata.runPrompt("ops", "pay")
+    const form = { amount: 50 }
+    change = () => {
+      form.amount = 999
+    }
+    const decision = await fermata.decide(`${run.runId}.r1`, approve({ arguments: form }))
+    assert.deepInclude(decision, { arguments: { amount: 50 } })
+    await fermata.resume(run.runId)
+    assert.deepStrictEqual(ran, [{ amount: 50 }])
+  })
+
+  it("holds plain data: an edit with a date or a symbol is refused, and the request stays open", async () => {
+    const pay = Tool.make("pay", { parameters: z.looseObject({ amount: z.number() }), handler: () => {} })
+    await using fermata = await open([pay], [paying(1), "done"])
+    const run = await fermata.runPrompt("ops", "pay")
+    for (const more of [{ at: new Date(0) }, { [Symbol("more")]: 1 }, { who: new Account("bob") }]) {
+      const edited: object = { amount: 1, ...more }
+      const error = await fermata.decide(`${run.runId}.r1`, approve({ arguments: edited as never })).then(
+        () => assert.fail("It was taken."),
+        (error: unknown) => error
+      )
+      assert.isTrue(isDecisionMalformed(error))
+    }
+    assert.lengthOf(await fermata.pending(), 1)
+  })
+
+  it("of a callback does not change the request that the callback was shown", async () => {
+    const ran: Array<number> = []
+    const pay = Tool.make("pay", { parameters: amounts, handler: ({ amount }) => void ran.push(amount) })
+    await using fermata = await open([pay], [paying(1), "done"], {
+      approvalCallback: (request: Interruption) => {
+        if (request._tag !== "approval") return undefined
+        Object.assign(request.arguments as object, { amount: 999 })
+        return { ...approve(), requestId: request.requestId, by: "bot" }
+      }
+    })
+    assert.strictEqual((await fermata.runPrompt("ops", "pay")).status, "completed")
+    assert.deepStrictEqual(ran, [1])
+  })
+})
