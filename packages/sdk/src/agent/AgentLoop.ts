@@ -244,7 +244,8 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
     }
     const cancelled = drive.token.reason()
     root.seen = endedBeside(drive)
-    if (drive.hasMail || drive.hasEnding) {
+    // What was decided before a run is cancelled belongs to what is said of it.
+    if (drive.hasMail || drive.hasEnding || cancelled !== undefined) {
       yield* takeMail(drive)
       // It may be for a sub-agent of one that waits.
       wake(drive)

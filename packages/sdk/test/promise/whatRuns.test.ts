@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
 import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
 import { runPrompt } from "../../src/agent/runPrompt.ts"
@@ -187,6 +188,59 @@ describe("a decision", () => {
     assert.deepInclude(decision, { arguments: { amount: 50 } })
     await fermata.resume(run.runId)
     assert.deepStrictEqual(ran, [{ amount: 50 }])
+  })
+
+  it("is what each try of a body gets, though the one before changed its arguments", async () => {
+    const ran: Array<number> = []
+    const pay = Tool.make("pay", {
+      parameters: amounts,
+      idempotent: true,
+      retry: Schedule.recurs(2),
+      handler: (given: { amount: number }) => {
+        ran.push(given.amount)
+        given.amount *= 100
+        throw new Error("It did not work.")
+      }
+    })
+    await using fermata = await open([pay], [paying(5), "done"])
+    const run = await fermata.runPrompt("ops", "pay")
+    await fermata.decide(`${run.runId}.r1`, approve())
+    await fermata.resume(run.runId)
+    assert.deepStrictEqual(ran, [5, 5, 5])
+  })
+
+  it("that was acknowledged before a run was cancelled is in what is said of its call", async () => {
+    const { promise: stopped, resolve: stop } = Promise.withResolvers<void>()
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
+    const wait = Tool.make("wait", {
+      needsApproval: false,
+      handler: () => {
+        begin()
+        return stopped
+      }
+    })
+    const pay = Tool.make("pay", { parameters: amounts, handler: () => assert.fail("It runs.") })
+    const script = [{ calls: [{ tool: "wait" }, ...paying(1).calls] }, "done"]
+    await using fermata = await open([wait, pay], script, { cancelGrace: 1 })
+    const running = fermata.runPrompt("ops", "pay", { runId: "run" })
+    await begun
+    await fermata.decide("run.r1", approve({ grant: { scope: "session" } }))
+    await fermata.cancel("run", "not needed")
+    const end = await running
+    stop()
+    if (end.status !== "cancelled") return assert.fail(end.status)
+    assert.deepStrictEqual(
+      end.calls.map(({ decided, tool }) => [
+        tool,
+        decided?.requestId as string | undefined,
+        decided?.decision
+      ]),
+      [
+        ["wait", undefined, undefined],
+        ["pay", "run.r1", "approve"]
+      ]
+    )
+    assert.lengthOf((await fermata.state("run")).grants, 1)
   })
 
   it("holds plain data: an edit with a date or a symbol is refused, and the request stays open", async () => {

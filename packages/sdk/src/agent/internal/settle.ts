@@ -7,6 +7,7 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { copyJson } from "../../domain/internal/json.ts"
 import * as Schema from "effect/Schema"
 import { sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
@@ -156,7 +157,8 @@ const retried = (
   schedule: NonNullable<Tool<any>["options"]["retry"]>
 ): Work<unknown, unknown, ToolFailure> => {
   const flight: Flight = {}
-  const begin = () => invoke(scope, call, tool, value)
+  // A body that changes its arguments does not change those of the next try.
+  const begin = () => invoke(scope, call, tool, copyJson(value) ?? value)
   const timed = Effect.suspend(() => {
     const { late, ms } = timeOf(scope, call, tool)
     return within(scope.drive.runtime, ms, asEffect(begin, flight), late)
