@@ -133,7 +133,7 @@ export interface Fermata extends AsyncDisposable {
   readonly fork: (runId: string, prompt: Prompt, options?: ForkOptions) => Promise<RunResult>
   /** The moments of a run from which it can be forked, oldest first. */
   readonly rewindPoints: (runId: string) => Promise<ReadonlyArray<RewindPoint>>
-  /** What waits for a decision, over all runs of the store, oldest first. */
+  /** What waits for a decision, over all runs of the store, oldest first: 100 at a time, or `limit`, behind the request `after`. */
   readonly pending: (filter?: PlainIds<PendingFilter>) => Promise<ReadonlyArray<PendingRequest>>
   /** Takes a decision, once per request. Given the request itself, it is bound to the arguments that were shown. */
   readonly decide: (
@@ -159,7 +159,10 @@ export interface Fermata extends AsyncDisposable {
   readonly explain: (runId: string) => Promise<Explanation>
   /** Ends a run, whoever works on it; of a sub-agent's run that one alone, with what is under it. */
   readonly cancel: (runId: string, reason?: string) => Promise<void>
-  /** The runs of the store, newest first. One that cannot be read is left out, with a warning in the log: see `damagedRuns`. */
+  /**
+   * The runs of the store, newest first: 100 at a time, or `limit`, behind the run `after`. One that cannot be read is left out, with a
+   * warning in the log: see `damagedRuns`.
+   */
   readonly runs: (filter?: PlainIds<ListFilter>) => Promise<ReadonlyArray<RunHead>>
   /** What `runs`, `pending` and `grants` leave out because it cannot be read, and what to do about it. It reads the entries of all runs. */
   readonly damagedRuns: () => Promise<ReadonlyArray<DamagedRun>>
@@ -167,7 +170,10 @@ export interface Fermata extends AsyncDisposable {
   readonly state: (runId: string) => Promise<RunState>
   /** What has changed in this program since the run was stored, and what of it stands in the way. */
   readonly checkResume: (runId: string) => Promise<ResumeReport>
-  /** The standing approvals of the store, oldest first, revoked ones included. One that cannot be read is left out: see `damagedRuns`. */
+  /**
+   * The standing approvals of the store, oldest first, revoked ones included: 100 at a time, or `limit`, behind the grant `after`. One that
+   * cannot be read is left out: see `damagedRuns`.
+   */
   readonly grants: (filter?: PlainIds<GrantFilter>) => Promise<ReadonlyArray<StoredGrant>>
   /**
    * Revokes a standing approval of a run or its session: from then on no call starts under it, in any run, fork or process. Rejects
