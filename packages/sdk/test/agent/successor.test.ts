@@ -37,17 +37,23 @@ const held = Effect.gen(function* () {
   return { pay, runtime }
 })
 
+/** A run that failed after its second call was approved. */
+const failed = Effect.gen(function* () {
+  const store = yield* RunStore
+  const { pay, runtime } = yield* held
+  const before = yield* runPromptStored(runtime, { prompt: "go", runId, sessionId })
+  yield* store.decide(approve(approvalOf(before, "2")))
+  const lease = yield* store.claim({ runId, owner: "other", ttl: 1000 })
+  const { revision: expected } = yield* store.head(runId)
+  yield* store.append({ lease, expected, status: "error", events: [failure] })
+  yield* store.release(lease)
+  return { pay, runtime, store }
+})
+
 describe("a prompt after a run that failed", () => {
   it.effect("begins a run whose history says which approved call did not run, and who approved it", () =>
     Effect.gen(function* () {
-      const store = yield* RunStore
-      const { pay, runtime } = yield* held
-      const before = yield* runPromptStored(runtime, { prompt: "go", runId, sessionId })
-      yield* store.decide(approve(approvalOf(before, "2")))
-      const lease = yield* store.claim({ runId, owner: "other", ttl: 1000 })
-      const { revision: expected } = yield* store.head(runId)
-      yield* store.append({ lease, expected, status: "error", events: [failure] })
-      yield* store.release(lease)
+      const { pay, runtime } = yield* failed
       assert.include(
         (yield* explain(runId)).text,
         "ann has decided (approve) and nobody has acted on it yet."
@@ -71,14 +77,7 @@ describe("a prompt after a run that failed", () => {
     "leaves the failed run where it is: it is not taken up any more, and what was approved on it does not run",
     () =>
       Effect.gen(function* () {
-        const store = yield* RunStore
-        const { pay, runtime } = yield* held
-        const before = yield* runPromptStored(runtime, { prompt: "go", runId, sessionId })
-        yield* store.decide(approve(approvalOf(before, "2")))
-        const lease = yield* store.claim({ runId, owner: "other", ttl: 1000 })
-        const { revision: expected } = yield* store.head(runId)
-        yield* store.append({ lease, expected, status: "error", events: [failure] })
-        yield* store.release(lease)
+        const { pay, runtime, store } = yield* failed
         const next = yield* runPromptStored(runtime, { prompt: "again", sessionId })
         for (const input of [{ runId }, { runId, limits: { maxTurns: 9 } }, { runId, message: "and?" }]) {
           const busy = yield* Effect.flip(runPromptStored(runtime, input))
