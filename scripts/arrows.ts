@@ -11,11 +11,16 @@ import * as Path from "node:path"
 /** The folders of `packages/sdk/src`; a folder imports from the ranks before its own, never from a neighbour in its rank. */
 const ranks = [
   ["domain"],
-  ["model", "tool", "store", "context", "sandbox"],
+  ["model", "store", "sandbox"],
+  ["tool"],
+  ["context", "memory"],
   ["agent"],
+  ["run"],
+  ["durable"],
   ["dispatch"],
+  ["schedule"],
   ["control"],
-  ["cluster", "promise", "testing"]
+  ["cluster", "observe", "promise", "testing"]
 ]
 const folders = ranks.flat()
 const rank = (folder: string) => ranks.findIndex((names) => names.includes(folder))
@@ -29,7 +34,7 @@ interface Case {
 
 const restricted = "no-restricted-imports"
 const sdk = (path: string) => `packages/sdk/src/${path}`
-const sqlite = (name: string) => `packages/node/src/internal/sqlite${name}.ts`
+const sqlite = (name: string) => `packages/node/src/internal/sqlite/${name}.ts`
 const use = (specifier: string) => `import * as It from "${specifier}"\nexport const it = It\n`
 
 const arrows = folders.flatMap((from): ReadonlyArray<Case> =>

@@ -13,14 +13,19 @@ const source = Path.join(root, "packages/sdk/src")
 const folders = [
   "domain",
   "model",
-  "tool",
   "store",
-  "context",
   "sandbox",
+  "tool",
+  "context",
+  "memory",
   "agent",
+  "run",
+  "durable",
   "dispatch",
+  "schedule",
   "control",
   "cluster",
+  "observe",
   "promise",
   "testing"
 ]

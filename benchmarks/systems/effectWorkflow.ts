@@ -16,7 +16,7 @@ import * as Activity from "effect/workflow/Activity"
 import * as Workflow from "effect/workflow/Workflow"
 import * as WorkflowEngine from "effect/workflow/WorkflowEngine"
 // oxlint-disable-next-line no-restricted-imports -- What is measured is not Fermata, and Effect has no client that fits it yet.
-import * as SqliteClient from "../../packages/node/src/internal/sqliteClient.ts"
+import * as SqliteClient from "../../packages/node/src/internal/sqlite/client.ts"
 import type { Adapter, Script } from "../System.ts"
 
 const Answer = Schema.Struct({

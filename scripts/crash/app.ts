@@ -8,28 +8,26 @@ import type * as Exit from "effect/Exit"
 import * as Random from "effect/Random"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as Stream from "effect/Stream"
+import { type Agent, RunIds, Runtime } from "@fermata/sdk/agent"
 import {
-  type Agent,
   cancelRun,
   decideStored,
   type ForkInput,
   forkRun,
   recover,
   revokeGrant,
-  RunIds,
   runPromptStored,
   sendMessage,
   type StoredContinueInput,
-  type StoredStartInput,
-  Runtime
-} from "@fermata/sdk/agent"
-import type { RunResult } from "@fermata/sdk/agent"
+  type StoredStartInput
+} from "@fermata/sdk/durable"
+import type { RunResult } from "@fermata/sdk/run"
 import type { Decision, Id } from "@fermata/sdk/domain"
 import { ModelClient, type ModelRequest } from "@fermata/sdk/model"
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
 import { Scrubber } from "@fermata/sdk/tool"
-import { CheckpointEvery } from "../../packages/sdk/src/agent/internal/checkpoints.ts"
+import { CheckpointEvery } from "../../packages/sdk/src/durable/internal/checkpoints.ts"
 import { scrubber } from "./canary.ts"
 import * as Points from "./points.ts"
 import { generator } from "./random.ts"

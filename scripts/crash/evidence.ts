@@ -4,7 +4,7 @@
 import { isDeepStrictEqual } from "node:util"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
-import { loadState } from "@fermata/sdk/agent"
+import { loadState } from "@fermata/sdk/durable"
 import { evolveAll, Id, Message, RunEvent, RunState } from "@fermata/sdk/domain"
 import { RunStore, type RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import { RunChecker } from "@fermata/sdk/testing"

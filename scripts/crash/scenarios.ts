@@ -3,7 +3,8 @@
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
-import { exportRun, importRun, type RunResult } from "@fermata/sdk/agent"
+import { exportRun, importRun } from "@fermata/sdk/durable"
+import { type RunResult } from "@fermata/sdk/run"
 import { Id, Message } from "@fermata/sdk/domain"
 import {
   byTurn,

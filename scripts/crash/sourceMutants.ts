@@ -28,14 +28,14 @@ interface SourceMutant {
 const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "starts a body before its start is committed",
-    file: "agent/internal/settle.ts",
+    file: "run/steps/settle.ts",
     line: "const held = Effect.flatMapEager(flush(drive), () => confirmHeld(drive))",
     broken: "const held = Effect.flatMapEager(Effect.void, () => confirmHeld(drive))",
     finder: { scenario: "act" }
   },
   {
     name: "repeats a call in doubt",
-    file: "agent/internal/settle.ts",
+    file: "run/steps/settle.ts",
     line: '      isRepeatable(found) &&\n      (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")',
     broken: "      found.attempt >= 0",
     finder: { scenario: "act" }
@@ -56,35 +56,35 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "commits a transaction in which a statement failed",
-    file: "store/internal/sqlAccess.ts",
+    file: "store/internal/sql/access.ts",
     line: "if (failed !== undefined) return",
     broken: "if (failed !== failed) return",
     finder: { tests: ["node/test/postgres/failedStatements.test.ts"] }
   },
   {
     name: "parks past mail",
-    file: "store/internal/sqlJournal.ts",
+    file: "store/internal/sql/journal.ts",
     line: "      if (hasMail) return yield* new NotParked()",
     broken: "      if (hasMail && expected < 0) return yield* new NotParked()",
     finder: { seeds: 300 }
   },
   {
     name: "loses a cancellation in a park",
-    file: "store/internal/sqlJournal.ts",
+    file: "store/internal/sql/journal.ts",
     line: "sql` AND (${parked} = 0 OR cancel_reason IS NULL)`",
     broken: "sql` AND (${parked} = ${parked})`",
     finder: { meeting: "completes+cancels" }
   },
   {
     name: "believes in a lease for ever",
-    file: "agent/internal/stored.ts",
+    file: "durable/internal/stored.ts",
     line: "isStale: () => held.clock.monotonicTimeNanosUnsafe() >= held.goodUntil,",
     broken: "isStale: () => held.goodUntil < 0n,",
     finder: { tests: ["sdk/test/agent", "node/test/race.test.ts"] }
   },
   {
     name: "does not read back after a lost commit",
-    file: "store/internal/sqlAccess.ts",
+    file: "store/internal/sql/access.ts",
     line: "unknown ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)",
     broken:
       "unknown && operation === '' ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)",
@@ -92,14 +92,14 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "takes a message twice",
-    file: "store/internal/sqlMessages.ts",
+    file: "store/internal/sql/messages.ts",
     line: "if (waited === undefined && (yield* insert(runId, taken)).length === 0) return false",
     broken: "if (waited === undefined) yield* insert(runId, taken)",
     finder: { tests: ["node/test/SqliteStore.test.ts"] }
   },
   {
     name: "starts a call under a grant that was revoked",
-    file: "store/internal/sqlGrants.ts",
+    file: "store/internal/sql/grants.ts",
     line: "if (revokedAt === null) return []",
     broken: "if (revokedAt === null || revokedAt > 0) return []",
     finder: { scenario: "revoke elsewhere" }
@@ -113,14 +113,14 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "runs stored arguments without comparing them with what was approved",
-    file: "agent/internal/authorize.ts",
+    file: "run/internal/authorize.ts",
     line: "if (!isShown || !sameJson(shownOf(call), decided)) {",
     broken: "if (!isShown && decided === undefined) {",
     finder: { tests: ["node/test/authority/arguments.test.ts"] }
   },
   {
     name: "decodes arguments again for the body",
-    file: "agent/internal/prepareCall.ts",
+    file: "run/internal/prepareCall.ts",
     line: "if (schema !== undefined && rendering === undefined) return Effect.succeed(copyJson(shownOf(call)))",
     broken: "if (schema !== undefined && rendering === undefined) return decode(call.arguments ?? {})",
     finder: { tests: ["node/test/authority/arguments.test.ts"] }
@@ -134,7 +134,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "begins a body after a stop that was acknowledged before its start",
-    file: "agent/internal/settle.ts",
+    file: "run/steps/settle.ts",
     line: "(drive.hasMail ? Effect.flatMapEager(hearStops(scope), bodies) : bodies())",
     broken: "bodies()",
     finder: { meeting: "releases+stops" }
@@ -148,28 +148,28 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "writes without a fence",
-    file: "store/internal/sqlLease.ts",
+    file: "store/internal/sql/lease.ts",
     line: "sql`run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} AND lease_until > ${now}`",
     broken: "sql`run_id = ${lease.runId} AND ${now} = ${now}`",
     finder: { tests: ["node/test/SqliteStore.test.ts"] }
   },
   {
     name: "claims a run that is leased",
-    file: "store/internal/sqlLease.ts",
+    file: "store/internal/sql/lease.ts",
     line: "access.sql`(lease_until IS NULL OR lease_until <= ${access.now} OR ${isFromFuture(access)})`",
     broken: "access.sql`(1 = 1)`",
     finder: { tests: ["node/test/SqliteStore.test.ts"] }
   },
   {
     name: "gives back the lease of another owner",
-    file: "store/internal/sqlRuns.ts",
+    file: "store/internal/sql/runs.ts",
     line: "WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING status`),",
     broken: "WHERE run_id = ${lease.runId} RETURNING status`),",
     finder: { tests: ["node/test/SqliteStore.test.ts"] }
   },
   {
     name: "takes the end of a body that was left behind",
-    file: "agent/internal/apart.ts",
+    file: "run/internal/apart.ts",
     line: "    // It was left behind.\n    if (this.running === undefined) return\n",
     broken: "",
     finder: { tests: ["sdk/test/agent/leftBehind.test.ts"] }
@@ -184,7 +184,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   // Conditions drawn at random.
   {
     name: "sends to a run that is not there",
-    file: "store/internal/sqlMessages.ts",
+    file: "store/internal/sql/messages.ts",
     line: "if (head === undefined) return yield* new RunNotFound({ runId })",
     broken: "",
     finder: { tests: ["node/test/SqliteStore.test.ts"] }
@@ -198,42 +198,42 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "does not store what a run that goes on begins with",
-    file: "agent/internal/continueStored.ts",
+    file: "durable/internal/continueStored.ts",
     line: "if (Arr.isReadonlyArrayNonEmpty(events)) yield* journal.append(events, state)",
     broken: "",
     finder: { tests: ["sdk/test/agent"] }
   },
   {
     name: "begins sub-agents past the budget",
-    file: "agent/internal/subAgents.ts",
+    file: "run/steps/subAgents.ts",
     line: 'if (room === "room") yield* drive.perform(scope, step, apart)',
     broken: "yield* drive.perform(scope, step, apart)",
     finder: { tests: ["sdk/test/agent"] }
   },
   {
     name: "reads a checkpoint that lacks a part",
-    file: "store/internal/sqlCheckpoints.ts",
+    file: "store/internal/sql/checkpoints.ts",
     line: "if (found !== Number(row.chunks) || found !== chunks.length) return undefined",
     broken: "",
     finder: { tests: ["node/test/sqlite", "node/test/SqliteStore.test.ts"] }
   },
   {
     name: "shows a sub-agent that waits as at work",
-    file: "dispatch/internal/SubAgent.ts",
+    file: "dispatch/internal/handle/SubAgent.ts",
     line: 'return open > 0 ? "held" : "running"',
     broken: 'return open < 0 ? "held" : "running"',
     finder: { tests: ["sdk/test/dispatch"] }
   },
   {
     name: "asks no tool what became of a call",
-    file: "agent/internal/settle.ts",
+    file: "run/steps/settle.ts",
     line: "if (reconcile === undefined) return unknown",
     broken: "if (reconcile !== undefined) return unknown",
     finder: { scenario: "reconcile" }
   },
   {
     name: "runs calls that have to be asked about",
-    file: "agent/internal/classify.ts",
+    file: "run/steps/classify.ts",
     line: 'if (verdict._tag === "run") return classifyTool(scope, call, entry, args, { allowedBy: verdict.by })',
     broken:
       'if (verdict._tag !== "deny") return classifyTool(scope, call, entry, args, { allowedBy: "policy" })',
@@ -241,7 +241,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "stores events that cannot be read back",
-    file: "agent/internal/stored.ts",
+    file: "durable/internal/stored.ts",
     line: "if (areReadable(events)) return undefined",
     broken: "if (events.length > 0) return undefined",
     finder: { tests: ["sdk/test/agent", "node/test"] }
@@ -255,7 +255,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "repeats a body whose grant was revoked",
-    file: "agent/internal/prepareCall.ts",
+    file: "run/internal/prepareCall.ts",
     line: 'if (standing._tag === "lapsed" && mayHaveRun) {',
     broken:
       'if (standing._tag === "lapsed" && mayHaveRun) return Effect.succeed({ call, tool: entry.tool, value: shownOf(call) })\n  if (standing._tag === "lapsed" && mayHaveRun) {',
@@ -263,7 +263,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "starts reads under a grant before their turn",
-    file: "agent/internal/settle.ts",
+    file: "run/steps/settle.ts",
     line: "callIds.length > toolConcurrency && mayLapse(scope, callIds)",
     broken: "callIds.length < 0",
     finder: { tests: ["node/test/authority/judgedAgain.test.ts"] }

@@ -11,7 +11,7 @@ import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import { SqliteStore } from "@fermata/node"
 import { SqlRunStore } from "@fermata/sdk/store"
-import * as SqliteClient from "../../packages/node/src/internal/sqliteClient.ts"
+import * as SqliteClient from "../../packages/node/src/internal/sqlite/client.ts"
 import { startReader } from "./fileReader.ts"
 import { type Databases, endLeases, everyStatus, lostRows, runTables, startingBatches } from "./world.ts"
 

@@ -3,7 +3,8 @@
  * and ask again: everything here may be done any number of times.
  */
 import * as Effect from "effect/Effect"
-import type { RunResult, StoredStartInput } from "@fermata/sdk/agent"
+import type { StoredStartInput } from "@fermata/sdk/durable"
+import type { RunResult } from "@fermata/sdk/run"
 import type { Decision, Grant, Id, Interruption } from "@fermata/sdk/domain"
 import type { App } from "./app.ts"
 import { canary } from "./canary.ts"

@@ -57,7 +57,7 @@ export interface Options {
 export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStoreError.RunStoreError> =>
   Layer.unwrap(
     Effect.map(
-      Effect.promise(() => import("./internal/sqliteOpen.ts")),
+      Effect.promise(() => import("./internal/sqlite/open.ts")),
       ({ layer }) => layer(options)
     )
   )
@@ -87,7 +87,7 @@ export const backup = (options: {
   readonly to: string
 }): Effect.Effect<void, RunStoreError.RunStoreError | BackupExists> =>
   Effect.flatMap(
-    Effect.promise(() => import("./internal/sqliteBackup.ts")),
+    Effect.promise(() => import("./internal/sqlite/backup.ts")),
     ({ backup }) => backup(options)
   )
 
@@ -116,7 +116,7 @@ export const fence = (options: {
   readonly filename: string
 }): Effect.Effect<void, RunStoreError.RunStoreError> =>
   Effect.flatMap(
-    Effect.promise(() => import("./internal/sqliteFence.ts")),
+    Effect.promise(() => import("./internal/sqlite/fence.ts")),
     ({ fence }) => fence(options)
   )
 
@@ -153,7 +153,7 @@ export const restore = (options: {
   RunStoreError.RunStoreError | BackupExists
 > =>
   Effect.flatMap(
-    Effect.promise(() => import("./internal/sqliteRestore.ts")),
+    Effect.promise(() => import("./internal/sqlite/restore.ts")),
     ({ restore }) => restore(options)
   )
 
@@ -190,7 +190,7 @@ export const check = (options: {
   readonly filename: string
 }): Effect.Effect<CheckReport, RunStoreError.RunStoreError> =>
   Effect.flatMap(
-    Effect.promise(() => import("./internal/sqliteCheck.ts")),
+    Effect.promise(() => import("./internal/sqlite/check.ts")),
     ({ check }) => check(options)
   )
 
@@ -220,6 +220,6 @@ export const compact = (options: {
   readonly filename: string
 }): Effect.Effect<void, RunStoreError.RunStoreError> =>
   Effect.flatMap(
-    Effect.promise(() => import("./internal/sqliteCompact.ts")),
+    Effect.promise(() => import("./internal/sqlite/compact.ts")),
     ({ compact }) => compact(options)
   )

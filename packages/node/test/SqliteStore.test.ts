@@ -12,7 +12,7 @@ import * as TestClock from "effect/testing/TestClock"
 import { Id } from "@fermata/sdk"
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { RunStoreContract } from "@fermata/sdk/testing"
-import * as SqliteClient from "../src/internal/sqliteClient.ts"
+import * as SqliteClient from "../src/internal/sqlite/client.ts"
 import * as SqliteStore from "../src/SqliteStore.ts"
 import { temporaryDirectory, temporaryFile } from "./temporaryStore.ts"
 

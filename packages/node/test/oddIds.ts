@@ -5,8 +5,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { agent, approve, createFermata, deny, tool } from "@fermata/node"
+import { Agent, Runtime } from "@fermata/sdk/agent"
 import {
-  Agent,
   cancelRun,
   decideStored,
   explain,
@@ -15,10 +15,9 @@ import {
   loadState,
   revokeGrant,
   rewindPoints,
-  Runtime,
   runPromptStored,
   sendMessage
-} from "@fermata/sdk/agent"
+} from "@fermata/sdk/durable"
 import { attach, dispatchPromptStored } from "@fermata/sdk/dispatch"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import { ScriptedModel } from "@fermata/sdk/testing"

@@ -12,7 +12,7 @@ import { agent, approve, createFermata, isRunStoreError, tool } from "@fermata/n
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { FaultySqlClient } from "@fermata/sdk/testing"
 import { z } from "zod"
-import * as SqliteClient from "../src/internal/sqliteClient.ts"
+import * as SqliteClient from "../src/internal/sqlite/client.ts"
 import { model, program } from "./fixtures/stores/agents.ts"
 import { temporaryFile } from "./temporaryStore.ts"
 

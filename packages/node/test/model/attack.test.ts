@@ -11,7 +11,7 @@ import { inspect } from "node:util"
 import { ModelClient, type ModelError, type OpenAiChat } from "@fermata/sdk/model"
 import { ask, event, eventStream, hello, json, refusal, streamed } from "./asking.ts"
 import { both, ends, protocols, say, secret, served, textIn } from "./serving.ts"
-import { timeSpent } from "../../../sdk/test/timeSpent.ts"
+import { timeSpent } from "../../../sdk/test/helpers/timeSpent.ts"
 
 describe("A stream that is no good", () => {
   const bytes = (...values: ReadonlyArray<string | number>): Uint8Array =>

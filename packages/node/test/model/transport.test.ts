@@ -21,7 +21,7 @@ import {
   Tokenizer
 } from "@fermata/sdk/model"
 import { ask, end, eventStream, hello, helloWhole, json, pieces, refusal, streamed } from "./asking.ts"
-import { timeSpent } from "../../../sdk/test/timeSpent.ts"
+import { timeSpent } from "../../../sdk/test/helpers/timeSpent.ts"
 
 /** A server with these responses, and a client that asks it. */
 const served = (responses: ReplayServer.Responses, options: Partial<OpenAiChat.Options> = {}) =>

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { inject } from "vitest"
-import { isConnectionLost, isContention, toStoreError } from "../../../sdk/src/store/internal/sqlErrors.ts"
+import { isConnectionLost, isContention, toStoreError } from "../../../sdk/src/store/internal/sql/errors.ts"
 import { withSql } from "./database.ts"
 
 /** What the server reports, what the caller of the store is told, and whether the store tries again by itself. */

@@ -8,7 +8,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { Decision, Id, RunEvent } from "@fermata/sdk"
 import { SqlRunStore } from "@fermata/sdk/store"
 import { FaultySqlClient } from "@fermata/sdk/testing"
-import { makeAccess } from "../../../sdk/src/store/internal/sqlAccess.ts"
+import { makeAccess } from "../../../sdk/src/store/internal/sql/access.ts"
 import { reusedSchema } from "./database.ts"
 import { create, openStore, runId, type Store } from "./storedRuns.ts"
 

@@ -5,7 +5,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Scope from "effect/Scope"
-import * as SqliteClient from "../../src/internal/sqliteClient.ts"
+import * as SqliteClient from "../../src/internal/sqlite/client.ts"
 import { temporaryFile } from "../temporaryStore.ts"
 import { foreign } from "./fixtures.ts"
 

@@ -6,7 +6,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import { type RunStore, SqlRunStore } from "@fermata/sdk/store"
 import type { Id } from "@fermata/sdk"
 import { FaultySqlClient } from "@fermata/sdk/testing"
-import * as SqliteClient from "../../src/internal/sqliteClient.ts"
+import * as SqliteClient from "../../src/internal/sqlite/client.ts"
 import { temporaryFile } from "../temporaryStore.ts"
 
 type Store = RunStore.RunStore["Service"]

@@ -17,8 +17,8 @@ import type { FinishReason, RunEvent } from "../domain/RunEvent.ts"
 import type { RunState, ToolCall } from "../domain/RunState.ts"
 import { findCall, findChild, isEnded, isSettled } from "../domain/RunState.ts"
 import type { ModelUsage, SessionUsage } from "../domain/Usage.ts"
-import { tell } from "./internal/tell.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
+import { notify } from "./internal/userCode.ts"
 
 /** Whose run it is: the root's, or a sub-agent's. */
 interface Told {
@@ -169,11 +169,11 @@ export const observe = (hooks: RuntimeHooks, before?: RunState): ((update: RunUp
       }
       case "retry": {
         const { _tag: status, ...told } = update
-        return tell(hooks.onModelCall, { status, ...told })
+        return notify(hooks.onModelCall, { status, ...told })
       }
       case "fallback": {
         const { _tag: status, ...told } = update
-        return tell(hooks.onModelCall, { status, ...told })
+        return notify(hooks.onModelCall, { status, ...told })
       }
     }
   }
@@ -213,7 +213,7 @@ const tellEvent = (hooks: RuntimeHooks, change: Change): void => {
   switch (event._tag) {
     case "model.answered": {
       const { finishReason, profile, usage } = event
-      tell(hooks.onModelCall, {
+      notify(hooks.onModelCall, {
         ...whose,
         status: "answered",
         turn,
@@ -227,7 +227,7 @@ const tellEvent = (hooks: RuntimeHooks, change: Change): void => {
     case "run.failed":
       if (event.failure._tag === "ModelFailed") {
         const { reason } = event.failure
-        tell(hooks.onModelCall, { ...whose, status: "failed", turn: turn + 1, reason })
+        notify(hooks.onModelCall, { ...whose, status: "failed", turn: turn + 1, reason })
       }
       break
   }
@@ -235,7 +235,7 @@ const tellEvent = (hooks: RuntimeHooks, change: Change): void => {
   const settled = tellCalls(hooks, change, whose)
   const wasOpen = event._tag === "model.answered" || (before !== undefined && before.calls.length > 0)
   if (wasOpen && after.calls.length === 0) {
-    tell(hooks.onTurn, { ...whose, turn, calls: settled, usage: after.usage })
+    notify(hooks.onTurn, { ...whose, turn, calls: settled, usage: after.usage })
   }
   tellEnd(hooks, change, whose)
 }
@@ -253,9 +253,14 @@ const tellCalls = (hooks: RuntimeHooks, { after, before, event }: Change, whose:
     const told = { ...whose, callId, tool }
     if (isSettled(call)) continue
     if (outcome !== undefined) {
-      tell(hooks.onToolCall, { ...told, status: outcome, attempt: call.attempt, ...elapsed(call, event.at) })
+      notify(hooks.onToolCall, {
+        ...told,
+        status: outcome,
+        attempt: call.attempt,
+        ...elapsed(call, event.at)
+      })
     } else if (now?.status === "started" && now.attempt > call.attempt) {
-      tell(hooks.onToolCall, { ...told, status: "started", attempt: now.attempt })
+      notify(hooks.onToolCall, { ...told, status: "started", attempt: now.attempt })
     }
   }
   return all
@@ -285,18 +290,18 @@ const tellRequest = (hooks: RuntimeHooks, { before, event }: Change, whose: Told
     before?.requests.find(({ request }) => request.requestId === requestId)?.request
   switch (event._tag) {
     case "request.opened":
-      return tell(hooks.onRequest, { ...whose, status: "opened", request: event.request })
+      return notify(hooks.onRequest, { ...whose, status: "opened", request: event.request })
     case "request.decided": {
       const { decision } = event
       const request = find(decision.requestId)
-      if (request !== undefined) tell(hooks.onRequest, { ...whose, status: "decided", request, decision })
+      if (request !== undefined) notify(hooks.onRequest, { ...whose, status: "decided", request, decision })
       return
     }
     case "request.superseded":
     case "request.expiring": {
       const request = find(event.requestId)
       const status = event._tag === "request.superseded" ? "superseded" : "expiring"
-      if (request !== undefined) tell(hooks.onRequest, { ...whose, status, request })
+      if (request !== undefined) notify(hooks.onRequest, { ...whose, status, request })
     }
   }
 }
@@ -305,10 +310,10 @@ const tellEnd = (hooks: RuntimeHooks, { after, event }: Change, whose: Told): vo
   const { usage } = after
   switch (event._tag) {
     case "run.completed":
-      return tell(hooks.onRunEnd, { ...whose, status: "completed", usage })
+      return notify(hooks.onRunEnd, { ...whose, status: "completed", usage })
     case "run.cancelled":
-      return tell(hooks.onRunEnd, { ...whose, status: "cancelled", usage, reason: event.reason })
+      return notify(hooks.onRunEnd, { ...whose, status: "cancelled", usage, reason: event.reason })
     case "run.failed":
-      return tell(hooks.onRunEnd, { ...whose, status: "error", usage, failure: event.failure })
+      return notify(hooks.onRunEnd, { ...whose, status: "error", usage, failure: event.failure })
   }
 }

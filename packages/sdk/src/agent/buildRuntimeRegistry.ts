@@ -11,9 +11,9 @@ import type { BoundAgent, DefinitionError } from "./BoundAgent.ts"
 import * as BoundAgent_ from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { allowsAgent, allowsTool, type CapabilityProfile } from "./CapabilityProfile.ts"
-import { isPromise } from "./internal/Drive.ts"
 import { ExtensionFailed } from "./RuntimeError.ts"
 import type { RuntimeContext, RuntimeExtension } from "./RuntimeExtension.ts"
+import { isPromise } from "./internal/userCode.ts"
 
 /** What keeps the tools of a runtime from being built. */
 export type RegistryError = DefinitionError | ExtensionFailed

@@ -10,9 +10,9 @@
  */
 import type * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
-import type { Explanation } from "../agent/explain.ts"
-import type { Prompt, RunPromptError } from "../agent/runPrompt.ts"
-import type { RunResult } from "../agent/RunResult.ts"
+import type { Explanation } from "../durable/explain.ts"
+import type { Prompt, RunPromptError } from "../run/runPrompt.ts"
+import type { RunResult } from "../run/RunResult.ts"
 import type { RunUpdate } from "../agent/RunUpdate.ts"
 import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"

@@ -7,14 +7,14 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Cancellation from "../agent/Cancellation.ts"
-import type { ContinueInput, RunOptions, StartInput } from "../agent/runPrompt.ts"
+import type { ContinueInput, RunOptions, StartInput } from "../run/runPrompt.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { dispatchShape } from "./internal/shapes.ts"
 import type { AgentHandle, HandleError } from "./AgentHandle.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
-import type { Restart } from "./internal/restart.ts"
-import { launch } from "./internal/Unstored.ts"
+import type { Restart } from "./internal/handle/restart.ts"
+import { launch } from "./internal/handle/Unstored.ts"
 
 /** How a run in the background is watched, named and tried again. */
 export interface DispatchOptions extends Pick<RunOptions, "onUpdate" | "cancellation"> {

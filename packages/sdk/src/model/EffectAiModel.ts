@@ -17,8 +17,8 @@ import type * as Response from "effect/ai/Response"
 import * as Stream from "effect/Stream"
 import type { FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
-import { fromAiError, toAiError } from "./internal/effectAiErrors.ts"
-import { promptOf, toolkitOf } from "./internal/effectAiPrompt.ts"
+import { fromAiError, toAiError } from "./internal/effectAi/errors.ts"
+import { promptOf, toolkitOf } from "./internal/effectAi/prompt.ts"
 import {
   callPart,
   fileParts,
@@ -26,8 +26,8 @@ import {
   metadataOf,
   partsOf,
   requestOf
-} from "./internal/effectAiRequest.ts"
-import { reasonOf } from "./internal/errors.ts"
+} from "./internal/effectAi/request.ts"
+import { reasonOf } from "./internal/providerErrors.ts"
 import { fieldsOf } from "./internal/fields.ts"
 import { type Answer, makeAnswer, readAnswer, retrying, settingLeftOut, warnings } from "./ModelBridge.ts"
 import { collect, ModelClient } from "./ModelClient.ts"

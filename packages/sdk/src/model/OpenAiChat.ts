@@ -8,13 +8,13 @@
 import type * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
-import { chat } from "./internal/chat.ts"
-import { type Options, openAiProfile } from "./internal/openAi.ts"
-import { makeClient } from "./internal/transport.ts"
+import { chat } from "./internal/openai/chat.ts"
+import { type Options, openAiProfile } from "./internal/openai/endpoint.ts"
+import { makeClient } from "./internal/http/transport.ts"
 import { ModelClient } from "./ModelClient.ts"
 import type { ModelProfile } from "./ModelProfile.ts"
 
-export type { Options } from "./internal/openAi.ts"
+export type { Options } from "./internal/openai/endpoint.ts"
 
 /**
  * The profile that these options make: OpenAI's address, the key as a bearer token, and the model's name as its own.

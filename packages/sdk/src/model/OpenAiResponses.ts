@@ -8,13 +8,13 @@
 import type * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
-import { type Options, openAiProfile } from "./internal/openAi.ts"
-import { responses } from "./internal/responses.ts"
-import { makeClient } from "./internal/transport.ts"
+import { type Options, openAiProfile } from "./internal/openai/endpoint.ts"
+import { responses } from "./internal/openai/responses.ts"
+import { makeClient } from "./internal/http/transport.ts"
 import { ModelClient } from "./ModelClient.ts"
 import type { ModelProfile } from "./ModelProfile.ts"
 
-export type { Options } from "./internal/openAi.ts"
+export type { Options } from "./internal/openai/endpoint.ts"
 
 /**
  * The profile that these options make: OpenAI's address, the key as a bearer token, and the model's name as its own.

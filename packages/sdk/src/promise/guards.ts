@@ -7,7 +7,7 @@
 import type { GrantNotFound } from "../domain/Grant.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { PrincipalInvalid } from "../domain/Principal.ts"
-import type * as Archive from "../agent/archive.ts"
+import type * as Archive from "../durable/archive.ts"
 import type * as RuntimeError from "../agent/RuntimeError.ts"
 import type * as Rejection from "../domain/Rejection.ts"
 import type * as RunError from "../domain/RunError.ts"

@@ -24,7 +24,7 @@ import type { RunEnded, SessionBusy } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
 import type { ListFilter, PendingFilter, ReadyFilter } from "./internal/filters.ts"
-import { makeMemory } from "./internal/memory.ts"
+import { makeMemory } from "./internal/memory/memory.ts"
 import { withSoundInput } from "./internal/soundInput.ts"
 import type {
   LeaseLost,

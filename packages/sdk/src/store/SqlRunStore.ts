@@ -17,16 +17,16 @@ import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as SqlClient from "effect/sql/SqlClient"
 import { withSoundInput } from "./internal/soundInput.ts"
-import { makeAccess } from "./internal/sqlAccess.ts"
-import { makeCheckpoints } from "./internal/sqlCheckpoints.ts"
-import { makeInspection } from "./internal/sqlInspection.ts"
-import { makeGrants } from "./internal/sqlGrants.ts"
-import { makeJournal } from "./internal/sqlJournal.ts"
-import { makeMessages } from "./internal/sqlMessages.ts"
-import { makeRestore } from "./internal/sqlRestore.ts"
-import { makeRequests } from "./internal/sqlRequests.ts"
-import { makeCatalogue, makeLeases } from "./internal/sqlRuns.ts"
-import { migrate } from "./internal/sqlSchema.ts"
+import { makeAccess } from "./internal/sql/access.ts"
+import { makeCheckpoints } from "./internal/sql/checkpoints.ts"
+import { makeInspection } from "./internal/sql/inspection.ts"
+import { makeGrants } from "./internal/sql/grants.ts"
+import { makeJournal } from "./internal/sql/journal.ts"
+import { makeMessages } from "./internal/sql/messages.ts"
+import { makeRestore } from "./internal/sql/restore.ts"
+import { makeRequests } from "./internal/sql/requests.ts"
+import { makeCatalogue, makeLeases } from "./internal/sql/runs.ts"
+import { migrate } from "./internal/sql/schema.ts"
 import { makeSignal } from "./internal/signal.ts"
 import { RunStore } from "./RunStore.ts"
 import type { RunStoreError } from "./RunStoreError.ts"
@@ -128,7 +128,7 @@ export {
    * @since 0.1.0
    */
   toStoreError
-} from "./internal/sqlErrors.ts"
+} from "./internal/sql/errors.ts"
 
 export {
   /**
@@ -138,7 +138,7 @@ export {
    * @since 0.1.0
    */
   rowProblems
-} from "./internal/sqlInspection.ts"
+} from "./internal/sql/inspection.ts"
 
 export {
   /**
@@ -148,4 +148,4 @@ export {
    * @since 0.1.0
    */
   channel
-} from "./internal/sqlAccess.ts"
+} from "./internal/sql/access.ts"

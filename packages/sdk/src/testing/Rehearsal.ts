@@ -16,10 +16,10 @@ import type * as Scope from "effect/Scope"
 import type { Agent } from "../agent/Agent.ts"
 import type { DefinitionError } from "../agent/BoundAgent.ts"
 import type { RuntimeOptionsInvalid } from "../agent/RuntimeError.ts"
-import { cancelRun } from "../agent/cancelRun.ts"
-import type { Prompt } from "../agent/runPrompt.ts"
-import type { RunPromptStoredError, StoredStartInput } from "../agent/runPromptStored.ts"
-import type { RunResult } from "../agent/RunResult.ts"
+import { cancelRun } from "../durable/cancelRun.ts"
+import type { Prompt } from "../run/runPrompt.ts"
+import type { RunPromptStoredError, StoredStartInput } from "../durable/runPromptStored.ts"
+import type { RunResult } from "../run/RunResult.ts"
 import type { RuntimeOptions } from "../agent/Runtime.ts"
 import type { Decision } from "../domain/Decision.ts"
 import { lines, messageOf, sentence } from "../domain/Display.ts"
@@ -29,20 +29,20 @@ import type { AlreadyDecided } from "../domain/Rejection.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
 import type { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
-import type { Body, EffectRecord } from "./internal/rehearsalLedger.ts"
-import { type Failure, type PointInvalid, PointNotReached, type Point } from "./internal/rehearsalPoints.ts"
-import type { Report } from "./internal/rehearsalReport.ts"
-import { make as makeRuns, reportOf } from "./internal/rehearsalRuns.ts"
-import { make as makeScene, type RehearsalStuck } from "./internal/rehearsalScene.ts"
+import type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
+import { type Failure, type PointInvalid, PointNotReached, type Point } from "./internal/rehearsal/points.ts"
+import type { Report } from "./internal/rehearsal/report.ts"
+import { make as makeRuns, reportOf } from "./internal/rehearsal/runs.ts"
+import { make as makeScene, type RehearsalStuck } from "./internal/rehearsal/scene.ts"
 
-export type { Body, EffectRecord } from "./internal/rehearsalLedger.ts"
+export type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
 export {
   type Failure,
   type Place,
   type Point,
   PointInvalid,
   PointNotReached
-} from "./internal/rehearsalPoints.ts"
+} from "./internal/rehearsal/points.ts"
 export {
   assertEffectsAtMostOnce,
   assertNothingLost,
@@ -57,10 +57,10 @@ export {
   RunLost,
   type RunReport,
   TranscriptInvalid
-} from "./internal/rehearsalReport.ts"
-export { fromEvidence } from "./internal/rehearsalRuns.ts"
-export { RehearsalStuck } from "./internal/rehearsalScene.ts"
-export type { Crash } from "./internal/rehearsalWorker.ts"
+} from "./internal/rehearsal/report.ts"
+export { fromEvidence } from "./internal/rehearsal/runs.ts"
+export { RehearsalStuck } from "./internal/rehearsal/scene.ts"
+export type { Crash } from "./internal/rehearsal/worker.ts"
 
 type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
 

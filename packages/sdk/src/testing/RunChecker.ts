@@ -15,9 +15,9 @@ import type { Interruption } from "../domain/Interruption.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
 import type { Receipt, SentMessage } from "../store/SentMessage.ts"
-import { checkAcknowledged, checkInbox } from "./internal/checkInbox.ts"
-import { checkEffects } from "./internal/checkEffects.ts"
-import { readJournals } from "./internal/readJournal.ts"
+import { checkAcknowledged, checkInbox } from "./internal/checker/inbox.ts"
+import { checkEffects } from "./internal/checker/effects.ts"
+import { readJournals } from "./internal/checker/readJournal.ts"
 
 /** One run as the store has it. */
 export interface Journal {

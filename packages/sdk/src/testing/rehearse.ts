@@ -5,8 +5,8 @@
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type { Prompt } from "../agent/runPrompt.ts"
-import type { RunResult } from "../agent/RunResult.ts"
+import type { Prompt } from "../run/runPrompt.ts"
+import type { RunResult } from "../run/RunResult.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import * as Rehearsal from "./Rehearsal.ts"
 

@@ -3,13 +3,24 @@ import * as Effect from "effect/Effect"
 import * as Tracer from "effect/Tracer"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
-import { runPrompt } from "../../src/agent/runPrompt.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import { observe, observed, type RuntimeHooks } from "../../src/agent/RuntimeHooks.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import * as Limits from "../../src/domain/Limits.ts"
 import { ConnectionLost, InvalidRequest } from "../../src/model/ModelError.ts"
 import * as Tool from "../../src/tool/Tool.ts"
-import { approvalOf, approve, bind, call, deny, expect, only, probe, safe, throughJson } from "./Fixture.ts"
+import {
+  approvalOf,
+  approve,
+  bind,
+  call,
+  deny,
+  expect,
+  only,
+  probe,
+  safe,
+  throughJson
+} from "../helpers/Fixture.ts"
 
 /** Hooks that write down, in short, what they are told. */
 const writing = () => {

@@ -8,8 +8,8 @@ import type { CapabilityProfile } from "../../src/agent/CapabilityProfile.ts"
 import type { RuntimeContext, RuntimeExtension } from "../../src/agent/RuntimeExtension.ts"
 import type { Awaitable } from "../../src/tool/Tool.ts"
 import * as Tool from "../../src/tool/Tool.ts"
-import { bind, probe, safe } from "./Fixture.ts"
-import { runPrompt } from "../../src/agent/runPrompt.ts"
+import { bind, probe, safe } from "../helpers/Fixture.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 
 const read = safe("file_read").tool
 const list = safe("file_list").tool

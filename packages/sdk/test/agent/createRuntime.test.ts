@@ -10,14 +10,14 @@ import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { createRuntime } from "../../src/agent/createRuntime.ts"
-import { runPrompt } from "../../src/agent/runPrompt.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as Runtime from "../../src/agent/Runtime.ts"
 import type { CloseStatus } from "../../src/agent/RuntimeError.ts"
 import type { RuntimeContext, RuntimeExtension } from "../../src/agent/RuntimeExtension.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
-import { call, expect, results, safe } from "./Fixture.ts"
+import { call, expect, results, safe } from "../helpers/Fixture.ts"
 
 const agent = Agent.make("keeper", { tools: [safe("read").tool] })
 const models = ScriptedModel.make(() => "done").layer

@@ -8,7 +8,7 @@ import * as Agent from "../../src/agent/Agent.ts"
 import { buildRuntimeRegistry } from "../../src/agent/buildRuntimeRegistry.ts"
 import type { DataSchema } from "../../src/tool/DataSchema.ts"
 import * as Tool from "../../src/tool/Tool.ts"
-import { bind, probe, safe } from "./Fixture.ts"
+import { bind, probe, safe } from "../helpers/Fixture.ts"
 
 const refused = (agent: Agent.Any) => Effect.flip(bind(agent, []))
 const handler = () => ""

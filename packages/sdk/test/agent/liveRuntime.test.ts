@@ -6,15 +6,15 @@ import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { createRuntime } from "../../src/agent/createRuntime.ts"
 import { reconfigureRuntime } from "../../src/agent/reconfigureRuntime.ts"
-import { runPrompt } from "../../src/agent/runPrompt.ts"
-import { runPromptStored } from "../../src/agent/runPromptStored.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { RuntimeHooks } from "../../src/agent/RuntimeHooks.ts"
 import * as Id from "../../src/domain/Id.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"
 import * as RunStore from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { approvalOf, approve, call, expect, probe, safe } from "./Fixture.ts"
+import { approvalOf, approve, call, expect, probe, safe } from "../helpers/Fixture.ts"
 
 const profiles = [{ name: "plan", tools: { safety: ["readOnly" as const] } }]
 

@@ -6,13 +6,13 @@ import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
-import { runPrompt } from "../../src/agent/runPrompt.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as Conductor from "../../src/dispatch/Conductor.ts"
 import { InvalidRequest, ProviderFault, type Reason } from "../../src/model/ModelError.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import type { ModelUsage } from "../../src/domain/Usage.ts"
 import { textOf } from "../../src/domain/Message.ts"
-import { approve, bind, call, expect, probe, rebind, safe } from "../agent/Fixture.ts"
+import { approve, bind, call, expect, probe, rebind, safe } from "../helpers/Fixture.ts"
 
 /** What the user has said last. */
 const said = ({

@@ -10,12 +10,12 @@ import * as Agent from "../../src/agent/Agent.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import type { AgentHandle, HandleStatus, StoredFault, WhenHeld } from "../../src/dispatch/AgentHandle.ts"
-import * as Worker from "../../src/agent/Worker.ts"
+import * as Worker from "../../src/durable/Worker.ts"
 import * as Conductor from "../../src/dispatch/Conductor.ts"
 import { attach } from "../../src/dispatch/dispatchPromptStored.ts"
 import { layerMemory, type RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { approve, assertValid, call, deny, probe, rebind } from "../agent/Fixture.ts"
+import { approve, assertValid, call, deny, probe, rebind } from "../helpers/Fixture.ts"
 
 type Handle = AgentHandle<undefined, StoredFault>
 

@@ -9,15 +9,15 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
-import { runPrompt } from "../../src/agent/runPrompt.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as Conductor from "../../src/dispatch/Conductor.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
 import { attach } from "../../src/dispatch/dispatchPromptStored.ts"
 import { interruptions } from "../../src/domain/RunState.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { approve, call, expect, probe, rebind, safe, throughJson } from "../agent/Fixture.ts"
-import { timeSpent } from "../timeSpent.ts"
+import { approve, call, expect, probe, rebind, safe, throughJson } from "../helpers/Fixture.ts"
+import { timeSpent } from "../helpers/timeSpent.ts"
 
 const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
   Effect.provide(Effect.scoped(body), Layer.fresh(layerMemory))

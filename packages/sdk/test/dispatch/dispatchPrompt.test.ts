@@ -25,7 +25,7 @@ import {
   results,
   safe,
   transcript
-} from "../agent/Fixture.ts"
+} from "../helpers/Fixture.ts"
 
 const writes = (times = 1) =>
   Array.from({ length: times }, (_, i): ScriptedModel.Script => ({ calls: [call("write", `${i + 1}`)] }))

@@ -6,7 +6,7 @@ import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as Agent from "../../src/agent/Agent.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
-import { runPromptStored } from "../../src/agent/runPromptStored.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import type { AgentHandle, HandleUpdate } from "../../src/dispatch/AgentHandle.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
 import * as Conductor from "../../src/dispatch/Conductor.ts"
@@ -14,7 +14,7 @@ import { attach, dispatchPromptStored } from "../../src/dispatch/dispatchPromptS
 import type { RunId } from "../../src/domain/Id.ts"
 import { layerMemory, type RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { approve, bind, call, only, probe, rebind, safe } from "../agent/Fixture.ts"
+import { approve, bind, call, only, probe, rebind, safe } from "../helpers/Fixture.ts"
 import { TestClock } from "effect/testing"
 
 const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>

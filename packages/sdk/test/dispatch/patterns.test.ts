@@ -6,7 +6,7 @@ import { mapReduce, pipeline } from "../../src/dispatch/patterns.ts"
 import { textOf } from "../../src/domain/Message.ts"
 import { InvalidRequest } from "../../src/model/ModelError.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { expect, rebind } from "../agent/Fixture.ts"
+import { expect, rebind } from "../helpers/Fixture.ts"
 
 /** An agent that answers with its name around what it was told; and fails when it is told to. */
 const wrapping = (name: string) =>

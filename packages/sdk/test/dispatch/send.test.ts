@@ -5,7 +5,7 @@ import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
-import type { StoredStartInput } from "../../src/agent/runPromptStored.ts"
+import type { StoredStartInput } from "../../src/durable/runPromptStored.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { AgentHandle, StoredFault } from "../../src/dispatch/AgentHandle.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
@@ -13,7 +13,17 @@ import { dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts
 import { text } from "../../src/domain/Message.ts"
 import { layerMemory, type RunStore } from "../../src/store/RunStore.ts"
 import * as Tool from "../../src/tool/Tool.ts"
-import { approve, assertValid, bind, call, expect, only, probe, safe, transcript } from "../agent/Fixture.ts"
+import {
+  approve,
+  assertValid,
+  bind,
+  call,
+  expect,
+  only,
+  probe,
+  safe,
+  transcript
+} from "../helpers/Fixture.ts"
 
 interface Way {
   readonly name: string

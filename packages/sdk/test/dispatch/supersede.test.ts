@@ -4,9 +4,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Agent from "../../src/agent/Agent.ts"
-import { explain, explainState } from "../../src/agent/explain.ts"
-import { runPrompt } from "../../src/agent/runPrompt.ts"
-import { runPromptStored } from "../../src/agent/runPromptStored.ts"
+import { explain, explainState } from "../../src/durable/explain.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { AgentHandle, StoredFault } from "../../src/dispatch/AgentHandle.ts"
 import { attach } from "../../src/dispatch/dispatchPromptStored.ts"
@@ -35,7 +35,7 @@ import {
   safe,
   throughJson,
   transcript
-} from "../agent/Fixture.ts"
+} from "../helpers/Fixture.ts"
 
 type Handle = AgentHandle<unknown, StoredFault>
 

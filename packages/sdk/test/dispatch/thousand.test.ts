@@ -13,7 +13,7 @@ import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { unwrap } from "../../src/domain/RunEvent.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { assertValid, call, events, expect, rebind, safe, watch } from "../agent/Fixture.ts"
+import { assertValid, call, events, expect, rebind, safe, watch } from "../helpers/Fixture.ts"
 
 const count = 1000
 

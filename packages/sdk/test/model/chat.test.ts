@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { chat } from "../../src/model/internal/chat.ts"
+import { chat } from "../../src/model/internal/openai/chat.ts"
 import type { ModelError } from "../../src/model/ModelError.ts"
 import type { ModelProfile } from "../../src/model/ModelProfile.ts"
 import { decoderSuite } from "./DecoderSuite.ts"

@@ -1,7 +1,7 @@
 /** How servers that speak `/chat/completions` differ, each difference as the smallest stream that shows it. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
-import { chat } from "../../src/model/internal/chat.ts"
+import { chat } from "../../src/model/internal/openai/chat.ts"
 import type { ModelProfile } from "../../src/model/ModelProfile.ts"
 import { bytesOf, fixture, read, summaryOf } from "./Fixtures.ts"
 

@@ -1,4 +1,4 @@
-import { messages } from "../../src/model/internal/messages.ts"
+import { messages } from "../../src/model/internal/anthropic/messages.ts"
 import { decoderSuite } from "./DecoderSuite.ts"
 
 /** The message that the events of a stream add up to. */

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
-import { messages } from "../../src/model/internal/messages.ts"
+import { messages } from "../../src/model/internal/anthropic/messages.ts"
 import type { ModelProfile } from "../../src/model/ModelProfile.ts"
 import { eventsOf } from "./DecoderSuite.ts"
 import { assertExpected, bytesOf, fixture, read, summaryOf } from "./Fixtures.ts"

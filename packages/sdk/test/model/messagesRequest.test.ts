@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import type { AnsweredPart } from "../../src/domain/RunEvent.ts"
-import { messages } from "../../src/model/internal/messages.ts"
+import { messages } from "../../src/model/internal/anthropic/messages.ts"
 import { providerOf } from "../../src/model/internal/protocol.ts"
 import type { Compatibility, ModelProfile } from "../../src/model/ModelProfile.ts"
 import type { ModelRequest } from "../../src/model/ModelRequest.ts"

@@ -1,4 +1,4 @@
-import { responses } from "../../src/model/internal/responses.ts"
+import { responses } from "../../src/model/internal/openai/responses.ts"
 import { decoderSuite } from "./DecoderSuite.ts"
 
 decoderSuite("response", {

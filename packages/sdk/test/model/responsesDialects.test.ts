@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
-import { responses } from "../../src/model/internal/responses.ts"
+import { responses } from "../../src/model/internal/openai/responses.ts"
 import type { ModelPart } from "../../src/model/ModelPart.ts"
 import type { ModelProfile } from "../../src/model/ModelProfile.ts"
 import { eventsOf } from "./DecoderSuite.ts"

@@ -7,7 +7,7 @@ import * as Fermata from "../../src/promise/Fermata.ts"
 import { isRunLetGo } from "../../src/promise/guards.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
-import { timeSpent } from "../timeSpent.ts"
+import { timeSpent } from "../helpers/timeSpent.ts"
 
 const shared = () => Layer.succeed(RunStore, Effect.runSync(Effect.provide(RunStore, layerMemory)))
 

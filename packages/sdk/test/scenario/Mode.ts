@@ -4,18 +4,18 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
-import type { RunOptions } from "../../src/agent/runPrompt.ts"
-import { runPrompt } from "../../src/agent/runPrompt.ts"
-import type { RunPromptStoredError } from "../../src/agent/runPromptStored.ts"
-import { runPromptStored } from "../../src/agent/runPromptStored.ts"
-import type { RunResult } from "../../src/agent/RunResult.ts"
+import type { RunOptions } from "../../src/run/runPrompt.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import type { RunPromptStoredError } from "../../src/durable/runPromptStored.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import type { RunResult } from "../../src/run/RunResult.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { Limits } from "../../src/domain/Limits.ts"
 import type { RunStore } from "../../src/store/RunStore.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
 import type { RunStoreError } from "../../src/store/RunStoreError.ts"
-import { throughJson } from "../agent/Fixture.ts"
+import { throughJson } from "../helpers/Fixture.ts"
 
 export interface Mode {
   readonly name: string

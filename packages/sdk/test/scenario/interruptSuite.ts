@@ -11,7 +11,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
-import { runPrompt } from "../../src/agent/runPrompt.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import { unwrap } from "../../src/domain/RunEvent.ts"
 import type { RequestId } from "../../src/domain/Id.ts"
@@ -37,7 +37,7 @@ import {
   safe,
   transcript,
   watch
-} from "../agent/Fixture.ts"
+} from "../helpers/Fixture.ts"
 import type { Mode } from "./Mode.ts"
 
 /** An agent with a gated tool, held on `write 1` and `write 2`. */

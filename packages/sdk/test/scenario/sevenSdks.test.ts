@@ -33,7 +33,7 @@ import {
   safe as readOnly,
   transcript,
   watch
-} from "../agent/Fixture.ts"
+} from "../helpers/Fixture.ts"
 import { type Mode, stored, unstored } from "./Mode.ts"
 
 const turn = { calls: [call("danger", "c1"), call("danger", "c2"), call("safe", "c3")] }

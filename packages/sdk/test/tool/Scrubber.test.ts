@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Redacted from "effect/Redacted"
 import * as Scrubber from "../../src/tool/Scrubber.ts"
-import { timeSpent } from "../timeSpent.ts"
+import { timeSpent } from "../helpers/timeSpent.ts"
 
 const { scrub } = Scrubber.make()
 const gone = "[redacted]"

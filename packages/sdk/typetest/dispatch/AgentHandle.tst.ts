@@ -1,4 +1,5 @@
-import type { RunResult, Runtime } from "@fermata/sdk/agent"
+import type { Runtime } from "@fermata/sdk/agent"
+import type { RunResult } from "@fermata/sdk/run"
 import {
   type AgentHandle,
   attach,

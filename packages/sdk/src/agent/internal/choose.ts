@@ -8,7 +8,7 @@ import { type Choice, requireOpen, type Runtime } from "../Runtime.ts"
 import { ReconfigureRefused, RuntimeBusy, type RuntimeClosed } from "../RuntimeError.ts"
 import type { Configuration } from "../RuntimeHooks.ts"
 import { configure, type ConfigureError, type Configured, describeConfiguration } from "./configuration.ts"
-import { tell } from "./tell.ts"
+import { notify } from "./userCode.ts"
 
 /** Makes a choice the one in force. */
 export const choose = (
@@ -46,6 +46,6 @@ const swap = (runtime: Runtime<any>, configured: Configured): Effect.Effect<Conf
     const before = describeConfiguration(runtime)
     Object.assign(runtime, configured)
     const after = describeConfiguration(runtime)
-    tell(runtime.options.hooks?.onReconfigured, { before, after })
+    notify(runtime.options.hooks?.onReconfigured, { before, after })
     return Effect.succeed(after)
   })

@@ -11,10 +11,9 @@ import type { CancellationToken } from "../Cancellation.ts"
 import type { Runtime } from "../Runtime.ts"
 import { type CloseStatus, ExtensionFailed, RuntimeClosed } from "../RuntimeError.ts"
 import type { RuntimeExtension } from "../RuntimeExtension.ts"
-import { within } from "./within.ts"
 import { contextOf } from "./configuration.ts"
-import { awaited, describe } from "./Drive.ts"
 import type { LiveRuns } from "./LiveRuns.ts"
+import { awaited, describe, within } from "./userCode.ts"
 
 /** What a runtime's beginning and end are made of. */
 export interface LifecycleOptions {

@@ -5,7 +5,7 @@
  * and the next piece says how much that was. Events are never lost: when there are too many, the reader is behind, and reads them from
  * the store.
  */
-import { sizeOf } from "../../agent/internal/updateSize.ts"
+import { sizeOf } from "../../run/internal/updateSize.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 
 type Passing = Exclude<RunUpdate, { readonly _tag: "event" }>

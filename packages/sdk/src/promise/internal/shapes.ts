@@ -1,7 +1,7 @@
 /**
  * What the functions of a Fermata may be given, key by key: each shape names every key of its type.
  */
-import { workerShape } from "../../agent/internal/shapes.ts"
+import { workerShape } from "../../durable/internal/shapes.ts"
 import { flag, oneOf, type Shape, shapeOf } from "../../domain/internal/misfits.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
 import type { DecisionOn, DispatchOptions } from "../RunHandle.ts"

@@ -1,8 +1,8 @@
 /**
  * What a run is started with, as the core takes it.
  */
-import type { Prompt } from "../../agent/runPrompt.ts"
-import type { StoredStartInput } from "../../agent/runPromptStored.ts"
+import type { Prompt } from "../../run/runPrompt.ts"
+import type { StoredStartInput } from "../../durable/runPromptStored.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { PromptOptions } from "./options.ts"
 

@@ -1,0 +1,142 @@
+/**
+ * A `SqlClient` over the SQLite that Node brings along: one connection, which everybody takes turns with.
+ *
+ * Effect's own driver asks a cache with a clock for each statement, and SQLite for its columns each time it runs; a statement then
+ * takes several times as long as SQLite needs for it. Here it is prepared once, and run as it was prepared.
+ */
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type { Reactivity } from "effect/reactivity/Reactivity"
+import * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { Connection } from "effect/sql/SqlConnection"
+import type { SqlError } from "effect/sql/SqlError"
+import * as Statement from "effect/sql/Statement"
+import * as Stream from "effect/Stream"
+import { reported } from "./file.ts"
+import { narrowed } from "./rows.ts"
+
+/** Which database, and what is said to it before anything else; that it has a log, in any case. */
+interface ClientOptions {
+  readonly filename: string
+  /** Statements without results, each ended with a semicolon. */
+  readonly settings?: string
+  /** Looks at the database before anything can be written to it; throws to refuse it. */
+  readonly examine?: (database: DatabaseSync) => void
+}
+
+/** A statement, whether it returns rows, and whether it does no more than that. */
+interface Prepared {
+  readonly statement: StatementSync
+  readonly hasRows: boolean
+  readonly isRead: boolean
+}
+
+/** So many texts are kept prepared; the one that was prepared first goes. The store has about sixty, and lists of several lengths. */
+const capacity = 200
+
+/** Opens a database for as long as the scope lives. Throws what SQLite reports. */
+export const make = (
+  options: ClientOptions
+): Effect.Effect<SqlClient.SqlClient, never, Scope.Scope | Reactivity> =>
+  Effect.gen(function* () {
+    const database = yield* Effect.acquireRelease(
+      Effect.sync(() => new DatabaseSync(options.filename)),
+      (database) => Effect.sync(() => database.close())
+    )
+    options.examine?.(database)
+    database.exec(`PRAGMA journal_mode = WAL; ${options.settings ?? ""}`)
+    const connection = connectionTo(database)
+    const semaphore = Semaphore.makeUnsafe(1)
+    const give = semaphore.release(1)
+    const lent = Effect.uninterruptibleMask((restore) =>
+      Effect.flatMap(Effect.scope, (scope) =>
+        Effect.as(Effect.andThen(restore(semaphore.take(1)), Scope.addFinalizer(scope, give)), connection)
+      )
+    )
+    return yield* SqlClient.make({
+      driver: "sqlite-node",
+      acquirer: lent,
+      borrower: (use) => semaphore.withPermits(1)(Effect.suspend(() => use(connection))),
+      compiler: Statement.makeCompilerSqlite(),
+      prepareTransactionControls: true,
+      spanAttributes: [["db.system.name", "sqlite"]]
+    })
+  })
+
+const connectionTo = (database: DatabaseSync): Connection => {
+  const known = new Map<string, Prepared>()
+  const prepare = (text: string): Prepared => {
+    const found = known.get(text)
+    if (found !== undefined) return found
+    const statement = database.prepare(text)
+    const hasRows = statement.columns().length > 0
+    const prepared = { statement, hasRows, isRead: hasRows && /^\s*(SELECT|WITH)\b/i.test(text) }
+    if (known.size >= capacity) known.delete(known.keys().next().value!)
+    known.set(text, prepared)
+    return prepared
+  }
+  const attempt = <A>(act: () => A): Effect.Effect<A, SqlError> =>
+    Effect.suspend(() => {
+      try {
+        return Exit.succeed(act())
+      } catch (error) {
+        return Exit.fail(reported(error))
+      }
+    })
+  const rows = (prepared: Prepared, values: ReadonlyArray<unknown>): ReadonlyArray<any> => {
+    const { hasRows, isRead, statement } = prepared
+    const given = values as ReadonlyArray<SQLInputValue>
+    if (!hasRows) {
+      statement.run(...given)
+      return none
+    }
+    try {
+      return statement.all(...given)
+    } catch (error) {
+      // Node does not give a row in which a number is too large for it, and none of those before and after it.
+      if (!isRead || !isTooLarge(error)) throw error
+      return large(statement, given)
+    }
+  }
+  const arrays = (prepared: Prepared, values: ReadonlyArray<unknown>) => {
+    prepared.statement.setReturnArrays(true)
+    try {
+      return rows(prepared, values)
+    } finally {
+      prepared.statement.setReturnArrays(false)
+    }
+  }
+  const execute: Connection["execute"] = (text, values, transform) =>
+    attempt(() => {
+      const found = rows(prepare(text), values)
+      return transform === undefined ? found : transform(found)
+    })
+  const executeValues: Connection["executeValues"] = (text, values) =>
+    attempt(() => arrays(prepare(text), values))
+  return {
+    execute,
+    executeUnprepared: execute,
+    executeRaw: (text, values) => execute(text, values, undefined),
+    executeValues,
+    executeValuesUnprepared: executeValues,
+    executeStream: () => Stream.die("Nothing here reads a statement as a stream.")
+  }
+}
+
+const isTooLarge = (error: unknown): boolean =>
+  error instanceof RangeError && "code" in error && error.code === "ERR_OUT_OF_RANGE"
+
+/** Reads once more, with large numbers as they are: what reads the row refuses them, and no other. */
+const large = (statement: StatementSync, values: ReadonlyArray<SQLInputValue>): ReadonlyArray<any> => {
+  statement.setReadBigInts(true)
+  try {
+    return statement.all(...values).map(narrowed)
+  } finally {
+    statement.setReadBigInts(false)
+  }
+}
+
+const none: ReadonlyArray<never> = []

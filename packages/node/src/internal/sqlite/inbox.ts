@@ -1,0 +1,76 @@
+/**
+ * Whether the requests and the messages of a SQLite store can be read, and say what their runs say.
+ */
+import type { DatabaseSync } from "node:sqlite"
+import { SqlRunStore } from "@fermata/sdk/store"
+import type { Findings } from "./findings.ts"
+import { type Row, rowsOf } from "./rows.ts"
+
+/** Rows between two stops. */
+const atOnce = 100
+
+/** Checks every request, and stops now and then. */
+export function* checkRequests(database: DatabaseSync, found: Findings): Generator<void> {
+  const rows = rowsOf(
+    database,
+    `SELECT entry.*, run.run_id AS root, run.session_id AS root_session, run.agent AS root_agent
+      FROM fermata_requests AS entry LEFT JOIN fermata_runs AS run ON run.run_id = entry.run_id ORDER BY entry.request_id`
+  )
+  for (const row of rows) {
+    found.requests += 1
+    // One that belongs to no run is reported already.
+    if (row["root"] !== null) checkRequest(found, row)
+    if (found.requests % atOnce === 0) yield
+  }
+}
+
+const checkRequest = (found: Findings, row: Row): void => {
+  const read = {
+    warn_at: null,
+    ...row,
+    session_id: row["root_session"] ?? null,
+    agent: row["root_agent"] ?? null
+  }
+  const problems = SqlRunStore.rowProblems("requests", [read])
+  for (const problem of problems) found.problem(problem)
+  if (problems.length > 0) return
+  const { at, by } = row["decision"] === null ? { at: null, by: null } : JSON.parse(String(row["decision"]))
+  const copies: Row = { session_id: read.session_id, agent: read.agent, decided_at: at, decided_by: by }
+  const wrong = Object.keys(copies).filter((name) => row[name] !== stored(copies[name]))
+  if (wrong.length > 0) {
+    found.problem(
+      `The request ${String(row["request_id"])} is damaged (${wrong.join(", ")}): restore a backup, or remove its run.`
+    )
+  }
+}
+
+/** A value as a column has it: SQLite keeps half of a character, such as of an emoji that was cut, as U+FFFD, where JSON keeps it. */
+const stored = (value: Row[string] | undefined): Row[string] | undefined =>
+  typeof value === "string" ? value.toWellFormed() : value
+
+/** Checks every message, and stops now and then. */
+export function* checkMessages(database: DatabaseSync, found: Findings): Generator<void> {
+  const rows = rowsOf(
+    database,
+    `SELECT entry.*, run.run_id AS root FROM fermata_messages AS entry
+      LEFT JOIN fermata_runs AS run ON run.run_id = entry.run_id ORDER BY entry.run_id, entry.position`
+  )
+  let count = 0
+  for (const row of rows) {
+    checkMessage(found, row)
+    if (++count % atOnce === 0) yield
+  }
+}
+
+const checkMessage = (found: Findings, row: Row): void => {
+  const name = `The message ${String(row["message_id"])} to ${String(row["run_id"])}`
+  const waits = row["status"] === "waiting"
+  if (row["root"] === null) found.problem(`${name} is there, but there is no such run.`)
+  else if (!waits && row["status"] !== "journaled") found.problem(`${name} has a status that is none.`)
+  else {
+    // One that is in the journal has no content here, but can be sent again, and gets its answer.
+    const read = { recipient: null, intent: null, ...row, ...(waits ? {} : { content: "[]" }) }
+    for (const problem of SqlRunStore.rowProblems("messages", [read])) found.problem(problem)
+    if (typeof row["position"] !== "number") found.problem(`${name} has no place among the others.`)
+  }
+}

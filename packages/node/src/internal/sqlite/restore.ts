@@ -1,0 +1,93 @@
+/**
+ * Makes a store of a backup.
+ */
+import { rm, stat } from "node:fs/promises"
+import { randomUUID } from "node:crypto"
+import { backup as copyDatabase, DatabaseSync } from "node:sqlite"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { doubtLaterEffects, type Id } from "@fermata/sdk"
+import { RunStore, type RunStoreError } from "@fermata/sdk/store"
+import { BackupExists } from "../BackupExists.ts"
+import { createEmpty, nameIfFree } from "../newFile.ts"
+import { allPages, attempt, exists } from "./backup.ts"
+import { removeFence } from "./fence.ts"
+import { openExisting, patiently } from "./file.ts"
+import { layer } from "./open.ts"
+
+/** Copies a backup into a new store, in which later effects are in doubt. */
+export const restore = (options: {
+  readonly from: string
+  readonly to: string
+}): Effect.Effect<
+  { readonly doubted: ReadonlyArray<Id.RunId>; readonly damaged: ReadonlyArray<RunStore.DamagedRun> },
+  RunStoreError.RunStoreError | BackupExists
+> =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const { from, to } = options
+      if (yield* exists(to)) return yield* new BackupExists()
+      const partial = `${to}.${randomUUID()}.part`
+      yield* Effect.addFinalizer(() =>
+        Effect.promise(() =>
+          Promise.allSettled(
+            ["", "-journal", "-wal", "-shm"].map((end) => rm(`${partial}${end}`, { force: true }))
+          )
+        )
+      )
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const source = yield* openExisting("restore", from)
+          yield* attempt("restore", async () => {
+            const { mode } = await stat(from)
+            await createEmpty(partial, mode & 0o777)
+            await copyDatabase(source, partial, { rate: allPages })
+          })
+        })
+      )
+      yield* patiently("restore", () => freshen(partial))
+      const marked = yield* marking.pipe(
+        Effect.provide(Layer.fresh(layer({ filename: partial }))),
+        // Only this process knows the name of the copy.
+        Effect.catchTags({ RunBusy: Effect.die, RunConflict: Effect.die, LeaseLost: Effect.die })
+      )
+      const placed = yield* attempt("restore", () => nameIfFree(partial, to))
+      if (!placed) return yield* new BackupExists()
+      return marked
+    })
+  ).pipe(Effect.uninterruptible)
+
+/** Marks the runs, and finds those that cannot be read. */
+const marking = Effect.gen(function* () {
+  const doubted = yield* doubtLaterEffects
+  const store = yield* RunStore.RunStore
+  const damaged = [...(yield* store.damaged)]
+  const known = new Set<string>([...doubted, ...damaged.map(({ runId }) => runId)])
+  // Of a run that failed, the journal is read; of the others, when they go on.
+  let page: ReadonlyArray<RunStore.RunHead> = []
+  do {
+    const after = page.at(-1)?.runId
+    page = yield* store.list({ status: "error", limit: 1000, ...(after === undefined ? {} : { after }) })
+    for (const { runId } of page) {
+      if (known.has(runId)) continue
+      const problem = yield* Effect.match(store.events(runId), {
+        onFailure: ({ message }) => message,
+        onSuccess: () => "It was not marked."
+      })
+      damaged.push({ runId, problem })
+    }
+  } while (page.length === 1000)
+  return { doubted, damaged }
+})
+
+/** The processes that held leases, or fenced the database, have nothing to do with the copy. */
+const freshen = (filename: string): void => {
+  const database = new DatabaseSync(filename)
+  try {
+    removeFence(database)
+    const [runs] = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'fermata_runs'").all()
+    if (runs !== undefined) database.exec("UPDATE fermata_runs SET lease_until = 0 WHERE lease_until > 0")
+  } finally {
+    database.close()
+  }
+}

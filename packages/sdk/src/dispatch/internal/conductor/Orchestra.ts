@@ -1,0 +1,369 @@
+/**
+ * The runs of a conductor: let in, counted, told about, and closed together.
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Stream from "effect/Stream"
+import type { Runtime } from "../../../agent/Runtime.ts"
+import type { RunUpdate } from "../../../agent/RunUpdate.ts"
+import { atLeast, millisOr } from "../../../agent/internal/soundOptions.ts"
+import { checkGiven } from "../../../run/internal/staging.ts"
+import { sizeOf } from "../../../run/internal/updateSize.ts"
+import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
+import type { RunId } from "../../../domain/Id.ts"
+import type { Limits } from "../../../domain/Limits.ts"
+import { type Rejection, RequestNotFound } from "../../../domain/Rejection.ts"
+import type { AgentNotFound } from "../../../domain/RunError.ts"
+import { unwrap } from "../../../domain/RunEvent.ts"
+import { isEnded, type RunState } from "../../../domain/RunState.ts"
+import type { AgentHandle, HandleError, Observed, StoredFault } from "../../AgentHandle.ts"
+import type { ConductorOptions, ConductorUpdate, Drained, InboxEntry } from "../../Conductor.ts"
+import { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "../../DispatchError.ts"
+import { attachTo } from "../handle/attachTo.ts"
+import { type Gate, makeGate } from "./Gate.ts"
+import { Ledger } from "./Ledger.ts"
+import type { Keeper, LiveOptions } from "../handle/Keeper.ts"
+import type { Live } from "../handle/Live.ts"
+import { closeAll, makeOwner } from "../Owner.ts"
+import { readAll, Reader, reading } from "../watch/readers.ts"
+import type { Start } from "../handle/runStart.ts"
+import { Stored, type StoredOptions } from "../handle/Stored.ts"
+import { type Input, Unstored } from "../handle/Unstored.ts"
+
+type AnyLive = Live<any, any>
+
+/** What a run is dispatched with, besides what the conductor adds. */
+type Given = Omit<LiveOptions, "owner" | "keeper">
+
+type GivenStored = Omit<StoredOptions, "owner" | "keeper">
+
+/** Runs that wait for a place, unless somebody has said otherwise. */
+const mostQueued = 10_000
+
+/** Updates that a reader may be behind. */
+const readerRoom = 1024
+
+export class Orchestra implements Keeper {
+  readonly ledger: Ledger
+  readonly gate: Gate
+  private readonly options: ConductorOptions
+  private readonly owner = makeOwner()
+  private readonly lives = new Set<AnyLive>()
+  private readonly byId = new Map<string, AnyLive>()
+  private readonly readers = new Set<Reader<ConductorUpdate>>()
+  private readonly inboxes = new Set<Reader<void>>()
+  /** Those who wait to be let in, and how they are told that they will not be. */
+  private readonly blocked = new Set<() => void>()
+  private isClosed = false
+  private drained: ReadonlyArray<Drained> | undefined
+  /** Who waits for the drain that goes on; more than one may. */
+  private draining: Deferred.Deferred<ReadonlyArray<Drained>> | undefined
+
+  constructor(options: ConductorOptions) {
+    const { concurrency, limits = {} } = options
+    this.options = options
+    this.ledger = new Ledger(limits)
+    this.gate = makeGate(atLeast(1, concurrency, 10))
+  }
+
+  dispatch<Output>(
+    runtime: Runtime<Output>,
+    input: Input,
+    given: Given
+  ): Effect.Effect<AgentHandle<Output>, HandleError | ConductorFull> {
+    return this.letIn(
+      () => new Unstored(runtime, input, this.with(given), (live, input) => this.prepare(live, input))
+    )
+  }
+
+  dispatchStored<Output>(
+    runtime: Runtime<Output>,
+    input: Start,
+    given: GivenStored
+  ): Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault | ConductorFull> {
+    return this.letIn(() => {
+      const now = given.clock.currentTimeMillisUnsafe()
+      const ids = {
+        runId: input.runId ?? runtime.ids.runId(now),
+        sessionId: input.sessionId ?? runtime.ids.sessionId(now)
+      }
+      return new Stored(runtime, ids, this.with(given), {
+        input: { ...input, ...ids },
+        prepare: (live, input) => this.prepare(live, input)
+      })
+    })
+  }
+
+  attach(
+    runtimes: ReadonlyArray<Runtime<any>>,
+    runId: RunId,
+    given: GivenStored
+  ): Effect.Effect<
+    AgentHandle<unknown, StoredFault>,
+    AgentNotFound | ConductorBudgetExceeded | ConductorClosed | StoredFault
+  > {
+    const attaching = Effect.suspend(() => attachTo(runtimes, runId, this.with(given))).pipe(
+      Effect.onError(() => Effect.sync(() => this.ledger.discount()))
+    )
+    return Effect.gen({ self: this }, function* () {
+      const refused = this.refuse()
+      if (refused !== undefined) return yield* refused
+      const live = yield* attaching
+      if (!live.over) this.ledger.follow(live, live.state())
+      return live
+    })
+  }
+
+  get handles(): ReadonlyArray<AnyLive> {
+    return [...this.lives]
+  }
+
+  get events(): Stream.Stream<ConductorUpdate> {
+    return reading(
+      () => this.read(this.readers, new Reader<ConductorUpdate>({ most: readerRoom, sizeOf: sizeOfUpdate })),
+      (reader) => readAll(reader, (updates): ReadonlyArray<ConductorUpdate> => [{ _tag: "skipped", updates }])
+    )
+  }
+
+  get inbox(): Observed<ReadonlyArray<InboxEntry>> {
+    const current = () => this.pending()
+    return {
+      current,
+      changes: reading(
+        () => {
+          const [reader, stop] = this.read(
+            this.inboxes,
+            new Reader<void>({ most: 1, first: [undefined], counts: () => false })
+          )
+          return [{ reader, last: undefined as string | undefined }, stop]
+        },
+        (watching) =>
+          Effect.map(
+            readAll(watching.reader, () => []),
+            (changes) => {
+              if (changes === undefined || changes.length === 0) return changes as undefined | []
+              const list = current()
+              const ids = list.map(({ request }) => request.requestId).join(" ")
+              if (ids === watching.last) return []
+              watching.last = ids
+              return [list]
+            }
+          )
+      )
+    }
+  }
+
+  decide(decision: DecisionInput): Effect.Effect<Decision, Rejection | StoredFault> {
+    return Effect.suspend((): Effect.Effect<Decision, Rejection | StoredFault> => {
+      const requestId = String(decision?.requestId)
+      // A request's id begins with that of its run, whose own begins with that of the root.
+      for (let end = requestId.lastIndexOf("."); end > 0; end = requestId.lastIndexOf(".", end - 1)) {
+        const live = this.byId.get(requestId.slice(0, end))
+        if (live !== undefined) return live.decide(decision)
+      }
+      return Effect.fail(new RequestNotFound({ requestId }))
+    })
+  }
+
+  cancel(name: string, reason = `"${name}" was cancelled.`): Effect.Effect<number> {
+    return Effect.suspend(() => {
+      const meant = this.handles.filter(
+        (live) => live.name === name || live.name?.startsWith(`${name}/`) === true
+      )
+      return Effect.as(
+        Effect.forEach(meant, (live) => Effect.exit(live.cancel(reason)), {
+          concurrency: "unbounded",
+          discard: true
+        }),
+        meant.length
+      )
+    })
+  }
+
+  get drain(): Effect.Effect<ReadonlyArray<Drained>> {
+    return Effect.uninterruptible(
+      Effect.suspend(() => {
+        if (this.draining !== undefined) return Deferred.await(this.draining)
+        const draining = Deferred.makeUnsafe<ReadonlyArray<Drained>>()
+        this.draining = draining
+        return Effect.onExit(
+          Effect.suspend(() => this.close()),
+          (exit) => Deferred.done(draining, exit)
+        )
+      })
+    )
+  }
+
+  onMade(live: AnyLive): void {
+    this.lives.add(live)
+    this.byId.set(live.runId, live)
+  }
+
+  onTold({ name, runId }: AnyLive, update: RunUpdate): void {
+    for (const reader of this.readers) reader.push({ _tag: "update", runId, name, update })
+    if (this.inboxes.size === 0 || update._tag !== "event") return
+    if (unwrap(update.event).event._tag.startsWith("request.")) this.onChange()
+  }
+
+  onChange(): void {
+    for (const inbox of this.inboxes) inbox.push(undefined)
+  }
+
+  onOver(live: AnyLive): void {
+    this.lives.delete(live)
+    if (this.byId.get(live.runId) === live) this.byId.delete(live.runId)
+    this.ledger.settle(live, live.state())
+    if (!live.begun) this.ledger.discount()
+    this.onChange()
+  }
+
+  refuse(): ConductorBudgetExceeded | ConductorClosed | undefined {
+    return this.isClosed ? new ConductorClosed() : this.ledger.refuse()
+  }
+
+  private with<G extends Given>(given: G): G & Pick<LiveOptions, "owner" | "keeper" | "restart"> {
+    return { ...given, restart: given.restart ?? this.options.restart, owner: this.owner, keeper: this }
+  }
+
+  /** Makes a run when it may be made, and lets it begin. */
+  private letIn<Output, E>(
+    make: () => Live<Output, E>
+  ): Effect.Effect<Live<Output, E>, HandleError | ConductorFull | E> {
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.flatMap(restore(this.room), (hasPlace) => {
+        const refused = this.refuse()
+        if (refused !== undefined) {
+          if (hasPlace) this.gate.leave()
+          return Effect.fail(refused)
+        }
+        const live = make()
+        live.begin(hasPlace)
+        // Who is stopped here will never have the handle.
+        return Effect.as(
+          Effect.onInterrupt(restore(live.beginning), () =>
+            Effect.ignore(live.cancel("The program that dispatched it was stopped."))
+          ),
+          live
+        )
+      })
+    )
+  }
+
+  /** Waits until one more may come in; says whether it has a place already. */
+  private get room(): Effect.Effect<boolean, ConductorFull> {
+    return Effect.suspend((): Effect.Effect<boolean, ConductorFull> => {
+      const { maxQueued, overflow = "queue" } = this.options
+      const running = this.gate.running()
+      const queued = this.gate.queued()
+      if (running < this.gate.places || this.isClosed) return Effect.succeed(false)
+      if (overflow === "block") return this.place
+      if (overflow === "queue" && queued < atLeast(0, maxQueued, mostQueued)) return Effect.succeed(false)
+      return Effect.fail(new ConductorFull({ running, queued }))
+    })
+  }
+
+  /** Waits for a place; or, with none, until the conductor is closed. */
+  private get place(): Effect.Effect<boolean> {
+    return Effect.callback((resume) => {
+      const withdraw = this.gate.enter(() => {
+        this.blocked.delete(end)
+        resume(Effect.succeed(true))
+      }, false)
+      const end = () => {
+        withdraw()
+        this.blocked.delete(end)
+        resume(Effect.succeed(false))
+      }
+      this.blocked.add(end)
+      return Effect.sync(() => {
+        withdraw()
+        this.blocked.delete(end)
+      })
+    })
+  }
+
+  /** Sets aside what a run may spend of what all share, as soon as it has a place. */
+  private prepare<I extends Input | Start>(live: AnyLive, input: I): Effect.Effect<I, HandleError> {
+    // Before they are counted with: what is no number would leave no budget at all.
+    return Effect.flatMap(checkGiven(input), () => {
+      const { bound } = live.runtime as Runtime<any>
+      const before = beforeOf(input)
+      const own = { ...bound.limits, ...inheritedOf(input)?.limits }
+      const limits: Limits = { ...(before?.limits ?? own), ...input.limits }
+      const isAlone = (bound.agent.options.subAgents ?? []).length === 0
+      const reserved = this.ledger.reserve(
+        live,
+        { limits, isAlone, before },
+        this.gate.places - this.gate.running() + 1
+      )
+      if (reserved instanceof ConductorBudgetExceeded) return Effect.fail(reserved)
+      if (Object.keys(reserved).length === 0) return Effect.succeed(input)
+      return Effect.succeed({ ...input, "~allotted": reserved })
+    })
+  }
+
+  private pending(): ReadonlyArray<InboxEntry> {
+    const list: Array<InboxEntry> = []
+    for (const live of this.lives) {
+      const { name, runId } = live
+      for (const request of live.interruptions()) list.push({ request, runId, name })
+    }
+    return list.toSorted((a, b) => a.request.at - b.request.at)
+  }
+
+  private read<A>(readers: Set<Reader<A>>, reader: Reader<A>): readonly [Reader<A>, () => void] {
+    if (this.drained === undefined) readers.add(reader)
+    else reader.end()
+    return [reader, () => void readers.delete(reader)]
+  }
+
+  private close(): Effect.Effect<ReadonlyArray<Drained>> {
+    this.isClosed = true
+    this.gate.close()
+    for (const end of this.blocked) end()
+    const lives = this.handles
+    const held = new Map<AnyLive, RunState>()
+    for (const live of lives) {
+      // One whose approval callback is being asked waits as well, and is at work.
+      const state = live instanceof Unstored ? live.waiting() : undefined
+      if (state === undefined) continue
+      held.set(live, state)
+      // At once: from here on, nothing of it happens that the state does not say.
+      live.cancelNow(closing)
+    }
+    for (const live of lives) {
+      if (!live.begun && live.status.current() === "queued") live.finish(Exit.fail(new ConductorClosed()))
+    }
+    const timeout = Math.min(5000, millisOr(this.options.drainTimeout, 5000))
+    return closeAll(this.owner, closing, timeout / 2).pipe(
+      Effect.timeoutOption(timeout),
+      Effect.map(() => {
+        this.drained = lives.map((live) => {
+          const state = held.get(live)
+          return {
+            runId: live.runId,
+            name: live.name,
+            status: live.status.current(),
+            ...(state === undefined ? {} : { held: state })
+          }
+        })
+        for (const reader of [...this.readers, ...this.inboxes]) reader.end()
+        return this.drained
+      })
+    )
+  }
+}
+
+const closing = "The conductor was closed."
+
+/** The run that an input goes on with. */
+const beforeOf = (input: Input | Start): RunState | undefined =>
+  "state" in input && !(isEnded(input.state) && input.prompt !== undefined) ? input.state : undefined
+
+/** What the caller of the run gave that a new run continues. */
+const inheritedOf = (input: Input | Start) =>
+  "state" in input && beforeOf(input) === undefined ? input.state.startedWith : undefined
+
+const sizeOfUpdate = (update: ConductorUpdate): number =>
+  update._tag === "update" ? sizeOf(update.update) : 0

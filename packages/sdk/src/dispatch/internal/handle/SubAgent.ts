@@ -1,0 +1,262 @@
+/**
+ * The handle of a sub-agent's run, found by its own id. The run lies in its root's, which has a handle of its own here: what is asked of
+ * this one is done through that one, and what is told there is this one's to hear as far as it is about the sub-agent.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import { cancelRun } from "../../../durable/cancelRun.ts"
+import { explain, type Explanation } from "../../../durable/explain.ts"
+import { definitionInLine, missingIn } from "../../../agent/internal/definitions.ts"
+import { resultOf } from "../../../run/internal/result.ts"
+import type { Prompt } from "../../../run/runPrompt.ts"
+import type { RunResult } from "../../../run/RunResult.ts"
+import type { RunUpdate } from "../../../agent/RunUpdate.ts"
+import { sendMessage } from "../../../durable/sendMessage.ts"
+import type { DecisionInput } from "../../../domain/Decision.ts"
+import { isWithin, type RequestId, type RunId, type ToolCallId } from "../../../domain/Id.ts"
+import type { Interruption } from "../../../domain/Interruption.ts"
+import { childAfter, childState, eventWithin } from "../../../domain/internal/childState.ts"
+import { next } from "../../../domain/next.ts"
+import { RequestNotFound } from "../../../domain/Rejection.ts"
+import type { RunEvent } from "../../../domain/RunEvent.ts"
+import { isEnded, type RunState } from "../../../domain/RunState.ts"
+import type {
+  AgentHandle,
+  HandleError,
+  HandleStatus,
+  HandleUpdate,
+  SendError,
+  SendOptions,
+  StoredFault
+} from "../../AgentHandle.ts"
+import { SubAgentNotForked } from "../../DispatchError.ts"
+import { statusOf, type Ended } from "./Keeper.ts"
+import { observed } from "../watch/readers.ts"
+import { say } from "./say.ts"
+import type { Stored } from "./Stored.ts"
+import { Watchable } from "../watch/Watchable.ts"
+
+type Failure = HandleError | StoredFault
+
+export class SubAgent extends Watchable implements AgentHandle<unknown, StoredFault> {
+  readonly runId: RunId
+  readonly name = undefined
+  over = false
+  private readonly root: Stored<unknown>
+  private readonly path: ReadonlyArray<ToolCallId>
+  private child: RunState
+  /** Events of the root's own journal that `child` is folded from. */
+  private revision: number
+  private now: HandleStatus = "running"
+  private readonly unlisten: () => void
+
+  constructor(
+    root: Stored<unknown>,
+    path: ReadonlyArray<ToolCallId>,
+    found: { readonly state: RunState; readonly revision: number }
+  ) {
+    super()
+    this.root = root
+    this.path = path
+    this.runId = found.state.runId
+    this.child = found.state
+    this.revision = found.revision
+    this.unlisten = root.listen(() => this.look())
+  }
+
+  get sessionId() {
+    return this.child.sessionId
+  }
+
+  get status() {
+    return observed({
+      current: () => this.now,
+      isOver: () => this.over,
+      listen: (listener: () => void) => this.listen(listener)
+    })
+  }
+
+  get state() {
+    return (): RunState => this.child
+  }
+
+  get interruptions() {
+    return (): ReadonlyArray<Interruption> =>
+      this.over ? [] : this.root.interruptions().filter(({ runId }) => isWithin(runId, this.runId))
+  }
+
+  get events(): Stream.Stream<HandleUpdate, StoredFault> {
+    return Stream.suspend(() => {
+      let revision = 0
+      let last = false
+      const own = (update: HandleUpdate): ReadonlyArray<HandleUpdate> => {
+        const { runId } = this
+        if (update._tag === "skipped") return [{ ...update, runId }]
+        if (update._tag !== "event") {
+          return !last && isWithin(update.agentRunId, runId) ? [{ ...update, runId }] : []
+        }
+        const event = eventWithin(update.event, this.path)
+        // Nothing that comes after its end is of it.
+        if (event === undefined || last) return []
+        revision += 1
+        last = isEnd(event)
+        return [{ _tag: "event", runId, revision, event }]
+      }
+      return this.root.events.pipe(
+        Stream.map((update) => ({ own: own(update), last })),
+        Stream.takeUntil(({ last }) => last),
+        Stream.flatMap(({ own }) => Stream.fromIterable(own))
+      )
+    })
+  }
+
+  get wait(): Effect.Effect<RunResult, Failure> {
+    return Effect.flatten(this.when(() => (this.over || this.now === "held" ? this.result : undefined)))
+  }
+
+  get done(): Effect.Effect<RunResult, Failure> {
+    return Effect.flatten(this.when(() => (this.over ? this.result : undefined)))
+  }
+
+  get cancel() {
+    return (reason = "It was cancelled."): Effect.Effect<RunResult, Failure> =>
+      Effect.suspend(() => {
+        if (this.over) return this.done
+        const asking = Effect.catchTag(
+          this.root.inStore(cancelRun(this.runId, reason)),
+          ["RunConflict", "LeaseLost"],
+          () => Effect.void
+        )
+        return Effect.andThen(
+          Effect.map(asking, () => this.root.cameIn()),
+          this.done
+        )
+      })
+  }
+
+  get decide() {
+    return (decision: DecisionInput) =>
+      Effect.suspend(() => {
+        const requestId: unknown = (decision as Partial<DecisionInput> | undefined)?.requestId
+        return typeof requestId === "string" && !isWithin(requestId, this.runId)
+          ? Effect.fail(new RequestNotFound({ requestId: requestId as RequestId }))
+          : this.root.decide(decision)
+      })
+  }
+
+  get send() {
+    return (prompt: Prompt, options: SendOptions = {}) => say<unknown, StoredFault>(this, prompt, options)
+  }
+
+  get explain(): Effect.Effect<Explanation, StoredFault> {
+    return this.root.inStore(explain(this.runId, { runtimes: [this.root.runtime] }))
+  }
+
+  deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | StoredFault> {
+    const sending = sendMessage(this.runId, prompt, messageId === undefined ? {} : { messageId })
+    return Effect.map(this.root.inStore(sending), () => this.root.cameIn())
+  }
+
+  fork(): Effect.Effect<never, SubAgentNotForked> {
+    return Effect.fail(new SubAgentNotForked({ runId: this.runId, root: this.root.runId }))
+  }
+
+  /** Hears of an event of the root. */
+  told(update: Extract<RunUpdate, { readonly _tag: "event" }>): void {
+    if (update.revision !== this.revision + 1) return
+    this.revision = update.revision
+    const event = eventWithin(update.event, this.path)
+    if (event === undefined) return
+    this.child = childAfter(this.child, event) ?? this.child
+    this.look()
+  }
+
+  toJSON() {
+    const { now: status, runId, sessionId } = this
+    return { _id: "AgentHandle", runId, sessionId, status }
+  }
+
+  [Symbol.for("nodejs.util.inspect.custom")]() {
+    return this.toJSON()
+  }
+
+  /** Sees how it stands now. */
+  look(): void {
+    if (this.over) return
+    const { root } = this
+    // Others got further, and were not told of here.
+    if (root.revision > this.revision) this.root.launch(this.readAgain)
+    const open = this.interruptions().length
+    this.over = isEnded(this.child) || root.over
+    const now = this.standing(open)
+    this.now = now
+    if (this.over) this.unlisten()
+    this.notify()
+  }
+
+  private standing(open: number): HandleStatus {
+    const { child } = this
+    const { root } = this
+    const status = root.status.current()
+    if (isEnded(child)) return child.status
+    if (root.over) return root.exit === undefined || Exit.isSuccess(root.exit) ? "error" : statusOf(root.exit)
+    // What is decided is gone on with, if not yet.
+    if (next(child)._tag === "Hold") return open > 0 ? "held" : "running"
+    return status === "held" || status === "queued" ? status : "running"
+  }
+
+  /** What it has come to by now. */
+  private get result(): Ended<unknown, StoredFault> | Effect.Effect<RunResult, Failure> {
+    const { child } = this
+    const { exit, runtime } = this.root
+    if (isEnded(child)) return Effect.flatMap(this.definition, (holder) => resultOf(child, holder, []))
+    if (!this.over || exit === undefined) {
+      const state = this.root.state()
+      const all = state === undefined ? [] : missingIn(runtime.bound, state)
+      const missing = all.filter(({ id }) => isWithin(id, this.runId))
+      return Effect.map(resultOf(child, undefined, missing), (result) =>
+        result.status === "interrupted" ? { ...result, interruptions: this.interruptions() } : result
+      )
+    }
+    // The run that it lies in has failed, and it stands where it stood.
+    return Exit.map(exit, (result) => ({ ...result, runId: this.runId, state: child, usage: child.usage }))
+  }
+
+  /** The agent that has its conversation, where its output has to be decoded; it may have left the state of the root. */
+  private get definition() {
+    return Effect.suspend(() => {
+      const { child, path, root } = this
+      if (child.output === undefined) return Effect.succeed(undefined)
+      return Effect.map(root.options.store.events(root.runId), (events) =>
+        definitionInLine(
+          root.runtime.bound,
+          path.flatMap((_, index) => childState(events, path.slice(0, index + 1)) ?? [])
+        )
+      )
+    })
+  }
+
+  /** Folds what it has not been told of. */
+  private get readAgain(): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const { root } = this
+      return root.options.store.events(root.runId).pipe(
+        Effect.map((events) => {
+          if (this.over || events.length <= this.revision) return
+          this.revision = events.length
+          this.child = Option.getOrElse(
+            Option.fromUndefinedOr(childState(events, this.path)),
+            () => this.child
+          )
+          this.look()
+        }),
+        Effect.ignore
+      )
+    })
+  }
+}
+
+const isEnd = ({ _tag }: RunEvent): boolean =>
+  _tag === "run.completed" || _tag === "run.cancelled" || _tag === "run.failed"

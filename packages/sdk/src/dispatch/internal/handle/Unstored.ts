@@ -1,0 +1,304 @@
+/**
+ * A dispatched run that is not stored: it is the value in here while it is held, and reached through its mailbox.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
+import type * as Stream from "effect/Stream"
+import type * as Cancellation from "../../../agent/Cancellation.ts"
+import { type Explanation, explainState } from "../../../durable/explain.ts"
+import type { GivenOptions } from "../../../run/internal/startOptions.ts"
+import { sizeOf } from "../../../run/internal/updateSize.ts"
+import * as Mailbox from "../../../run/Mailbox.ts"
+import { type ContinueInput, type Prompt, runPrompt, type StartInput } from "../../../run/runPrompt.ts"
+import type { RunResult } from "../../../run/RunResult.ts"
+import type { Runtime } from "../../../agent/Runtime.ts"
+import type { RunUpdate } from "../../../agent/RunUpdate.ts"
+import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
+import * as History from "../../../domain/History.ts"
+import { isAnyToRun } from "../../../domain/internal/released.ts"
+import { next } from "../../../domain/next.ts"
+import type { RequestId, RunId, SessionId, Timestamp } from "../../../domain/Id.ts"
+import type { Interruption } from "../../../domain/Interruption.ts"
+import type { Rejection } from "../../../domain/Rejection.ts"
+import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
+import type { AgentHandle, HandleError, HandleUpdate, SendError } from "../../AgentHandle.ts"
+import { type LiveOptions, notBegun } from "./Keeper.ts"
+import { Live } from "./Live.ts"
+import { Reader, readAll, reading } from "../watch/readers.ts"
+import { stuckOn } from "./stuckOn.ts"
+
+/** A prompt, or a state to go on with. */
+export type Input = StartInput | ContinueInput
+
+/** What is made of an input when the run begins; with a conductor, what its budgets leave. */
+export type Prepare = (live: Live<any, any>, input: Input) => Effect.Effect<Input, HandleError>
+
+/** Starts a run that is not stored. */
+export const launch = <Output>(
+  runtime: Runtime<Output>,
+  input: Input,
+  options: LiveOptions,
+  prepare?: Prepare
+): Unstored<Output> => new Unstored(runtime, input, options, prepare)
+
+/** Updates that a reader may be behind. */
+const readerRoom = 256
+
+export class Unstored<Output> extends Live<Output, never> {
+  private input: Input | undefined
+  private readonly prepare: Prepare | undefined
+  /** While somebody works on it, or something is in it. */
+  private mailbox: Mailbox.Mailbox | undefined
+  /** How many are about to put something into the mailbox. */
+  private using = 0
+  /** How it stood when it was held last, or in the end. */
+  private lastState: RunState | undefined
+  /** Requests that are decided, and that the run does not know yet. */
+  private decided: Set<RequestId> | undefined
+  /** The latest events, for who comes late. */
+  private readonly kept: Array<RunUpdate> = []
+  private dropped = 0
+  private expiring: Fiber.Fiber<void> | undefined
+
+  constructor(runtime: Runtime<Output>, input: Input, options: LiveOptions, prepare: Prepare | undefined) {
+    super(runtime, idsOf(runtime, input, options), options)
+    this.input = "state" in input ? input : { ...input, runId: this.runId, sessionId: this.sessionId }
+    this.prepare = prepare
+  }
+
+  get interruptions() {
+    return (): ReadonlyArray<Interruption> => {
+      const state = this.over ? undefined : this.state()
+      if (state === undefined) return []
+      const open = interruptions(state)
+      return this.decided === undefined
+        ? open
+        : open.filter(({ requestId }) => this.decided?.has(requestId) !== true)
+    }
+  }
+
+  get events(): Stream.Stream<HandleUpdate> {
+    return reading(
+      () => {
+        const reader = new Reader({ most: readerRoom, first: this.kept, missed: this.dropped, sizeOf })
+        return [reader, this.addReader(reader)]
+      },
+      (reader) => readAll(reader, (updates) => [{ _tag: "skipped", runId: this.runId, updates }])
+    )
+  }
+
+  get decide() {
+    return (decision: DecisionInput): Effect.Effect<Decision, Rejection> =>
+      Effect.tap(
+        this.mailed((mailbox) => mailbox.decide(decision)),
+        ({ requestId }) => Effect.sync(() => (this.decided ??= new Set()).add(requestId))
+      )
+  }
+
+  get explain(): Effect.Effect<Explanation> {
+    return Effect.map(Clock.currentTimeMillis, (now) => {
+      const state = this.state()
+      return state === undefined ? notBegun(this) : explainState(state, [], now)
+    })
+  }
+
+  get state() {
+    return (): RunState | undefined => this.mailbox?.settled() ?? this.lastState
+  }
+
+  /**
+   * The state from which another program goes on with a run that waits: for a decision, or for a place to act on one. With it, one that is
+   * at work and has still to act on a decision; what it is doing besides is then asked about.
+   */
+  waiting(): RunState | undefined {
+    const state = this.state()
+    if (state === undefined || isEnded(state)) return undefined
+    const before = this.mailbox?.state() ?? state
+    return next(before)._tag === "Hold" || isAnyToRun(state) ? state : undefined
+  }
+
+  deliver(prompt: Prompt): Effect.Effect<void, SendError> {
+    return this.mailed((mailbox) => mailbox.send(prompt))
+  }
+
+  fork(prompt: Prompt, given: GivenOptions): Effect.Effect<AgentHandle<Output>, SendError> {
+    return Effect.suspend(() => {
+      const state = this.state()
+      if (state === undefined) return Effect.as(this.deliver(prompt), this)
+      const refused = this.options.keeper?.refuse()
+      if (refused !== undefined) return Effect.fail(refused)
+      const sessionId = this.runtime.ids.sessionId(this.options.clock.currentTimeMillisUnsafe())
+      const forked = launch(
+        this.runtime,
+        { ...given, state: beforeOpenTurn(state, sessionId), prompt },
+        this.options,
+        this.prepare
+      )
+      forked.begin()
+      return Effect.as(forked.beginning, forked)
+    })
+  }
+
+  close(reason: string): Effect.Effect<void> {
+    return Effect.ignore(this.cancel(reason))
+  }
+
+  protected drive(token: Cancellation.CancellationToken): Effect.Effect<RunResult<Output>, HandleError> {
+    return Effect.suspend(() => {
+      const { input, lastState } = this
+      const mailbox = this.openMailbox()
+      const onUpdate = (update: RunUpdate) => this.tell(update)
+      const go = (input: Input) =>
+        runPrompt(withRunId(this.runtime, input, this.runId), input, {
+          cancellation: token,
+          mailbox,
+          onUpdate
+        }).pipe(
+          Effect.flatMap((result) => {
+            this.keep(result.state)
+            const problem = stuckOn(result)
+            return problem === undefined ? Effect.succeed(result) : Effect.fail(problem)
+          })
+        )
+      if (lastState !== undefined) return go({ state: lastState })
+      if (input === undefined) return Effect.die(new Error("It was begun already."))
+      // One that is only begun to be cancelled needs nothing.
+      return this.prepare === undefined || token.reason() !== undefined
+        ? go(input)
+        : Effect.flatMap(this.prepare(this, input), go)
+    })
+  }
+
+  protected parked(): void {
+    this.closeMailbox()
+    this.decided = undefined
+    const expiresAt = earliestExpiry(this.interruptions())
+    if (expiresAt === undefined) return
+    this.expiring = this.launch(sleepUntil(expiresAt))
+    this.expiring.addObserver((exit) => {
+      if (exit._tag === "Success") this.resume()
+    })
+  }
+
+  protected unparked(): void {
+    this.expiring?.interruptUnsafe()
+    this.expiring = undefined
+  }
+
+  protected hasNews(): boolean {
+    return this.mailbox?.isEmpty() === false
+  }
+
+  protected ended(): void {
+    this.unparked()
+    // Of one that could not be driven to an end: how far it came, so that nothing is done twice by going on from it.
+    this.lastState = this.mailbox?.settled() ?? this.lastState
+    this.closeMailbox()
+    this.input = undefined
+  }
+
+  protected override tell(update: RunUpdate): void {
+    if (!this.begun) this.input = undefined
+    const most = this.options.keepEvents ?? 64
+    if (update._tag === "event") {
+      this.kept.push(update)
+      if (this.kept.length > most) {
+        this.kept.shift()
+        this.dropped += 1
+      }
+    }
+    return super.tell(update)
+  }
+
+  /** The state of a run that nobody drives; what has driven it is let go of. */
+  private keep(state: RunState): void {
+    this.lastState = state
+    this.sessionId = state.sessionId
+    this.mailbox?.attach(this.runtime, () => this.lastState ?? state)
+  }
+
+  private mailed<A, E>(use: (mailbox: Mailbox.Mailbox) => Effect.Effect<A, E>): Effect.Effect<A, E> {
+    return Effect.suspend(() => {
+      this.using += 1
+      return Effect.ensuring(
+        use(this.openMailbox()),
+        Effect.sync(() => {
+          this.using -= 1
+          if (!this.isDriven) this.closeMailbox()
+        })
+      )
+    })
+  }
+
+  private openMailbox(): Mailbox.Mailbox {
+    if (this.mailbox !== undefined) return this.mailbox
+    const mailbox = Mailbox.make()
+    const { lastState } = this
+    if (lastState !== undefined) mailbox.attach(this.runtime, () => this.lastState ?? lastState)
+    mailbox.onMail(() => this.resume())
+    this.mailbox = mailbox
+    return mailbox
+  }
+
+  /** Most runs that wait have none. */
+  private closeMailbox(): void {
+    if (this.using === 0 && !this.hasNews()) this.mailbox = undefined
+  }
+}
+
+const idsOf = (runtime: Runtime<any>, input: Input, { clock }: LiveOptions) => {
+  const now = clock.currentTimeMillisUnsafe()
+  if ("state" in input) {
+    const { runId, sessionId } = input.state
+    const isNew = isEnded(input.state) && input.prompt !== undefined
+    return { runId: isNew ? runtime.ids.runId(now) : runId, sessionId }
+  }
+  return {
+    runId: input.runId ?? runtime.ids.runId(now),
+    sessionId: input.sessionId ?? runtime.ids.sessionId(now)
+  }
+}
+
+/** The runtime, for a run after one that has ended: its id is in the handle before it begins. */
+const withRunId = <Output>(runtime: Runtime<Output>, input: Input, runId: RunId): Runtime<Output> =>
+  "state" in input && input.state.runId !== runId
+    ? (Object.create(runtime, { ids: { value: { ...runtime.ids, runId: () => runId } } }) as Runtime<Output>)
+    : runtime
+
+/** A run's state as it was before the model asked for the calls that are open, as the end of a run of another session. */
+const beforeOpenTurn = (state: RunState, sessionId: SessionId): RunState => {
+  const { background: _, failure: __, stop: ___, ...rest } = state
+  const messages = History.toArray(state.history)
+  return {
+    ...rest,
+    sessionId,
+    status: "completed",
+    history: History.fromArray(state.calls.length === 0 ? messages : messages.slice(0, -1)),
+    calls: [],
+    requests: [],
+    queued: []
+  }
+}
+
+const earliestExpiry = (requests: ReadonlyArray<Interruption>): Timestamp | undefined => {
+  let earliest: Timestamp | undefined
+  for (const { expiresAt, onExpiry } of requests) {
+    if (expiresAt === undefined || onExpiry === "stay") continue
+    if (earliest === undefined || expiresAt < earliest) earliest = expiresAt
+  }
+  return earliest
+}
+
+/** Timers cannot be set for longer than some weeks. */
+const longestMs = 24 * 60 * 60 * 1000
+
+const sleepUntil = (time: Timestamp): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    now >= time
+      ? Effect.void
+      : Effect.andThen(
+          Effect.sleep(Math.min(time - now, longestMs)),
+          Effect.suspend(() => sleepUntil(time))
+        )
+  )

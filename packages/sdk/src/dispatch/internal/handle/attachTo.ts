@@ -1,0 +1,66 @@
+/**
+ * Making a handle of a run that is in a store.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { answersTo } from "../../../agent/BoundAgent.ts"
+import { loadRun } from "../../../durable/internal/loadRun.ts"
+import { findSubRun } from "../../../durable/internal/subRun.ts"
+import type { Runtime } from "../../../agent/Runtime.ts"
+import type { RunId } from "../../../domain/Id.ts"
+import { AgentNotFound, RunLetGo } from "../../../domain/RunError.ts"
+import { isEnded } from "../../../domain/RunState.ts"
+import type { StoredRun } from "../../../store/RunStore.ts"
+import { RunNotFound } from "../../../store/RunStoreError.ts"
+import type { StoredFault } from "../../AgentHandle.ts"
+import { Stored, type StoredOptions } from "./Stored.ts"
+import { SubAgent } from "./SubAgent.ts"
+
+/** Loads the run, and goes on with it or watches it, as it stands. */
+export const attachTo = Effect.fnUntraced(function* (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  runId: RunId,
+  options: StoredOptions
+): Effect.fn.Return<Stored<unknown>, AgentNotFound | StoredFault> {
+  const stored = yield* loadRun(options.store, runId)
+  const live = yield* liveOf(runtimes, runId, stored, options)
+  yield* Effect.onError(live.adopt(stored), () => live.close("It could not be attached to."))
+  return live
+})
+
+/** The handle of a sub-agent's run, by its own id. What has ended needs nobody, and its root is left alone. */
+export const attachToSubAgent = Effect.fnUntraced(function* (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  runId: RunId,
+  options: StoredOptions
+): Effect.fn.Return<SubAgent, AgentNotFound | StoredFault> {
+  const found = yield* findSubRun(options.store, runId)
+  if (found === undefined) return yield* new RunNotFound({ runId })
+  const { path, root, state, stored } = found
+  const live = yield* liveOf(runtimes, root.runId, stored, options)
+  const handle = new SubAgent(live, path, { state, revision: stored.head.revision })
+  live.inside = handle
+  if (isEnded(state)) {
+    live.begun = true
+    live.finish(Exit.fail(new RunLetGo({ runId: root.runId })))
+  } else {
+    const { decisions, head, messages } = stored
+    const adopting = live.adopt({ head, decisions, messages, state: root, saved: "unknown" })
+    yield* Effect.onError(adopting, () => live.close("It could not be attached to."))
+  }
+  handle.look()
+  return handle
+})
+
+const liveOf = Effect.fnUntraced(function* (
+  runtimes: ReadonlyArray<Runtime<any>>,
+  runId: RunId,
+  { head: { agent, sessionId } }: Pick<StoredRun, "head">,
+  options: StoredOptions
+) {
+  const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, agent))
+  if (runtime === undefined) {
+    return yield* new AgentNotFound({ agent, known: runtimes.map(({ agent }) => agent.name) })
+  }
+  return new Stored<unknown>(runtime, { runId, sessionId }, options)
+})

@@ -1,0 +1,93 @@
+/**
+ * Saying something to a run, with the meaning that the caller has chosen for the time while something is pending.
+ */
+import * as Effect from "effect/Effect"
+import { requireOptions } from "../../../agent/internal/soundOptions.ts"
+import { checkGiven, decodePrompt } from "../../../run/internal/staging.ts"
+import type { GivenOptions } from "../../../run/internal/startOptions.ts"
+import type { Prompt } from "../../../run/runPrompt.ts"
+import type { DecisionInput } from "../../../domain/Decision.ts"
+import type { RunId } from "../../../domain/Id.ts"
+import type { Interruption } from "../../../domain/Interruption.ts"
+import { textOf } from "../../../domain/Message.ts"
+import { attribute, type Principal } from "../../../domain/Principal.ts"
+import type { AgentHandle, SendError, SendOptions } from "../../AgentHandle.ts"
+import { sendShape } from "../shapes.ts"
+import { AnswerNotText, NothingToAnswer, SeveralQuestions } from "../../DispatchError.ts"
+
+/** A run that something can be said to. */
+interface Hearer<Output, E> extends AgentHandle<Output, E> {
+  /** Queues a message for its next turn. */
+  readonly deliver: (prompt: Prompt, messageId: string | undefined) => Effect.Effect<void, SendError | E>
+  /** Says something to a new run that begins where the open turn of this one did. */
+  readonly fork: (prompt: Prompt, given: GivenOptions) => Effect.Effect<AgentHandle<Output, E>, SendError | E>
+}
+
+/** Says it, and returns the handle of the run that hears it. */
+export const say = Effect.fnUntraced(function* <Output, E>(
+  live: Hearer<Output, E>,
+  prompt: Prompt,
+  options: SendOptions
+): Effect.fn.Return<AgentHandle<Output, E>, SendError | E> {
+  yield* requireOptions("send", options, sendShape)
+  const { by = "user", limits, messageId, policy, whenHeld = "queue" } = options
+  yield* checkGiven(options)
+  yield* Effect.fromResult(attribute(by))
+  const parts = yield* decodePrompt(prompt)
+  const open = live.interruptions()
+  const { runId } = live
+  if (whenHeld === "answer") {
+    const questions = open.filter(({ _tag }) => _tag === "question")
+    const [question] = questions
+    if (question === undefined) return yield* new NothingToAnswer({ runId })
+    if (questions.length > 1) {
+      return yield* new SeveralQuestions({ runId, requestIds: questions.map(({ requestId }) => requestId) })
+    }
+    if (parts.some(({ _tag }) => _tag !== "text")) return yield* new AnswerNotText({ runId })
+    yield* live.decide({ _tag: "answer", requestId: question.requestId, by, answer: textOf(parts) })
+    return live
+  }
+  if (whenHeld === "fork" && open.length > 0) {
+    const given = { ...(limits === undefined ? {} : { limits }), ...(policy === undefined ? {} : { policy }) }
+    return yield* live.fork(parts, given)
+  }
+  // First, so that it is there when the last of the calls is settled.
+  yield* live.deliver(parts, messageId)
+  if (whenHeld !== "supersede") return live
+  for (const request of open) {
+    const denial = denialOf(request, by, runId)
+    if (denial === undefined) continue
+    // It was decided meanwhile, or needs no decision any more.
+    yield* Effect.catch(live.decide(denial), (error) =>
+      typeof error === "object" && error !== null && "_tag" in error && isLate(error._tag)
+        ? Effect.void
+        : Effect.fail(error)
+    )
+  }
+  return live
+})
+
+const isLate = (tag: unknown): boolean =>
+  tag === "AlreadyDecided" || tag === "RequestSuperseded" || tag === "RequestNotFound"
+
+/** What puts a request out of the way. More of a budget, and a login, are still needed to read anything. */
+const denialOf = (
+  { _tag, requestId, runId }: Interruption,
+  by: string | Principal,
+  supersedes: RunId
+): DecisionInput | undefined => {
+  // A sub-agent does not read what was said to the run that it works for.
+  const follows = runId === supersedes ? "; it follows" : ""
+  const said = `The user has said something else instead${follows}.`
+  const given = { requestId, by, supersedes }
+  switch (_tag) {
+    case "approval":
+    case "question":
+      return { _tag: "deny", ...given, message: `${said} This was not done.` }
+    case "inDoubt":
+      return { _tag: "fail", ...given, message: `${said} Whether this took effect is not known.` }
+    case "limit":
+    case "login":
+      return undefined
+  }
+}

@@ -1,0 +1,358 @@
+/**
+ * Says in words what a run is doing or waiting for, and what resuming it would do.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { Decision } from "../domain/Decision.ts"
+import { instant, sentence } from "../domain/Display.ts"
+import { evolve } from "../domain/evolve.ts"
+import { isWithin, type RequestId, type RunId, type Timestamp } from "../domain/Id.ts"
+import { lineTo } from "../domain/internal/lineTo.ts"
+import type { Interruption, Kind } from "../domain/Interruption.ts"
+import { type Above, aboveOf, next, nothingAbove, type Step } from "../domain/next.ts"
+import { type AgentNotFound, fromFailure, type ToolUnavailable } from "../domain/RunError.ts"
+import {
+  answerable,
+  findCall,
+  isEnded,
+  isRepeatable,
+  type RunState,
+  type Status
+} from "../domain/RunState.ts"
+import { type RunHead, RunStore, type StoredRun } from "../store/RunStore.ts"
+import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import { answersTo, type BoundAgent } from "../agent/BoundAgent.ts"
+import { Missing, missingIn } from "../agent/internal/definitions.ts"
+import { withDecisions } from "../run/internal/eventsOf.ts"
+import { stoppedSteps, stopIn, stopText, supersededText } from "./internal/explainStop.ts"
+import { loadRun } from "./internal/loadRun.ts"
+import { findSubRun, standingOf, type SubRun } from "./internal/subRun.ts"
+import type { Runtime } from "../agent/Runtime.ts"
+
+/** One thing that a run waits for. */
+export interface Wait {
+  readonly requestId: RequestId
+  readonly kind: Kind
+  /** In words, without the arguments. */
+  readonly what: string
+  /** Names of the agents from the one that asks to the root. */
+  readonly askedBy: ReadonlyArray<string>
+  readonly since: Timestamp
+  readonly expiresAt?: Timestamp
+  /** What happens then. */
+  readonly onExpiry?: "deny" | "stay"
+}
+
+/** What there is to say about a run. */
+export interface Explanation {
+  readonly runId: RunId
+  readonly status: Status
+  /** Who works on it now, and until when at least. */
+  readonly workedOnBy?: { readonly owner: string; readonly until: Timestamp }
+  /** Open requests, oldest first. */
+  readonly waitsFor: ReadonlyArray<Wait>
+  /** Decisions that were taken and that nobody has acted on yet. */
+  readonly decided: ReadonlyArray<Decision>
+  /**
+   * What of it the program that explains it has no definition of: that waits, and all else goes on. Left out where nothing is missing, and
+   * where the program does not offer the agent of the run.
+   */
+  readonly missing?: ReadonlyArray<AgentNotFound | ToolUnavailable>
+  /** What resuming it now would do, in words, in order, up to the next model call. */
+  readonly resuming: ReadonlyArray<string>
+  /** All of it in a few sentences. */
+  readonly text: string
+}
+
+/** What a run is explained with. */
+export interface ExplainOptions {
+  /** The agents of the program: then it is said what of the run they do not have. */
+  readonly runtimes?: ReadonlyArray<Runtime<any>>
+}
+
+/**
+ * Explains a stored run, or the run of a sub-agent in one.
+ *
+ * **Errors**
+ *
+ * - `RunNotFound` — check the id.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const explain: (
+  runId: RunId,
+  options?: ExplainOptions
+) => Effect.Effect<Explanation, RunNotFound | RunStoreError, RunStore> = Effect.fn("fermata.explain")(
+  function* (runId: RunId, { runtimes = [] }: ExplainOptions = {}) {
+    const store = yield* RunStore
+    const now = yield* Clock.currentTimeMillis
+    const boundOf = (name: string) => runtimes.find(({ bound }) => answersTo(bound.agent, name))?.bound
+    const found = yield* findSubRun(store, runId)
+    if (found !== undefined) {
+      const bound = boundOf(found.stored.head.agent)
+      return withMail(explainSubRun(found, now, bound), found.stored.messages, runId)
+    }
+    const { decisions, head, messages, state } = yield* loadRun(store, runId)
+    const missing = missingOf(boundOf(head.agent), state, decisions)
+    return withMail(explainState(state, decisions, now, { lease: head.lease, missing }), messages, runId)
+  }
+)
+
+/** What is missing of a run when what was decided about it is acted on. */
+const missingOf = (
+  bound: BoundAgent | undefined,
+  state: RunState,
+  decisions: ReadonlyArray<Decision>
+): Missing | undefined => {
+  if (bound === undefined || (isEnded(state) && state.status !== "error")) return undefined
+  const obstacles = missingIn(bound, withDecisions(state, decisions))
+  return obstacles.length === 0 ? undefined : new Missing(bound, obstacles)
+}
+
+/** Says what somebody has sent to the run, or to an agent in it, that is not in its journal. */
+const withMail = (explained: Explanation, all: StoredRun["messages"], runId: RunId): Explanation => {
+  const sent = all.filter(({ to = runId }) => isWithin(to, runId))
+  const { length } = sent.filter(({ ends }) => ends !== true)
+  const isOpen = explained.status === "running" || explained.status === "held"
+  const told = length === 1 ? "A message waits" : sentence`${length} messages wait`
+  const parts = [
+    explained.text,
+    length === 0 ? "" : sentence`${told} ${isOpen ? "to be read" : "that nobody read"}.`,
+    ...sent.flatMap(({ ends, to = runId }) =>
+      ends === true && isOpen ? [sentence`Somebody has asked for ${to} to end.`] : []
+    )
+  ]
+  return { ...explained, text: parts.filter((part) => part !== "").join(" ") }
+}
+
+/** Explains the run of a sub-agent: what it waits for itself, and whom it works for. */
+const explainSubRun = (
+  { path, root, state, stored }: SubRun,
+  now: Timestamp,
+  bound: BoundAgent | undefined
+): Explanation => {
+  const status = standingOf(root, state)
+  const inIt = stored.decisions.filter(({ requestId }) => isWithin(requestId, state.runId))
+  const explained = explainState({ ...state, status }, isEnded(state) ? [] : inIt, now, {
+    lease: stored.head.lease,
+    missing: isEnded(state) ? undefined : missingOf(bound, root, stored.decisions),
+    line: isEnded(root) ? [] : lineTo(withDecisions(root, stored.decisions), path.slice(0, -1))
+  })
+  const resuming = isEnded(state) || isEnded(root) ? [] : explained.resuming
+  const whom = sentence`It works for the run ${root.runId} of ${root.agent.name}`
+  // A budget that is used up above it, say.
+  const isHeldAbove = status === "held" && next(state)._tag !== "Hold"
+  const parts = [
+    isEnded(state) || isEnded(root)
+      ? statusText({ ...state, status }, stored.head.lease, now)
+      : explained.text,
+    isEnded(root) && !isEnded(state)
+      ? sentence`${whom}, which has ended (${root.status}).`
+      : sentence`${whom}${isHeldAbove ? ", which is held, and it with that" : ""}.`
+  ]
+  return { ...explained, resuming, text: parts.join(" ") }
+}
+
+/** What is known of a run besides its state. */
+interface Surroundings {
+  readonly lease?: RunHead["lease"] | undefined
+  readonly missing?: Missing | undefined
+  /** Of a sub-agent's run: the runs above it, the root first. */
+  readonly line?: ReadonlyArray<RunState>
+}
+
+/** Explains a state: one that is stored, or one that is the caller's to keep. */
+export const explainState = (
+  state: RunState,
+  decisions: ReadonlyArray<Decision>,
+  now: Timestamp,
+  { lease, line = [], missing }: Surroundings = {}
+): Explanation => {
+  const after = withDecisions(state, decisions)
+  const stop = isEnded(after) ? undefined : stopIn([...line, after])
+  const answered = new Set(decisions.map(({ requestId }) => requestId))
+  const waitsFor = (stop === undefined ? answerable(after) : [])
+    .filter(({ requestId }) => !answered.has(requestId))
+    .map(waitOf)
+    .toSorted((a, b) => a.since - b.since)
+  const unavailable = { ...nothingAbove, unavailable: missing }
+  const resuming =
+    stop === undefined ? resumingOf(after, unavailable) : stoppedSteps(after, aboveOf(line, unavailable))
+  const problems = (stop === undefined ? missing?.problemsOf(state.runId) : undefined) ?? []
+  const parts = [
+    statusText(state, lease, now),
+    ...waitsFor.map((wait) => sentence`It waits ${waitText(wait, now)}.`),
+    ...decisions.map(
+      (decision) => sentence`${decision.by} has decided (${decision._tag}) and nobody has acted on it yet.`
+    ),
+    ...problems.map(({ message }) => message),
+    stop === undefined ? supersededText(state, after, decisions) : stopText(after, stop),
+    lease === undefined && resuming.length > 0 ? sentence`Resuming it would ${resuming.join(", then ")}.` : ""
+  ]
+  return {
+    runId: state.runId,
+    status: state.status,
+    ...(lease === undefined ? {} : { workedOnBy: lease }),
+    waitsFor,
+    decided: decisions,
+    ...(problems.length === 0 ? {} : { missing: problems }),
+    resuming,
+    text: parts.filter((part) => part !== "").join(" ")
+  }
+}
+
+const waitOf = (request: Interruption): Wait => ({
+  requestId: request.requestId,
+  kind: request._tag,
+  what: whatOf(request),
+  askedBy: request.agentPath.toReversed(),
+  since: request.at,
+  ...(request.expiresAt === undefined
+    ? {}
+    : { expiresAt: request.expiresAt, onExpiry: request.onExpiry ?? "deny" })
+})
+
+const whatOf = (request: Interruption): string => {
+  switch (request._tag) {
+    case "approval":
+      return sentence`for approval of ${request.tool}`
+    case "question":
+      return sentence`for an answer to "${request.question}"`
+    case "inDoubt":
+      return request.reason === undefined
+        ? sentence`to be told whether ${request.tool} has happened: it was started and its outcome is not known`
+        : sentence`to be told whether ${request.tool} has happened: ${request.reason}`
+    case "limit":
+      return sentence`for a larger ${request.budget} budget: ${request.spent} of ${request.limit} are used`
+    case "login":
+      return sentence`for a login to ${request.profile}`
+  }
+}
+
+const waitText = (wait: Wait, now: Timestamp): string => {
+  const end =
+    wait.expiresAt === undefined
+      ? "it does not expire"
+      : wait.onExpiry === "stay"
+        ? sentence`it was to be answered ${when(wait.expiresAt, now)}, and stays open`
+        : sentence`it expires ${when(wait.expiresAt, now)}, and is denied then`
+  return sentence`${wait.what}, asked ${when(wait.since, now)} by ${wait.askedBy.join(" for ")}; ${end}`
+}
+
+const statusText = (state: RunState, lease: RunHead["lease"], now: Timestamp): string => {
+  const name = sentence`The run ${state.runId} of ${state.agent.name}`
+  switch (state.status) {
+    case "running":
+      return lease === undefined
+        ? sentence`${name} was left at work, and nobody works on it.`
+        : sentence`${name} is being worked on by ${lease.owner}, who has it until ${when(lease.until, now)} at least.`
+    case "held":
+      return sentence`${name} is held.`
+    case "completed":
+      return sentence`${name} is completed.`
+    case "cancelled":
+      return sentence`${name} was cancelled: ${state.cancelled?.reason ?? "no reason was given"}.`
+    case "error":
+      return sentence`${name} failed. ${state.failure === undefined ? "" : fromFailure(state.failure).message}`.trim()
+  }
+}
+
+/** What would happen before the model is asked again, found by asking `next`; nothing is run. */
+const resumingOf = (before: RunState, above: Above): ReadonlyArray<string> => {
+  let state = before
+  if (state.status === "completed" || state.status === "cancelled") return []
+  if (state.status === "error") state = evolve(state, { _tag: "run.resumed", at: state.startedAt })
+  const steps: Array<string> = []
+  // What a call would come to is not known here; that it has come to something is enough to see what follows.
+  for (let bound = 0; bound < 1000; bound += 1) {
+    const step = next(state, above)
+    const said = stepText(state, step)
+    if (said !== undefined) steps.push(said)
+    if (step._tag !== "SettleToolCalls") break
+    const content = [{ _tag: "text", text: "" }] as const
+    for (const callId of step.callIds) {
+      state = evolve(state, { _tag: "tool.completed", at: state.startedAt, callId, content })
+    }
+  }
+  return steps
+}
+
+const stepText = (state: RunState, step: Step): string | undefined => {
+  const names = (callIds: ReadonlyArray<Parameters<typeof findCall>[1]>) =>
+    callIds.map((callId) => findCall(state, callId)?.name ?? callId).join(" and ")
+  const subAgents = (callIds: Parameters<typeof names>[0]) =>
+    sentence`the sub-agent${callIds.length === 1 ? "" : "s"} ${names(callIds)}`
+  switch (step._tag) {
+    case "CallModel":
+      return "call the model"
+    case "ClassifyCalls":
+      return sentence`look at what the model asked for (${names(step.callIds)})`
+    case "SettleToolCalls":
+      return sentence`run ${names(step.callIds)}`
+    case "ResumeChildren": {
+      const stopped = step.callIds.filter((callId) => findCall(state, callId)?.child?.stop !== undefined)
+      const others = step.callIds.filter((callId) => !stopped.includes(callId))
+      return [
+        ...(others.length === 0 ? [] : [`go on with ${subAgents(others)}`]),
+        ...(stopped.length === 0 ? [] : [`end ${subAgents(stopped)}, as was decided`])
+      ].join(" and ")
+    }
+    case "StartBackground":
+      return sentence`start a sub-agent in the background (${names([step.callId])})`
+    case "AwaitChildren":
+      return `go on with the sub-agents in the background`
+    case "SettleAgents":
+      return sentence`answer ${names([step.callId])}`
+    case "HandOff":
+      return sentence`give the conversation to another agent (${names([step.callId])})`
+    case "Withdraw":
+      return "withdraw what it asks for, since there is room in the budget again"
+    case "AskWrapUp":
+      return sentence`let the model say how far it has come, since the ${step.exceeded.budget} budget is used up`
+    case "Reconcile": {
+      const again = step.callIds.filter((callId) => {
+        const call = findCall(state, callId)
+        return call !== undefined && isRepeatable(call)
+      })
+      const doubtful = step.callIds.filter((callId) => !again.includes(callId))
+      return [
+        ...(again.length === 0 ? [] : [sentence`repeat ${names(again)}, which does no harm`]),
+        ...(doubtful.length === 0
+          ? []
+          : [sentence`find out whether ${names(doubtful)} has happened, without running it again`])
+      ].join(" and ")
+    }
+    case "AskLimit":
+      return sentence`ask for a larger ${step.exceeded.budget} budget`
+    case "DecodeOutput":
+      return "check the answer against the output schema"
+    case "Hold":
+      // Nobody can decide what it waits for: a definition is missing.
+      return step.requests.length === 0 ? undefined : waitingText(step.requests.length)
+    case "Finish":
+      return step.end._tag === "completed" ? "complete the run" : sentence`end the run (${step.end._tag})`
+  }
+}
+
+const waitingText = (open: number): string =>
+  open === 1 ? "wait for the open request" : sentence`wait for the ${open} open requests`
+
+const units: ReadonlyArray<readonly [number, string]> = [
+  [24 * 60 * 60 * 1000, "day"],
+  [60 * 60 * 1000, "hour"],
+  [60 * 1000, "minute"],
+  [1000, "second"]
+]
+
+/** A time as somebody would say it, and exactly. */
+const when = (time: Timestamp, now: Timestamp): string => {
+  const distance = Math.abs(time - now)
+  const [size, unit] = units.find(([size]) => distance >= size) ?? [1, "millisecond"]
+  const count = time <= now ? Math.floor(distance / size) : Math.round(distance / size)
+  const about = sentence`${count} ${unit}${count === 1 ? "" : "s"}`
+  const exact = instant(time)
+  return time <= now ? sentence`${about} ago (${exact})` : sentence`in ${about} (${exact})`
+}

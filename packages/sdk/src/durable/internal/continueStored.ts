@@ -1,0 +1,245 @@
+/**
+ * Working on a stored run: claimed, loaded, driven, and given back.
+ */
+import * as Arr from "effect/Array"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { DecisionInput } from "../../domain/Decision.ts"
+import { evolve } from "../../domain/evolve.ts"
+import type { RunId, Timestamp } from "../../domain/Id.ts"
+import { warnAt } from "../../domain/Interruption.ts"
+import { next } from "../../domain/next.ts"
+import type { SessionBusy } from "../../domain/RunError.ts"
+import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
+import { findRequest, interruptions, isEnded, type RunState } from "../../domain/RunState.ts"
+import { RunStore } from "../../store/RunStore.ts"
+import type {
+  LeaseLost,
+  RunBusy,
+  RunConflict,
+  RunExists,
+  RunNotFound,
+  RunRemoved,
+  RunStoreError
+} from "../../store/RunStoreError.ts"
+import { drive } from "../../run/internal/RunLoop.ts"
+import type * as Cancellation from "../../agent/Cancellation.ts"
+import { decideAllStored } from "../decideStored.ts"
+import type { Leaving, Prompt, RunOptions, RunPromptError } from "../../run/runPrompt.ts"
+import { requireOpen, type Runtime } from "../../agent/Runtime.ts"
+import { observed } from "../../agent/RuntimeHooks.ts"
+import { type Checkpointing, CheckpointEvery, checkpointOf, type Known, savedAs } from "./checkpoints.ts"
+import { loadRun } from "./loadRun.ts"
+import { remember } from "./remembered.ts"
+import { requireSoundDecisions } from "./soundDecisions.ts"
+import { continueRun, decodePrompt, type Staged } from "../../run/internal/staging.ts"
+import type { Allotted, GivenOptions } from "../../run/internal/startOptions.ts"
+import { checkReadable, hold, recordExpiries, storeJournal, underLease } from "./stored.ts"
+import { letTurn } from "../../agent/internal/eventLoop.ts"
+
+type Store = RunStore["Service"]
+
+/** What can go wrong around a stored run. Nothing that was acknowledged is lost by any of these. */
+export type WorkError =
+  | RunPromptError
+  | SessionBusy
+  | RunNotFound
+  | RunExists
+  | RunRemoved
+  | RunBusy
+  | RunConflict
+  | LeaseLost
+  | RunStoreError
+
+/** Who works on a run, and how that is watched and ended. */
+export interface Work extends RunOptions {
+  readonly runtime: Runtime<any>
+  readonly store: Store
+  readonly token: Cancellation.CancellationToken
+  readonly leaving?: Leaving
+}
+
+const ttlOf = (runtime: Runtime<any>) => runtime.options.leaseTtl ?? "15 seconds"
+
+/**
+ * Commits the first event, which holds the user's message, before anything else happens; then drives the run. `previous` is the
+ * run before it in the session, as it was left.
+ */
+export const create = Effect.fnUntraced(function* (
+  { leaving, onUpdate, runtime, store, token }: Work,
+  { state, events }: Staged,
+  previous: (Known & { readonly createdAt: Timestamp }) | undefined
+) {
+  yield* requireOpen(runtime)
+  const clock = yield* Clock.Clock
+  const [event] = events
+  if (event === undefined) return yield* Effect.die("A run starts with an event.")
+  yield* checkReadable([event])
+  const every = yield* CheckpointEvery
+  const checkpoint = previous === undefined ? undefined : checkpointOf(previous, every)
+  const ttl = ttlOf(runtime)
+  const from = clock.currentTimeMillisUnsafe()
+  const held = yield* hold(
+    ttl,
+    store.create({
+      runId: state.runId,
+      sessionId: state.sessionId,
+      agent: runtime.bound.agent.name,
+      ...(state.parent === undefined || previous === undefined
+        ? {}
+        : { parent: { ...state.parent, createdAt: previous.createdAt } }),
+      ...(checkpoint === undefined ? {} : { checkpoint }),
+      events: [event],
+      status: state.status,
+      owner: runtime.owner,
+      ttl
+    })
+  )
+  const to = clock.currentTimeMillisUnsafe()
+  const checkpointing: Checkpointing = {
+    every,
+    saved:
+      previous === undefined || checkpoint === undefined
+        ? previous?.saved
+        : savedAs(previous.state.runId, checkpoint)
+  }
+  const journal = storeJournal(store, held, checkpointing)
+  const told = observed(runtime.options.hooks, onUpdate)
+  const going = { clock, runtime, journal, token, leaving, onUpdate: told }
+  const work = drive({ ...going, state, staged: [], committed: [event] })
+  const end = yield* underLease(store, held, token, work)
+  remember(store, { state: end, saved: checkpointing.saved }, { from, to })
+  return end
+})
+
+/** A stored run to go on with. */
+export interface Continuation extends GivenOptions, Allotted {
+  readonly runId: RunId
+  readonly decisions?: ReadonlyArray<DecisionInput>
+  readonly message?: Prompt
+  readonly answeredBy?: string
+}
+
+/** Claims a run and goes on with it until it is held or over; a run with nothing to do is left as it is. */
+export const continueStored = Effect.fnUntraced(function* (
+  work: Work,
+  { answeredBy, decisions = [], limits, message, policy, runId, "~allotted": allotted }: Continuation
+): Effect.fn.Return<RunState, WorkError> {
+  const { leaving, onUpdate, runtime, store, token } = work
+  yield* requireOpen(runtime)
+  yield* letTurn
+  const clock = yield* Clock.Clock
+  const prompt = message === undefined ? undefined : yield* decodePrompt(message)
+  yield* Effect.provideService(decideAllStored([runtime], decisions, runId), RunStore, store)
+
+  const ttl = ttlOf(runtime)
+  const held = yield* hold(ttl, store.claim({ runId, owner: runtime.owner, ttl }))
+  const checkpointing: Checkpointing = { every: yield* CheckpointEvery, saved: "unknown" }
+  const journal = storeJournal(store, held, checkpointing)
+  let previous: Parameters<typeof create>[2]
+  const going = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
+    const stored = yield* loadRun(store, runId)
+    const { saved } = stored
+    const before = stored.state
+    let state = before
+    checkpointing.saved = saved
+    const decided = yield* recordExpiries(store, stored.decisions)
+    yield* requireSoundDecisions(reopened(before), decided)
+    const hasMail = stored.messages.length > 0
+    const isGiven = limits !== undefined || policy !== undefined || allotted !== undefined
+    const asked = prompt !== undefined || isGiven || (hasMail && !isEnded(state))
+    if (isEnded(state) && !asked && state.status !== "error") return state
+    if (next(state)._tag === "Hold" && state.status === "held" && !asked && decided.length === 0) {
+      const cancelled = (yield* journal.pulse).cancelReason
+      if (cancelled !== undefined) token.cancel(cancelled)
+      else {
+        state = yield* warn(journal, state, clock.currentTimeMillisUnsafe())
+        // Somebody who can be asked here may not have been asked before.
+        if (!isCallbackAsked(runtime, state) && !(yield* isAnyHidden(store, state))) return state
+      }
+    }
+
+    const continued = yield* continueRun(runtime, clock, {
+      state,
+      prompt,
+      answeredBy,
+      asks: true,
+      decided,
+      // What is said to a sub-agent waits for it.
+      hasMail: stored.messages.some(({ ends }) => ends === true),
+      ...(limits === undefined ? {} : { limits }),
+      ...(policy === undefined ? {} : { policy }),
+      ...(allotted === undefined ? {} : { "~allotted": allotted })
+    })
+    if (continued.state.runId !== state.runId) {
+      const { createdAt } = stored.head
+      previous = { state, saved: state === before ? saved : "unknown", createdAt }
+      return continued
+    }
+    const staged = continued.events
+    const told = observed(runtime.options.hooks, onUpdate, state)
+    const { missing } = continued
+    const going = { clock, runtime, journal, token, leaving, onUpdate: told, hasMail, missing }
+    const end = yield* drive({ ...going, state: continued.state, staged })
+    const { createdAt } = stored.head
+    remember(store, { state: end, saved: checkpointing.saved }, { from: createdAt, to: createdAt })
+    return end
+  })
+  const end = yield* underLease(store, held, token, going)
+  return "events" in end ? yield* create(work, end, previous) : end
+})
+
+/** Whether the approval callback is asked about what the run waits for when it is gone on with. */
+export const isCallbackAsked = ({ options }: Runtime<any>, state: RunState): boolean =>
+  options.approvalCallback !== undefined && interruptions(state).length > 0
+
+/** The state in which decisions about a run that failed are acted on. */
+const reopened = (state: RunState): RunState =>
+  state.status === "error" ? evolve(state, { _tag: "run.resumed", at: state.startedAt }) : state
+
+/**
+ * Whether the inbox lacks a request that the run waits for: earlier versions closed those of a run that failed, and did not open them
+ * when it was resumed. Resuming it does.
+ */
+const isAnyHidden = Effect.fnUntraced(function* (
+  store: Store,
+  state: RunState
+): Effect.fn.Return<boolean, RunStoreError> {
+  const open = interruptions(state)
+  if (open.length === 0 || open.length > pageSize) return false
+  const shown = yield* store.pending({ runId: state.runId, limit: pageSize })
+  const ids = new Set(shown.map(({ request }) => request.requestId))
+  for (const { requestId } of open.filter(({ requestId }) => !ids.has(requestId))) {
+    // One that was decided meanwhile waits for nobody.
+    const isDecided = yield* Effect.match(store.request(requestId), {
+      onSuccess: ({ decision }) => decision !== undefined,
+      onFailure: () => false
+    })
+    if (!isDecided) return true
+  }
+  return false
+})
+
+/** The most entries that a store lists at once. */
+const pageSize = 1000
+
+/** Puts on record, once for each request, that it will expire soon. */
+const warn = Effect.fnUntraced(function* (
+  journal: ReturnType<typeof storeJournal>,
+  before: RunState,
+  at: number
+) {
+  let state = before
+  const events: Array<RunEvent> = []
+  for (const request of interruptions(before)) {
+    const { requestId } = request
+    const due = warnAt(request)
+    const found = findRequest(before, requestId)
+    if (due === undefined || due > at || found === undefined || found.record.warnedAt !== undefined) continue
+    const event = wrap({ _tag: "request.expiring", at, requestId }, found.path)
+    state = evolve(state, event)
+    events.push(event)
+  }
+  if (Arr.isReadonlyArrayNonEmpty(events)) yield* journal.append(events, state)
+  return state
+})

@@ -1,0 +1,48 @@
+/**
+ * What the functions about stored runs may be given, key by key: each shape names every key of its type.
+ */
+import { flag, shapeOf } from "../../domain/internal/misfits.ts"
+import { givenShape, newRunShape, watchShape } from "../../run/internal/shapes.ts"
+import type { ForkInput } from "../forkRun.ts"
+import type { RecoverOptions } from "../recover.ts"
+import type { StoredContinueInput, StoredRunOptions, StoredStartInput } from "../runPromptStored.ts"
+import type { SendOptions } from "../sendMessage.ts"
+import type { WorkerOptions } from "../Worker.ts"
+
+export const storedStartShape = shapeOf<StoredStartInput>({ ...newRunShape, mayRepeat: flag })
+
+export const storedContinueShape = shapeOf<StoredContinueInput>({
+  ...givenShape,
+  runId: "anything",
+  decisions: "anything",
+  message: "anything"
+})
+
+export const forkShape = shapeOf<ForkInput>({
+  ...givenShape,
+  runId: "anything",
+  revision: "anything",
+  prompt: "anything",
+  newRunId: "anything",
+  sessionId: "anything"
+})
+
+export const storedRunShape = shapeOf<StoredRunOptions>({ ...watchShape, leaving: "anything" })
+
+export const sendShape = shapeOf<SendOptions>({ messageId: "anything" })
+
+export const recoverShape = shapeOf<RecoverOptions>({
+  onUpdate: "anything",
+  limit: "anything",
+  concurrency: "anything",
+  leaving: "anything"
+})
+
+export const workerShape = shapeOf<WorkerOptions>({
+  onUpdate: "anything",
+  concurrency: "anything",
+  pollInterval: "anything",
+  drainTimeout: "anything",
+  onTakingUp: "anything",
+  onTakenUp: "anything"
+})

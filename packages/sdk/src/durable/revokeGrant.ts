@@ -1,0 +1,104 @@
+/**
+ * Revoking a grant in a store.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import { GrantNotFound } from "../domain/Grant.ts"
+import type { GrantId, RunId } from "../domain/Id.ts"
+import { kindOf } from "../domain/internal/kindOf.ts"
+import { attribute, type Principal, type PrincipalInvalid } from "../domain/Principal.ts"
+import { revocations } from "../domain/revokeInState.ts"
+import { children, isEnded, type RunState } from "../domain/RunState.ts"
+import { RunStore } from "../store/RunStore.ts"
+import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import type { StoredGrant } from "../store/StoredGrant.ts"
+import { contained, Scrubber } from "../tool/Scrubber.ts"
+import { appendOnce } from "./internal/appendOnce.ts"
+import { loadRun } from "./internal/loadRun.ts"
+import { redactText } from "../run/internal/redact.ts"
+
+/**
+ * Revokes a grant, and returns it: from then on no call starts under it, in every run, fork and process. Calls that it let through and
+ * that have not started are asked about again. Needs no lease; the run may be worked on.
+ *
+ * **Details**
+ *
+ * `runId` is any run that has the grant: where it was given, a later one of the session, or a fork. The journals of runs that have
+ * it record the revocation when they go on. The first revocation of a grant stands.
+ *
+ * **Gotchas**
+ *
+ * A call starts with the commit that says so. A body whose start was committed before the revocation runs.
+ *
+ * **Errors**
+ *
+ * - `RunNotFound` — check the run's id.
+ * - `GrantNotFound` — neither the run nor its session has this grant.
+ * - `PrincipalInvalid` — say who revokes it: not in the name of `expiry` or `policy`.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const revokeGrant: (
+  runId: RunId,
+  grantId: GrantId,
+  by: string | Principal
+) => Effect.Effect<StoredGrant, RunNotFound | GrantNotFound | PrincipalInvalid | RunStoreError, RunStore> =
+  Effect.fn("fermata.revokeGrant")(function* (runId: RunId, grantId: GrantId, who: string | Principal) {
+    const store = yield* RunStore
+    const scrubber = contained(yield* Scrubber)
+    const at = yield* Clock.currentTimeMillis
+    const { by, principal } = yield* Effect.fromResult(attribute(who))
+    const revocation = {
+      by: redactText(scrubber, by),
+      ...(principal === undefined
+        ? {}
+        : { principal: { ...principal, id: redactText(scrubber, principal.id) } }),
+      at
+    }
+    const head = yield* store.head(runId)
+    if (typeof grantId !== "string") {
+      return yield* new GrantNotFound({ grantId: "", runId, given: kindOf(grantId) })
+    }
+    const [row] = yield* store.grants({ grantId })
+    const isOfRun = row !== undefined && (row.runId === runId || row.sessionId === head.sessionId)
+    const given = isOfRun ? undefined : yield* givenIn(store, runId, grantId)
+    if (!isOfRun && given === undefined) return yield* new GrantNotFound({ grantId, runId })
+    const revoked = yield* store.revokeGrant({
+      grantId,
+      revocation,
+      ...(given === undefined ? {} : { given })
+    })
+    // The run that has it may be worked on: then its journal says so when the grant would be used.
+    yield* appendOnce(runId, (state, at) =>
+      isEnded(state)
+        ? []
+        : revocations(state, [{ grantId, revocation: revoked.grant.revoked ?? revocation }], at)
+    ).pipe(
+      Effect.catchTags({
+        RunBusy: () => Effect.void,
+        RunConflict: () => Effect.void,
+        LeaseLost: () => Effect.void
+      })
+    )
+    return revoked
+  })
+
+/** The grant as the run's own state holds it: a fork has those of its origin, and an earlier version kept no rows. */
+const givenIn = Effect.fnUntraced(function* (store: RunStore["Service"], runId: RunId, grantId: GrantId) {
+  const { state } = yield* loadRun(store, runId)
+  const grant = find(state, grantId)
+  return grant === undefined ? undefined : { grant, runId, sessionId: state.sessionId }
+})
+
+const find = (state: RunState, grantId: GrantId): RunState["grants"][number] | undefined => {
+  const own = state.grants.find(({ id }) => id === grantId)
+  if (own !== undefined) return own
+  for (const { child } of children(state)) {
+    const inside = find(child, grantId)
+    if (inside !== undefined) return inside
+  }
+  return undefined
+}

@@ -1,0 +1,197 @@
+/**
+ * Runs a prompt with a store: journaled as it goes, held on disk, continued by its id in any process.
+ *
+ * Whoever works on a run has claimed it; a second one is refused with `RunBusy`. Decisions are taken by the store, once per
+ * request, and may be made by anybody at any time; this function takes them to the run.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
+import type { DecisionInput } from "../domain/Decision.ts"
+import type { RunId, SessionId } from "../domain/Id.ts"
+import type { Limits } from "../domain/Limits.ts"
+import { AgentNotFound, RunLetGo, SessionBusy } from "../domain/RunError.ts"
+import { type RunHead, RunStore } from "../store/RunStore.ts"
+import { RunExists, RunRemoved, type RunStoreError } from "../store/RunStoreError.ts"
+import { answersTo } from "../agent/BoundAgent.ts"
+import * as Cancellation from "../agent/Cancellation.ts"
+import { answering } from "../run/internal/answering.ts"
+import { continueStored, create, type Work, type WorkError } from "./internal/continueStored.ts"
+import { letTurn, turnOnFailure } from "../agent/internal/eventLoop.ts"
+import { toResult } from "../run/internal/result.ts"
+import { checkGiven, checkIds, decodePrompt, startRun } from "../run/internal/staging.ts"
+import { loadRun } from "./internal/loadRun.ts"
+import { storedContinueShape, storedRunShape, storedStartShape } from "./internal/shapes.ts"
+import { requireOptions } from "../agent/internal/soundOptions.ts"
+import type { Allotted } from "../run/internal/startOptions.ts"
+import { recall } from "./internal/remembered.ts"
+import { traced } from "../run/internal/traced.ts"
+import type { Leaving, Prompt, RunOptions } from "../run/runPrompt.ts"
+import type { RunResult } from "../run/RunResult.ts"
+import type { Runtime } from "../agent/Runtime.ts"
+
+/** A new run; with a `sessionId`, the next one of that session. */
+export interface StoredStartInput extends Allotted {
+  readonly prompt: Prompt
+  /** A name for the run, so that a start that is tried again does not start it twice. Default: made. */
+  readonly runId?: RunId
+  readonly sessionId?: SessionId
+  /** Changes to the agent's limits. */
+  readonly limits?: Partial<Limits>
+  /** Replaces the agent's approval policy. */
+  readonly policy?: ApprovalPolicy
+  /**
+   * The agent that answers: the runtime's own, or one that it hands over to, at any remove. Default: the one that has the session, if it
+   * is one of these; else the runtime's own.
+   */
+  readonly answeredBy?: string
+  /**
+   * Set when the prompt may have been run before, under the same `runId`, in a store that lost it: a backup older than the run was
+   * restored. Each side effect is then in doubt before its first start: the tool's `reconcile` is asked, or an `inDoubt` request opened.
+   */
+  readonly mayRepeat?: boolean
+}
+
+/** A stored run to go on with. */
+export interface StoredContinueInput extends Allotted {
+  readonly runId: RunId
+  /** Decisions to take first. Those that were taken already, by anybody, are found in the store. */
+  readonly decisions?: ReadonlyArray<DecisionInput>
+  /** What the user says to the run. Held: queued until its calls are settled. Ended: a new run in its session. */
+  readonly message?: Prompt
+  /** Larger budgets for a run that has used up its own. Of a run that has ended: of the new run, beside what this one's caller gave. */
+  readonly limits?: Partial<Limits>
+  /**
+   * Of a run that has ended: replaces the approval policy of the agent that answers the `message`. Default: the policy that the caller of
+   * this one gave, if any.
+   */
+  readonly policy?: ApprovalPolicy
+  /** Of a run that has ended: the agent that answers the `message`. Default: the one that has the conversation. */
+  readonly answeredBy?: string
+}
+
+/** How a stored run is watched, stopped, and let go of. */
+export interface StoredRunOptions extends RunOptions {
+  /** Lets go of the run without ending it: `RunLetGo`. */
+  readonly leaving?: Leaving
+}
+
+/** What can go wrong around a stored run. Nothing that was acknowledged is lost by any of these. */
+export type RunPromptStoredError = WorkError | RunLetGo
+
+/**
+ * Runs a prompt until the run is held or over, with every step in the store.
+ *
+ * **Details**
+ *
+ * With a `prompt` a run is started, once for each id: a start that is tried again gets `RunExists`. Continuing a run that has ended
+ * returns how it ended. Continuing one that still waits returns what it waits for, after the approval callback, where there is one, was
+ * asked about that.
+ *
+ * **Errors**
+ *
+ * - Those of `runPrompt`.
+ * - `RunNotFound`, `RunExists` — check the id.
+ * - `RunBusy` — another process works on it; the result will be in the store.
+ * - `SessionBusy` — the session's last run has not ended.
+ * - `RunRemoved` — the session's last run was removed before the new one was stored: start again.
+ * - `RunConflict`, `LeaseLost` — another process took over; continue the run later.
+ * - `RunStoreError` — the store failed; see its `reason`.
+ * - `RunLetGo` — it was let go of, as `leaving` said; it is in the store as it stood.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const runPromptStored: <Output>(
+  runtime: Runtime<Output>,
+  input: StoredStartInput | StoredContinueInput,
+  options?: StoredRunOptions
+) => Effect.Effect<RunResult<Output>, RunPromptStoredError, RunStore> = (runtime, input, options) =>
+  traced(turnOnFailure(running(runtime, input, options)), "fermata.runPromptStored")
+
+const running = Effect.fnUntraced(function* <Output>(
+  runtime: Runtime<Output>,
+  input: StoredStartInput | StoredContinueInput,
+  options: StoredRunOptions = {}
+) {
+  const store = yield* RunStore
+  // Who is refused at once may ask again at once, for ever.
+  yield* letTurn
+  const isStart = "prompt" in input
+  yield* requireOptions("runPromptStored", input, isStart ? storedStartShape : storedContinueShape)
+  yield* requireOptions("runPromptStored", options, storedRunShape)
+  if (isStart) yield* checkIds(input)
+  yield* checkGiven(input)
+  const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
+  if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
+    return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })
+  }
+  if ("prompt" in input && head !== undefined) {
+    return yield* new RunExists({ runId: head.runId, status: head.status })
+  }
+  const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
+  const work = { ...options, runtime, store, token }
+  const driving = "prompt" in input ? startStored(work, input) : continueStored(work, input)
+  const state = yield* Effect.ensuring(
+    driving,
+    Effect.sync(() => token.release())
+  )
+  const result = yield* toResult<Output>(runtime, state)
+  // At work, unless it waits for a definition that another program has.
+  const isLeft = result.status === "interrupted" && (result.missing === undefined || isLeaving(options))
+  if (state.status === "running" && isLeft) return yield* new RunLetGo({ runId: state.runId })
+  return result
+})
+
+const isLeaving = ({ leaving }: StoredRunOptions): boolean => leaving?.soon.reason() !== undefined
+
+type Store = RunStore["Service"]
+
+const findHead = (store: Store, runId: RunId): Effect.Effect<RunHead | undefined, RunStoreError> =>
+  Effect.catchTag(store.head(runId), "RunNotFound", () => Effect.succeed(undefined))
+
+const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartInput) {
+  const { runtime, store } = work
+  const clock = yield* Clock.Clock
+  const prompt = yield* decodePrompt(input.prompt)
+  const previous = input.sessionId === undefined ? undefined : yield* lastOf(store, input.sessionId)
+  const { answeredBy, sessionId, runId, limits, policy, "~allotted": allotted } = input
+  const agent = yield* answering(runtime, {
+    answeredBy,
+    ...(previous === undefined ? {} : { previous: previous.state, under: previous.under })
+  })
+  return yield* create(
+    work,
+    startRun(runtime, clock, {
+      prompt,
+      agent,
+      asks: true,
+      ...(input.mayRepeat === undefined ? {} : { mayRepeat: input.mayRepeat }),
+      ...(previous === undefined ? {} : { previous: previous.state, decided: previous.decisions }),
+      ...(sessionId === undefined ? {} : { sessionId }),
+      ...(runId === undefined ? {} : { runId }),
+      ...(limits === undefined ? {} : { limits }),
+      ...(policy === undefined ? {} : { policy }),
+      ...(allotted === undefined ? {} : { "~allotted": allotted })
+    }),
+    previous
+  )
+})
+
+/** The state that the session's next run builds on, and the agent that it came about under. */
+const lastOf = Effect.fnUntraced(function* (store: Store, sessionId: SessionId) {
+  const last = yield* store.latest(sessionId)
+  if (last === undefined) return undefined
+  if (last.status === "running" || last.status === "held") {
+    return yield* new SessionBusy({ sessionId, runId: last.runId, status: last.status })
+  }
+  const { saved, state } =
+    recall(store, last) ??
+    (yield* Effect.catchTag(loadRun(store, last.runId), "RunNotFound", () =>
+      Effect.fail(new RunRemoved({ runId: last.runId }))
+    ))
+  const decisions = last.status === "error" ? yield* store.decisions(last.runId) : []
+  return { state, saved, decisions, under: last.agent, createdAt: last.createdAt }
+})

@@ -1,0 +1,137 @@
+/**
+ * The protocol of Anthropic's `/v1/messages`, also spoken by others. `baseUrl` ends in `/v1`.
+ *
+ * A bound on output has to be given: the request's, else the profile's, else 8192 tokens, which every current model can write.
+ * `seed` does not exist here and is left out, with a warning. So are `temperature` and `topP` while a model thinks, since the provider
+ * refuses them. Structured output goes through `output_config.format`; a schema that cannot be told that way is told in words.
+ */
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import type { ModelError } from "../../ModelError.ts"
+import type { ModelResponse } from "../../ModelPart.ts"
+import type { ModelProfile } from "../../ModelProfile.ts"
+import type { ModelRequest, ModelSettings } from "../../ModelRequest.ts"
+import { notAnAnswer } from "../answerFaults.ts"
+import { reasonOf } from "../providerErrors.ts"
+import { fieldsOf } from "../fields.ts"
+import { messagesDecoder } from "./messagesDecoder.ts"
+import { encodeHistory } from "./messagesHistory.ts"
+import { closedSchema } from "./messagesSchema.ts"
+import { thinkingOf } from "./messagesThinking.ts"
+import { modelError } from "../modelError.ts"
+import { outputBound } from "../outputBound.ts"
+import { outputInWords } from "../outputInWords.ts"
+import type { Protocol } from "../protocol.ts"
+import { providerOf } from "../protocol.ts"
+import { wholeAnswer } from "../http/wholeAnswer.ts"
+
+const encode: Protocol["encode"] = (request, profile, streaming, room) => {
+  const compatibility = profile.compatibility ?? {}
+  const settings = { ...profile.settings, ...request.settings }
+  const { maxOutputTokens = profile.maxOutputTokens ?? 8192 } = settings
+  const maxTokens = outputBound(maxOutputTokens, profile, room) ?? maxOutputTokens
+  const { output } = request
+  const schema =
+    output === undefined || (compatibility.structuredOutput ?? "jsonSchema") !== "jsonSchema"
+      ? undefined
+      : closedSchema(output.schema)
+  const system =
+    output === undefined || schema !== undefined
+      ? request.instructions
+      : outputInWords(request.instructions, output.schema)
+  const history = encodeHistory(request.messages, profile)
+  const { effort, thinking } = thinkingOf(profile.model, settings, maxTokens, history)
+  const thinks =
+    compatibility.reasoningEffort !== false && thinking !== undefined && thinking.type !== "disabled"
+  const outputConfig = {
+    ...(compatibility.reasoningEffort === false || effort === undefined ? {} : { effort }),
+    ...(schema === undefined ? {} : { format: { type: "json_schema", schema } })
+  }
+  return {
+    model: profile.model,
+    max_tokens: maxTokens,
+    ...(system === "" ? {} : { system }),
+    messages: history,
+    stream: streaming,
+    ...toolsOf(request, history),
+    ...(request.tools.length === 0 ? {} : choiceOf(settings, compatibility.parallelToolCalls !== false)),
+    ...(compatibility.reasoningEffort === false || thinking === undefined ? {} : { thinking }),
+    ...(Object.keys(outputConfig).length === 0 ? {} : { output_config: outputConfig }),
+    ...(thinks || settings.temperature === undefined ? {} : { temperature: settings.temperature }),
+    ...(thinks || settings.topP === undefined ? {} : { top_p: settings.topP }),
+    ...(settings.stop === undefined ? {} : { stop_sequences: settings.stop }),
+    ...profile.settings?.extra,
+    ...request.settings?.extra
+  }
+}
+
+/** A history with calls is refused without tools: those that were called are named, and cannot be called. */
+const toolsOf = ({ tools }: ModelRequest, history: ReadonlyArray<Schema.JsonObject>): Schema.JsonObject => {
+  if (tools.length > 0) {
+    return {
+      tools: tools.map(({ description, name, parameters }) => ({
+        name,
+        description,
+        input_schema: parameters
+      }))
+    }
+  }
+  const called = new Set<string>()
+  for (const { content } of history) {
+    for (const block of content as ReadonlyArray<Schema.JsonObject>) {
+      if (block.type === "tool_use") called.add(block.name as string)
+    }
+  }
+  if (called.size === 0) return {}
+  return {
+    tools: [...called].map((name) => ({
+      name,
+      description: "Not available any more.",
+      input_schema: { type: "object" }
+    })),
+    tool_choice: { type: "none" }
+  }
+}
+
+const choiceOf = (settings: ModelSettings, canSwitch: boolean): Schema.JsonObject => {
+  const { parallelToolCalls, toolChoice } = settings
+  if (toolChoice === "none") return { tool_choice: { type: "none" } }
+  const single = canSwitch && parallelToolCalls === false ? { disable_parallel_tool_use: true } : {}
+  if (toolChoice === undefined && parallelToolCalls !== false) return {}
+  const choice =
+    typeof toolChoice === "object"
+      ? { type: "tool", name: toolChoice.tool }
+      : { type: toolChoice === "required" ? "any" : "auto" }
+  return { tool_choice: { ...choice, ...single } }
+}
+
+/** A whole answer is read as a stream would be that tells each block at once. */
+const decode = (body: unknown, profile: ModelProfile): Result.Result<ModelResponse, ModelError> => {
+  const message = fieldsOf(body)
+  if (message === undefined || !Array.isArray(message.content)) {
+    const failed = message?.type === "error" || fieldsOf(message?.error) !== undefined
+    return Result.fail(failed ? modelError(reasonOf(body)) : notAMessage())
+  }
+  const decoder = messagesDecoder(providerOf(profile))
+  return wholeAnswer(decoder, (emit) => decoder.whole(message, emit), notAMessage)
+}
+
+const notAMessage = () => notAnAnswer("a message")
+
+/** The `/v1/messages` protocol. */
+export const messages: Protocol = {
+  path: "/messages",
+  headers: { "anthropic-version": "2023-06-01" },
+  encode,
+  settingFields: {
+    toolChoice: ["tool_choice"],
+    parallelToolCalls: ["tool_choice.disable_parallel_tool_use"],
+    temperature: ["temperature"],
+    topP: ["top_p"],
+    stop: ["stop_sequences"],
+    seed: ["seed"],
+    reasoningEffort: ["thinking", "output_config"]
+  },
+  decoder: (profile) => messagesDecoder(providerOf(profile)),
+  decode
+}

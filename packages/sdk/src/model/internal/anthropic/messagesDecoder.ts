@@ -1,0 +1,288 @@
+/**
+ * Reads an answer of Anthropic's `/v1/messages`, streamed or whole.
+ *
+ * An answer is a list of blocks, each told with a beginning, deltas and an end. Calls are told when the reason is known for
+ * which the answer ended, since an answer that was cut off or refused in the middle of a call ends that call all the same.
+ *
+ * Thinking goes back with its signature; blocks that are neither text, thinking nor calls (encrypted thinking, tools that ran at
+ * the provider) become empty reasoning that carries the block, so that it goes back in its place.
+ */
+import type * as Schema from "effect/Schema"
+import { isDeeperThan, maxGivenDepth } from "../../../domain/internal/json.ts"
+import type { FinishReason } from "../../../domain/RunEvent.ts"
+import type { ModelError } from "../../ModelError.ts"
+import type { ModelPart } from "../../ModelPart.ts"
+import { brokenCall, cutCall, cutOff, invalid, tooManyPieces } from "../answerFaults.ts"
+import { wholeArguments, writtenArguments } from "../callArguments.ts"
+import { reasonOf } from "../providerErrors.ts"
+import type { Fields } from "../fields.ts"
+import { fieldsOf, textOf } from "../fields.ts"
+import { modelError } from "../modelError.ts"
+import type { MessagesUsage } from "./messagesUsage.ts"
+import { addUsage, usageOf } from "./messagesUsage.ts"
+import type { Ending, Piece } from "../pieces.ts"
+import { makePieces, placeIn } from "../pieces.ts"
+import type { AnswerDecoder } from "../protocol.ts"
+import { readTypedEvents } from "../http/typedEvents.ts"
+
+type Emit = (part: ModelPart) => void
+
+/** The names of the events that are read; `message` is what an event without a name is called. */
+const ours = /^(?:error|message.*|content_block_.*)$/
+
+/** One block of the answer, as far as it has come. */
+interface Block extends Piece {
+  readonly type: string
+  /** As it was when it began, with what its deltas changed besides its text. */
+  fields: Fields
+  /** The pieces of its input. */
+  input: string
+  readonly citations: Array<unknown>
+  /** A delta that is not known changed it: what there is of it is not the whole. */
+  unknown: boolean
+  /** Its end was told. */
+  stopped: boolean
+  /** It was begun again after its end: what follows was said before. */
+  repeated: boolean
+  readonly ordinal: number
+}
+
+/** Also reads an answer in one piece. */
+export interface MessagesDecoder extends AnswerDecoder {
+  readonly whole: (message: Fields, emit: Emit) => undefined
+}
+
+/** A decoder of one answer. `provider` is who may be sent its blocks back. */
+export const messagesDecoder = (provider: string): MessagesDecoder => {
+  const blocks = makePieces<Block>(provider)
+  let calls = 0
+  let latest = -1
+  let usage: MessagesUsage | undefined
+  let stopReason: string | undefined
+  let container: string | undefined
+  let stopped = false
+
+  const open = (event: Fields, emit: Emit) => {
+    const fields = fieldsOf(event.content_block)
+    if (fields === undefined) return
+    const told = placeIn(event.index)
+    const there = told === undefined ? undefined : blocks.at(told)
+    const type = textOf(fields.type) ?? ""
+    if (there !== undefined && type === "tool_use" && isSameCall(there.fields, fields)) {
+      there.repeated = there.stopped
+      return
+    }
+    const index = told === undefined || there !== undefined ? latest + 1 : told
+    latest = Math.max(latest, index)
+    const block: Block = {
+      index,
+      type,
+      kind: type === "text" ? "text" : type === "thinking" ? "reasoning" : "other",
+      text: textOf(type === "text" ? fields.text : type === "thinking" ? fields.thinking : "") ?? "",
+      told: 0,
+      ending: undefined,
+      fields,
+      input: "",
+      citations: [...listOf(fields.citations)],
+      unknown: false,
+      stopped: false,
+      repeated: false,
+      ordinal: type === "tool_use" ? calls++ : -1
+    }
+    blocks.add(block, emit)
+  }
+
+  const grow = (event: Fields, emit: Emit) => {
+    const block = blocks.at(placeIn(event.index) ?? latest)
+    const delta = fieldsOf(event.delta)
+    if (block === undefined || block.repeated || delta === undefined) return
+    switch (delta.type) {
+      case "text_delta":
+        if (block.type === "text" && typeof delta.text === "string") blocks.write(block, delta.text, emit)
+        return
+      case "thinking_delta":
+        if (block.type === "thinking" && typeof delta.thinking === "string") {
+          blocks.write(block, delta.thinking, emit)
+        }
+        return
+      case "signature_delta":
+        block.fields = { ...block.fields, signature: delta.signature }
+        return
+      case "citations_delta":
+        block.citations.push(delta.citation)
+        return
+      case "compaction_delta":
+        block.fields = {
+          ...block.fields,
+          content: (textOf(block.fields.content) ?? "") + (textOf(delta.content) ?? "")
+        }
+        return
+      case "input_json_delta": {
+        if (typeof delta.partial_json !== "string") return
+        block.input += delta.partial_json
+        const name = textOf(block.fields.name)
+        if (block.ordinal >= 0 && name !== undefined) {
+          emit({ _tag: "tool-call-delta", index: block.ordinal, name, delta: delta.partial_json })
+        }
+        return
+      }
+      default:
+        block.unknown = true
+    }
+  }
+
+  const ending = (fields: Fields | undefined, used: unknown) => {
+    stopReason = textOf(fields?.stop_reason) ?? stopReason
+    container = textOf(fieldsOf(fields?.container)?.id) ?? container
+    usage = addUsage(usage, used)
+  }
+
+  const event = (type: string, data: Fields, emit: Emit): ModelError | undefined => {
+    switch (type) {
+      case "message_start":
+        // Some servers say it twice; in the middle of an answer it begins another one.
+        if (latest >= 0) return invalid("A second answer began in the middle of the first.")
+        usage = addUsage(usage, fieldsOf(data.message)?.usage)
+        return
+      case "content_block_start":
+        open(data, emit)
+        return
+      case "content_block_delta":
+        grow(data, emit)
+        return
+      case "content_block_stop": {
+        const block = blocks.at(placeIn(data.index) ?? latest)
+        if (block === undefined) return
+        block.stopped = true
+        if (block.type !== "tool_use") blocks.close(block, endingOf(block), emit)
+        return
+      }
+      case "message_delta":
+        ending(fieldsOf(data.delta), data.usage)
+        return
+      case "message_stop":
+        stopped = true
+        return
+      case "error": {
+        return modelError(reasonOf(data), { requestId: textOf(data.request_id) })
+      }
+    }
+  }
+
+  const isDone = () => stopped
+
+  const end = (emit: Emit): ModelError | undefined => {
+    if (!stopped) return cutOff()
+    if (blocks.areTooMany()) return tooManyPieces()
+    const all = blocks.all()
+    const called = all.filter(({ type }) => type === "tool_use")
+    const finish = finishOf(stopReason)
+    if (finish === "length" && called.length > 0) return cutCall(nameOf(called.at(-1)!))
+    // What was refused is not acted on.
+    const told = finish === "contentFilter" ? [] : called
+    for (const block of told) {
+      const ending = callOf(block, provider)
+      if (ending === undefined) return brokenCall(nameOf(block))
+      blocks.close(block, ending, emit)
+    }
+    for (const block of all) blocks.close(block, block.type === "tool_use" ? {} : endingOf(block), emit)
+    emit({
+      _tag: "finish",
+      finishReason: told.length > 0 ? "toolCalls" : finish,
+      usage: usageOf(usage ?? {}),
+      // The tools that go on find their files in the same container.
+      ...(stopReason === "pause_turn" && told.length === 0
+        ? { paused: container === undefined ? {} : { container } }
+        : {})
+    })
+    return undefined
+  }
+
+  return {
+    event: readTypedEvents({ names: ours, pieces: blocks, isDone, read: event }),
+    end,
+    isDone,
+    usage: () => (usage === undefined ? undefined : usageOf(usage)),
+    whole: (message, emit) => {
+      for (const block of listOf(message.content)) open({ content_block: block }, emit)
+      ending(message, message.usage)
+      stopped = true
+      return undefined
+    }
+  }
+}
+
+const listOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
+
+const isSameCall = (one: Fields, other: Fields): boolean =>
+  one.type === other.type && one.name === other.name && textOf(one.id) !== undefined && one.id === other.id
+
+const nameOf = (block: Block): string => textOf(block.fields.name) ?? "a tool"
+
+/** What a block ends with. */
+const endingOf = (block: Block): Ending => {
+  const { citations, fields, input, type, unknown } = block
+  switch (type) {
+    case "text":
+      // What was cited from the provider's own searches has to go back with the text.
+      return citations.length === 0 ? {} : keep({ type, citations })
+    case "thinking": {
+      const { signature } = fields
+      if (block.text === "" && textOf(signature) === undefined) return {}
+      return keep({ type, ...(typeof signature === "string" ? { signature } : {}) })
+    }
+    case "":
+      return {}
+    default: {
+      if (unknown) return {}
+      if (input === "") return keep(fields)
+      const whole = wholeArguments(input)
+      return whole === undefined ? {} : keep({ ...fields, input: whole === "" ? {} : JSON.parse(whole) })
+    }
+  }
+}
+
+const keep = (fields: Fields): Ending =>
+  isDeeperThan(fields, maxGivenDepth) ? {} : { payload: fields as Schema.JsonObject }
+
+/** A call with what goes back with it; `undefined` when nobody can tell what is called. */
+const callOf = (block: Block, provider: string): Ending | undefined => {
+  const { id, input, name, type: _, ...rest } = block.fields
+  const text = writtenArguments(block.input === "" ? argumentsOf(input) : block.input)
+  if (textOf(name) === undefined) return undefined
+  const { payload } = Object.keys(rest).length === 0 ? {} : keep(rest)
+  return {
+    part: {
+      _tag: "tool-call",
+      providerCallId: textOf(id) ?? "",
+      name: name as string,
+      arguments: text,
+      ...(payload === undefined ? {} : { provider, payload })
+    }
+  }
+}
+
+/** The input that a block begins with; in a stream it is empty. */
+const argumentsOf = (input: unknown): string =>
+  typeof input === "string"
+    ? input
+    : input === undefined || isDeeperThan(input, maxGivenDepth)
+      ? ""
+      : JSON.stringify(input)
+
+const finishOf = (reason: string | undefined): FinishReason => {
+  switch (reason) {
+    case "end_turn":
+    case "stop_sequence":
+    case undefined:
+      return "stop"
+    case "max_tokens":
+    case "model_context_window_exceeded":
+      return "length"
+    case "refusal":
+      return "contentFilter"
+    // `pause_turn`, `tool_use` without a call, and words that are not known.
+    default:
+      return "other"
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * The history of a run as the messages of `/v1/messages`.
+ *
+ * The roles alternate: what a user says in a row is one message, the results of a turn first in it. Thinking and the other blocks
+ * of the provider's own go back unchanged and in their place, to the provider that wrote them; another one's are left out. Texts
+ * without a letter in them are left out, since the provider refuses them.
+ */
+import type * as Schema from "effect/Schema"
+import type { ToolCallId } from "../../../domain/Id.ts"
+import type { AssistantMessage, FilePart, Message, ToolMessage, UserPart } from "../../../domain/Message.ts"
+import type { ModelProfile } from "../../ModelProfile.ts"
+import { wireIds } from "../callIds.ts"
+import { wholeArguments } from "../callArguments.ts"
+import { wireName } from "../wireName.ts"
+import { fieldsOf } from "../fields.ts"
+import { leftOut, textOfFile, titleOf } from "../filesInWords.ts"
+import { providerOf } from "../protocol.ts"
+
+type Ids = ReadonlyMap<ToolCallId, string>
+
+/** The messages of a request; each with a list of blocks. */
+export const encodeHistory = (
+  messages: ReadonlyArray<Message>,
+  profile: ModelProfile
+): ReadonlyArray<Schema.JsonObject> => {
+  const provider = providerOf(profile)
+  const ids = wireIds(messages, { letters: /^[a-zA-Z0-9_-]+$/, maxLength: 64 })
+  const out: Array<{ readonly role: "user" | "assistant"; readonly content: Array<Schema.JsonObject> }> = []
+  const push = (role: "user" | "assistant", blocks: ReadonlyArray<Schema.JsonObject>) => {
+    if (blocks.length === 0) return
+    const last = out.at(-1)
+    if (last?.role === role) last.content.push(...blocks)
+    else out.push({ role, content: [...blocks] })
+  }
+  const ended = endedTools(messages)
+  const last = messages.findLast(({ role }) => role === "assistant")
+  const goesOn = messages.at(-1)?.role !== "user"
+  for (const message of messages) {
+    switch (message.role) {
+      case "user":
+        push("user", blocksOf(message.content, provider))
+        break
+      case "assistant":
+        push(
+          "assistant",
+          answerBlocks(message, ids, provider).filter(
+            (block) => !isProviderTool(block) || ended.has(block.id) || (goesOn && message === last)
+          )
+        )
+        break
+      case "tool":
+        push("user", [resultBlock(message, ids, provider)])
+    }
+  }
+  const end = out.at(-1)
+  if (end?.role === "assistant") end.content.push(...withoutLastBlanks(end.content.splice(-1)))
+  // The first message has to be a user's. History that was left out may have ended in the middle of an exchange.
+  if (out[0]?.role === "assistant") {
+    out.unshift({ role: "user", content: [textBlock("[Earlier messages are left out.]")] })
+  }
+  return out
+}
+
+/** The ids of the tools that ran at the provider and came to an end. One without an end is refused, once a user speaks again. */
+const endedTools = (messages: ReadonlyArray<Message>): ReadonlySet<unknown> => {
+  const ids = new Set<unknown>()
+  for (const { content } of messages) {
+    for (const part of content) {
+      if (part._tag === "reasoning") ids.add(fieldsOf(part.payload)?.tool_use_id)
+    }
+  }
+  ids.delete(undefined)
+  return ids
+}
+
+const isProviderTool = ({ type }: Schema.JsonObject): boolean =>
+  type === "server_tool_use" || type === "mcp_tool_use"
+
+const answerBlocks = (
+  { content }: AssistantMessage,
+  ids: Ids,
+  provider: string
+): ReadonlyArray<Schema.JsonObject> => {
+  const blocks: Array<Schema.JsonObject> = []
+  for (const part of content) {
+    const payload =
+      part._tag !== "file" && part.provider === provider
+        ? (fieldsOf(part.payload) as Schema.JsonObject)
+        : undefined
+    switch (part._tag) {
+      case "text":
+        if (isBlank(part.text)) break
+        blocks.push({
+          ...textBlock(part.text),
+          ...(Array.isArray(payload?.citations) ? { citations: payload.citations } : {})
+        })
+        break
+      case "reasoning":
+        if (payload === undefined) break
+        blocks.push(payload.type === "thinking" ? { ...payload, thinking: part.text } : payload)
+        break
+      case "toolCall":
+        blocks.push({
+          ...payload,
+          type: "tool_use",
+          id: ids.get(part.callId) ?? part.callId,
+          name: wireName(part.name),
+          input: inputOf(part.arguments)
+        })
+        break
+      case "file":
+        blocks.push(textBlock(leftOut(part)))
+    }
+  }
+  return blocks
+}
+
+const inputOf = (text: string): Schema.JsonObject => {
+  const whole = wholeArguments(text)
+  return whole === undefined ? { malformed: text } : whole === "" ? {} : JSON.parse(whole)
+}
+
+const resultBlock = (message: ToolMessage, ids: Ids, provider: string): Schema.JsonObject => {
+  const content = blocksOf(message.content, provider)
+  const failed = message.outcome !== "completed" && message.outcome !== "supplied"
+  return {
+    type: "tool_result",
+    tool_use_id: ids.get(message.callId) ?? message.callId,
+    ...(content.length === 0 ? {} : { content }),
+    ...(failed ? { is_error: true } : {})
+  }
+}
+
+const blocksOf = (content: ReadonlyArray<UserPart>, provider: string): ReadonlyArray<Schema.JsonObject> => {
+  const blocks: Array<Schema.JsonObject> = []
+  for (const part of content) {
+    if (part._tag === "file") blocks.push(fileBlock(part, provider))
+    else if (!isBlank(part.text)) blocks.push(textBlock(part.text))
+  }
+  return blocks
+}
+
+/** Where the history ends in an answer that goes on, the provider refuses blanks at its end. */
+const withoutLastBlanks = (blocks: ReadonlyArray<Schema.JsonObject>): ReadonlyArray<Schema.JsonObject> =>
+  blocks.map((block) => (typeof block.text === "string" ? { ...block, text: block.text.trimEnd() } : block))
+
+const isBlank = (text: string): boolean => text.trim() === ""
+
+const textBlock = (text: string): Schema.JsonObject => ({ type: "text", text })
+
+/** Images and documents as such; what else there is in words. */
+const fileBlock = (file: FilePart, provider: string): Schema.JsonObject => {
+  const { mediaType, source } = file
+  const type = mediaType.startsWith("image/")
+    ? "image"
+    : mediaType === "application/pdf"
+      ? "document"
+      : undefined
+  const title = type === "document" && file.name !== undefined ? { title: file.name } : {}
+  switch (source._tag) {
+    case "reference":
+      return source.provider === provider
+        ? { type: type ?? "document", source: { type: "file", file_id: source.id }, ...title }
+        : textBlock(leftOut(file))
+    case "url":
+      return type === undefined
+        ? textBlock(`[${titleOf(file)}: ${source.url}]`)
+        : { type, source: { type: "url", url: source.url }, ...title }
+    case "bytes": {
+      if (type !== undefined) {
+        return { type, source: { type: "base64", media_type: mediaType, data: source.base64 }, ...title }
+      }
+      const text = textOfFile(file)
+      return textBlock(text === undefined ? leftOut(file) : `${titleOf(file)}:\n${text}`)
+    }
+  }
+}

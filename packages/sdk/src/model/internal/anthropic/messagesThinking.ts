@@ -1,0 +1,73 @@
+/**
+ * How hard a model of `/v1/messages` should think.
+ *
+ * From Claude 4.6 on a model decides itself how much it thinks, and is told an effort. Older ones, and the models of others, are
+ * given a number of tokens, which is a share of the bound on output. Thinking is left out where the provider would refuse the
+ * request with it: when a tool has to be called, when there is no room for it, and, for the older ones, in the middle of a turn
+ * that another model began without it.
+ *
+ * See https://platform.claude.com/docs/en/build-with-claude/extended-thinking and `adaptive-thinking` beside it.
+ */
+import type * as Schema from "effect/Schema"
+import type { ModelSettings } from "../../ModelRequest.ts"
+
+type Effort = NonNullable<ModelSettings["reasoningEffort"]>
+
+/** What to say about thinking. */
+export interface Thinking {
+  readonly thinking: Schema.JsonObject | undefined
+  readonly effort: string | undefined
+}
+
+const silent: Thinking = { thinking: undefined, effort: undefined }
+
+/** What a request says about thinking. */
+export const thinkingOf = (
+  model: string,
+  { reasoningEffort: asked, toolChoice }: ModelSettings,
+  maxTokens: number,
+  history: ReadonlyArray<Schema.JsonObject>
+): Thinking => {
+  if (asked === undefined) return silent
+  const forced = toolChoice === "required" || typeof toolChoice === "object"
+  const version = versionOf(model)
+  if (version >= 4.6) {
+    if (asked === "none") return { thinking: { type: "disabled" }, effort: undefined }
+    return { thinking: forced ? undefined : { type: "adaptive" }, effort: effortOf(asked, version) }
+  }
+  const budget = Math.max(1024, Math.min(128_000, Math.floor(maxTokens * shares[asked])))
+  if (asked === "none" || forced || budget >= maxTokens || isBegunWithout(history)) return silent
+  return { thinking: { type: "enabled", budget_tokens: budget }, effort: undefined }
+}
+
+/** Such as 4.6 for `claude-opus-4-6`; 0 for the models of others. A date is no version. */
+const versionOf = (model: string): number => {
+  const [, major, minor] = /claude-(?:[a-z]+-)*(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)/.exec(model) ?? []
+  return major === undefined ? 0 : Number(major) + Number(minor ?? 0) / 10
+}
+
+const effortOf = (asked: Effort, version: number): string =>
+  asked === "minimal" ? "low" : asked === "xhigh" && version < 4.7 ? "high" : asked
+
+/** Of the bound on output. */
+const shares: Readonly<Record<Effort, number>> = {
+  none: 0,
+  minimal: 0.1,
+  low: 0.2,
+  medium: 0.5,
+  high: 0.8,
+  xhigh: 0.9,
+  max: 0.95
+}
+
+/** Whether a turn is under way whose latest answer does not begin with thinking. */
+const isBegunWithout = (history: ReadonlyArray<Schema.JsonObject>): boolean => {
+  const last = history.at(-1)
+  const goesOn =
+    last?.role === "assistant" ||
+    (last?.content as ReadonlyArray<Schema.JsonObject> | undefined)?.[0]?.type === "tool_result"
+  if (!goesOn) return false
+  const answer = history.findLast(({ role }) => role === "assistant")
+  const first = (answer?.content as ReadonlyArray<Schema.JsonObject> | undefined)?.[0]
+  return first?.type !== "thinking" && first?.type !== "redacted_thinking"
+}

@@ -1,0 +1,61 @@
+/**
+ * What an answer of `/v1/messages` used. Counts come with its beginning and again with its end, which is cumulative, and any of
+ * them may be in one place only. Input that was read from or written to the cache is counted beside the input, not in it.
+ */
+import type { ModelUsage } from "../../../domain/Usage.ts"
+import { countOf, fieldsOf } from "../fields.ts"
+
+/** The counts that were told so far. */
+export interface MessagesUsage {
+  readonly input?: number | undefined
+  readonly output?: number | undefined
+  readonly read?: number | undefined
+  readonly written?: number | undefined
+  readonly thinking?: number | undefined
+  /** With compaction at the provider, what all passes over the request used together. */
+  readonly passes?: MessagesUsage | undefined
+}
+
+/** The counts with those that are told anew. */
+export const addUsage = (told: MessagesUsage | undefined, value: unknown): MessagesUsage | undefined => {
+  const usage = fieldsOf(value)
+  if (usage === undefined) return told
+  const before = told ?? {}
+  const { iterations } = usage
+  return {
+    input: countOf(usage.input_tokens) ?? before.input,
+    output: countOf(usage.output_tokens) ?? before.output,
+    read: countOf(usage.cache_read_input_tokens) ?? before.read,
+    written: countOf(usage.cache_creation_input_tokens) ?? before.written,
+    thinking: countOf(fieldsOf(usage.output_tokens_details)?.thinking_tokens) ?? before.thinking,
+    passes: (Array.isArray(iterations) ? passesOf(iterations) : undefined) ?? before.passes
+  }
+}
+
+/** The sum over all passes; `undefined` without a compaction, when the counts on top are complete. */
+const passesOf = (iterations: ReadonlyArray<unknown>): MessagesUsage | undefined => {
+  let compacted = false
+  const sum = { input: 0, output: 0, read: 0, written: 0 }
+  for (const iteration of iterations) {
+    const pass = fieldsOf(iteration)
+    if (pass?.type !== "compaction" && pass?.type !== "message") continue
+    compacted ||= pass.type === "compaction"
+    sum.input += countOf(pass.input_tokens) ?? 0
+    sum.output += countOf(pass.output_tokens) ?? 0
+    sum.read += countOf(pass.cache_read_input_tokens) ?? 0
+    sum.written += countOf(pass.cache_creation_input_tokens) ?? 0
+  }
+  return compacted ? sum : undefined
+}
+
+/** What is reported. */
+export const usageOf = (told: MessagesUsage): ModelUsage => {
+  const { input = 0, output = 0, read = 0, written = 0 } = told.passes ?? told
+  return {
+    inputTokens: input + read + written,
+    cachedInputTokens: read,
+    cacheWriteTokens: written,
+    outputTokens: output,
+    ...(told.thinking === undefined ? {} : { reasoningTokens: told.thinking })
+  }
+}

@@ -1,0 +1,244 @@
+/** What an `effect/ai` language model is asked, as a request of ours, and our answer as the parts of its. */
+import * as Base64 from "effect/encoding/Base64"
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Prompt from "effect/ai/Prompt"
+import type * as Response from "effect/ai/Response"
+import * as Tool from "effect/ai/Tool"
+import type * as Schema from "effect/Schema"
+import type { RunId, SessionId } from "../../../domain/Id.ts"
+import { toolCallId } from "../../../domain/Id.ts"
+import type { AssistantPart, FilePart, Message, ToolMessage, UserPart } from "../../../domain/Message.ts"
+import { text } from "../../../domain/Message.ts"
+import type { FinishReason } from "../../../domain/RunEvent.ts"
+import type { ModelUsage } from "../../../domain/Usage.ts"
+import type { ModelResponse } from "../../ModelPart.ts"
+import type { ModelRequest } from "../../ModelRequest.ts"
+import { wholeArguments } from "../callArguments.ts"
+import { fieldsOf, textOf } from "../fields.ts"
+
+/** There is no run behind a language model's call; the names only have to be there. */
+const runId = "effect-ai" as RunId
+const sessionId = "effect-ai" as SessionId
+
+/** The request. `schemaOf` says what an answer of structured output has to look like. */
+export const requestOf = (
+  options: LanguageModel.ProviderOptions,
+  schemaOf: LanguageModel.CodecTransformer
+): ModelRequest => {
+  const { prompt, responseFormat, toolChoice, tools } = options
+  return {
+    runId,
+    sessionId,
+    agentPath: [],
+    turn: 1,
+    instructions: prompt.content
+      .flatMap((message) => (message.role === "system" ? [message.content] : []))
+      .join("\n\n"),
+    messages: messagesOf(prompt),
+    tools: tools.map((tool) => ({
+      name: tool.name,
+      description: Tool.getDescription(tool) ?? "",
+      parameters: Tool.getJsonSchema(tool) as Schema.JsonObject
+    })),
+    ...(responseFormat.type === "json"
+      ? {
+          output: {
+            name: responseFormat.objectName,
+            schema: schemaOf(responseFormat.schema).jsonSchema as Schema.JsonObject
+          }
+        }
+      : {}),
+    ...(tools.length === 0 ? {} : { settings: { toolChoice: choiceOf(toolChoice) } })
+  }
+}
+
+const choiceOf = (choice: LanguageModel.ToolChoice<string>) =>
+  typeof choice === "string" ? choice : "tool" in choice ? { tool: choice.tool } : (choice.mode ?? "auto")
+
+/** A valid history of it: a call without a result gets one that says so, and what the provider ran itself is left out. */
+const messagesOf = ({ content }: Prompt.Prompt): ReadonlyArray<Message> => {
+  const messages: Array<Message> = []
+  const head = () => ({ sequence: messages.length, at: 0 })
+  let turn = 0
+  let open: Array<Pick<ToolMessage, "callId" | "providerCallId" | "name">> = []
+  const settle = (id: string, result: Pick<ToolMessage, "outcome" | "content">) => {
+    const at = open.findIndex((call) => call.providerCallId === id)
+    const [call] = at === -1 ? [] : open.splice(at, 1)
+    if (call !== undefined) messages.push({ role: "tool", ...head(), ...call, ...result })
+  }
+  const settleAll = () => {
+    for (const call of open) {
+      messages.push({
+        role: "tool",
+        ...head(),
+        ...call,
+        outcome: "cancelled",
+        content: [text("There is no result.")]
+      })
+    }
+    open = []
+  }
+  for (const message of content) {
+    switch (message.role) {
+      case "system":
+        break
+      case "user":
+        settleAll()
+        messages.push({ role: "user", ...head(), content: message.content.map(userPart) })
+        break
+      case "assistant": {
+        settleAll()
+        turn += 1
+        const parts: Array<AssistantPart> = []
+        for (const part of message.content) {
+          switch (part.type) {
+            case "text":
+            case "reasoning":
+              parts.push({ _tag: part.type, text: part.text, ...replayOf(part.options) })
+              break
+            case "file":
+              parts.push(filePart(part))
+              break
+            case "tool-call": {
+              if (part.providerExecuted) break
+              const call = {
+                callId: toolCallId(runId, turn, open.length + 1),
+                providerCallId: part.id,
+                name: part.name
+              }
+              open.push(call)
+              const written =
+                typeof part.params === "string" ? part.params : JSON.stringify(part.params ?? {})
+              parts.push({ _tag: "toolCall", ...call, arguments: written, ...replayOf(part.options) })
+            }
+          }
+        }
+        messages.push({ role: "assistant", ...head(), content: parts })
+        break
+      }
+      case "tool":
+        for (const part of message.content) {
+          if (part.type !== "tool-result") continue
+          const { isFailure, modelOutput, result } = part
+          const said = typeof result === "string" ? result : (JSON.stringify(result) ?? "")
+          settle(part.id, {
+            outcome: isFailure ? "failed" : "completed",
+            content: modelOutput === undefined ? [text(said)] : modelOutput.map(userPart)
+          })
+        }
+    }
+  }
+  settleAll()
+  return messages
+}
+
+const userPart = (part: Prompt.TextPart | Prompt.FilePart): UserPart =>
+  part.type === "text" ? text(part.text) : filePart(part)
+
+const filePart = ({ data, fileName, mediaType }: Prompt.FilePart): FilePart => ({
+  _tag: "file",
+  mediaType,
+  source:
+    data instanceof URL || (typeof data === "string" && /^https?:/.test(data))
+      ? { _tag: "url", url: String(data) }
+      : {
+          _tag: "bytes",
+          base64: typeof data === "string" ? data.replace(/^data:[^,]*,/, "") : Base64.encode(data)
+        },
+  ...(fileName === undefined ? {} : { name: fileName })
+})
+
+/** Under this name what a provider wants back travels through `effect/ai`. */
+const namespace = "fermata"
+
+interface Replay {
+  readonly provider?: string
+  readonly payload?: Schema.Json
+}
+
+/** What goes with a part, as its metadata; nothing where there is nothing. */
+export const metadataOf = ({
+  payload,
+  provider
+}: Replay): { readonly metadata?: Record<string, Schema.Json> } =>
+  payload === undefined && provider === undefined
+    ? {}
+    : { metadata: { [namespace]: { provider: provider ?? null, payload: payload ?? null } } }
+
+const replayOf = (options: Prompt.ProviderOptions): Replay => {
+  const own = fieldsOf(options[namespace])
+  const provider = textOf(own?.provider)
+  if (own === undefined || provider === undefined) return {}
+  return { provider, payload: (own.payload ?? null) as Schema.Json }
+}
+
+/** The parts of a whole answer. */
+export const partsOf = ({ content, finishReason, usage }: ModelResponse): Array<Response.PartEncoded> => {
+  const out: Array<Response.PartEncoded> = []
+  for (const [index, part] of content.entries()) {
+    switch (part._tag) {
+      case "text":
+      case "reasoning":
+        out.push({ type: part._tag, text: part.text, ...metadataOf(part) })
+        break
+      case "toolCall":
+        out.push(callPart(part, index))
+        break
+      case "file":
+        out.push(...fileParts(part))
+    }
+  }
+  out.push(finishPart(finishReason, usage))
+  return out
+}
+
+/** A call; one whose id is empty gets one, because results find their calls by it. */
+export const callPart = (
+  call: Replay & { readonly providerCallId: string; readonly name: string; readonly arguments: string },
+  index: number
+): Response.ToolCallPartEncoded => ({
+  type: "tool-call",
+  id: call.providerCallId === "" ? `call_${index}` : call.providerCallId,
+  name: call.name,
+  params: paramsOf(call.arguments),
+  ...metadataOf(call)
+})
+
+const paramsOf = (written: string): unknown => {
+  const whole = wholeArguments(written)
+  return whole === undefined ? written : whole === "" ? {} : JSON.parse(whole)
+}
+
+/** A file that came with its bytes. */
+export const fileParts = ({ mediaType, source }: FilePart): ReadonlyArray<Response.FilePartEncoded> =>
+  source._tag === "bytes" ? [{ type: "file", mediaType, data: source.base64 }] : []
+
+/** How the answer ended and what it took. */
+export const finishPart = (finishReason: FinishReason, usage: ModelUsage): Response.FinishPartEncoded => {
+  const { cacheWriteTokens, cachedInputTokens, inputTokens, outputTokens, reasoningTokens } = usage
+  return {
+    type: "finish",
+    reason: finishReasons[finishReason],
+    usage: {
+      inputTokens: {
+        total: inputTokens,
+        uncached: Math.max(0, inputTokens - (cachedInputTokens ?? 0) - (cacheWriteTokens ?? 0)),
+        cacheRead: cachedInputTokens,
+        cacheWrite: cacheWriteTokens
+      },
+      outputTokens: {
+        total: outputTokens,
+        text: reasoningTokens === undefined ? undefined : Math.max(0, outputTokens - reasoningTokens),
+        reasoning: reasoningTokens
+      }
+    }
+  }
+}
+
+const finishReasons = {
+  stop: "stop",
+  toolCalls: "tool-calls",
+  length: "length",
+  contentFilter: "content-filter",
+  other: "other"
+} as const satisfies Record<FinishReason, Response.FinishReason>

@@ -1,0 +1,113 @@
+/**
+ * One request to an issuer: a refresh token for new tokens (RFC 6749, section 6). It is told apart whether the refresh token is
+ * dead, for which only a person can do something, or the issuer has a fault.
+ */
+import * as Effect from "effect/Effect"
+import type * as HttpClient from "effect/http/HttpClient"
+import type * as HttpClientError from "effect/http/HttpClientError"
+import * as HttpClientRequest from "effect/http/HttpClientRequest"
+import type * as HttpClientResponse from "effect/http/HttpClientResponse"
+import * as UrlParams from "effect/http/UrlParams"
+import { ConnectionLost, InvalidResponse, ModelError, ProviderFault } from "../../ModelError.ts"
+import { reasonOf } from "../providerErrors.ts"
+import { shown } from "./responseError.ts"
+import { beginning, discreetly } from "./send.ts"
+
+/** What the issuer said. */
+type Renewed =
+  | { readonly _tag: "renewed"; readonly body: unknown; readonly unreadable: ModelError }
+  | { readonly _tag: "refused"; readonly why: string }
+
+/** Asks the issuer for new tokens. */
+export const renew = (
+  http: HttpClient.HttpClient,
+  options: {
+    readonly tokenUrl: string
+    readonly clientId: string
+    readonly scope?: string
+    readonly encoding?: "form" | "json"
+    readonly refreshToken: string
+  }
+): Effect.Effect<Renewed, ModelError> =>
+  Effect.gen(function* () {
+    const { clientId, encoding = "form", refreshToken, scope, tokenUrl } = options
+    const fields = {
+      grant_type: "refresh_token",
+      client_id: clientId,
+      refresh_token: refreshToken,
+      ...(scope === undefined ? {} : { scope })
+    }
+    const request = HttpClientRequest.post(tokenUrl, { headers: { accept: "application/json" } }).pipe(
+      encoding === "json"
+        ? HttpClientRequest.bodyText(JSON.stringify(fields), "application/json")
+        : HttpClientRequest.bodyUrlParams(UrlParams.fromInput(fields))
+    )
+    const { status, text } = yield* http.execute(request).pipe(
+      Effect.flatMap((response) =>
+        Effect.map(textOf(response), (text) => ({ status: response.status, text }))
+      ),
+      Effect.timeout("30 seconds"),
+      Effect.mapError(
+        () =>
+          new ModelError({
+            reason: new ConnectionLost({ description: "The issuer of the login could not be reached." })
+          })
+      ),
+      discreetly
+    )
+    const body = parsed(text)
+    if (status >= 200 && status < 300) {
+      const description = "The issuer of the login answered without an access token."
+      return {
+        _tag: "renewed",
+        body,
+        unreadable: new ModelError({ reason: new InvalidResponse({ description }) })
+      }
+    }
+    const code = codeIn(body)
+    if (code !== undefined && dead.has(code)) return { _tag: "refused", why: code }
+    if (status === 401) return { _tag: "refused", why: code ?? "401" }
+    const said = reasonOf(body, { status }).description
+    const description = `The issuer of the login answered with status ${status}: ${said}`
+    const retryable = status === 408 || status === 429 || status >= 500
+    return yield* shown(new ModelError({ reason: new ProviderFault({ description }), retryable }), [
+      refreshToken
+    ])
+  })
+
+/** Tokens are short. What is longer is cut off, and then it is no JSON. */
+const largestAnswer = 1024 * 1024
+
+const textOf = (
+  response: HttpClientResponse.HttpClientResponse
+): Effect.Effect<string, HttpClientError.HttpClientError> =>
+  Effect.suspend(() => {
+    const { read, text } = beginning(response, largestAnswer)
+    return read.pipe(
+      Effect.catch((error) => (error.reason._tag === "EmptyBodyError" ? Effect.void : Effect.fail(error))),
+      Effect.map(text)
+    )
+  })
+
+const dead = new Set([
+  "invalid_grant",
+  "refresh_token_expired",
+  "refresh_token_reused",
+  "refresh_token_invalidated"
+])
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** `{"error":"invalid_grant"}` as in RFC 6749, or `{"error":{"code":"refresh_token_reused"}}`. */
+const codeIn = (body: unknown): string | undefined => {
+  const error = (body as { readonly error?: unknown } | null | undefined)?.error
+  const code =
+    typeof error === "object" && error !== null ? (error as { readonly code?: unknown }).code : error
+  return typeof code === "string" && /^[\w.-]{1,60}$/.test(code) ? code : undefined
+}

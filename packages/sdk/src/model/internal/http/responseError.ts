@@ -1,0 +1,146 @@
+/**
+ * What a response that is not an answer means: its status, its headers and its body become one error, with a hint where the
+ * address is likely to be wrong.
+ */
+import * as Base64 from "effect/encoding/Base64"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { ErrorFacts } from "../providerErrors.ts"
+import { reasonOf, speaksOfModel, speaksOfRequest } from "../providerErrors.ts"
+import { changed, described, modelError } from "../modelError.ts"
+import { retryAfter } from "./retry.ts"
+import type { ModelError, Reason } from "../../ModelError.ts"
+import { InvalidRequest, InvalidResponse, ProviderFault } from "../../ModelError.ts"
+import type { ModelProfile, ProtocolName } from "../../ModelProfile.ts"
+
+type Headers = Readonly<Record<string, string | undefined>>
+
+/** The error that a response with this status, these headers and this body is. There is always one. */
+export const responseError = (
+  response: { readonly status: number; readonly headers: Headers; readonly body: string },
+  profile: ModelProfile
+): Effect.Effect<ModelError> =>
+  Effect.gen(function* () {
+    const { body, headers, status } = response
+    const retryAfterMs = yield* retryAfter(headers)
+    const facts: ErrorFacts = {
+      status,
+      now: yield* Clock.currentTimeMillis,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs })
+    }
+    const retryable = shouldRetry(headers) ?? (status < 400 ? false : undefined)
+    return modelError(explain(reasonOf(parsed(body), facts), status, body, headers, profile), { retryable })
+  }).pipe(
+    Effect.catchDefect(() => {
+      const description = `The provider answered with status ${response.status}, and nothing that can be read.`
+      return Effect.succeed(modelError(new ProviderFault({ description })))
+    })
+  )
+
+/** The provider's id of the request, as it came: `shown` decides whether it is one. */
+export const requestIdOf = (headers: Headers): string | undefined => {
+  const id = headers["x-request-id"] ?? headers["request-id"] ?? headers["x-amzn-requestid"]
+  return id === "" ? undefined : id
+}
+
+/**
+ * The error as it may be shown: without the secrets that were sent, bounded, on one line, and with the provider's id of the
+ * request.
+ */
+export const shown = (error: ModelError, secrets: ReadonlyArray<string>, requestId?: string): ModelError => {
+  const { reason } = error
+  const id = [error.requestId, requestId].find(
+    (id) => id !== undefined && /^[\w.:-]{1,200}$/.test(id) && !secrets.some((secret) => id.includes(secret))
+  )
+  return changed(error, { reason: described(reason, tidy(reason.description, secrets)), requestId: id })
+}
+
+const longestDescription = 500
+
+/** Blanks, and what would change the terminal or the order of the text that it is shown in. */
+const invisible = /[\s\p{Cc}\p{Bidi_Control}]+/gu
+
+/** Secrets out first, then the length: half a secret is one, too. */
+const tidy = (text: string, secrets: ReadonlyArray<string>): string => {
+  let out = text
+  for (const secret of secrets) out = out.replace(spellingsOf(secret), "[redacted]")
+  out = out.replace(invisible, " ").trim()
+  return out.length <= longestDescription ? out : `${out.slice(0, longestDescription - 1)}…`
+}
+
+/** The secret as it is, and as a server may say it again: in an address, in JSON or HTML that was not read as such, or as base64. */
+const spellingsOf = (secret: string): RegExp => {
+  const letter = (char: string) =>
+    /[a-z0-9]/i.test(char)
+      ? char
+      : `(?:\\\\?${escaped(char)}|(?:%[0-9a-f]{2})+|&#?\\w{1,8};|\\\\u[0-9a-f]{4})`
+  const packed = Base64.encode(secret).replace(/=+$/, "")
+  return new RegExp(`${[...secret].map(letter).join("")}|${escaped(packed)}`, "gi")
+}
+
+const escaped = (text: string): string => text.replaceAll(/[^a-z0-9]/gi, String.raw`\$&`)
+
+/** A body as JSON where it is JSON, else as text. */
+const parsed = (body: string): unknown => {
+  const text = body.trim()
+  if (!/^[{["]/.test(text)) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** OpenAI's and Anthropic's own clients obey this header; so does this one. */
+export const shouldRetry = (headers: Headers): boolean | undefined => {
+  const said = headers["x-should-retry"]
+  return said === "true" ? true : said === "false" ? false : undefined
+}
+
+const explain = (
+  reason: Reason,
+  status: number,
+  body: string,
+  headers: Headers,
+  profile: ModelProfile
+): Reason => {
+  if (reason._tag === "InvalidRequest" && (status === 404 || status === 405 || status === 501)) {
+    const said = parsed(body)
+    if (speaksOfModel(said) || (status === 404 && speaksOfRequest(said))) return reason
+    return new InvalidRequest({ description: `${reason.description} ${addressHint(profile)}` })
+  }
+  if (status < 400) {
+    return new InvalidResponse({
+      description:
+        status >= 300 && headers.location !== undefined
+          ? `The server sends the request on to ${target(headers.location, profile)}. Redirects are not followed, because the key would go along: set that address as the base URL of ${profile.name} if it is right.`
+          : `The server answered with status ${status}, which is no answer.`
+    })
+  }
+  return reason
+}
+
+const target = (location: string, profile: ModelProfile): string => {
+  const url = URL.parse(location, profile.baseUrl)
+  return url === null ? "another address" : url.origin
+}
+
+const paths: Readonly<Record<ProtocolName, string>> = {
+  chat: "/chat/completions",
+  responses: "/responses",
+  messages: "/messages"
+}
+
+/** What to look at when the address does not exist. */
+const addressHint = ({ baseUrl, name, protocol }: ModelProfile): string => {
+  const path = (URL.parse(baseUrl)?.pathname ?? "").replace(/\/+$/, "")
+  if (/\/v\d+\/v\d+$/.test(path)) {
+    return `The base URL of ${name} holds the version twice (${path}): once is enough.`
+  }
+  if (path.endsWith(paths[protocol])) {
+    return `The base URL of ${name} ends in ${paths[protocol]}, which is added to it: leave that out.`
+  }
+  const others = Object.keys(paths).filter((name) => name !== protocol)
+  const version = /\/v\d+/.test(path) ? "" : ` The base URL has no version in it: most end in /v1.`
+  return `The server does not know ${path}${paths[protocol]}: perhaps it speaks "${others.join('" or "')}" instead of "${protocol}"; see the protocol of ${name}.${version}`
+}

@@ -1,0 +1,197 @@
+/**
+ * Sends one request of a protocol and hands back the response once it is known to hold an answer. Everything else is an error
+ * that says what to do, and that holds nothing of what was sent.
+ */
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as HttpClient from "effect/http/HttpClient"
+import * as HttpClientRequest from "effect/http/HttpClientRequest"
+import type * as HttpClientResponse from "effect/http/HttpClientResponse"
+import * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { InvalidRequest, LoginRequired, type ModelError, NotAuthorized, TimedOut } from "../../ModelError.ts"
+import type { ModelProfile } from "../../ModelProfile.ts"
+import { connectionError, hostOf } from "./connectionError.ts"
+import { changed, modelError } from "../modelError.ts"
+import type { Protocol } from "../protocol.ts"
+import { requestIdOf, responseError, shown } from "./responseError.ts"
+
+/** A response with an answer in its body, and how to show an error that is found in it. */
+export interface Sent {
+  readonly response: HttpClientResponse.HttpClientResponse
+  readonly shown: (error: ModelError) => ModelError
+}
+
+type AuthHeaders = Readonly<Record<string, Redacted.Redacted<string>>>
+
+/** Sends this body. Closing the scope closes the connection. */
+export const send = (
+  http: HttpClient.HttpClient,
+  protocol: Protocol,
+  profile: ModelProfile,
+  body: string,
+  streaming: boolean
+): Effect.Effect<Sent, ModelError, Scope.Scope> => {
+  // Also closes a connection whose response nobody came to read, because the call was interrupted at that moment.
+  const client = HttpClient.withScope(http)
+  const headLimit = headLimitOf(profile, streaming)
+
+  const once = (refused?: AuthHeaders): Effect.Effect<Sent, ModelError, Scope.Scope> =>
+    Effect.gen(function* () {
+      const url = yield* address(profile, protocol)
+      const given: AuthHeaders =
+        profile.auth === undefined
+          ? {}
+          : yield* profile.auth.headers(
+              refused === undefined ? { forced: false } : { forced: true, given: refused }
+            )
+      const secret: Record<string, string> = {}
+      for (const [name, value] of Object.entries(given)) secret[name] = Redacted.value(value)
+      const headers = {
+        accept: streaming ? "text/event-stream" : "application/json",
+        ...protocol.headers,
+        ...profile.headers,
+        ...secret
+      }
+      yield* checkHeaders(headers, profile)
+      const secrets = secretsOf([...Object.values({ ...profile.headers, ...secret }), ...queryOf(url)])
+      const request = HttpClientRequest.post(url, { headers }).pipe(
+        HttpClientRequest.bodyText(body, "application/json")
+      )
+      const response = yield* client.execute(request).pipe(
+        Effect.mapError((error) => shown(connectionError(error, profile), secrets)),
+        Effect.timeoutOrElse({
+          duration: headLimit,
+          orElse: () => Effect.fail(noHead(profile, headLimit))
+        }),
+        discreetly
+      )
+      const requestId = requestIdOf(response.headers)
+      const show = (error: ModelError) => shown(error, secrets, requestId)
+      if (response.status >= 200 && response.status < 300 && response.status !== 204) {
+        return { response, shown: show }
+      }
+      const { headers: said, status } = response
+      yield* Effect.annotateCurrentSpan("http.response.status_code", status)
+      const read = yield* errorBody(response)
+      const error = show(yield* responseError({ status, headers: said, body: read }, profile))
+      if (status !== 401 || profile.auth?.canRefresh !== true) return yield* error
+      if (refused === undefined) return yield* once(given)
+      const description = `The provider does not accept the login of ${profile.name}, although it was just renewed: log in again. It said: ${error.reason.description}`
+      const reason = new LoginRequired({ profile: profile.name, description })
+      return yield* changed(error, { reason, retryable: undefined })
+    })
+
+  // A span keeps what its effect returns, and a response knows the request with its headers.
+  return Effect.map(once(), (sent) => Redacted.make(sent)).pipe(
+    Effect.withSpan("ModelClient.send", {
+      kind: "client",
+      attributes: {
+        profile: profile.name,
+        model: profile.model,
+        protocol: profile.protocol,
+        server: hostOf(profile)
+      }
+    }),
+    Effect.map(Redacted.value)
+  )
+}
+
+/** The profile's base URL with the protocol's path, before a query such as Azure's `?api-version=`. */
+const address = (profile: ModelProfile, protocol: Protocol): Effect.Effect<string, ModelError> => {
+  const url = URL.parse(profile.baseUrl)
+  const refuse = (what: string) =>
+    Effect.fail(modelError(new InvalidRequest({ description: `The base URL of ${profile.name} ${what}` })))
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    return refuse("is not an http or https address: set one such as https://api.openai.com/v1.")
+  }
+  if (url.username !== "" || url.password !== "") {
+    return refuse("holds a user name or password: give them as auth or as headers instead.")
+  }
+  url.pathname = url.pathname.replace(/\/+$/, "") + protocol.path
+  return Effect.succeed(url.href)
+}
+
+/** What cannot be part of a header would otherwise be shown by the error that says so. */
+const checkHeaders = (headers: Readonly<Record<string, string>>, profile: ModelProfile) => {
+  for (const [name, value] of Object.entries(headers)) {
+    // RFC 9110, section 5.6.2.
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
+      const description = `A header of ${profile.name} has a name that cannot be sent: look for blanks and line breaks in the names of its headers.`
+      return Effect.fail(modelError(new InvalidRequest({ description })))
+    }
+    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
+      const description = `The ${name} header of ${profile.name} holds characters that cannot be sent: look for line breaks or quotes in the key.`
+      return Effect.fail(modelError(new NotAuthorized({ description })))
+    }
+  }
+  return Effect.void
+}
+
+/** Values that must not come back in an error; also without the word in front of them. */
+const secretsOf = (values: ReadonlyArray<string>): ReadonlyArray<string> =>
+  values
+    .flatMap((value) => [value, value.replace(/^\w+ /, "")])
+    .filter((value) => value.length >= 6)
+    .sort((a, b) => b.length - a.length)
+
+/** The values in an address's query, as they are and as they are sent: some servers take their key there. */
+const queryOf = (address: string): ReadonlyArray<string> => {
+  const { search, searchParams } = new URL(address)
+  const sent = search.slice(1).split("&")
+  return [...searchParams.values(), ...sent.map((pair) => pair.slice(pair.indexOf("=") + 1))]
+}
+
+/**
+ * Redirects are not followed: `fetch` would send every header but `authorization` along. And the HTTP client makes no span of its
+ * own, because it would hold the request with its headers, and would tell the provider of our traces.
+ */
+export const discreetly = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.updateContext(effect, (context: Context.Context<R>) =>
+    context.pipe(
+      Context.add(FetchHttpClient.RequestInit, {
+        ...Context.getOrUndefined(context, FetchHttpClient.RequestInit),
+        redirect: "manual"
+      }),
+      Context.add(HttpClient.TracerDisabledWhen, () => true)
+    )
+  )
+
+/** An answer that is not streamed is written before its head is sent. */
+const headLimitOf = ({ timeouts = {} }: ModelProfile, streaming: boolean): Duration.Duration => {
+  const response = Duration.fromInputUnsafe(timeouts.response ?? "60 seconds")
+  const written = Duration.fromInputUnsafe(timeouts.firstByte ?? "5 minutes")
+  return streaming ? response : Duration.max(response, written)
+}
+
+const noHead = (profile: ModelProfile, limit: Duration.Duration): ModelError => {
+  const timeoutMs = Duration.toMillis(limit)
+  const description = `${hostOf(profile)} did not answer within ${timeoutMs} ms.`
+  return modelError(new TimedOut({ description, timeoutMs }))
+}
+
+const largestError = 64 * 1024
+
+/** Reads a body until this many characters have come; `text` is what has come, also where reading fails. */
+export const beginning = (response: HttpClientResponse.HttpClientResponse, limit: number) => {
+  const decoder = new TextDecoder()
+  let text = ""
+  const read = response.stream.pipe(
+    Stream.takeWhile((bytes) => {
+      text += decoder.decode(bytes, { stream: true })
+      return text.length < limit
+    }),
+    Stream.runDrain
+  )
+  return { read, text: () => text.slice(0, limit) }
+}
+
+/** The beginning of an error's body: as much as is needed, for as long as is sensible. What does not come is left out. */
+const errorBody = (response: HttpClientResponse.HttpClientResponse): Effect.Effect<string> =>
+  Effect.suspend(() => {
+    const { read, text } = beginning(response, largestError)
+    return read.pipe(Effect.timeoutOption("10 seconds"), Effect.ignore, Effect.map(text))
+  })

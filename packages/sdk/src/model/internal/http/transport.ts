@@ -1,0 +1,135 @@
+/**
+ * A model client over HTTP: what is the same for every protocol. It sends, waits, reads, gives up, tries again, and closes the
+ * connection when it is interrupted.
+ */
+import * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as HttpClient from "effect/http/HttpClient"
+import type * as HttpClientError from "effect/http/HttpClientError"
+import * as Pull from "effect/Pull"
+import * as Stream from "effect/Stream"
+import type { NonEmptyReadonlyArray } from "effect/Array"
+import { collect, type ModelClient } from "../../ModelClient.ts"
+import { type ModelError, TimedOut } from "../../ModelError.ts"
+import type { ModelPart, ModelResponse } from "../../ModelPart.ts"
+import type { ModelProfile } from "../../ModelProfile.ts"
+import type { ModelRequest } from "../../ModelRequest.ts"
+import { Tokenizer } from "../../Tokenizer.ts"
+import { invalid } from "../answerFaults.ts"
+import { connectionError } from "./connectionError.ts"
+import { modelError } from "../modelError.ts"
+import { roomFor } from "../outputBound.ts"
+import type { Protocol } from "../protocol.ts"
+import { retrying } from "./retrying.ts"
+import { type Sent, send } from "./send.ts"
+import { type AnswerReader, makeAnswerReader } from "./sse.ts"
+import { makeWarnings, unsaid } from "../warnings.ts"
+
+/** A client that speaks this protocol to the server of this profile. */
+export const makeClient = (
+  protocol: Protocol,
+  profile: ModelProfile
+): Effect.Effect<ModelClient["Service"], never, HttpClient.HttpClient> =>
+  Effect.map(HttpClient.HttpClient, (http) => {
+    const warn = makeWarnings(profile.name)
+    const bodyOf = (request: ModelRequest, streaming: boolean) =>
+      Effect.gen(function* () {
+        const room = roomFor(request, profile, yield* Tokenizer)
+        const body = protocol.encode(request, profile, streaming, room)
+        const settings = { ...profile.settings, ...request.settings }
+        yield* warn(unsaid({ ...request, settings }, body, protocol.settingFields))
+        return JSON.stringify(body)
+      })
+    const stream = (request: ModelRequest): Stream.Stream<ModelPart, ModelError> =>
+      Stream.unwrap(
+        Effect.gen(function* () {
+          const sent = yield* send(http, protocol, profile, yield* bodyOf(request, true), true)
+          return read(sent, readerOf(sent, protocol, profile), profile)
+        })
+      )
+    const complete = (request: ModelRequest): Effect.Effect<ModelResponse, ModelError> =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const sent = yield* send(http, protocol, profile, yield* bodyOf(request, false), false)
+          const reader = readerOf(sent, protocol, profile)
+          const collected = yield* collect(read(sent, reader, profile))
+          // A whole answer is taken as it is: split into parts and put together again it might not be the same.
+          return reader.whole() ?? collected
+        })
+      )
+    const client = retrying({ stream, complete, contextTokens: () => profile.contextTokens }, profile.retry)
+    return profile.compatibility?.streamOnly === true
+      ? { ...client, complete: (request) => collect(client.stream(request)) }
+      : client
+  })
+
+const readerOf = ({ response }: Sent, protocol: Protocol, profile: ModelProfile): AnswerReader =>
+  makeAnswerReader(protocol, profile, response.headers["content-type"] ?? "")
+
+/** How long a server may keep a connection open after the end of the answer, so that it can be used again. */
+const farewell = "250 millis"
+
+/** The parts of an answer: one array for each network chunk that held any. */
+const read = (
+  sent: Sent,
+  reader: AnswerReader,
+  profile: ModelProfile
+): Stream.Stream<ModelPart, ModelError> =>
+  Stream.transformPull(sent.response.stream, (bytes) =>
+    Effect.sync(() => {
+      const firstByte = Duration.fromInputUnsafe(profile.timeouts?.firstByte ?? "5 minutes")
+      const idle = Duration.fromInputUnsafe(profile.timeouts?.idle ?? "5 minutes")
+      let begun = false
+      let over = false
+
+      const next = Effect.suspend(() => {
+        const duration = begun ? idle : firstByte
+        return Effect.timeoutOrElse(bytes, { duration, orElse: () => Effect.fail(tooLate(duration, begun)) })
+      }).pipe(
+        Effect.flatMap((chunks) => {
+          begun = true
+          for (const chunk of chunks) reader.feed(chunk)
+          return Effect.void
+        }),
+        Pull.catchDone(() => {
+          over = true
+          reader.end()
+          return Effect.void
+        }),
+        Effect.mapError((error) => sent.shown(reader.withUsage(readError(error, profile))))
+      )
+      const bye = Effect.andThen(
+        Effect.ignore(Effect.timeoutOption(Effect.forever(bytes), farewell)),
+        Cause.done()
+      )
+      const pull: Pull.Pull<NonEmptyReadonlyArray<ModelPart>, ModelError> = Effect.suspend(() => {
+        const parts = reader.take()
+        if (parts.length > 0) return Effect.succeed(parts as NonEmptyReadonlyArray<ModelPart>)
+        if (!reader.isEnded()) return Effect.flatMap(next, () => pull)
+        const error = reader.error()
+        if (error !== undefined) return Effect.fail(sent.shown(error))
+        if (over) return Cause.done()
+        over = true
+        return bye
+      })
+      return pull
+    })
+  )
+
+const readError = (
+  error: HttpClientError.HttpClientError | ModelError,
+  profile: ModelProfile
+): ModelError => {
+  if (error._tag === "ModelError") return error
+  if (error.reason._tag === "EmptyBodyError") {
+    return invalid("The answer is empty.")
+  }
+  return connectionError(error, profile)
+}
+
+const tooLate = (limit: Duration.Duration, begun: boolean): ModelError => {
+  const timeoutMs = Duration.toMillis(limit)
+  const description = `Nothing ${begun ? "more " : ""}of the answer came within ${timeoutMs} ms.`
+  return modelError(new TimedOut({ description, timeoutMs }))
+}

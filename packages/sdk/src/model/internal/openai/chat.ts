@@ -1,0 +1,81 @@
+/**
+ * The protocol of `/chat/completions`, as OpenAI defined it and as the servers speak it that are compatible with it, each in its
+ * own way. What differs and cannot be seen from an answer is the profile's `compatibility`.
+ */
+import type * as Schema from "effect/Schema"
+import type { Compatibility } from "../../ModelProfile.ts"
+import type { ModelRequest } from "../../ModelRequest.ts"
+import { decode, decoder } from "./chatDecoder.ts"
+import { encodeMessages } from "./chatMessages.ts"
+import { given, isStrict, settingFields, toolFields } from "./fields.ts"
+import { outputBound } from "../outputBound.ts"
+import { outputInWords } from "../outputInWords.ts"
+import type { Protocol } from "../protocol.ts"
+import { wireName } from "../wireName.ts"
+
+const encode: Protocol["encode"] = (request, profile, streaming, room) => {
+  const { output } = request
+  const compatibility = profile.compatibility ?? {}
+  const settings = { ...profile.settings, ...request.settings }
+  const asked = output === undefined ? "none" : (compatibility.structuredOutput ?? "jsonSchema")
+  // `json_object` demands that the messages speak of JSON, and does not know the schema.
+  const instructions =
+    output === undefined || asked === "jsonSchema"
+      ? request.instructions
+      : outputInWords(request.instructions, output.schema)
+  return {
+    model: profile.model,
+    messages: encodeMessages(request, instructions, profile),
+    stream: streaming,
+    ...(streaming && compatibility.streamUsage !== false ? { stream_options: { include_usage: true } } : {}),
+    ...toolFields(request, settings, compatibility, {
+      tool: ({ description, name, parameters }, strict) => ({
+        type: "function",
+        function: { name, description, parameters, ...(strict ? { strict } : {}) }
+      }),
+      choice: (name) => ({ type: "function", function: { name } })
+    }),
+    ...(output === undefined || asked === "none"
+      ? {}
+      : {
+          response_format:
+            asked === "jsonSchema" ? schemaFormat(output, compatibility) : { type: "json_object" }
+        }),
+    ...given(
+      compatibility.maxTokensField ?? "max_completion_tokens",
+      outputBound(settings.maxOutputTokens, profile, room)
+    ),
+    ...given("temperature", settings.temperature),
+    ...given("top_p", settings.topP),
+    ...given("stop", settings.stop),
+    ...given("seed", settings.seed),
+    ...given(
+      "reasoning_effort",
+      compatibility.reasoningEffort === false ? undefined : settings.reasoningEffort
+    ),
+    ...profile.settings?.extra,
+    ...request.settings?.extra
+  }
+}
+
+const schemaFormat = (
+  { name, schema }: NonNullable<ModelRequest["output"]>,
+  compatibility: Compatibility
+): Schema.JsonObject => ({
+  type: "json_schema",
+  json_schema: { name: wireName(name), schema, ...(isStrict(schema, compatibility) ? { strict: true } : {}) }
+})
+
+/** The `/chat/completions` protocol. */
+export const chat: Protocol = {
+  path: "/chat/completions",
+  headers: {},
+  encode,
+  settingFields: {
+    ...settingFields,
+    maxOutputTokens: ["max_completion_tokens", "max_tokens"],
+    reasoningEffort: ["reasoning_effort"]
+  },
+  decoder,
+  decode
+}

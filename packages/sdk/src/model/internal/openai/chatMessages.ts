@@ -1,0 +1,171 @@
+/**
+ * The history of a run as the messages of `/chat/completions`.
+ *
+ * A tool's result can only be text here, so the files that tools returned follow in a user message after all results of the
+ * turn. What belongs to another provider stays at home: its reasoning is left out, its files are named and left out.
+ */
+import type * as Schema from "effect/Schema"
+import type { AssistantMessage, FilePart, ToolMessage, UserPart } from "../../../domain/Message.ts"
+import type { ModelProfile } from "../../ModelProfile.ts"
+import type { ModelRequest } from "../../ModelRequest.ts"
+import { wholeArguments } from "../callArguments.ts"
+import { wireIds } from "../callIds.ts"
+import { extraOf } from "./chatCalls.ts"
+import { replayReasoning } from "./chatReasoning.ts"
+import { fieldsOf } from "../fields.ts"
+import { leftOut, textOfFile, titleOf } from "../filesInWords.ts"
+import { providerOf } from "../protocol.ts"
+import { wireName } from "../wireName.ts"
+
+/** The messages of a request, the instructions first. */
+export const encodeMessages = (
+  { messages }: ModelRequest,
+  instructions: string,
+  profile: ModelProfile
+): ReadonlyArray<Schema.JsonObject> => {
+  const provider = providerOf(profile)
+  const ids = wireIds(messages, {
+    letters: /^[a-zA-Z0-9_.:-]+$/,
+    maxLength: 40,
+    length: profile.compatibility?.callIdLength
+  })
+  const out: Array<Schema.JsonObject> = []
+  const role = profile.compatibility?.systemRole ?? "system"
+  // Said by the user, they are one message with the user's own: templates that know no system role want the roles to alternate.
+  let before = role === "user" && messages[0]?.role === "user" ? instructions : ""
+  if (instructions !== "" && before === "") out.push({ role, content: instructions })
+  let files: Array<Schema.JsonObject> = []
+  const pushFiles = () => {
+    if (files.length > 0) out.push({ role: "user", content: files })
+    files = []
+  }
+  for (const message of messages) {
+    if (message.role !== "tool") pushFiles()
+    switch (message.role) {
+      case "user":
+        out.push({ role: "user", content: userContent(message.content, before, provider) })
+        before = ""
+        break
+      case "assistant": {
+        const encoded = assistantMessage(message, ids, profile)
+        if (encoded !== undefined) out.push(encoded)
+        break
+      }
+      case "tool":
+        out.push({ role: "tool", tool_call_id: idOf(ids, message), content: resultText(message, provider) })
+        files.push(...resultFiles(message, provider))
+    }
+  }
+  pushFiles()
+  return out
+}
+
+type Ids = ReturnType<typeof wireIds>
+
+const idOf = (ids: Ids, { callId }: { readonly callId: ToolMessage["callId"] }): string =>
+  ids.get(callId) ?? callId
+
+/** Text as text, so that servers which know nothing else understand it; parts where there are files. */
+const userContent = (content: ReadonlyArray<UserPart>, before: string, provider: string): Schema.Json => {
+  const parts = content.map((part) => (part._tag === "text" ? textPart(part.text) : filePart(part, provider)))
+  if (before !== "") parts.unshift(textPart(before))
+  return parts.every((part) => part.type === "text")
+    ? parts.map((part) => part.text as string).join("\n\n")
+    : parts
+}
+
+const assistantMessage = (
+  { content }: AssistantMessage,
+  ids: Ids,
+  profile: ModelProfile
+): Schema.JsonObject | undefined => {
+  const provider = providerOf(profile)
+  const calls = content.filter((part) => part._tag === "toolCall")
+  const own = content.filter((part) => part._tag === "reasoning").filter((part) => part.provider === provider)
+  const { fields, thinking } = replayReasoning(own, calls.length > 0, profile.compatibility?.reasoningReplay)
+  let text = ""
+  for (const part of content) {
+    if (part._tag === "text") text += part.text
+    else if (part._tag === "file") text += leftOut(part)
+  }
+  if (text === "" && calls.length === 0 && thinking.length === 0 && Object.keys(fields).length === 0) {
+    return undefined
+  }
+  const said = text === "" ? (calls.length > 0 ? null : "") : text
+  return {
+    role: "assistant",
+    content: thinking.length === 0 ? said : text === "" ? thinking : [...thinking, textPart(text)],
+    ...fields,
+    ...(calls.length === 0
+      ? {}
+      : {
+          tool_calls: calls.map((call) => {
+            const extra =
+              call.provider === provider ? extraOf(fieldsOf(call.payload)?.extra_content) : undefined
+            return {
+              id: idOf(ids, call),
+              type: "function",
+              function: { name: wireName(call.name), arguments: argumentsText(call.arguments) },
+              ...(extra === undefined ? {} : { extra_content: extra })
+            }
+          })
+        })
+  }
+}
+
+/** Some servers parse the arguments of past calls and fail on what is not an object. */
+const argumentsText = (text: string): string => {
+  const whole = wholeArguments(text)
+  return whole === "" ? "{}" : (whole ?? JSON.stringify({ malformed: text }))
+}
+
+const resultText = ({ content }: ToolMessage, provider: string): string => {
+  const texts: Array<string> = []
+  for (const part of content) {
+    const encoded = part._tag === "text" ? textPart(part.text) : filePart(part, provider)
+    texts.push(
+      encoded.type === "text" ? (encoded.text as string) : `[${titleOf(part as FilePart)}: see below]`
+    )
+  }
+  return texts.join("\n\n")
+}
+
+const resultFiles = ({ content, name }: ToolMessage, provider: string): ReadonlyArray<Schema.JsonObject> => {
+  const files = content
+    .filter((part) => part._tag === "file")
+    .map((part) => filePart(part, provider))
+    .filter((part) => part.type !== "text")
+  return files.length === 0 ? [] : [textPart(`Returned by ${name}:`), ...files]
+}
+
+const textPart = (text: string): Schema.JsonObject => ({ type: "text", text })
+
+/** A file as a part of a message; as text, where it is text or cannot be given. */
+const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
+  const { mediaType, source } = file
+  const words = textOfFile(file)
+  if (words !== undefined) return textPart(`${titleOf(file)}:\n${words}`)
+  if (source._tag === "reference") {
+    return source.provider === provider
+      ? { type: "file", file: { file_id: source.id } }
+      : textPart(leftOut(file))
+  }
+  if (source._tag === "bytes") {
+    const audio = audioFormats.get(mediaType)
+    if (audio !== undefined) {
+      return { type: "input_audio", input_audio: { data: source.base64, format: audio } }
+    }
+  }
+  const url = source._tag === "url" ? source.url : `data:${mediaType};base64,${source.base64}`
+  return mediaType.startsWith("image/")
+    ? { type: "image_url", image_url: { url } }
+    : { type: "file", file: { filename: titleOf(file), file_data: url } }
+}
+
+const audioFormats: ReadonlyMap<string, string> = new Map([
+  ["audio/wav", "wav"],
+  ["audio/x-wav", "wav"],
+  ["audio/wave", "wav"],
+  ["audio/mpeg", "mp3"],
+  ["audio/mp3", "mp3"]
+])

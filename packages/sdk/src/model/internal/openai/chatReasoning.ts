@@ -1,0 +1,135 @@
+/**
+ * Reasoning in `/chat/completions`: where providers put it, what is kept so that it can go back, and how it goes back.
+ *
+ * The protocol has no field for reasoning, so each provider has its own. The text is shown to people; what is kept beside it
+ * says in which field it came, or is the provider's own items where the text alone is not enough (signatures, encrypted
+ * reasoning). A field is only ever sent back to who sent it.
+ */
+import type * as Schema from "effect/Schema"
+import type { ReasoningPart } from "../../../domain/Message.ts"
+import type { Compatibility } from "../../ModelProfile.ts"
+import { extraOf } from "./chatCalls.ts"
+import type { Fields } from "../fields.ts"
+import { fieldsOf, textOf } from "../fields.ts"
+
+/** A field that holds reasoning as text; `thinking` is Mistral's, which is a part of the content. */
+export type ReasoningField = "reasoning_content" | "reasoning" | "reasoning_text" | "thinking"
+
+/** Said twice by some servers; the first that has something counts. */
+const textFields = ["reasoning_content", "reasoning", "reasoning_text"] as const
+
+/** A piece of reasoning, and the field that it was found in. */
+export const reasoningIn = (
+  delta: Fields
+): { readonly text: string; readonly field: ReasoningField | undefined } | undefined => {
+  for (const field of textFields) {
+    const text = textOf(delta[field])
+    if (text !== undefined) return { text, field }
+  }
+  if (!Array.isArray(delta.reasoning_details)) return undefined
+  let text = ""
+  for (const detail of delta.reasoning_details) {
+    const fields = fieldsOf(detail)
+    text += textOf(fields?.text) ?? textOf(fields?.summary) ?? ""
+  }
+  return text === "" ? undefined : { text, field: undefined }
+}
+
+/** Collects OpenRouter's `reasoning_details`, whose texts come in pieces. Changed in place. */
+export interface ReasoningDetails {
+  readonly add: (details: unknown) => void
+  /** What has come since the last time, pieces joined; `undefined` for nothing. */
+  readonly take: () => ReadonlyArray<Schema.JsonObject> | undefined
+}
+
+/** No details yet. */
+export const makeReasoningDetails = (): ReasoningDetails => {
+  let details: Array<Record<string, Schema.Json>> = []
+  return {
+    add: (added) => {
+      if (!Array.isArray(added)) return
+      for (const item of added) {
+        const detail = extraOf(item)
+        if (detail === undefined) continue
+        const last = details.at(-1)
+        if (last !== undefined && isPieceOf(last, detail)) join(last, detail)
+        else details.push({ ...detail })
+      }
+    },
+    take: () => {
+      const taken = details.filter((detail) => hasContent(detail))
+      details = []
+      return taken.length === 0 ? undefined : taken
+    }
+  }
+}
+
+const isPieceOf = (last: Schema.JsonObject, next: Schema.JsonObject): boolean =>
+  (next.type === "reasoning.text" || next.type === "reasoning.summary") &&
+  next.type === last.type &&
+  next.index === last.index &&
+  (typeof next.id !== "string" || typeof last.id !== "string" || next.id === last.id)
+
+const join = (last: Record<string, Schema.Json>, next: Schema.JsonObject): void => {
+  for (const [key, value] of Object.entries(next)) {
+    if (value === null || value === "" || key === "__proto__") continue
+    const before = last[key]
+    const inPieces = key === "text" || key === "summary"
+    last[key] = inPieces && typeof before === "string" && typeof value === "string" ? before + value : value
+  }
+}
+
+const hasContent = (detail: Schema.JsonObject): boolean =>
+  ["text", "summary", "signature", "data"].some((key) => textOf(detail[key]) !== undefined) ||
+  (detail.type !== "reasoning.text" && detail.type !== "reasoning.summary")
+
+/** What is kept beside a piece of reasoning. */
+export const payloadFor = (
+  field: ReasoningField | undefined,
+  details: ReadonlyArray<Schema.JsonObject> | undefined,
+  extra: Schema.JsonObject | undefined
+): Schema.JsonObject | undefined => {
+  const payload = {
+    ...(details === undefined ? {} : { reasoning_details: details }),
+    ...(extra === undefined ? {} : { extra_content: extra }),
+    // The text is in the part. Where there are details, it is in them as well, and is not sent twice.
+    ...(field === undefined || details !== undefined ? {} : { field })
+  }
+  return Object.keys(payload).length === 0 ? undefined : payload
+}
+
+/** What an assistant message says about its reasoning. */
+export interface ReplayedReasoning {
+  /** Fields of the message. */
+  readonly fields: Readonly<Record<string, Schema.Json>>
+  /** Parts that the content begins with. */
+  readonly thinking: ReadonlyArray<Schema.JsonObject>
+}
+
+/** The reasoning of an assistant message, as its provider wants it back: those of its parts that are the provider's own. */
+export const replayReasoning = (
+  own: ReadonlyArray<ReasoningPart>,
+  hasCalls: boolean,
+  replay: Compatibility["reasoningReplay"]
+): ReplayedReasoning => {
+  const fields: Record<string, Schema.Json> = {}
+  const thinking: Array<Schema.JsonObject> = []
+  if (replay === "none") return { fields, thinking }
+  const pieces = own.map(({ payload, text }) => ({ text, kept: fieldsOf(payload) ?? {} }))
+  const details = pieces.flatMap(({ kept }) =>
+    Array.isArray(kept.reasoning_details) ? (kept.reasoning_details as ReadonlyArray<Schema.Json>) : []
+  )
+  const inDetails = replay === "reasoning_details" || (replay === undefined && details.length > 0)
+  if (inDetails && details.length > 0) fields.reasoning_details = details
+  for (const { kept, text } of pieces) {
+    const extra = extraOf(kept.extra_content)
+    if (extra !== undefined) fields.extra_content = extra
+    const field = replay ?? textOf(kept.field)
+    if (inDetails || field === undefined || text === "") continue
+    if (field === "thinking") thinking.push({ type: "thinking", thinking: [{ type: "text", text }] })
+    else fields[field] = `${textOf(fields[field]) ?? ""}${text}`
+  }
+  // DeepSeek refuses a message with calls and without the field, also where the reasoning was another model's.
+  if (hasCalls && replay === "reasoning_content") fields.reasoning_content ??= ""
+  return { fields, thinking }
+}

@@ -1,0 +1,117 @@
+/**
+ * The protocol of `/responses`, as OpenAI defined it and as DeepSeek, LM Studio, OpenRouter, vLLM and others speak it.
+ *
+ * By default the provider keeps nothing (`store: false`): a turn's items go back with every request, its reasoning encrypted.
+ * `stop` and `seed` do not exist here and are left out, with a warning. Reasoning summaries are not asked for, since some accounts may not have
+ * them; `extra: { reasoning: { effort, summary } }` asks.
+ */
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import type { ModelError } from "../../ModelError.ts"
+import type { ModelResponse } from "../../ModelPart.ts"
+import type { Compatibility, ModelProfile } from "../../ModelProfile.ts"
+import type { ModelRequest } from "../../ModelRequest.ts"
+import { notAnAnswer } from "../answerFaults.ts"
+import { reasonOf } from "../providerErrors.ts"
+import { fieldsOf } from "../fields.ts"
+import { modelError } from "../modelError.ts"
+import { given, isStrict, settingFields, toolFields } from "./fields.ts"
+import { outputBound } from "../outputBound.ts"
+import { outputInWords } from "../outputInWords.ts"
+import type { Protocol } from "../protocol.ts"
+import { providerOf } from "../protocol.ts"
+import { responsesDecoder } from "./responsesDecoder.ts"
+import { encodeInput } from "./responsesInput.ts"
+import { wholeAnswer } from "../http/wholeAnswer.ts"
+import { wireName } from "../wireName.ts"
+
+const encode: Protocol["encode"] = (request, profile, streaming, room) => {
+  const { messages, output } = request
+  const compatibility = profile.compatibility ?? {}
+  const settings = { ...profile.settings, ...request.settings }
+  const store = compatibility.store === true
+  const asked = compatibility.structuredOutput ?? "jsonSchema"
+  const instructions =
+    output === undefined || asked === "jsonSchema"
+      ? request.instructions
+      : outputInWords(request.instructions, output.schema)
+  const effort = compatibility.reasoningEffort === false ? undefined : settings.reasoningEffort
+  return {
+    model: profile.model,
+    ...(instructions === "" ? {} : { instructions }),
+    input: encodeInput(messages, profile),
+    stream: streaming,
+    store,
+    ...(store || !mayReason(profile.model) ? {} : { include: ["reasoning.encrypted_content"] }),
+    ...toolFields(request, settings, compatibility, {
+      // Always says whether it is strict: left out, OpenAI takes it for strict.
+      tool: ({ description, name, parameters }, strict) => ({
+        type: "function",
+        name,
+        description,
+        parameters,
+        strict
+      }),
+      choice: (name) => ({ type: "function", name })
+    }),
+    ...(output === undefined || asked === "none"
+      ? {}
+      : {
+          text: {
+            format: asked === "jsonSchema" ? schemaFormat(output, compatibility) : { type: "json_object" }
+          }
+        }),
+    ...given(
+      "max_output_tokens",
+      compatibility.maxOutputTokens === false
+        ? undefined
+        : outputBound(settings.maxOutputTokens, profile, room)
+    ),
+    ...given("temperature", settings.temperature),
+    ...given("top_p", settings.topP),
+    ...(effort === undefined ? {} : { reasoning: { effort } }),
+    ...profile.settings?.extra,
+    ...request.settings?.extra
+  }
+}
+
+/** OpenAI refuses to include the reasoning of models that have none. */
+const mayReason = (model: string): boolean =>
+  !/(?:^|[/.])(?:chatgpt|gpt-3|gpt-4|gpt-5(?:\.\d+)?-chat)/.test(model)
+
+const schemaFormat = (
+  { name, schema }: NonNullable<ModelRequest["output"]>,
+  compatibility: Compatibility
+): Schema.JsonObject => ({
+  type: "json_schema",
+  name: wireName(name),
+  schema,
+  strict: isStrict(schema, compatibility)
+})
+
+/** A whole answer is read as the last event of a stream would be. */
+const decode = (body: unknown, profile: ModelProfile): Result.Result<ModelResponse, ModelError> => {
+  const response = fieldsOf(body)
+  if (response === undefined || (!Array.isArray(response.output) && typeof response.status !== "string")) {
+    const failed = response?.type === "error" || fieldsOf(response?.error) !== undefined
+    return Result.fail(failed ? modelError(reasonOf(body)) : notAResponse())
+  }
+  const decoder = responsesDecoder(providerOf(profile))
+  return wholeAnswer(decoder, () => decoder.last(response), notAResponse)
+}
+
+const notAResponse = () => notAnAnswer("a response object")
+
+/** The `/responses` protocol. */
+export const responses: Protocol = {
+  path: "/responses",
+  headers: {},
+  encode,
+  settingFields: {
+    ...settingFields,
+    maxOutputTokens: ["max_output_tokens"],
+    reasoningEffort: ["reasoning"]
+  },
+  decoder: (profile) => responsesDecoder(providerOf(profile)),
+  decode
+}

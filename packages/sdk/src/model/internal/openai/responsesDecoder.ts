@@ -1,0 +1,339 @@
+/**
+ * Reads an answer of `/responses`, streamed or whole.
+ *
+ * An answer is a list of items. A stream tells each of them several times: in deltas, with its end, and in the final response.
+ * The same id is the same item, wherever it is told of. Different ids say nothing, since some servers change them from event to
+ * event: those items are told apart by their `output_index`. What is believed, first to last: an item's own end, the final
+ * response, the deltas. Calls are told when the whole answer is there, and one that repeats another is not told again.
+ *
+ * Items that are neither text, reasoning nor function calls (searches, code that ran at the provider) become empty reasoning
+ * that carries the item, so that it goes back in its place.
+ */
+import type { FinishReason } from "../../../domain/RunEvent.ts"
+import type { ModelUsage } from "../../../domain/Usage.ts"
+import { InvalidRequest, type ModelError, ProviderFault } from "../../ModelError.ts"
+import type { ModelPart } from "../../ModelPart.ts"
+import { brokenCall, cutCall, cutOff, tooManyPieces } from "../answerFaults.ts"
+import { reasonOf } from "../providerErrors.ts"
+import type { Fields } from "../fields.ts"
+import { countOf, fieldsOf, textOf } from "../fields.ts"
+import { modelError } from "../modelError.ts"
+import { makePieces, placeIn } from "../pieces.ts"
+import type { AnswerDecoder } from "../protocol.ts"
+import type { Channel, Item } from "./responsesItem.ts"
+import { callKeyOf, callOf, endingOf, isRefusal, nameOf } from "./responsesItem.ts"
+import { readTypedEvents } from "../http/typedEvents.ts"
+
+type Emit = (part: ModelPart) => void
+
+/** The names of the events that are read; `message` is what an event without a name is called. */
+const ours = /^(?:message|error|response\..*)$/
+
+/** Also reads an answer in one piece, which is like the last event of a stream. */
+export interface ResponsesDecoder extends AnswerDecoder {
+  readonly last: (response: Fields) => ModelError | undefined
+}
+
+/** A decoder of one answer. `provider` is who may be sent its items back. */
+export const responsesDecoder = (provider: string): ResponsesDecoder => {
+  const items = makePieces<Item>(provider)
+  const latestOf = new Map<string, Item>()
+  const itemsById = new Map<string, Item>()
+  let calls = 0
+  let latest = -1
+  let refused = false
+  let final: Fields | undefined
+  let status = ""
+  let usage: ModelUsage | undefined
+
+  const open = (index: number, type: string, fields: Fields, emit: Emit): Item => {
+    latest = Math.max(latest, Math.floor(index))
+    const item: Item = {
+      index,
+      type,
+      kind: type === "message" ? "text" : type === "reasoning" ? "reasoning" : "other",
+      text: "",
+      told: 0,
+      ending: undefined,
+      fields,
+      done: false,
+      live: undefined,
+      texts: { said: new Map(), summary: new Map(), raw: new Map() },
+      arguments: "",
+      ordinal: type === "function_call" ? calls++ : -1
+    }
+    latestOf.set(type, item)
+    remember(item, fields.id)
+    return items.add(item, emit)
+  }
+
+  const remember = (item: Item, id: unknown) => {
+    if (textOf(id) !== undefined) itemsById.set(`${item.type} ${id as string}`, item)
+  }
+
+  /** The item of an id. Calls that have different `call_id`s are different, also on a server that gives all items one id. */
+  const known = (id: unknown, type: string, callId?: unknown): Item | undefined => {
+    const item = textOf(id) === undefined ? undefined : itemsById.get(`${type} ${id as string}`)
+    const [one, other] = [textOf(item?.fields.call_id), textOf(callId)]
+    return one === undefined || other === undefined || one === other ? item : undefined
+  }
+
+  /** The open item of a type that an event is about. Some servers leave out its number, or give all items the same one. */
+  const find = (event: Fields, type: string): Item | undefined => {
+    const index = placeIn(event.output_index)
+    const item = index === undefined ? undefined : items.at(index)
+    if (item?.type === type && !item.done) return item
+    const other = latestOf.get(type)
+    return (index === undefined || item !== undefined) && other?.done === false ? other : undefined
+  }
+
+  /** Where an item begins whose place may be taken, or not be told. */
+  const placeOf = (event: Fields): number => {
+    const index = placeIn(event.output_index)
+    return index === undefined || items.at(index) !== undefined ? latest + 1 : index
+  }
+
+  /** The item that a delta is about; some servers leave out its beginning. */
+  const itemOf = (event: Fields, type: string, emit: Emit): Item => {
+    const told = known(event.item_id, type) ?? find(event, type) ?? closedAt(event, type)
+    if (told !== undefined) return told
+    const item = open(placeOf(event), type, {}, emit)
+    remember(item, event.item_id)
+    return item
+  }
+
+  /** The item of a delta that comes too late. */
+  const closedAt = (event: Fields, type: string): Item | undefined => {
+    const item = items.at(placeIn(event.output_index) ?? -1)
+    return item?.type === type ? item : undefined
+  }
+
+  const addText = (event: Fields, channel: Channel, emit: Emit) => {
+    if (typeof event.delta !== "string") return
+    const item = itemOf(event, channel === "said" ? "message" : "reasoning", emit)
+    const place = countOf(channel === "summary" ? event.summary_index : event.content_index) ?? 0
+    const texts = item.texts[channel]
+    texts.set(place, (texts.get(place) ?? "") + event.delta)
+    item.live ??= channel
+    if (item.live === channel) items.write(item, event.delta, emit)
+  }
+
+  const setText = (event: Fields, text: unknown, channel: Channel, emit: Emit) => {
+    if (typeof text !== "string" || text === "") return
+    const place = countOf(channel === "summary" ? event.summary_index : event.content_index) ?? 0
+    itemOf(event, channel === "said" ? "message" : "reasoning", emit).texts[channel].set(place, text)
+  }
+
+  const begin = (event: Fields, emit: Emit) => {
+    const fields = fieldsOf(event.item)
+    if (fields === undefined) return
+    const type = textOf(fields.type) ?? ""
+    const same = known(fields.id, type, fields.call_id)
+    const item = same ?? items.at(placeIn(event.output_index) ?? -1)
+    if (item === undefined || item.type !== type || (item.done && item !== same)) {
+      open(placeOf(event), type, fields, emit)
+    } else if (!item.done) item.fields = fields
+  }
+
+  /** The provider's last word on an item. Calls stay open until the answer is whole. */
+  const settle = (item: Item, fields: Fields, emit: Emit) => {
+    if (item.done) return
+    item.done = true
+    item.fields = fields
+    remember(item, fields.id)
+    if (item.type !== "function_call") items.close(item, endingOf(item), emit)
+  }
+
+  const finishItem = (event: Fields, emit: Emit) => {
+    const fields = fieldsOf(event.item)
+    if (fields === undefined) return
+    const type = textOf(fields.type) ?? ""
+    const item = known(fields.id, type, fields.call_id) ?? find(event, type)
+    settle(item ?? open(placeOf(event), type, fields, emit), fields, emit)
+  }
+
+  /** Gives the items of the final response to those that have not ended, and adds the ones that no event told of. */
+  const reconcile = (output: ReadonlyArray<unknown>, emit: Emit) => {
+    const streamed = Map.groupBy(items.all(), (item) => item.type)
+    let index = -1
+    for (const value of output) {
+      if (items.areTooMany()) return
+      const fields = fieldsOf(value)
+      if (fields === undefined) continue
+      const type = textOf(fields.type) ?? ""
+      const told = streamed.get(type)?.shift()
+      // Between the items that were told of, whose places are whole numbers.
+      index = told?.index ?? index + 2 ** -20
+      settle(told ?? open(index, type, fields, emit), fields, emit)
+    }
+  }
+
+  const event = (type: string, data: Fields, emit: Emit): ModelError | undefined => {
+    switch (type) {
+      case "response.output_text.delta":
+        addText(data, "said", emit)
+        return
+      case "response.refusal.delta":
+        refused = true
+        addText(data, "said", emit)
+        return
+      case "response.reasoning_summary_text.delta":
+        addText(data, "summary", emit)
+        return
+      case "response.reasoning_text.delta":
+        addText(data, "raw", emit)
+        return
+      case "response.output_text.done":
+        setText(data, data.text, "said", emit)
+        return
+      case "response.refusal.done":
+        refused = true
+        setText(data, data.refusal, "said", emit)
+        return
+      case "response.reasoning_summary_text.done":
+        setText(data, data.text, "summary", emit)
+        return
+      case "response.reasoning_text.done":
+        setText(data, data.text, "raw", emit)
+        return
+      case "response.function_call_arguments.delta": {
+        if (typeof data.delta !== "string") return
+        const item = itemOf(data, "function_call", emit)
+        if (item.done) return
+        item.arguments += data.delta
+        const name = textOf(item.fields.name)
+        if (name !== undefined && item.ordinal >= 0) {
+          emit({ _tag: "tool-call-delta", index: item.ordinal, name, delta: data.delta })
+        }
+        return
+      }
+      case "response.function_call_arguments.done":
+        if (textOf(data.arguments) !== undefined) {
+          itemOf(data, "function_call", emit).arguments = data.arguments as string
+        }
+        return
+      case "response.output_item.added":
+        begin(data, emit)
+        return
+      case "response.output_item.done":
+        finishItem(data, emit)
+        return
+      case "response.completed":
+      case "response.incomplete":
+      case "response.failed":
+      case "response.done": {
+        const response = fieldsOf(data.response) ?? {}
+        const word = type.slice("response.".length)
+        const told = textOf(response.status)
+        return terminate(
+          response,
+          word === "done" || word === "completed" ? (told ?? "completed") : word,
+          data
+        )
+      }
+      case "error":
+        return modelError(reasonOf(data))
+    }
+  }
+
+  const terminate = (response: Fields, word: string, holder: Fields): ModelError | undefined => {
+    usage = usageIn(response.usage)
+    switch (word) {
+      case "completed":
+      case "incomplete":
+        final = response
+        status = word
+        return
+      case "queued":
+      case "in_progress":
+        return modelError(
+          new InvalidRequest({
+            description: `The provider answers in the background (${textOf(response.id) ?? "without an id"}, ${word}), and such an answer is not waited for: take \`background\` out of the settings.`
+          })
+        )
+      case "cancelled":
+        return modelError(new ProviderFault({ description: "The answer was cancelled at the provider." }))
+      default:
+        return modelError(reasonOf(holder))
+    }
+  }
+
+  const isDone = () => final !== undefined
+
+  const end = (emit: Emit): ModelError | undefined => {
+    if (final === undefined) return cutOff()
+    reconcile(Array.isArray(final.output) ? final.output : [], emit)
+    if (items.areTooMany()) return tooManyPieces()
+    const all = items.all()
+    const seen = new Set<string>()
+    const called = all.filter((item) => {
+      if (item.type !== "function_call") return false
+      const key = callKeyOf(item)
+      const isNew = key === undefined || !seen.has(key)
+      if (key !== undefined) seen.add(key)
+      return isNew
+    })
+    const cutBy = status === "incomplete" ? cutReason(fieldsOf(final.incomplete_details)) : undefined
+    if (cutBy === "length" && called.length > 0) return cutCall(nameOf(called.at(-1)!))
+    // What a filter cut off is not acted on.
+    const told = cutBy === "contentFilter" ? [] : called
+    for (const item of told) {
+      const ending = callOf(item, provider)
+      if (ending === undefined) return brokenCall(nameOf(item))
+      items.close(item, ending, emit)
+    }
+    for (const item of all) items.close(item, item.type === "function_call" ? {} : endingOf(item), emit)
+    const refusal = refused || all.some(({ fields }) => isRefusal(fields))
+    const wantsTools = told.length > 0 || all.some(({ type }) => type === "custom_tool_call")
+    emit({
+      _tag: "finish",
+      finishReason: cutBy ?? (wantsTools ? "toolCalls" : refusal ? "contentFilter" : "stop"),
+      usage: usage ?? { inputTokens: 0, outputTokens: 0 }
+    })
+    return undefined
+  }
+
+  return {
+    event: readTypedEvents({ names: ours, pieces: items, isDone, read: event }),
+    end,
+    isDone,
+    usage: () => usage,
+    last: (response) => {
+      const failed = fieldsOf(response.error) !== undefined
+      return terminate(response, textOf(response.status) ?? (failed ? "failed" : "completed"), response)
+    }
+  }
+}
+
+const cutReason = (details: Fields | undefined): FinishReason => {
+  switch (details?.reason) {
+    case "max_output_tokens":
+    case "max_tokens":
+    case "model_context_window_exceeded":
+      return "length"
+    case "content_filter":
+      return "contentFilter"
+    default:
+      return "other"
+  }
+}
+
+const usageIn = (value: unknown): ModelUsage | undefined => {
+  const usage = fieldsOf(value)
+  if (usage === undefined) return undefined
+  const { cache_write_tokens, cached_tokens } = fieldsOf(usage.input_tokens_details) ?? {}
+  const cached = countOf(cached_tokens)
+  const written = countOf(cache_write_tokens)
+  const reasoning = countOf(fieldsOf(usage.output_tokens_details)?.reasoning_tokens)
+  // 10^10 of xAI's ticks are a dollar.
+  const ticks = usage.cost_in_usd_ticks
+  const cost = typeof ticks === "number" ? ticks / 1e10 : usage.cost
+  return {
+    inputTokens: countOf(usage.input_tokens) ?? 0,
+    ...(cached === undefined ? {} : { cachedInputTokens: cached }),
+    ...(written === undefined ? {} : { cacheWriteTokens: written }),
+    outputTokens: countOf(usage.output_tokens) ?? 0,
+    ...(reasoning === undefined ? {} : { reasoningTokens: reasoning }),
+    ...(typeof cost === "number" && Number.isFinite(cost) && cost >= 0 ? { costUsd: cost } : {})
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * The history of a run as the input items of `/responses`, in their original order.
+ *
+ * A turn's items belong together: OpenAI refuses reasoning without the item that followed it. So the reasoning of a turn goes
+ * back only to the provider that wrote it, and only when nothing of the turn is missing or was changed; otherwise the turn goes
+ * back as bare text and calls. Ids go back only where the provider keeps its items: elsewhere they lead nowhere.
+ */
+import type * as Schema from "effect/Schema"
+import type { ToolCallId } from "../../../domain/Id.ts"
+import type { AssistantMessage, FilePart, Message, ToolMessage, UserPart } from "../../../domain/Message.ts"
+import type { ModelProfile } from "../../ModelProfile.ts"
+import { wireIds } from "../callIds.ts"
+import { wholeArguments } from "../callArguments.ts"
+import { wireName } from "../wireName.ts"
+import { fieldsOf } from "../fields.ts"
+import { leftOut, textOfFile, titleOf } from "../filesInWords.ts"
+import { providerOf } from "../protocol.ts"
+
+type Ids = ReadonlyMap<ToolCallId, string>
+
+/** The items of a request. */
+export const encodeInput = (
+  messages: ReadonlyArray<Message>,
+  profile: ModelProfile
+): ReadonlyArray<Schema.JsonObject> => {
+  const provider = providerOf(profile)
+  const ids = wireIds(messages, { letters: /^[a-zA-Z0-9_.:-]+$/, maxLength: 64 })
+  const items: Array<Schema.JsonObject> = []
+  for (const message of messages) {
+    switch (message.role) {
+      case "user":
+        items.push({ role: "user", content: contentOf(message.content, provider) })
+        break
+      case "assistant":
+        items.push(...answerItems(message, ids, profile, provider))
+        break
+      case "tool":
+        items.push({
+          type: "function_call_output",
+          call_id: ids.get(message.callId) ?? message.callId,
+          output: outputOf(message, provider)
+        })
+    }
+  }
+  return items
+}
+
+/** Text as text, so that servers which know nothing else understand it; parts where there are files. */
+const contentOf = (content: ReadonlyArray<UserPart>, provider: string): Schema.Json => {
+  const parts = content.map((part) => (part._tag === "text" ? textPart(part.text) : filePart(part, provider)))
+  return parts.every((part) => part.type === "input_text")
+    ? parts.map((part) => part.text as string).join("\n\n")
+    : parts
+}
+
+const outputOf = ({ content }: ToolMessage, provider: string): Schema.Json => contentOf(content, provider)
+
+const answerItems = (
+  { content }: AssistantMessage,
+  ids: Ids,
+  profile: ModelProfile,
+  provider: string
+): ReadonlyArray<Schema.JsonObject> => {
+  const stored = profile.compatibility?.store === true
+  const isOwn = (part: AssistantMessage["content"][number]) =>
+    part._tag !== "file" && part.provider === provider && fieldsOf(part.payload) !== undefined
+  const whole = content.every((part) => isOwn(part) && !waitsForClient(part))
+  const items: Array<Schema.JsonObject> = []
+  for (const part of content) {
+    switch (part._tag) {
+      case "text":
+        if (part.text !== "")
+          items.push(messageItem(part.text, isOwn(part) ? part.payload : {}, stored && whole))
+        break
+      case "toolCall":
+        items.push({
+          ...(isOwn(part) ? sent(part.payload, stored && whole) : {}),
+          type: "function_call",
+          call_id: ids.get(part.callId) ?? part.callId,
+          name: wireName(part.name),
+          arguments: argumentsText(part.arguments)
+        })
+        break
+      case "reasoning": {
+        if (!whole) break
+        const item = sent(part.payload, stored)
+        if (item.type === "reasoning") {
+          // Neither found by its id nor carrying anything, it says nothing.
+          if (stored || item.encrypted_content !== undefined || hasContent(item))
+            items.push(reasoningItem(item))
+        } else items.push(item)
+        break
+      }
+      case "file":
+        items.push(messageItem(leftOut(part), {}, false))
+    }
+  }
+  // DeepSeek takes nothing between calls and their results. Where the order binds nothing, texts come first.
+  if (!whole) return items.toSorted((a, b) => Number(isCall(a)) - Number(isCall(b)))
+  // Reasoning that nothing follows: the answer was cut there.
+  while (items.at(-1)?.type === "reasoning") items.pop()
+  return items
+}
+
+const isCall = (item: Schema.JsonObject): boolean => item.type === "function_call"
+
+/** Items that the client has to answer, and that cannot be answered by a run. */
+const waitsForClient = (part: AssistantMessage["content"][number]): boolean =>
+  part._tag === "reasoning" && clientItems.has(fieldsOf(part.payload)?.type)
+
+const clientItems: ReadonlySet<unknown> = new Set([
+  "custom_tool_call",
+  "mcp_approval_request",
+  "computer_call",
+  "local_shell_call",
+  "shell_call",
+  "apply_patch_call"
+])
+
+const messageItem = (text: string, payload: Schema.Json | undefined, stored: boolean): Schema.JsonObject => {
+  const { id, phase } = fieldsOf(payload) ?? {}
+  return {
+    type: "message",
+    role: "assistant",
+    ...(stored && typeof id === "string" ? { id, status: "completed" } : {}),
+    ...(typeof phase === "string" ? { phase } : {}),
+    content: [{ type: "output_text", text }]
+  }
+}
+
+const reasoningItem = (item: Schema.JsonObject): Schema.JsonObject =>
+  Array.isArray(item.summary) ? item : { ...item, summary: [] }
+
+const hasContent = ({ content, summary }: Schema.JsonObject): boolean =>
+  (Array.isArray(content) && content.length > 0) || (Array.isArray(summary) && summary.length > 0)
+
+/** An item as it goes back: without what is empty, and without its id where nobody keeps it. */
+const sent = (payload: Schema.Json | undefined, stored: boolean): Schema.JsonObject => {
+  const item = fieldsOf(payload) ?? {}
+  return Object.fromEntries(
+    Object.entries(item as Schema.JsonObject).filter(
+      ([key, value]) =>
+        value !== null && (stored || key !== "id") && (key !== "status" || item.type !== "reasoning")
+    )
+  )
+}
+
+/** Some servers parse the arguments of past calls and fail on what is not an object. */
+const argumentsText = (text: string): string => {
+  const whole = wholeArguments(text)
+  return whole === "" ? "{}" : (whole ?? JSON.stringify({ malformed: text }))
+}
+
+const textPart = (text: string): Schema.JsonObject => ({ type: "input_text", text })
+
+const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
+  const { mediaType, source } = file
+  const isImage = mediaType.startsWith("image/")
+  if (source._tag === "reference") {
+    if (source.provider !== provider) return textPart(leftOut(file))
+    return { type: isImage ? "input_image" : "input_file", file_id: source.id }
+  }
+  const text = textOfFile(file)
+  if (text !== undefined) return textPart(`${titleOf(file)}:\n${text}`)
+  const data = source._tag === "bytes" ? `data:${mediaType};base64,${source.base64}` : undefined
+  if (isImage) return { type: "input_image", image_url: data ?? (source as { url: string }).url }
+  return source._tag === "url"
+    ? { type: "input_file", file_url: source.url }
+    : { type: "input_file", filename: titleOf(file), file_data: data! }
+}

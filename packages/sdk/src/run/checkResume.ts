@@ -1,0 +1,121 @@
+/**
+ * What has changed in the program since a run was stored, and what of it stands in the way.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
+import type { RunState, ToolCall } from "../domain/RunState.ts"
+import type { Any } from "../agent/Agent.ts"
+import type { BoundAgent } from "../agent/BoundAgent.ts"
+import * as BoundAgent_ from "../agent/BoundAgent.ts"
+import { parse } from "./steps/classify.ts"
+import { decodeArguments } from "../agent/internal/decoding.ts"
+import { type Obstacle, walk } from "../agent/internal/definitions.ts"
+
+/** One difference between the agent that started a run and the agent that would continue it. */
+export type Change =
+  | { readonly _tag: "agentRenamed"; readonly from: string; readonly to: string }
+  | { readonly _tag: "instructionsChanged"; readonly agent: string }
+  | { readonly _tag: "toolAdded"; readonly agent: string; readonly tool: string }
+  | { readonly _tag: "toolRemoved"; readonly agent: string; readonly tool: string }
+  | { readonly _tag: "toolChanged"; readonly agent: string; readonly tool: string }
+
+/** What a resume would meet. It is possible when `blocking` is empty. */
+export interface ResumeReport {
+  readonly changes: ReadonlyArray<Change>
+  /** What keeps the run held: an agent that is gone, a tool that an open call needs and that is gone or takes other arguments. */
+  readonly blocking: ReadonlyArray<AgentNotFound | ToolUnavailable>
+}
+
+/**
+ * Compares a state with the agents of this program.
+ *
+ * **Errors**
+ *
+ * - The definition errors of {@link BoundAgent_.make}, when an agent itself cannot be used.
+ */
+export const checkResume = (
+  state: RunState,
+  agents: ReadonlyArray<Any>
+): Effect.Effect<ResumeReport, BoundAgent_.DefinitionError> =>
+  Effect.gen(function* () {
+    const { agent, under } = state
+    const answering = (name: string | undefined) =>
+      name === undefined ? undefined : agents.find((other) => BoundAgent_.answersTo(other, name))
+    const found = answering(under) ?? answering(agent.name)
+    if (found !== undefined) return yield* checkBound(state, yield* BoundAgent_.make(found))
+    // One that hands over to the agent that has the conversation.
+    for (const other of agents) {
+      const bound = yield* BoundAgent_.make(other)
+      if (BoundAgent_.memberOf(bound, agent.name) !== undefined) return yield* checkBound(state, bound)
+    }
+    const known = agents.map(({ name }) => name)
+    return { changes: [], blocking: [new AgentNotFound({ agent: agent.name, known })] }
+  })
+
+/** Compares a state with one agent. */
+export const checkBound = (state: RunState, first: BoundAgent): Effect.Effect<ResumeReport> =>
+  Effect.map(inspect(state, first), ({ changes, obstacles }) => ({
+    changes,
+    blocking: obstacles.map(({ problem }) => problem)
+  }))
+
+/** The same, with where in the tree each obstacle is. */
+export const inspect = Effect.fnUntraced(function* (state: RunState, first: BoundAgent) {
+  const changes: Array<Change> = []
+  const obstacles: Array<Obstacle> = []
+  for (const found of walk(first, state)) {
+    switch (found._tag) {
+      case "missing":
+        obstacles.push(found.obstacle)
+        break
+      case "run":
+        changes.push(...changesOf(found.state, found.holder))
+        break
+      case "call": {
+        const { call, entry } = found
+        if (call.proposed !== undefined || isAsDecoded(call, entry)) break
+        const json = parse(call.argumentsText) ?? call.arguments ?? {}
+        const decoded = yield* Effect.exit(decodeArguments(entry, found.state.limits, json))
+        if (Exit.isSuccess(decoded)) break
+        const { runId } = found.state
+        const problem = new ToolUnavailable({ runId, tool: call.name, reason: "schemaChanged" })
+        obstacles.push({ id: call.id, arguments: call.arguments, problem })
+      }
+    }
+  }
+  return { changes, obstacles }
+})
+
+/** What has changed of the agent that has the conversation. */
+const changesOf = (state: RunState, { agent, entries, identity }: BoundAgent): ReadonlyArray<Change> => {
+  const changes: Array<Change> = []
+  if (state.agent.name !== agent.name) {
+    changes.push({ _tag: "agentRenamed", from: state.agent.name, to: agent.name })
+  }
+  if (state.agent.instructions !== identity.instructions) {
+    changes.push({ _tag: "instructionsChanged", agent: agent.name })
+  }
+  for (const [tool, was] of Object.entries(state.agent.tools)) {
+    const entry = entries.get(tool)
+    const is = entry === undefined ? undefined : identity.tools[entry.name]
+    if (is === undefined) changes.push({ _tag: "toolRemoved", agent: agent.name, tool })
+    else if (is !== was) changes.push({ _tag: "toolChanged", agent: agent.name, tool })
+  }
+  for (const tool of Object.keys(identity.tools)) {
+    const entry = entries.get(tool)
+    const known =
+      entry !== undefined &&
+      [...entries].some(
+        ([name, other]) => other.name === entry.name && Object.hasOwn(state.agent.tools, name)
+      )
+    if (!known) changes.push({ _tag: "toolAdded", agent: agent.name, tool })
+  }
+  return changes
+}
+
+/** Whether the arguments of a call were decoded by the schema that the tool has now. Calls of earlier versions do not say. */
+const isAsDecoded = (call: ToolCall, entry: BoundAgent_.Entry): boolean =>
+  "definition" in entry && call.schema === entry.definition.schema

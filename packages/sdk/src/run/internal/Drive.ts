@@ -1,0 +1,462 @@
+/**
+ * A run while it is being driven: its state, the events that are not committed yet, and who is told.
+ *
+ * Events are folded as they happen and committed together, before the first thing that must not be repeated: a side-effecting
+ * body, a hold, an end. What people act on (requests, decisions, holds, ends) is told after the commit, never before.
+ */
+import * as Cause from "effect/Cause"
+import type * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Clock from "effect/Clock"
+import type * as Exit from "effect/Exit"
+import type * as Semaphore from "effect/Semaphore"
+import { timeLeft } from "../../domain/Budget.ts"
+import type { Decision } from "../../domain/Decision.ts"
+import { evolve } from "../../domain/evolve.ts"
+import type { RequestId, ToolCallId } from "../../domain/Id.ts"
+import * as Id from "../../domain/Id.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import { unwrap, wrap } from "../../domain/RunEvent.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import { type Above, nothingAbove, type Step } from "../../domain/next.ts"
+import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
+import { findCall, findChild, isSettled } from "../../domain/RunState.ts"
+import type { Tool } from "../../tool/Tool.ts"
+import { type BoundAgent, holderOf } from "../../agent/BoundAgent.ts"
+import type * as Cancellation from "../../agent/Cancellation.ts"
+import type { Mail, Mailbox } from "../Mailbox.ts"
+import type { Apart } from "./apart.ts"
+import { Missing, type Obstacle } from "../../agent/internal/definitions.ts"
+import type { Leaving } from "../runPrompt.ts"
+import type { LiveRun, Runtime } from "../../agent/Runtime.ts"
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import type { Revoked } from "../../domain/Grant.ts"
+import { redactEvent } from "./redact.ts"
+import { takenBack } from "./grantUse.ts"
+import { foldEach, withoutWithdrawn } from "./takeBack.ts"
+import { RunConflict } from "../../store/RunStoreError.ts"
+
+/** What a journal has heard about the run since. */
+interface News {
+  readonly cancelReason?: string
+  readonly hasMail?: boolean
+  /** Set when nothing was written, because grants that the events rely on were revoked. */
+  readonly revoked?: ReadonlyArray<Revoked>
+}
+
+/** Where the events of a run go. `E` is what can go wrong there. */
+export interface Journal<E> {
+  /** Commits events that are folded into `state` already. May report that the run is to be cancelled, and that there is mail. */
+  readonly append: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<News, E>
+  /** Set where nobody keeps events: then they need not be collected. */
+  readonly keepsNothing?: true | undefined
+  /** Commits events and lets go of the run, unless there is something new to act on: then `false`, and nothing is written. */
+  readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, E>
+  /** Decisions and messages that are not in the state yet. Where no store decides what expired, `expired` says it, in the same moment. */
+  readonly mail: (expired: () => ReadonlyArray<Decision>) => Effect.Effect<Mail, E>
+  /** Fails when a decision does not fit what the run has asked: what is stored was damaged. */
+  readonly requireFitting: (state: RunState, decisions: ReadonlyArray<Decision>) => Effect.Effect<void, E>
+  /** Puts a decision into the mail, unless somebody has decided before. `undefined` where nobody else can. */
+  readonly decide: ((decision: Decision) => Effect.Effect<void, E>) | undefined
+  /** Calls `listener` when there may be mail. Returns how to stop listening. */
+  readonly onMail: (listener: () => void) => () => void
+  /** Listens to what others do from now on, also while nothing is appended. */
+  readonly watch: Effect.Effect<void>
+  /** Whether the run is to be cancelled, and whether there is mail. Fails when it is somebody else's. */
+  readonly pulse: Effect.Effect<News, E>
+  /** Whether so much time has passed since the last sign of life that the run may be somebody else's. */
+  readonly isStale: () => boolean
+  /** Whether the store itself has met a defect: nothing more is written then. */
+  readonly isBroken: () => boolean
+  /** Set where other programs find a run that is left at work, and go on with it. */
+  readonly isShared?: true
+}
+
+const parked = Effect.succeed(true)
+
+const noNews = Effect.succeed<News>({})
+
+/** Without a store, the caller keeps the state, and whoever has the mailbox reaches the run. */
+export const noJournal = (mailbox: Mailbox | undefined): Journal<never> =>
+  mailbox === undefined
+    ? keptByCaller
+    : {
+        ...keptByCaller,
+        keepsNothing: undefined,
+        append: () => Effect.succeed({ hasMail: !mailbox.isEmpty() }),
+        park: () => Effect.sync(mailbox.isEmpty),
+        mail: (expired) =>
+          Effect.sync(() => {
+            const { decisions, messages } = mailbox.take()
+            const taken = new Set(decisions.map(({ requestId }) => requestId))
+            const late = expired().filter(({ requestId }) => !taken.has(requestId))
+            return { decisions: [...decisions, ...late], messages }
+          }),
+        decide: (decision) => Effect.ignore(mailbox.decide(decision)),
+        onMail: mailbox.onMail
+      }
+
+const notListening = () => {}
+
+const keptByCaller: Journal<never> = {
+  keepsNothing: true,
+  append: () => noNews,
+  park: () => parked,
+  mail: (expired) => Effect.sync(() => ({ decisions: expired(), messages: [] })),
+  requireFitting: () => Effect.void,
+  decide: undefined,
+  onMail: () => notListening,
+  watch: Effect.void,
+  pulse: Effect.succeed({}),
+  isStale: () => false,
+  isBroken: () => false
+}
+
+/** What a drive is made of. */
+interface Given<E> {
+  readonly runtime: Runtime<any>
+  readonly token: Cancellation.CancellationToken
+  readonly leaving: Leaving | undefined
+  readonly clock: Clock.Clock
+  readonly journal: Journal<E>
+  readonly onUpdate: ((update: RunUpdate) => void) | undefined
+  /** Makes one step happen, in the run of one agent of the tree. */
+  readonly perform: Perform
+  readonly state: RunState
+  /** Whether there may be mail that the state has not. */
+  readonly hasMail: boolean
+  /** Folded, not committed. */
+  readonly staged: ReadonlyArray<RunEvent>
+  /** What the program has no definition of, as far as it is known. */
+  readonly missing?: Missing | undefined
+}
+
+/** One lives as long as its run waits: small. */
+export class Drive<E> implements Given<E>, LiveRun {
+  readonly runtime: Runtime<any>
+  readonly token: Cancellation.CancellationToken
+  readonly leaving: Leaving | undefined
+  readonly clock: Clock.Clock
+  readonly journal: Journal<E>
+  /** Nobody, once the drive is over. */
+  onUpdate: ((update: RunUpdate) => void) | undefined
+  readonly perform: Perform
+  state: RunState
+  /** The state at the last commit, as far as that is known. */
+  committed: RunState | undefined
+  hasMail: boolean
+  /** Whether there is mail that ends a sub-agent: the root's loop takes it. */
+  hasEnding = false
+  /** Whether what it was begun with has been committed and told. */
+  isBegun = false
+  /** Model calls in flight, in any run of the tree. */
+  asking = 0
+  /** What goes on beside the loop; made when something does. */
+  beside: Beside | undefined = undefined
+  missing: Missing | undefined
+  /** Calls that were let through since the run last waited for anything. */
+  fresh: Set<string> | undefined = undefined
+  /** Calls of which their tools have found out that no attempt took effect, until their bodies begin. */
+  clear: Set<string> | undefined = undefined
+  readonly staged: Array<RunEvent>
+  /** Folded, not told. */
+  readonly untold: Array<{ readonly event: RunEvent; readonly revision: number }> = []
+
+  constructor(given: Given<E>) {
+    this.runtime = given.runtime
+    this.token = given.token
+    this.leaving = given.leaving
+    this.clock = given.clock
+    this.journal = given.journal
+    this.onUpdate = given.onUpdate
+    this.perform = given.perform
+    this.state = given.state
+    this.committed = given.staged.length === 0 ? given.state : undefined
+    this.hasMail = given.hasMail
+    this.staged = given.staged.slice()
+    this.missing = given.missing
+  }
+
+  /** How the root's run stands to the definitions of the program. */
+  get above(): Above {
+    const { missing } = this
+    if (missing === undefined) return nothingAbove
+    // The runtime has been reconfigured since.
+    if (missing.root !== this.runtime.bound) {
+      this.missing = undefined
+      return nothingAbove
+    }
+    return { ...nothingAbove, unavailable: missing }
+  }
+
+  /** Puts on the books that the program has no definition of something. */
+  addMissing(obstacle: Obstacle): void {
+    const { bound } = this.runtime
+    if (this.missing?.root !== bound) this.missing = new Missing(bound)
+    this.missing.add(obstacle)
+  }
+
+  get runId(): string {
+    return this.state.runId
+  }
+
+  isMidTurn(): boolean {
+    return this.asking > 0 || isTurnOpen(this.state)
+  }
+
+  cancel(reason: string): void {
+    this.token.cancel(reason)
+  }
+}
+
+const isTurnOpen = (state: RunState): boolean =>
+  state.calls.length > 0 ||
+  (state.background ?? []).some(({ child }) => child !== undefined && isTurnOpen(child))
+
+/** A step that a run takes by itself: neither over nor waiting for somebody. */
+export type Doing = Exclude<Step, { readonly _tag: "Hold" | "Finish" }>
+
+type Perform = <E>(
+  scope: Scope<E>,
+  step: Doing,
+  apart: Apart
+) => Effect.Effect<void, E | ToolUnavailable | AgentNotFound>
+
+/** What goes on beside the loop: sub-agents, and somebody being asked. */
+export interface Beside {
+  /** By the call that started the sub-agent. */
+  readonly fibers: Map<
+    string,
+    { readonly ended: Deferred.Deferred<void>; readonly token: Cancellation.CancellationToken }
+  >
+  /** What was stopped: it is not begun again, whoever looks before its end is in the state. */
+  readonly stopped: Set<string>
+  /** Called, once each, when something has ended beside whoever waits. */
+  readonly waiting: Set<() => void>
+  /** How often something has. */
+  ended: number
+  /** The first thing that failed: the whole drive fails with it. */
+  failure?: Exit.Failure<unknown, any>
+  /** Requests that the approval callback was asked about. */
+  readonly asked: Set<string>
+  /** The one about which it has not answered yet. */
+  asking?: RequestId | undefined
+  readonly commits: Semaphore.Semaphore
+  /** Whoever takes mail. */
+  readonly mail: Semaphore.Semaphore
+}
+
+const none: ReadonlyArray<never> = []
+
+/** The run of one agent of the tree: the root's, or a sub-agent's inside a call of its parent. */
+export class Scope<E> {
+  readonly drive: Drive<E>
+  /** The calls that lead from the root to this run. */
+  readonly path: ReadonlyArray<ToolCallId>
+  readonly parent: Scope<E> | undefined
+  /** Stops this run and what is under it. The root's is the drive's. */
+  readonly token: Cancellation.CancellationToken
+  /** What a sub-agent's run was started with, where the program has it. The root's is the runtime's, which may change. */
+  private readonly startedWith: BoundAgent | undefined
+  /** How much had ended beside the run when it was last asked what happens next. */
+  seen = 0
+
+  constructor(
+    drive: Drive<E>,
+    token: Cancellation.CancellationToken,
+    parent?: Scope<E>,
+    callId?: ToolCallId,
+    startedWith?: BoundAgent
+  ) {
+    this.drive = drive
+    this.startedWith = startedWith
+    this.token = token
+    this.parent = parent
+    this.path = parent === undefined || callId === undefined ? none : [...parent.path, callId]
+  }
+
+  /** The agent that the run was started with; `undefined` where the program does not have it. */
+  get first(): BoundAgent | undefined {
+    return this.parent === undefined ? this.drive.runtime.bound : this.startedWith
+  }
+
+  /** The agent that has the conversation now; `undefined` where the program does not have it. */
+  get holder(): BoundAgent | undefined {
+    const { first } = this
+    const state = findState(this)
+    return first === undefined || state === undefined ? first : holderOf(first, state.agent)
+  }
+
+  /** The agent that has the conversation now. No step is taken that needs it where it is missing. */
+  get bound(): BoundAgent {
+    const { holder } = this
+    if (holder === undefined) throw new Error("The agent that has the conversation is missing.")
+    return holder
+  }
+}
+
+export const now = (drive: Drive<unknown>): number => drive.clock.currentTimeMillisUnsafe()
+
+/** The state of the scope's own run. */
+export const stateOf = (scope: Scope<any>): RunState => {
+  let state = scope.drive.state
+  for (const callId of scope.path) {
+    const child = findChild(state, callId)
+    if (child === undefined) throw new Error(`The call ${callId} has no run of a sub-agent.`)
+    state = child
+  }
+  return state
+}
+
+/** Whether a call of the scope's own run is open. A decision may have settled it while user code was asked about it. */
+export const isCallOpen = (scope: Scope<any>, callId: ToolCallId): boolean => {
+  const call = findCall(stateOf(scope), callId)
+  return call !== undefined && !isSettled(call)
+}
+
+/** The states from the root's to that of the scope's own run. */
+export const statesOf = (scope: Scope<any>): ReadonlyArray<RunState> =>
+  scope.parent === undefined ? [scope.drive.state] : [...statesOf(scope.parent), stateOf(scope)]
+
+/** Milliseconds that are left to the scope's own run and the runs above it; `undefined` is without bound. */
+export const timeLeftOf = (scope: Scope<any>): number | undefined => {
+  const { limits } = scope.drive.state
+  if (scope.parent === undefined && limits.maxWallMs === undefined) return undefined
+  return timeLeft(statesOf(scope), now(scope.drive))
+}
+
+const findState = ({ drive, path }: Scope<any>): RunState | undefined => {
+  let state: RunState | undefined = drive.state
+  if (path.length > 0)
+    for (const callId of path) state = state === undefined ? undefined : findChild(state, callId)
+  return state
+}
+
+/** Whether the scope's own run is still there: what has ended, and been told to its parent, is not. */
+export const isThere = (scope: Scope<any>): boolean => findState(scope) !== undefined
+
+/** What must be committed before anybody is told. */
+export const isActedOn = (event: RunEvent): boolean => {
+  const { _tag } = unwrap(event).event
+  return _tag.startsWith("request.") || _tag.startsWith("run.") || _tag.startsWith("grant.")
+}
+
+/** Folds an event of the root's run. */
+export const emitRoot = (drive: Drive<any>, given: RunEvent): void => {
+  const event = redactEvent(drive.runtime.scrubber, given)
+  drive.state = evolve(drive.state, event)
+  if (drive.fresh !== undefined && isWait(event)) drive.fresh = undefined
+  if (drive.onUpdate === undefined) {
+    if (drive.journal.keepsNothing !== true) drive.staged.push(event)
+    return
+  }
+  drive.staged.push(event)
+  const told = { event, revision: drive.state.revision }
+  if (drive.untold.length > 0 || isActedOn(event)) drive.untold.push(told)
+  else tell(drive, told)
+}
+
+/** Folds an event of the scope's run. */
+export const emit = ({ drive, path }: Pick<Scope<any>, "drive" | "path">, event: RunEvent): void =>
+  emitRoot(drive, path.length === 0 ? event : wrap(event, path))
+
+/** Whether time may have passed, or authority may have changed, before this event. */
+const isWait = (event: RunEvent): boolean => {
+  const { _tag } = event._tag === "child.advanced" ? unwrap(event).event : event
+  return _tag === "request.decided" || _tag === "run.resumed" || _tag === "grant.revoked"
+}
+
+const tell = (drive: Drive<any>, told: { readonly event: RunEvent; readonly revision: number }): void =>
+  drive.onUpdate?.({ _tag: "event", runId: drive.state.runId, ...told })
+
+/** Tells what has been held back. */
+export const tellAll = (drive: Drive<any>): void => {
+  if (drive.untold.length > 0) for (const told of drive.untold.splice(0)) tell(drive, told)
+}
+
+/**
+ * Commits what is staged, then tells it. One commit at a time: when it has ended, all that was staged before is stored. Where that takes
+ * no time it has ended when this returns, so it is called when it is to happen, and not before.
+ */
+export const flush = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
+  if (drive.staged.length === 0) return Effect.void
+  if (drive.beside === undefined) return commit(drive)
+  return drive.beside.commits.withPermit(Effect.suspend(() => commit(drive)))
+}
+
+const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
+  const events = drive.staged.slice()
+  if (events.length === 0) return Effect.void
+  const { state } = drive
+  const { revision } = state
+  const refused = (error: E) => (isRefused(error) ? takeBackWithdrawals(drive, error) : Effect.fail(error))
+  const appended = Effect.catchEager(drive.journal.append(events, state), refused)
+  return Effect.flatMapEager(appended, (news) => {
+    if (news === undefined) return commit(drive)
+    const { cancelReason, hasMail, revoked } = news
+    if (revoked !== undefined) {
+      for (const event of takenBack(drive.state, events, revoked, now(drive))) emitRoot(drive, event)
+      return commit(drive)
+    }
+    drive.committed = state
+    if (hasMail === true) drive.hasMail = true
+    // Others may have staged more meanwhile.
+    if (drive.staged.length === events.length) drive.staged.length = 0
+    else drive.staged.splice(0, events.length)
+    if (drive.untold.length > 0) tellUntil(drive, revision)
+    if (cancelReason !== undefined) drive.token.cancel(cancelReason)
+    return Effect.void
+  })
+}
+
+/** Whether a store has refused one of the events, and not the revision. */
+const isRefused = (error: unknown): boolean => error instanceof RunConflict && error.expected === error.actual
+
+/** Takes the withdrawals of requests that were decided first out of what is staged; fails where that was not the reason. */
+const takeBackWithdrawals = <E>(drive: Drive<E>, error: E): Effect.Effect<undefined, E> =>
+  Effect.flatMapEager(
+    drive.journal.mail(() => []),
+    ({ decisions }) => {
+      const { committed } = drive
+      const events = withoutWithdrawn(drive.staged, decisions)
+      if (events === undefined || committed === undefined) return Effect.fail(error)
+      const states = foldEach(committed, events)
+      drive.state = states.at(-1) ?? committed
+      drive.staged.splice(0, drive.staged.length, ...events)
+      const untold = drive.untold.splice(0)
+      for (const { event, revision } of untold) {
+        const index = events.indexOf(event)
+        if (index >= 0) drive.untold.push({ event, revision: states[index]!.revision })
+        else if (revision <= committed.revision) drive.untold.push({ event, revision })
+      }
+      drive.hasMail = true
+      return Effect.succeed(undefined)
+    }
+  )
+
+const tellUntil = (drive: Drive<any>, revision: number): void => {
+  const open = drive.untold.findIndex((told) => told.revision > revision)
+  for (const told of drive.untold.splice(0, open < 0 ? drive.untold.length : open)) tell(drive, told)
+}
+
+/** The id that the next request of the scope's run has. */
+export const nextRequestId = (scope: Scope<any>) => {
+  const state = stateOf(scope)
+  return Id.requestId(state.runId, state.requests.length + 1)
+}
+
+/** How long a tool, and what it says about its calls, may take: its own time, else the run's. */
+export const toolTimeoutMs = (scope: Scope<any>, { options }: Tool<any>): number =>
+  options.timeout === undefined
+    ? stateOf(scope).limits.toolTimeoutMs
+    : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
+
+/** Whether nothing new is to be begun: the run is cancelled, or let go of. */
+export const isEnding = ({ drive, token }: Scope<any>): boolean =>
+  token.reason() !== undefined || drive.leaving?.soon.reason() !== undefined
+
+/** Whether something ended because the run is being stopped. User code that interrupts itself has failed like any other. */
+export const isStopped = ({ drive, token }: Scope<any>, cause: Cause.Cause<unknown>): boolean =>
+  Cause.hasInterruptsOnly(cause) &&
+  (token.reason() !== undefined || drive.leaving?.now.reason() !== undefined)

@@ -1,0 +1,236 @@
+/**
+ * Judging a call again right before its body starts.
+ *
+ * A call that was approved, covered by a grant or let through may have waited since: behind another call, for a person, over a deploy.
+ * What released it is looked at again: the tool's definition, the arguments that were decided on, the grant, the policy and the tool's
+ * own rule. What no longer holds is asked about again, with the reason; a definition or an argument that cannot be matched never runs.
+ */
+import * as Effect from "effect/Effect"
+import type { Decision } from "../../domain/Decision.ts"
+import { sentence } from "../../domain/Display.ts"
+import * as Grant from "../../domain/Grant.ts"
+import { recordOf } from "../../domain/internal/released.ts"
+import { sameJson } from "../../domain/internal/json.ts"
+import type { Interruption } from "../../domain/Interruption.ts"
+import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.ts"
+import { type Difference, difference, identityIn, type ToolIdentity } from "../../domain/ToolIdentity.ts"
+import type { BoundAgent } from "../../agent/BoundAgent.ts"
+import { deny, needsOf, strictest, type ToolEntry } from "../steps/classify.ts"
+import { approvalDigest } from "./digest.ts"
+import { now, type Scope, stateOf } from "./Drive.ts"
+import { findGrant } from "./findGrant.ts"
+
+/** A call that is judged right before its body. */
+export interface Judging<E> {
+  readonly scope: Scope<E>
+  readonly call: ToolCall
+  readonly entry: ToolEntry
+  /** Whether an earlier attempt may have taken effect: then the call is never called denied, but asked about. */
+  readonly mayHaveRun: boolean
+}
+
+/** How a call that may run stands right before its body. */
+export type Standing =
+  | { readonly _tag: "holds" }
+  /** The tool or the arguments are others: the call is understood anew. */
+  | { readonly _tag: "changed"; readonly reason: string }
+  /** What let it through is no longer in force: it is judged anew. */
+  | { readonly _tag: "lapsed"; readonly reason: string }
+  /** A policy denies it; its result says so. */
+  | { readonly _tag: "denied" }
+
+const holds: Standing = { _tag: "holds" }
+
+const lapsed = (reason: string): Standing => ({ _tag: "lapsed", reason })
+
+const changed = (reason: string): Standing => ({ _tag: "changed", reason })
+
+/** The tool that a call names: by the definition's own name where the call used an alias of it. */
+export const toolEntryOf = (bound: BoundAgent, call: ToolCall): ToolEntry | undefined => {
+  const entry = bound.entries.get(call.tool ?? call.name)
+  return entry !== undefined && "tool" in entry ? entry : undefined
+}
+
+/** The arguments of a call as they were shown. */
+export const shownOf = ({ arguments: args = {}, value = args }: ToolCall) => value
+
+/** The request that a call was released by, and its decision. */
+const releaseOf = (
+  scope: Scope<unknown>,
+  call: ToolCall
+): { readonly request: Interruption; readonly decision: Decision } | undefined => {
+  const record = recordOf(stateOf(scope), call)
+  return record?.decision === undefined ? undefined : { request: record.request, decision: record.decision }
+}
+
+/** The approval that edited the arguments of a call, if it was released by one. */
+export const isEdited = (scope: Scope<unknown>, call: ToolCall): boolean => {
+  const decision = releaseOf(scope, call)?.decision
+  return decision?._tag === "approve" && decision.arguments !== undefined
+}
+
+/** Judges a call again. Costs no step of the fiber where the tool's own rule need not be asked. */
+export const authorize = (
+  judging: Judging<unknown>,
+  value: () => Effect.Effect<unknown, unknown>
+): Effect.Effect<Standing> => {
+  const { call, entry, scope } = judging
+  const release = releaseOf(scope, call)
+  const other = differenceOf(scope, call, entry, release?.request)
+  if (other !== undefined && !(other === "schema" && tookEdit(entry, release?.decision))) {
+    return Effect.succeed(changed(differenceText(scope, other, call, entry)))
+  }
+  if (release?.decision._tag === "approve") return authorizeApproved(judging, release)
+  // A retry is a decision of its own, about the arguments that it was asked with.
+  if (release !== undefined) return Effect.succeed(authorizeRetried(call, entry, release.request))
+  return call.grantId === undefined
+    ? authorizeUnasked(judging, value)
+    : Effect.succeed(authorizeGranted(judging))
+}
+
+/** Whether the schema of today is the one that took the arguments of an approval that edited them. */
+const tookEdit = ({ definition }: ToolEntry, decision: Decision | undefined): boolean =>
+  decision?._tag === "approve" && decision.arguments !== undefined && decision.schema === definition.schema
+
+/** How the tool differs from the one that the call was classified as, or that a person was asked about. */
+export const differenceOf = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  { definition }: ToolEntry,
+  request?: Interruption
+): Difference | undefined => {
+  const { agent } = stateOf(scope)
+  const tool = call.tool ?? call.name
+  const schemaOf = (name: string) => (Object.hasOwn(agent.tools, name) ? agent.tools[name] : undefined)
+  const known: Partial<ToolIdentity> = { agent: agent.name, tool, safety: call.safety }
+  const schema = call.schema ?? schemaOf(tool)
+  if (schema !== undefined) Object.assign(known, { schema })
+  const peers = { tools: Object.keys(agent.tools), agents: agent.peers }
+  const own = difference(known, definition, peers)
+  if (own !== undefined || request?._tag !== "approval") return own
+  const { agentPath, safety, tool: asked } = request
+  const shown = request.schema ?? schemaOf(asked)
+  const identity: Partial<ToolIdentity> = { agent: agentPath.at(-1) ?? "", tool: asked, safety }
+  return difference(shown === undefined ? identity : { ...identity, schema: shown }, definition, peers)
+}
+
+const differenceText = (
+  scope: Scope<unknown>,
+  other: Difference,
+  call: ToolCall,
+  { definition, tool }: ToolEntry
+): string => {
+  switch (other) {
+    case "agent":
+      return sentence`${tool.name} is a tool of the agent ${definition.agent} now.`
+    case "tool":
+      return sentence`"${call.tool ?? call.name}" now names another tool, ${tool.name}.`
+    case "identity": {
+      const { tools } = stateOf(scope).agent
+      const was = identityIn(call.schema ?? tools[call.tool ?? call.name])
+      const is = identityIn(definition.schema)
+      return sentence`${tool.name} is another tool now: it has ${identityText(is)}, and had ${identityText(was)}.`
+    }
+    case "schema":
+      return sentence`The arguments that ${tool.name} takes have changed since.`
+    case "safety":
+      return sentence`${tool.name} is ${definition.safety} now, and was ${call.safety}.`
+  }
+}
+
+const identityText = (identity: string | undefined): string =>
+  identity === undefined ? "no identity" : `the identity "${identity}"`
+
+const authorizeApproved = Effect.fnUntraced(function* (
+  judging: Judging<unknown>,
+  { decision, request }: NonNullable<ReturnType<typeof releaseOf>>
+) {
+  const { call, entry } = judging
+  const { tool } = entry
+  if (request._tag !== "approval" || decision._tag !== "approve") return holds
+  const decided = decision.arguments ?? request.arguments
+  const isShown = (yield* approvalDigest(request, request.arguments)) === request.digest
+  if (!isShown || !sameJson(shownOf(call), decided)) {
+    return changed(sentence`The stored arguments of ${tool.name} are not the ones that were approved.`)
+  }
+  return policyStanding(judging, true) ?? holds
+})
+
+const authorizeRetried = (call: ToolCall, { tool }: ToolEntry, request: Interruption): Standing =>
+  request._tag === "inDoubt" && !sameJson(shownOf(call), request.arguments)
+    ? changed(sentence`The stored arguments of ${tool.name} are not the ones that were asked about.`)
+    : holds
+
+const authorizeGranted = (judging: Judging<unknown>): Standing => {
+  const { call, entry, scope } = judging
+  const { grantId } = call
+  const found = findGrant(scope, ({ id }) => id === grantId)
+  if (found === undefined) return lapsed(sentence`The grant ${grantId} is not known here.`)
+  const { grant, reach } = found
+  if (grant.revoked !== undefined)
+    return lapsed(sentence`The grant ${grantId} was revoked by ${grant.revoked.by}.`)
+  if (!Grant.isActive(grant, now(scope.drive))) return lapsed(sentence`The grant ${grantId} has expired.`)
+  if (!Grant.covers(grant, entry.definition, shownOf(call), reach)) {
+    return lapsed(sentence`The grant ${grantId} does not cover this call.`)
+  }
+  return policyStanding(judging, true) ?? holds
+}
+
+/** A call that was let through without a person: by the tool, by a rule, by the policy. */
+const authorizeUnasked = (
+  judging: Judging<unknown>,
+  value: () => Effect.Effect<unknown, unknown>
+): Effect.Effect<Standing> => {
+  const { call, entry, scope } = judging
+  const { tool } = entry
+  const standing = (needed: boolean) => standingOf(judging, needed)
+  if (strictest(scope, tool.name, true)._tag === "run") return Effect.succeed(holds)
+  const { needsApproval } = tool.options
+  if (typeof needsApproval !== "function") {
+    return Effect.succeed(standing(needsApproval ?? tool.safety !== "readOnly"))
+  }
+  if (scope.drive.fresh?.has(call.id) === true && !isTimed(scope)) {
+    return Effect.succeed(standing(false))
+  }
+  return Effect.gen(function* () {
+    const needs = needsOf(scope, entry, yield* value())
+    const { needed } = Effect.isEffect(needs) ? yield* needs : needs
+    return standing(needed)
+  }).pipe(
+    // Arguments that cannot be read again have no value for the body either: the next step says so.
+    Effect.catch(() => Effect.succeed(holds))
+  )
+}
+
+const standingOf = (judging: Judging<unknown>, needed: boolean): Standing => {
+  const { entry, scope } = judging
+  const { name } = entry.tool
+  if (strictest(scope, name, needed)._tag === "run") return holds
+  return (
+    policyStanding(judging, needed) ??
+    lapsed(sentence`${name} was let through without approval, and needs one now.`)
+  )
+}
+
+/** Whether a policy of the line lets calls through only until a time. */
+export const isTimed = (scope: Scope<unknown>): boolean => {
+  for (let below = scope; ; below = below.parent) {
+    if (policiesOf(stateOf(below)).some(({ mode }) => mode === "until")) return true
+    if (below.parent === undefined) return false
+    if (policiesAbove(stateOf(below.parent), below.path.at(-1)!).some(({ mode }) => mode === "until"))
+      return true
+  }
+}
+
+/** Where a policy denies the call now: a call that may have taken effect is not called denied, but asked about. */
+const policyStanding = (
+  { call, entry, mayHaveRun, scope }: Judging<unknown>,
+  needed: boolean
+): Standing | undefined => {
+  const { name } = entry.tool
+  const verdict = strictest(scope, name, needed)
+  if (verdict._tag !== "deny") return undefined
+  if (mayHaveRun) return lapsed(sentence`A policy denies ${name} now.`)
+  deny(scope, call, verdict.message)
+  return { _tag: "denied" }
+}

@@ -1,0 +1,112 @@
+/**
+ * What is decided without anybody coming back: what has expired, and what the approval callback says.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
+import type { Decision, DecisionInput } from "../../domain/Decision.ts"
+import { decide, decideAt, expiries } from "../../domain/decide.ts"
+import type { Interruption } from "../../domain/Interruption.ts"
+import { copyJson } from "../../domain/internal/json.ts"
+import { answerable } from "../../domain/RunState.ts"
+import * as Cancellation from "../../agent/Cancellation.ts"
+import type { Apart } from "./apart.ts"
+import { isBeside, startBeside, wake } from "./beside.ts"
+import { asking, stopAsking } from "./asking.ts"
+import { type Drive, flush, isEnding, isStopped, now, Scope } from "./Drive.ts"
+import { takeDecisions, takeMail, takeMailBeside } from "./leave.ts"
+import { holdsWithheld, redactDecision } from "./redact.ts"
+import { checkEdited, decodeDecision } from "./staging.ts"
+import { awaited } from "../../agent/internal/userCode.ts"
+
+/**
+ * Decisions that need nobody to come back: expiry, and the approval callback, which is asked beside the loop, one request after
+ * the other. Says whether something was decided at once.
+ */
+export const decideInline = Effect.fnUntraced(function* <E>(root: Scope<E>) {
+  const { drive } = root
+  if (expiries(drive.state, now(drive)).length > 0) {
+    // What was decided in time counts, also where it has not been read yet.
+    const { revision } = drive.state
+    yield* takeMail(drive)
+    if (drive.state.revision !== revision) return true
+  }
+  stopAsking(drive)
+  if (drive.runtime.options.approvalCallback === undefined || isBeside(drive, asking)) return false
+  if (nextToAsk(drive) === undefined) return false
+  // A person may be quicker.
+  yield* drive.journal.watch
+  const token = Cancellation.make(drive.token)
+  yield* startBeside(drive, asking, token, (apart) => askAll(new Scope(drive, token), apart))
+  return false
+})
+
+/** Whether the callback has still to say something: it is asked again by whoever goes on with the run. */
+export const isToBeAsked = (drive: Drive<any>): boolean =>
+  drive.runtime.options.approvalCallback !== undefined &&
+  (isBeside(drive, asking) || nextToAsk(drive) !== undefined)
+
+const nextToAsk = (drive: Drive<any>): Interruption | undefined =>
+  answerable(drive.state).find(({ requestId }) => drive.beside?.asked.has(requestId) !== true)
+
+/** Asks about one request after the other, and lets the loop go on with each answer. */
+const askAll = Effect.fnUntraced(function* (root: Scope<any>, apart: Apart) {
+  const { drive } = root
+  for (let request = nextToAsk(drive); request !== undefined; request = nextToAsk(drive)) {
+    if (isEnding(root)) return
+    drive.beside?.asked.add(request.requestId)
+    // Whoever the callback shows it to finds it in the store.
+    yield* flush(drive)
+    // A callback that fails, or answers what does not fit, has not decided: the request stays open.
+    if (drive.beside !== undefined) drive.beside.asking = request.requestId
+    const answer = yield* Effect.exit(apart.run(askCallback(drive, request)))
+    if (drive.beside !== undefined) drive.beside.asking = undefined
+    if (Exit.isFailure(answer) && isStopped(root, answer.cause)) {
+      // It has not been heard.
+      drive.beside?.asked.delete(request.requestId)
+      return
+    }
+    if (Exit.isFailure(answer) || answer.value === undefined) continue
+    yield* takeAnswer(drive, answer.value)
+    // It may stop a run, which is then not asked about any more.
+    if (drive.hasMail) yield* takeMailBeside(drive)
+    wake(drive)
+  }
+})
+
+/** Takes what the callback has decided, as it would be taken from a person: the first counts, whoever it is. */
+const takeAnswer = <E>(drive: Drive<E>, decision: Decision): Effect.Effect<void, E> =>
+  Effect.suspend(() => {
+    const decideElsewhere = drive.journal.decide
+    if (decideElsewhere === undefined) {
+      return Effect.sync(() => {
+        if (Result.isSuccess(decideAt(drive.state, decision, now(drive)))) takeDecisions(drive, [decision])
+      })
+    }
+    return Effect.map(decideElsewhere(decision), () => {
+      drive.hasMail = true
+    })
+  })
+
+/** What the approval callback makes of a request: a decision about it that fits, or nothing. */
+const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request: Interruption) {
+  const { runtime } = drive
+  const { approvalCallback } = runtime.options
+  if (approvalCallback === undefined) return undefined
+  // A copy: what is shown to people, and compared, is not the callback's to change.
+  const shown = copyJson(request) as Interruption | undefined
+  const answer = yield* awaited(runtime, () => approvalCallback(shown ?? request))
+  if (answer === undefined || isAboutAnother(answer, request)) return undefined
+  const decoded = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
+  const decision = yield* checkEdited(runtime, drive.state, decoded)
+  yield* Effect.fromResult(decide(drive.state, decision))
+  const redacted = redactDecision(runtime.scrubber, decision)
+  return holdsWithheld(redacted) ? undefined : redacted
+})
+
+/** Whether the answer names another request: a callback that mixes them up, or remembers one, has not decided this one. */
+const isAboutAnother = (answer: DecisionInput, { requestId }: Interruption): boolean => {
+  // A program without types may leave it out: it was asked about one.
+  const named: string | undefined = answer.requestId
+  return named !== undefined && named !== requestId
+}

@@ -1,0 +1,254 @@
+/**
+ * What a call needs before its body may start: its tool, the value of its arguments, and authority that still holds.
+ *
+ * The body gets the value that was decoded when the call was classified, as it was shown. A call whose tool or arguments changed since
+ * is understood anew and asked about again; one whose grant or policy no longer lets it through is judged anew. Neither starts in this
+ * step.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Schema from "effect/Schema"
+import { lines, sentence } from "../../domain/Display.ts"
+import { callIdOf } from "../../domain/Interruption.ts"
+import { copyJson, sameJson } from "../../domain/internal/json.ts"
+import { ToolUnavailable } from "../../domain/RunError.ts"
+import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
+import { findCall } from "../../domain/RunState.ts"
+import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
+import type { Tool } from "../../tool/Tool.ts"
+import type { Apart } from "./apart.ts"
+import { authorize, isEdited, type Judging, shownOf, type Standing, toolEntryOf } from "./authorize.ts"
+import {
+  classifyTool,
+  deny,
+  describeArguments,
+  judge,
+  openApproval,
+  parse,
+  type ToolEntry,
+  type Understood
+} from "../steps/classify.ts"
+import { guarded } from "../steps/classifyAll.ts"
+import { emit, isCallOpen, isStopped, nextRequestId, now, type Scope, stateOf, timeLeftOf } from "./Drive.ts"
+import { decodeArguments } from "../../agent/internal/decoding.ts"
+import { outOfTime } from "./outOfTime.ts"
+import { idempotencyKey } from "./toolBody.ts"
+import { whenKnown } from "./whenKnown.ts"
+import { describe } from "../../agent/internal/userCode.ts"
+
+/** A call whose body may start. */
+export interface Prepared {
+  readonly call: ToolCall
+  readonly tool: Tool<any>
+  readonly value: unknown
+}
+
+export const isPrepared = (one: Prepared | undefined): one is Prepared => one !== undefined
+
+const nothing = Effect.succeed(undefined)
+
+/** The arguments cannot be what was shown any more. */
+const stale = Symbol("stale")
+
+/** A call on its way to its body. */
+interface Preparing<E> extends Judging<E> {
+  readonly apart: Apart
+}
+
+/** Prepares a call; `undefined` where it has its result already, or is asked about again. */
+export const prepare = <E>(
+  scope: Scope<E>,
+  call: ToolCall | undefined,
+  apart: Apart
+): Effect.Effect<Prepared | undefined, E | ToolUnavailable> => {
+  if (call === undefined) return nothing
+  if ((timeLeftOf(scope) ?? 1) <= 0) return Effect.as(outOfTime(scope, call), undefined)
+  const entry = toolEntryOf(scope.bound, call)
+  if (entry === undefined) return unavailable(scope, call, "missing")
+  const mayHaveRun =
+    call.attempt > 0 && call.safety !== "readOnly" && scope.drive.clear?.has(call.id) !== true
+  const preparing = { scope, call, entry, apart, mayHaveRun }
+  const standing = authorize(preparing, () => valueOf(scope, call, entry))
+  return Exit.isExit(standing)
+    ? withStanding(preparing, standing as Exit.Exit<Standing>)
+    : whenKnown(apart.run(standing), (exit) => withStanding(preparing, exit))
+}
+
+const withStanding = <E>(
+  preparing: Preparing<E>,
+  exit: Exit.Exit<Standing>
+): Effect.Effect<Prepared | undefined, E | ToolUnavailable> => {
+  // Stopped while the tool's own rule was asked.
+  if (Exit.isFailure(exit)) return nothing
+  const { apart, call, entry, mayHaveRun, scope } = preparing
+  const standing = exit.value
+  if (standing._tag === "denied") return nothing
+  if (standing._tag === "changed") return understandAgain(preparing, standing.reason)
+  if (standing._tag === "lapsed" && mayHaveRun) {
+    openInDoubt(scope, call, standing.reason)
+    return nothing
+  }
+  return whenKnown(apart.run<unknown, unknown>(valueOf(scope, call, entry)), (value) => {
+    if (Exit.isFailure(value)) return withoutValue(preparing, value.cause)
+    if (standing._tag === "holds") return Effect.succeed({ call, tool: entry.tool, value: value.value })
+    const shown = shownOf(call)
+    const args = { arguments: call.arguments ?? shown, shown, rendering: call.rendering }
+    return rejudge(preparing, { args, value: value.value }, standing.reason)
+  })
+}
+
+/** The value that the body gets: what was shown. */
+export const valueOf = (
+  scope: Scope<any>,
+  call: ToolCall,
+  entry: ToolEntry
+): Effect.Effect<unknown, string | typeof stale> => {
+  const decode = (json: unknown) => decodeArguments(entry, stateOf(scope).limits, json)
+  if (isEdited(scope, call)) return decodeEdited(entry.decoder, decode, shownOf(call))
+  const { rendering, schema } = call
+  if (schema !== undefined && rendering === undefined) return Effect.succeed(copyJson(shownOf(call)))
+  // No JSON, or of a version that did not keep the value: decoded again, and compared with what was shown.
+  return Effect.flatMap(decode(call.arguments ?? {}), (value) => {
+    // Nothing was shown, and no grant was compared with it.
+    if (call.requestId === undefined && call.grantId === undefined) return Effect.succeed(value)
+    const described = describeArguments(scope, entry, call.arguments ?? {}, value)
+    const isSame =
+      sameJson(described.shown, shownOf(call)) &&
+      (rendering === undefined || sameJson(described.rendering, rendering))
+    return isSame ? Effect.succeed(value) : Effect.fail(stale)
+  })
+}
+
+const withoutValue = <E>(
+  { call, entry, scope }: Preparing<E>,
+  cause: Cause.Cause<unknown>
+): Effect.Effect<undefined, E | ToolUnavailable> => {
+  if (isStopped(scope, cause)) return nothing
+  const problem = Cause.squash(cause)
+  if (problem === stale) {
+    const reason = sentence`The schema of ${entry.tool.name} makes something else of its arguments than was shown.`
+    return askAgain(scope, call, entry, call.arguments ?? {}, reason)
+  }
+  if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
+  return askAgain(scope, call, entry, call.proposed, unfitting(scope, problem))
+}
+
+const unfitting = ({ drive }: Scope<unknown>, problem: unknown): string =>
+  sentence`The edited arguments do not fit: ${lines(describe(drive.runtime, problem))}`
+
+/** The call waits for its tool, as if it were undecided; everything else goes on. */
+const unavailable = (
+  scope: Scope<unknown>,
+  { arguments: args, id, name }: ToolCall,
+  reason: ToolUnavailable["reason"]
+): Effect.Effect<undefined> => {
+  const problem = new ToolUnavailable({ runId: stateOf(scope).runId, tool: name, reason })
+  scope.drive.addMissing({ id, arguments: args, problem })
+  return nothing
+}
+
+/** Decodes the arguments with the tool of today, and asks: about a call that may have taken effect, whether it has. */
+const understandAgain = <E>(
+  preparing: Preparing<E>,
+  reason: string
+): Effect.Effect<undefined, E | ToolUnavailable> => {
+  const { apart, call, entry, mayHaveRun, scope } = preparing
+  const edited = isEdited(scope, call)
+  const json = edited ? call.arguments : parse(call.argumentsText)
+  if (json === undefined) return unavailable(scope, call, "schemaChanged")
+  const decode = (json: unknown) => decodeArguments(entry, stateOf(scope).limits, json)
+  const decoding = edited ? decodeEdited(entry.decoder, decode, json) : decode(json)
+  return whenKnown(apart.run<unknown, unknown>(decoding), (decoded) => {
+    if (Exit.isFailure(decoded)) {
+      if (isStopped(scope, decoded.cause)) return nothing
+      if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
+      const why = `${reason} ${unfitting(scope, Cause.squash(decoded.cause))}`
+      return askAgain(scope, call, entry, call.proposed, edited ? why : reason)
+    }
+    const args = describeArguments(scope, entry, json, decoded.value)
+    if (mayHaveRun) {
+      classifyTool(scope, call, entry, args, {})
+      openInDoubt(scope, findCall(stateOf(scope), call.id) ?? call, reason)
+      return nothing
+    }
+    return rejudge(preparing, { args, value: decoded.value }, reason)
+  })
+}
+
+const rejudge = (
+  { apart, call, entry, scope }: Preparing<unknown>,
+  understood: Understood,
+  reason: string
+): Effect.Effect<undefined> => {
+  const rest = guarded(scope, call, () => judge(scope, call, entry, understood, reason))
+  return rest === undefined ? nothing : Effect.as(Effect.exit(apart.run(rest)), undefined)
+}
+
+/** A call whose arguments are something else at every look would be asked about without end, where a callback answers. */
+const mostRequests = 10
+
+/** Asks about the call with these arguments, whoever let it through before. */
+const askAgain = (
+  scope: Scope<unknown>,
+  call: ToolCall,
+  entry: ToolEntry,
+  json: Schema.Json,
+  reason: string
+): Effect.Effect<undefined> => {
+  const { limits, requests } = stateOf(scope)
+  if (
+    call.startedAt === undefined &&
+    requests.filter(({ request }) => callIdOf(request) === call.id).length >= mostRequests
+  ) {
+    const { name } = entry.tool
+    deny(
+      scope,
+      call,
+      sentence`${name} was asked about ${mostRequests} times, and what would run was something else each time. It has not run.`
+    )
+    return nothing
+  }
+  return Effect.flatMap(Effect.exit(decodeArguments(entry, limits, json)), (decoded) => {
+    const value = Exit.isSuccess(decoded) ? decoded.value : json
+    const args = describeArguments(scope, entry, json, value)
+    const asking = guarded(scope, call, () => {
+      classifyTool(scope, call, entry, args, {})
+      return openApproval(scope, call, entry, args.shown, value, reason)
+    })
+    return Effect.as(asking ?? Effect.void, undefined)
+  })
+}
+
+/** Asks what became of a call that started. */
+export const openInDoubt = (scope: Scope<any>, call: ToolCall, reason?: string): void => {
+  if (!isCallOpen(scope, call.id)) return
+  const state = stateOf(scope)
+  const at = now(scope.drive)
+  const definition = toolEntryOf(scope.bound, call)?.definition
+  const why = reason ?? (state.mayRepeat === undefined ? undefined : whyDoubted(state.mayRepeat))
+  emit(scope, {
+    _tag: "request.opened",
+    at,
+    request: {
+      _tag: "inDoubt",
+      requestId: nextRequestId(scope),
+      runId: state.runId,
+      agentPath: state.agentPath,
+      at,
+      callId: call.id,
+      tool: call.tool ?? call.name,
+      arguments: shownOf(call),
+      idempotencyKey: idempotencyKey(call),
+      ...(definition === undefined ? {} : { schema: definition.schema, safety: definition.safety }),
+      startedAt: call.startedAt ?? at,
+      attempt: call.attempt,
+      ...(why === undefined ? {} : { reason: why })
+    }
+  })
+}
+
+const whyDoubted = ({ since }: MayRepeat): string =>
+  since === undefined
+    ? "the prompt was sent again to a store that had lost it, and the call may have run before"
+    : `the store was restored from a backup, and the call may have run after ${new Date(since).toISOString()}`

@@ -1,0 +1,83 @@
+/**
+ * The result that a state amounts to.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { next } from "../../domain/next.ts"
+import { fromFailure, RunDefect } from "../../domain/RunError.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import { interruptions, isEnded, text } from "../../domain/RunState.ts"
+import { type BoundAgent, holderOf } from "../../agent/BoundAgent.ts"
+import { inspect } from "../checkResume.ts"
+import type { RunResult } from "../RunResult.ts"
+import type { Runtime } from "../../agent/Runtime.ts"
+import { missingIn, type Obstacle } from "../../agent/internal/definitions.ts"
+
+/** The result of a run that is held or over. */
+export const toResult = <Output>(
+  { bound }: Pick<Runtime<Output>, "bound">,
+  state: RunState
+): Effect.Effect<RunResult<Output>> =>
+  Effect.suspend(() => {
+    const holder = holderOf(bound, state.agent)
+    const missing = isEnded(state) ? [] : missingIn(bound, state)
+    if (isEnded(state) || missing.length > 0 || next(state)._tag === "Hold") {
+      return resultOf<Output>(state, holder, missing)
+    }
+    // It waits for something all the same: for a tool that takes other arguments now.
+    return Effect.flatMap(inspect(state, bound), ({ obstacles }) =>
+      resultOf<Output>(state, holder, obstacles)
+    )
+  })
+
+/** The same of a run whose agent, and what is missing of it, is known. */
+export const resultOf = <Output>(
+  state: RunState,
+  holder: BoundAgent | undefined,
+  missing: ReadonlyArray<Obstacle>
+): Effect.Effect<RunResult<Output>> => {
+  const fields = { runId: state.runId, sessionId: state.sessionId, state, usage: state.usage }
+  switch (state.status) {
+    case "completed":
+      return Effect.map(decodeOutput(holder, state), (output): RunResult<Output> =>
+        Exit.isSuccess(output)
+          ? { ...fields, status: "completed", text: text(state), output: output.value as Output }
+          : {
+              ...fields,
+              status: "error",
+              error: new RunDefect({
+                description: "the stored output no longer fits the agent's output schema"
+              })
+            }
+      )
+    case "cancelled":
+      return Effect.succeed({
+        ...fields,
+        status: "cancelled",
+        reason: state.cancelled?.reason ?? "",
+        calls: state.cancelled?.calls ?? []
+      })
+    case "error":
+      return Effect.succeed({
+        ...fields,
+        status: "error",
+        error: fromFailure(state.failure ?? { _tag: "RunDefect", description: "unknown" })
+      })
+    case "held":
+    case "running":
+      return Effect.succeed({
+        ...fields,
+        status: "interrupted",
+        interruptions: interruptions(state),
+        ...(missing.length === 0 ? {} : { missing: missing.map(({ problem }) => problem) })
+      })
+  }
+}
+
+const decodeOutput = (
+  holder: BoundAgent | undefined,
+  { output }: RunState
+): Effect.Effect<Exit.Exit<unknown, string>> =>
+  output === undefined || holder?.output === undefined
+    ? Effect.succeed(Exit.succeed(undefined))
+    : Effect.exit(holder.output.decode(output))

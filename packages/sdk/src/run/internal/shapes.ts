@@ -1,0 +1,33 @@
+/**
+ * What the functions that start, continue and watch runs may be given, key by key: each shape names every key of its type.
+ */
+import { shapeOf } from "../../domain/internal/misfits.ts"
+import type { ContinueInput, RunOptions, StartInput } from "../runPrompt.ts"
+
+/** Limits and a policy are looked into where their errors are: see `checkGiven`. */
+export const givenShape = {
+  limits: "anything",
+  policy: "anything",
+  answeredBy: "anything",
+  "~allotted": "anything"
+} as const
+
+export const newRunShape = {
+  ...givenShape,
+  prompt: "anything",
+  runId: "anything",
+  sessionId: "anything"
+} as const
+
+export const startShape = shapeOf<StartInput>(newRunShape)
+
+export const continueShape = shapeOf<ContinueInput>({
+  ...givenShape,
+  state: "anything",
+  decisions: "anything",
+  prompt: "anything"
+})
+
+export const watchShape = { onUpdate: "anything", cancellation: "anything", mailbox: "anything" } as const
+
+export const runShape = shapeOf<RunOptions>(watchShape)

@@ -1,0 +1,391 @@
+/**
+ * The first events of a run that is started, and of one that is continued: checked before anything happens, folded, and not
+ * yet committed.
+ */
+import type * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
+import * as Cause from "effect/Cause"
+import * as Schema from "effect/Schema"
+import type { DecisionInput } from "../../domain/Decision.ts"
+import { Decision } from "../../domain/Decision.ts"
+import { decide, decideAt } from "../../domain/decide.ts"
+import { evolve } from "../../domain/evolve.ts"
+import { next, nothingAbove } from "../../domain/next.ts"
+import type { RunId, SessionId } from "../../domain/Id.ts"
+import { checkLimits, checkPolicy, decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
+import { recordOf } from "../../domain/internal/released.ts"
+import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
+import { budgetOf, type Limits } from "../../domain/Limits.ts"
+import { text, UserPart } from "../../domain/Message.ts"
+import { attributeUnknown, misattribution } from "../../domain/Principal.ts"
+import {
+  ArgumentsChanged,
+  DecisionMalformed,
+  EditedArgumentsInvalid,
+  type Rejection
+} from "../../domain/Rejection.ts"
+import {
+  type AgentNotFound,
+  EmptyPrompt,
+  IdInvalid,
+  type LimitsInvalid,
+  maxChosenId,
+  PolicyFixed,
+  type PolicyInvalid,
+  RunEnded,
+  type ToolUnavailable
+} from "../../domain/RunError.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import { findCall, findChild, findRequest, isEnded, isOpen } from "../../domain/RunState.ts"
+import { policiesFor } from "../../domain/StartOptions.ts"
+import { type BoundAgent, memberOf } from "../../agent/BoundAgent.ts"
+import { checkBound, inspect } from "../checkResume.ts"
+import type { Runtime } from "../../agent/Runtime.ts"
+import { shownOf } from "./authorize.ts"
+import { copyOfInput, notPlain, wrongText } from "../../store/internal/requests.ts"
+import { answering } from "./answering.ts"
+import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
+import { decodeArguments } from "../../agent/internal/decoding.ts"
+import { definitionAt, Missing } from "../../agent/internal/definitions.ts"
+import { approvalDigest } from "./digest.ts"
+import { eventsOf, withDecisions } from "./eventsOf.ts"
+import { redactEvent } from "./redact.ts"
+import {
+  type Allotted,
+  type GivenOptions,
+  inheritedOptions,
+  isPrompted,
+  startOptions
+} from "./startOptions.ts"
+import { describe } from "../../agent/internal/userCode.ts"
+
+/** A state, and the events of it that nobody has stored. */
+export interface Staged {
+  readonly state: RunState
+  readonly events: ReadonlyArray<RunEvent>
+  /** What of it the program has no definition of. */
+  readonly missing?: Missing | undefined
+}
+
+const decodeParts = Schema.decodeUnknownEffect(Schema.Array(UserPart))
+
+/** The parts of a prompt. Blank text counts as nothing. */
+export const decodePrompt = (
+  prompt: string | ReadonlyArray<UserPart>
+): Effect.Effect<ReadonlyArray<UserPart>, EmptyPrompt> =>
+  Effect.flatMapEager(
+    typeof prompt === "string"
+      ? Effect.succeed([text(prompt)])
+      : Effect.mapErrorEager(decodeParts(prompt), () => new EmptyPrompt()),
+    (parts) =>
+      parts.every((part) => part._tag === "text" && part.text.trim() === "")
+        ? Effect.fail(new EmptyPrompt())
+        : Effect.succeed(parts)
+  )
+
+const chosenId = new RegExp(`^[A-Za-z0-9_.:-]{1,${maxChosenId}}$`)
+
+/** What Fermata itself makes of ids: a call, and the run of a sub-agent; a request. */
+const derivedId = /\.t\d+\.\d+(\.|$)|\.r\d+$/
+
+/** Whether an id is one that Fermata makes: of a call, a sub-agent's run, or a request. It says where that lies. */
+export const isDerivedId = (id: string): boolean => derivedId.test(id)
+
+/** Whether the ids that a caller chose can be ids. */
+export const checkIds = (input: {
+  readonly runId?: string
+  readonly sessionId?: string
+}): Effect.Effect<void, IdInvalid> => {
+  for (const what of ["runId", "sessionId"] as const) {
+    const id = input[what]
+    // A program without types may give anything.
+    const isText = typeof id === "string"
+    if (id !== undefined && (!isText || !chosenId.test(id) || isDerivedId(id)))
+      return Effect.fail(new IdInvalid({ what }))
+  }
+  return Effect.void
+}
+
+/** Whether the limits and the policy that a caller chose can be such. */
+export const checkGiven = ({
+  limits,
+  policy
+}: GivenOptions): Effect.Effect<void, LimitsInvalid | PolicyInvalid> => {
+  const limited = limits === undefined ? Result.void : checkLimits(limits)
+  if (Result.isFailure(limited)) return Effect.fail(limited.failure)
+  return policy === undefined ? Effect.void : Effect.fromResult(checkPolicy(policy))
+}
+
+/** The first event of a new run, in a new session or after `previous`. */
+export const startRun = (
+  runtime: Runtime<any>,
+  clock: Clock.Clock,
+  input: GivenOptions &
+    Allotted & {
+      readonly prompt: ReadonlyArray<UserPart>
+      readonly previous?: RunState
+      /** The run that this one continues, whose caller's options it inherits. */
+      readonly continues?: RunState
+      readonly runId?: RunId
+      readonly sessionId?: SessionId
+      readonly asks: boolean
+      /** Decisions on the run before it that a store has and the journal has not. */
+      readonly decided?: ReadonlyArray<Decision>
+      /** Whether its calls may have run before, in a store that is lost. */
+      readonly mayRepeat?: boolean
+      /** Who answers: see {@link answering}. */
+      readonly agent: BoundAgent
+    }
+): Staged => {
+  const at = clock.currentTimeMillisUnsafe()
+  const { ids, options } = runtime
+  const { agent: bound, previous } = input
+  const under = runtime.bound.agent.name
+  const startedWith =
+    input.continues === undefined
+      ? startOptions(runtime, bound, input)
+      : inheritedOptions(runtime, bound, input, input.continues)
+  const { limits } = startedWith
+  const allotted = input["~allotted"]
+  const notRun = previous === undefined ? [] : notRunIn(previous, input.decided ?? [])
+  const event = redactEvent(runtime.scrubber, {
+    _tag: "run.started",
+    at,
+    runId: input.runId ?? ids.runId(at),
+    sessionId: previous?.sessionId ?? input.sessionId ?? ids.sessionId(at),
+    agent: bound.identity,
+    agentPath: bound.path,
+    ...(under === bound.agent.name ? {} : { under }),
+    prompt: input.prompt,
+    limits:
+      limits === undefined && allotted === undefined
+        ? bound.limits
+        : { ...bound.limits, ...limits, ...allotted },
+    ...policiesFor(startedWith, { policy: bound.agent.policy, isPrompted: isPrompted(startedWith, bound) }),
+    startedWith,
+    ...(input.mayRepeat === true ? { mayRepeat: {} } : {}),
+    asks: input.asks && options.interactive !== false,
+    structured: bound.output !== undefined,
+    ...(previous === undefined ? {} : { parent: { runId: previous.runId, revision: previous.revision } }),
+    ...(notRun.length === 0 ? {} : { notRun })
+  })
+  return { state: evolve(previous, event), events: [event] }
+}
+
+/** The open calls of a run that a decision has released, whether its journal holds the decision or not. */
+const notRunIn = (
+  state: RunState,
+  decisions: ReadonlyArray<Decision>
+): NonNullable<Extract<RunEvent, { readonly _tag: "run.started" }>["notRun"]> => {
+  if (state.calls.length === 0 || state.status !== "error") return []
+  // The requests of a run that has failed are decided as if it were resumed.
+  const after = withDecisions(evolve(state, { _tag: "run.resumed", at: state.startedAt }), decisions)
+  return after.calls.flatMap((call) => {
+    const decision = call.status === "ready" ? recordOf(after, call)?.decision : undefined
+    return decision?._tag === "approve" || decision?._tag === "retry"
+      ? [{ callId: call.id, decision: decision._tag, by: decision.by }]
+      : []
+  })
+}
+
+/** What can be wrong with going on with a state. */
+export type ContinueError = Rejection | RunEnded | PolicyFixed | AgentNotFound | ToolUnavailable
+
+/** The events that take a held, failed or abandoned run up again; or the first of a new run after one that has ended. */
+export const continueRun = Effect.fnUntraced(function* (
+  runtime: Runtime<any>,
+  clock: Clock.Clock,
+  input: GivenOptions &
+    Allotted & {
+      readonly state: RunState
+      readonly decisions?: ReadonlyArray<DecisionInput>
+      readonly prompt: ReadonlyArray<UserPart> | undefined
+      readonly answeredBy?: string | undefined
+      readonly asks: boolean
+      /** Decisions that a store has and the journal has not. */
+      readonly decided?: ReadonlyArray<Decision>
+      /** Whether there is mail that may be acted on whatever the program has no definition of. */
+      readonly hasMail?: boolean
+    }
+): Effect.fn.Return<Staged, ContinueError> {
+  const { prompt, limits, policy } = input
+  const allotted = input["~allotted"]
+  const ended = isEnded(input.state)
+  if (policy !== undefined && !(ended && prompt !== undefined)) {
+    const { runId, status } = input.state
+    return yield* new PolicyFixed({ runId, status })
+  }
+  if (ended && prompt !== undefined) {
+    const { answeredBy, state } = input
+    const agent = yield* answering(runtime, { previous: state, answeredBy })
+    const { blocking } = yield* checkBound(state, runtime.bound)
+    const gone = blocking.find((problem) => problem._tag === "AgentNotFound")
+    if (gone !== undefined && answeredBy === undefined) return yield* gone
+    for (const given of input.decisions ?? []) {
+      yield* staged(decide(input.state, yield* decodeDecision(given, clock)))
+    }
+    return startRun(runtime, clock, {
+      prompt,
+      previous: state,
+      continues: state,
+      agent,
+      decided: input.decided ?? [],
+      asks: input.asks,
+      ...(limits === undefined ? {} : { limits }),
+      ...(policy === undefined ? {} : { policy }),
+      ...(allotted === undefined ? {} : { "~allotted": allotted })
+    })
+  }
+
+  let { state } = input
+  const events: Array<RunEvent> = []
+  const fold = (given: RunEvent) => {
+    const event = redactEvent(runtime.scrubber, given)
+    state = evolve(state, event)
+    events.push(event)
+  }
+  const at = clock.currentTimeMillisUnsafe()
+  // The requests of a run that failed wait again.
+  if (ended && state.status === "error") fold({ _tag: "run.resumed", at })
+  const decisions = [...(input.decided ?? [])]
+  for (const decision of decisions) {
+    for (const event of eventsOf(state, decision)) {
+      state = evolve(state, event)
+      events.push(event)
+    }
+  }
+  for (const given of input.decisions ?? []) {
+    const decision = yield* checkEdited(runtime, state, yield* decodeDecision(given, clock))
+    decisions.push(decision)
+    yield* checkUnchanged(state, decision)
+    const now = clock.currentTimeMillisUnsafe()
+    for (const event of yield* staged(decideAt(state, decision, now))) fold(event)
+  }
+  if (isEnded(state)) {
+    return yield* new RunEnded({ runId: state.runId, status: state.status })
+  }
+  // What is decided now may be what stood in the way: a call whose tool is gone can still be denied.
+  const { obstacles } = yield* inspect(state, runtime.bound)
+  const [obstacle] = obstacles
+  const missing = obstacle === undefined ? undefined : new Missing(runtime.bound, obstacles)
+
+  if (prompt !== undefined) fold({ _tag: "message.queued", at, content: prompt })
+  if (limits !== undefined || allotted !== undefined) {
+    const changed: Limits = { ...state.limits, ...limits, ...allotted }
+    for (const { request } of state.requests.filter(isOpen)) {
+      if (request._tag !== "limit" || budgetOf(changed, request.budget) === request.limit) continue
+      const { requestId } = request
+      fold({ _tag: "request.superseded", at, requestId, reason: "the limits were changed" })
+    }
+    const given = limits === undefined ? {} : { given: limits }
+    fold({ _tag: "limits.changed", at, limits: changed, ...given })
+  }
+  if (!ended) fold({ _tag: state.status === "running" ? "run.recovered" : "run.resumed", at })
+  if (missing === undefined || obstacle === undefined) return { state, events }
+  // What is said is for the agent that has the conversation.
+  if (prompt !== undefined && missing.run(state.runId)) return yield* obstacle.problem
+  const isActedOn = input.hasMail === true || decisions.some(settlesCall)
+  if (!isActedOn && (isStuck(state, missing) || !isOfTeam(state, runtime.bound)))
+    return yield* obstacle.problem
+  return { state, events, missing }
+})
+
+/** Whether a run was started with one of the agents of this program, whichever has the conversation now. */
+const isOfTeam = (state: RunState, bound: BoundAgent): boolean =>
+  memberOf(bound, state.under ?? state.agent.name) !== undefined
+
+/** Whether all that could happen in a run waits for what the program has no definition of. */
+const isStuck = (state: RunState, unavailable: Missing): boolean =>
+  next(state, { ...nothingAbove, unavailable })._tag === "Hold" && next(state)._tag !== "Hold"
+
+/** Whether a decision is acted on by being put on record: no definition is needed for that. */
+const settlesCall = ({ _tag }: Decision): boolean =>
+  _tag === "deny" || _tag === "supply" || _tag === "fail" || _tag === "answer"
+
+const staged = <A, E>(result: Result.Result<A, E>): Effect.Effect<A, E> => Effect.fromResult(result)
+
+const decodeUnknownDecision = Schema.decodeUnknownEffect(Decision)
+
+/** A decision as it is recorded. */
+export const decodeDecision = (
+  input: DecisionInput,
+  clock: Clock.Clock
+): Effect.Effect<Decision, DecisionMalformed> => {
+  if (isDeeperThan(input, maxGivenDepth)) {
+    return Effect.fail(
+      new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` })
+    )
+  }
+  const found = decisionMisfits(input)
+  if (found.length > 0) {
+    return Effect.fail(new DecisionMalformed({ issues: problemsOf(found), misfits: found }))
+  }
+  const own = copyOfInput(input)
+  const decoded = Effect.mapError(
+    decodeUnknownDecision(
+      misattribution(input) !== undefined
+        ? undefined
+        : typeof own === "object" && own !== null
+          ? { ...withoutSchema(attributeUnknown(own) as object), at: clock.currentTimeMillisUnsafe() }
+          : own
+    ),
+    (error) =>
+      new DecisionMalformed({
+        issues: (typeof input === "object" && input !== null ? wrongText(input) : undefined) ?? error.message
+      })
+  )
+  return own === input ? Effect.andThen(decoded, Effect.fail(notPlain())) : decoded
+}
+
+const withoutSchema = (input: { readonly schema?: unknown }): object => {
+  const { schema: _, ...rest } = input
+  return rest
+}
+
+/** What an approval releases must be what was asked about: the state may have been anywhere since. */
+export const checkUnchanged = Effect.fnUntraced(function* (
+  state: RunState,
+  decision: Decision
+): Effect.fn.Return<void, ArgumentsChanged> {
+  if (decision._tag !== "approve" || decision.arguments !== undefined) return
+  const found = findRequest(state, decision.requestId)
+  if (found === undefined || found.record.request._tag !== "approval") return
+  const { request } = found.record
+  const { digest, callId } = request
+  const run = found.path.reduce<RunState | undefined>(
+    (run, callId) => (run === undefined ? undefined : findChild(run, callId)),
+    state
+  )
+  const call = run === undefined ? undefined : findCall(run, callId)
+  if (call === undefined) return
+  const actual = yield* approvalDigest(request, shownOf(call))
+  if (actual === digest) return
+  return yield* new ArgumentsChanged({ requestId: decision.requestId, expected: digest, actual })
+})
+
+/** Edited arguments must be what the tool of the agent that asked takes, before anybody relies on the approval. */
+export const checkEdited = Effect.fnUntraced(function* (
+  runtime: Runtime<any>,
+  state: RunState,
+  decision: Decision
+): Effect.fn.Return<Decision, EditedArgumentsInvalid> {
+  if (decision._tag !== "approve" || decision.arguments === undefined) return decision
+  const { requestId } = decision
+  const found = findRequest(state, requestId)
+  if (found === undefined || found.record.request._tag !== "approval") return decision
+  const { tool } = found.record.request
+  const refused = (issues: string) => new EditedArgumentsInvalid({ requestId, tool, issues })
+  const holder = definitionAt(runtime.bound, state, found.path)
+  if (holder === undefined) return yield* refused("the agent that asks is not in this program")
+  const entry = holder.entries.get(tool)
+  if (entry === undefined || !("tool" in entry)) {
+    return yield* refused(`the agent ${holder.agent.name} has no such tool`)
+  }
+  const decode = (json: unknown) => decodeArguments(entry, holder.limits, json)
+  const decoded = yield* Effect.exit(decodeEdited(entry.decoder, decode, decision.arguments))
+  if (Exit.isFailure(decoded)) return yield* refused(describe(runtime, Cause.squash(decoded.cause)))
+  return { ...decision, schema: entry.definition.schema }
+})

@@ -1,0 +1,196 @@
+/**
+ * The body of a tool's call: what it is given, and how it is stopped.
+ *
+ * A handler returns a value, a promise or an effect. One that is told to stop may finish within its grace period; after that it is left
+ * behind.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { findCall, type ToolCall } from "../../domain/RunState.ts"
+import type { Tool } from "../../tool/Tool.ts"
+import type { ToolContext } from "../../tool/ToolContext.ts"
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import type { Running } from "./apart.ts"
+import { isThere, type Scope, stateOf } from "./Drive.ts"
+import { graceMs, isPromise } from "../../agent/internal/userCode.ts"
+
+/** The key that every attempt of a call shares. */
+export const idempotencyKey = (call: ToolCall): string => call.id
+
+/** Calls the handler, whatever it returns: a value, a promise or an effect. */
+export const invoke = (
+  scope: Scope<any>,
+  call: ToolCall,
+  tool: Tool<any>,
+  value: unknown
+): Effect.Effect<unknown, unknown> | Running<unknown, unknown> => {
+  const { runtime } = scope.drive
+  const context = new CallContext(scope, call)
+  const out = tool.options.handler(value, context)
+  const kind = kindOf(out)
+  if (kind === "effect") {
+    return Effect.onInterrupt(
+      Effect.provideContext(out as Effect.Effect<unknown, unknown>, runtime.services),
+      () => Effect.sync(() => context.abort())
+    )
+  }
+  if (kind === "value") return Effect.succeed(out)
+  return following(
+    out as Promise<unknown>,
+    () => context.abort(),
+    () => graceMs(runtime)
+  )
+}
+
+/** What a handler has returned. One that throws when it is looked at is a value: the handler has run all the same. */
+const kindOf = (out: unknown): "effect" | "promise" | "value" => {
+  try {
+    if (Effect.isEffect(out)) return "effect"
+    return isPromise(out) ? "promise" : "value"
+  } catch {
+    return "value"
+  }
+}
+
+const stopping = Symbol("stopping")
+
+/** The signal of a call, made when somebody looks at it, and why the call was stopped. */
+interface Stopping {
+  controller: AbortController | undefined
+  reason: Error | undefined
+}
+
+/** What the handler is told, and how it is told to stop. */
+class CallContext implements ToolContext {
+  readonly runId: ToolContext["runId"]
+  readonly sessionId: ToolContext["sessionId"]
+  readonly callId: ToolContext["callId"]
+  readonly agentPath: ToolContext["agentPath"]
+  readonly attempt: number
+  readonly idempotencyKey: string
+  declare readonly signal: AbortSignal
+  readonly progress: (message: string) => void
+  readonly output: (chunk: string) => void
+  /** No private name: whoever wraps the context, as a proxy does, finds its signal too. */
+  readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
+  readonly #scope: Scope<any>
+
+  constructor(scope: Scope<any>, call: ToolCall) {
+    const { drive } = scope
+    const { runtime } = drive
+    const { agentPath, runId, sessionId } = stateOf(scope)
+    this.#scope = scope
+    this.runId = runId
+    this.sessionId = sessionId
+    this.callId = call.id
+    this.agentPath = agentPath
+    this.attempt = call.attempt + 1
+    this.idempotencyKey = idempotencyKey(call)
+    // Its own, so that a copy of the context has it too; and not part of a literal, which V8 would be slow with.
+    Object.defineProperty(this, "signal", CallContext.signalProperty)
+    const whose = { runId: drive.state.runId, agentRunId: runId, agentPath, callId: call.id }
+    const tell = (update: () => RunUpdate): void => {
+      if (drive.onUpdate !== undefined && this.isUnderWay()) drive.onUpdate(update())
+    }
+    const { scrub } = runtime.scrubber
+    this.progress = (message) => tell(() => ({ ...whose, _tag: "progress", message: scrub(message) }))
+    this.output = (chunk) => tell(() => ({ ...whose, _tag: "output", chunk: scrub(chunk) }))
+  }
+
+  /** Nothing that comes after its end is of the call: it may have been left behind. */
+  private isUnderWay(): boolean {
+    const scope = this.#scope
+    return isThere(scope) && findCall(stateOf(scope), this.callId)?.status === "started"
+  }
+
+  abort(): void {
+    const told = this[stopping]
+    told.reason = new Error(this.#scope.token.reason() ?? "The call was stopped.")
+    told.controller?.abort(told.reason)
+  }
+
+  /** Made when the handler first looks at it. */
+  private static readonly signalProperty = {
+    configurable: true,
+    enumerable: true,
+    get(this: CallContext): AbortSignal {
+      const told = this[stopping]
+      told.controller ??= new AbortController()
+      // Whoever looks only now has been told to stop all the same.
+      if (told.reason !== undefined) told.controller.abort(told.reason)
+      return told.controller.signal
+    }
+  }
+}
+
+/**
+ * A promise that is told to stop by its signal, and is then given its grace period to say what it came to: here too, since what tries
+ * a body again must not hear of a try that was left behind.
+ */
+const following = (
+  promise: Promise<unknown>,
+  abort: () => void,
+  graceMs: () => number
+): Running<unknown, unknown> => {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let giveUp = () => {}
+  return {
+    follow: (waiting) => {
+      let isOver = false
+      const over = (exit: Exit.Exit<unknown, unknown>) => {
+        if (isOver) return
+        isOver = true
+        clearTimeout(timer)
+        waiting.ended(exit)
+      }
+      giveUp = () => over(Exit.interrupt())
+      // Anything may call itself a promise.
+      void Promise.resolve(promise).then(
+        (value) => over(Exit.succeed(value)),
+        // What it says about having been stopped is no news.
+        (cause: unknown) => (timer === undefined ? over(Exit.fail(cause)) : giveUp())
+      )
+    },
+    stop: () => {
+      if (timer !== undefined) return
+      timer = setTimeout(() => giveUp(), graceMs())
+      abort()
+    }
+  }
+}
+
+/** What a body that is tried again returned after it was told to stop. */
+export interface Flight {
+  late?: Exit.Exit<unknown, unknown>
+}
+
+/** A body as an effect, for what tries it again. */
+export const asEffect = (
+  begin: () => Effect.Effect<unknown, unknown> | Running<unknown, unknown>,
+  flight: Flight
+): Effect.Effect<unknown, unknown> =>
+  Effect.suspend(() => {
+    let begun: ReturnType<typeof begin>
+    try {
+      begun = begin()
+    } catch (cause) {
+      // As good a reason to try again as a rejected promise.
+      return Effect.fail(cause)
+    }
+    if (Effect.isEffect(begun)) return begun
+    return Effect.callback<unknown, unknown>((resume) => {
+      const ended = new Promise<void>((done) =>
+        begun.follow({
+          ended: (exit) => {
+            resume(exit)
+            if (Exit.isSuccess(exit)) flight.late = exit
+            done()
+          }
+        })
+      )
+      return Effect.promise(() => {
+        begun.stop()
+        return ended
+      })
+    })
+  })

@@ -1,0 +1,67 @@
+/**
+ * How much memory an update takes that a reader has not read yet: about as many characters as it holds.
+ */
+import type { FilePart } from "../../domain/Message.ts"
+import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
+import type { ModelPart } from "../../model/ModelPart.ts"
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
+
+/** About how many characters an update holds. */
+export const sizeOf = (update: RunUpdate): number => {
+  switch (update._tag) {
+    case "event":
+      return sizeOfEvent(update.event)
+    case "delta":
+      return least + sizeOfPart(update.part)
+    case "output":
+      return least + update.chunk.length
+    case "progress":
+      return least + update.message.length
+    default:
+      return least
+  }
+}
+
+/** What an update takes besides its text. */
+const least = 100
+
+const sizeOfPart = (part: ModelPart): number => {
+  switch (part._tag) {
+    case "text-delta":
+    case "reasoning-delta":
+    case "tool-call-delta":
+      return part.delta.length
+    case "tool-call":
+      return part.arguments.length + sizeOfPayload(part.payload)
+    case "file":
+      return sizeOfFile(part.file)
+    case "finish":
+      return 0
+    default:
+      return (part.text?.length ?? 0) + sizeOfPayload(part.payload)
+  }
+}
+
+/** Providers keep in it what they like. */
+const sizeOfPayload = (payload: unknown): number => {
+  if (payload === undefined) return 0
+  try {
+    return typeof payload === "string" ? payload.length : JSON.stringify(payload).length
+  } catch {
+    return 0
+  }
+}
+
+const sizeOfFile = ({ source }: FilePart): number => (source._tag === "bytes" ? source.base64.length : least)
+
+const sizeOfEvent = (event: RunEvent): number => {
+  const { event: inner } = unwrap(event)
+  const content = inner._tag === "run.started" ? inner.prompt : "content" in inner ? inner.content : []
+  let size = 5 * least
+  for (const part of content) {
+    if (part._tag === "file") size += sizeOfFile(part)
+    else if (part._tag === "toolCall") size += part.arguments.length
+    else size += part.text.length
+  }
+  return size
+}

@@ -1,0 +1,53 @@
+/**
+ * One turn's question to the model, within the budgets.
+ */
+import * as Effect from "effect/Effect"
+import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
+import type { Exceeded } from "../../domain/Limits.ts"
+import { exhausted } from "../../domain/next.ts"
+import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
+import type { Apart } from "../internal/apart.ts"
+import { callModel } from "./callModel.ts"
+import { emit, isThere, now, type Scope, stateOf } from "../internal/Drive.ts"
+import { failRun } from "./subAgents.ts"
+
+/** Asks the model, if there is time left for it; says which budgets are running out afterwards. */
+export const askModel = <E>(
+  scope: Scope<E>,
+  turn: number,
+  apart: Apart
+): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
+  const { drive } = scope
+  const before = stateOf(scope)
+  const late = isWrappingUp(before) ? undefined : exceeded(before, now(drive))
+  if (late !== undefined) return outOfBudget(scope, late, apart)
+  if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
+  drive.asking += 1
+  return callModel({ scope, turn, apart, whenAsked: asked })
+}
+
+const asked = (scope: Scope<any>): void => {
+  scope.drive.asking -= 1
+  warn(scope)
+}
+
+const warn = (scope: Scope<any>): void => {
+  const { drive } = scope
+  for (let at: Scope<any> | undefined = scope; at !== undefined; at = at.parent) {
+    if (!isThere(at)) continue
+    for (const budget of nearing(stateOf(at), now(drive))) {
+      emit(at, { _tag: "budget.nearing", at: now(drive), ...budget })
+    }
+  }
+}
+
+/** Does about a budget what the run's limits and whoever can be asked say. */
+const outOfBudget = <E>(
+  scope: Scope<E>,
+  exceeded: Exceeded,
+  apart: Apart
+): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
+  const step = exhausted(stateOf(scope), exceeded)
+  if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return scope.drive.perform(scope, step, apart)
+  return step._tag === "Finish" && step.end._tag === "failed" ? failRun(scope, step.end.failure) : Effect.void
+}

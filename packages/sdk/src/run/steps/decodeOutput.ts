@@ -1,0 +1,67 @@
+/**
+ * The end of a run whose answer has to have a form.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { Apart } from "../internal/apart.ts"
+import { settleBeside, stopBeside } from "../internal/beside.ts"
+import { asking } from "../internal/asking.ts"
+import { decodeWithin } from "../../agent/internal/decoding.ts"
+import { emit, isStopped, now, type Scope, stateOf } from "../internal/Drive.ts"
+import { leave } from "../internal/leave.ts"
+import { failRun } from "./subAgents.ts"
+import { describe } from "../../agent/internal/userCode.ts"
+
+/** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */
+export const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, answer: string, apart: Apart) {
+  const { bound, drive } = scope
+  const complete = Effect.fnUntraced(function* (event: RunEvent) {
+    if (scope.parent === undefined) {
+      yield* stopBeside(drive, [asking], "The run has ended.")
+      yield* settleBeside(drive)
+      return yield* leave(drive, event)
+    }
+    emit(scope, event)
+    return false
+  })
+  const decoder = bound.output
+  if (decoder === undefined) return yield* complete({ _tag: "run.completed", at: now(drive) })
+  const json = parseAnswer(answer)
+  const decoded =
+    json === undefined
+      ? Exit.fail("it is not JSON")
+      : yield* Effect.exit(
+          apart.run<unknown, unknown>(decodeWithin(decoder, stateOf(scope).limits.toolTimeoutMs, json))
+        )
+  if (Exit.isSuccess(decoded)) {
+    const output = Result.try(() => decoder.encode?.(decoded.value) ?? (json as Schema.Json))
+    if (Result.isSuccess(output)) {
+      return yield* complete({ _tag: "run.completed", at: now(drive), output: output.success })
+    }
+    const why = describe(drive.runtime, output.failure)
+    yield* failRun(scope, { _tag: "RunDefect", description: `The output cannot be encoded: ${why}` })
+    return false
+  }
+  if (isStopped(scope, decoded.cause)) return false
+  const issues = describe(drive.runtime, Cause.squash(decoded.cause))
+  emit(scope, {
+    _tag: "output.rejected",
+    at: now(drive),
+    message: `The answer does not fit the required form: ${issues}. Answer again, with nothing but JSON that fits.`
+  })
+  return false
+})
+
+/** The JSON of an answer, also when the model put it into a code fence. */
+const parseAnswer = (answer: string): unknown => {
+  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n\s*```\s*$/.exec(answer)
+  try {
+    return JSON.parse(fenced?.[1] ?? answer) as unknown
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * Another agent takes the conversation over.
+ */
+import * as Effect from "effect/Effect"
+import type { ToolCallId } from "../../domain/Id.ts"
+import { canonicalJson } from "../../domain/internal/json.ts"
+import { text } from "../../domain/Message.ts"
+import { ToolUnavailable } from "../../domain/RunError.ts"
+import { findCall, type RunState } from "../../domain/RunState.ts"
+import { type Policies, policiesFor } from "../../domain/StartOptions.ts"
+import { type BoundAgent, memberOf } from "../../agent/BoundAgent.ts"
+import { emit, now, type Scope, stateOf } from "../internal/Drive.ts"
+import { isPrompted } from "../internal/startOptions.ts"
+
+/** Gives the conversation to the agent that the model has chosen. */
+export const handOff = Effect.fnUntraced(function* (scope: Scope<any>, callId: ToolCallId) {
+  const state = stateOf(scope)
+  const call = findCall(state, callId)
+  const entry = call === undefined ? undefined : scope.bound.entries.get(call.name)
+  const to = entry?.target === "handoff" ? memberOf(scope.bound, entry.to) : undefined
+  if (call === undefined) return
+  if (to === undefined) {
+    const problem = new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "missing" })
+    return scope.drive.addMissing({ id: callId, arguments: call.arguments, problem })
+  }
+  const at = now(scope.drive)
+  emit(scope, {
+    _tag: "agent.changed",
+    at,
+    agent: to.identity,
+    ...policiesOf(state, scope.bound, to),
+    structured: to.output !== undefined
+  })
+  const { name } = to.agent
+  for (const { id, result } of state.calls) {
+    if (id === callId || result !== undefined) continue
+    const content = [text(`This one was not followed: ${name} has the conversation now.`)]
+    emit(scope, { _tag: "tool.failed", at, callId: id, content })
+  }
+  emit(scope, { _tag: "tool.completed", at, callId, content: [text(`${name} has the conversation now.`)] })
+})
+
+/** The policies that bind the agent that takes over. */
+const policiesOf = ({ policy, startedWith }: RunState, from: BoundAgent, to: BoundAgent): Policies => {
+  if (startedWith !== undefined) {
+    return policiesFor(startedWith, { policy: to.agent.policy, isPrompted: isPrompted(startedWith, to) })
+  }
+  // A run that an earlier version has started does not say what its caller gave: a policy that is not the agent's counts as given.
+  const isGiven = canonicalJson(policy) !== canonicalJson(from.agent.policy)
+  return { policy: isGiven ? policy : to.agent.policy }
+}

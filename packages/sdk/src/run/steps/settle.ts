@@ -1,0 +1,309 @@
+/**
+ * Running the bodies of tool calls.
+ *
+ * A body is started after `tool.started` is in the journal and its result is recorded once, whatever happens meanwhile. A body
+ * that is told to stop may finish within its grace period; then its result is kept.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { copyJson } from "../../domain/internal/json.ts"
+import * as Schema from "effect/Schema"
+import { sentence } from "../../domain/Display.ts"
+import type { ToolCallId } from "../../domain/Id.ts"
+import { text, UserPart } from "../../domain/Message.ts"
+import type { ToolUnavailable } from "../../domain/RunError.ts"
+import type { ToolCall } from "../../domain/RunState.ts"
+import { findCall, isRepeatable } from "../../domain/RunState.ts"
+import type { Reconciled, Tool } from "../../tool/Tool.ts"
+import { toContent } from "../../tool/Tool.ts"
+import { ToolFailure } from "../../tool/ToolError.ts"
+import { confirmHeld } from "../internal/confirmHeld.ts"
+import type { Apart, Work } from "../internal/apart.ts"
+import type { Scope } from "../internal/Drive.ts"
+import { differenceOf, isTimed, toolEntryOf } from "../internal/authorize.ts"
+import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
+import { eachWhenKnown } from "../internal/whenKnown.ts"
+import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
+import { asEffect, type Flight, idempotencyKey, invoke } from "../internal/toolBody.ts"
+import {
+  emit,
+  flush,
+  isCallOpen,
+  isStopped,
+  now,
+  stateOf,
+  timeLeftOf,
+  toolTimeoutMs
+} from "../internal/Drive.ts"
+import { awaitedWithin, describe, within } from "../../agent/internal/userCode.ts"
+
+/** Runs calls that may run: several are reads and run together, one alone may be anything. */
+export const settle = <E>(
+  scope: Scope<E>,
+  callIds: ReadonlyArray<ToolCallId>,
+  apart: Apart
+): Effect.Effect<void, E | ToolUnavailable> => {
+  const state = stateOf(scope)
+  const { toolConcurrency } = state.limits
+  // What may no longer be let through when its turn comes is judged then, and not started before.
+  const next =
+    callIds.length > toolConcurrency && mayLapse(scope, callIds)
+      ? callIds.slice(0, Math.max(1, toolConcurrency))
+      : callIds
+  const preparing = eachWhenKnown(next, (callId) => prepare(scope, findCall(state, callId), apart))
+  const isToStart = (one: Prepared | undefined): one is Prepared =>
+    isPrepared(one) && isCallOpen(scope, one.call.id)
+  return Effect.flatMapEager(preparing, (ready) =>
+    run(scope, ready.every(isToStart) ? ready : ready.filter(isToStart), apart)
+  )
+}
+
+/** Whether what lets one of the calls through may end while others run: a grant, a policy with a time, the tool's own rule. */
+const mayLapse = (scope: Scope<unknown>, callIds: ReadonlyArray<ToolCallId>): boolean =>
+  isTimed(scope) ||
+  callIds.some((callId) => {
+    const call = findCall(stateOf(scope), callId)
+    if (call === undefined || call.grantId !== undefined) return call !== undefined
+    return typeof toolEntryOf(scope.bound, call)?.tool.options.needsApproval === "function"
+  })
+
+const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart): Effect.Effect<void, E> => {
+  const { drive } = scope
+  // What was stopped before it was begun has not been begun.
+  if (prepared.length === 0 || apart.isStopped()) return Effect.void
+  for (const { call } of prepared) {
+    emit(scope, {
+      _tag: "tool.started",
+      at: now(drive),
+      callId: call.id,
+      idempotencyKey: idempotencyKey(call)
+    })
+  }
+  const bodies = () => {
+    const started = prepared.every(isStarted) ? prepared : prepared.filter(isStarted)
+    if (isTurnHalted(scope)) {
+      for (const { call } of started) notStarted(scope, call)
+      return Effect.void
+    }
+    // A rule that was asked for the others of the turn is asked again behind a body that may have taken time.
+    drive.fresh = undefined
+    if (drive.clear !== undefined) for (const { call } of started) drive.clear.delete(call.id)
+    return apart.all(
+      started.map((ready) => bodyOf(scope, ready)),
+      stateOf(scope).limits.toolConcurrency,
+      () => mayGoOn(scope)
+    )
+  }
+  // The commit tells whether something was decided before it, and a body that was stopped before has not been begun.
+  const unlessHalted = () => (drive.hasMail ? Effect.flatMapEager(hearStops(scope), bodies) : bodies())
+  // A read may be repeated; whatever else has happened is committed before the next thing happens.
+  const areReads = prepared.every(({ call }) => call.safety === "readOnly")
+  const committed = () => (areReads ? Effect.void : flush(drive))
+  // The commit may have been answered to a process that was frozen since.
+  const held = Effect.flatMapEager(flush(drive), () => confirmHeld(drive))
+  // A grant that was revoked meanwhile has taken the start of its calls back.
+  const isStarted = ({ call }: Prepared) => findCall(stateOf(scope), call.id)?.status === "started"
+  return Effect.flatMapEager(Effect.flatMapEager(held, unlessHalted), committed)
+}
+
+/** The body of a call, how long it may take, and what becomes of its end. */
+const bodyOf = (scope: Scope<any>, ready: Prepared): Work<unknown, unknown, ToolFailure> => {
+  const { retry } = ready.tool.options
+  return retry === undefined || !isRepeatable(ready.call)
+    ? new Body(scope, ready)
+    : retried(scope, ready, retry)
+}
+
+/** One that is tried once. */
+class Body implements Work<unknown, unknown, ToolFailure> {
+  private readonly scope: Scope<any>
+  private readonly ready: Prepared
+
+  constructor(scope: Scope<any>, ready: Prepared) {
+    this.scope = scope
+    this.ready = ready
+  }
+
+  begin() {
+    const { call, tool, value } = this.ready
+    return invoke(this.scope, call, tool, value)
+  }
+
+  deadline() {
+    const { call, tool } = this.ready
+    return timeOf(this.scope, call, tool)
+  }
+
+  onEnd(exit: Exit.Exit<unknown, unknown>): void {
+    record(this.scope, this.ready.call, exit)
+  }
+
+  onSkip(): void {
+    notStarted(this.scope, this.ready.call)
+  }
+}
+
+/** It is known not to have run, though its start is written already. */
+const notStarted = (scope: Scope<any>, call: ToolCall): void =>
+  emit(scope, { _tag: "tool.notStarted", at: now(scope.drive), callId: call.id })
+
+/** One that is tried again. Each try has its time, as long as there is any. */
+const retried = (
+  scope: Scope<any>,
+  { call, tool, value }: Prepared,
+  schedule: NonNullable<Tool<any>["options"]["retry"]>
+): Work<unknown, unknown, ToolFailure> => {
+  const flight: Flight = {}
+  // A body that changes its arguments does not change those of the next try.
+  const begin = () => invoke(scope, call, tool, copyJson(value) ?? value)
+  const timed = Effect.suspend(() => {
+    const { late, ms } = timeOf(scope, call, tool)
+    return within(scope.drive.runtime, ms, asEffect(begin, flight), late)
+  })
+  const isTimeLeft = () => (timeLeftOf(scope) ?? 1) > 0
+  const isWorthwhile = () => flight.late === undefined && isTimeLeft()
+  return {
+    begin: () =>
+      Effect.retry(timed, {
+        schedule,
+        while: () => (isWorthwhile() ? mayGoOn(scope) : Effect.succeed(false))
+      }),
+    // What came within its grace is the result.
+    onEnd: (exit) => record(scope, call, Exit.isSuccess(exit) ? exit : (flight.late ?? exit)),
+    onSkip: () => notStarted(scope, call)
+  }
+}
+
+/** How long a body may take: its own time, or what is left of that of the run and of those above it. */
+const timeOf = (scope: Scope<any>, call: ToolCall, tool: Tool<any>) => {
+  const own = toolTimeoutMs(scope, tool)
+  const left = timeLeftOf(scope) ?? own
+  const ms = Math.max(1, Math.min(own, left))
+  const time = left < own ? `the ${ms} ms that were left of the wallTime budget` : `${ms} ms`
+  return { ms, late: () => new ToolFailure({ description: timeoutText(call, time) }) }
+}
+
+const timeoutText = (call: ToolCall, time: string): string =>
+  isRepeatable(call)
+    ? `${call.name} did not finish within ${time}.`
+    : `${call.name} did not finish within ${time}; it may have taken effect all the same.`
+
+/** Records what a body came to; an interrupted one that brought nothing is left to whoever interrupted it. */
+const record = (scope: Scope<any>, call: ToolCall, exit: Exit.Exit<unknown, unknown>): void => {
+  const { runtime } = scope.drive
+  const at = now(scope.drive)
+  const completed = (value: unknown) =>
+    emit(scope, { _tag: "tool.completed", at, callId: call.id, content: shown(scope, call, value) })
+  if (Exit.isSuccess(exit)) return completed(exit.value)
+  if (isStopped(scope, exit.cause)) return
+  const why = Cause.hasInterruptsOnly(exit.cause)
+    ? "it stopped itself"
+    : describe(runtime, Cause.squash(exit.cause))
+  emit(scope, { _tag: "tool.failed", at, callId: call.id, content: [text(`${call.name} failed: ${why}`)] })
+}
+
+/** Most results are: that is seen faster than by the schema. */
+const isText = ([first, second]: ReadonlyArray<UserPart>): boolean =>
+  second === undefined && first?._tag === "text" && typeof first.text === "string"
+
+const isContent: (content: unknown) => boolean = Schema.is(Schema.Array(UserPart))
+
+/** The parts of a result, scrubbed. What cannot be shown has happened all the same, so that it is not called a failure. */
+const shown = (scope: Scope<any>, call: ToolCall, value: unknown): ReadonlyArray<UserPart> => {
+  const { scrub } = scope.drive.runtime.scrubber
+  try {
+    const content = toContent(value).map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
+    if (isText(content) || isContent(content)) return content
+    throw new TypeError("These are not the parts of a result.")
+  } catch {
+    return [text(`${call.name} finished, and its result cannot be shown.`)]
+  }
+}
+
+/**
+ * Bodies that a process that is gone had started, or that may have run in a store that is lost: repeats them, asks the tool, or
+ * opens an `inDoubt` request.
+ */
+export const reconcile = Effect.fnUntraced(function* <E>(
+  scope: Scope<E>,
+  callIds: ReadonlyArray<ToolCallId>,
+  apart: Apart
+) {
+  for (const callId of callIds) {
+    const found = findCall(stateOf(scope), callId)
+    if (found === undefined) continue
+    const entry = toolEntryOf(scope.bound, found)
+    // What a tool says of itself today counts too. One that is missing is waited for.
+    if (
+      isRepeatable(found) &&
+      (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")
+    ) {
+      yield* settle(scope, [callId], apart)
+      continue
+    }
+    const call = found.status === "started" ? found : presumeStarted(scope, found)
+    const asked = yield* Effect.exit(apart.run(ask(scope, call)))
+    if (Exit.isFailure(asked) && isStopped(scope, asked.cause)) return
+    const answer = Exit.isSuccess(asked) ? asked.value : unknown
+    const at = now(scope.drive)
+    switch (answer._tag) {
+      case "happened":
+        emit(scope, { _tag: "tool.completed", at, callId, content: shown(scope, call, answer.result) })
+        break
+      case "failed":
+        emit(scope, {
+          _tag: "tool.failed",
+          at,
+          callId,
+          content: [text(scope.drive.runtime.scrubber.scrub(answer.message))]
+        })
+        break
+      case "notHappened":
+        if (isTurnHalted(scope)) {
+          notStarted(scope, call)
+          break
+        }
+        ;(scope.drive.clear ??= new Set()).add(callId)
+        yield* settle(scope, [callId], apart)
+        break
+      case "unknown":
+        openInDoubt(
+          scope,
+          call,
+          isRepeatable(found) ? sentence`${found.name} may not be repeated any more.` : undefined
+        )
+    }
+  }
+})
+
+/** The call as one whose start is lost with its journal. The start counts as an attempt, so that the body sees a later one. */
+const presumeStarted = (scope: Scope<any>, call: ToolCall): ToolCall => {
+  const key = idempotencyKey(call)
+  emit(scope, { _tag: "tool.started", at: now(scope.drive), callId: call.id, idempotencyKey: key })
+  return findCall(stateOf(scope), call.id) ?? call
+}
+
+/** What the tool itself can find out. A tool that cannot, or fails to, leaves it to somebody. */
+const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
+  Effect.gen(function* () {
+    const entry = toolEntryOf(scope.bound, call)
+    // Another tool knows nothing of it.
+    if (entry === undefined || differenceOf(scope, call, entry) !== undefined) return unknown
+    const { reconcile } = entry.tool.options
+    if (reconcile === undefined) return unknown
+    const value = yield* valueOf(scope, call, entry)
+    const found = yield* awaitedWithin<unknown>(scope.drive.runtime, toolTimeoutMs(scope, entry.tool), () =>
+      reconcile(idempotencyKey(call), value)
+    )
+    return isReconciled(found) ? found : unknown
+  }).pipe(Effect.catch(() => Effect.succeed(unknown)))
+
+const unknown: Reconciled = { _tag: "unknown" }
+
+/** A tool that answers something else has not found out anything. */
+const isReconciled = (found: unknown): found is Reconciled => {
+  if (typeof found !== "object" || found === null || !("_tag" in found)) return false
+  if (found._tag === "failed") return "message" in found && typeof found.message === "string"
+  return found._tag === "happened" || found._tag === "notHappened"
+}

@@ -1,0 +1,365 @@
+/**
+ * The sub-agents of a run: started, gone on with, asked about, and stopped.
+ *
+ * Each goes on in a fiber of its own beside the loop, as many at once as the run's `agentConcurrency`. One that is held, or that
+ * waits for a budget above it, has no fiber; whoever decides makes it go on.
+ */
+import * as Effect from "effect/Effect"
+import { carve } from "../../domain/Budget.ts"
+import type { ToolCallId } from "../../domain/Id.ts"
+import * as Id from "../../domain/Id.ts"
+import * as Limits from "../../domain/Limits.ts"
+import { isAnyReleased, isTurnReleased } from "../../domain/internal/released.ts"
+import { text } from "../../domain/Message.ts"
+import { aboveOf, canAdvance, mayStart, next, type Step } from "../../domain/next.ts"
+import type { RunFailure } from "../../domain/RunError.ts"
+import { wrap } from "../../domain/RunEvent.ts"
+import {
+  children,
+  findCall,
+  findChild,
+  isEnded,
+  isOpen,
+  isSettled,
+  type BackgroundRun,
+  type RunState
+} from "../../domain/RunState.ts"
+import type { SubAgent } from "../../agent/BoundAgent.ts"
+import * as Cancellation from "../../agent/Cancellation.ts"
+import type { Apart } from "../internal/apart.ts"
+import {
+  allowAgain,
+  awaitBeside,
+  countBeside,
+  endedBeside,
+  isBeside,
+  startBeside,
+  stopBeside,
+  wake
+} from "../internal/beside.ts"
+import { childCancellation, closedRequests } from "../internal/cancellation.ts"
+import { confirmHeld } from "../internal/confirmHeld.ts"
+import { missingCalled, obstacleAt, subAgentAt } from "../../agent/internal/definitions.ts"
+import { takeMailBeside } from "../internal/leave.ts"
+import {
+  emit,
+  flush,
+  isEnding,
+  isThere,
+  now,
+  type Drive,
+  Scope,
+  stateOf,
+  statesOf
+} from "../internal/Drive.ts"
+import { askAbove, roomAbove } from "../internal/roomAbove.ts"
+import { profileOptions } from "../internal/startOptions.ts"
+import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/stops.ts"
+import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
+
+/** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
+const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, found: SubAgent | undefined): Scope<E> =>
+  new Scope(parent.drive, Cancellation.make(parent.token), parent, callId, found?.bound)
+
+/**
+ * Begins the run of the sub-agent of a call, with what is left of the budgets above it. Where nothing is, whoever can top it up
+ * is asked; where nobody can, the call has failed.
+ */
+const begin = <E>(scope: Scope<E>, callId: ToolCallId): void => {
+  const state = stateOf(scope)
+  const call = findCall(state, callId)
+  if (call === undefined) return
+  const found = subAgentAt(scope.first, state, callId)
+  if (found === undefined) {
+    const problem = missingCalled(scope.bound, call)
+    return scope.drive.addMissing({ id: callId, arguments: call.arguments, problem })
+  }
+  const { name, bound } = found
+  const limits = carve(statesOf(scope), bound.limits)
+  if ("depth" in limits) {
+    if (askAbove(scope, limits)) return
+    const { budget } = limits.exceeded
+    const content = [text(`${name} was not started: nothing is left of the ${budget} budget.`)]
+    return emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId, content })
+  }
+  const { prompt } = call.arguments as { readonly prompt: string }
+  emit(
+    { drive: scope.drive, path: [...scope.path, callId] },
+    {
+      _tag: "run.started",
+      at: now(scope.drive),
+      runId: Id.childRunId(callId),
+      sessionId: state.sessionId,
+      agent: bound.identity,
+      agentPath: [...state.agentPath, name],
+      prompt: [text(prompt)],
+      limits,
+      policy: bound.agent.policy,
+      startedWith: profileOptions(scope.drive.runtime),
+      ...(state.mayRepeat === undefined ? {} : { mayRepeat: state.mayRepeat }),
+      asks: state.asks,
+      structured: bound.output !== undefined
+    }
+  )
+}
+
+/** Starts the sub-agent of a call in the background. */
+export const startBackground = <E>(scope: Scope<E>, callId: ToolCallId): Effect.Effect<void> =>
+  Effect.succeed(begin(scope, callId))
+
+/** Goes on with the sub-agents of these calls, and waits until one of them has got somewhere. */
+export const resumeChildren = Effect.fnUntraced(function* <E>(
+  scope: Scope<E>,
+  callIds: ReadonlyArray<ToolCallId>,
+  apart: Apart
+) {
+  for (const callId of callIds) {
+    // What was promised to the one before may be all that was left.
+    if (findCall(stateOf(scope), callId)?.child === undefined && mayStart(statesOf(scope))) {
+      begin(scope, callId)
+    }
+  }
+  const wanted = new Set(callIds)
+  yield* goOn(
+    scope,
+    children(stateOf(scope)).filter(({ callId }) => wanted.has(callId))
+  )
+  const isWaitedFor = callIds.some((callId) => isBeside(scope.drive, callId))
+  if (isWaitedFor) yield* awaitBeside(scope, apart)
+})
+
+/** Goes on with what is in the background, and waits until something of it has got somewhere. */
+export const awaitChildren = Effect.fnUntraced(function* <E>(scope: Scope<E>, apart: Apart) {
+  const { missing } = scope.drive
+  const known = missing?.size
+  yield* goOnInBackground(scope)
+  // What was found missing does not go on: then there may be nothing to wait for.
+  if (scope.drive.missing !== missing || missing?.size !== known) return
+  yield* awaitBeside(scope, apart)
+})
+
+/** Goes on with everything in the background that can and for which there is room. */
+export const goOnInBackground = <E>(scope: Scope<E>): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { background } = stateOf(scope)
+    return background === undefined || !isAnyIdle(scope.drive, background)
+      ? Effect.void
+      : goOn(scope, background)
+  })
+
+/** Whether one of them has no fiber. Most of the time all have: then there is nothing to look at more closely. */
+const isAnyIdle = (drive: Drive<any>, background: ReadonlyArray<BackgroundRun>): boolean =>
+  background.some(({ callId, child }) => child !== undefined && !isBeside(drive, callId))
+
+/** Goes on with those that can, as far as there is room. */
+const goOn = Effect.fnUntraced(function* <E>(
+  scope: Scope<E>,
+  candidates: ReadonlyArray<Pick<BackgroundRun, "callId" | "child">>
+) {
+  const { drive } = scope
+  const before = stateOf(scope)
+  // One at least: with none, nobody would ever get anywhere.
+  const most = Math.max(1, before.limits.agentConcurrency ?? Limits.defaults.agentConcurrency)
+  let room = most - countBeside(drive, children(before))
+  const above = aboveOf(statesOf(scope), drive.above)
+  for (const { callId, child } of candidates) {
+    if (room <= 0 || isEnding(scope)) return
+    if (child === undefined || isEnded(child) || isBeside(drive, callId) || !canAdvance(child, above))
+      continue
+    if (drive.beside?.stopped.has(callId) === true) continue
+    // Another that was gone on with may have let this one come to its end meanwhile.
+    if (!isThere(scope)) return
+    const latest = findChild(stateOf(scope), callId)
+    if (latest === undefined || isEnded(latest)) continue
+    const missing = obstacleAt(scope.first, stateOf(scope), { callId, child: latest })
+    if (missing !== undefined) {
+      drive.addMissing(missing)
+      // It can still come to an end that was decided for it.
+      if (!canAdvance(latest, aboveOf(statesOf(scope), drive.above))) continue
+    }
+    const childScope = scopeOf(scope, callId, subAgentAt(scope.first, stateOf(scope), callId))
+    room -= 1
+    // It hears what is said to it, also while its lead is asked something that takes long.
+    yield* drive.journal.watch
+    yield* startBeside(drive, callId, childScope.token, (apart) =>
+      Effect.andThen(
+        driveChild(childScope, callId, apart),
+        // There is room for another one now, whatever its parent is doing.
+        Effect.suspend(() => (isEnding(scope) || !isThere(scope) ? Effect.void : goOnInBackground(scope)))
+      )
+    )
+  }
+})
+
+/** Goes on with one sub-agent until it is over, or held, or waits for a budget above it. */
+const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallId, apart: Apart) {
+  const { drive, parent } = scope
+  if (parent === undefined) return
+  let isHeard = false
+  // A parent that has ended is gone from the state, and with it this run.
+  while (!isEnding(scope) && isThere(parent)) {
+    if (isTurnDue()) {
+      yield* turn
+      continue
+    }
+    scope.seen = endedBeside(drive)
+    if (drive.hasMail) yield* takeMailBeside(drive)
+    const child = isThere(parent) ? findChild(stateOf(parent), callId) : undefined
+    if (child === undefined || isEnded(child)) break
+    const step = next(child, aboveOf(statesOf(parent), drive.above))
+    if (step._tag === "Hold") {
+      // One that only waits for the end of a run above is not held.
+      if (child.status === "running" && !isHalted(parent)) emit(scope, { _tag: "run.held", at: now(drive) })
+      break
+    }
+    if (!isHeard && beginsUnheard(child, step) && mayBeHalted(scope)) {
+      isHeard = true
+      yield* hearStops(scope)
+      continue
+    }
+    isHeard = false
+    if (child.status === "held") emit(scope, { _tag: "run.resumed", at: now(drive) })
+    if (step._tag === "Finish") {
+      // What was started under a run that was stopped finishes first.
+      if (child.stop !== undefined && countBeside(drive, children(child)) > 0) {
+        yield* awaitBeside(scope, apart)
+        continue
+      }
+      yield* finishChild(scope, step)
+      break
+    }
+    yield* confirmHeld(drive)
+    yield* goOnInBackground(scope)
+    const room = roomAbove(scope, step)
+    if (room === "room") yield* drive.perform(scope, step, apart)
+    else if (room !== "waits") yield* failRun(scope, room)
+  }
+  // Whoever stops it waits for all of it.
+  const reason = scope.token.reason()
+  if (reason !== undefined && isThere(scope)) {
+    yield* stopBeside(
+      drive,
+      children(stateOf(scope)).map(({ callId }) => callId),
+      reason
+    )
+  }
+  // What it waits for is in the inbox while the others go on.
+  if (!isHalted(parent)) yield* flush(drive)
+})
+
+const finishChild = Effect.fnUntraced(function* (
+  scope: Scope<any>,
+  step: Extract<Step, { readonly _tag: "Finish" }>
+) {
+  const { drive } = scope
+  const { end } = step
+  if (end._tag === "cancelled") {
+    const under = children(stateOf(scope)).map(({ callId }) => callId)
+    yield* stopBeside(drive, under, end.reason)
+    for (const event of childCancellation(stateOf(scope), now(drive), end.reason)) emit(scope, event)
+    return
+  }
+  yield* stopUnder(scope, endText(stateOf(scope), end._tag))
+  const state = stateOf(scope)
+  const at = now(drive)
+  for (const event of closedRequests(state, at)) emit(scope, event)
+  emit(
+    scope,
+    end._tag === "completed"
+      ? { _tag: "run.completed", at }
+      : { _tag: "run.failed", at, failure: end.failure }
+  )
+})
+
+const endText = ({ agent }: RunState, end: string): string => `The run of ${agent.name} has ended (${end}).`
+
+/** Ends the sub-agents of a run, each with an end of its own. */
+const stopUnder = (scope: Scope<any>, reason: string): Effect.Effect<void> =>
+  Effect.suspend(() =>
+    stopAll(
+      scope,
+      children(stateOf(scope)).map(({ callId }) => callId),
+      reason
+    )
+  )
+
+/** Ends the sub-agents of these calls, as far as they have not ended. What was promised to them is free again. */
+export const stopAll = Effect.fnUntraced(function* (
+  scope: Scope<any>,
+  callIds: ReadonlyArray<ToolCallId>,
+  reason: string
+) {
+  const { drive } = scope
+  if (callIds.length === 0) return
+  yield* stopBeside(drive, callIds, reason)
+  const named = new Set(callIds)
+  for (const { callId, child } of children(stateOf(scope))) {
+    if (!named.has(callId)) continue
+    for (const event of childCancellation(child, now(drive), reason)) emit(scope, wrap(event, [callId]))
+  }
+  wake(drive)
+})
+
+/** The run could not go on. What is under it is stopped first: a run that has failed leaves nobody at work. */
+export const failRun = Effect.fnUntraced(function* (scope: Scope<any>, failure: RunFailure) {
+  const { drive } = scope
+  const reason = `The run of ${stateOf(scope).agent.name} has failed.`
+  if (scope.parent === undefined) {
+    // It may be continued, and they with it: they are stopped where they stand.
+    yield* stopBeside(
+      drive,
+      children(stateOf(scope)).map(({ callId }) => callId),
+      reason
+    )
+  } else {
+    yield* stopUnder(scope, reason)
+    for (const event of closedRequests(stateOf(scope), now(drive))) emit(scope, event)
+  }
+  emit(scope, { _tag: "run.failed", at: now(drive), failure })
+})
+
+/**
+ * Asks the model, once, to say how far it has come. Its calls come to an end before: the sub-agents that they wait for are
+ * stopped, and nobody needs to decide about the others.
+ */
+export const askWrapUp = Effect.fnUntraced(function* <E>(
+  scope: Scope<E>,
+  { budget, limit }: Limits.Exceeded
+) {
+  const { drive } = scope
+  if (yield* isReleasedMeanwhile(scope)) return
+  const used = `the ${budget} budget of ${stateOf(scope).agent.name} is used up`
+  const attached = stateOf(scope).calls.flatMap((call) =>
+    call.child === undefined || isSettled(call) ? [] : [call.id]
+  )
+  yield* stopBeside(drive, attached, used)
+  const isReleased = yield* isReleasedMeanwhile(scope)
+  const toEnd = attached.filter((callId) => !isReleasedIn(scope, callId))
+  allowAgain(
+    drive,
+    attached.filter((callId) => !toEnd.includes(callId))
+  )
+  yield* stopAll(scope, toEnd, used)
+  if (isReleased) return
+  const { calls, requests } = stateOf(scope)
+  const undecided = calls.filter((call) => !isSettled(call)).map(({ requestId }) => requestId)
+  for (const { requestId } of requests.filter(isOpen).map(({ request }) => request)) {
+    if (!undecided.includes(requestId)) continue
+    emit(scope, { _tag: "request.superseded", at: now(drive), requestId, reason: used })
+  }
+  emit(scope, { _tag: "wrapUp.asked", at: now(drive), budget, limit })
+  // Before anything follows from it: a decision that came first takes it back.
+  yield* flush(drive)
+})
+
+const isReleasedIn = (scope: Scope<any>, callId: ToolCallId): boolean => {
+  const child = findChild(stateOf(scope), callId)
+  return child !== undefined && isAnyReleased(child)
+}
+
+/** Whether a decision that the run has not seen releases a call of its turn: that runs first. */
+const isReleasedMeanwhile = <E>(scope: Scope<E>): Effect.Effect<boolean, E> =>
+  Effect.suspend(() => {
+    scope.drive.hasMail = true
+    return Effect.map(takeMailBeside(scope.drive), () => isTurnReleased(stateOf(scope)))
+  })

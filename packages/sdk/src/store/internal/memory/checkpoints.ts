@@ -1,0 +1,56 @@
+/**
+ * Checkpoints in memory: as in SQL, a run has its newest one, and keeps the chunks that it ever wrote.
+ */
+import type { Revision, RunId } from "../../../domain/Id.ts"
+import type { Checkpoint, NewCheckpoint } from "../../RunStore.ts"
+
+/** What is kept of one run. */
+export interface Kept {
+  readonly revision: number
+  readonly version: number
+  readonly base: NewCheckpoint["base"]
+  /** How many chunks there are with those of the base. */
+  readonly total: number
+  readonly chunks: ReadonlyMap<number, { readonly version: number; readonly text: string }>
+  readonly state: string
+}
+
+/** What is kept of a run after this, unless there is a later one. */
+export const keeping = (
+  runId: RunId,
+  known: Kept | undefined,
+  revision: number,
+  given: NewCheckpoint
+): Kept | undefined => {
+  const isOwn = given.base?.runId === runId
+  if (known === undefined ? isOwn : known.revision > revision) return known
+  const { state, version } = given
+  const before = given.base?.chunks ?? 0
+  const chunks = new Map(known?.chunks)
+  given.chunks.forEach((text, index) => chunks.set(before + index, { version, text }))
+  const base = isOwn ? known?.base : given.base
+  return { revision, version, base, total: before + given.chunks.length, chunks, state }
+}
+
+/** The checkpoint with the chunks of all those that it builds on; `undefined` when they are not all there. */
+export const assemble = (
+  runId: RunId,
+  kept: Kept,
+  find: (runId: RunId) => Kept | undefined
+): Checkpoint | undefined => {
+  const { revision, state, total, version } = kept
+  const chunks: Array<string> = []
+  let current: Kept | undefined = kept
+  for (let left = total; left > 0;) {
+    if (current === undefined) return undefined
+    const first = Math.min(left, current.base?.chunks ?? 0)
+    for (let place = first; place < left; place += 1) {
+      const chunk = current.chunks.get(place)
+      if (chunk?.version !== version) return undefined
+      chunks[place] = chunk.text
+    }
+    current = current.base === undefined ? undefined : find(current.base.runId)
+    left = first
+  }
+  return { runId, revision: revision as Revision, version, chunks, state }
+}

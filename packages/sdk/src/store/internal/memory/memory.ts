@@ -1,0 +1,476 @@
+/**
+ * The run store over plain maps. Every operation is one synchronous step, so nothing can come between a check and a write.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type { RequestId, Revision, RunId, Timestamp } from "../../../domain/Id.ts"
+import { RequestNotFound } from "../../../domain/Rejection.ts"
+import { RunEnded, SessionBusy } from "../../../domain/RunError.ts"
+import type { RunEvent } from "../../../domain/RunEvent.ts"
+import type { Checkpoint, Lease, NewCheckpoint, PendingRequest, ReadyRun, RunStore } from "../../RunStore.ts"
+import {
+  LeaseLost,
+  RunBusy,
+  RunConflict,
+  RunContinued,
+  RunExists,
+  RunNotFound,
+  RunRemoved,
+  type RunStoreError
+} from "../../RunStoreError.ts"
+import { pageSize, position } from "../bounds.ts"
+import { refusedBusy, refusedExists, withMail } from "../copies.ts"
+import { afterEvents, byAge, matches, undelivered } from "../inbox.ts"
+import { isTakingUp, sliceBatches } from "../journal.ts"
+import { assemble, keeping } from "./checkpoints.ts"
+import { revocationsOf, revocationsWith } from "../grants.ts"
+import * as Grants from "./grants.ts"
+import { presentAmong, restoreInto } from "./restore.ts"
+import {
+  begin,
+  extend,
+  newsOf,
+  endingIn,
+  headOf,
+  isHeldBy,
+  leaseTo,
+  newestFirst,
+  ownerOf,
+  pendingOf,
+  reasonOf,
+  type Run,
+  untouchedFirst,
+  write
+} from "./run.ts"
+import { afterTaking, decodeMessage, notTheSame, waiting } from "../messages.ts"
+import {
+  closingReason,
+  decisionOf,
+  decodeInput,
+  decodeInputs,
+  endingRefusal,
+  isGoing,
+  judge,
+  judgeAll
+} from "../requests.ts"
+import { makeSignal } from "../signal.ts"
+
+/** Makes an empty store. */
+export const makeMemory = (): RunStore["Service"] => {
+  const runs = new Map<RunId, Run>()
+  const signal = makeSignal()
+  const grants = Grants.make()
+
+  const found = (runId: RunId): Result.Result<Run, RunNotFound> => {
+    const run = runs.get(runId)
+    return run === undefined ? Result.fail(new RunNotFound({ runId })) : Result.succeed(run)
+  }
+
+  const heldBy = (lease: Lease, now: Timestamp): Result.Result<Run, LeaseLost> => {
+    const run = runs.get(lease.runId)
+    return run === undefined || !isHeldBy(run, lease, now)
+      ? Result.fail(new LeaseLost({ runId: lease.runId, owner: lease.owner }))
+      : Result.succeed(run)
+  }
+
+  const childOf = (run: Run): Run | undefined =>
+    Array.from(runs.values()).find((other) => other.parent?.runId === run.runId)
+
+  /** The next run of the session, if it goes on from the end of a run. */
+  const nextOf = (run: Run): Run | undefined =>
+    Array.from(runs.values()).find(
+      (other) =>
+        other.sessionId === run.sessionId &&
+        other.follows === run.runId &&
+        other.parent?.revision === run.revision
+    )
+
+  /** The run at the expected revision, its requests and messages after the events, or why they cannot be appended. */
+  const prepare = (options: Parameters<RunStore["Service"]["append"]>[0], now: Timestamp) =>
+    Result.gen(function* () {
+      const run = yield* heldBy(options.lease, now)
+      const { runId } = run
+      const conflict = () =>
+        new RunConflict({ runId, expected: options.expected, actual: run.revision as Revision })
+      if (run.revision !== options.expected) return yield* Result.fail(conflict())
+      const later = isTakingUp(options.events, options.status) ? nextOf(run) : undefined
+      if (later !== undefined) return yield* Result.fail(busyWith(later))
+      const inbox = yield* Result.mapError(afterEvents(run.inbox, options.events), conflict)
+      const mail = yield* Result.mapError(afterTaking(run.mail, options.events), conflict)
+      return { run, inbox, mail }
+    })
+
+  const eventsIn = (run: Run, to: number) => sliceBatches(run.batches, { from: 0, to }, "load")
+
+  const eventsOf = (run: Run, to: number): Result.Result<ReadonlyArray<RunEvent>, RunStoreError> =>
+    Result.gen(function* () {
+      const before = run.parent === undefined ? undefined : runs.get(run.parent.runId)
+      const inherited = before === undefined ? [] : yield* eventsOf(before, run.parent?.revision ?? 0)
+      return [...inherited, ...(yield* eventsIn(run, to))]
+    })
+
+  const keep = (runId: RunId, revision: number, checkpoint: NewCheckpoint | undefined) => {
+    const run = runs.get(runId)
+    if (run === undefined || checkpoint === undefined) return
+    run.checkpoint = keeping(runId, run.checkpoint, revision, checkpoint)
+  }
+
+  /** The newest checkpoint of a version that holds no more than a run did when it was taken up, and the events from there on. */
+  const eventsFrom = (
+    run: Run,
+    to: number,
+    version: number
+  ): Result.Result<
+    { readonly checkpoint?: Checkpoint; readonly events: ReadonlyArray<RunEvent> },
+    RunStoreError
+  > =>
+    Result.gen(function* () {
+      const kept = run.checkpoint
+      if (kept?.version === version && kept.revision <= to) {
+        const checkpoint = assemble(run.runId, kept, (runId) => runs.get(runId)?.checkpoint)
+        if (checkpoint === undefined) return { events: yield* eventsOf(run, to) }
+        return { checkpoint, events: yield* sliceBatches(run.batches, { from: kept.revision, to }, "load") }
+      }
+      const before = run.parent === undefined ? undefined : runs.get(run.parent.runId)
+      if (before === undefined) return { events: yield* eventsIn(run, to) }
+      const found = yield* eventsFrom(before, run.parent?.revision ?? 0, version)
+      return { ...found, events: [...found.events, ...(yield* eventsIn(run, to))] }
+    })
+
+  const findRequest = (requestId: RequestId) => {
+    for (const run of runs.values()) {
+      const entry = run.inbox.get(requestId)
+      if (entry !== undefined) return Result.succeed({ run, entry })
+    }
+    return Result.fail(new RequestNotFound({ requestId }))
+  }
+
+  const allPending = (): Array<PendingRequest> =>
+    Array.from(runs.values()).flatMap((run) =>
+      Array.from(run.inbox.values()).flatMap((entry) =>
+        entry.status === "open" ? [pendingOf(run, entry)] : []
+      )
+    )
+
+  return {
+    create: (options) =>
+      atomically((now): Result.Result<Lease, RunExists | RunRemoved | SessionBusy> => {
+        const { owner, parent, runId } = options
+        const existing = runs.get(runId)
+        if (existing !== undefined) return Result.fail(new RunExists({ runId, status: existing.status }))
+        if (parent !== undefined && !canBuildOn(runs.get(parent.runId), parent)) {
+          return Result.fail(new RunRemoved({ runId: parent.runId }))
+        }
+        return Result.flatMap(begin(options, [...runs.values()], now), (run) => {
+          const before = runs.get(run.follows as RunId)
+          if (before !== undefined && (isGoing(before.status) || before.revision > (parent?.revision ?? 0))) {
+            return Result.fail(busyWith(before))
+          }
+          const lease = leaseTo(run, owner, options.ttl, now)
+          runs.set(runId, run)
+          Grants.keepFrom(grants, run, options.events)
+          if (parent !== undefined) keep(parent.runId, parent.revision, options.checkpoint)
+          return Result.succeed(lease)
+        })
+      }),
+
+    restore: (restored, decisions, messages, revoked = []) => {
+      const revocations = revocationsWith(restored, revoked)
+      /** Revokes the grants of the runs that are here: what else the archive holds is refused. */
+      const revokePresent = () =>
+        Result.map(presentAmong(runs, restored), (present) => {
+          const known = revocationsOf(revocations, new Set(present.map(({ runId }) => runId)))
+          Grants.revokeWith(grants, known, runs)
+          return Grants.standing(grants, known.revoked)
+        })
+      return atomically((now) => {
+        const outcome = restoreInto(runs, withMail(restored, decisions, messages), now)
+        if (Result.isSuccess(outcome)) {
+          for (const { runId } of restored) {
+            const run = runs.get(runId)
+            if (run !== undefined) Grants.keepAllOf(grants, run)
+          }
+          Grants.revokeWith(grants, revocations, runs)
+          return Result.void
+        }
+        const refusal = outcome.failure
+        if (refusal._tag === "RunStoreError") return Result.fail(refusal)
+        const { runId: last } = restored.at(-1) ?? restored[0]
+        return Result.flatMap(revokePresent(), (revoked) =>
+          Result.fail(
+            refusal._tag === "RunExists"
+              ? refusedExists(refusal, revoked)
+              : refusedBusy(refusal, last, revoked)
+          )
+        )
+      }).pipe(Effect.tap(signal.tell))
+    },
+
+    append: (options) =>
+      atomically((now) =>
+        Result.map(prepare(options, now), ({ inbox, mail, run }) => {
+          const revoked = Grants.revokedOf(grants, options.grants ?? [])
+          if (revoked.length > 0) return { revision: options.expected, revoked }
+          write(run, { ...options, inbox, mail }, now)
+          Grants.keepFrom(grants, run, options.events)
+          return { revision: run.revision as Revision, ...newsOf(run) }
+        })
+      ),
+
+    park: (options) =>
+      atomically((now) =>
+        Result.map(prepare(options, now), ({ inbox, mail, run }) => {
+          const news = undelivered(inbox, now).length + waiting(mail).length
+          const parked = run.cancelReason === undefined && news === 0
+          if (parked) {
+            write(run, { ...options, inbox, mail }, now)
+            Grants.keepFrom(grants, run, options.events)
+            keep(run.runId, run.revision, options.checkpoint)
+            run.owner = undefined
+            run.leaseUntil = 0
+          }
+          return { parked, revision: run.revision as Revision }
+        })
+      ).pipe(Effect.tap(({ parked }) => (parked ? signal.tell : Effect.void))),
+
+    load: (runId, { checkpointVersion } = {}) =>
+      atomically((now) =>
+        Result.gen(function* () {
+          const run = yield* found(runId)
+          const journal =
+            checkpointVersion === undefined
+              ? { events: yield* eventsOf(run, run.revision) }
+              : yield* eventsFrom(run, run.revision, checkpointVersion)
+          const decisions = undelivered(run.inbox, now)
+          return { head: headOf(run, now), ...journal, decisions, messages: waiting(run.mail) }
+        })
+      ),
+
+    events: (runId, options) =>
+      atomically(() =>
+        Result.flatMap(found(runId), (run) => {
+          const from = position(options?.from, 0)
+          const to = Math.min(run.revision, from + position(options?.limit, run.revision))
+          return sliceBatches(run.batches, { from, to }, "events")
+        })
+      ),
+
+    head: (runId) => atomically((now) => Result.map(found(runId), (run) => headOf(run, now))),
+
+    claim: ({ owner, runId, ttl }) =>
+      atomically((now) =>
+        Result.flatMap(found(runId), (run) => {
+          const holder = ownerOf(run, now)
+          if (holder !== undefined) {
+            return Result.fail(new RunBusy({ runId, owner: holder, until: run.leaseUntil }))
+          }
+          return Result.succeed(leaseTo(run, owner, ttl, now))
+        })
+      ),
+
+    renew: (lease, ttl) =>
+      atomically((now) =>
+        Result.map(heldBy(lease, now), (run) => {
+          extend(run, ttl, now)
+          return { lease: { ...lease, until: run.leaseUntil }, ...newsOf(run) }
+        })
+      ),
+
+    release: (lease) =>
+      atomically((now) => {
+        const held = heldBy(lease, now)
+        if (Result.isSuccess(held)) {
+          held.success.owner = undefined
+          held.success.leaseUntil = 0
+        }
+        return Result.void
+      }).pipe(Effect.tap(signal.tell)),
+
+    decide: (input) =>
+      atomically((now) =>
+        Result.gen(function* () {
+          const decision = yield* decodeInput(input, now)
+          const { entry, run } = yield* findRequest(decision.requestId)
+          const { first, record, refusal } = judge(entry, decision, now)
+          const late = record === decision ? endingRefusal(decision.requestId, endingIn(run)) : undefined
+          if (late !== undefined) return yield* Result.fail(late)
+          if (record !== undefined) {
+            run.inbox = new Map(run.inbox).set(decision.requestId, {
+              ...entry,
+              status: "decided",
+              decision: record
+            })
+            Grants.keepOf(grants, run, record)
+          }
+          return refusal === undefined
+            ? { runId: run.runId, decision: first ?? decision }
+            : yield* Result.fail(refusal)
+        })
+      ).pipe(Effect.tap(signal.tell)),
+
+    decideAll: (inputs) =>
+      atomically((now) =>
+        Result.gen(function* () {
+          const decisions = yield* decodeInputs(inputs, now)
+          const find = (requestId: RequestId) => Result.getOrUndefined(findRequest(requestId))
+          const taken = yield* judgeAll(decisions, find, now)
+          for (const { decision, found, isNew } of taken) {
+            const late = isNew ? endingRefusal(decision.requestId, endingIn(found.run)) : undefined
+            if (late !== undefined) return yield* Result.fail(late)
+          }
+          for (const { decision, found, isNew } of taken) {
+            const { entry, run } = found
+            if (!isNew) continue
+            run.inbox = new Map(run.inbox).set(decision.requestId, { ...entry, status: "decided", decision })
+            Grants.keepOf(grants, run, decision)
+          }
+          return taken.map(({ decision, found }) => ({ runId: found.run.runId, decision }))
+        })
+      ).pipe(Effect.tap(signal.tell)),
+
+    decisions: (runId) =>
+      atomically((now) => Result.succeed(undelivered(runs.get(runId)?.inbox ?? new Map(), now))),
+
+    send: (runId, input) =>
+      atomically((now) =>
+        Result.gen(function* () {
+          const sent = yield* decodeMessage(input, now)
+          const { messageId, ...message } = sent
+          const run = yield* found(runId)
+          const known = run.mail.get(messageId)
+          const wrong = known === undefined ? undefined : notTheSame(known, sent)
+          if (wrong !== undefined) return yield* Result.fail(wrong)
+          if (known !== undefined) return { messageId, at: known.at }
+          if (closingReason(run.status) !== undefined) {
+            return yield* Result.fail(new RunEnded({ runId, status: run.status }))
+          }
+          run.mail = new Map(run.mail).set(messageId, message)
+          return { messageId, at: now }
+        })
+      ).pipe(Effect.tap(signal.tell)),
+
+    grants: (filter = {}) => atomically(() => Result.succeed(Grants.list(grants, filter))),
+
+    revokeGrant: (options) => atomically(() => Grants.revokeIn(grants, options)),
+
+    messages: (runId) => atomically(() => Result.succeed(waiting(runs.get(runId)?.mail ?? new Map()))),
+
+    request: (requestId) =>
+      atomically((now) =>
+        Result.map(findRequest(requestId), ({ entry, run }) => {
+          const decision = decisionOf(entry, now)
+          return { ...pendingOf(run, entry), ...(decision === undefined ? {} : { decision }) }
+        })
+      ),
+
+    pending: (filter = {}) =>
+      atomically((now) => {
+        const cursor =
+          filter.after === undefined ? undefined : Result.getOrUndefined(findRequest(filter.after))
+        const after = cursor === undefined ? undefined : pendingOf(cursor.run, cursor.entry)
+        return Result.succeed(
+          allPending()
+            .filter(
+              (pending) => matches(pending, filter, now) && (after === undefined || byAge(after, pending) < 0)
+            )
+            .sort(byAge)
+            .slice(0, pageSize(filter.limit))
+        )
+      }),
+
+    damaged: Effect.succeed([]),
+
+    list: (filter = {}) =>
+      atomically((now) => {
+        const after = filter.after === undefined ? undefined : runs.get(filter.after)
+        return Result.succeed(
+          Array.from(runs.values())
+            .filter(
+              (run) =>
+                (filter.sessionId === undefined || run.sessionId === filter.sessionId) &&
+                (filter.agent === undefined || run.agent === filter.agent) &&
+                (filter.status === undefined || run.status === filter.status) &&
+                (after === undefined || newestFirst(run, after) > 0)
+            )
+            .sort(newestFirst)
+            .slice(0, pageSize(filter.limit))
+            .map((run) => headOf(run, now))
+        )
+      }),
+
+    requestCancel: (runId, reason) =>
+      atomically(() =>
+        Result.map(found(runId), (run) => {
+          run.cancelReason ??= reason
+        })
+      ).pipe(Effect.tap(signal.tell)),
+
+    latest: (sessionId) =>
+      atomically((now) => {
+        const all = Array.from(runs.values()).filter((run) => run.sessionId === sessionId)
+        const followed = new Set(all.map(({ parent }) => parent?.runId))
+        const [last] = all.filter(({ runId }) => !followed.has(runId)).sort(newestFirst)
+        return Result.succeed(last === undefined ? undefined : headOf(last, now))
+      }),
+
+    ready: (filter = {}) =>
+      atomically((now) => {
+        const after = filter.after === undefined ? undefined : runs.get(filter.after)
+        return Result.succeed(
+          Array.from(runs.values())
+            .filter((run) => filter.agents?.includes(run.agent) ?? true)
+            .sort(untouchedFirst)
+            .filter((run) => after === undefined || untouchedFirst(after, run) < 0)
+            .flatMap((run): ReadonlyArray<ReadyRun> => {
+              const reason = reasonOf(run, now)
+              return reason === undefined ? [] : [{ runId: run.runId, agent: run.agent, reason }]
+            })
+            .slice(0, pageSize(filter.limit))
+        )
+      }),
+
+    changes: signal.told,
+
+    remove: (runId) =>
+      atomically((now) =>
+        Result.gen(function* () {
+          const run = yield* found(runId)
+          const holder = ownerOf(run, now)
+          if (holder !== undefined) {
+            return yield* Result.fail(new RunBusy({ runId, owner: holder, until: run.leaseUntil }))
+          }
+          const child = childOf(run)
+          if (child !== undefined) return yield* Result.fail(new RunContinued({ runId, by: child.runId }))
+          runs.delete(runId)
+          Grants.erase(grants, runId)
+        })
+      ),
+
+    prune: ({ endedBefore }) =>
+      atomically((now) => {
+        let count = 0
+        for (const run of Array.from(runs.values()).sort(newestFirst)) {
+          const held = ownerOf(run, now) !== undefined
+          if (held || closingReason(run.status) === undefined || run.updatedAt >= endedBefore || childOf(run))
+            continue
+          runs.delete(run.runId)
+          Grants.erase(grants, run.runId)
+          count += 1
+        }
+        return Result.succeed(count)
+      })
+  }
+}
+
+/** Whether a run is there as the one that is to build on it has read it. */
+const busyWith = ({ runId, sessionId, status }: Run): SessionBusy =>
+  new SessionBusy({ sessionId, runId, status })
+
+const canBuildOn = (
+  run: Run | undefined,
+  { createdAt, revision }: NonNullable<Parameters<RunStore["Service"]["create"]>[0]["parent"]>
+): boolean =>
+  run !== undefined && run.revision >= revision && (createdAt === undefined || createdAt === run.createdAt)
+
+const atomically = <A, E>(step: (now: Timestamp) => Result.Result<A, E>): Effect.Effect<A, E> =>
+  Effect.clockWith((clock) => Effect.fromResult(step(clock.currentTimeMillisUnsafe())))

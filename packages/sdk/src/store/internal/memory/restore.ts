@@ -1,0 +1,84 @@
+/**
+ * Copies of runs in memory: all of an archive or nothing.
+ */
+import * as Result from "effect/Result"
+import type { RunId, Timestamp } from "../../../domain/Id.ts"
+import type { SessionBusy } from "../../../domain/RunError.ts"
+import type { RestoredRun } from "../../RunStore.ts"
+import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
+import { type Copy, copyOf, isOriginOf, judgeCopy, type Present } from "../copies.ts"
+import { sliceBatches } from "../journal.ts"
+import { begin, fill, type Run } from "./run.ts"
+import { waiting } from "../messages.ts"
+
+/** Adds runs that another store held to these, oldest first. */
+export const restoreInto = (
+  runs: Map<RunId, Run>,
+  restored: ReadonlyArray<RestoredRun>,
+  now: Timestamp
+): Result.Result<void, RunExists | SessionBusy | RunStoreError> => {
+  const fresh: Array<Run> = []
+  const replaced: Array<readonly [Run, Copy]> = []
+  for (const [index, given] of restored.entries()) {
+    const { runId } = given
+    const existing = runs.get(runId)
+    if (existing === undefined) {
+      const begun = begin(copyOf(given), [...runs.values(), ...fresh], now)
+      if (Result.isFailure(begun)) return Result.fail(begun.failure)
+      fresh.push(begun.success)
+      continue
+    }
+    const present = presentIn(runs, existing)
+    if (Result.isFailure(present)) return Result.fail(present.failure)
+    const verdict = judgeCopy(given, present.success, index === restored.length - 1)
+    if (verdict._tag === "exists") {
+      return Result.fail(new RunExists({ runId, status: existing.status, archive: verdict.archive }))
+    }
+    if (verdict._tag === "replace") replaced.push([existing, verdict.copy])
+  }
+  for (const run of fresh) runs.set(run.runId, run)
+  for (const [run, copy] of replaced) {
+    fill(run, copy, now)
+    run.createdAt = Math.max(now, run.createdAt + 1)
+  }
+  return Result.void
+}
+
+/** The runs of an archive that these have, however far each of the two has gone on. */
+export const presentAmong = (
+  runs: ReadonlyMap<RunId, Run>,
+  restored: ReadonlyArray<RestoredRun>
+): Result.Result<ReadonlyArray<Run>, RunStoreError> =>
+  Result.map(
+    Result.all(
+      restored.map((given) => {
+        const run = runs.get(given.runId)
+        if (run === undefined) return Result.succeed([])
+        return Result.map(sliceBatches(run.batches, { from: 0, to: 1 }, "restore"), (events) =>
+          isOriginOf(given, { ...run, events }) ? [run] : []
+        )
+      })
+    ),
+    (found) => found.flat()
+  )
+
+const presentIn = (runs: ReadonlyMap<RunId, Run>, run: Run): Result.Result<Present, RunStoreError> =>
+  Result.map(sliceBatches(run.batches, { from: 0, to: run.revision }, "restore"), (events) => {
+    const children = Array.from(runs.values()).filter(({ parent }) => parent?.runId === run.runId)
+    const { agent, cancelReason, parent, sessionId } = run
+    return {
+      agent,
+      sessionId,
+      ...(parent === undefined ? {} : { parent }),
+      events,
+      isClaimed: run.epoch > 0,
+      ...(children.length === 0
+        ? {}
+        : { builtOn: Math.max(...children.map(({ parent }) => parent?.revision ?? 0)) }),
+      decisions: Array.from(run.inbox.values()).flatMap(({ decision, status }) =>
+        status === "decided" && decision !== undefined ? [decision] : []
+      ),
+      messages: waiting(run.mail),
+      ...(cancelReason === undefined ? {} : { cancelReason })
+    }
+  })

@@ -1,0 +1,334 @@
+/**
+ * How the SQL store talks to a database: whole transactions that are tried again while somebody else holds the lock or the
+ * connection is gone, errors that a caller understands, and the few words in which the dialects differ.
+ *
+ * A connection that breaks before COMMIT was sent has written nothing, so the transaction is tried again. One that breaks
+ * between COMMIT and its answer leaves the outcome unknown. Then the transaction is tried again as well: its own conditions
+ * (a revision, an id, a request that is open) refuse it if it was committed after all, and what is stored tells whose it was.
+ */
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import * as Scope from "effect/Scope"
+import type { SqlClient } from "effect/sql/SqlClient"
+import type { Connection } from "effect/sql/SqlConnection"
+import { isSqlError, type SqlError } from "effect/sql/SqlError"
+import * as Statement from "effect/sql/Statement"
+import type { Fragment } from "effect/sql/Statement"
+import { nativeTracer } from "effect/Tracer"
+import { OutcomeUnknown, RunStoreError, StoreBusy } from "../../RunStoreError.ts"
+import { isConnectionLost, isContention, toStoreError } from "./errors.ts"
+import { bounded, isLate, patienceOf } from "./lockTimeout.ts"
+import { mapStatements } from "./statements.ts"
+
+/** One append, as a row. */
+interface JournalRow {
+  readonly runId: string
+  readonly sequence: number
+  readonly count: number
+  readonly version: number
+  readonly events: string
+}
+
+/** Access to the tables of one database. */
+export interface SqlAccess {
+  readonly sql: SqlClient
+  /**
+   * Runs a statement inside `write`, `read` or `query`. Where nobody looks at spans it goes straight to the connection: a statement by
+   * itself makes a span, and looks for its connection, which takes longer than SQLite does.
+   */
+  readonly run: <A extends object>(
+    statement: Statement.Statement<A>
+  ) => Effect.Effect<ReadonlyArray<A>, SqlError>
+  /** The database's time in milliseconds: leases must not depend on the clocks of the processes. */
+  readonly now: Fragment
+  /** Ends a `SELECT` whose rows must not change until the transaction ends. */
+  readonly forUpdate: Fragment
+  /** After the table of runs: reads those that are to be cancelled from their index, where it would not be chosen otherwise. */
+  readonly toBeCancelled: Fragment
+  /** After the table of runs: the same for those that build on a run. */
+  readonly byParent: Fragment
+  /** Whether a transaction that writes is alone from its beginning: then no row has to be locked, and what is read is what is. */
+  readonly writesAlone: boolean
+  /** The rows of a run's journal, and their order. */
+  readonly journalOf: (runId: string) => Fragment
+  readonly journalOrder: Fragment
+  /** The rows of the journal that belong to `chain`: from a place on, in SQL, and those of earlier runs up to its `upto`. */
+  readonly journalInChain: (first: "0" | "coalesce(chain.start, 0)") => Fragment
+  /** The number of a new run among its other columns: the journal of a run that lost its head keeps its place. */
+  readonly newNumber: { readonly column: Fragment; readonly value: Fragment }
+  /** Adds a row to a run's journal. */
+  readonly insertBatch: (row: JournalRow) => Statement.Statement<object>
+  /** Whether an update that leaves an indexed column out writes less than one that sets it to what it is. */
+  readonly savesUnchanged: boolean
+  /** Whether a text column contains a text. */
+  readonly contains: (column: string, text: string) => Fragment
+  /** Part of a transaction: tells the processes that wait for something to do, once it is committed. */
+  readonly notify: Effect.Effect<unknown, SqlError>
+  /**
+   * One transaction that writes. All or nothing; tried again while the database is locked or away.
+   *
+   * `committed` is asked when the outcome of a commit is unknown and a second attempt was refused: whether what is stored is
+   * what `body` would have written, and then what it would have returned.
+   */
+  readonly write: <A, E>(
+    operation: string,
+    body: Effect.Effect<A, E>,
+    committed: Effect.Effect<Option.Option<NoInfer<A>>, SqlError | RunStoreError>
+  ) => Effect.Effect<A, Exclude<E, SqlError> | RunStoreError>
+  /** Several statements that see the same snapshot. */
+  readonly read: <A, E>(
+    operation: string,
+    body: Effect.Effect<A, E>
+  ) => Effect.Effect<A, Exclude<E, SqlError> | RunStoreError>
+  /** One statement that may be repeated. */
+  readonly query: SqlAccess["read"]
+}
+
+/** How long to try for a lock, and whether the connections that are given bound their waiting by themselves. */
+export interface AccessOptions {
+  readonly busyDeadline: Duration.Input
+  readonly boundsLocks: boolean
+}
+
+/** Makes the access to a database. */
+export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: AccessOptions): SqlAccess => {
+  const deadlineMs = Duration.toMillis(busyDeadline)
+  const { beginRead, beginWrite, control, lockTimeout, ...words } = dialectOf(sql)
+  // SQLite does not wait by itself.
+  const patience = patienceOf(deadlineMs, boundsLocks || lockTimeout === undefined)
+
+  const toError = (operation: string, error: SqlError, waitedMs: number): RunStoreError =>
+    isContention(error)
+      ? new RunStoreError({ operation, reason: new StoreBusy({ waitedMs }) })
+      : toStoreError(operation, error)
+
+  /** Does something, again for as long as the deadline allows, counted from the first time, or from when the connection was lost. */
+  const attempt = <A, E>(operation: string, once: (waitedMs: () => number) => Effect.Effect<A, E>) =>
+    Effect.clockWith((clock) => {
+      let start = clock.currentTimeMillisUnsafe()
+      const waitedMs = () => clock.currentTimeMillisUnsafe() - start
+      const isWorthIt = (error: unknown) => isPassing(error) && waitedMs() < deadlineMs
+      const refused = (error: SqlError) => Effect.fail(toError(operation, error, waitedMs()))
+      const effect = once(waitedMs)
+      return mapSqlError(effect, (error) => {
+        if (isConnectionLost(error)) start = clock.currentTimeMillisUnsafe()
+        return isWorthIt(error)
+          ? mapSqlError(Effect.retry(effect, { while: isWorthIt, schedule: backoff }), refused)
+          : refused(error)
+      })
+    })
+
+  /**
+   * Runs on one connection that nobody else uses meanwhile. It is waited for uninterruptibly: some drivers lose a connection
+   * that was taken in the moment of an interruption.
+   */
+  const reserved = <A, E>(
+    use: (connection: Connection, restore: Restore) => Effect.Effect<A, E>
+  ): Effect.Effect<A, E | SqlError> =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.scopedWith((scope) =>
+        Effect.flatMap(Scope.provide(sql.reserve, scope), (connection) => use(connection, restore))
+      )
+    )
+
+  const within = <A, E>(connection: Connection, body: Effect.Effect<A, E>) =>
+    Effect.provideService(body, sql.transactionService, [connection, 0])
+
+  /** Begins, runs and commits. Unlike the client's own, it survives a database that rolled back already. */
+  const transaction = <A, E>(
+    connection: Connection,
+    restore: Restore,
+    waitedMs: () => number,
+    { begin, body, lost = () => {} }: Transaction<A, E>
+  ) => {
+    // One that fails leaves the transaction open on a connection that others use next.
+    const rollback = Effect.ignore(Effect.retry(control(connection, "ROLLBACK"), { times: 2 }))
+    let failed: SqlError | undefined
+    const fail = (error: SqlError) => {
+      failed ??= error
+      return Effect.fail(error)
+    }
+    const watched = mapStatements(connection, (statement) => Effect.catch(statement, fail))
+    const commit = Effect.suspend(() => {
+      // Postgres answers the commit of a transaction in which a statement failed as any other, and rolls it back.
+      if (failed !== undefined) return Effect.andThen(rollback, Effect.fail(failed))
+      return Effect.tapError(control(connection, "COMMIT"), (error) =>
+        isConnectionLost(error) ? Effect.sync(lost) : rollback
+      )
+    })
+    const inside =
+      lockTimeout === undefined
+        ? watched
+        : bounded(watched, patience, waitedMs, (ms) => control(watched, lockTimeout(ms)))
+    return control(connection, begin).pipe(
+      Effect.andThen(Effect.onError(restore(within(inside, body)), () => rollback)),
+      Effect.tap(commit)
+    )
+  }
+
+  const transact = <A, E>(operation: string, given: Transaction<A, E>) =>
+    attempt(operation, (waitedMs) =>
+      reserved((connection, restore) => transaction(connection, restore, waitedMs, given))
+    )
+
+  // A statement by itself waits as long as its connection does.
+  const query: SqlAccess["query"] = (operation, body) =>
+    attempt(operation, (waitedMs) =>
+      reserved((connection, restore) =>
+        isLate(patience, waitedMs())
+          ? transaction(connection, restore, waitedMs, { begin: beginWrite, body })
+          : restore(within(connection, body))
+      )
+    )
+
+  const run: SqlAccess["run"] = (statement) =>
+    Effect.withFiber(({ cache, context }) => {
+      const given = Context.getOrUndefined(context, sql.transactionService)
+      const isWatched = (cache.tracer ?? nativeTracer) !== nativeTracer
+      if (
+        given === undefined ||
+        isWatched ||
+        Context.get(context, Statement.CurrentTransformer) !== undefined
+      )
+        return statement
+      const [text, parameters] = statement.compile()
+      return given[0].execute(text, parameters, undefined)
+    })
+
+  return {
+    sql,
+    run,
+    query,
+    write: (operation, body, committed) =>
+      Effect.suspend(() => {
+        let unknown = false
+        const lost = () => {
+          unknown = true
+        }
+        return Effect.catch(transact(operation, { begin: beginWrite, body, lost }), (refusal) =>
+          unknown ? resolve(operation, refusal, query(operation, committed)) : Effect.fail(refusal)
+        )
+      }),
+    read: (operation, body) => transact(operation, { begin: beginRead, body }),
+    ...words
+  }
+}
+
+/** Whether a refused transaction had been committed before by the attempt whose outcome was unknown. */
+const resolve = <A, E>(
+  operation: string,
+  refusal: E,
+  committed: Effect.Effect<Option.Option<A>, RunStoreError>
+): Effect.Effect<A, E | RunStoreError> =>
+  Effect.matchEffect(committed, {
+    onSuccess: (found): Effect.Effect<A, E> =>
+      Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(refusal),
+    onFailure: () => Effect.fail(new RunStoreError({ operation, reason: new OutcomeUnknown({}) }))
+  })
+
+interface Transaction<A, E> {
+  readonly begin: string
+  readonly body: Effect.Effect<A, E>
+  /** Called when the outcome of the commit is not known. */
+  readonly lost?: () => void
+}
+
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
+/** Handles what the database reports and lets every other error through. */
+const mapSqlError = <A, E, B, E2>(
+  attempt: Effect.Effect<A, E>,
+  f: (error: SqlError) => Effect.Effect<B, E2>
+): Effect.Effect<A | B, Exclude<E, SqlError> | E2> =>
+  Effect.catch(attempt, (error): Effect.Effect<B, Exclude<E, SqlError> | E2> =>
+    isSqlError(error) ? f(error) : Effect.fail(error as Exclude<E, SqlError>)
+  )
+
+/** Whether the same thing may work a little later. */
+const isPassing = (error: unknown): boolean =>
+  isSqlError(error) && (isContention(error) || isConnectionLost(error))
+
+const backoff = Schedule.min([Schedule.exponential("2 millis"), Schedule.spaced("50 millis")]).pipe(
+  Schedule.jittered
+)
+
+/** The channel on which Postgres tells that a run may have something to do. */
+export const channel = "fermata_runs"
+
+/**
+ * Where the rows end that `chain` asks for: of the run itself there are none behind its revision, and one that is there all the same
+ * has to be seen.
+ */
+const endInChain = "CASE chain.depth WHEN 0 THEN 4294967296 ELSE chain.upto END"
+
+const dialectOf = (sql: SqlClient) =>
+  sql.onDialectOrElse({
+    pg: () => ({
+      now: sql.literal("(extract(epoch from clock_timestamp()) * 1000)::bigint"),
+      forUpdate: sql.literal("FOR UPDATE"),
+      // It knows how many rows an index has.
+      toBeCancelled: sql.literal(""),
+      byParent: sql.literal(""),
+      writesAlone: false,
+      journalOf: (runId: string) => sql`run_id = ${runId}`,
+      journalOrder: sql.literal("sequence"),
+      journalInChain: (first: string) =>
+        sql.literal(
+          `journal.run_id = chain.run_id AND journal.sequence >= ${first} AND journal.sequence < ${endInChain}`
+        ),
+      newNumber: { column: sql.literal(""), value: sql.literal("") },
+      insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
+        sql`INSERT INTO fermata_journal (run_id, sequence, count, version, events)
+          VALUES (${runId}, ${sequence}, ${count}, ${version}, ${events})`,
+      savesUnchanged: false,
+      contains: (column: string, text: string) => sql`strpos(${sql(column)}, ${text}) > 0`,
+      // Told to all on commit; a transaction that tells it twice tells it once.
+      notify: sql`SELECT pg_notify(${channel}, '')`,
+      /** Bounds how long each statement of the transaction waits for a lock. */
+      lockTimeout: (ms: number) => `SET LOCAL lock_timeout = ${ms}`,
+      // What waits for a lock sees what was committed meanwhile, whatever the level of the database or the user is.
+      beginWrite: "BEGIN ISOLATION LEVEL READ COMMITTED",
+      beginRead: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+      control: (connection: Connection, statement: string) =>
+        connection.executeUnprepared(statement, [], undefined)
+    }),
+    orElse: () => ({
+      now: sql.literal("cast(unixepoch('subsec') * 1000 as integer)"),
+      forUpdate: sql.literal(""),
+      toBeCancelled: sql.literal("INDEXED BY fermata_runs_cancel"),
+      byParent: sql.literal("INDEXED BY fermata_runs_parent"),
+      writesAlone: true,
+      // One whole number says both the run and the place in its journal.
+      journalOf: (runId: string) => sql`id BETWEEN
+        (SELECT number << 32 FROM fermata_runs WHERE run_id = ${runId}) AND
+        (SELECT (number << 32) + 4294967295 FROM fermata_runs WHERE run_id = ${runId})`,
+      journalOrder: sql.literal("id"),
+      // The plus keeps SQLite from comparing the runs first, for which it would make an index of the whole journal.
+      journalInChain: (first: string) =>
+        sql.literal(`journal.id >= (chain.number << 32) + ${first}
+        AND journal.id < (chain.number << 32) + min(${endInChain}, 4294967296) AND +journal.run_id = chain.run_id`),
+      newNumber: {
+        column: sql.literal("number, "),
+        // None, for SQLite to choose one, where a damaged row has the highest.
+        value:
+          sql.literal(`nullif(1 + min(2147483647, max(coalesce((SELECT max(number) FROM fermata_runs), 0),
+          coalesce((SELECT max(id) >> 32 FROM fermata_journal), 0))), 2147483648), `)
+      },
+      insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
+        // Node gives every number as a fraction, and those have no place for the numbers of more than two million runs.
+        sql`INSERT INTO fermata_journal (id, run_id, sequence, count, version, events)
+          SELECT (number << 32) + cast(${sequence} AS integer), ${runId}, ${sequence}, ${count}, ${version}, ${events}
+          FROM fermata_runs WHERE run_id = ${runId}`,
+      savesUnchanged: true,
+      contains: (column: string, text: string) => sql`instr(${sql(column)}, ${text}) > 0`,
+      notify: Effect.void,
+      lockTimeout: undefined,
+      // A deferred BEGIN cannot become a writer once somebody else has written: the transaction would be lost.
+      beginWrite: "BEGIN IMMEDIATE",
+      beginRead: "BEGIN",
+      control: (connection: Connection, statement: string) => connection.execute(statement, [], undefined)
+    })
+  })

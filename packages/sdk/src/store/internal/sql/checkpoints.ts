@@ -1,0 +1,127 @@
+/**
+ * Checkpoints in SQL: written with what they belong to, found on the way from a run to those that it builds on, erased with their
+ * runs.
+ *
+ * A run has one checkpoint at most, its newest. The chunks that it wrote stay when a later one of the run takes its place, since
+ * those of later runs refer to them. A run is deleted after all that build on it, so nothing refers to what is deleted with it.
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { SqlError } from "effect/sql/SqlError"
+import { Revision, RunId } from "../../../domain/Id.ts"
+import type { Checkpoint, NewCheckpoint } from "../../RunStore.ts"
+import type { SqlAccess } from "./access.ts"
+import { isUnmarked, nextMark } from "./cycle.ts"
+
+/** Where a chain of journals begins: after the checkpoint of a run, which is taken up at `upto` by the next one. */
+export interface Start {
+  readonly runId: RunId
+  readonly revision: number
+  readonly upto: number
+}
+
+/** Makes the part of the store that deals with checkpoints. */
+export const makeCheckpoints = ({ journalInChain, sql }: SqlAccess) => {
+  const numberOf = (table: string) =>
+    sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
+  const ofVersion = (version: number) => sql`LEFT JOIN fermata_checkpoints AS saved
+    ON saved.run_id = run.run_id AND saved.version = ${version}`
+
+  /**
+   * The journals of a run and of those that it builds on, from the newest checkpoint that holds no more than they do. Behind the
+   * columns of a batch stand the run of the checkpoint and its revision, or nulls.
+   */
+  const chain = (
+    runId: RunId,
+    version: number
+  ) => sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark, start) AS (
+      SELECT run.run_id, ${numberOf("run.")}run.parent_run_id, run.parent_revision, run.revision, 0, run.run_id,
+        CASE WHEN saved.revision <= run.revision THEN saved.revision END
+      FROM fermata_runs AS run ${ofVersion(version)} WHERE run.run_id = ${runId}
+      UNION ALL
+      SELECT run.run_id, ${numberOf("run.")}run.parent_run_id, run.parent_revision, chain.parent_revision,
+        chain.depth + 1, ${sql.literal(nextMark("run"))},
+        CASE WHEN saved.revision <= chain.parent_revision THEN saved.revision END
+      FROM chain LEFT JOIN fermata_runs AS run ON run.run_id = chain.parent_run_id
+        AND ${sql.literal(isUnmarked("run"))} ${ofVersion(version)}
+      WHERE chain.parent_run_id IS NOT NULL AND chain.start IS NULL
+    )
+    SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events,
+      CASE WHEN chain.start IS NOT NULL THEN chain.run_id END, chain.start
+    FROM chain LEFT JOIN fermata_journal AS journal ON ${journalInChain("coalesce(chain.start, 0)")}`
+
+  /** The texts of a checkpoint; `undefined` when they are not all there. */
+  const read = Effect.fnUntraced(function* ({ revision, runId }: Start, version: number) {
+    const [row] = yield* sql<{ readonly state: unknown; readonly chunks: unknown }>`SELECT state, chunks
+      FROM fermata_checkpoints WHERE run_id = ${runId} AND revision = ${revision} AND version = ${version}`
+    if (row === undefined || typeof row.state !== "string") return undefined
+    // Not a list with repeats: a damaged one could lead back to itself.
+    const rows = yield* sql`WITH RECURSIVE line (run_id, first, upto, base_run_id) AS (
+        SELECT run_id, base_chunks, chunks, base_run_id FROM fermata_checkpoints WHERE run_id = ${runId}
+        UNION
+        SELECT base.run_id, base.base_chunks, CASE WHEN line.first < line.upto THEN line.first ELSE line.upto END,
+          base.base_run_id
+        FROM line JOIN fermata_checkpoints AS base ON base.run_id = line.base_run_id
+      )
+      SELECT chunk.place, chunk.messages FROM line JOIN fermata_chunks AS chunk
+        ON chunk.run_id = line.run_id AND chunk.place >= line.first AND chunk.place < line.upto
+        AND chunk.version = ${version}`.values
+    const chunks: Array<string> = []
+    let found = 0
+    for (const [place, text] of rows) {
+      const index = Number(place)
+      if (typeof text !== "string" || chunks[index] !== undefined) return undefined
+      chunks[index] = text
+      found += 1
+    }
+    if (found !== Number(row.chunks) || found !== chunks.length) return undefined
+    return { runId, revision: revision as Revision, version, chunks, state: row.state } satisfies Checkpoint
+  })
+
+  const writeChunk = (runId: RunId, place: number, version: number, messages: string) =>
+    sql`INSERT INTO fermata_chunks (run_id, place, version, messages) VALUES (${runId}, ${place}, ${version}, ${messages})
+      ON CONFLICT (run_id, place) DO UPDATE SET version = excluded.version, messages = excluded.messages`
+
+  /** Part of a transaction: keeps what a run came to, unless there is a later one. */
+  const write = Effect.fnUntraced(function* (
+    runId: RunId,
+    revision: number,
+    { base, chunks, state, version }: NewCheckpoint
+  ): Effect.fn.Return<void, SqlError> {
+    const before = base?.chunks ?? 0
+    const total = before + chunks.length
+    const rows =
+      base?.runId === runId
+        ? yield* sql`UPDATE fermata_checkpoints
+            SET revision = ${revision}, version = ${version}, chunks = ${total}, state = ${state}
+            WHERE run_id = ${runId} AND revision <= ${revision} RETURNING run_id`
+        : yield* sql`INSERT INTO fermata_checkpoints AS known
+              (run_id, revision, version, chunks, base_run_id, base_chunks, state)
+            VALUES (${runId}, ${revision}, ${version}, ${total}, ${base?.runId ?? null}, ${before}, ${state})
+            ON CONFLICT (run_id) DO UPDATE SET revision = excluded.revision, version = excluded.version,
+              chunks = excluded.chunks, base_run_id = excluded.base_run_id, base_chunks = excluded.base_chunks,
+              state = excluded.state
+            WHERE known.revision <= excluded.revision RETURNING run_id`
+    if (rows.length === 0) return
+    for (const [index, text] of chunks.entries()) yield* writeChunk(runId, before + index, version, text)
+  })
+
+  /** Part of a transaction: deletes what is kept of a run. */
+  const erase = Effect.fnUntraced(function* (runId: RunId): Effect.fn.Return<void, SqlError> {
+    yield* sql`DELETE FROM fermata_chunks WHERE run_id = ${runId}`
+    yield* sql`DELETE FROM fermata_checkpoints WHERE run_id = ${runId}`
+  })
+
+  return { chain, read, write, erase }
+}
+
+const isStart = Schema.is(Schema.Struct({ runId: RunId, revision: Revision }))
+
+/** The checkpoint that the rows of {@link makeCheckpoints} `chain` begin after. */
+export const startOf = (rows: ReadonlyArray<ReadonlyArray<unknown>>): Start | undefined => {
+  for (const [, upto, , , , , , runId, revision] of rows) {
+    const start = { runId, revision: Number(revision) }
+    if (runId !== null && isStart(start)) return { ...start, upto: Number(upto) }
+  }
+  return undefined
+}

@@ -1,0 +1,68 @@
+/**
+ * Finding what lists leave out: every head, every request and every grant is read.
+ */
+import * as Effect from "effect/Effect"
+import type { Fragment } from "effect/sql/Statement"
+import type { DamagedRun, RunStore } from "../../RunStore.ts"
+import type { SqlAccess } from "./access.ts"
+import type { Sorted } from "./damage.ts"
+import { sortGrants } from "./grantRows.ts"
+import { grantColumns } from "./grants.ts"
+import { sortRequests } from "./requestRows.ts"
+import { requestColumns } from "./requests.ts"
+import { sortHeads, sortMessages } from "./rows.ts"
+import { headColumns } from "./runs.ts"
+
+/** A table, and the column that its rows are read in the order of. */
+interface Table {
+  readonly name: string
+  readonly key: string
+  readonly columns: Fragment
+  readonly sort: (rows: ReadonlyArray<unknown>) => Sorted<unknown>
+}
+
+/** Makes the part of the store that finds what cannot be read. */
+export const makeInspection = (access: SqlAccess): Pick<RunStore["Service"], "damaged"> => {
+  const { query, sql } = access
+  const tables: ReadonlyArray<Table> = [
+    { name: "fermata_runs", key: "run_id", columns: headColumns(access), sort: sortHeads },
+    { name: "fermata_requests", key: "request_id", columns: requestColumns(access), sort: sortRequests },
+    { name: "fermata_grants", key: "grant_id", columns: grantColumns(access), sort: sortGrants }
+  ]
+
+  const inspect = Effect.fnUntraced(function* (table: Table, found: Array<DamagedRun>) {
+    const key = sql(table.key)
+    let onward = sql`1 = 1`
+    while (found.length < mostFound) {
+      const rows: ReadonlyArray<Readonly<Record<string, unknown>>> = yield* query(
+        "damaged",
+        sql`SELECT ${table.columns} FROM ${sql(table.name)} WHERE ${onward} ORDER BY ${key} LIMIT ${pageSize}`
+      )
+      found.push(...table.sort(rows).damaged)
+      if (rows.length < pageSize) return
+      onward = sql`${key} > ${rows.at(-1)?.[table.key]}`
+      // A database in this process works while nothing else does.
+      yield* Effect.yieldNow
+    }
+  })
+
+  return {
+    damaged: Effect.gen(function* () {
+      const found: Array<DamagedRun> = []
+      for (const table of tables) yield* inspect(table, found)
+      return found.slice(0, mostFound)
+    })
+  }
+}
+
+/** The tables whose rows can be looked at by themselves. */
+const sorts = { runs: sortHeads, requests: sortRequests, messages: sortMessages, grants: sortGrants }
+
+/** What is wrong with rows, all columns of which are there, as the store finds it when it reads them; a sentence for each row. */
+export const rowProblems = (
+  table: keyof typeof sorts,
+  rows: ReadonlyArray<Readonly<Record<string, unknown>>>
+): ReadonlyArray<string> => sorts[table](rows).damaged.map(({ problem }) => problem)
+
+const pageSize = 500
+const mostFound = 1000

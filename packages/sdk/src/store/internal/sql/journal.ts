@@ -1,0 +1,344 @@
+/**
+ * The journals in SQL: creating runs, appending, parking, reading back.
+ */
+import * as Clock from "effect/Clock"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { Fragment } from "effect/sql/Statement"
+import * as Schema from "effect/Schema"
+import { Revision, type RunId, type SessionId } from "../../../domain/Id.ts"
+import { SessionBusy } from "../../../domain/RunError.ts"
+import { type RunEvent, version } from "../../../domain/RunEvent.ts"
+import type { Status } from "../../../domain/RunState.ts"
+import { encodeEvents } from "../../../domain/RunStateCodec.ts"
+import type { Revoked } from "../../../domain/Grant.ts"
+import type { RunHead, RunStore } from "../../RunStore.ts"
+import { LeaseLost, RunConflict, RunNotFound, RunRemoved } from "../../RunStoreError.ts"
+import { leaseMs, position } from "../bounds.ts"
+import { answererIn, damaged, isTakingUp, sliceBatches } from "../journal.ts"
+import { takenBy } from "../messages.ts"
+import { closingReason, isGoing, requestChanges } from "../requests.ts"
+import type { SqlAccess } from "./access.ts"
+import { eventsIn, isWhole, whole } from "./chain.ts"
+import { type makeCheckpoints, startOf } from "./checkpoints.ts"
+import { isUnmarked, nextMark } from "./cycle.ts"
+import type { makeGrants } from "./grants.ts"
+import { inForce } from "./lease.ts"
+import type { makeMessages } from "./messages.ts"
+import { makePlaces, untilNotOvertaken } from "./places.ts"
+import type { makeRequests } from "./requests.ts"
+import { unreadable } from "./damage.ts"
+import { batchRows, damagedEntry, heads } from "./rows.ts"
+import { headColumns, mailColumn, type News, newsColumns, newsOf } from "./runs.ts"
+
+type Service = RunStore["Service"]
+type AppendOptions = Parameters<Service["append"]>[0] & Pick<Parameters<Service["park"]>[0], "checkpoint">
+
+/** A park that must not happen; its transaction is rolled back. */
+class NotParked extends Data.TaggedError("NotParked") {}
+
+/** An append that relies on revoked grants; its transaction is rolled back. */
+class ReliesOnRevoked extends Data.TaggedError("ReliesOnRevoked")<{
+  readonly revoked: ReadonlyArray<Revoked>
+}> {}
+
+/** The run that a new one builds on. */
+interface Before {
+  readonly session_id: SessionId
+  readonly status: Status
+  readonly revision: number
+}
+
+const isRevision = Schema.is(Revision)
+
+/** Makes the part of the store that deals with journals. */
+export const makeJournal = (
+  access: SqlAccess,
+  {
+    checkpoints,
+    grants,
+    messages,
+    requests
+  }: {
+    readonly requests: ReturnType<typeof makeRequests>
+    readonly messages: ReturnType<typeof makeMessages>
+    readonly checkpoints: ReturnType<typeof makeCheckpoints>
+    readonly grants: ReturnType<typeof makeGrants>
+  }
+): Pick<Service, "create" | "append" | "park" | "load" | "events"> => {
+  const { forUpdate, journalOf, newNumber, now, query, read, run, sql, write } = access
+  const numberOf = (table: string) =>
+    sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
+  const columns = headColumns(access)
+  const places = makePlaces(access)
+  const keeping = sql.literal("")
+
+  type Fenced = News & {
+    readonly session_id: SessionId
+    readonly agent: string
+  }
+  type Held = {
+    readonly revision: number
+    readonly in_force: number | boolean
+    readonly cancel_reason: string | null
+  }
+
+  const insertBatch = (runId: RunId, sequence: number, events: ReadonlyArray<RunEvent>) =>
+    run(access.insertBatch({ runId, sequence, count: events.length, version, events: encodeEvents(events) }))
+
+  /** Whether the journal holds these very events at this place: an append whose answer was lost was made. */
+  const holds = (runId: RunId, sequence: number, events: ReadonlyArray<RunEvent>) =>
+    Effect.map(
+      sql`SELECT run_id FROM fermata_journal WHERE ${journalOf(runId)} AND sequence = ${sequence}
+        AND events = ${encodeEvents(events)}`,
+      (rows) => rows.length > 0
+    )
+
+  const appended = <A>({ events, expected, lease }: AppendOptions, value: A) =>
+    Effect.map(holds(lease.runId, expected, events), (ours) => (ours ? Option.some(value) : Option.none()))
+
+  /** Why the fence let nothing through. */
+  const refused = Effect.fnUntraced(function* ({ expected, lease }: AppendOptions) {
+    const { owner, runId } = lease
+    const [held] = yield* sql<Held>`SELECT revision, cancel_reason, (${inForce(access, lease)}) AS in_force
+      FROM fermata_runs WHERE run_id = ${runId}`
+    if (held === undefined || !held.in_force) return yield* new LeaseLost({ runId, owner })
+    const actual = Number(held.revision)
+    if (!isRevision(actual)) return yield* unreadable("append", damagedEntry(runId, ["revision"]))
+    if (actual === expected && held.cancel_reason !== null) return yield* new NotParked()
+    return yield* new RunConflict({ runId, expected, actual })
+  })
+
+  /** The statements of an append; `parking` also gives the lease back, unless there is a reason to go on. */
+  const commit = Effect.fnUntraced(function* (options: AppendOptions, at: number, parking: boolean) {
+    const { checkpoint, events, expected, lease, status } = options
+    const { runId } = lease
+    const news = newsColumns(access, runId, parking ? at : undefined)
+    // One text for a park and for a status that changes: each connection compiles each text.
+    const parked = parking ? 1 : 0
+    const advance = (setting: Fragment, condition: Fragment) =>
+      run(sql<Fenced>`UPDATE fermata_runs SET revision = revision + ${events.length}, updated_at = ${at},
+          answered_by = coalesce(${answererIn(events) ?? null}, answered_by)${setting}
+        WHERE ${inForce(access, lease)} AND revision = ${expected}${condition}
+        RETURNING session_id, agent, ${news}`)
+    // Most appends leave the status as it is.
+    const [unchanged] =
+      parking || !access.savesUnchanged ? [] : yield* advance(keeping, sql` AND status = ${status}`)
+    const [head] =
+      unchanged === undefined
+        ? yield* advance(
+            sql`, status = ${status}, owner = CASE WHEN ${parked} = 0 THEN owner END,
+              lease_until = CASE WHEN ${parked} = 0 THEN lease_until END`,
+            sql` AND (${parked} = 0 OR cancel_reason IS NULL)`
+          )
+        : [unchanged]
+    if (head === undefined) return yield* refused(options)
+    if (isTakingUp(events, status)) {
+      const later = yield* places.next(head.session_id, runId, expected)
+      if (later !== undefined) return yield* later
+    }
+    if (options.grants !== undefined && options.grants.length > 0) {
+      const revoked = yield* grants.revokedOf(options.grants, at)
+      if (revoked.length > 0) return yield* new ReliesOnRevoked({ revoked })
+    }
+    yield* insertBatch(runId, expected, events)
+    const owner = { runId, sessionId: head.session_id, agent: head.agent }
+    const changes = requestChanges(events)
+    const isTaking = takenBy(events).length > 0
+    // Somebody decided otherwise first, and that decision counts; or a message is in the journal already, and stays there once.
+    const applied =
+      (changes.length === 0 || (yield* requests.apply("append", owner, changes))) &&
+      (!isTaking || (yield* messages.take(runId, events)))
+    if (!applied) return yield* new RunConflict({ runId, expected, actual: expected })
+    const closing = closingReason(status)
+    if (closing !== undefined) yield* requests.close(runId, closing)
+    // What waited may be in the journal now, and what was opened may be decided by time.
+    const isOld = changes.length > 0 || isTaking
+    if (parking) {
+      const hasMail = isOld || !access.writesAlone ? yield* hasNews(runId, at) : head.has_mail
+      if (hasMail) return yield* new NotParked()
+      if (checkpoint !== undefined) yield* checkpoints.write(runId, expected + events.length, checkpoint)
+      return newsOf(head)
+    }
+    // Postgres read it before the update waited for whoever decided: a stop that was acknowledged meanwhile is not in it.
+    return !access.writesAlone || (head.has_mail && isOld)
+      ? newsOf({ ...head, has_mail: yield* hasNews(runId) })
+      : newsOf(head)
+  })
+
+  /** Whether anything waits that the journal does not hold. */
+  const hasNews = (runId: RunId, at?: number) =>
+    Effect.map(
+      run(sql<{ readonly has_mail: number | boolean }>`SELECT ${mailColumn(access, runId, at)} AS has_mail`),
+      ([row]) => row?.has_mail ?? false
+    )
+
+  /** The journals of a run and of those that it builds on. One that is not there is a row of nulls. */
+  const chain = (
+    runId: RunId
+  ) => sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark) AS (
+      SELECT run_id, ${numberOf("")}parent_run_id, parent_revision, revision, 0, run_id
+      FROM fermata_runs WHERE run_id = ${runId}
+      UNION ALL
+      SELECT parent.run_id, ${numberOf("parent.")}parent.parent_run_id, parent.parent_revision,
+        chain.parent_revision, chain.depth + 1, ${sql.literal(nextMark("parent"))}
+      FROM chain LEFT JOIN fermata_runs AS parent ON parent.run_id = chain.parent_run_id
+        AND ${sql.literal(isUnmarked("parent"))}
+      WHERE chain.parent_run_id IS NOT NULL
+    )
+    SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events
+    FROM chain LEFT JOIN fermata_journal AS journal ON ${access.journalInChain("0")}`
+
+  /**
+   * The same from the newest checkpoint on, where there is one; `undefined` when it is not whole, or the journal does not go on where
+   * it says: that is no reason not to read all of it.
+   */
+  const chainFrom = Effect.fnUntraced(function* (head: RunHead, version: number) {
+    const rows = yield* checkpoints.chain(head.runId, version).values
+    const start = startOf(rows)
+    const checkpoint = start === undefined ? undefined : yield* checkpoints.read(start, version)
+    if (checkpoint === undefined && rows.some((row) => row[7] !== null)) return undefined
+    // A run whose events are all in the checkpoint has a row of nulls.
+    const isOver = start?.revision === start?.upto
+    const after = rows.filter(([journal, , , , , , , of]) => journal !== null || of === null || !isOver)
+    return yield* Effect.orElseSucceed(
+      Effect.map(whole(head, after, start), (rows) => ({ rows, checkpoint })),
+      () => undefined
+    )
+  })
+
+  return {
+    create: Effect.fnUntraced(function* (options) {
+      const { agent, checkpoint, events, owner, parent, runId, sessionId, status } = options
+      const at = yield* Clock.currentTimeMillis
+      const transaction = write(
+        "create",
+        Effect.gen(function* () {
+          const [before] =
+            parent === undefined
+              ? []
+              : yield* run(sql<Before>`SELECT session_id, status, revision FROM fermata_runs
+                  WHERE run_id = ${parent.runId} AND revision >= ${parent.revision}
+                    AND created_at = coalesce(${parent.createdAt ?? null}, created_at) ${forUpdate}`)
+          if (parent !== undefined && before === undefined)
+            return yield* new RunRemoved({ runId: parent.runId })
+          const follows = parent !== undefined && before?.session_id === sessionId ? parent.runId : ""
+          const [created] = yield* run(sql<{ readonly lease_until: number }>`INSERT INTO fermata_runs (
+              ${newNumber.column}run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
+              revision, owner, epoch, lease_until, lease_ms, lease_epoch, created_at, updated_at
+            ) VALUES (
+              ${newNumber.value}${runId}, ${sessionId}, ${parent?.runId ?? null}, ${parent?.revision ?? null}, ${follows}, ${agent},
+              ${answererIn(events) ?? null}, ${status}, ${events.length}, ${owner}, 1,
+              ${now} + ${leaseMs(options.ttl)}, ${leaseMs(options.ttl)}, 1, ${at}, ${at}
+            ) ON CONFLICT DO NOTHING RETURNING lease_until`)
+          if (created === undefined) return yield* yield* places.refusal("create", options, follows)
+          if (before !== undefined && parent !== undefined && follows !== "") {
+            const { status } = before
+            const hasGoneOn = Number(before.revision) > parent.revision || isGoing(status)
+            if (hasGoneOn) return yield* new SessionBusy({ sessionId, runId: parent.runId, status })
+          }
+          if (parent !== undefined && checkpoint !== undefined) {
+            yield* checkpoints.write(parent.runId, parent.revision, checkpoint)
+          }
+          yield* insertBatch(runId, 0, events)
+          const changes = requestChanges(events)
+          if (changes.length > 0) yield* requests.apply("create", { runId, sessionId, agent }, changes)
+          if (takenBy(events).length > 0) yield* messages.take(runId, events)
+          return { runId, owner, epoch: 1, until: Number(created.lease_until) }
+        }),
+        Effect.gen(function* () {
+          const [created] = yield* sql<{ readonly lease_until: number }>`SELECT lease_until FROM fermata_runs
+            WHERE run_id = ${runId} AND owner = ${owner} AND epoch = 1`
+          return created !== undefined && (yield* holds(runId, 0, events))
+            ? Option.some({ runId, owner, epoch: 1, until: Number(created.lease_until) })
+            : Option.none()
+        })
+      )
+      return yield* untilNotOvertaken(transaction)
+    }),
+
+    append: (options) =>
+      Effect.clockWith((clock) =>
+        write("append", commit(options, clock.currentTimeMillisUnsafe(), false), appended(options, {})).pipe(
+          Effect.map((news) => ({
+            revision: (options.expected + options.events.length) as Revision,
+            ...news
+          })),
+          Effect.catchTags({
+            NotParked: Effect.die,
+            ReliesOnRevoked: ({ revoked }) => Effect.succeed({ revision: options.expected, revoked })
+          })
+        )
+      ),
+
+    park: (options) =>
+      Effect.clockWith((clock) =>
+        write("park", commit(options, clock.currentTimeMillisUnsafe(), true), appended(options, {})).pipe(
+          Effect.as({ parked: true, revision: (options.expected + options.events.length) as Revision }),
+          Effect.catchTags({
+            NotParked: () => Effect.succeed({ parked: false, revision: options.expected }),
+            // Nothing starts where a run is let go of.
+            ReliesOnRevoked: Effect.die
+          })
+        )
+      ),
+
+    load: Effect.fnUntraced(function* (runId, { checkpointVersion } = {}) {
+      const at = yield* Clock.currentTimeMillis
+      const stored = yield* read(
+        "load",
+        Effect.gen(function* () {
+          const [head] = yield* heads(
+            "load",
+            yield* run(sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`)
+          )
+          if (head === undefined) return undefined
+          const short =
+            checkpointVersion === undefined ? undefined : yield* chainFrom(head, checkpointVersion)
+          const found = short ?? {
+            rows: yield* whole(head, yield* chain(runId).values),
+            checkpoint: undefined
+          }
+          // Most of the time nothing waits, and a statement that only asks is there already.
+          if (!(yield* hasNews(runId, at))) return { ...found, head, decisions: [], messages: [] }
+          const decisions = yield* requests.decisions("load", runId, at)
+          return { ...found, head, decisions, messages: yield* messages.waiting("load", runId) }
+        })
+      )
+      if (stored === undefined) return yield* new RunNotFound({ runId })
+      const { checkpoint, decisions, head, messages: waiting, rows } = stored
+      const events = yield* Effect.fromResult(eventsIn(rows))
+      return {
+        head,
+        ...(checkpoint === undefined ? {} : { checkpoint }),
+        events,
+        decisions,
+        messages: waiting
+      }
+    }),
+
+    events: Effect.fnUntraced(function* (runId, options) {
+      const from = position(options?.from, 0)
+      const to = Math.min(Number.MAX_SAFE_INTEGER, from + position(options?.limit, Number.MAX_SAFE_INTEGER))
+      // With the revision, and in one statement: what the head promises has to be there.
+      const found = yield* query(
+        "events",
+        sql`SELECT run.revision, journal.run_id, ${to} AS upto, 0 AS depth, sequence, count, version, events
+          FROM fermata_runs AS run LEFT JOIN (
+            SELECT run_id, sequence, count, version, events FROM fermata_journal
+              WHERE ${journalOf(runId)} AND sequence < ${to} AND sequence >= (
+                SELECT coalesce(max(sequence), 0) FROM fermata_journal WHERE ${journalOf(runId)} AND sequence <= ${from}
+              )
+          ) AS journal ON journal.run_id = run.run_id
+          WHERE run.run_id = ${runId}`.values
+      )
+      const [[revision] = []] = found
+      if (revision === undefined) return yield* new RunNotFound({ runId })
+      const rows = found.filter(([, journal]) => journal !== null).map(([, ...row]) => row)
+      const batches = (yield* batchRows("events", rows)).toSorted((a, b) => a.sequence - b.sequence)
+      if (!isWhole(batches, { from, to }, revision)) return yield* damaged(runId, "events")
+      return yield* Effect.fromResult(sliceBatches(batches, { from, to }, "events"))
+    })
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * The messages in SQL: sent by anybody, taken by the events that hold them.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { SqlError } from "effect/sql/SqlError"
+import type { RunId } from "../../../domain/Id.ts"
+import { RunEnded } from "../../../domain/RunError.ts"
+import type { RunEvent } from "../../../domain/RunEvent.ts"
+import type { RunStore } from "../../RunStore.ts"
+import { RunNotFound, type RunStoreError } from "../../RunStoreError.ts"
+import type { Receipt, SentMessage } from "../../SentMessage.ts"
+import { decodeMessage, notTheSame, takenBy } from "../messages.ts"
+import { closingReason } from "../requests.ts"
+import type { SqlAccess } from "./access.ts"
+import { heads, messages } from "./rows.ts"
+import { headColumns } from "./runs.ts"
+
+/** Makes the part of the store that deals with messages. */
+export const makeMessages = (access: SqlAccess) => {
+  const { forUpdate, notify, run, sql, write } = access
+  /** Keeps a message behind all others of its run; nothing when its id is known. A message in the journal has no content here. */
+  const insert = (runId: RunId, { at, content, ends, messageId, to }: Receipt & Partial<SentMessage>) =>
+    sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, content) VALUES (
+        ${runId}, ${messageId},
+        (SELECT coalesce(max(position), 0) + 1 FROM fermata_messages WHERE run_id = ${runId}), ${at},
+        ${content === undefined ? "journaled" : "waiting"}, ${to ?? null}, ${ends === true ? "end" : null},
+        ${content === undefined ? null : JSON.stringify(content)}
+      ) ON CONFLICT DO NOTHING RETURNING message_id`
+
+  /** What is known of the message with this id. */
+  const recorded = (runId: RunId, messageId: string) =>
+    Effect.map(
+      sql<{ readonly sent_at: number; readonly recipient: string | null }>`SELECT sent_at, recipient
+        FROM fermata_messages WHERE run_id = ${runId} AND message_id = ${messageId}`,
+      ([row]) =>
+        row === undefined
+          ? undefined
+          : {
+              receipt: { messageId, at: Number(row.sent_at) },
+              ...(row.recipient === null ? {} : { to: row.recipient })
+            }
+    )
+
+  const send: RunStore["Service"]["send"] = Effect.fnUntraced(function* (runId, input) {
+    const now = yield* Clock.currentTimeMillis
+    const message = yield* Effect.fromResult(decodeMessage(input, now))
+    const { at, messageId } = message
+    return yield* write(
+      "send",
+      Effect.gen(function* () {
+        // The head is locked so that a message and a park, or the end of the run, cannot pass each other.
+        const rows =
+          yield* sql`SELECT ${headColumns(access)} FROM fermata_runs WHERE run_id = ${runId} ${forUpdate}`
+        const [head] = yield* heads("send", rows)
+        if (head === undefined) return yield* new RunNotFound({ runId })
+        const known = yield* recorded(runId, messageId)
+        const wrong = known === undefined ? undefined : notTheSame(known, message)
+        if (wrong !== undefined) return yield* wrong
+        if (known !== undefined) return known.receipt
+        if (closingReason(head.status) !== undefined)
+          return yield* new RunEnded({ runId, status: head.status })
+        yield* insert(runId, message)
+        yield* notify
+        return { messageId, at }
+      }),
+      Effect.map(recorded(runId, messageId), (known) => Option.fromUndefinedOr(known?.receipt))
+    )
+  })
+
+  return {
+    send,
+
+    /**
+     * Takes the messages that events put into the journal, inside the transaction that appends them; false when the journal has
+     * one of them already. One that nobody has sent is taken too, so that it cannot be sent later.
+     */
+    take: Effect.fnUntraced(function* (runId: RunId, events: ReadonlyArray<RunEvent>) {
+      for (const taken of takenBy(events)) {
+        const [waited] = yield* sql`UPDATE fermata_messages SET status = 'journaled', content = NULL
+          WHERE run_id = ${runId} AND message_id = ${taken.messageId} AND status = 'waiting' RETURNING message_id`
+        if (waited === undefined && (yield* insert(runId, taken)).length === 0) return false
+      }
+      return true
+    }),
+
+    /** A message that was sent elsewhere, as it was sent. */
+    record: (runId: RunId, message: SentMessage): Effect.Effect<unknown, SqlError> => insert(runId, message),
+
+    /** See `RunStore.messages`; to be run inside `query` or `read`. */
+    waiting: (
+      operation: string,
+      runId: RunId
+    ): Effect.Effect<ReadonlyArray<SentMessage>, SqlError | RunStoreError> =>
+      Effect.flatMap(
+        run(sql`SELECT run_id, message_id, sent_at, recipient, intent, content FROM fermata_messages
+          WHERE run_id = ${runId} AND status = 'waiting' ORDER BY position`),
+        (rows) => messages(operation, rows)
+      )
+  }
+}

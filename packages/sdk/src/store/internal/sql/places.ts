@@ -1,0 +1,80 @@
+/**
+ * The places of runs in their sessions: a session is one line of runs, and each place in it has one run.
+ */
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import type { SqlError } from "effect/sql/SqlError"
+import { SessionBusy } from "../../../domain/RunError.ts"
+import type { RunId, SessionId } from "../../../domain/Id.ts"
+import type { RestoredRun } from "../../RunStore.ts"
+import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
+import type { SqlAccess } from "./access.ts"
+import { heads } from "./rows.ts"
+import { headColumns } from "./runs.ts"
+
+type Place = Pick<RestoredRun, "parent" | "runId" | "sessionId">
+
+/** Another transaction changed what this one had read. It is rolled back and begun again. */
+export class Overtaken extends Data.TaggedError("Overtaken") {}
+
+/** Begins a transaction again for as long as others overtake it: each time, one of them was committed. */
+export const untilNotOvertaken = <A, E>(transaction: Effect.Effect<A, E | Overtaken>): Effect.Effect<A, E> =>
+  Effect.catch(transaction, (error): Effect.Effect<A, E> =>
+    error instanceof Overtaken ? untilNotOvertaken(transaction) : Effect.fail(error)
+  )
+
+/** Makes the part of the store that looks for the places of runs; all of it for use inside a transaction. */
+export const makePlaces = (access: SqlAccess) => {
+  const { sql } = access
+  const columns = headColumns(access)
+
+  return {
+    /** The run of its own session that a run comes after; "" for the first one, whatever it builds on. */
+    followed: Effect.fnUntraced(function* ({ parent, sessionId }: Place): Effect.fn.Return<string, SqlError> {
+      if (parent === undefined) return ""
+      const [before] = yield* sql`SELECT run_id FROM fermata_runs
+        WHERE run_id = ${parent.runId} AND session_id = ${sessionId}`
+      return before === undefined ? "" : parent.runId
+    }),
+
+    /**
+     * Why a run that ended at this revision cannot be taken up: the next run of its session goes on from there. The run's row is locked:
+     * no other run can begin there meanwhile.
+     */
+    next: Effect.fnUntraced(function* (
+      sessionId: SessionId,
+      runId: RunId,
+      revision: number
+    ): Effect.fn.Return<SessionBusy | undefined, SqlError> {
+      const [later] = yield* access.run(sql<{
+        readonly run_id: RunId
+        readonly status: string
+      }>`SELECT run_id, status
+        FROM fermata_runs WHERE session_id = ${sessionId} AND coalesce(follows, parent_run_id, '') = ${runId}
+          AND parent_revision = ${revision}`)
+      return later && new SessionBusy({ sessionId, runId: later.run_id, status: later.status })
+    }),
+
+    /**
+     * Why a run could not be inserted: the run is there, or another one has its place. `Overtaken` when neither is there any more.
+     */
+    refusal: Effect.fnUntraced(function* (
+      operation: string,
+      { runId, sessionId }: Place,
+      follows: string
+    ): Effect.fn.Return<RunExists | SessionBusy | Overtaken, SqlError | RunStoreError> {
+      const [own] = yield* heads(
+        operation,
+        yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
+      )
+      if (own !== undefined) return new RunExists({ runId, status: own.status })
+      const [other] = yield* heads(
+        operation,
+        yield* sql`SELECT ${columns} FROM fermata_runs
+          WHERE session_id = ${sessionId} AND coalesce(follows, parent_run_id, '') = ${follows}`
+      )
+      if (other === undefined) return new Overtaken()
+      return new SessionBusy({ sessionId, runId: other.runId, status: other.status })
+    })
+  }
+}

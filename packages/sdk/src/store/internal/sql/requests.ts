@@ -1,0 +1,363 @@
+/**
+ * The inbox in SQL: what appended events do to it, decisions, and queries.
+ */
+import * as Clock from "effect/Clock"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { SqlError } from "effect/sql/SqlError"
+import type { Decision } from "../../../domain/Decision.ts"
+import { isRepeated } from "../../../domain/decide.ts"
+import {
+  type GrantId,
+  type RequestId,
+  requestOfGrant,
+  type RunId,
+  type SessionId,
+  type Timestamp
+} from "../../../domain/Id.ts"
+import { type Interruption, toolOf, warnAt } from "../../../domain/Interruption.ts"
+import { RequestNotFound } from "../../../domain/Rejection.ts"
+import type { PendingFilter, RunStore } from "../../RunStore.ts"
+import type { RunStoreError } from "../../RunStoreError.ts"
+import { pageSize } from "../bounds.ts"
+import {
+  decisionOf,
+  decodeInput,
+  decodeInputs,
+  endingRefusal,
+  failedReason,
+  judge,
+  judgeAll,
+  oldestFirst,
+  type RequestChange,
+  sameDecision
+} from "../requests.ts"
+import { grantOf } from "../grants.ts"
+import type { SqlAccess } from "./access.ts"
+import { type InboxEntry, pathText, requests, sortRequests } from "./requestRows.ts"
+import { makePages } from "./pages.ts"
+import type { makeGrants } from "./grants.ts"
+
+/** A request that somebody has decided meanwhile; nothing was written. */
+class NotOpen extends Data.TaggedError("NotOpen") {}
+
+/** The run that a batch of events belongs to. */
+export interface Owner {
+  readonly runId: RunId
+  readonly sessionId: SessionId
+  readonly agent: string
+}
+
+/** The columns of a request. Its session and its agent are those of the run: the copies that it has of both are for old readers. */
+export const requestColumns = ({ sql }: SqlAccess) =>
+  sql.literal(`request_id, run_id,
+    (SELECT session_id FROM fermata_runs AS run WHERE run.run_id = fermata_requests.run_id) AS session_id,
+    (SELECT agent FROM fermata_runs AS run WHERE run.run_id = fermata_requests.run_id) AS agent,
+    kind, agent_path, tool, asked_at, expires_at, warn_at, on_expiry, request, status, decision, superseded_reason, superseded_by`)
+
+/** Makes the part of the store that deals with requests. */
+export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGrants>) => {
+  const { contains, forUpdate, notify, query, run, sql, write, writesAlone } = access
+  const page = makePages(access)
+  const columns = requestColumns(access)
+
+  const open = (owner: Owner, request: Interruption) =>
+    run(
+      sql`INSERT INTO fermata_requests ${sql.insert({
+        request_id: request.requestId,
+        run_id: owner.runId,
+        session_id: owner.sessionId,
+        agent: owner.agent,
+        kind: request._tag,
+        agent_path: pathText(request.agentPath),
+        tool: toolOf(request) ?? null,
+        asked_at: request.at,
+        expires_at: request.expiresAt ?? null,
+        warn_at: warnAt(request) ?? null,
+        on_expiry: request.onExpiry ?? "deny",
+        request: JSON.stringify(request),
+        status: "open"
+      })}`
+    )
+
+  /** Closes a request; false when somebody has decided it meanwhile, unless its run ends, or asks again. */
+  const supersede = (runId: RunId, change: Extract<RequestChange, { readonly _tag: "superseded" }>) =>
+    Effect.gen(function* () {
+      const { by = null, isFinal, reason, requestId } = change
+      if (!isFinal) {
+        const decided = yield* run(sql`SELECT request_id FROM fermata_requests
+          WHERE request_id = ${requestId} AND run_id = ${runId} AND status = 'decided'`)
+        if (decided.length > 0) return false
+      }
+      yield* sql`UPDATE fermata_requests
+        SET status = 'superseded', superseded_reason = ${reason}, superseded_by = ${by}
+        WHERE request_id = ${requestId} AND run_id = ${runId} AND (status IN ('open', 'decided')
+          OR (status = 'superseded' AND superseded_reason = ${failedReason} AND superseded_by IS NULL))`
+      return true
+    })
+
+  const read = (requestId: RequestId) =>
+    run(sql`SELECT ${columns} FROM fermata_requests WHERE request_id = ${requestId}`)
+
+  /** Writes a decision to a request that is still open, and the grant that it creates; false when another one was first. */
+  const decideOpen = (decision: Decision, status: "decided" | "journaled") =>
+    Effect.flatMap(
+      run(sql`UPDATE fermata_requests
+        SET status = ${status}, decision = ${JSON.stringify(decision)}, decided_at = ${decision.at}, decided_by = ${decision.by}
+        WHERE request_id = ${decision.requestId} AND status = 'open' RETURNING request_id`),
+      (rows) =>
+        rows.length > 0 && decision._tag === "approve" && decision.grant !== undefined
+          ? Effect.as(keepGrant(decision), true)
+          : Effect.succeed(rows.length > 0)
+    )
+
+  /** A request that cannot be read says so where it is read; its grant is kept when it is first used. */
+  const keepGrant = (decision: Decision): Effect.Effect<unknown, SqlError> =>
+    Effect.flatMap(
+      Effect.flatMap(read(decision.requestId), (rows) =>
+        Effect.orElseSucceed(requests("decide", rows), () => [])
+      ),
+      ([row]) => {
+        const grant = row === undefined ? undefined : grantOf(row.pending.request, decision)
+        if (row === undefined || grant === undefined) return Effect.void
+        return grants.insert({ grant, runId: row.pending.runId, sessionId: row.pending.sessionId })
+      }
+    )
+
+  /** Whether the decision that the journal now has is the one that counts. */
+  const journaled = Effect.fnUntraced(function* (operation: string, decision: Decision) {
+    // As it was written, nearly always: whoever appends has read it from here.
+    const [taken] =
+      yield* run(sql`UPDATE fermata_requests SET status = 'journaled' WHERE request_id = ${decision.requestId}
+      AND status = 'decided' AND decision = ${JSON.stringify(decision)} RETURNING request_id`)
+    // A process of an earlier version may have taken the decision, and kept no grant.
+    const keeping =
+      decision._tag === "approve" && decision.grant !== undefined ? keepGrant(decision) : Effect.void
+    if (taken !== undefined) return yield* Effect.as(keeping, true)
+    if (yield* decideOpen(decision, "journaled")) return true
+    const [row] = yield* requests(operation, yield* read(decision.requestId))
+    if (row?.entry.decision === undefined) return true
+    if (!sameDecision(row.entry.decision, decision)) return false
+    yield* sql`UPDATE fermata_requests SET status = 'journaled'
+      WHERE request_id = ${decision.requestId} AND status = 'decided'`
+    return yield* Effect.as(keeping, true)
+  })
+
+  const lockHead = (runId: RunId): Effect.Effect<unknown, SqlError> =>
+    writesAlone ? Effect.void : sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId} ${forUpdate}`
+
+  /** Fails a decision that comes after the end of its run was asked for. The head is locked: that cannot be asked meanwhile. */
+  const notEnding = Effect.fnUntraced(function* (runId: RunId, requestId: RequestId) {
+    const rows = yield* sql<{ readonly ending: string }>`SELECT run_id AS ending FROM fermata_runs
+        WHERE run_id = ${runId} AND cancel_reason IS NOT NULL
+      UNION ALL SELECT recipient FROM fermata_messages
+        WHERE run_id = ${runId} AND status = 'waiting' AND intent = 'end' AND recipient IS NOT NULL`
+    const late = endingRefusal(
+      requestId,
+      rows.map(({ ending }) => ending)
+    )
+    if (late !== undefined) return yield* late
+  })
+
+  const find = Effect.fnUntraced(function* (operation: string, requestId: RequestId) {
+    const [row] = yield* requests(operation, yield* query(operation, read(requestId)))
+    return row === undefined ? yield* new RequestNotFound({ requestId }) : row
+  })
+
+  /** The decisions on a run's requests that its journal does not hold. */
+  const undelivered = (runId: RunId, now: Timestamp) =>
+    run(sql`SELECT ${columns} FROM fermata_requests WHERE run_id = ${runId} AND (
+      status = 'decided' OR (status = 'open' AND expires_at <= ${now} AND on_expiry = 'deny'))`)
+
+  const waiting = Effect.fnUntraced(function* (
+    filter: PendingFilter,
+    now: Timestamp,
+    size: number,
+    skip: number
+  ) {
+    const conditions = [sql`status = 'open'`]
+    if (filter.runId !== undefined) conditions.push(sql`run_id = ${filter.runId}`)
+    if (filter.sessionId !== undefined) {
+      conditions.push(sql`run_id IN (SELECT run_id FROM fermata_runs WHERE session_id = ${filter.sessionId})`)
+    }
+    if (filter.kind !== undefined) conditions.push(sql`kind = ${filter.kind}`)
+    if (filter.tool !== undefined) conditions.push(sql`tool = ${filter.tool}`)
+    if (filter.agent !== undefined) conditions.push(sql`${contains("agent_path", pathText([filter.agent]))}`)
+    if (filter.askedBefore !== undefined) conditions.push(sql`asked_at < ${filter.askedBefore}`)
+    conditions.push(
+      filter.expiresBefore === undefined
+        ? sql`(expires_at IS NULL OR expires_at > ${now} OR on_expiry <> 'deny')`
+        : sql`expires_at < ${filter.expiresBefore}`
+    )
+    if (filter.after !== undefined) {
+      const [last] = yield* sql<{ readonly asked_at: number }>`SELECT asked_at FROM fermata_requests
+        WHERE request_id = ${filter.after}`
+      if (last !== undefined)
+        conditions.push(sql`(asked_at, request_id) > (${last.asked_at}, ${filter.after})`)
+    }
+    return yield* run(sql`SELECT ${columns} FROM fermata_requests WHERE ${sql.and(conditions)}
+      ORDER BY asked_at, request_id LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`)
+  })
+
+  const decide: RunStore["Service"]["decide"] = Effect.fnUntraced(function* (input) {
+    const now = yield* Clock.currentTimeMillis
+    const decision = yield* Effect.fromResult(decodeInput(input, now))
+    while (true) {
+      const { entry, pending } = yield* find("decide", decision.requestId)
+      const { first, record, refusal } = judge(entry, decision, now)
+      const recorded =
+        record === undefined ||
+        (yield* write(
+          "decide",
+          // The head is locked so that a decision and a park cannot pass each other.
+          lockHead(pending.runId).pipe(
+            Effect.andThen(record === decision ? notEnding(pending.runId, decision.requestId) : Effect.void),
+            Effect.andThen(decideOpen(record, "decided")),
+            Effect.filterOrFail(
+              (open) => open,
+              () => new NotOpen()
+            ),
+            Effect.tap(notify)
+          ),
+          Effect.map(
+            Effect.flatMap(read(decision.requestId), (rows) => requests("decide", rows)),
+            ([row]) =>
+              row?.entry.decision !== undefined && sameDecision(row.entry.decision, record)
+                ? Option.some(true)
+                : Option.none()
+          )
+        ).pipe(Effect.catchTag("NotOpen", () => Effect.succeed(false))))
+      // Somebody decided between the read and the write: look again at what counts now.
+      if (!recorded) continue
+      return refusal === undefined
+        ? { runId: pending.runId, decision: first ?? decision }
+        : yield* Effect.fail(refusal)
+    }
+  })
+
+  /** The requests of several decisions, by id, as the transaction sees them. */
+  const readAll = Effect.fnUntraced(function* (decisions: ReadonlyArray<Decision>) {
+    const found = new Map<RequestId, InboxEntry>()
+    for (const { requestId } of decisions) {
+      const [row] = yield* requests("decideAll", yield* read(requestId))
+      if (row !== undefined) found.set(requestId, row)
+    }
+    return found
+  })
+
+  const decideAll: RunStore["Service"]["decideAll"] = Effect.fnUntraced(function* (inputs) {
+    const now = yield* Clock.currentTimeMillis
+    const decisions = yield* Effect.fromResult(decodeInputs(inputs, now))
+    if (decisions.length === 0) return []
+    const outcomeOf = (decision: Decision, { pending }: InboxEntry) => ({ runId: pending.runId, decision })
+    const transaction = Effect.gen(function* () {
+      if (!writesAlone) {
+        const runIds = [...(yield* readAll(decisions)).values()].map(({ pending }) => pending.runId)
+        // In one order, so that two batches cannot wait for each other.
+        for (const runId of [...new Set(runIds)].sort()) yield* lockHead(runId)
+      }
+      const entries = yield* readAll(decisions)
+      const taken = yield* Effect.fromResult(judgeAll(decisions, (requestId) => entries.get(requestId), now))
+      const fresh = taken.filter(({ isNew }) => isNew)
+      for (const { decision, found } of fresh) yield* notEnding(found.pending.runId, decision.requestId)
+      for (const { decision } of fresh) {
+        if (!(yield* decideOpen(decision, "decided"))) return yield* new NotOpen()
+      }
+      if (fresh.length > 0) yield* notify
+      return taken.map(({ decision, found }) => outcomeOf(decision, found))
+    })
+    /** Whether an attempt whose commit was not answered recorded these decisions. */
+    const committed = Effect.map(readAll(decisions), (entries) => {
+      const outcomes = decisions.flatMap((decision) => {
+        const entry = entries.get(decision.requestId)
+        const recorded = entry?.entry.decision
+        if (entry === undefined || recorded === undefined) return []
+        const isOurs = sameDecision(recorded, decision) || isRepeated(recorded, decision)
+        return isOurs ? [outcomeOf(recorded, entry)] : []
+      })
+      return outcomes.length === decisions.length ? Option.some(outcomes) : Option.none()
+    })
+    while (true) {
+      const outcomes = yield* write("decideAll", transaction, committed).pipe(
+        Effect.catchTag("NotOpen", () => Effect.undefined)
+      )
+      if (outcomes !== undefined) return outcomes
+    }
+  })
+
+  return {
+    decide,
+    decideAll,
+
+    /** Applies what events do to the inbox, inside the transaction that appends them; false when a decision differs. */
+    apply: Effect.fnUntraced(function* (
+      operation: string,
+      owner: Owner,
+      changes: ReadonlyArray<RequestChange>
+    ) {
+      for (const change of changes) {
+        if (change._tag === "opened") yield* open(owner, change.request)
+        else if (change._tag === "superseded") {
+          if (!(yield* supersede(owner.runId, change))) return false
+        } else if (change._tag === "reopened") {
+          yield* sql`UPDATE fermata_requests SET status = 'open', superseded_reason = NULL
+            WHERE run_id = ${owner.runId} AND status = 'superseded' AND superseded_reason = ${failedReason}
+              AND superseded_by IS NULL`
+        } else if (change._tag === "warned") {
+          yield* sql`UPDATE fermata_requests SET warn_at = NULL WHERE request_id = ${change.requestId}`
+        } else if (!(yield* journaled(operation, change.decision))) return false
+      }
+      return true
+    }),
+
+    /** A decision that was taken elsewhere, as it was taken: time has not decided meanwhile. */
+    record: (decision: Decision): Effect.Effect<boolean, SqlError> => decideOpen(decision, "decided"),
+
+    /** Keeps the grant of this id that a decision has given, where there is such a decision and the grant is not kept yet. */
+    keepGiven: Effect.fnUntraced(function* (grantId: GrantId): Effect.fn.Return<void, SqlError> {
+      const [kept] =
+        yield* sql`SELECT grant_id FROM fermata_grants WHERE grant_id = ${grantId} AND data IS NOT NULL`
+      const requestId = requestOfGrant(grantId)
+      if (kept !== undefined || requestId === undefined) return
+      const rows = yield* read(requestId)
+      const [row] = yield* Effect.orElseSucceed(requests("restore", rows), () => [])
+      const decision = row?.entry.decision
+      if (decision?._tag === "approve" && decision.grant !== undefined) yield* keepGrant(decision)
+    }),
+
+    /** Closes what is still open when a run ends. */
+    close: (runId: RunId, reason: string): Effect.Effect<unknown, SqlError> =>
+      run(sql`UPDATE fermata_requests SET status = 'superseded', superseded_reason = ${reason}
+        WHERE run_id = ${runId} AND status = 'open'`),
+
+    /** See `RunStore.decisions`; to be run inside `query` or `read`. */
+    decisions: (
+      operation: string,
+      runId: RunId,
+      now: Timestamp
+    ): Effect.Effect<ReadonlyArray<Decision>, SqlError | RunStoreError> =>
+      undelivered(runId, now).pipe(
+        Effect.flatMap((rows) => requests(operation, rows)),
+        Effect.map((rows) => oldestFirst(rows.flatMap(({ entry }) => decisionOf(entry, now) ?? [])))
+      ),
+
+    request: Effect.fnUntraced(function* (requestId: RequestId) {
+      const now = yield* Clock.currentTimeMillis
+      const { entry, pending }: InboxEntry = yield* find("request", requestId)
+      const decision = decisionOf(entry, now)
+      return { ...pending, ...(decision === undefined ? {} : { decision }) }
+    }),
+
+    pending: Effect.fnUntraced(function* (filter: PendingFilter = {}) {
+      const now = yield* Clock.currentTimeMillis
+      const entries = yield* page({
+        operation: "pending",
+        limit: pageSize(filter.limit),
+        rows: (size, skip) => waiting(filter, now, size, skip),
+        sort: sortRequests
+      })
+      return entries.map(({ pending }) => pending)
+    })
+  }
+}

@@ -1,0 +1,202 @@
+/**
+ * Rows as a database returns them, checked before anything else looks at them: a file on disk is input.
+ *
+ * A row that cannot be read concerns its own run alone. What asks about that run gets an error that names it; lists go on with the
+ * others.
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
+import { Revision, RunId, SessionId } from "../../../domain/Id.ts"
+import { verbatim } from "../../../domain/internal/verbatim.ts"
+import { UserPart } from "../../../domain/Message.ts"
+import { Status } from "../../../domain/RunState.ts"
+import type { RunHead } from "../../RunStore.ts"
+import type { RunStoreError } from "../../RunStoreError.ts"
+import { MessageId, type SentMessage } from "../../SentMessage.ts"
+import { latestTime } from "../bounds.ts"
+import { isCancellable } from "../requests.ts"
+import { damagedColumns, readAll, type RowKind, shown, sort, type Sorted } from "./damage.ts"
+
+/** A number that other numbers can be told apart from; some drivers return 64-bit columns as `bigint`. */
+export const Whole = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
+  Schema.decodeTo(Schema.Finite, {
+    decode: SchemaGetter.transform(Number),
+    encode: SchemaGetter.transform((value: number) => value)
+  })
+)
+const WholeRevision = Whole.pipe(Schema.decodeTo(Revision))
+
+/** A time that has a date: what is beyond cannot be shown. */
+const isTime = Schema.isBetween({ minimum: 0, maximum: latestTime })
+export const Time = Whole.check(isTime)
+const NumericTime = Schema.Finite.check(isTime)
+
+/** Whether a column has a time. One that keeps whole milliseconds keeps a part of one no better. */
+export const isSameTime = (column: number | null, time: number | undefined): boolean =>
+  column === null || time === undefined ? column === null && time === undefined : Math.abs(column - time) < 1
+
+const headFields = {
+  run_id: RunId,
+  session_id: SessionId,
+  parent_run_id: Schema.NullOr(RunId),
+  parent_revision: Schema.NullOr(WholeRevision),
+  agent: Schema.String,
+  answered_by: Schema.NullOr(Schema.String),
+  status: Status,
+  revision: WholeRevision,
+  /** Only while the lease is in force. */
+  owner: Schema.NullOr(Schema.String),
+  lease_until: Schema.NullOr(Time),
+  created_at: Time,
+  updated_at: Time,
+  // Claiming, cancelling and starting the next run go by these.
+  epoch: WholeRevision,
+  cancel_reason: Schema.NullOr(Schema.String),
+  follows: Schema.NullOr(Schema.String)
+}
+const HeadRow = Schema.Struct(headFields)
+
+/** The same from drivers that return numbers. */
+const isNumericHeadRow = verbatim(
+  Schema.Struct({
+    ...headFields,
+    parent_revision: Schema.NullOr(Revision),
+    revision: Revision,
+    epoch: Revision,
+    lease_until: Schema.NullOr(NumericTime),
+    created_at: NumericTime,
+    updated_at: NumericTime
+  })
+)
+
+/** What is wrong with the entry of a run whose columns cannot be what they say. */
+export const damagedEntry = (runId: RunId, columns: ReadonlyArray<string>): string =>
+  damagedColumns(`the entry of the run ${shown(runId)}`, columns)
+
+const headKind: RowKind<typeof HeadRow.Type> = {
+  fields: headFields,
+  row: HeadRow,
+  quick: (row) => (isNumericHeadRow(row) ? row : undefined),
+  what: ({ run_id }) => `the entry of the run ${shown(run_id)}`,
+  contradictions: (row) =>
+    (row.parent_run_id === null) === (row.parent_revision === null) ? [] : ["parent_revision"]
+}
+
+/** Whether the run is the one that is stored, or that of a sub-agent in it. */
+export const isIn = (runId: string, root: string): boolean =>
+  runId === root || (runId.startsWith(`${root}.t`) && /^\.t\d+\.\d+/.test(runId.slice(root.length)))
+
+const isMessageId = Schema.is(MessageId)
+
+const messageFields = {
+  run_id: RunId,
+  message_id: MessageId,
+  sent_at: Time,
+  recipient: Schema.NullOr(RunId),
+  intent: Schema.NullOr(Schema.Literal("end")),
+  content: Schema.fromJsonString(Schema.Array(UserPart))
+}
+const MessageRow = Schema.Struct(messageFields)
+
+const messageKind: RowKind<typeof MessageRow.Type> = {
+  fields: messageFields,
+  row: MessageRow,
+  quick: () => undefined,
+  what: ({ message_id, run_id }) =>
+    `the message ${isMessageId(message_id) ? `${message_id} ` : ""}to the run ${shown(run_id)}`,
+  contradictions: (row) => (row.recipient === null || isIn(row.recipient, row.run_id) ? [] : ["recipient"])
+}
+
+const batchFields = { runId: RunId, version: Schema.Finite, text: Schema.String }
+const BatchRow = Schema.Struct({ ...batchFields, upto: Whole, sequence: Whole, count: Whole, depth: Whole })
+
+/** A row of a journal, the revision that is asked for at most, and how many runs later the run is that is asked for. */
+export type BatchRow = typeof BatchRow.Type
+
+/** The same from drivers that return numbers. */
+const isNumericBatchRow = verbatim(
+  Schema.Struct({
+    ...batchFields,
+    upto: Schema.Finite,
+    sequence: Schema.Finite,
+    count: Schema.Finite,
+    depth: Schema.Finite
+  })
+)
+
+const batchKind: RowKind<BatchRow> = {
+  fields: BatchRow.fields,
+  row: BatchRow,
+  quick: (row) => (isNumericBatchRow(row) ? row : undefined),
+  what: ({ runId }) => `the journal of the run ${shown(runId)}`,
+  contradictions: () => []
+}
+
+/** Rows of a journal that were read without names: thousands of objects with names are slow to come by. */
+export const batchRows = (
+  operation: string,
+  rows: ReadonlyArray<ReadonlyArray<unknown>>
+): Effect.Effect<ReadonlyArray<BatchRow>, RunStoreError> =>
+  readAll(
+    batchKind,
+    operation,
+    rows.map(([runId, upto, depth, sequence, count, version, text]) => ({
+      runId,
+      upto,
+      depth,
+      sequence,
+      count,
+      version,
+      text
+    }))
+  )
+
+/** Heads, apart from the rows that hold none. */
+export const sortHeads = (rows: ReadonlyArray<unknown>): Sorted<RunHead> => {
+  const { damaged, sound } = sort(headKind, rows)
+  return { damaged, sound: sound.map(headOf) }
+}
+
+/** The heads that rows hold. */
+export const heads = (
+  operation: string,
+  rows: ReadonlyArray<unknown>
+): Effect.Effect<ReadonlyArray<RunHead>, RunStoreError> =>
+  Effect.map(readAll(headKind, operation, rows), (rows) => rows.map(headOf))
+
+const headOf = (row: typeof HeadRow.Type): RunHead => ({
+  runId: row.run_id,
+  sessionId: row.session_id,
+  agent: row.agent,
+  ...(row.answered_by === null || row.answered_by === row.agent ? {} : { answeredBy: row.answered_by }),
+  status: row.status,
+  revision: row.revision,
+  ...(row.parent_run_id === null || row.parent_revision === null
+    ? {}
+    : { parent: { runId: row.parent_run_id, revision: row.parent_revision } }),
+  createdAt: row.created_at,
+  updatedAt: row.updated_at,
+  ...(row.cancel_reason === null || !isCancellable(row.status) ? {} : { cancelReason: row.cancel_reason }),
+  ...(row.owner === null || row.lease_until === null
+    ? {}
+    : { lease: { owner: row.owner, until: row.lease_until } })
+})
+
+/** Messages that wait, apart from the rows that hold none. */
+export const sortMessages = (rows: ReadonlyArray<unknown>): Sorted<unknown> => sort(messageKind, rows)
+
+/** The messages that rows hold. */
+export const messages = (
+  operation: string,
+  rows: ReadonlyArray<unknown>
+): Effect.Effect<ReadonlyArray<SentMessage>, RunStoreError> =>
+  Effect.map(readAll(messageKind, operation, rows), (rows) =>
+    rows.map(({ content, intent, message_id, recipient, sent_at }) => ({
+      messageId: message_id,
+      content,
+      at: sent_at,
+      ...(recipient === null ? {} : { to: recipient }),
+      ...(intent === null ? {} : { ends: true })
+    }))
+  )

@@ -1,0 +1,393 @@
+/**
+ * The heads of runs in SQL: leases, lists, and deletion.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { Fragment } from "effect/sql/Statement"
+import type { RunId, SessionId } from "../../../domain/Id.ts"
+import type { ListFilter, ReadyFilter, ReadyRun, RunStore } from "../../RunStore.ts"
+import { LeaseLost, RunBusy, RunContinued, RunNotFound } from "../../RunStoreError.ts"
+import { leaseMs, pageSize } from "../bounds.ts"
+import type { SqlAccess } from "./access.ts"
+import type { makeCheckpoints } from "./checkpoints.ts"
+import { isUnmarked, nextMark } from "./cycle.ts"
+import { unreadable } from "./damage.ts"
+import { inForce, isDamaged, isFree, isLeased } from "./lease.ts"
+import { makePages } from "./pages.ts"
+import { damagedEntry, heads, sortHeads } from "./rows.ts"
+import type { makeGrants } from "./grants.ts"
+
+type Service = RunStore["Service"]
+
+/** The columns of a head. A lease that is over is nobody's. */
+export const headColumns = (
+  access: SqlAccess
+) => access.sql`run_id, session_id, parent_run_id, parent_revision, agent,
+  answered_by, status, revision, CASE WHEN ${isLeased(access)} THEN owner END AS owner, lease_until, created_at, updated_at,
+  epoch, cancel_reason, follows`
+
+/** Makes the part of the store that deals with leases. */
+export const makeLeases = (
+  access: SqlAccess
+): Pick<Service, "claim" | "renew" | "release" | "requestCancel"> => {
+  const { notify, now, query, run, sql, write } = access
+  type Claimed = { readonly epoch: number; readonly lease_until: number }
+  type Renewed = News & { readonly lease_until: number }
+
+  return {
+    claim: ({ owner, runId, ttl }) =>
+      Effect.suspend(() => {
+        // The same owner may claim twice at once; this tells the claims apart when an answer is lost.
+        const claim = globalThis.crypto.randomUUID()
+        const lease = (claimed: Claimed) => ({
+          runId,
+          owner,
+          epoch: Number(claimed.epoch),
+          until: Number(claimed.lease_until)
+        })
+        return write(
+          "claim",
+          Effect.gen(function* () {
+            const length = leaseMs(ttl)
+            const [claimed] = yield* run(sql<Claimed>`UPDATE fermata_runs
+              SET owner = ${owner}, epoch = epoch + 1, lease_until = ${now} + ${length}, lease_ms = ${length},
+                lease_epoch = epoch + 1, claim = ${claim}
+              WHERE run_id = ${runId} AND ${isFree(access)}
+              RETURNING epoch, lease_until`)
+            if (claimed === undefined) return yield* Effect.fail(yield* whyNot(access, "claim", runId))
+            const taken = lease(claimed)
+            return isEpoch(taken.epoch) ? taken : yield* unreadable("claim", damagedEntry(runId, ["epoch"]))
+          }),
+          Effect.map(
+            sql<Claimed>`SELECT epoch, lease_until FROM fermata_runs WHERE run_id = ${runId} AND claim = ${claim}`,
+            ([claimed]) => Option.map(Option.fromUndefinedOr(claimed), lease)
+          )
+        )
+      }),
+
+    renew: (lease, ttl) =>
+      query(
+        "renew",
+        Effect.flatMap(
+          run(sql<Renewed>`UPDATE fermata_runs
+            SET lease_until = ${now} + ${leaseMs(ttl)}, lease_ms = ${leaseMs(ttl)} WHERE ${inForce(access, lease)}
+            RETURNING lease_until, ${newsColumns(access, lease.runId)}`),
+          ([renewed]) =>
+            renewed === undefined
+              ? Effect.fail(new LeaseLost({ runId: lease.runId, owner: lease.owner }))
+              : Effect.succeed({
+                  lease: { ...lease, until: Number(renewed.lease_until) },
+                  ...newsOf(renewed)
+                })
+        )
+      ),
+
+    release: (lease) =>
+      query(
+        "release",
+        Effect.flatMap(
+          run(sql<{ readonly status: string }>`UPDATE fermata_runs SET owner = NULL, lease_until = NULL
+            WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING status`),
+          // A run that is let go of at work is somebody else's to take up.
+          ([run]) => (run?.status === "running" ? Effect.asVoid(notify) : Effect.void)
+        )
+      ),
+
+    requestCancel: (runId, reason) =>
+      write(
+        "requestCancel",
+        sql`UPDATE fermata_runs SET cancel_reason = coalesce(cancel_reason, ${reason}) WHERE run_id = ${runId}
+          RETURNING run_id`.pipe(
+          Effect.flatMap((rows) =>
+            rows.length === 0 ? Effect.fail(new RunNotFound({ runId })) : Effect.void
+          ),
+          Effect.tap(notify)
+        ),
+        // A second attempt keeps the first one's reason.
+        Effect.succeedNone
+      )
+  }
+}
+
+/** The number of a lease: one that does not grow any more fences nothing. */
+const isEpoch = (epoch: number): boolean => Number.isSafeInteger(epoch) && epoch > 0
+
+/** What whoever works on a run is told beside what it asked for. */
+export interface News {
+  readonly cancel_reason: string | null
+  readonly has_mail: number | boolean
+}
+
+/** The columns of {@link News}. With a time, requests that it has decided by then count too. */
+export const newsColumns = (access: SqlAccess, runId: RunId, at?: number) =>
+  access.sql`cancel_reason, ${mailColumn(access, runId, at)} AS has_mail`
+
+/** Whether decisions or messages wait that the journal does not hold. */
+export const mailColumn = ({ sql }: SqlAccess, runId: RunId, at = 0) => sql`(
+  EXISTS (SELECT 1 FROM fermata_requests WHERE run_id = ${runId} AND (
+    status = 'decided' OR (status = 'open' AND expires_at <= ${at} AND on_expiry = 'deny')))
+  OR EXISTS (SELECT 1 FROM fermata_messages WHERE run_id = ${runId} AND status = 'waiting'))`
+
+export const newsOf = ({ cancel_reason, has_mail }: News) => ({
+  ...(cancel_reason === null ? {} : { cancelReason: cancel_reason }),
+  ...(has_mail ? { hasMail: true } : {})
+})
+
+/** Makes the part of the store that lists runs and deletes them. */
+export const makeCatalogue = (
+  access: SqlAccess,
+  checkpoints: ReturnType<typeof makeCheckpoints>,
+  grants: ReturnType<typeof makeGrants>
+): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
+  const { byParent, query, read, run, sql, toBeCancelled, write } = access
+  const columns = headColumns(access)
+  const page = makePages(access)
+
+  const erase = Effect.fnUntraced(function* (runId: RunId) {
+    yield* eraseContents(access, checkpoints, runId)
+    yield* grants.erase(runId)
+    yield* sql`DELETE FROM fermata_runs WHERE run_id = ${runId}`
+  })
+
+  const childOf = (runId: RunId) =>
+    sql<{ readonly run_id: RunId }>`SELECT run_id FROM fermata_runs WHERE parent_run_id = ${runId} LIMIT 1`
+
+  /** Whether a run builds on itself: then none of those in the circle can be read, and no order is the right one to remove them in. */
+  const isCircular = (runId: RunId) =>
+    Effect.map(
+      sql`WITH RECURSIVE chain (run_id, parent_run_id, depth, mark) AS (
+          SELECT run_id, parent_run_id, 0, run_id FROM fermata_runs WHERE run_id = ${runId}
+          UNION ALL
+          SELECT run.run_id, run.parent_run_id, chain.depth + 1, ${sql.literal(nextMark("run"))}
+          FROM chain JOIN fermata_runs AS run ON run.run_id = chain.parent_run_id AND ${sql.literal(isUnmarked("run"))}
+        ) SELECT run_id FROM chain WHERE parent_run_id = ${runId}`,
+      (rows) => rows.length > 0
+    )
+
+  const listed = Effect.fnUntraced(function* (filter: ListFilter, size: number, skip: number) {
+    const conditions = [sql`1 = 1`]
+    if (filter.sessionId !== undefined) conditions.push(sql`session_id = ${filter.sessionId}`)
+    if (filter.agent !== undefined) conditions.push(sql`agent = ${filter.agent}`)
+    if (filter.status !== undefined) conditions.push(sql`status = ${filter.status}`)
+    if (filter.after !== undefined) {
+      const [last] = yield* sql<{ readonly created_at: number }>`SELECT created_at FROM fermata_runs
+        WHERE run_id = ${filter.after}`
+      if (last !== undefined)
+        conditions.push(sql`(created_at, run_id) < (${last.created_at}, ${filter.after})`)
+    }
+    return yield* sql`SELECT ${columns} FROM fermata_runs WHERE ${sql.and(conditions)}
+      ORDER BY created_at DESC, run_id DESC LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`
+  })
+
+  /**
+   * What there is to do. Each part reads an index that holds nothing else; SQLite takes the tables of a `CROSS JOIN` in the order in
+   * which they are written, and would begin with all runs that are held otherwise.
+   */
+  const waitingForSomebody = Effect.fnUntraced(function* ({ after, agents, limit }: ReadyFilter, at: number) {
+    const [last] =
+      after === undefined
+        ? []
+        : yield* sql<{
+            readonly updated_at: number
+          }>`SELECT updated_at FROM fermata_runs WHERE run_id = ${after}`
+    const onward =
+      last === undefined ? sql`1 = 1` : sql`(updated_at, run_id) > (${last.updated_at}, ${after})`
+    const free = isFree(access)
+    const of = agents === undefined ? sql`` : sql` AND ${sql.in("run.agent", agents)}`
+    // SQLite lets a damaged id be something else, by which nothing can be asked for.
+    const isIdText = sql.onDialectOrElse({
+      sqlite: () => sql` AND typeof(run_id) = 'text'`,
+      orElse: () => sql``
+    })
+    const urgencyOf = (reason: ReadyRun["reason"]) => sql.literal(String(urgency.indexOf(reason)))
+    const heldWith = (reason: ReadyRun["reason"], table: string, condition: Fragment) =>
+      sql`SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf(reason)} AS urgency
+        FROM ${sql(table)} AS entry CROSS JOIN fermata_runs AS run
+        WHERE run.run_id = entry.run_id AND ${condition} AND run.status = 'held' AND ${free}${of}`
+    const held = (reason: ReadyRun["reason"], condition: Fragment) =>
+      heldWith(reason, "fermata_requests", condition)
+    return yield* sql<Found>`SELECT run_id, agent, min(urgency) AS urgency FROM (
+        SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf("orphaned")} AS urgency
+          FROM fermata_runs AS run WHERE run.status = 'running' AND ${free}${of}
+        UNION ALL SELECT run.run_id, run.agent, run.updated_at, ${urgencyOf("cancelled")} AS urgency
+          FROM fermata_runs AS run ${toBeCancelled} WHERE run.cancel_reason IS NOT NULL
+            AND run.status IN ('running', 'held') AND run.status = 'held' AND ${free}${of}
+        UNION ALL ${held("decided", sql`entry.status = 'decided'`)}
+        UNION ALL ${heldWith("message", "fermata_messages", sql`entry.status = 'waiting'`)}
+        UNION ALL ${held(
+          "expired",
+          sql`entry.status = 'open' AND entry.expires_at <= ${at} AND entry.on_expiry = 'deny'`
+        )}
+        UNION ALL ${held("expiring", sql`entry.status = 'open' AND entry.warn_at <= ${at}`)}
+      ) AS ready WHERE ${onward}${isIdText}
+      GROUP BY run_id, agent, updated_at ORDER BY updated_at, run_id LIMIT ${pageSize(limit)}`
+  })
+
+  /** Runs that ended before a time and that nobody holds. `created_at` is there for the index. */
+  const endedBefore = (
+    time: number
+  ) => sql`status IN ('completed', 'cancelled', 'error') AND created_at < ${time}
+    AND updated_at < ${time} AND ${isFree(access)}`
+
+  const pruneOnce = Effect.fnUntraced(function* (before: number) {
+    const candidates = yield* query(
+      "prune",
+      sql<{
+        readonly run_id: RunId
+      }>`SELECT run_id FROM fermata_runs WHERE ${endedBefore(before)}
+        ORDER BY created_at DESC, run_id DESC`
+    )
+    let count = 0
+    // Newest first: a run goes before the one it builds on. In small transactions: others can write in between.
+    for (let start = 0; start < candidates.length; start += pruneBatch) {
+      count += yield* write(
+        "prune",
+        Effect.gen(function* () {
+          let erased = 0
+          for (const { run_id: runId } of candidates.slice(start, start + pruneBatch)) {
+            const [still] = yield* sql`SELECT run_id FROM fermata_runs
+              WHERE run_id = ${runId} AND ${endedBefore(before)} ${access.forUpdate}`
+            if (still === undefined || (yield* childOf(runId)).length > 0) continue
+            yield* erase(runId)
+            erased += 1
+          }
+          return erased
+        }),
+        Effect.succeedNone
+      )
+    }
+    return count
+  })
+
+  /** The run of a session that no other run of it follows. */
+  const lastOf = Effect.fnUntraced(function* (sessionId: SessionId) {
+    const rows =
+      yield* run(sql`SELECT ${columns} FROM fermata_runs AS run WHERE session_id = ${sessionId} AND NOT EXISTS (
+        SELECT 1 FROM fermata_runs AS next ${byParent}
+          WHERE next.parent_run_id = run.run_id AND next.session_id = run.session_id
+      ) ORDER BY created_at DESC, run_id DESC LIMIT 1`)
+    return (yield* heads("latest", rows))[0]
+  })
+
+  /**
+   * A session has a last run unless it has none, or its runs build on each other in a circle. Both questions are asked of one snapshot: the
+   * session may begin in between.
+   */
+  const lastUnlessCircular = (sessionId: SessionId) =>
+    read(
+      "latest",
+      Effect.gen(function* () {
+        const last = yield* lastOf(sessionId)
+        if (last !== undefined) return last
+        const [some] = yield* sql<{ readonly run_id: RunId }>`SELECT run_id FROM fermata_runs
+          WHERE session_id = ${sessionId} LIMIT 1`
+        return some === undefined
+          ? undefined
+          : yield* unreadable("latest", damagedEntry(some.run_id, ["parent_run_id"]))
+      })
+    )
+
+  return {
+    head: Effect.fnUntraced(function* (runId) {
+      const rows = yield* query("head", run(sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`))
+      const [head] = yield* heads("head", rows)
+      return head ?? (yield* new RunNotFound({ runId }))
+    }),
+
+    latest: Effect.fnUntraced(function* (sessionId) {
+      return (yield* query("latest", lastOf(sessionId))) ?? (yield* lastUnlessCircular(sessionId))
+    }),
+
+    list: (filter = {}) =>
+      page({
+        operation: "list",
+        limit: pageSize(filter.limit),
+        rows: (size, skip) => listed(filter, size, skip),
+        sort: sortHeads
+      }),
+
+    ready: Effect.fnUntraced(function* (filter = {}) {
+      if (filter.agents?.length === 0) return []
+      const at = yield* Clock.currentTimeMillis
+      const found = yield* query("ready", waitingForSomebody(filter, at))
+      return found.map((run) => ({
+        runId: run.run_id,
+        agent: run.agent,
+        reason: urgency[Number(run.urgency)] ?? "orphaned"
+      }))
+    }),
+
+    remove: (runId) =>
+      write(
+        "remove",
+        Effect.gen(function* () {
+          const [free] = yield* sql`SELECT run_id FROM fermata_runs
+            WHERE run_id = ${runId} AND (${isFree(access)} OR ${isDamaged(access)}) ${access.forUpdate}`
+          if (free === undefined) return yield* Effect.fail(yield* whyNot(access, "remove", runId))
+          const [child] = yield* childOf(runId)
+          if (child !== undefined && !(yield* isCircular(runId))) {
+            return yield* new RunContinued({ runId, by: child.run_id })
+          }
+          yield* erase(runId)
+        }),
+        Effect.map(sql`SELECT run_id FROM fermata_runs WHERE run_id = ${runId}`, (rows) =>
+          rows.length === 0 ? Option.some(undefined) : Option.none()
+        )
+      ),
+
+    prune: Effect.fnUntraced(function* (options) {
+      let total = 0
+      // Of two runs that began in the same millisecond, the earlier may have come first: it goes in the next round.
+      while (true) {
+        const pruned = yield* pruneOnce(options.endedBefore)
+        if (pruned === 0) return total
+        total += pruned
+      }
+    })
+  }
+}
+
+/** Part of a transaction: deletes all that belongs to a run but its head. */
+export const eraseContents = Effect.fnUntraced(function* (
+  { journalOf, sql }: SqlAccess,
+  checkpoints: ReturnType<typeof makeCheckpoints>,
+  runId: RunId
+) {
+  yield* sql`DELETE FROM fermata_messages WHERE run_id = ${runId}`
+  yield* sql`DELETE FROM fermata_requests WHERE run_id = ${runId}`
+  yield* sql`DELETE FROM fermata_journal WHERE ${journalOf(runId)}`
+  yield* checkpoints.erase(runId)
+})
+
+const pruneBatch = 50
+
+interface Found {
+  readonly run_id: RunId
+  readonly agent: string
+  readonly urgency: number
+}
+
+/** Of several reasons, the first of these is told. */
+const urgency: ReadonlyArray<ReadyRun["reason"]> = [
+  "orphaned",
+  "cancelled",
+  "decided",
+  "message",
+  "expired",
+  "expiring"
+]
+
+/** Why a run could not be taken. */
+const whyNot = Effect.fnUntraced(function* (access: SqlAccess, operation: string, runId: RunId) {
+  const rows = yield* access.sql`SELECT ${headColumns(access)} FROM fermata_runs WHERE run_id = ${runId}`
+  const [head] = yield* heads(operation, rows)
+  if (head === undefined) return new RunNotFound({ runId })
+  // Given back in this very moment: whoever had it may be asked for by trying again.
+  const until = yield* Clock.currentTimeMillis
+  return new RunBusy({
+    runId,
+    owner: head.lease?.owner ?? "another process",
+    until: head.lease?.until ?? until
+  })
+})

@@ -1,0 +1,296 @@
+/**
+ * The tables, and how a database comes to have them.
+ *
+ * `fermata_schema` holds one row per step that was taken. All missing steps are taken in one transaction, so a process that is
+ * killed in between leaves the old tables, and two processes that start at once take turns. A step that was released is never
+ * edited; a new one is added.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { SqlClient } from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { RunStoreError, StoreUnreadable } from "../../RunStoreError.ts"
+import type { SqlAccess } from "./access.ts"
+import { backfillGrants } from "./grantsBackfill.ts"
+
+/** Brings the tables up to date, or says why this version must not touch them. Tables that are up to date are only looked at. */
+export const migrate = (access: SqlAccess): Effect.Effect<void, RunStoreError> =>
+  Effect.flatMap(latestOf(access), (version) => (version === steps.length ? Effect.void : takeSteps(access)))
+
+/** The last step that was taken; `undefined` when there are no tables, or when this look did not tell. */
+const latestOf = ({ query, run, sql }: SqlAccess): Effect.Effect<number | undefined, RunStoreError> =>
+  query(
+    "open",
+    run(sql<{ readonly version: number | null }>`SELECT max(version) AS version FROM fermata_schema`)
+  ).pipe(
+    Effect.map(([row]) => Number(row?.version)),
+    Effect.catch((error) =>
+      error.reason._tag === "StoreBusy" ? Effect.fail(error) : Effect.succeed(undefined)
+    )
+  )
+
+const takeSteps = ({ sql, write }: SqlAccess): Effect.Effect<void, RunStoreError> =>
+  write(
+    "open",
+    Effect.gen(function* () {
+      yield* sql.onDialectOrElse({
+        // Two `CREATE TABLE IF NOT EXISTS` at once can fail on Postgres. The number is Fermata's own.
+        pg: () => sql`SELECT pg_advisory_xact_lock(7306086967)`,
+        orElse: () => Effect.void
+      })
+      yield* sql`CREATE TABLE IF NOT EXISTS fermata_schema (version integer NOT NULL PRIMARY KEY, applied_at bigint NOT NULL)`
+      const rows = yield* sql<{ readonly version: number }>`SELECT version FROM fermata_schema`
+      const current = rows.reduce((highest, row) => Math.max(highest, Number(row.version)), 0)
+      if (current > steps.length) {
+        return yield* new RunStoreError({
+          operation: "open",
+          reason: new StoreUnreadable({
+            detail: `it was written by a newer version of Fermata (tables ${current}, this one knows ${steps.length}): update, then open it again.`
+          })
+        })
+      }
+      const at = yield* Clock.currentTimeMillis
+      for (let version = current + 1; version <= steps.length; version += 1) {
+        for (const statement of steps[version - 1]?.(sql) ?? []) yield* statement
+        yield* sql`INSERT INTO fermata_schema (version, applied_at) VALUES (${version}, ${at})`
+      }
+    }),
+    // A second attempt finds nothing to do.
+    Effect.succeedNone
+  )
+
+type Step = (sql: SqlClient) => ReadonlyArray<Effect.Effect<unknown, SqlError>>
+
+/** Keeps a table in the order of its key, so that what belongs together is written and read in one place. */
+const clustered = (sql: SqlClient) =>
+  sql.onDialectOrElse({
+    sqlite: () => sql.literal("WITHOUT ROWID"),
+    orElse: () => sql.literal("")
+  })
+
+const first: Step = (sql) => [
+  sql`CREATE TABLE fermata_runs (
+      run_id text NOT NULL PRIMARY KEY,
+      session_id text NOT NULL,
+      parent_run_id text,
+      parent_revision bigint,
+      agent text NOT NULL,
+      status text NOT NULL,
+      revision bigint NOT NULL,
+      owner text,
+      epoch bigint NOT NULL,
+      lease_until bigint,
+      cancel_reason text,
+      created_at bigint NOT NULL,
+      updated_at bigint NOT NULL
+    )`,
+  sql`CREATE INDEX fermata_runs_age ON fermata_runs (created_at, run_id)`,
+  sql`CREATE INDEX fermata_runs_session ON fermata_runs (session_id, created_at, run_id)`,
+  sql`CREATE INDEX fermata_runs_status ON fermata_runs (status, created_at, run_id)`,
+  sql`CREATE INDEX fermata_runs_parent ON fermata_runs (parent_run_id) WHERE parent_run_id IS NOT NULL`,
+  sql`CREATE TABLE fermata_journal (
+      run_id text NOT NULL,
+      sequence bigint NOT NULL,
+      count bigint NOT NULL,
+      version integer NOT NULL,
+      events text NOT NULL,
+      PRIMARY KEY (run_id, sequence)
+    ) ${clustered(sql)}`,
+  sql`CREATE TABLE fermata_requests (
+      request_id text NOT NULL PRIMARY KEY,
+      run_id text NOT NULL,
+      session_id text NOT NULL,
+      agent text NOT NULL,
+      kind text NOT NULL,
+      agent_path text NOT NULL,
+      tool text,
+      asked_at bigint NOT NULL,
+      expires_at bigint,
+      on_expiry text NOT NULL,
+      request text NOT NULL,
+      status text NOT NULL,
+      decision text,
+      decided_at bigint,
+      decided_by text,
+      superseded_reason text,
+      superseded_by text
+    )`,
+  sql`CREATE INDEX fermata_requests_open ON fermata_requests (asked_at, request_id) WHERE status = 'open'`,
+  sql`CREATE INDEX fermata_requests_expiry ON fermata_requests (expires_at) WHERE status = 'open' AND expires_at IS NOT NULL`,
+  sql`CREATE INDEX fermata_requests_session ON fermata_requests (session_id, asked_at) WHERE status = 'open'`,
+  sql`CREATE INDEX fermata_requests_run ON fermata_requests (run_id, status)`
+]
+
+/** Lets one run follow another only once, tells claims apart, and finds what a worker has to do without reading every run. */
+const second: Step = (sql) => [
+  // Two processes may have made a session fork. The line of the first run stays; the others become sessions of their own.
+  sql`CREATE TEMPORARY TABLE fermata_forks AS
+    WITH RECURSIVE forks (run_id) AS (
+      SELECT run.run_id FROM fermata_runs AS run WHERE EXISTS (
+        SELECT 1 FROM fermata_runs AS other WHERE other.session_id = run.session_id
+          AND coalesce(other.parent_run_id, '') = coalesce(run.parent_run_id, '')
+          AND (other.created_at, other.run_id) < (run.created_at, run.run_id)
+      )
+    ), moved (run_id, root) AS (
+      SELECT run_id, run_id FROM forks
+      UNION ALL
+      SELECT child.run_id, moved.root FROM moved JOIN fermata_runs AS child ON child.parent_run_id = moved.run_id
+        WHERE child.run_id NOT IN (SELECT run_id FROM forks)
+    )
+    SELECT run_id, root FROM moved`,
+  sql`UPDATE fermata_requests SET session_id = session_id || '.fork.' ||
+    (SELECT root FROM fermata_forks WHERE fermata_forks.run_id = fermata_requests.run_id)
+    WHERE run_id IN (SELECT run_id FROM fermata_forks)`,
+  sql`UPDATE fermata_runs SET session_id = session_id || '.fork.' ||
+    (SELECT root FROM fermata_forks WHERE fermata_forks.run_id = fermata_runs.run_id)
+    WHERE run_id IN (SELECT run_id FROM fermata_forks)`,
+  sql`DROP TABLE fermata_forks`,
+  sql`CREATE UNIQUE INDEX fermata_runs_next ON fermata_runs (session_id, coalesce(parent_run_id, ''))`,
+  sql`ALTER TABLE fermata_runs ADD COLUMN claim text`,
+  sql`CREATE INDEX fermata_runs_cancel ON fermata_runs (run_id) WHERE cancel_reason IS NOT NULL AND status IN ('running', 'held')`,
+  sql`ALTER TABLE fermata_requests ADD COLUMN warn_at bigint`,
+  sql`CREATE INDEX fermata_requests_warning ON fermata_requests (warn_at) WHERE status = 'open' AND warn_at IS NOT NULL`,
+  sql`CREATE INDEX fermata_requests_decided ON fermata_requests (decided_at) WHERE status = 'decided'`
+]
+
+/** Keeps messages until a run takes them, and lets a fork be the first run of a session of its own. */
+const third: Step = (sql) => [
+  sql`CREATE TABLE fermata_messages (
+    run_id text NOT NULL,
+    message_id text NOT NULL,
+    position bigint NOT NULL,
+    sent_at bigint NOT NULL,
+    status text NOT NULL,
+    content text,
+    PRIMARY KEY (run_id, message_id)
+  ) ${clustered(sql)}`,
+  sql`CREATE INDEX fermata_messages_waiting ON fermata_messages (run_id, position) WHERE status = 'waiting'`,
+  // The run of its own session that it comes after, '' for the first one. Runs of before have none: their parent is what counts.
+  sql`ALTER TABLE fermata_runs ADD COLUMN follows text`,
+  sql`DROP INDEX fermata_runs_next`,
+  sql`CREATE UNIQUE INDEX fermata_runs_next ON fermata_runs (session_id, coalesce(follows, parent_run_id, ''))`
+]
+
+/**
+ * Says who has the conversation after a handoff (runs of before say so from their next handoff on), and keeps messages for sub-agents,
+ * and those that end one.
+ */
+const fourth: Step = (sql) => [
+  sql`ALTER TABLE fermata_runs ADD COLUMN answered_by text`,
+  sql`ALTER TABLE fermata_messages ADD COLUMN recipient text`,
+  sql`ALTER TABLE fermata_messages ADD COLUMN intent text`
+]
+
+const runColumns = `run_id, session_id, parent_run_id, parent_revision, agent, status, revision, owner, epoch, lease_until,
+  cancel_reason, created_at, updated_at, claim, follows, answered_by`
+
+/**
+ * Writes less. In SQLite a run has a number, and its journal lies in the order of number and sequence under one whole number: each
+ * commit touches one page of it, at its end. Before, a row of more than a quarter of a page had a page of its own.
+ */
+const numbered: Step = (sql) => [
+  sql`CREATE TABLE fermata_runs_numbered (
+      number integer PRIMARY KEY,
+      run_id text NOT NULL UNIQUE,
+      session_id text NOT NULL,
+      parent_run_id text,
+      parent_revision bigint,
+      agent text NOT NULL,
+      status text NOT NULL,
+      revision bigint NOT NULL,
+      owner text,
+      epoch bigint NOT NULL,
+      lease_until bigint,
+      cancel_reason text,
+      created_at bigint NOT NULL,
+      updated_at bigint NOT NULL,
+      claim text,
+      follows text,
+      answered_by text
+    )`,
+  sql`INSERT INTO fermata_runs_numbered (${sql.literal(runColumns)})
+    SELECT ${sql.literal(runColumns)} FROM fermata_runs ORDER BY created_at, run_id`,
+  sql`DROP TABLE fermata_runs`,
+  sql`ALTER TABLE fermata_runs_numbered RENAME TO fermata_runs`,
+  sql`CREATE INDEX fermata_runs_age ON fermata_runs (created_at, run_id)`,
+  sql`CREATE INDEX fermata_runs_session ON fermata_runs (session_id, created_at, run_id)`,
+  sql`CREATE INDEX fermata_runs_status ON fermata_runs (status, created_at, run_id)`,
+  sql`CREATE INDEX fermata_runs_parent ON fermata_runs (parent_run_id) WHERE parent_run_id IS NOT NULL`,
+  sql`CREATE UNIQUE INDEX fermata_runs_next ON fermata_runs (session_id, coalesce(follows, parent_run_id, ''))`,
+  sql`CREATE INDEX fermata_runs_cancel ON fermata_runs (run_id) WHERE cancel_reason IS NOT NULL AND status IN ('running', 'held')`,
+  sql`CREATE TABLE fermata_journal_numbered (
+      id integer PRIMARY KEY,
+      run_id text NOT NULL,
+      sequence bigint NOT NULL,
+      count bigint NOT NULL,
+      version integer NOT NULL,
+      events text NOT NULL
+    )`,
+  sql`INSERT INTO fermata_journal_numbered (id, run_id, sequence, count, version, events)
+    SELECT (run.number << 32) + entry.sequence, entry.run_id, entry.sequence, entry.count, entry.version, entry.events
+    FROM fermata_runs AS run JOIN fermata_journal AS entry ON entry.run_id = run.run_id ORDER BY 1`,
+  sql`DROP TABLE fermata_journal`,
+  sql`ALTER TABLE fermata_journal_numbered RENAME TO fermata_journal`
+]
+
+/** Writes less: a request that is decided stays where it is in the lists of its run. */
+const fifth: Step = (sql) => [
+  ...sql.onDialectOrElse({ sqlite: () => numbered(sql), orElse: () => [] }),
+  sql`DROP INDEX fermata_requests_run`,
+  sql`CREATE INDEX fermata_requests_run ON fermata_requests (run_id)`,
+  sql`DROP INDEX fermata_requests_session`
+]
+
+/**
+ * Keeps what runs came to beside their journals. A checkpoint has the chunks of its own run from `base_chunks` on; those before are
+ * the first ones of the checkpoint of `base_run_id`. Not clustered: to compare keys, SQLite would read whole rows, which are long.
+ */
+const checkpointed: Step = (sql) => [
+  sql`CREATE TABLE fermata_checkpoints (
+    run_id text NOT NULL PRIMARY KEY,
+    revision bigint NOT NULL,
+    version integer NOT NULL,
+    chunks bigint NOT NULL,
+    base_run_id text,
+    base_chunks bigint NOT NULL,
+    state text NOT NULL
+  )`,
+  sql`CREATE TABLE fermata_chunks (
+    run_id text NOT NULL,
+    place bigint NOT NULL,
+    version integer NOT NULL,
+    messages text NOT NULL,
+    PRIMARY KEY (run_id, place)
+  )`
+]
+
+/**
+ * Keeps grants, one row each, so that a revocation holds wherever a copy of the grant is. Those of before are read from the decisions
+ * that gave them; their revocations from the journals.
+ */
+const granted: Step = (sql) => [
+  sql`CREATE TABLE fermata_grants (
+    grant_id text NOT NULL PRIMARY KEY,
+    run_id text NOT NULL,
+    session_id text NOT NULL,
+    agent text NOT NULL,
+    tool text NOT NULL,
+    scope text NOT NULL,
+    given_at bigint NOT NULL,
+    expires_at bigint,
+    data text,
+    revoked_at bigint,
+    revocation text
+  )`,
+  sql`CREATE INDEX fermata_grants_run ON fermata_grants (run_id)`,
+  sql`CREATE INDEX fermata_grants_session ON fermata_grants (session_id)`,
+  backfillGrants(sql)
+]
+
+/** Says how long a lease is, and for which claim: see `sqlLease.ts`. Leases of before have no length. */
+const measured: Step = (sql) => [
+  sql`ALTER TABLE fermata_runs ADD COLUMN lease_ms bigint`,
+  sql`ALTER TABLE fermata_runs ADD COLUMN lease_epoch bigint`
+]
+
+const steps: ReadonlyArray<Step> = [first, second, third, fourth, fifth, checkpointed, granted, measured]

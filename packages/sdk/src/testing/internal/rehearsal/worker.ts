@@ -1,0 +1,261 @@
+/**
+ * One worker of a rehearsal: a stand-in for a process that can die at any point.
+ *
+ * A worker's store, model and tools are those of the rehearsal with a point before and after everything that reaches out. When
+ * it crashes, whatever it does next at any of them never comes back: its fibers are left where they are, its lease is not given
+ * back, and nothing of it is written any more.
+ */
+import * as Cause from "effect/Cause"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Stream from "effect/Stream"
+import type * as Agent from "../../../agent/Agent.ts"
+import type { ModelClient } from "../../../model/ModelClient.ts"
+import { ModelError, type Reason } from "../../../model/ModelError.ts"
+import { makeCollector, type ModelPart, type ModelResponse, partsOf } from "../../../model/ModelPart.ts"
+import type { ModelRequest } from "../../../model/ModelRequest.ts"
+import type { Lease, RunStore } from "../../../store/RunStore.ts"
+import type { Tool } from "../../../tool/Tool.ts"
+import type { ToolContext } from "../../../tool/ToolContext.ts"
+import * as FaultyRunStore from "../../FaultyRunStore.ts"
+import type { RehearsalClock } from "./clock.ts"
+import type { Ledger } from "./ledger.ts"
+import type { Failure, Place, Points } from "./points.ts"
+
+/** A worker that died. */
+export interface Crash {
+  readonly point: string
+  readonly at: number
+  readonly worker: string
+}
+
+/** What the workers of a rehearsal share, and outlives each of them. */
+export interface World {
+  readonly clock: RehearsalClock
+  readonly points: Points
+  readonly ledger: Ledger
+  readonly store: RunStore["Service"]
+  readonly model: ModelClient["Service"]
+  readonly crashes: Array<Crash>
+  /** What models were asked, oldest first. */
+  readonly requests: Array<ModelRequest>
+  /** A model that is asked the same again, because its answer was lost, answers the same. */
+  readonly answers: Map<string, ModelResponse>
+  /** Gives other workers a turn, when there are any. */
+  readonly interleave: Effect.Effect<void>
+  /** Told whenever something happens. */
+  readonly touch: () => void
+}
+
+/** A stand-in for a process. */
+export interface Worker {
+  readonly owner: string
+  readonly isAlive: () => boolean
+  readonly kill: () => void
+  /** Done when it has died. */
+  readonly crashed: Deferred.Deferred<void>
+  /** The leases that it was given, also where it died before it was told. */
+  readonly leases: ReadonlyArray<Lease>
+  /** Passes a point: what is to fail there, or nothing; never comes back when the worker is dead or dies there. */
+  readonly pass: (place: Place) => Effect.Effect<Failure | undefined>
+  readonly store: RunStore["Service"]
+  readonly model: ModelClient["Service"]
+  readonly wrap: <A extends Agent.Any>(agent: A) => A
+}
+
+const dead = Symbol("dead")
+
+export const make = (world: World, owner: string): Worker => {
+  const { clock, ledger, points } = world
+  const crashed = Deferred.makeUnsafe<void>()
+  let alive = true
+  const kill = () => {
+    alive = false
+    Deferred.doneUnsafe(crashed, Effect.void)
+  }
+
+  const passNow = (place: Place): Failure | undefined | typeof dead => {
+    if (!alive) return dead
+    world.touch()
+    const happening = points.pass(place)
+    switch (happening._tag) {
+      case "nothing":
+        return undefined
+      case "fail":
+        return happening.failure
+      case "crash":
+        world.crashes.push({ point: happening.point, at: clock.currentTimeMillisUnsafe(), worker: owner })
+        kill()
+        return dead
+    }
+  }
+
+  const pass = (place: Place): Effect.Effect<Failure | undefined> =>
+    Effect.flatMap(world.interleave, () => {
+      const passed = passNow(place)
+      return passed === dead ? Effect.never : Effect.succeed(passed)
+    })
+
+  const storePoint = (when: "before" | "after") => (operation: FaultyRunStore.Operation) =>
+    Effect.flatMap(pass(`${when}-store:${operation}`), (failure) =>
+      failure === undefined
+        ? Effect.void
+        : Effect.fail(FaultyRunStore.error(operation, failure as FaultyRunStore.Fault))
+    )
+
+  const wrapTool = (tool: Tool<any>): Tool<any> => {
+    if (tool.target !== "tool") return tool
+    const { handler } = tool.options
+    const wrapped = (args: unknown, context: ToolContext): unknown => {
+      const refused = passNow(`before-tool:${tool.name}`)
+      if (refused === dead) return Effect.never
+      if (refused !== undefined) return Effect.fail(refused)
+      const body = ledger.start({
+        tool: tool.name,
+        safety: tool.safety,
+        idempotent: tool.idempotent,
+        agentPath: context.agentPath,
+        key: context.idempotencyKey,
+        attempt: context.attempt,
+        worker: owner,
+        startedAt: clock.currentTimeMillisUnsafe()
+      })
+      // What a body comes to in a process that is gone, nobody gets to know.
+      const ended = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown> | typeof dead => {
+        if (!alive) return dead
+        const endedAt = clock.currentTimeMillisUnsafe()
+        body.end(
+          Exit.isSuccess(exit)
+            ? { state: "returned", endedAt, value: exit.value }
+            : { state: "failed", endedAt }
+        )
+        if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return exit
+        const after = passNow(`after-tool:${tool.name}`)
+        if (after === dead) return dead
+        return after === undefined ? exit : Exit.fail(after)
+      }
+      const inEffect = (exit: Exit.Exit<unknown, unknown>): Effect.Effect<unknown, unknown> => {
+        const end = ended(exit)
+        return end === dead ? Effect.never : end
+      }
+      const inPromise = (exit: Exit.Exit<unknown, unknown>): unknown => {
+        const end = ended(exit)
+        if (end === dead) return new Promise(() => {})
+        if (Exit.isSuccess(end)) return end.value
+        throw Cause.squash(end.cause)
+      }
+      let out: unknown
+      try {
+        out = handler(args, context)
+      } catch (error) {
+        return inEffect(Exit.die(error))
+      }
+      if (Effect.isEffect(out)) {
+        return Effect.uninterruptibleMask((restore) =>
+          Effect.flatMap(Effect.exit(restore(out as Effect.Effect<unknown, unknown>)), (exit) =>
+            Effect.interruptible(inEffect(exit))
+          )
+        )
+      }
+      if (out instanceof Promise) {
+        return out.then(
+          (value: unknown) => inPromise(Exit.succeed(value)),
+          (error: unknown) => inPromise(Exit.fail(error))
+        )
+      }
+      const end = ended(Exit.succeed(out))
+      return end === dead ? Effect.never : Exit.isSuccess(end) ? out : end
+    }
+    return { ...tool, options: { ...tool.options, handler: wrapped } }
+  }
+
+  const wrap = <A extends Agent.Any>(agent: A): A => {
+    const { subAgents, tools } = agent.options
+    return {
+      ...agent,
+      options: {
+        ...agent.options,
+        ...(tools === undefined ? {} : { tools: tools.map(wrapTool) }),
+        ...(subAgents === undefined ? {} : { subAgents: subAgents.map(wrap) })
+      }
+    }
+  }
+
+  const leases: Array<Lease> = []
+  const keepLease = (lease: Lease) =>
+    Effect.sync(() => {
+      leases.push(lease)
+    })
+  const noted = {
+    ...world.store,
+    create: (options) => Effect.tap(world.store.create(options), keepLease),
+    claim: (options) => Effect.tap(world.store.claim(options), keepLease)
+  } satisfies RunStore["Service"]
+
+  return {
+    owner,
+    isAlive: () => alive,
+    kill,
+    crashed,
+    leases,
+    pass,
+    store: FaultyRunStore.make(noted, { before: storePoint("before"), after: storePoint("after") }),
+    model: wrapModel(world, pass),
+    wrap
+  }
+}
+
+const wrapModel = (world: World, pass: Worker["pass"]): ModelClient["Service"] => {
+  const { answers, model } = world
+  const point = (place: Place) =>
+    Effect.flatMap(pass(place), (failure) =>
+      failure === undefined ? Effect.void : Effect.fail(new ModelError({ reason: failure as Reason }))
+    )
+  const asked = (request: ModelRequest) =>
+    Effect.map(point("before-model"), () => {
+      world.requests.push(request)
+      const key = `${request.runId} ${request.turn} ${request.messages.length}`
+      return { known: answers.get(key), keep: (answer: ModelResponse) => void answers.set(key, answer) }
+    })
+  return {
+    stream: (request) =>
+      Stream.unwrap(
+        Effect.map(asked(request), ({ keep, known }) =>
+          Stream.concat(
+            known === undefined ? kept(model.stream(request), keep) : Stream.fromArray(partsOf(known)),
+            Stream.fromEffectDrain(point("after-model"))
+          )
+        )
+      ),
+    complete: (request) =>
+      Effect.flatMap(asked(request), ({ keep, known }) =>
+        Effect.tap(
+          known === undefined
+            ? Effect.map(model.complete(request), (answer) => {
+                keep(answer)
+                return answer
+              })
+            : Effect.succeed(known),
+          () => point("after-model")
+        )
+      )
+  }
+}
+
+/** The parts as they are; keeps the answer that they amount to. */
+const kept = (
+  parts: Stream.Stream<ModelPart, ModelError>,
+  keep: (answer: ModelResponse) => void
+): Stream.Stream<ModelPart, ModelError> =>
+  Stream.suspend(() => {
+    const collector = makeCollector()
+    return Stream.tap(parts, (part) =>
+      Effect.sync(() => {
+        collector.add(part)
+        if (part._tag !== "finish") return
+        const answer = collector.response()
+        if (answer !== undefined) keep(answer)
+      })
+    )
+  })

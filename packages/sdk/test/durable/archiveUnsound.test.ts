@@ -1,0 +1,460 @@
+/** Archives that say what cannot have happened: they are refused with the reason, and nothing of them is written. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { TestClock } from "effect/testing"
+import * as Agent from "../../src/agent/Agent.ts"
+import { exportRun, importRun, type RunArchive } from "../../src/durable/archive.ts"
+import { cancelRun } from "../../src/durable/cancelRun.ts"
+import { decideStored } from "../../src/durable/decideStored.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import { sendMessage } from "../../src/durable/sendMessage.ts"
+import type { DecisionInput } from "../../src/domain/Decision.ts"
+import type { RequestId, RunId } from "../../src/domain/Id.ts"
+import { text } from "../../src/domain/Message.ts"
+import { type RunEvent, unwrap } from "../../src/domain/RunEvent.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import { approve, bind, call, expect, probe, rebind } from "../helpers/Fixture.ts"
+
+const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
+  Effect.provide(body, Layer.fresh(layerMemory))
+
+const runId = "run" as RunId
+const helper = () => Agent.make("helper", { tools: [probe("erase").tool] })
+const lead = () =>
+  Agent.make("lead", {
+    tools: [probe("write").tool, probe("soon", { approval: { expiresIn: "1 hour" } }).tool],
+    subAgents: [helper()]
+  })
+
+/** The archive of a run that has acted on the first decision that it asked for; the second waits for it, and a message. */
+const archived = inOneStore(
+  Effect.gen(function* () {
+    const { model, runtime } = yield* bind(lead(), [
+      { calls: [call("write", "1"), call("soon", "2")] },
+      "done"
+    ])
+    const store = yield* RunStore
+    expect(yield* runPromptStored(runtime, { prompt: "go", runId }), "interrupted")
+    yield* decideStored([runtime], approve((yield* store.request("run.r1" as RequestId)).request))
+    expect(yield* runPromptStored(runtime, { runId }), "interrupted")
+    yield* decideStored([runtime], approve((yield* store.request("run.r2" as RequestId)).request))
+    yield* sendMessage(runId, "Quick.", { messageId: "m1" })
+    return { model, text: JSON.stringify(yield* exportRun(runId)) }
+  })
+)
+
+/** The archive of a run whose sub-agent waits, and of which the sub-agent's journal is a part. */
+const ofSubAgent = inOneStore(
+  Effect.gen(function* () {
+    const { model, runtime } = yield* bind(lead(), [
+      { calls: [{ tool: "helper", arguments: { prompt: "Help." } }] },
+      { calls: [call("erase", "3")] },
+      "done",
+      "done"
+    ])
+    expect(yield* runPromptStored(runtime, { prompt: "go", runId }), "interrupted")
+    return { model, text: JSON.stringify(yield* exportRun(runId)) }
+  })
+)
+
+interface Changed {
+  decisions: Array<Record<string, unknown>>
+  messages: Array<Record<string, unknown>>
+  runs: Array<{ revision?: number; events: Array<RunEvent>; parent?: unknown }>
+}
+
+/** The archive, changed by hand, with as many events as it says that there are. */
+const changed = (text: string, change: (archive: Changed) => void): unknown => {
+  const archive = JSON.parse(text) as Changed
+  change(archive)
+  for (const run of archive.runs) run.revision = run.events.length
+  return archive
+}
+
+const placeOf = (events: ReadonlyArray<RunEvent>, tag: RunEvent["_tag"], nth = 0): number =>
+  events.map((event, index) => ({ index, tag: unwrap(event).event._tag })).filter((one) => one.tag === tag)[
+    nth
+  ]!.index
+
+const without =
+  (tag: RunEvent["_tag"], nth = 0) =>
+  ({ runs: [run] }: Changed): void => {
+    run!.events.splice(placeOf(run!.events, tag, nth), 1)
+  }
+
+const decidedIn = ({ runs: [run] }: Changed): Record<string, unknown> =>
+  (run!.events[placeOf(run!.events, "request.decided")] as unknown as { decision: Record<string, unknown> })
+    .decision
+
+const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]> = [
+  [
+    "a decision that waits for a request that the run never asked",
+    ({ decisions: [one] }) => Object.assign(one!, { requestId: "run.r9" }),
+    "the run run has not asked the request run.r9"
+  ],
+  [
+    "a decision that waits for a request of another run",
+    ({ decisions: [one] }) => Object.assign(one!, { requestId: "other.r1" }),
+    "the run run has not asked the request other.r1"
+  ],
+  [
+    "a decision that waits for a request that its journal has decided",
+    ({ decisions: [one] }) => Object.assign(one!, { requestId: "run.r1" }),
+    "the request run.r1 was decided before"
+  ],
+  [
+    "two decisions that wait for one request",
+    ({ decisions }) => decisions.push({ ...decisions[0]! }),
+    "it decides the request run.r2 twice"
+  ],
+  [
+    "a decision that waits for a request of another kind",
+    ({ decisions: [one] }) => Object.assign(one!, { _tag: "answer", answer: "yes" }),
+    "the decision of run.r2 does not fit it"
+  ],
+  [
+    "a decision that waits with other arguments than were shown",
+    ({ decisions: [one] }) => Object.assign(one!, { digest: "other" }),
+    "the decision of run.r2 does not fit it"
+  ],
+  [
+    "an approval by expiry",
+    ({ decisions: [one] }) => Object.assign(one!, { by: "expiry" }),
+    "the request run.r2 is decided by expiry"
+  ],
+  [
+    "a decision by a principal of that kind",
+    ({ decisions: [one] }) => Object.assign(one!, { by: "x", principal: { id: "x", kind: "expiry" } }),
+    "the request run.r2 is decided by expiry"
+  ],
+  [
+    "a denial by expiry before the request expires",
+    ({ decisions }) =>
+      decisions.splice(0, 1, { _tag: "deny", requestId: "run.r2", by: "expiry", at: 3_600_000 }),
+    "it expires at 1970-01-01T01:00:00.000Z"
+  ],
+  [
+    "a decision by a name that only Fermata uses",
+    ({ decisions: [one] }) => Object.assign(one!, { by: "Policy" }),
+    "the decision of run.r2 is of no caller"
+  ],
+  [
+    "a message that waits twice",
+    ({ messages }) => messages.push({ ...messages[0]! }),
+    "it has the message m1 twice"
+  ],
+  [
+    "a journal whose decision is of a request that the run never asked",
+    (archive) => Object.assign(decidedIn(archive), { requestId: "run.r9" }),
+    "the run run has not asked the request run.r9"
+  ],
+  [
+    "a journal whose decision is of a request that a sub-agent asked",
+    (archive) => Object.assign(decidedIn(archive), { requestId: "run.t1.3.r1" }),
+    "the run run has not asked the request run.t1.3.r1"
+  ],
+  [
+    "a journal whose decision does not fit its request",
+    (archive) => Object.assign(decidedIn(archive), { _tag: "retry" }),
+    "the decision of run.r1 does not fit it"
+  ],
+  [
+    "a journal in which time approves",
+    (archive) => Object.assign(decidedIn(archive), { by: "expiry" }),
+    "the request run.r1 is decided by expiry, and it does not expire"
+  ],
+  [
+    "a journal that decides a request twice",
+    ({ runs: [run] }) => {
+      const place = placeOf(run!.events, "request.decided")
+      run!.events.splice(place, 0, run!.events[place]!)
+    },
+    "the request run.r1 was decided before"
+  ],
+  [
+    "a journal in which a body starts though nothing was decided",
+    without("request.decided"),
+    "the request run.r1 about the call run.t1.1 is not decided"
+  ],
+  [
+    "a journal without the answer that made a call",
+    without("model.answered"),
+    "the run has not made the call"
+  ],
+  [
+    "a journal without a request that it decides",
+    without("request.opened"),
+    "has not asked the request run.r1"
+  ],
+  [
+    "a journal that asks a request twice",
+    ({ runs: [run] }) => {
+      const place = placeOf(run!.events, "request.opened")
+      run!.events.splice(place, 0, run!.events[place]!)
+    },
+    "the request run.r1 was asked before"
+  ],
+  [
+    "a journal that asks the request of another run",
+    ({ runs: [run] }) => {
+      const event = run!.events[placeOf(run!.events, "request.opened")] as unknown as { request: object }
+      Object.assign(event.request, { requestId: "other.r1" })
+    },
+    "the request other.r1 has the id of another run"
+  ],
+  [
+    "a journal that withdraws a request that the run never asked",
+    ({ runs: [run] }) =>
+      run!.events.push({
+        _tag: "request.superseded",
+        at: 0,
+        requestId: "run.r9" as RequestId,
+        reason: "it is asked anew"
+      }),
+    "the run has not asked the request run.r9"
+  ],
+  [
+    "a journal that decides a request that was withdrawn",
+    ({ runs: [run] }) => {
+      const requestId = "run.r1" as RequestId
+      const place = placeOf(run!.events, "request.decided")
+      run!.events.splice(place, 0, { _tag: "request.superseded", at: 0, requestId, reason: "it is over" })
+    },
+    "the request run.r1 did not wait any more"
+  ],
+  [
+    "a journal that asks about a call that is not open",
+    ({ runs: [run] }) => {
+      const event = run!.events[placeOf(run!.events, "request.opened")] as unknown as { request: object }
+      Object.assign(event.request, { callId: "run.t1.9" })
+    },
+    "the request run.r1 is about the call run.t1.9, which is not open"
+  ],
+  [
+    "a journal with the result of a call that was never made",
+    ({ runs: [run] }) =>
+      Object.assign(run!.events[placeOf(run!.events, "tool.completed")]!, { callId: "run.t1.9" }),
+    "the run has not made the call run.t1.9"
+  ],
+  [
+    "a journal that has a message twice",
+    ({ runs: [run] }) => {
+      const event = { _tag: "message.queued", at: 0, content: [text("Again.")], messageId: "m0" } as const
+      run!.events.push(event, event)
+    },
+    "the run has the message m0 already"
+  ],
+  [
+    "a session grant for a sub-agent's tool that waits, which a journal of before may have",
+    ({ decisions: [one], runs: [run] }) => {
+      const event = run!.events[placeOf(run!.events, "request.opened", 1)] as unknown as { request: object }
+      Object.assign(event.request, { agentPath: ["lead", "helper"] })
+      Object.assign(one!, { grant: { scope: "session" } })
+    },
+    "the decision of run.r2 does not fit it"
+  ],
+  [
+    "a journal in which a body starts twice with a result in between",
+    ({ runs: [run] }) => {
+      const start = run!.events[placeOf(run!.events, "tool.started")]!
+      run!.events.splice(placeOf(run!.events, "tool.completed") + 1, 0, start)
+    },
+    "the call run.t1.1 has its result already"
+  ],
+  [
+    "a run that says that it builds on another one",
+    ({ runs: [run] }) => Object.assign(run!.events[0]!, { parent: { runId: "other", revision: 1 } }),
+    "do not add up to the runs that it names"
+  ]
+]
+
+/** The archive of a run that has ended. */
+const ofEnded = inOneStore(
+  Effect.gen(function* () {
+    const { model, runtime } = yield* bind(lead(), [{ calls: [call("write", "1")] }, "done"])
+    expect(yield* runPromptStored(runtime, { prompt: "go", runId }), "interrupted")
+    const store = yield* RunStore
+    yield* decideStored([runtime], approve((yield* store.request("run.r1" as RequestId)).request))
+    expect(yield* runPromptStored(runtime, { runId }), "completed")
+    return { model, text: JSON.stringify(yield* exportRun(runId)) }
+  })
+)
+
+const casesOfRunsThatEnded: typeof cases = [
+  ["a journal without the result of a call", without("tool.completed"), "are not settled"],
+  [
+    "a run that is over and has a call without a result",
+    ({ runs: [run] }) => {
+      run!.events.splice(placeOf(run!.events, "tool.completed"))
+      run!.events.push({ _tag: "run.completed", at: 0 })
+    },
+    "no open calls in a run that is completed"
+  ],
+  [
+    "a run that is over with a decision that its journal has already",
+    (archive) => archive.decisions.push({ ...decidedIn(archive) }),
+    "the request run.r1 was decided before"
+  ]
+]
+
+const casesOfSubAgents: typeof cases = [
+  [
+    "a denial by expiry of a sub-agent's request that does not expire",
+    ({ decisions }) =>
+      decisions.push({ _tag: "deny", requestId: "run.t1.1.r1", by: "expiry", at: 0, message: "late" }),
+    "it does not expire"
+  ],
+  [
+    "a journal whose sub-agent is that of a call that was never made",
+    ({ runs: [run] }) => {
+      for (const event of run!.events) {
+        if (event._tag === "child.advanced") Object.assign(event, { callId: "run.t1.9" })
+      }
+    },
+    "the run has not made the call run.t1.9"
+  ],
+  [
+    "a journal whose sub-agent asks in the name of the run",
+    ({ runs: [run] }) => {
+      const { event } = unwrap(run!.events[placeOf(run!.events, "request.opened")]!)
+      Object.assign((event as unknown as { request: object }).request, { runId: "run" })
+    },
+    "the request run.t1.1.r1 is of another run"
+  ],
+  [
+    "a journal that answers a sub-agent's request in the name of the run",
+    ({ runs: [run] }) => {
+      const decision = { _tag: "approve", requestId: "run.t1.1.r1", by: "ann", at: 0 }
+      run!.events.push({ _tag: "request.decided", at: 0, decision } as unknown as RunEvent)
+    },
+    "the run run has not asked the request run.t1.1.r1"
+  ]
+]
+
+const refusals = [
+  ...cases.map((one) => [archived, ...one] as const),
+  ...casesOfRunsThatEnded.map((one) => [ofEnded, ...one] as const),
+  ...casesOfSubAgents.map((one) => [ofSubAgent, ...one] as const)
+]
+
+describe("an archive that cannot be of a run is refused, and nothing is written:", () => {
+  for (const [given, title, change, problem] of refusals) {
+    it.effect(title, () =>
+      Effect.gen(function* () {
+        const { text } = yield* given
+        yield* inOneStore(
+          Effect.gen(function* () {
+            const store = yield* RunStore
+            const error = yield* Effect.flip(importRun(changed(text, change)))
+            assert.strictEqual(error._tag, "ArchiveInvalid")
+            assert.include(error.message, problem)
+            assert.include(error.message, "Nothing was written.")
+            assert.deepStrictEqual(yield* store.list(), [])
+            // What was changed is all that was wrong with it.
+            yield* importRun(changed(text, () => {}))
+          })
+        )
+      })
+    )
+  }
+
+  it.effect("while one that holds what time has decided is imported, whether its journal has it or not", () =>
+    Effect.gen(function* () {
+      const { model, text } = yield* archived
+      const undecided = changed(text, (archive) => archive.decisions.splice(0))
+      const waiting = yield* inOneStore(
+        Effect.gen(function* () {
+          yield* importRun(undecided)
+          yield* TestClock.adjust("2 hours")
+          return JSON.stringify(yield* exportRun(runId))
+        })
+      )
+      assert.include(JSON.stringify((JSON.parse(waiting) as RunArchive).decisions), `"by":"expiry"`)
+      const journaled = yield* inOneStore(
+        Effect.gen(function* () {
+          yield* importRun(JSON.parse(waiting))
+          const { runtime } = yield* rebind(lead(), model)
+          expect(yield* runPromptStored(runtime, { runId }), "completed")
+          return JSON.stringify(yield* exportRun(runId))
+        })
+      )
+      assert.include(JSON.stringify((JSON.parse(journaled) as RunArchive).runs), `"by":"expiry"`)
+      yield* inOneStore(importRun(JSON.parse(journaled)))
+    })
+  )
+
+  it.effect("time has not approved what it denied, also after the request has expired", () =>
+    Effect.gen(function* () {
+      const { text } = yield* archived
+      yield* TestClock.adjust("2 hours")
+      const denied = { _tag: "deny", requestId: "run.r2", by: "expiry", at: 3_600_000, message: "late" }
+      for (const wrong of [
+        { ...denied, _tag: "approve" },
+        { ...denied, at: 3_599_999 },
+        { ...denied, principal: { id: "expiry", kind: "expiry" } }
+      ]) {
+        const given = changed(text, ({ decisions }) => decisions.splice(0, 1, wrong))
+        const error = yield* Effect.flip(inOneStore(importRun(given)))
+        assert.include(error.message, "with the denial that time takes and no other")
+      }
+      yield* inOneStore(importRun(changed(text, ({ decisions }) => decisions.splice(0, 1, denied))))
+    })
+  )
+
+  it.effect("while a journal is taken that has what later versions refuse to decide", () =>
+    Effect.gen(function* () {
+      const { text } = yield* archived
+      const given = changed(text, (archive) => {
+        const { events } = archive.runs[0]!
+        const asked = events[placeOf(events, "request.opened")] as unknown as { request: object }
+        Object.assign(asked.request, { agentPath: ["lead", "helper"] })
+        Object.assign(decidedIn(archive), { grant: { scope: "session" } })
+      })
+      yield* inOneStore(importRun(given))
+    })
+  )
+
+  it.effect("while a run is taken that ended before a decision was acted on", () =>
+    Effect.gen(function* () {
+      const { text } = yield* archived
+      const ended = yield* inOneStore(
+        Effect.gen(function* () {
+          yield* importRun(changed(text, ({ decisions }) => decisions.splice(0)))
+          yield* cancelRun(runId, "enough")
+          return JSON.stringify(yield* exportRun(runId))
+        })
+      )
+      const { decisions } = JSON.parse(text) as Changed
+      yield* inOneStore(
+        Effect.gen(function* () {
+          yield* importRun(changed(ended, (archive) => archive.decisions.push(...decisions)))
+          const refused = yield* Effect.flip(
+            (yield* RunStore).decide({ _tag: "deny", requestId: "run.r2" as RequestId, by: "ben" })
+          )
+          assert.strictEqual(refused._tag, "AlreadyDecided")
+        })
+      )
+    })
+  )
+
+  it.effect("while one is imported that holds the decision of a sub-agent's request, which is acted on", () =>
+    Effect.gen(function* () {
+      const { model, text } = yield* ofSubAgent
+      yield* inOneStore(
+        Effect.gen(function* () {
+          const store = yield* RunStore
+          const decision: DecisionInput = {
+            _tag: "approve",
+            requestId: "run.t1.1.r1" as RequestId,
+            by: "ann"
+          }
+          yield* importRun(changed(text, ({ decisions }) => decisions.push({ ...decision, at: 0 })))
+          const { runtime } = yield* rebind(lead(), model)
+          expect(yield* runPromptStored(runtime, { runId }), "completed")
+          assert.deepStrictEqual(yield* store.pending(), [])
+        })
+      )
+    })
+  )
+})

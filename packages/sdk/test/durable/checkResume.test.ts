@@ -1,0 +1,257 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Agent from "../../src/agent/Agent.ts"
+import { checkResume } from "../../src/run/checkResume.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import type { DataSchema } from "../../src/tool/DataSchema.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+import {
+  approvalOf,
+  approve,
+  bind,
+  call,
+  deny,
+  expect,
+  only,
+  probe,
+  rebind,
+  results,
+  safe,
+  throughJson
+} from "../helpers/Fixture.ts"
+
+const narrower = Tool.make("write", {
+  parameters: Schema.Struct({ id: Schema.Literal("other") }) as unknown as DataSchema<unknown>,
+  handler: () => "narrow"
+})
+
+/** A run that is held on `write 1`, and has asked for nothing else. */
+const held = (options: Partial<Parameters<typeof Agent.make>[1] & object> = {}) =>
+  Effect.gen(function* () {
+    const write = probe("write")
+    const agent = Agent.make("keeper", {
+      instructions: "Be brief.",
+      tools: [write.tool, safe("read").tool],
+      ...options
+    })
+    const { runtime, model } = yield* bind(agent, [{ calls: [call("write", "1")] }, "done"])
+    const result = yield* runPrompt(runtime, { prompt: "go" })
+    return { write, model, runtime, result, state: throughJson(result.state) }
+  })
+
+describe("checkResume", () => {
+  it.effect("has nothing to report when nothing has changed", () =>
+    Effect.gen(function* () {
+      const { state, write } = yield* held()
+      const agent = Agent.make("keeper", {
+        instructions: "Be brief.",
+        tools: [safe("read").tool, write.tool]
+      })
+      assert.deepStrictEqual(yield* checkResume(state, [Agent.make("other"), agent]), {
+        changes: [],
+        blocking: []
+      })
+    })
+  )
+
+  it.effect("reports every change that does not stand in the way", () =>
+    Effect.gen(function* () {
+      const { state, write } = yield* held()
+      const report = yield* checkResume(state, [
+        Agent.make("warden", {
+          aliases: ["keeper"],
+          instructions: "Be verbose.",
+          tools: [
+            write.tool,
+            Tool.make("find", { handler: () => "" }),
+            Tool.make("look", { handler: () => "", aliases: ["peek"] })
+          ]
+        })
+      ])
+      assert.deepStrictEqual(report.blocking, [])
+      assert.deepStrictEqual(report.changes, [
+        { _tag: "agentRenamed", from: "keeper", to: "warden" },
+        { _tag: "instructionsChanged", agent: "warden" },
+        { _tag: "toolRemoved", agent: "warden", tool: "read" },
+        { _tag: "toolAdded", agent: "warden", tool: "find" },
+        { _tag: "toolAdded", agent: "warden", tool: "look" }
+      ])
+    })
+  )
+
+  it.effect("follows a tool that was renamed to its alias", () =>
+    Effect.gen(function* () {
+      const { state } = yield* held()
+      const report = yield* checkResume(state, [
+        Agent.make("keeper", {
+          instructions: "Be brief.",
+          tools: [probe("save", { aliases: ["write"] }).tool, safe("read").tool]
+        })
+      ])
+      assert.deepStrictEqual(report, { changes: [], blocking: [] })
+    })
+  )
+
+  it.effect("says that a schema has changed, and blocks when the waiting arguments do not fit any more", () =>
+    Effect.gen(function* () {
+      const { state } = yield* held()
+      const wider = Tool.make("write", {
+        parameters: Schema.Struct({
+          id: Schema.String,
+          more: Schema.optionalKey(Schema.String)
+        }) as unknown as DataSchema<unknown>,
+        handler: () => ""
+      })
+      const withTool = (tool: Tool.Tool) =>
+        checkResume(state, [
+          Agent.make("keeper", { instructions: "Be brief.", tools: [tool, safe("read").tool] })
+        ])
+      const changed = [{ _tag: "toolChanged", agent: "keeper", tool: "write" }]
+      assert.deepStrictEqual(yield* withTool(wider), { changes: changed, blocking: [] } as never)
+      const report = yield* withTool(narrower)
+      assert.deepStrictEqual<unknown>(report.changes, changed)
+      assert.deepInclude(
+        { ...report.blocking[0] },
+        { _tag: "ToolUnavailable", tool: "write", reason: "schemaChanged" }
+      )
+    })
+  )
+
+  it.effect("blocks when the agent is gone, or a tool that an open call needs", () =>
+    Effect.gen(function* () {
+      const { state } = yield* held()
+      const gone = yield* checkResume(state, [Agent.make("other")])
+      assert.deepInclude({ ...gone.blocking[0] }, { _tag: "AgentNotFound", agent: "keeper" })
+      const { blocking } = yield* checkResume(state, [Agent.make("keeper", { tools: [safe("read").tool] })])
+      assert.deepInclude({ ...blocking[0] }, { _tag: "ToolUnavailable", tool: "write", reason: "missing" })
+    })
+  )
+
+  it.effect("looks into sub-agents", () =>
+    Effect.gen(function* () {
+      const write = probe("write")
+      const child = Agent.make("child", { tools: [write.tool] })
+      const { runtime } = yield* bind(Agent.make("parent", { subAgents: [child] }), [
+        { calls: [{ tool: "child", arguments: { prompt: "do" } }] },
+        { calls: [call("write", "1")] }
+      ])
+      const { state } = yield* runPrompt(runtime, { prompt: "go" })
+      const inside = yield* checkResume(state, [Agent.make("parent", { subAgents: [Agent.make("child")] })])
+      assert.deepStrictEqual(
+        inside.blocking.map(({ _tag }) => _tag),
+        ["ToolUnavailable"]
+      )
+      const gone = yield* checkResume(state, [Agent.make("parent")])
+      assert.deepInclude({ ...gone.blocking[0] }, { _tag: "AgentNotFound", agent: "child" })
+    })
+  )
+
+  it.effect("has nothing that blocks a run that has ended", () =>
+    Effect.gen(function* () {
+      const { state, runtime, result } = yield* held()
+      const done = yield* runPrompt(runtime, { state, decisions: [approve(approvalOf(result, "1"))] })
+      const { blocking } = yield* checkResume(expect(done, "completed").state, [Agent.make("keeper")])
+      assert.deepStrictEqual(blocking, [])
+    })
+  )
+})
+
+describe("a run whose program has changed", () => {
+  it.effect("stays held, with an error that names what is missing, until it is back", () =>
+    Effect.gen(function* () {
+      const { state, result, model, write, runtime } = yield* held()
+      const decisions = [approve(approvalOf(result, "1"))]
+      const { runtime: without } = yield* rebind(Agent.make("keeper", { tools: [] }), model)
+      const error = yield* Effect.flip(runPrompt(without, { state, decisions }))
+      assert.deepInclude({ ...error }, { _tag: "ToolUnavailable", tool: "write", reason: "missing" })
+      const { runtime: other } = yield* rebind(Agent.make("other"), model)
+      const stranger = yield* Effect.flip(runPrompt(other, { state, decisions }))
+      assert.deepInclude({ ...stranger }, { _tag: "AgentNotFound", agent: "keeper" })
+      assert.strictEqual(model.requests.length, 1)
+      expect(yield* runPrompt(runtime, { state, decisions }), "completed")
+      assert.deepStrictEqual(write.ran, ["1"])
+    })
+  )
+
+  it.effect("runs a renamed tool of a renamed agent by their aliases", () =>
+    Effect.gen(function* () {
+      const { state, result, model } = yield* held()
+      const save = probe("save", { aliases: ["write"] })
+      const agent = Agent.make("warden", { aliases: ["keeper"], tools: [save.tool] })
+      const { runtime } = yield* rebind(agent, model)
+      expect(yield* runPrompt(runtime, { state, decisions: [approve(approvalOf(result, "1"))] }), "completed")
+      assert.deepStrictEqual(save.ran, ["1"])
+    })
+  )
+
+  it.effect("can still deny a call whose tool is gone", () =>
+    Effect.gen(function* () {
+      const { state, result, model } = yield* held()
+      const { runtime } = yield* rebind(Agent.make("keeper"), model)
+      const done = yield* runPrompt(runtime, {
+        state,
+        decisions: [deny(approvalOf(result, "1"), { message: "no" })]
+      })
+      assert.deepStrictEqual(results(expect(done, "completed").state), ["write denied: no"])
+    })
+  )
+
+  it.effect("can approve a call with arguments that the narrower tool takes", () =>
+    Effect.gen(function* () {
+      const { state, result, model } = yield* held()
+      const { runtime } = yield* rebind(Agent.make("keeper", { tools: [narrower] }), model)
+      const request = approvalOf(result, "1")
+      const error = yield* Effect.flip(runPrompt(runtime, { state, decisions: [approve(request)] }))
+      assert.deepInclude({ ...error }, { _tag: "ToolUnavailable", reason: "schemaChanged" })
+      const done = yield* runPrompt(runtime, {
+        state,
+        decisions: [approve(request, { arguments: { id: "other" } })]
+      })
+      assert.deepStrictEqual(results(expect(done, "completed").state), ["write completed: narrow"])
+    })
+  )
+
+  it.effect(
+    "asks anew when edited arguments do not fit any more; an approval then runs what was proposed first",
+    () =>
+      Effect.gen(function* () {
+        const first = probe("first")
+        const write = probe("write")
+        const { runtime, model } = yield* bind(Agent.make("keeper", { tools: [first.tool, write.tool] }), [
+          { calls: [call("first", "0"), call("write", "1")] },
+          "done"
+        ])
+        const held = yield* runPrompt(runtime, { prompt: "go" })
+        const edited = yield* runPrompt(runtime, {
+          state: held.state,
+          decisions: [approve(approvalOf(held, "1"), { arguments: { id: "2" } })]
+        })
+        const ran: Array<unknown> = []
+        const strict = Tool.make("write", {
+          parameters: Schema.Struct({ id: Schema.Literal("1") }) as unknown as DataSchema<{
+            readonly id: string
+          }>,
+          handler: ({ id }) => {
+            ran.push(id)
+            return "ok"
+          }
+        })
+        const { runtime: changed } = yield* rebind(
+          Agent.make("keeper", { tools: [first.tool, strict] }),
+          model
+        )
+        const again = yield* runPrompt(changed, {
+          state: throughJson(edited.state),
+          decisions: [approve(approvalOf(edited, "0"))]
+        })
+        const request = only(again, "approval")
+        assert.include(request.reason, "The edited arguments do not fit")
+        assert.deepStrictEqual(request.arguments, { id: "1" })
+        const decisions = [approve(request)]
+        expect(yield* runPrompt(changed, { state: throughJson(again.state), decisions }), "completed")
+        assert.deepStrictEqual(ran, ["1"])
+        assert.deepStrictEqual(write.ran, [])
+      })
+  )
+})

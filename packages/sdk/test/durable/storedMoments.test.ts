@@ -1,0 +1,224 @@
+/**
+ * A stored run that others stop at each of its moments, one after the other: cancelled through the store, or let go of.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import { z } from "zod"
+import * as Agent from "../../src/agent/Agent.ts"
+import * as Cancellation from "../../src/agent/Cancellation.ts"
+import { cancelRun } from "../../src/durable/cancelRun.ts"
+import { Apart } from "../../src/run/internal/apart.ts"
+import { awaitBeside } from "../../src/run/internal/beside.ts"
+import { Drive, noJournal, Scope } from "../../src/run/internal/Drive.ts"
+import { type Leaving, runPrompt } from "../../src/run/runPrompt.ts"
+import type { RunResult } from "../../src/run/RunResult.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
+import type { DecisionInput } from "../../src/domain/Decision.ts"
+import type { RunId } from "../../src/domain/Id.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import { busy, checkEnds } from "../helpers/Busy.ts"
+import { assertValid, bind, expect } from "../helpers/Fixture.ts"
+
+const runId = "run" as RunId
+
+/** Runs it in a store of its own and calls `how` at the given update. */
+const at = <A, E>(
+  moment: number,
+  how: (run: (effect: Effect.Effect<unknown, unknown>) => unknown, store: RunStore["Service"]) => void,
+  go: Body<A, E>
+) =>
+  Effect.gen(function* () {
+    const store = yield* RunStore
+    const context = yield* Effect.context<never>()
+    const { runtime, tools } = yield* busy
+    let told = 0
+    const onUpdate = () => {
+      if (++told === moment) how(Effect.runForkWith(context), store)
+    }
+    const out = yield* go(runtime, onUpdate, tools)
+    checkEnds(yield* store.events(runId), tools)
+    assert.deepStrictEqual(yield* store.pending(), [])
+    assert.deepStrictEqual(yield* store.ready(), [])
+    assert.isUndefined((yield* store.head(runId)).lease)
+    return { out, isOver: told < moment }
+  }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+
+type Made = Effect.Success<typeof busy>
+
+type Body<A, E> = (
+  runtime: Made["runtime"],
+  onUpdate: (update: RunUpdate) => void,
+  tools: Made["tools"]
+) => Effect.Effect<A, E, RunStore>
+
+describe("a stored run that is cancelled through the store at any moment", () => {
+  it.effect("has one end, as each of its sub-agents; nothing waits for anybody, nothing is done twice", () =>
+    Effect.gen(function* () {
+      const seen = new Set<string>()
+      for (let moment = 1, isOver = false; !isOver; moment++) {
+        const stopped = yield* at(
+          moment,
+          (run, store) => run(Effect.provideService(cancelRun(runId, "enough"), RunStore, store)),
+          (runtime, onUpdate) => runPromptStored(runtime, { prompt: "go", runId }, { onUpdate })
+        )
+        isOver = stopped.isOver
+        const result: RunResult = stopped.out
+        seen.add(result.status)
+        assertValid(result.state)
+        if (isOver) expect(result, "completed")
+      }
+      assert.deepStrictEqual([...seen].toSorted(), ["cancelled", "completed"])
+    })
+  )
+})
+
+/** A token that says how many listen to it. */
+const counting = () => {
+  const token = Cancellation.make()
+  const listening = new Set<object>()
+  const counted: Cancellation.CancellationToken = {
+    reason: () => token.reason(),
+    cancel: (reason) => token.cancel(reason),
+    onCancel: (listener) => {
+      const one = {}
+      listening.add(one)
+      const stop = token.onCancel(listener)
+      return () => {
+        listening.delete(one)
+        stop()
+      }
+    },
+    signal: () => token.signal(),
+    release: () => token.release()
+  }
+  return { token: counted, listening }
+}
+
+describe("a run that is cancelled at any moment in a program that goes on", () => {
+  it.effect("leaves nothing at what would let go of it", () =>
+    Effect.gen(function* () {
+      for (let moment = 1, isOver = false; !isOver; moment++) {
+        const [soon, now] = [counting(), counting()]
+        const cancellation = Cancellation.make()
+        const stopped = yield* at(
+          moment,
+          () => cancellation.cancel("enough"),
+          (runtime, onUpdate) =>
+            runPromptStored(
+              runtime,
+              { prompt: "go", runId },
+              { onUpdate, cancellation, leaving: { soon: soon.token, now: now.token } }
+            )
+        )
+        isOver = stopped.isOver
+        assert.deepStrictEqual([soon.listening.size, now.listening.size], [0, 0], `at update ${moment}`)
+      }
+    })
+  )
+
+  it.effect(
+    "leaves nothing there either when it was cancelled before it began to wait for its sub-agents",
+    () =>
+      Effect.gen(function* () {
+        const { runtime } = yield* busy
+        const [own, now] = [counting(), counting()]
+        const drive = new Drive<never>({
+          runtime,
+          token: own.token,
+          leaving: { soon: Cancellation.make(), now: now.token },
+          clock: yield* Clock.Clock,
+          journal: noJournal(undefined),
+          onUpdate: undefined,
+          perform: () => Effect.void,
+          state: (yield* runPrompt(runtime, { prompt: "go" })).state,
+          hasMail: false,
+          staged: []
+        })
+        own.token.cancel("enough")
+        yield* awaitBeside(
+          new Scope(drive, own.token),
+          new Apart(drive, [own.token, now.token], Context.empty())
+        )
+        assert.strictEqual(now.listening.size, 0)
+      })
+  )
+})
+
+/** Approves what the callback was not asked about any more; supplies what is in doubt: nobody needs to do it again. */
+const decide = (result: RunResult): ReadonlyArray<DecisionInput> =>
+  expect(result, "interrupted").interruptions.map(({ _tag, requestId }) => {
+    if (_tag === "approval") return { _tag: "approve", requestId, by: "ann" }
+    assert.strictEqual(_tag, "inDoubt")
+    return { _tag: "supply", requestId, by: "ann", result: "it happened" }
+  })
+
+describe("a stored run that is let go of at any moment", () => {
+  for (const stops of [false, true]) {
+    const how = stops ? "stopping what goes on" : "letting what goes on end"
+    it.effect(`is gone on with, and comes to the same end; nothing is done twice (${how})`, () =>
+      Effect.gen(function* () {
+        let left = 0
+        for (let moment = 1, isOver = false; !isOver; moment++) {
+          const leaving: Leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+          const stopped = yield* at(
+            moment,
+            () => {
+              leaving.soon.cancel("closing")
+              if (stops) leaving.now.cancel("closing")
+            },
+            (runtime, onUpdate, tools) =>
+              Effect.gen(function* () {
+                const first = yield* Effect.exit(
+                  runPromptStored(runtime, { prompt: "go", runId }, { onUpdate, leaving })
+                )
+                if (Exit.isSuccess(first) && first.value.status === "completed") return first.value
+                if (Exit.isFailure(first)) left += 1
+                let result: RunResult = yield* runPromptStored(runtime, { runId })
+                while (result.status === "interrupted") {
+                  result = yield* runPromptStored(runtime, { runId, decisions: decide(result) })
+                }
+                // What changes nothing may be done again.
+                for (const { ran, tool } of tools) if (tool.safety === "readOnly") ran.length = 0
+                return result
+              })
+          )
+          isOver = stopped.isOver
+          const { state, text } = expect(stopped.out, "completed")
+          assert.strictEqual(text, "done")
+          assertValid(state)
+        }
+        assert.isAbove(left, 20)
+      })
+    )
+  }
+
+  it.effect("while its answer is being understood, does not wait for that, and is gone on with", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      let asked = 0
+      const output = z.object({ id: z.string() }).refine(() => {
+        if (++asked > 1) return true
+        Deferred.doneUnsafe(begun, Effect.void)
+        return new Promise<never>(() => {})
+      })
+      const { runtime } = yield* bind(Agent.make("a", { output }), ['{"id":"1"}'])
+      const leaving: Leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+      const running = yield* Effect.forkChild(
+        Effect.flip(runPromptStored(runtime, { prompt: "go", runId }, { leaving }))
+      )
+      yield* Deferred.await(begun)
+      leaving.soon.cancel("closing")
+      leaving.now.cancel("closing")
+      assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
+      const done = expect(yield* runPromptStored(runtime, { runId }), "completed")
+      assert.deepStrictEqual(done.output, { id: "1" })
+    }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+  )
+})

@@ -1,0 +1,104 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Agent from "../../src/agent/Agent.ts"
+import { explain } from "../../src/durable/explain.ts"
+import { loadState } from "../../src/durable/loadState.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import type { RunId, SessionId } from "../../src/domain/Id.ts"
+import { evolve } from "../../src/domain/evolve.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import {
+  approvalOf,
+  approve,
+  assertValid,
+  bind,
+  call,
+  expect,
+  probe,
+  results,
+  throughJson
+} from "../helpers/Fixture.ts"
+
+const runId = "run" as RunId
+const sessionId = "session" as SessionId
+const failure = { _tag: "run.failed", at: 1, failure: { _tag: "RunDefect", description: "broken" } } as const
+
+const notRun =
+  "pay cancelled: This call was approved by ann, and has not run: its run failed before it, and the next one began."
+
+const held = Effect.gen(function* () {
+  const pay = probe("pay")
+  const { runtime } = yield* bind(Agent.make("a", { tools: [pay.tool] }), [
+    { calls: [call("pay", "1"), call("pay", "2"), call("pay", "3")] },
+    "done"
+  ])
+  return { pay, runtime }
+})
+
+/** A run that failed after its second call was approved. */
+const failed = Effect.gen(function* () {
+  const store = yield* RunStore
+  const { pay, runtime } = yield* held
+  const before = yield* runPromptStored(runtime, { prompt: "go", runId, sessionId })
+  yield* store.decide(approve(approvalOf(before, "2")))
+  const lease = yield* store.claim({ runId, owner: "other", ttl: 1000 })
+  const { revision: expected } = yield* store.head(runId)
+  yield* store.append({ lease, expected, status: "error", events: [failure] })
+  yield* store.release(lease)
+  return { pay, runtime, store }
+})
+
+describe("a prompt after a run that failed", () => {
+  it.effect("begins a run whose history says which approved call did not run, and who approved it", () =>
+    Effect.gen(function* () {
+      const { pay, runtime } = yield* failed
+      assert.include(
+        (yield* explain(runId)).text,
+        "ann has decided (approve) and nobody has acted on it yet."
+      )
+      const { runId: next, state } = expect(
+        yield* runPromptStored(runtime, { prompt: "again", sessionId }),
+        "completed"
+      )
+      assert.deepStrictEqual(results(state), [
+        "pay cancelled: This call has not run.",
+        notRun,
+        "pay cancelled: This call has not run."
+      ])
+      assert.deepStrictEqual(results(yield* loadState(next)), results(state))
+      assert.deepStrictEqual(pay.ran, [])
+      assertValid(state)
+    }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+  )
+
+  it.effect(
+    "leaves the failed run where it is: it is not taken up any more, and what was approved on it does not run",
+    () =>
+      Effect.gen(function* () {
+        const { pay, runtime, store } = yield* failed
+        const next = yield* runPromptStored(runtime, { prompt: "again", sessionId })
+        for (const input of [{ runId }, { runId, limits: { maxTurns: 9 } }, { runId, message: "and?" }]) {
+          const busy = yield* Effect.flip(runPromptStored(runtime, input))
+          assert.deepInclude(busy, { _tag: "SessionBusy", runId: next.runId })
+        }
+        assert.strictEqual((yield* store.head(runId)).status, "error")
+        assert.deepStrictEqual(yield* store.ready(), [])
+        assert.deepStrictEqual(pay.ran, [])
+      }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+  )
+
+  it.effect("says the same of a decision that the failed run had read, without a store", () =>
+    Effect.gen(function* () {
+      const { pay, runtime } = yield* held
+      const first = yield* runPrompt(runtime, { prompt: "go" })
+      const decisions = [approve(approvalOf(first, "2"))]
+      const half = yield* runPrompt(runtime, { state: throughJson(first.state), decisions })
+      const failed = throughJson(evolve(half.state, failure))
+      const { state } = expect(yield* runPrompt(runtime, { state: failed, prompt: "again" }), "completed")
+      assert.strictEqual(results(state)[1], notRun)
+      assert.deepStrictEqual(pay.ran, [])
+    })
+  )
+})

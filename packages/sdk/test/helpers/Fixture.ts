@@ -1,0 +1,186 @@
+/**
+ * What the tests of the loop share: tools that remember how often they ran, agents bound to a scripted model, and short ways
+ * to look at what a run came to.
+ */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type * as Agent from "../../src/agent/Agent.ts"
+import type { RunResult } from "../../src/run/RunResult.ts"
+import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
+import * as Runtime from "../../src/agent/Runtime.ts"
+import type { DecisionInput } from "../../src/domain/Decision.ts"
+import type { Interruption, ToolApprovalItem } from "../../src/domain/Interruption.ts"
+import { textOf } from "../../src/domain/Message.ts"
+import type { RunEvent } from "../../src/domain/RunEvent.ts"
+import { unwrap } from "../../src/domain/RunEvent.ts"
+import type { RunState } from "../../src/domain/RunState.ts"
+import { messages } from "../../src/domain/RunState.ts"
+import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
+import { ModelClient } from "../../src/model/ModelClient.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+import type { ToolContext } from "../../src/tool/ToolContext.ts"
+
+/** A tool, and what its body was called with. */
+export interface Probe<R = never> {
+  readonly tool: Tool.Tool<R>
+  /** The `id` of each time its body ran, in that order. */
+  readonly ran: Array<string>
+  readonly contexts: Array<ToolContext>
+}
+
+const Parameters = Schema.Struct({ id: Schema.String, path: Schema.optionalKey(Schema.String) })
+type Arguments = typeof Parameters.Type
+
+/** A tool that takes `{ id, path? }`, remembers that it ran, and says `name:id` unless it has a handler. */
+export const probe = <Out = string>(
+  name: string,
+  options: Partial<Tool.ToolOptions<Arguments, Out>> = {}
+): Probe<Tool.Services<Out>> => {
+  const ran: Array<string> = []
+  const contexts: Array<ToolContext> = []
+  const { handler = (({ id }: Arguments) => `${name}:${id}`) as unknown as (args: Arguments) => Out } =
+    options
+  const tool = Tool.make(name, {
+    description: `Does ${name}`,
+    parameters: Parameters as Schema.Codec<Arguments, unknown>,
+    ...options,
+    handler: (args: Arguments, context): Out => {
+      ran.push(args.id)
+      contexts.push(context)
+      return handler(args, context)
+    }
+  })
+  return { tool, ran, contexts }
+}
+
+/** A tool that changes nothing. */
+export const safe = <Out = string>(
+  name = "safe",
+  options: Partial<Tool.ToolOptions<Arguments, Out>> = {}
+): Probe<Tool.Services<Out>> => probe(name, { safety: "readOnly", ...options })
+
+/** A call of a script; its provider id is the `id` argument. */
+export const call = (tool: string, id: string, path?: string): ScriptedModel.ScriptedCall => ({
+  tool,
+  id,
+  arguments: path === undefined ? { id } : { id, path }
+})
+
+/** Binds an agent to a script. A tool that is told to stop has 20 ms to do so. */
+export const bind = <R = never, Output = undefined>(
+  agent: Agent.Agent<R, Output>,
+  script: ReadonlyArray<ScriptedModel.Script>,
+  options: Omit<Runtime.RuntimeOptions<R, Output>, "agent"> = {}
+) => rebind(agent, ScriptedModel.make(script), options)
+
+/** Binds an agent to a model that is there already, as another process would. */
+export const rebind = <R = never, Output = undefined>(
+  agent: Agent.Agent<R, Output>,
+  model: ScriptedModel.ScriptedModel,
+  options: Omit<Runtime.RuntimeOptions<R, Output>, "agent"> = {}
+) =>
+  Effect.map(
+    Effect.provideService(
+      Runtime.make({ cancelGrace: "20 millis", ...options, agent }),
+      ModelClient,
+      model.client
+    ),
+    (runtime) => ({ runtime, model })
+  )
+
+/** The result, which must have this status. */
+export const expect = <S extends RunResult["status"], Output = unknown>(
+  result: RunResult<Output>,
+  status: S
+): Extract<RunResult<Output>, { readonly status: S }> => {
+  const why = result.status === "error" ? `: ${result.error.message}` : ""
+  assert.strictEqual<string>(result.status, status, `the run is ${result.status}${why}`)
+  return result as Extract<RunResult<Output>, { readonly status: S }>
+}
+
+/** The approval that waits for the call with this `id` argument. */
+export const approvalOf = (result: RunResult<any>, id: string): ToolApprovalItem => {
+  const found = expect(result, "interrupted").interruptions.find(
+    (request) => request._tag === "approval" && (request.arguments as { id?: string }).id === id
+  )
+  assert.isDefined(found, `no approval waits for ${id}`)
+  return found as ToolApprovalItem
+}
+
+/** The one request that a held run waits for. */
+export const only = <Tag extends Interruption["_tag"]>(
+  result: RunResult<any>,
+  tag: Tag
+): Extract<Interruption, { readonly _tag: Tag }> => {
+  const { interruptions } = expect(result, "interrupted")
+  assert.deepStrictEqual(
+    interruptions.map(({ _tag }) => _tag as string),
+    [tag]
+  )
+  return interruptions[0] as Extract<Interruption, { readonly _tag: Tag }>
+}
+
+type Body<Tag extends DecisionInput["_tag"]> = Omit<
+  Extract<DecisionInput, { readonly _tag: Tag }>,
+  "_tag" | "requestId" | "by"
+> & { readonly by?: string }
+
+/** Approves a request, bound to the arguments that it shows. */
+export const approve = (request: Interruption, body: Body<"approve"> = {}): DecisionInput => ({
+  _tag: "approve",
+  requestId: request.requestId,
+  by: "ann",
+  ...(request._tag === "approval" ? { digest: request.digest } : {}),
+  ...body
+})
+
+export const deny = (request: Interruption, body: Body<"deny"> = {}): DecisionInput => ({
+  _tag: "deny",
+  requestId: request.requestId,
+  by: "ann",
+  ...body
+})
+
+/** The results in the history, as `name outcome: text`. */
+export const results = (state: RunState): ReadonlyArray<string> =>
+  messages(state).flatMap((message) =>
+    message.role === "tool" ? [`${message.name} ${message.outcome}: ${textOf(message.content)}`] : []
+  )
+
+/** The history, as `role: text`, with the names of the calls in parentheses. */
+export const transcript = (state: RunState): ReadonlyArray<string> =>
+  messages(state).map((message) => {
+    const calls =
+      message.role === "assistant"
+        ? message.content.flatMap((part) => (part._tag === "toolCall" ? [part.name] : []))
+        : []
+    return `${message.role}: ${textOf(message.content)}${calls.length === 0 ? "" : `(${calls.join(", ")})`}`
+  })
+
+/** The history must be one that a provider takes. */
+export const assertValid = (state: RunState): void =>
+  assert.isUndefined(ScriptedModel.validateHistory(messages(state)))
+
+/** The state as another process would read it. */
+export const throughJson = (state: RunState): RunState =>
+  Result.getOrThrow(RunStateCodec.decode(RunStateCodec.encode(state)))
+
+/** Keeps what a run tells. */
+export const watch = () => {
+  const updates: Array<RunUpdate> = []
+  return {
+    updates,
+    onUpdate: (update: RunUpdate) => {
+      updates.push(update)
+    },
+    /** The tags of the events, those of sub-agents included. */
+    tags: (): ReadonlyArray<string> => events(updates).map((event) => unwrap(event).event._tag)
+  }
+}
+
+/** The events among updates. */
+export const events = (updates: ReadonlyArray<RunUpdate>): ReadonlyArray<RunEvent> =>
+  updates.flatMap((update) => (update._tag === "event" ? [update.event] : []))

@@ -1,0 +1,221 @@
+/**
+ * A run that waits for the approval callback and is let go of; and one that is gone on with where there is a callback to ask.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import { TestClock } from "effect/testing"
+import * as Agent from "../../src/agent/Agent.ts"
+import * as Cancellation from "../../src/agent/Cancellation.ts"
+import { recover } from "../../src/durable/recover.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import type { RuntimeOptions } from "../../src/agent/Runtime.ts"
+import * as Conductor from "../../src/dispatch/Conductor.ts"
+import { attach, dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts"
+import type { RunId } from "../../src/domain/Id.ts"
+import type { Interruption } from "../../src/domain/Interruption.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { approve, call, expect, probe, rebind, results } from "../helpers/Fixture.ts"
+
+type Callback = NonNullable<RuntimeOptions<never, undefined>["approvalCallback"]>
+
+const runId = "run" as RunId
+const task = (agent: string, background: boolean) => ({
+  tool: "delegate",
+  arguments: { agent, prompt: "do", background }
+})
+
+/** Somebody to be asked, who answers when told to; approves, if nothing else is said. */
+const person = Effect.gen(function* () {
+  const begun = yield* Deferred.make<Interruption>()
+  const approvalCallback: Callback = (request) =>
+    Effect.andThen(Deferred.succeed(begun, request), Effect.never)
+  return { begun, approvalCallback }
+})
+
+const approving = () => {
+  const asked: Array<string> = []
+  const approvalCallback: Callback = (request) => {
+    asked.push(request.agentPath.join("/"))
+    return approve(request, { by: "callback" })
+  }
+  return { asked, approvalCallback }
+}
+
+/** Programs with the same agents and the same model; `depth` is how many agents stand above the one that asks. */
+const programs = (depth: number, background = false) => {
+  const write = probe("write")
+  let agent: Agent.Agent = Agent.make("writer", { tools: [write.tool] })
+  for (let above = 0; above < depth; above++) {
+    agent = Agent.make(`lead${above}`, { subAgents: [agent], delegation: "delegate" })
+  }
+  const model = ScriptedModel.make(({ agentPath, messages }) => {
+    if (messages.some(({ role }) => role === "tool")) return "done"
+    const below = depth - agentPath.length
+    if (below < 0) return { calls: [call("write", "1")] }
+    return { calls: [task(below === 0 ? "writer" : `lead${below - 1}`, background)] }
+  })
+  const open = (approvalCallback?: Callback) =>
+    Effect.map(
+      rebind(agent, model, approvalCallback === undefined ? {} : { approvalCallback }),
+      ({ runtime }) => runtime
+    )
+  return { open, write }
+}
+
+const stored = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
+  Effect.provide(Effect.scoped(body), Layer.fresh(layerMemory))
+
+/** Starts or goes on with the run in a program that is closed while its callback is asked. */
+const letGo = (open: ReturnType<typeof programs>["open"], input: { readonly prompt?: string }) =>
+  Effect.gen(function* () {
+    const { approvalCallback, begun } = yield* person
+    const runtime = yield* open(approvalCallback)
+    const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+    const { prompt } = input
+    const running = yield* Effect.forkChild(
+      Effect.flip(runPromptStored(runtime, prompt === undefined ? { runId } : { runId, prompt }, { leaving }))
+    )
+    const request = yield* Deferred.await(begun)
+    leaving.soon.cancel("closing")
+    leaving.now.cancel("closing")
+    assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
+    return request
+  })
+
+describe("a run that is let go of while its approval callback is asked", () => {
+  for (const [what, depth, background] of [
+    ["of the agent itself", 0, false],
+    ["of a sub-agent's sub-agent", 2, false],
+    ["of a sub-agent in the background", 1, true]
+  ] as const) {
+    it.effect(`is asked about again where it is gone on with, however often: a request ${what}`, () =>
+      stored(
+        Effect.gen(function* () {
+          const { open, write } = programs(depth, background)
+          yield* letGo(open, { prompt: "go" })
+          for (let times = 0; times < 5; times++) yield* letGo(open, {})
+          const { approvalCallback, asked } = approving()
+          const runtime = yield* open(approvalCallback)
+          expect(yield* runPromptStored(runtime, { runId }), "completed")
+          assert.strictEqual(asked.length, 1)
+          assert.deepStrictEqual(write.ran, ["1"])
+        })
+      )
+    )
+  }
+
+  it.effect("is held where there is nobody to ask, and can be decided meanwhile", () =>
+    stored(
+      Effect.gen(function* () {
+        const { open, write } = programs(0)
+        const request = yield* letGo(open, { prompt: "go" })
+        const store = yield* RunStore
+        assert.deepStrictEqual(
+          (yield* store.pending()).map((pending) => pending.request.requestId),
+          [request.requestId]
+        )
+        const runtime = yield* open()
+        expect(yield* runPromptStored(runtime, { runId }), "interrupted")
+        const decisions = [approve(request)]
+        expect(yield* runPromptStored(runtime, { runId, decisions }), "completed")
+        assert.deepStrictEqual(write.ran, ["1"])
+      })
+    )
+  )
+
+  it.effect("is found by recover, and by whoever attaches to it", () =>
+    Effect.gen(function* () {
+      for (const how of ["recover", "attach"]) {
+        const { open, write } = programs(0)
+        yield* stored(
+          Effect.gen(function* () {
+            const closing = yield* Scope.make()
+            const { approvalCallback, begun } = yield* person
+            const first = yield* open(approvalCallback)
+            const handle = yield* Scope.provide(dispatchPromptStored(first, { prompt: "go", runId }), closing)
+            yield* Deferred.await(begun)
+            const closed = yield* Effect.forkChild(Scope.close(closing, Exit.void))
+            yield* TestClock.adjust("2 seconds")
+            yield* Fiber.join(closed)
+            assert.strictEqual(handle.status.current(), "letGo")
+            const runtime = yield* open(approving().approvalCallback)
+            if (how === "recover") yield* recover([runtime])
+            else expect(yield* (yield* attach([runtime], runId)).done, "completed")
+            assert.strictEqual((yield* (yield* RunStore).head(runId)).status, "completed")
+            assert.deepStrictEqual(write.ran, ["1"])
+          })
+        )
+      }
+    })
+  )
+
+  it.effect("is, where it is not stored, handed back by the conductor that is drained", () =>
+    Effect.gen(function* () {
+      const { open, write } = programs(1)
+      const { approvalCallback, begun } = yield* person
+      const conductor = yield* Conductor.make()
+      yield* conductor.dispatch(yield* open(approvalCallback), { prompt: "go" })
+      yield* Deferred.await(begun)
+      const [drained] = yield* conductor.drain
+      assert.isDefined(drained?.held)
+      const runtime = yield* open(approving().approvalCallback)
+      const { state } = expect(yield* runPrompt(runtime, { state: drained!.held! }), "completed")
+      assert.deepStrictEqual(write.ran, ["1"])
+      assert.strictEqual(results(state).length, 1)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("a run that was held and is gone on with where there is an approval callback", () => {
+  for (const depth of [0, 2]) {
+    it.effect(`asks it about what is open (${depth} agents above)`, () =>
+      stored(
+        Effect.gen(function* () {
+          const { open, write } = programs(depth)
+          const nobody = yield* open()
+          const held = expect(yield* runPrompt(nobody, { prompt: "go" }), "interrupted")
+          const { approvalCallback, asked } = approving()
+          const runtime = yield* open(approvalCallback)
+          expect(yield* runPrompt(runtime, { state: held.state }), "completed")
+          for (const how of ["resume", "attach"]) {
+            const other = how as RunId
+            expect(yield* runPromptStored(nobody, { prompt: "go", runId: other }), "interrupted")
+            const end =
+              how === "resume"
+                ? runPromptStored(runtime, { runId: other })
+                : Effect.flatMap(attach([runtime], other), (handle) => handle.done)
+            expect(yield* end, "completed")
+          }
+          assert.strictEqual(asked.length, 3)
+          assert.deepStrictEqual(write.ran, ["1", "1", "1"])
+        })
+      )
+    )
+  }
+
+  it.effect("stays held where the callback has no answer, each time that somebody goes on with it", () =>
+    stored(
+      Effect.gen(function* () {
+        const { open } = programs(0)
+        expect(yield* runPromptStored(yield* open(), { prompt: "go", runId }), "interrupted")
+        let asked = 0
+        const runtime = yield* open(() => {
+          asked += 1
+          return undefined
+        })
+        expect(yield* runPromptStored(runtime, { runId }), "interrupted")
+        const handle = yield* attach([runtime], runId)
+        expect(yield* handle.wait, "interrupted")
+        assert.strictEqual(asked, 2)
+        assert.deepStrictEqual(yield* (yield* RunStore).ready(), [])
+      })
+    )
+  )
+})

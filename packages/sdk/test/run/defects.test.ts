@@ -1,0 +1,129 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Agent from "../../src/agent/Agent.ts"
+import { loadState } from "../../src/durable/loadState.ts"
+import { recover } from "../../src/durable/recover.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import type { Tool } from "../../src/tool/Tool.ts"
+import { bind, call, events, expect, only, probe, safe, throughJson, watch } from "../helpers/Fixture.ts"
+
+const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
+  it.effect(title, () => Effect.provide(body, Layer.fresh(layerMemory)))
+
+/** The tool with an option, or a property, that is read anew each time. */
+const changing = <R>(
+  tool: Tool<R>,
+  property: "retry" | "timeout" | "idempotent",
+  get: () => unknown
+): Tool<R> => {
+  const described = { get, enumerable: true }
+  return property === "idempotent"
+    ? Object.defineProperty({ ...tool }, property, described)
+    : { ...tool, options: Object.defineProperty({ ...tool.options }, property, described) }
+}
+
+/** Something that throws from when it is told to on. */
+const mine = () => {
+  const armed = { now: false }
+  const get = (): undefined => {
+    if (armed.now) throw new Error("boom")
+  }
+  return { armed, get }
+}
+
+describe("a run whose drive meets a defect", () => {
+  const kinds = {
+    "side-effecting": {},
+    idempotent: { idempotent: true },
+    "read-only": { safety: "readOnly" }
+  } as const
+  for (const [kind, options] of Object.entries(kinds)) {
+    test(
+      `fails at once, with its state kept, and is not begun again: its ${kind} body has not run`,
+      Effect.gen(function* () {
+        const { ran, tool } = probe("act", { needsApproval: false, ...options })
+        const { armed, get } = mine()
+        const agent = Agent.make("a", { tools: [changing(tool, "retry", get)] })
+        const { runtime } = yield* bind(agent, [{ calls: [call("act", "1")] }, { calls: [call("act", "1")] }])
+        armed.now = true
+        const told = watch()
+        const alone = expect(
+          yield* runPrompt(runtime, { prompt: "go" }, { onUpdate: told.onUpdate }),
+          "error"
+        )
+        assert.strictEqual(alone.error.message.includes("boom"), true)
+        assert.strictEqual(events(told.updates).at(-1)?._tag, "run.failed")
+        throughJson(alone.state)
+        const stored = expect(yield* runPromptStored(runtime, { prompt: "go" }), "error")
+        assert.strictEqual(stored.error._tag, "RunDefect")
+        assert.deepStrictEqual(yield* recover([runtime]), [])
+        assert.deepStrictEqual(ran, [])
+      })
+    )
+  }
+
+  test(
+    "is asked about a body that was at work, when the program is mended",
+    Effect.gen(function* () {
+      const { armed, get } = mine()
+      const { ran, tool } = probe("act", {
+        needsApproval: false,
+        handler: (): Effect.Effect<string> => {
+          armed.now = true
+          return Effect.never
+        }
+      })
+      const broken = Agent.make("a", { tools: [changing(tool, "timeout", get)] })
+      const { model, runtime } = yield* bind(broken, [{ calls: [call("act", "1")] }, "done"])
+      const { runId } = expect(yield* runPromptStored(runtime, { prompt: "go" }), "error")
+      assert.deepStrictEqual(ran, ["1"])
+      const mended = yield* bind(Agent.make("a", { tools: [tool] }), [])
+      only(yield* runPromptStored(mended.runtime, { runId }), "inDoubt")
+      assert.deepStrictEqual(ran, ["1"])
+      assert.strictEqual(model.remaining(), 1)
+    })
+  )
+
+  test(
+    "fails once when it is a sub-agent whose drive does",
+    Effect.gen(function* () {
+      const { ran, tool } = safe("act")
+      const { armed, get } = mine()
+      const worker = Agent.make("worker", { tools: [changing(tool, "retry", get)] })
+      const root = Agent.make("root", { subAgents: [worker] })
+      const { runtime } = yield* bind(root, [
+        { calls: [{ tool: "worker", arguments: { prompt: "act" } }] },
+        { calls: [call("act", "1")] }
+      ])
+      armed.now = true
+      const { error, runId } = expect(yield* runPromptStored(runtime, { prompt: "go" }), "error")
+      assert.include(error.message, "boom")
+      assert.deepStrictEqual(yield* recover([runtime]), [])
+      assert.strictEqual((yield* loadState(runId)).status, "error")
+      assert.deepStrictEqual(ran, [])
+    })
+  )
+
+  test(
+    "fails from its last commit when what has happened since cannot be written",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const { ran, tool } = probe("act", { needsApproval: false })
+      let idempotent: unknown = false
+      const odd = changing(tool, "idempotent", () => idempotent)
+      const { runtime } = yield* bind(Agent.make("a", { tools: [odd] }), [{ calls: [call("act", "1")] }])
+      idempotent = "perhaps"
+      const { error, runId } = expect(yield* runPromptStored(runtime, { prompt: "go" }), "error")
+      assert.include(error.message, "tool.classified is not of its type")
+      assert.deepStrictEqual(
+        (yield* store.events(runId)).map(({ _tag }) => _tag),
+        ["run.started", "run.failed"]
+      )
+      assert.deepStrictEqual(yield* recover([runtime]), [])
+      assert.deepStrictEqual(ran, [])
+    })
+  )
+})

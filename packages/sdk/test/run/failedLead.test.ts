@@ -1,0 +1,241 @@
+/**
+ * A lead that fails while a sub-agent in its background waits, or was decided on a moment ago: nothing that was acknowledged is lost.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { TestClock } from "effect/testing"
+import * as Agent from "../../src/agent/Agent.ts"
+import { cancelRun } from "../../src/durable/cancelRun.ts"
+import { decideAllStored, decideStored } from "../../src/durable/decideStored.ts"
+import { forkRun } from "../../src/durable/forkRun.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import type { RunId } from "../../src/domain/Id.ts"
+import type { Interruption } from "../../src/domain/Interruption.ts"
+import type { RunEvent } from "../../src/domain/RunEvent.ts"
+import { InvalidRequest } from "../../src/model/ModelError.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { approve, call, deny, expect, probe, rebind } from "../helpers/Fixture.ts"
+
+const runId = "run" as RunId
+const life = "1 hour"
+
+const stored = (name: string, body: Effect.Effect<void, unknown, RunStore>) =>
+  it.effect(name, () => Effect.provide(body, layerMemory))
+
+/** A lead whose second model call fails when it is let, and never again; a sub-agent in its background waits with two calls. */
+const failing = Effect.gen(function* () {
+  const publish = probe("publish", { approval: { expiresIn: life } })
+  const lead = Agent.make("lead", {
+    delegation: "delegate",
+    subAgents: [Agent.make("publisher", { tools: [publish.tool] })]
+  })
+  let failures = 0
+  const model = ScriptedModel.make(({ agentPath, messages, turn }) => {
+    if (agentPath.length > 1)
+      return turn > 1 ? "published" : { calls: [call("publish", "1"), call("publish", "2")] }
+    const isStarted = messages.some(({ role }) => role === "tool")
+    if (!isStarted)
+      return {
+        calls: [{ tool: "delegate", arguments: { agent: "publisher", prompt: "do", background: true } }]
+      }
+    if (failures > 0) return "done"
+    failures += 1
+    return {
+      // After the sub-agent is held.
+      delay: "1 second",
+      error: new InvalidRequest({ description: "no" })
+    }
+  })
+  const { runtime } = yield* rebind(lead, model)
+  return { publish, runtime }
+})
+
+/** Runs until the sub-agent waits; then `meanwhile`; then the lead fails. */
+const failed = <E>(
+  meanwhile: (requests: ReadonlyArray<Interruption>) => Effect.Effect<unknown, E, RunStore>
+) =>
+  Effect.gen(function* () {
+    const { publish, runtime } = yield* failing
+    const running = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId }))
+    yield* TestClock.adjust("500 millis")
+    const store = yield* RunStore
+    const requests = (yield* store.pending()).map(({ request }) => request)
+    assert.strictEqual(requests.length, 2)
+    yield* meanwhile(requests)
+    yield* TestClock.adjust("1 second")
+    expect(yield* Fiber.join(running), "error")
+    return { publish, requests, runtime, store }
+  })
+
+const nothing = () => Effect.void
+
+describe("a decision that is acknowledged while the lead of a sub-agent in the background fails", () => {
+  stored(
+    "is acted on when the run is resumed, and the failure is the run's result",
+    Effect.gen(function* () {
+      const { publish, runtime, store } = yield* failed(([first, second]) =>
+        Effect.flatMap(RunStore, (store) => store.decideAll([approve(first!), deny(second!)]))
+      )
+      expect(yield* runPromptStored(runtime, { runId }), "completed")
+      assert.deepStrictEqual(publish.ran, ["1"])
+      assert.deepStrictEqual(yield* store.decisions(runId), [])
+    })
+  )
+
+  stored(
+    "does not keep the session from going on with another prompt, nor the run from being forked or cancelled",
+    Effect.gen(function* () {
+      const { publish, runtime, store } = yield* failed(([first]) =>
+        Effect.flatMap(RunStore, (store) => store.decide(approve(first!)))
+      )
+      expect(yield* forkRun(runtime, { runId, prompt: "again" }), "completed")
+      const after = expect(yield* runPromptStored(runtime, { runId, message: "again" }), "completed")
+      assert.notStrictEqual(after.runId, runId)
+      yield* cancelRun(runId, "enough")
+      assert.strictEqual((yield* store.head(runId)).status, "error")
+      assert.deepStrictEqual(publish.ran, [])
+    })
+  )
+
+  stored(
+    "is passed over once, when nothing in the run waits for it any more",
+    Effect.gen(function* () {
+      const { requests, runtime, store } = yield* failed(nothing)
+      expect(yield* runPromptStored(runtime, { runId }), "interrupted")
+      yield* store.decideAll(requests.map((request) => approve(request)))
+      // A run whose state has withdrawn what its inbox still shows, as earlier versions could leave it.
+      const lease = yield* store.claim({ runId, owner: "me", ttl: "1 minute" })
+      const { revision } = lease === undefined ? { revision: 0 } : yield* store.head(runId)
+      const passed: RunEvent = {
+        _tag: "request.superseded",
+        at: 0,
+        requestId: requests[0]!.requestId,
+        reason: "it was decided when it no longer waited"
+      }
+      yield* store.append({ lease, expected: revision as never, events: [passed], status: "held" })
+      assert.deepStrictEqual(
+        (yield* store.decisions(runId)).map(({ requestId }) => requestId),
+        [requests[1]!.requestId]
+      )
+      yield* store.release(lease)
+    })
+  )
+})
+
+describe("a sub-agent that waits when its lead fails", () => {
+  stored(
+    "cannot be decided until the run is resumed, which is said, and can then, each request and all together",
+    Effect.gen(function* () {
+      const { publish, requests, runtime, store } = yield* failed(nothing)
+      assert.deepStrictEqual(yield* store.pending(), [])
+      const early = yield* Effect.flip(decideStored([runtime], approve(requests[0]!)))
+      assert.include(early.message, "resume it first")
+      const held = expect(yield* runPromptStored(runtime, { runId }), "interrupted")
+      assert.deepStrictEqual(held.interruptions, requests)
+      assert.deepStrictEqual(
+        (yield* store.pending()).map(({ request }) => request),
+        requests
+      )
+      yield* decideAllStored(
+        [runtime],
+        requests.map((request) => approve(request))
+      )
+      expect(yield* runPromptStored(runtime, { runId }), "completed")
+      assert.deepStrictEqual(publish.ran, ["1", "2"])
+    })
+  )
+
+  stored(
+    "is shown again by a resume where an earlier version resumed the run and left its requests closed",
+    Effect.gen(function* () {
+      const { publish, requests, runtime, store } = yield* failed(nothing)
+      // What that version wrote: the run is held again, and the inbox as the failure left it.
+      const hidden: RunStore["Service"] = { ...store, pending: () => Effect.succeed([]) }
+      expect(yield* runPromptStored(runtime, { runId }), "interrupted")
+      const before = (yield* store.head(runId)).revision
+      expect(
+        yield* Effect.provideService(runPromptStored(runtime, { runId }), RunStore, hidden),
+        "interrupted"
+      )
+      const events = yield* store.events(runId, { from: before })
+      assert.deepStrictEqual(
+        events.map(({ _tag }) => _tag),
+        ["run.resumed", "run.held"]
+      )
+      yield* store.decideAll(requests.map((request) => approve(request)))
+      expect(yield* runPromptStored(runtime, { runId }), "completed")
+      assert.deepStrictEqual(publish.ran, ["1", "2"])
+    })
+  )
+
+  stored(
+    "expires when the run is resumed too late",
+    Effect.gen(function* () {
+      const { publish, runtime } = yield* failed(nothing)
+      yield* TestClock.adjust(life)
+      expect(yield* runPromptStored(runtime, { runId }), "completed")
+      assert.deepStrictEqual(publish.ran, [])
+    })
+  )
+
+  it.effect("takes decisions with the state, where nothing is stored", () =>
+    Effect.gen(function* () {
+      const { publish, runtime } = yield* failing
+      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
+      yield* TestClock.adjust("2 seconds")
+      const { state } = expect(yield* Fiber.join(running), "error")
+      const held = expect(yield* runPrompt(runtime, { state }), "interrupted")
+      const decisions = held.interruptions.map((request) => approve(request))
+      expect(yield* runPrompt(runtime, { state, decisions }), "completed")
+      assert.deepStrictEqual(publish.ran, ["1", "2"])
+    })
+  )
+})
+
+describe("a decision that does not fit what a run at work has asked", () => {
+  stored(
+    "fails the drive with an error that is not tried again, before anything is released",
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const asked = yield* Deferred.make<Interruption>()
+      const pay = probe("pay")
+      const { runtime } = yield* rebind(
+        Agent.make("clerk", { tools: [pay.tool] }),
+        ScriptedModel.make(({ turn }) => (turn > 1 ? "done" : { calls: [call("pay", "1")] })),
+        {
+          approvalCallback: (request) => Effect.andThen(Deferred.succeed(asked, request), Effect.never)
+        }
+      )
+      // What a store may come to say after damage.
+      const damaged: RunStore["Service"] = {
+        ...store,
+        decisions: (runId) =>
+          Effect.map(store.decisions(runId), (decisions) =>
+            decisions.map((decision) => ({ ...decision, digest: "0".repeat(64) }))
+          )
+      }
+      const running = yield* Effect.forkChild(
+        Effect.flip(
+          Effect.provideService(runPromptStored(runtime, { prompt: "go", runId }), RunStore, damaged)
+        )
+      )
+      yield* store.decide(approve(yield* Deferred.await(asked)))
+      const error = yield* Fiber.join(running)
+      assert.strictEqual(error._tag, "RunStoreError")
+      assert.strictEqual("isRetryable" in error && error.isRetryable, false)
+      assert.include(error.message, "restore the store from a backup, or remove the run")
+      assert.deepStrictEqual(pay.ran, [])
+      // The run itself is sound.
+      const sound = yield* rebind(
+        runtime.bound.agent as Agent.Agent,
+        ScriptedModel.make(() => "done")
+      )
+      expect(yield* runPromptStored(sound.runtime, { runId }), "completed")
+      assert.deepStrictEqual(pay.ran, ["1"])
+    })
+  )
+})

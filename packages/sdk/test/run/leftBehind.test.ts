@@ -1,0 +1,324 @@
+/**
+ * Effects that do not stop when they are told to: they are left behind after their grace period, as promises are.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
+import * as Stream from "effect/Stream"
+import { TestClock } from "effect/testing"
+import * as Agent from "../../src/agent/Agent.ts"
+import * as Cancellation from "../../src/agent/Cancellation.ts"
+import { createRuntime } from "../../src/agent/createRuntime.ts"
+import { turn } from "../../src/agent/internal/eventLoop.ts"
+import { graceMs } from "../../src/agent/internal/userCode.ts"
+import type { Runtime } from "../../src/agent/Runtime.ts"
+import * as RuntimeExtension from "../../src/agent/RuntimeExtension.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import type { RunId } from "../../src/domain/Id.ts"
+import { dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts"
+import { ModelClient } from "../../src/model/ModelClient.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { isEnd } from "../helpers/Busy.ts"
+import {
+  assertValid,
+  bind,
+  call,
+  events,
+  expect,
+  probe,
+  rebind,
+  results,
+  safe,
+  watch
+} from "../helpers/Fixture.ts"
+
+/** An effect that nothing can stop, and what it waits for. */
+const stubborn = Effect.gen(function* () {
+  const begun = yield* Deferred.make<void>()
+  const over = yield* Deferred.make<void>()
+  const ended = yield* Deferred.make<void>()
+  const effect = Effect.uninterruptible(
+    Deferred.succeed(begun, undefined).pipe(
+      Effect.andThen(Deferred.await(over)),
+      Effect.andThen(Deferred.succeed(ended, undefined)),
+      Effect.as("too late")
+    )
+  )
+  /** Lets it come to its end, after all. */
+  const end = Effect.andThen(Deferred.succeed(over, undefined), Deferred.await(ended))
+  return { begun, effect, end }
+})
+
+const states = (calls: ReadonlyArray<{ readonly tool: string; readonly state: string }>) =>
+  calls.map(({ tool, state }) => `${tool} ${state}`)
+
+const cancelled =
+  "work cancelled: This call was stopped while it ran; it is not known whether it took effect."
+
+describe("a tool's effect that cannot be stopped", () => {
+  it.effect("is left behind when its run is cancelled; what it comes to then is nobody's to hear", () =>
+    Effect.gen(function* () {
+      const { begun, effect, end } = yield* stubborn
+      let tell: (message: string) => void = () => {}
+      const { tool } = probe("work", {
+        needsApproval: false,
+        handler: (_, { progress }) => {
+          tell = progress
+          return effect
+        }
+      })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("work", "1")] }])
+      const cancellation = Cancellation.make()
+      const { onUpdate, updates } = watch()
+      const running = yield* Effect.forkChild(
+        runPrompt(runtime, { prompt: "go" }, { cancellation, onUpdate })
+      )
+      yield* Deferred.await(begun)
+      cancellation.cancel("enough")
+      const result = expect(yield* Fiber.join(running), "cancelled")
+      assert.deepStrictEqual(states(result.calls), ["work inDoubt"])
+      assert.deepStrictEqual(results(result.state), [cancelled])
+      assertValid(result.state)
+      const told = updates.length
+      tell("still there")
+      yield* end
+      yield* Effect.yieldNow
+      assert.strictEqual(updates.length, told)
+      assert.deepStrictEqual(
+        events(updates).filter(({ _tag }) => isEnd(_tag)),
+        [events(updates).at(-1)]
+      )
+    })
+  )
+
+  it.effect("may finish within its grace period, and is believed", () =>
+    Effect.gen(function* () {
+      const { begun, effect, end } = yield* stubborn
+      const { tool } = probe("work", { needsApproval: false, handler: () => effect })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("work", "1")] }], {
+        cancelGrace: "1 minute"
+      })
+      const cancellation = Cancellation.make()
+      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { cancellation }))
+      yield* Deferred.await(begun)
+      cancellation.cancel("enough")
+      yield* end
+      const result = expect(yield* Fiber.join(running), "cancelled")
+      assert.deepStrictEqual(states(result.calls), ["work finished"])
+      assert.deepStrictEqual(results(result.state), ["work completed: too late"])
+    })
+  )
+
+  it.effect("is left behind when its time is up, and the run goes on", () =>
+    Effect.gen(function* () {
+      for (const retry of [undefined, Schedule.recurs(0)]) {
+        const { begun, effect, end } = yield* stubborn
+        const { tool } = safe("work", {
+          timeout: "1 second",
+          handler: () => effect,
+          ...(retry === undefined ? {} : { retry })
+        })
+        const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [
+          { calls: [call("work", "1")] },
+          "done"
+        ])
+        const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
+        yield* Deferred.await(begun)
+        yield* TestClock.adjust("1 second")
+        const { state } = expect(yield* Fiber.join(running), "completed")
+        yield* end
+        assert.deepStrictEqual(results(state), [
+          "work failed: work failed: work did not finish within 1000 ms."
+        ])
+      }
+    })
+  )
+
+  it.effect("tells nothing more of its call once that is over, while the run goes on", () =>
+    Effect.gen(function* () {
+      const { begun, effect, end } = yield* stubborn
+      let tell: (message: string) => void = () => {}
+      const { tool } = safe("work", {
+        timeout: "1 second",
+        handler: (_, { output, progress }) => {
+          tell = (message) => {
+            progress(message)
+            output(message)
+          }
+          tell("in time")
+          return effect
+        }
+      })
+      const { tool: other } = safe("other", { handler: () => tell("too late") })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [tool, other] }), [
+        { calls: [call("work", "1")] },
+        { calls: [call("other", "2")] },
+        "done"
+      ])
+      const { onUpdate, updates } = watch()
+      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { onUpdate }))
+      yield* Deferred.await(begun)
+      yield* TestClock.adjust("1 second")
+      expect(yield* Fiber.join(running), "completed")
+      yield* end
+      assert.deepStrictEqual(
+        updates.flatMap((update) =>
+          update._tag === "progress" ? [update.message] : update._tag === "output" ? [update.chunk] : []
+        ),
+        ["in time", "in time"]
+      )
+    })
+  )
+
+  it.live("has one result, though it ends while a call after it runs", () =>
+    Effect.gen(function* () {
+      const late = yield* Deferred.make<string>()
+      const ended = yield* Deferred.make<void>()
+      const slow = probe("slow", {
+        needsApproval: false,
+        timeout: "10 millis",
+        handler: () =>
+          Effect.uninterruptible(Effect.ensuring(Deferred.await(late), Deferred.succeed(ended, undefined)))
+      })
+      const next = probe("next", {
+        needsApproval: false,
+        handler: () =>
+          Effect.gen(function* () {
+            yield* Deferred.succeed(late, "late")
+            yield* Deferred.await(ended)
+            // The end of the body is heard by now.
+            yield* turn
+            return "next"
+          })
+      })
+      const { updates, onUpdate } = watch()
+      const { runtime } = yield* bind(Agent.make("a", { tools: [slow.tool, next.tool] }), [
+        { calls: [call("slow", "1")] },
+        { calls: [call("next", "2")] },
+        "done"
+      ])
+      const done = expect(yield* runPrompt(runtime, { prompt: "go" }, { onUpdate }), "completed")
+      assert.deepStrictEqual(
+        events(updates).flatMap((event) =>
+          event._tag === "tool.completed" || event._tag === "tool.failed" ? [event._tag] : []
+        ),
+        ["tool.failed", "tool.completed"]
+      )
+      assert.lengthOf(results(done.state), 2)
+    })
+  )
+
+  it("has a grace period of weeks, where that is said: longer than a timer can be set to", () => {
+    const graceOf = (cancelGrace: Duration.Input) => graceMs({ options: { cancelGrace } } as Runtime<any>)
+    assert.strictEqual(graceOf("60 days"), 2 ** 31 - 1)
+    assert.strictEqual(graceOf("1 day"), 86_400_000)
+  })
+
+  it.effect("does not keep a stored run, or a sub-agent, from ending once", () =>
+    Effect.gen(function* () {
+      const { begun, effect, end } = yield* stubborn
+      const { tool } = probe("work", { needsApproval: false, handler: () => effect })
+      const child = Agent.make("child", { tools: [tool] })
+      const { runtime } = yield* bind(Agent.make("lead", { subAgents: [child] }), [
+        { calls: [{ tool: "child", arguments: { prompt: "do" } }] },
+        { calls: [call("work", "1")] }
+      ])
+      const store = yield* RunStore
+      const runId = "run" as RunId
+      const handle = yield* dispatchPromptStored(runtime, { prompt: "go", runId })
+      yield* Deferred.await(begun)
+      const result = expect(yield* handle.cancel("enough"), "cancelled")
+      assert.deepStrictEqual(states(result.calls), ["child inDoubt", "work inDoubt"])
+      const written = yield* store.events(runId)
+      yield* end
+      yield* Effect.yieldNow
+      assert.deepStrictEqual(yield* store.events(runId), written)
+      assert.strictEqual(written.filter(({ _tag }) => isEnd(_tag)).length, 1)
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(layerMemory)))
+  )
+
+  it.effect("does not keep a stored run from being let go of", () =>
+    Effect.gen(function* () {
+      const { begun, effect, end } = yield* stubborn
+      const { tool } = probe("work", { needsApproval: false, handler: () => effect })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("work", "1")] }])
+      const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+      const running = yield* Effect.forkChild(
+        Effect.flip(runPromptStored(runtime, { prompt: "go" }, { leaving }))
+      )
+      yield* Deferred.await(begun)
+      leaving.soon.cancel("closing")
+      leaving.now.cancel("closing")
+      assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
+      yield* end
+    }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+  )
+})
+
+describe("other people's effects that cannot be stopped", () => {
+  it.effect("a rule that says whether somebody has to be asked: somebody is, when its time is up", () =>
+    Effect.gen(function* () {
+      const { begun, effect, end } = yield* stubborn
+      const { tool } = probe("work", { timeout: "1 second", needsApproval: () => Effect.as(effect, true) })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("work", "1")] }])
+      const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
+      yield* Deferred.await(begun)
+      yield* TestClock.adjust("1 second")
+      expect(yield* Fiber.join(running), "interrupted")
+      yield* end
+    })
+  )
+
+  it.effect("a model's stream: nothing of it is told after the end of the run", () =>
+    Effect.gen(function* () {
+      const { begun, effect, end } = yield* stubborn
+      const model = ScriptedModel.make(["x"])
+      const stream = Stream.fromEffect(Effect.as(effect, { _tag: "text-delta", text: "late" } as const))
+      const { runtime } = yield* Effect.map(rebind(Agent.make("a"), model), ({ runtime }) => ({
+        runtime: { ...runtime, model: { ...runtime.model, stream: () => stream as never } }
+      }))
+      const cancellation = Cancellation.make()
+      const { onUpdate, updates } = watch()
+      const running = yield* Effect.forkChild(
+        runPrompt(runtime, { prompt: "go" }, { cancellation, onUpdate })
+      )
+      yield* Deferred.await(begun)
+      cancellation.cancel("enough")
+      expect(yield* Fiber.join(running), "cancelled")
+      yield* end
+      yield* Effect.yieldNow
+      assert.deepStrictEqual(
+        updates.filter(({ _tag }) => _tag === "delta"),
+        []
+      )
+    })
+  )
+
+  it.effect("an extension that closes: the others are closed all the same", () =>
+    Effect.gen(function* () {
+      const { begun, effect, end } = yield* stubborn
+      const closed: Array<string> = []
+      const first = RuntimeExtension.make("first", { onClose: () => void closed.push("first") })
+      const second = RuntimeExtension.make("second", { onClose: () => Effect.asVoid(effect) })
+      const runtime = yield* createRuntime({
+        agent: Agent.make("a"),
+        extensions: [first, second],
+        cancelGrace: 20,
+        closeTimeout: "1 second"
+      }).pipe(Effect.provideService(ModelClient, ScriptedModel.make(["x"]).client))
+      yield* runtime.start
+      const closing = yield* Effect.forkChild(runtime.close("completed"))
+      yield* Deferred.await(begun)
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.join(closing)
+      assert.deepStrictEqual(closed, ["first"])
+      yield* end
+    }).pipe(Effect.scoped)
+  )
+})

@@ -1,0 +1,168 @@
+/**
+ * A body whose start was committed and that was not begun any more: it is known not to have run.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Agent from "../../src/agent/Agent.ts"
+import * as Cancellation from "../../src/agent/Cancellation.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import type { RunId } from "../../src/domain/Id.ts"
+import { evolveAll } from "../../src/domain/evolve.ts"
+import { unwrap, type RunEvent } from "../../src/domain/RunEvent.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as RunChecker from "../../src/testing/RunChecker.ts"
+import {
+  assertValid,
+  bind,
+  call,
+  expect,
+  only,
+  probe,
+  rebind,
+  results,
+  safe,
+  throughJson
+} from "../helpers/Fixture.ts"
+
+const runId = "run" as RunId
+const open = { needsApproval: false }
+
+const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
+  it.effect(title, () => Effect.provide(body, Layer.fresh(layerMemory)))
+
+/** The store, in which something happens to the run while the start of a body is being committed. */
+const during = (happens: (store: RunStore["Service"]) => Effect.Effect<unknown, unknown>) =>
+  Effect.map(RunStore, (store) =>
+    RunStore.of({
+      ...store,
+      append: (options) =>
+        options.events.some((event) => unwrap(event).event._tag === "tool.started")
+          ? Effect.andThen(Effect.orDie(happens(store)), store.append(options))
+          : store.append(options)
+    })
+  )
+
+const cancelling = during((store) => store.requestCancel(runId, "enough"))
+
+const states = (calls: ReadonlyArray<{ readonly tool: string; readonly state: string }>) =>
+  calls.map(({ tool, state }) => `${tool} ${state}`)
+
+const checkJournal = (events: ReadonlyArray<RunEvent>) => {
+  const state = evolveAll(undefined, events)!
+  const { revision, status } = state
+  assert.deepStrictEqual(RunChecker.check({ journals: [{ runId, events, revision, status }] }), [])
+  assert.deepStrictEqual(throughJson(state), state)
+}
+
+describe("a body that was cancelled by the commit of its start", () => {
+  test(
+    "has not run, and the run says so",
+    Effect.gen(function* () {
+      const write = probe("write", open)
+      const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+        { calls: [call("write", "1")] }
+      ])
+      const store = yield* cancelling
+      const running = runPromptStored(runtime, { runId, prompt: "go" })
+      const result = expect(yield* Effect.provideService(running, RunStore, store), "cancelled")
+      assert.deepStrictEqual(write.ran, [])
+      assert.deepStrictEqual(states(result.calls), ["write notStarted"])
+      assert.deepStrictEqual(results(result.state), [
+        "write cancelled: This call was cancelled before it ran."
+      ])
+      assertValid(result.state)
+      checkJournal(yield* store.events(runId))
+    })
+  )
+
+  test(
+    "of several, those that were not begun have not run",
+    Effect.gen(function* () {
+      const read = safe("read")
+      const { runtime } = yield* bind(Agent.make("a", { tools: [read.tool] }), [
+        { calls: [call("read", "1"), call("read", "2")] }
+      ])
+      const running = runPromptStored(runtime, { runId, prompt: "go" })
+      const result = expect(yield* Effect.provideService(running, RunStore, yield* cancelling), "cancelled")
+      assert.deepStrictEqual(read.ran, [])
+      assert.deepStrictEqual(states(result.calls), ["read notStarted", "read notStarted"])
+    })
+  )
+
+  test(
+    "of a sub-agent, too",
+    Effect.gen(function* () {
+      const write = probe("write", open)
+      const child = Agent.make("child", { tools: [write.tool] })
+      const { runtime } = yield* bind(Agent.make("parent", { subAgents: [child] }), [
+        { calls: [{ tool: "child", arguments: { prompt: "do" } }] },
+        { calls: [call("write", "1")] }
+      ])
+      const store = yield* cancelling
+      const running = runPromptStored(runtime, { runId, prompt: "go" })
+      const result = expect(yield* Effect.provideService(running, RunStore, store), "cancelled")
+      assert.deepStrictEqual(write.ran, [])
+      assert.deepStrictEqual(states(result.calls), ["child aborted", "write notStarted"])
+      checkJournal(yield* store.events(runId))
+    })
+  )
+
+  test(
+    "and that somebody had asked to run again is as much in doubt as before",
+    Effect.gen(function* () {
+      const write = probe("write", open)
+      const agent = Agent.make("a", { tools: [write.tool] })
+      const { model, runtime } = yield* bind(agent, [{ calls: [call("write", "1")] }, "done"])
+      const own = yield* RunStore
+      // The process dies before it can say that the body was not begun.
+      const dying = RunStore.of({
+        ...own,
+        append: (options) =>
+          options.events.some(({ _tag }) => _tag === "tool.started")
+            ? Effect.andThen(own.append(options), Effect.die("killed"))
+            : own.append(options)
+      })
+      yield* Effect.exit(
+        Effect.provideService(runPromptStored(runtime, { runId, prompt: "go" }), RunStore, dying)
+      )
+      const next = yield* rebind(agent, model)
+      const { requestId } = only(yield* runPromptStored(next.runtime, { runId }), "inDoubt")
+      const again = runPromptStored(next.runtime, {
+        runId,
+        decisions: [{ _tag: "retry", requestId, by: "ann" }]
+      })
+      const result = expect(yield* Effect.provideService(again, RunStore, yield* cancelling), "cancelled")
+      assert.deepStrictEqual(write.ran, [])
+      assert.deepStrictEqual(states(result.calls), ["write inDoubt"])
+    })
+  )
+})
+
+describe("a body that was not begun because its run was let go of", () => {
+  test(
+    "runs when the run is gone on with, and nobody is asked",
+    Effect.gen(function* () {
+      const write = probe("write", open)
+      const agent = Agent.make("a", { tools: [write.tool] })
+      const { model, runtime } = yield* bind(agent, [{ calls: [call("write", "1")] }, "done"])
+      const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+      const store = yield* during(() =>
+        Effect.sync(() => {
+          leaving.soon.cancel("closing")
+          leaving.now.cancel("closing")
+        })
+      )
+      const running = runPromptStored(runtime, { runId, prompt: "go" }, { leaving })
+      const left = yield* Effect.flip(Effect.provideService(running, RunStore, store))
+      assert.strictEqual(left._tag, "RunLetGo")
+      assert.deepStrictEqual(write.ran, [])
+      const next = yield* rebind(agent, model)
+      const { state } = expect(yield* runPromptStored(next.runtime, { runId }), "completed")
+      assert.deepStrictEqual(write.ran, ["1"])
+      assert.strictEqual(write.contexts[0]?.attempt, 1)
+      assert.deepStrictEqual(results(state), ["write completed: write:1"])
+      checkJournal(yield* store.events(runId))
+    })
+  )
+})

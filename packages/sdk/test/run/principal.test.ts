@@ -1,0 +1,273 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Agent from "../../src/agent/Agent.ts"
+import { decideStored } from "../../src/durable/decideStored.ts"
+import { revokeGrant } from "../../src/durable/revokeGrant.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import * as Runtime from "../../src/agent/Runtime.ts"
+import type { DecisionInput } from "../../src/domain/Decision.ts"
+import type { Timestamp } from "../../src/domain/Id.ts"
+import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
+import { revokeInState } from "../../src/domain/revokeInState.ts"
+import { ModelClient } from "../../src/model/ModelClient.ts"
+import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+import { bind, call, expect, only, probe, throughJson } from "../helpers/Fixture.ts"
+
+const bob = { id: "bob", kind: "service", authenticated: "mtls" } as const
+const anyPay = { scope: "session", arguments: {} } as const
+
+/** Who no caller can say to be. */
+const refusedBy: ReadonlyArray<readonly [string, object]> = [
+  ["two parties", { by: "alice", principal: bob }],
+  ["two parties", { by: { ...bob, id: "alice" }, principal: bob }],
+  ["only Fermata itself", { by: "expiry" }],
+  ["only Fermata itself", { by: " Policy " }],
+  ["only Fermata itself", { by: { id: "clock", kind: "expiry" } }],
+  ["only Fermata itself", { by: "clock", principal: { id: "clock", kind: "policy" } }]
+]
+
+const inStore = <A, E>(body: Effect.Effect<A, E, RunStore>) => Effect.provide(body, Layer.fresh(layerMemory))
+
+/** An agent that pays twice, and one that asks a question in between. */
+const paying = () => {
+  const pay = probe("pay")
+  return { pay, agent: Agent.make("a", { tools: [pay.tool, Tool.askUser] }) }
+}
+const twice = [{ calls: [call("pay", "1")] }, { calls: [call("pay", "2")] }, "done"]
+
+describe("the principal of a decision", () => {
+  it.effect("that a stored record has stays readable, also where no caller could give it now", () =>
+    Effect.gen(function* () {
+      const { agent, pay } = paying()
+      const { runtime } = yield* bind(agent, twice)
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      const { requestId } = only(held, "approval")
+      const decision: DecisionInput = { _tag: "approve", requestId, by: "ana-the-first", grant: anyPay }
+      const done = yield* runPrompt(runtime, { state: held.state, decisions: [decision] })
+      for (const by of ["", " ", "роlісу", "Expiry"]) {
+        const text = RunStateCodec.encode(done.state).replaceAll("ana-the-first", by)
+        const state = Result.getOrThrow(RunStateCodec.decode(text))
+        assert.strictEqual(state.grants[0]?.by, by)
+        // The grant stands for the next run of the session.
+        const next = yield* bind(agent, twice)
+        const before = pay.ran.length
+        expect(yield* runPrompt(next.runtime, { state, prompt: "again" }), "completed")
+        assert.strictEqual(pay.ran.length, before + 2)
+      }
+    })
+  )
+
+  it.effect("is recorded with it and with the grant that it gives, in a run without a store", () =>
+    Effect.gen(function* () {
+      const { agent } = paying()
+      const { runtime } = yield* bind(agent, twice)
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      const { requestId } = only(held, "approval")
+      const decision: DecisionInput = { _tag: "approve", requestId, by: bob, grant: anyPay }
+      const { state } = expect(
+        yield* runPrompt(runtime, { state: held.state, decisions: [decision] }),
+        "completed"
+      )
+      assert.deepInclude(state.requests[0]?.decision, { by: "bob", principal: bob })
+      assert.deepInclude(state.grants[0], { by: "bob", principal: bob })
+      // A call that the grant let through says whose it was.
+      assert.strictEqual(state.grants.length, 1)
+    })
+  )
+
+  it.effect("is recorded when the approval callback gives it, with the grant", () =>
+    Effect.gen(function* () {
+      const { agent, pay } = paying()
+      const { client } = ScriptedModel.make(twice)
+      const approvalCallback = ({
+        requestId
+      }: {
+        readonly requestId: DecisionInput["requestId"]
+      }): DecisionInput => ({
+        _tag: "approve",
+        requestId,
+        by: bob,
+        grant: anyPay
+      })
+      const runtime = yield* Effect.provideService(
+        Runtime.make({ agent, approvalCallback }),
+        ModelClient,
+        client
+      )
+      const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+      assert.deepStrictEqual(pay.ran, ["1", "2"])
+      assert.lengthOf(state.requests, 1)
+      assert.deepInclude(state.requests[0]?.decision, { by: "bob", principal: bob })
+      assert.deepInclude(state.grants[0], { by: "bob", principal: bob })
+    })
+  )
+
+  it.effect(
+    "is the party that `by` names, and neither expiry nor policy, in a stored run and in one that is not",
+    () =>
+      Effect.gen(function* () {
+        for (const [problem, who] of refusedBy) {
+          const { agent, pay } = paying()
+          const { runtime } = yield* bind(agent, [...twice, ...twice])
+          const held = yield* runPrompt(runtime, { prompt: "go" })
+          const { requestId } = only(held, "approval")
+          const decision = { _tag: "approve", requestId, ...who } as unknown as DecisionInput
+          const refused = yield* Effect.flip(runPrompt(runtime, { state: held.state, decisions: [decision] }))
+          assert.strictEqual(refused._tag, "DecisionMalformed")
+          assert.include(refused.message, problem)
+          yield* inStore(
+            Effect.gen(function* () {
+              const { runId, ...stored } = yield* runPromptStored(runtime, { prompt: "go" })
+              const request = only({ runId, ...stored } as typeof held, "approval")
+              const given = { ...decision, requestId: request.requestId } as DecisionInput
+              const store = yield* RunStore
+              const doors = [
+                store.decide(given),
+                store.decideAll([given]),
+                decideStored([runtime], given),
+                runPromptStored(runtime, { runId, decisions: [given] })
+              ]
+              for (const door of doors) {
+                const error = yield* Effect.flip(
+                  Effect.asVoid(door as Effect.Effect<unknown, { _tag: string }>)
+                )
+                assert.strictEqual(error._tag, "DecisionMalformed")
+              }
+            })
+          )
+          assert.deepStrictEqual(pay.ran, [])
+        }
+      })
+  )
+
+  it.effect("that a callback gives in the name of Fermata itself decides nothing", () =>
+    Effect.gen(function* () {
+      for (const [, who] of refusedBy) {
+        const { agent, pay } = paying()
+        const { client } = ScriptedModel.make(twice)
+        const approvalCallback = ({ requestId }: { readonly requestId: string }) =>
+          ({ _tag: "approve", requestId, ...who }) as never
+        const runtime = yield* Effect.provideService(
+          Runtime.make({ agent, approvalCallback }),
+          ModelClient,
+          client
+        )
+        only(yield* runPrompt(runtime, { prompt: "go" }), "approval")
+        assert.deepStrictEqual(pay.ran, [])
+      }
+    })
+  )
+
+  it.effect("is checked by the handle of a run in the background", () =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const { agent, pay } = paying()
+        const { runtime } = yield* bind(agent, twice)
+        const handle = yield* dispatchPrompt(runtime, { prompt: "go" })
+        const { requestId } = only(yield* handle.wait, "approval")
+        for (const [problem, who] of refusedBy) {
+          const given = { _tag: "approve", requestId, ...who } as unknown as DecisionInput
+          assert.include((yield* Effect.flip(handle.decide(given))).message, problem)
+        }
+        yield* handle.decide({ _tag: "approve", requestId, by: bob, grant: anyPay })
+        const { state } = expect(yield* handle.done, "completed")
+        assert.deepInclude(state.requests[0]?.decision, { by: "bob", principal: bob })
+        assert.deepStrictEqual(pay.ran, ["1", "2"])
+      })
+    )
+  )
+})
+
+describe("who revokes a grant", () => {
+  it.effect("is recorded, and is neither expiry nor policy", () =>
+    inStore(
+      Effect.gen(function* () {
+        const { agent } = paying()
+        const { runtime } = yield* bind(agent, twice)
+        const held = yield* runPromptStored(runtime, { prompt: "go" })
+        const { requestId } = only(held, "approval")
+        const decision: DecisionInput = { _tag: "approve", requestId, by: bob, grant: anyPay }
+        const { runId, state } = yield* runPromptStored(runtime, { runId: held.runId, decisions: [decision] })
+        const grantId = state.grants[0]!.id
+        for (const by of ["expiry", { id: "x", kind: "policy" }, { id: "policy", kind: "person" }, 7, {}]) {
+          const refused = yield* Effect.flip(revokeGrant(runId, grantId, by as never))
+          assert.strictEqual(refused._tag, "PrincipalInvalid")
+          const inState = revokeInState(state, grantId, { by: by as never, at: 1 as Timestamp })
+          assert.strictEqual(Result.isFailure(inState) ? inState.failure._tag : "", "PrincipalInvalid")
+        }
+        assert.isUndefined((yield* (yield* RunStore).grants())[0]?.grant.revoked)
+        const { grant } = yield* revokeGrant(runId, grantId, bob)
+        assert.deepInclude(grant.revoked, { by: "bob", principal: bob })
+      })
+    )
+  )
+})
+
+describe("a grant in a state that the caller keeps", () => {
+  /** Paid once with a grant, and held by a question before it pays again. */
+  const script = [
+    { calls: [call("pay", "1")] },
+    { calls: [{ tool: "ask_user", arguments: { question: "Again?" } }] },
+    { calls: [call("pay", "2")] },
+    "done"
+  ]
+
+  it.effect("lets later calls through, and none after it was revoked in the state", () =>
+    Effect.gen(function* () {
+      const { agent, pay } = paying()
+      const { runtime } = yield* bind(agent, [...script, "done"])
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      const { requestId } = only(held, "approval")
+      const grant: DecisionInput = { _tag: "approve", requestId, by: bob, grant: anyPay }
+      const asked = yield* runPrompt(runtime, { state: held.state, decisions: [grant] })
+      const question = only(asked, "question")
+      const answer: DecisionInput = {
+        _tag: "answer",
+        requestId: question.requestId,
+        by: "ann",
+        answer: "yes"
+      }
+      const { id } = asked.state.grants[0]!
+      const revoked = Result.getOrThrow(revokeInState(asked.state, id, { by: bob, at: 5 as Timestamp }))
+      const again = yield* runPrompt(runtime, { state: throughJson(revoked), decisions: [answer] })
+      only(again, "approval")
+      assert.deepStrictEqual(pay.ran, ["1"])
+      assert.deepInclude(again.state.grants[0]?.revoked, { by: "bob", principal: bob })
+      assert.strictEqual(
+        Result.isFailure(revokeInState(revoked, "none", { by: "ann", at: 5 as Timestamp })),
+        true
+      )
+    })
+  )
+
+  it.effect(
+    "of a run in the background is revoked in the state of its handle, with which another run goes on",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { agent, pay } = paying()
+          const { runtime } = yield* bind(agent, script)
+          const handle = yield* dispatchPrompt(runtime, { prompt: "go" })
+          const { requestId } = only(yield* handle.wait, "approval")
+          yield* handle.decide({ _tag: "approve", requestId, by: bob, grant: anyPay })
+          yield* Effect.repeat(handle.wait, { until: (result) => result.state.calls[0]?.name === "ask_user" })
+          const held = yield* handle.wait
+          const question = only(held, "question")
+          yield* handle.cancel("its grant is revoked")
+          const { id } = held.state.grants[0]!
+          const state = Result.getOrThrow(revokeInState(held.state, id, { by: "ben", at: 5 as Timestamp }))
+          const next = yield* dispatchPrompt(runtime, { state })
+          yield* next.decide({ _tag: "answer", requestId: question.requestId, by: "ann", answer: "yes" })
+          yield* Effect.repeat(next.wait, { until: (result) => result.state.calls[0]?.name === "pay" })
+          only(yield* next.wait, "approval")
+          assert.deepStrictEqual(pay.ran, ["1"])
+        })
+      )
+  )
+})

@@ -1,0 +1,165 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Agent from "../../src/agent/Agent.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
+import type { DecisionInput } from "../../src/domain/Decision.ts"
+import { evolveAll } from "../../src/domain/evolve.ts"
+import type { RunState } from "../../src/domain/RunState.ts"
+import type { Reconciled } from "../../src/tool/Tool.ts"
+import {
+  approve,
+  bind,
+  call,
+  events,
+  expect,
+  only,
+  probe,
+  rebind,
+  results,
+  watch
+} from "../helpers/Fixture.ts"
+
+type Options = NonNullable<Parameters<typeof probe>[1]>
+
+/** The state that a process leaves behind that is killed while a body runs, and a program that goes on with it. */
+const killed = (options: Options) =>
+  Effect.gen(function* () {
+    const { updates, onUpdate } = watch()
+    let state: RunState | undefined
+    const started = yield* Deferred.make<void>()
+    const dying = probe("pay", {
+      needsApproval: false,
+      ...options,
+      handler: () => {
+        state = evolveAll(undefined, events(updates))
+        return Effect.andThen(Deferred.succeed(started, undefined), Effect.never)
+      }
+    })
+    const first = yield* bind(Agent.make("a", { tools: [dying.tool] }), [
+      { calls: [call("pay", "1")] },
+      "done"
+    ])
+    const fiber = yield* Effect.forkChild(runPrompt(first.runtime, { prompt: "go" }, { onUpdate }))
+    yield* Deferred.await(started)
+    assert.strictEqual(state?.calls[0]?.status, "started")
+    yield* Fiber.interrupt(fiber)
+    const pay = probe("pay", { needsApproval: false, ...options })
+    const { runtime } = yield* rebind(Agent.make("a", { tools: [pay.tool] }), first.model)
+    return { runtime, state: state!, pay, dying }
+  })
+
+describe("a call that was started by a process that is gone", () => {
+  it.effect("is repeated with the same key when it is read-only or idempotent", () =>
+    Effect.gen(function* () {
+      for (const options of [{ safety: "readOnly" } as const, { idempotent: true }]) {
+        const { runtime, state, pay, dying } = yield* killed(options)
+        const done = expect(yield* runPrompt(runtime, { state }), "completed")
+        assert.deepStrictEqual(results(done.state), ["pay completed: pay:1"])
+        assert.deepStrictEqual(pay.ran, ["1"])
+        assert.strictEqual(pay.contexts[0]?.attempt, 2)
+        assert.strictEqual(dying.contexts[0]?.attempt, 1)
+        assert.strictEqual(pay.contexts[0]?.idempotencyKey, dying.contexts[0]?.idempotencyKey)
+      }
+    })
+  )
+
+  it.effect("is in doubt otherwise: the run is held and asks", () =>
+    Effect.gen(function* () {
+      const { runtime, state, pay } = yield* killed({})
+      const request = only(yield* runPrompt(runtime, { state }), "inDoubt")
+      assert.deepInclude(request, { tool: "pay", arguments: { id: "1" }, attempt: 1 })
+      assert.strictEqual(request.idempotencyKey, state.calls[0]?.id)
+      assert.deepStrictEqual(pay.ran, [])
+    })
+  )
+
+  it.effect("is first asked about where the tool itself can find out", () =>
+    Effect.gen(function* () {
+      const cases: ReadonlyArray<readonly [Reconciled, string, number]> = [
+        [{ _tag: "happened", result: { receipt: 7 } }, 'pay completed: {"receipt":7}', 0],
+        [{ _tag: "failed", message: "card declined" }, "pay failed: card declined", 0],
+        [{ _tag: "notHappened" }, "pay completed: pay:1", 1]
+      ]
+      for (const [found, expected, times] of cases) {
+        for (const wrap of [
+          Effect.succeed<Reconciled>,
+          async (found: Reconciled) => found,
+          (found: Reconciled) => found
+        ]) {
+          const asked: Array<unknown> = []
+          const { runtime, state, pay } = yield* killed({
+            reconcile: (key, args) => {
+              asked.push(key, args)
+              return wrap(found)
+            }
+          })
+          const done = expect(yield* runPrompt(runtime, { state }), "completed")
+          assert.deepStrictEqual(results(done.state), [expected])
+          assert.strictEqual(pay.ran.length, times)
+          assert.deepStrictEqual(asked, [state.calls[0]?.id, { id: "1" }])
+        }
+      }
+    })
+  )
+
+  it.effect("is in doubt when the tool cannot tell, or fails to", () =>
+    Effect.gen(function* () {
+      for (const reconcile of [
+        (): Reconciled => ({ _tag: "unknown" }),
+        (): Reconciled => {
+          throw new Error("no")
+        },
+        () => Promise.reject(new Error("no")),
+        () => Effect.die("no"),
+        () => Effect.interrupt,
+        // What a program without types may answer.
+        () => undefined as never,
+        () => ({ _tag: "failed" }) as never,
+        () => "happened" as never
+      ]) {
+        const { runtime, state, pay } = yield* killed({ reconcile })
+        only(yield* runPrompt(runtime, { state }), "inDoubt")
+        assert.deepStrictEqual(pay.ran, [])
+      }
+    })
+  )
+
+  it.effect("is run again, given its result, or called failed, by decision", () =>
+    Effect.gen(function* () {
+      const cases: ReadonlyArray<readonly [Record<string, unknown>, string, number]> = [
+        [{ _tag: "retry" }, "pay completed: pay:1", 1],
+        [{ _tag: "supply", result: "receipt 7" }, "pay supplied: receipt 7", 0],
+        [{ _tag: "fail", message: "it bounced" }, "pay failed: it bounced", 0]
+      ]
+      for (const [body, expected, times] of cases) {
+        const { runtime, state, pay, dying } = yield* killed({})
+        const held = yield* runPrompt(runtime, { state })
+        const request = only(held, "inDoubt")
+        const decision = { ...body, requestId: request.requestId, by: "ann" } as DecisionInput
+        const done = expect(
+          yield* runPrompt(runtime, { state: held.state, decisions: [decision] }),
+          "completed"
+        )
+        assert.deepStrictEqual(results(done.state), [expected])
+        assert.strictEqual(pay.ran.length, times)
+        if (times > 0) {
+          assert.strictEqual(pay.contexts[0]?.attempt, 2)
+          assert.strictEqual(pay.contexts[0]?.idempotencyKey, dying.contexts[0]?.idempotencyKey)
+        }
+      }
+    })
+  )
+
+  it.effect("cannot be approved as if it had never run", () =>
+    Effect.gen(function* () {
+      const { runtime, state } = yield* killed({})
+      const held = yield* runPrompt(runtime, { state })
+      const error = yield* Effect.flip(
+        runPrompt(runtime, { state: held.state, decisions: [approve(only(held, "inDoubt"))] })
+      )
+      assert.deepInclude({ ...error }, { _tag: "DecisionNotApplicable", kind: "inDoubt" })
+    })
+  )
+})

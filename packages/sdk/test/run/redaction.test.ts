@@ -1,0 +1,193 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as References from "effect/References"
+import * as Schema from "effect/Schema"
+import * as Tracer from "effect/Tracer"
+import * as Agent from "../../src/agent/Agent.ts"
+import { cancelRun } from "../../src/durable/cancelRun.ts"
+import { decideStored } from "../../src/durable/decideStored.ts"
+import { explain } from "../../src/durable/explain.ts"
+import { loadState } from "../../src/durable/loadState.ts"
+import { runPromptStored } from "../../src/durable/runPromptStored.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as Scrubber from "../../src/tool/Scrubber.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+import { approve, bind, call, expect, only, probe, safe, watch } from "../helpers/Fixture.ts"
+
+const canary = "canary-5e55a1b2c3d4"
+const token = `ghp_${"a1B2".repeat(9)}`
+
+/** Everything that an effect tells anybody: what it logs, its spans, and what it failed with. */
+const overheard = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const said: Array<unknown> = []
+    const logger = Logger.make((entry) => {
+      said.push(entry.message, String(entry.cause))
+    })
+    const tracer = Tracer.make({
+      span: (options) => {
+        const span = new Tracer.NativeSpan(options)
+        said.push(span)
+        return span
+      }
+    })
+    const exit = yield* Effect.exit(
+      effect.pipe(
+        Effect.provide(Logger.layer([logger])),
+        Effect.provideService(References.MinimumLogLevel, "All"),
+        Effect.withTracer(tracer)
+      )
+    )
+    const spans = said.map((thing) =>
+      thing instanceof Tracer.NativeSpan
+        ? [thing.name, [...thing.attributes], thing.events, thing.status]
+        : thing
+    )
+    return {
+      exit,
+      text: JSON.stringify([spans, exit], (_, value) => (typeof value === "bigint" ? 0 : value))
+    }
+  })
+
+describe("a secret that the scrubber knows", () => {
+  it.effect("is in no row, event, log, span or error, wherever it came in", () =>
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const { onUpdate, updates } = watch()
+      const failing = safe("failing", { handler: () => Effect.die(new Error(`no ${canary}`)) as never })
+      const write = probe("write", {
+        risk: () => `uses ${canary}`,
+        preview: () => `would send ${canary}`,
+        handler: ({ id }) => `wrote ${id} with ${canary}`
+      })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [failing.tool, write.tool] }), [
+        {
+          text: `thinking of ${canary}`,
+          reasoning: `because ${token}`,
+          calls: [
+            { tool: "failing", arguments: { id: canary } },
+            { tool: "write", arguments: { id: canary } },
+            { tool: "unknown", arguments: { id: canary } },
+            { tool: "write", argumentsText: `{"broken": "${canary}` }
+          ]
+        },
+        ({ messages }) => {
+          assert.notInclude(JSON.stringify(messages), canary)
+          return `done with ${canary}`
+        }
+      ])
+      const { text } = yield* overheard(
+        Effect.gen(function* () {
+          const prompt = [{ _tag: "text", text: `my key is ${canary}, and ${token}` }] as const
+          const held = yield* runPromptStored(runtime, { prompt }, { onUpdate })
+          const request = only(held, "approval")
+          assert.strictEqual((request.arguments as { id: string }).id, "[redacted]")
+          yield* decideStored([runtime], approve(request, { note: `because ${canary}` }))
+          const explained = yield* explain(held.runId)
+          const done = yield* runPromptStored(
+            runtime,
+            { runId: held.runId, message: `and ${canary}` },
+            { onUpdate }
+          )
+          expect(done, "completed")
+          return [explained, done]
+        })
+      )
+      // What is approved is what runs: the arguments without the secret.
+      assert.deepStrictEqual(write.ran, ["[redacted]"])
+      const [head] = yield* store.list()
+      const stored = yield* store.load(head!.runId)
+      const everything = [
+        text,
+        JSON.stringify(updates.filter(({ _tag }) => _tag === "event")),
+        JSON.stringify(stored),
+        JSON.stringify(yield* loadState(head!.runId))
+      ].join("\n")
+      assert.notInclude(everything, canary)
+      assert.notInclude(everything, token)
+      assert.include(everything, "[redacted]")
+    }).pipe(
+      Effect.provide(Layer.fresh(layerMemory)),
+      Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [canary] }))
+    )
+  )
+
+  it.effect(
+    "is in no field of arguments or results, whatever the field is called, nor in the field's name",
+    () =>
+      Effect.gen(function* () {
+        const store = yield* RunStore
+        const ran: Array<unknown> = []
+        const write = Tool.make("write", {
+          parameters: Schema.Struct({ id: Schema.String, more: Schema.Json }),
+          handler: (args) => {
+            ran.push(args)
+            return { payload: canary, [canary]: 1 }
+          }
+        })
+        const hidden = { payload: canary, digest: canary, nested: [{ base64: canary, [`key ${canary}`]: 1 }] }
+        const escaped = JSON.stringify({ id: "1", more: hidden }).replaceAll("-", "\\u002d")
+        const { runtime } = yield* bind(Agent.make("a", { tools: [write] }), [
+          { calls: [{ tool: "write", argumentsText: escaped }] },
+          "done"
+        ])
+        const held = yield* runPromptStored(runtime, { prompt: "go" })
+        const edited = { id: "1", more: hidden }
+        yield* decideStored([runtime], approve(only(held, "approval"), { arguments: edited }))
+        expect(yield* runPromptStored(runtime, { runId: held.runId }), "completed")
+        const everything = JSON.stringify([yield* store.load(held.runId), yield* loadState(held.runId), ran])
+        assert.notInclude(everything, canary)
+        assert.include(JSON.stringify(ran), '"payload":"[redacted]"')
+      }).pipe(
+        Effect.provide(Layer.fresh(layerMemory)),
+        Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [canary] }))
+      )
+  )
+
+  it.effect("is not in the reason of a cancellation, nor in the error of what was refused", () =>
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [
+        { calls: [call("write", "1")] }
+      ])
+      const held = yield* runPromptStored(runtime, { prompt: "go" })
+      const request = only(held, "approval")
+      const wrong = yield* overheard(
+        decideStored([runtime], approve(request, { arguments: { id: 7, secret: canary } }))
+      )
+      assert.isTrue(Exit.isFailure(wrong.exit))
+      assert.notInclude(wrong.text, canary)
+      const { text } = yield* overheard(cancelRun(held.runId, `leaked ${canary}`))
+      assert.notInclude(text, canary)
+      assert.strictEqual((yield* loadState(held.runId)).cancelled?.reason, "leaked [redacted]")
+      assert.notInclude(JSON.stringify(yield* store.load(held.runId)), canary)
+    }).pipe(
+      Effect.provide(Layer.fresh(layerMemory)),
+      Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [canary] }))
+    )
+  )
+
+  it.effect("takes paths out of what tools return only: a path that the model names still works", () =>
+    Effect.gen(function* () {
+      const read = safe("read", { handler: ({ path }) => `read ${path}` })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [read.tool] }), [
+        { calls: [call("read", "1", "/home/ann/notes.txt")] },
+        "done"
+      ])
+      const done = expect(
+        yield* runPromptStored(runtime, { prompt: "read /home/ann/notes.txt" }),
+        "completed"
+      )
+      assert.strictEqual(read.ran.length, 1)
+      const text = JSON.stringify(done.state)
+      assert.include(text, "read ~/notes.txt")
+      assert.include(text, "/home/ann/notes.txt")
+    }).pipe(
+      Effect.provide(Layer.fresh(layerMemory)),
+      Effect.provideService(Scrubber.Scrubber, Scrubber.make({ paths: [{ path: "/home/ann", show: "~" }] }))
+    )
+  )
+})
