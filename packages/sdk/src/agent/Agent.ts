@@ -6,13 +6,14 @@
  *
  * @since 0.1.0
  */
+import * as Result from "effect/Result"
 import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import * as ApprovalPolicy_ from "../domain/ApprovalPolicy.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { ModelSettings } from "../model/ModelRequest.ts"
 import type { DataSchema } from "../tool/DataSchema.ts"
-import { definitionProblem } from "./internal/definitionOptions.ts"
+import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
 import type { Awaitable, Tool } from "../tool/Tool.ts"
 
 /** What computed instructions are told. */
@@ -100,5 +101,7 @@ export const make = <
 ): Agent<ToolServices<Tools[number]> | AgentServices<SubAgents[number]>, Output> => {
   const problem = definitionProblem(String(name), options)
   if (problem !== undefined) throw problem
-  return { name, options, policy: options.policy ?? ApprovalPolicy_.ask }
+  const policy = definedPolicy(String(name), options.policy ?? ApprovalPolicy_.ask)
+  if (Result.isFailure(policy)) throw policy.failure
+  return { name, options, policy: policy.success }
 }

@@ -15,7 +15,6 @@ import * as Schema from "effect/Schema"
 import { Safety } from "../domain/Interruption.ts"
 import { type Definition, isOther, isSame } from "../domain/ToolIdentity.ts"
 import { canonicalJson } from "../domain/internal/json.ts"
-import { checkPolicy } from "../domain/internal/given.ts"
 import type { Limits } from "../domain/Limits.ts"
 import * as Limits_ from "../domain/Limits.ts"
 import type { AgentIdentity } from "../domain/RunState.ts"
@@ -26,7 +25,7 @@ import { definitionMisfits } from "../tool/internal/definitionOptions.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { AgentDefinitionError, ToolDefinitionError, ToolNameTaken } from "../tool/ToolError.ts"
 import type * as Agent from "./Agent.ts"
-import { definitionProblem } from "./internal/definitionOptions.ts"
+import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
 import { type Delegate, extensions } from "./internal/agentTools.ts"
 
 /** What a tool's name leads to. */
@@ -170,8 +169,7 @@ const bind = (
     // It need not have been made by `Agent.make`.
     const problem = definitionProblem(agent.name, agent.options)
     if (problem !== undefined) return yield* problem
-    const policy = checkPolicy(agent.policy)
-    if (Result.isFailure(policy)) return yield* invalid(`its policy cannot be used: ${policy.failure.issues}`)
+    yield* Effect.fromResult(definedPolicy(agent.name, agent.policy))
     const limits = { ...Limits_.defaults, ...agent.options.limits }
     if (agent.options.limits !== undefined) {
       const checked = decodeLimits(limits)

@@ -16,6 +16,7 @@ import type { DecisionInput } from "../domain/Decision.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import { checkPolicy, limitsShape } from "../domain/internal/given.ts"
 import { hintFor, keysOf, misfits } from "../domain/internal/misfits.ts"
+import { readOnce } from "../domain/internal/readOnce.ts"
 import type { Awaitable } from "../tool/Tool.ts"
 import type { Agent } from "./Agent.ts"
 import type { CancellationToken } from "./Cancellation.ts"
@@ -156,10 +157,10 @@ const invalidIn = (profiles: unknown): Problems =>
     ? profiles.flatMap((profile: unknown, index) => {
         const found = misfits(profile, profileShape, `"profiles.${index}"`)
         const policy = isObject(profile) ? profile["policy"] : undefined
-        const checked = policy === undefined ? Result.void : checkPolicy(policy)
+        const checked = policy === undefined ? undefined : checkPolicy(policy)
         const problems = [
           ...found.map(({ problem }) => problem),
-          ...(Result.isFailure(checked)
+          ...(checked !== undefined && Result.isFailure(checked)
             ? [`"profiles.${index}.policy" cannot be used: ${checked.failure.issues}`]
             : [])
         ]
@@ -225,9 +226,10 @@ export const decode = (given: unknown): Result.Result<Knobs, RuntimeOptionsInval
       new RuntimeOptionsInvalid({ problems: [{ knob: "", problem: "the options are an object" }] })
     )
   }
-  const inside = invalidIn(given["profiles"])
+  const own = readOnce(given)
+  const inside = invalidIn(own["profiles"])
   if (inside.length > 0) return Result.fail(new RuntimeOptionsInvalid({ problems: inside }))
-  const decoded = decodeKnobs(given)
+  const decoded = decodeKnobs(own)
   if (Result.isFailure(decoded)) {
     const problems = formatIssues(decoded.failure.issue).issues.flatMap(({ message, path = [] }) => {
       const [knob = "", ...rest] = path.map(String)
@@ -258,5 +260,8 @@ export const check = <R, Output>(
     ]
     return problems.length > 0
       ? Effect.fail(new RuntimeOptionsInvalid({ problems }))
-      : Effect.succeed(Object.fromEntries(entries) as unknown as RuntimeOptions<R, Output>)
+      : Effect.succeed({
+          ...Object.fromEntries(rest),
+          ...Result.getOrUndefined(decoded)
+        } as unknown as RuntimeOptions<R, Output>)
   })

@@ -33,7 +33,7 @@ import type { LimitsInvalid, PolicyInvalid } from "../domain/RunError.ts"
 import { storedStartShape } from "../durable/internal/shapes.ts"
 import { continueShape, startShape } from "../run/internal/shapes.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
-import { checkGiven } from "../run/internal/staging.ts"
+import { takeGiven } from "../run/internal/staging.ts"
 import type { GivenOptions } from "../run/internal/startOptions.ts"
 import { conductorShape, conductShape, storedConductShape } from "./internal/shapes.ts"
 import { checkShared, type SharedLimits, type Spending } from "./internal/conductor/Ledger.ts"
@@ -209,15 +209,14 @@ export const make = (
     })
     return {
       dispatch: (runtime, input, given = {}) =>
-        Effect.andThen(
+        Effect.flatMap(
           checkDispatch(input, "state" in input ? continueShape : startShape, given, conductShape),
-          Effect.flatMap(live, (at) => orchestra.dispatch(runtime, input, { ...at, ...given }))
+          (taken) => Effect.flatMap(live, (at) => orchestra.dispatch(runtime, taken, { ...at, ...given }))
         ),
       dispatchStored: (runtime, input, given = {}) =>
-        Effect.andThen(
-          checkDispatch(input, storedStartShape, given, storedConductShape),
+        Effect.flatMap(checkDispatch(input, storedStartShape, given, storedConductShape), (taken) =>
           Effect.flatMap(RunStore, (store) =>
-            Effect.flatMap(live, (at) => orchestra.dispatchStored(runtime, input, { ...at, ...given, store }))
+            Effect.flatMap(live, (at) => orchestra.dispatchStored(runtime, taken, { ...at, ...given, store }))
           )
         ),
       attach: (runtimes, runId, given = {}) =>
@@ -238,13 +237,12 @@ export const make = (
   })
 
 /** What is dispatched is checked when it is given, however long it waits for a place. */
-const checkDispatch = (
-  input: GivenOptions,
+const checkDispatch = <Input extends GivenOptions>(
+  input: Input,
   inputShape: Shape,
   options: object,
   optionsShape: Shape
-): Effect.Effect<void, LimitsInvalid | OptionsInvalid | PolicyInvalid> =>
-  Effect.andThen(
-    requireOptions("dispatch", input, inputShape),
-    Effect.andThen(requireOptions("dispatch", options, optionsShape), checkGiven(input))
+): Effect.Effect<Input, LimitsInvalid | OptionsInvalid | PolicyInvalid> =>
+  Effect.flatMap(requireOptions("dispatch", input, inputShape), (read) =>
+    Effect.andThen(requireOptions("dispatch", options, optionsShape), takeGiven(read))
   )

@@ -9,7 +9,7 @@ import type * as Scope from "effect/Scope"
 import * as Cancellation from "../agent/Cancellation.ts"
 import { storedStartShape } from "../durable/internal/shapes.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
-import { checkGiven, checkIds } from "../run/internal/staging.ts"
+import { takeGiven, checkIds } from "../run/internal/staging.ts"
 import type { StoredStartInput } from "../durable/runPromptStored.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { lineOf, type RunId } from "../domain/Id.ts"
@@ -56,20 +56,20 @@ export const dispatchPromptStored: <Output>(
 ) => Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault, Scope.Scope | RunStore> =
   Effect.fnUntraced(function* <Output>(
     runtime: Runtime<Output>,
-    input: StoredStartInput,
+    given: StoredStartInput,
     options: StoredDispatchOptions = {}
   ) {
-    yield* requireOptions("dispatchPromptStored", input, storedStartShape)
+    const input = yield* requireOptions("dispatchPromptStored", given, storedStartShape)
     yield* requireOptions("dispatchPromptStored", options, storedDispatchShape)
     yield* checkIds(input)
-    yield* checkGiven(input)
-    const given = yield* optionsOf(options)
-    const now = given.clock.currentTimeMillisUnsafe()
+    const taken = yield* takeGiven(input)
+    const at = yield* optionsOf(options)
+    const now = at.clock.currentTimeMillisUnsafe()
     const ids = {
       runId: input.runId ?? runtime.ids.runId(now),
       sessionId: input.sessionId ?? runtime.ids.sessionId(now)
     }
-    const live = new Stored(runtime, ids, given, { input: { ...input, ...ids } })
+    const live = new Stored(runtime, ids, at, { input: { ...taken, ...ids } })
     live.begin()
     // Who is stopped here will never have the handle.
     yield* Effect.onInterrupt(live.beginning, () =>

@@ -11,6 +11,7 @@ import * as Schema from "effect/Schema"
 import { sentence } from "./Display.ts"
 import { keysOf, misfits } from "./internal/misfits.ts"
 import { isBlank, isReserved } from "./internal/names.ts"
+import { readOnce } from "./internal/readOnce.ts"
 
 /**
  * A party that decides. Its id is not blank.
@@ -50,8 +51,9 @@ export class PrincipalInvalid extends Schema.TaggedError<PrincipalInvalid>()("Pr
 
 /** The fields of a record that this party made. A plain string stays one. */
 export const attribute = (given: unknown): Result.Result<Attributed, PrincipalInvalid> => {
-  const fields = attributeUnknown({ by: given })
-  const [misfit] = misfits(given, shape, "the principal")
+  const own = readOnce(given, 1)
+  const fields = attributeUnknown({ by: own })
+  const [misfit] = misfits(own, shape, "the principal")
   const problem =
     misfit?.problem ??
     (isAttributed(fields) ? misattribution(fields) : "it is neither a text nor a principal")

@@ -23,7 +23,7 @@ import { answering } from "../run/internal/answering.ts"
 import { create } from "./internal/continueStored.ts"
 import { turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { toResult } from "../run/internal/result.ts"
-import { checkGiven, checkIds, decodePrompt, startRun } from "../run/internal/staging.ts"
+import { takeGiven, checkIds, decodePrompt, startRun } from "../run/internal/staging.ts"
 import { forkShape, storedRunShape } from "./internal/shapes.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Allotted } from "../run/internal/startOptions.ts"
@@ -91,10 +91,10 @@ export const forkRun: <Output>(
 ) => Effect.Effect<RunResult<Output>, RunPromptStoredError | RevisionNotFound | SessionTaken, RunStore> =
   Effect.fn("fermata.forkRun")(function* <Output>(
     runtime: Runtime<Output>,
-    input: ForkInput,
+    given: ForkInput,
     options: StoredRunOptions = {}
   ) {
-    yield* requireOptions("forkRun", input, forkShape)
+    const input = yield* Effect.flatMap(requireOptions("forkRun", given, forkShape), takeGiven)
     yield* requireOptions("forkRun", options, storedRunShape)
     const { limits, newRunId, policy, "~allotted": allotted } = input
     const store = yield* RunStore
@@ -103,7 +103,6 @@ export const forkRun: <Output>(
       ...(newRunId === undefined ? {} : { runId: newRunId }),
       ...(input.sessionId === undefined ? {} : { sessionId: input.sessionId })
     })
-    yield* checkGiven(input)
     const prompt = yield* decodePrompt(input.prompt)
     const stored = yield* store.load(input.runId)
     const original = yield* stateAt(stored, input.revision)

@@ -21,7 +21,7 @@ import { answering } from "../run/internal/answering.ts"
 import { continueStored, create, type Work, type WorkError } from "./internal/continueStored.ts"
 import { letTurn, turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { toResult } from "../run/internal/result.ts"
-import { checkGiven, checkIds, decodePrompt, startRun } from "../run/internal/staging.ts"
+import { takeGiven, checkIds, decodePrompt, startRun } from "../run/internal/staging.ts"
 import { loadRun } from "./internal/loadRun.ts"
 import { storedContinueShape, storedRunShape, storedStartShape } from "./internal/shapes.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
@@ -113,17 +113,21 @@ export const runPromptStored: <Output>(
 
 const running = Effect.fnUntraced(function* <Output>(
   runtime: Runtime<Output>,
-  input: StoredStartInput | StoredContinueInput,
+  given: StoredStartInput | StoredContinueInput,
   options: StoredRunOptions = {}
 ) {
   const store = yield* RunStore
   // Who is refused at once may ask again at once, for ever.
   yield* letTurn
-  const isStart = "prompt" in input
-  yield* requireOptions("runPromptStored", input, isStart ? storedStartShape : storedContinueShape)
+  const isStart = "prompt" in given
+  const read = yield* requireOptions(
+    "runPromptStored",
+    given,
+    isStart ? storedStartShape : storedContinueShape
+  )
   yield* requireOptions("runPromptStored", options, storedRunShape)
-  if (isStart) yield* checkIds(input)
-  yield* checkGiven(input)
+  if (isStart) yield* checkIds(read)
+  const input = yield* takeGiven(read)
   const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
   if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
     return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })

@@ -138,7 +138,7 @@ export const decisionOf = (
   otherwise: string | Principal
 ): DecisionInput => {
   requireKnown("decide", options, decideShape)
-  requireBody(body)
+  const own = requireBody(body)
   const { by = otherwise, idempotencyKey, note } = options ?? {}
   // The first request of a list that is empty, in a program that does not check its types: refused as malformed.
   const asked: Decidable = (given as Decidable | undefined) ?? ({} as Decidable)
@@ -147,7 +147,7 @@ export const decisionOf = (
   const requestId = (typeof request === "object" ? request?.requestId : request) as RequestId
   const digest = typeof request === "object" && request?._tag === "approval" ? { digest: request.digest } : {}
   return {
-    ...body,
+    ...own,
     requestId,
     by,
     ...digest,

@@ -32,7 +32,7 @@ import * as Cancellation from "../agent/Cancellation.ts"
 import { answering } from "./internal/answering.ts"
 import { noJournal } from "./internal/Drive.ts"
 import { toResult } from "./internal/result.ts"
-import { checkGiven, checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import { takeGiven, checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
 import { continueShape, runShape, startShape } from "./internal/shapes.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Allotted } from "./internal/startOptions.ts"
@@ -162,16 +162,16 @@ class Prompted<Output> extends Effectable.Class<RunResult<Output>, RunPromptErro
 
 const starting = Effect.fnUntraced(function* <Output>(
   runtime: Runtime<Output>,
-  input: StartInput | ContinueInput,
+  given: StartInput | ContinueInput,
   options: RunOptions = {}
 ) {
-  yield* requireOptions("runPrompt", input, "state" in input ? continueShape : startShape)
+  const shape = "state" in given ? continueShape : startShape
+  const input = yield* Effect.flatMap(requireOptions("runPrompt", given, shape), takeGiven)
   yield* requireOptions("runPrompt", options, runShape)
   yield* requireOpen(runtime)
   const clock = yield* Clock.Clock
   const prompt = input.prompt === undefined ? undefined : yield* decodePrompt(input.prompt)
   if (!("state" in input)) yield* checkIds(input)
-  yield* checkGiven(input)
   const staged =
     "state" in input
       ? yield* continueRun(runtime, clock, {

@@ -71,11 +71,33 @@ describe("a decision with a key that there is not", () => {
     const { fermata } = await open()
     await using _ = fermata
     const { request } = await held(fermata)
-    for (const patterns of [new Map([["to", 1]]), { [Symbol("to")]: 1 }]) {
+    const to = { _tag: "equals", value: "bob" }
+    for (const patterns of [
+      new Map([["to", 1]]),
+      { [Symbol("to")]: 1 },
+      Object.create({ to }) as object,
+      Object.defineProperty({}, "to", { value: to }),
+      Object.defineProperty({}, Symbol("to"), { value: to })
+    ]) {
       const body = { _tag: "approve", grant: { scope: "session", arguments: patterns } }
       assert.isTrue(isDecisionMalformed(await rejected(() => fermata.decide(request, body as never))))
     }
+    const unseen = Object.defineProperty({ scope: "session" }, "expiresAt", { value: 1 })
+    const error = await rejected(() => fermata.decide(request, { _tag: "approve", grant: unseen } as never))
+    assert.include(error.message, '"expiresAt" in "grant" of the decision is a field that is not enumerable')
     assert.deepStrictEqual(await fermata.grants(), [])
+  })
+
+  it("of a callback is no decision: the request stays open", async () => {
+    const edit = Object.defineProperty({ ...approve() }, "arguments", { value: {} })
+    const { fermata, ran } = await open({ approvalCallback: () => ({ ...edit, by: "bot" }) })
+    await using _ = fermata
+    const unseen = { approvalCallback: () => Object.assign(edit, { by: "bot" }) }
+    assert.strictEqual((await fermata.runPrompt("ops", "go")).status, "completed")
+    const { fermata: other } = await open(unseen)
+    await using __ = other
+    assert.strictEqual((await other.runPrompt("ops", "go")).status, "interrupted")
+    assert.lengthOf(ran, 1)
   })
 
   it("keeps decideAll from taking any of them", async () => {

@@ -61,12 +61,16 @@ describe("arguments that a schema turns into objects of classes", () => {
         to: z.string().transform((name) => new Account(name)),
         amount: z.number().transform((cents) => new Money(cents)),
         all: z.array(z.string().transform((name) => new Set([new Account(name)]))),
+        for: z
+          .string()
+          .transform((name) => Object.defineProperty({}, "name", { value: name }) as { name: string }),
         note: z.string().default("none")
       }),
-      handler: ({ amount, to }) => void ran.push(`${amount.cents} to ${to.name}`)
+      handler: ({ amount, to, ...rest }) =>
+        void ran.push(`${amount.cents} to ${to.name} for ${rest.for.name}`)
     })
-    const call = (to: string, amount: number, all: string) => ({
-      calls: [{ tool: "pay", arguments: { to, amount, all: [all] } }]
+    const call = (to: string, amount: number, all: string, why = "rent") => ({
+      calls: [{ tool: "pay", arguments: { to, amount, all: [all], for: why } }]
     })
     await using fermata = await open(
       [pay],
@@ -76,6 +80,7 @@ describe("arguments that a schema turns into objects of classes", () => {
         call("mallory", 5, "a"),
         call("bob", 900, "a"),
         call("bob", 5, "b"),
+        call("bob", 5, "a", "bribe"),
         "done"
       ]
     )
@@ -88,19 +93,29 @@ describe("arguments that a schema turns into objects of classes", () => {
       await fermata.decide(request, approve(shown.length === 1 ? { grant: { scope: "run" } } : {}))
       run = await fermata.resume(run.runId)
     }
-    const seen = (to: string, given: number, name: string) => ({
+    const seen = (to: string, given: number, name: string, why = "rent") => ({
       to,
       amount: { given, is: "Money" },
       all: [{ given: name, is: [{}] }],
+      for: why,
       note: "none"
     })
     assert.deepStrictEqual(shown, [
       seen("bob", 5, "a"),
       seen("mallory", 5, "a"),
       seen("bob", 900, "a"),
-      seen("bob", 5, "b")
+      seen("bob", 5, "b"),
+      seen("bob", 5, "a", "bribe")
     ])
-    assert.deepStrictEqual(ran, ["5 to bob", "5 to bob", "5 to mallory", "900 to bob", "5 to bob"])
+    const toBob = "5 to bob for rent"
+    assert.deepStrictEqual(ran, [
+      toBob,
+      toBob,
+      "5 to mallory for rent",
+      "900 to bob for rent",
+      toBob,
+      "5 to bob for bribe"
+    ])
   })
 
   it("run when they are nothing at all", async () => {
@@ -165,6 +180,33 @@ describe("a decision", () => {
       Effect.runPromise
     )
     assert.deepStrictEqual(ran, [1, 50])
+  })
+
+  it("is taken as it was checked, though each look at it shows something else", async () => {
+    const ran: Array<unknown> = []
+    const pay = Tool.make("pay", { parameters: amounts, handler: (given) => void ran.push(given) })
+    await using fermata = await open([pay], [paying(1), paying(2), "done"])
+    const run = await fermata.runPrompt("ops", "pay")
+    const narrow = { amount: { _tag: "equals", value: 1 } }
+    const anything = Object.defineProperty({}, "amount", { value: narrow.amount })
+    for (let narrowFor = 0; narrowFor < 12; narrowFor += 1) {
+      let looks = 0
+      const grant = {
+        scope: "run",
+        get arguments() {
+          return looks++ < narrowFor ? narrow : anything
+        }
+      }
+      // Whichever it is: all of it as it was judged, or nothing.
+      const refused = await Promise.resolve()
+        .then(() => fermata.decide(`${run.runId}.r1`, approve({ grant: grant as never })))
+        .then(() => false, isDecisionMalformed)
+      if (refused) continue
+      assert.deepStrictEqual((await fermata.grants())[0]?.grant.arguments as unknown, narrow)
+      break
+    }
+    assert.strictEqual((await fermata.resume(run.runId)).status, "interrupted")
+    assert.deepStrictEqual(ran, [{ amount: 1 }])
   })
 
   it("is recorded as it was checked, though the caller changes it while a schema looks at it", async () => {
@@ -247,7 +289,13 @@ describe("a decision", () => {
     const pay = Tool.make("pay", { parameters: z.looseObject({ amount: z.number() }), handler: () => {} })
     await using fermata = await open([pay], [paying(1), "done"])
     const run = await fermata.runPrompt("ops", "pay")
-    for (const more of [{ at: new Date(0) }, { [Symbol("more")]: 1 }, { who: new Account("bob") }]) {
+    const unseen: object = Object.defineProperty({}, "to", { value: "bob" })
+    for (const more of [
+      { at: new Date(0) },
+      { [Symbol("more")]: 1 },
+      { who: new Account("bob") },
+      { unseen }
+    ]) {
       const edited: object = { amount: 1, ...more }
       const error = await fermata.decide(`${run.runId}.r1`, approve({ arguments: edited as never })).then(
         () => assert.fail("It was taken."),
@@ -270,5 +318,31 @@ describe("a decision", () => {
     })
     assert.strictEqual((await fermata.runPrompt("ops", "pay")).status, "completed")
     assert.deepStrictEqual(ran, [1])
+  })
+})
+
+describe("a policy", () => {
+  it("is in force as it was checked, though each look at it shows something else", async () => {
+    const ran: Array<unknown> = []
+    const pay = Tool.make("pay", { handler: (given) => void ran.push(given) })
+    for (let askFor = 1; askFor < 12; askFor += 1) {
+      let looks = 0
+      const policy = {
+        get mode() {
+          return looks++ < askFor ? "ask" : "all"
+        }
+      } as { readonly mode: "ask" }
+      const script = [{ calls: [{ tool: "pay" }] }, "done"]
+      await using given = await open([pay], script)
+      assert.strictEqual((await given.runPrompt("ops", "pay", { policy })).status, "interrupted")
+      looks = 0
+      await using fermata = await Fermata.make({
+        agents: [Agent.make("ops", { tools: [pay], policy })],
+        model: ScriptedModel.make(script).client,
+        store: RunStore.layerMemory
+      })
+      assert.strictEqual((await fermata.runPrompt("ops", "pay")).status, "interrupted")
+    }
+    assert.deepStrictEqual(ran, [])
   })
 })

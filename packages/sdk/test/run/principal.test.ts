@@ -10,6 +10,7 @@ import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import * as Runtime from "../../src/agent/Runtime.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { Timestamp } from "../../src/domain/Id.ts"
+import { attribute } from "../../src/domain/Principal.ts"
 import * as RunStateCodec from "../../src/domain/RunStateCodec.ts"
 import { revokeInState } from "../../src/domain/revokeInState.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"
@@ -144,6 +145,54 @@ describe("the principal of a decision", () => {
           assert.deepStrictEqual(pay.ran, [])
         }
       })
+  )
+
+  it.effect("is the one that was checked, though each look at it shows another", () =>
+    Effect.gen(function* () {
+      const { agent } = paying()
+      /** An id that is Fermata's own at one look. */
+      const shifting = (odd: number) => {
+        let looks = 0
+        return {
+          kind: "person",
+          get id() {
+            return looks++ === odd ? "policy" : "ana"
+          }
+        } as const
+      }
+      for (const door of ["store", "decideAll", "stored"] as const) {
+        for (let odd = 0; odd < 8; odd += 1) {
+          const { runtime } = yield* bind(agent, twice)
+          yield* inStore(
+            Effect.gen(function* () {
+              const store = yield* RunStore
+              const { requestId } = only(yield* runPromptStored(runtime, { prompt: "go" }), "approval")
+              const given: DecisionInput = { _tag: "approve", requestId, by: shifting(odd) }
+              yield* Effect.ignore(
+                door === "store"
+                  ? Effect.asVoid(store.decide(given))
+                  : door === "decideAll"
+                    ? Effect.asVoid(store.decideAll([given]))
+                    : Effect.asVoid(decideStored([runtime], given))
+              )
+              const { decision } = yield* store.request(requestId)
+              if (decision !== undefined)
+                assert.deepStrictEqual(decision.principal, { id: "ana", kind: "person" })
+            })
+          )
+        }
+      }
+      for (let odd = 0; odd < 8; odd += 1) {
+        const { runtime } = yield* bind(agent, twice)
+        const held = yield* runPrompt(runtime, { prompt: "go" })
+        const { requestId } = only(held, "approval")
+        const decisions: ReadonlyArray<DecisionInput> = [{ _tag: "approve", requestId, by: shifting(odd) }]
+        const went = yield* Effect.option(runPrompt(runtime, { state: held.state, decisions }))
+        if (went._tag === "Some") assert.strictEqual(went.value.state.requests[0]?.decision?.by, "ana")
+        const attributed = attribute(shifting(odd))
+        if (Result.isSuccess(attributed)) assert.strictEqual(attributed.success.principal?.id, "ana")
+      }
+    })
   )
 
   it.effect("that a callback gives in the name of Fermata itself decides nothing", () =>

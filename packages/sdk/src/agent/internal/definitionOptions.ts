@@ -2,6 +2,7 @@
  * What the definition of an agent may have, key by key.
  */
 import * as Result from "effect/Result"
+import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
 import { checkPolicy, limitsShape } from "../../domain/internal/given.ts"
 import {
   callable,
@@ -49,19 +50,22 @@ const shape = shapeOf<AgentOptions<never, unknown>>({
 /** What of an agent's definition does not fit, or `undefined`. */
 export const definitionProblem = (agent: string, options: unknown): AgentDefinitionError | undefined => {
   const misfits: ReadonlyArray<Misfit> = optionMisfits(options, shape, "its definition")
-  if (misfits.length > 0) {
-    return new AgentDefinitionError({
-      agent,
-      problem: misfits.map(({ problem }) => problem).join("; "),
-      misfits
-    })
-  }
-  const { policy } = options as AgentOptions<never, unknown>
-  const checked = policy === undefined ? Result.void : checkPolicy(policy)
-  if (Result.isSuccess(checked)) return undefined
-  return new AgentDefinitionError({
-    agent,
-    problem: `its policy cannot be used: ${checked.failure.issues}`,
-    ...(checked.failure.misfits === undefined ? {} : { misfits: checked.failure.misfits })
-  })
+  return misfits.length === 0
+    ? undefined
+    : new AgentDefinitionError({ agent, problem: misfits.map(({ problem }) => problem).join("; "), misfits })
 }
+
+/** A copy of an agent's policy, or what is wrong with it. */
+export const definedPolicy = (
+  agent: string,
+  policy: unknown
+): Result.Result<ApprovalPolicy, AgentDefinitionError> =>
+  Result.mapError(
+    checkPolicy(policy),
+    ({ issues, misfits }) =>
+      new AgentDefinitionError({
+        agent,
+        problem: `its policy cannot be used: ${issues}`,
+        ...(misfits === undefined ? {} : { misfits })
+      })
+  )

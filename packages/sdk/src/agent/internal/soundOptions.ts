@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { kindOf } from "../../domain/internal/kindOf.ts"
 import { type Shape } from "../../domain/internal/misfits.ts"
+import { readOnce } from "../../domain/internal/readOnce.ts"
 import { type OptionsInvalid, problemOf } from "../../domain/OptionsInvalid.ts"
 import { RuntimeOptionsInvalid } from "../RuntimeError.ts"
 
@@ -20,14 +21,15 @@ const millisOf = (value: unknown): number | undefined =>
     ? undefined
     : Option.getOrUndefined(Option.map(Duration.fromInput(value as Duration.Input), Duration.toMillis))
 
-/** Refuses options with keys that nothing reads. `of` is the function that is given them. */
-export const requireOptions = (
+/** A copy of options. Refuses keys that nothing reads. `of` is the function that is given them. */
+export const requireOptions = <Options>(
   of: string,
-  given: unknown,
+  given: Options,
   shape: Shape
-): Effect.Effect<void, OptionsInvalid> => {
-  const problem = problemOf(of, given, shape)
-  return problem === undefined ? Effect.void : Effect.fail(problem)
+): Effect.Effect<Options, OptionsInvalid> => {
+  const own = readOnce(given, 1)
+  const problem = problemOf(of, own, shape)
+  return problem === undefined ? Effect.succeed(own) : Effect.fail(problem)
 }
 
 /** Refuses options of which one is not of its kind. Those that are left out are right. */

@@ -11,6 +11,7 @@ import type { Misfit } from "../OptionsInvalid.ts"
 import { shape as principal } from "../Principal.ts"
 import { LimitsInvalid, PolicyInvalid } from "../RunError.ts"
 import { keysOf, type Keys, misfits, optionMisfits, type Shape } from "./misfits.ts"
+import { readOnce } from "./readOnce.ts"
 
 interface Members {
   readonly members: ReadonlyArray<{
@@ -78,17 +79,21 @@ export const limitsShape: Shape = keysOf(Object.keys(LimitChanges.fields))
 export const problemsOf = (found: ReadonlyArray<Misfit>): string =>
   found.map(({ problem }) => problem).join("; ")
 
+/** The policy, its rules, and each of these. */
+const policyDepth = 3
+
 const decodePolicy = Schema.decodeUnknownResult(ApprovalPolicy)
 
-/** Refuses a policy that is none, or has keys that nothing reads. */
-export const checkPolicy = (given: unknown): Result.Result<void, PolicyInvalid> => {
-  const found = optionMisfits(given, policyShape, "the policy")
+/** A copy of a policy. Refuses one that is none, or has keys that nothing reads. */
+export const checkPolicy = (given: unknown): Result.Result<ApprovalPolicy, PolicyInvalid> => {
+  const own = readOnce(given, policyDepth)
+  const found = optionMisfits(own, policyShape, "the policy")
   if (found.length > 0) return Result.fail(new PolicyInvalid({ issues: problemsOf(found), misfits: found }))
-  const decoded = decodePolicy(given)
+  const decoded = decodePolicy(own)
   if (Result.isFailure(decoded)) return Result.fail(new PolicyInvalid({ issues: decoded.failure.message }))
   const { mode, until } = decoded.success
   return until === undefined || mode === "until"
-    ? Result.void
+    ? Result.succeed(decoded.success)
     : Result.fail(
         new PolicyInvalid({
           issues: `"until" is read with the mode "until" alone, and the mode is "${mode}"`
@@ -98,12 +103,9 @@ export const checkPolicy = (given: unknown): Result.Result<void, PolicyInvalid> 
 
 const decodeLimits = Schema.decodeUnknownResult(LimitChanges)
 
-/** Refuses limits that are none, or have keys that nothing reads: what is no number, or misspelt, bounds nothing. */
-export const checkLimits = (given: unknown): Result.Result<void, LimitsInvalid> => {
+/** A copy of limits. Refuses those that are none, or have keys that nothing reads: what is no number, or misspelt, bounds nothing. */
+export const checkLimits = (given: unknown): Result.Result<LimitChanges, LimitsInvalid> => {
   const found = optionMisfits(given, limitsShape, "the limits")
   if (found.length > 0) return Result.fail(new LimitsInvalid({ issues: problemsOf(found), misfits: found }))
-  const decoded = decodeLimits(given)
-  return Result.isFailure(decoded)
-    ? Result.fail(new LimitsInvalid({ issues: decoded.failure.message }))
-    : Result.void
+  return Result.mapError(decodeLimits(given), ({ message }) => new LimitsInvalid({ issues: message }))
 }

@@ -50,8 +50,8 @@ export const sameJson = (one: Schema.Json | undefined, other: Schema.Json | unde
 }
 
 /**
- * A copy of a value that is JSON already, without the fields that are `undefined`; `undefined` of any other value, and of one that
- * lies deeper than {@link maxGivenDepth}.
+ * A copy of a value that is JSON already, without the fields that are `undefined`; `undefined` of any other value, of one with fields
+ * that JSON does not show, and of one that lies deeper than {@link maxGivenDepth}.
  */
 export const copyJson = (value: unknown, levels: number = maxGivenDepth): Schema.Json | undefined => {
   if (typeof value === "string" || typeof value === "boolean" || value === null) return value
@@ -72,13 +72,11 @@ const copyList = (list: ReadonlyArray<unknown>, levels: number): Schema.Json | u
 
 const copyObject = (object: object, levels: number): Schema.Json | undefined => {
   const prototype: unknown = Object.getPrototypeOf(object)
-  if (
-    (prototype !== Object.prototype && prototype !== null) ||
-    Object.getOwnPropertySymbols(object).length > 0
-  )
-    return undefined
+  if (prototype !== Object.prototype && prototype !== null) return undefined
+  const names = Object.keys(object)
+  if (Reflect.ownKeys(object).length > names.length) return undefined
   const copy: Record<string, Schema.Json> = {}
-  for (const name of Object.keys(object)) {
+  for (const name of names) {
     const field = (object as Readonly<Record<string, unknown>>)[name]
     if (field === undefined) continue
     const item = copyJson(field, levels)

@@ -112,13 +112,13 @@ const look = (value: unknown, shape: Shape, place: Place, found: Array<Misfit>):
   }
   for (const key of Reflect.ownKeys(value)) {
     if (typeof key === "symbol") {
-      if (Object.prototype.propertyIsEnumerable.call(value, key))
-        found.push(unknownKey(String(key), [], place))
+      found.push(unknownKey(String(key), [], place))
       continue
     }
     const expected = "values" in shape ? shape.values : own(shape.keys, key)
     if (expected === undefined)
       found.push(unknownKey(key, "keys" in shape ? Object.keys(shape.keys) : [], place))
+    else if (!Object.prototype.propertyIsEnumerable.call(value, key)) found.push(hidden(key, place))
     else if (expected === "anything") continue
     else if ("elsewhere" in expected) found.push(misplaced(key, expected.elsewhere, place))
     else look((value as Record<string, unknown>)[key], expected, inside(place, key), found)
@@ -136,13 +136,15 @@ const inside = ({ path, whole }: Place, key: string): Place => ({
 const named = ({ path, whole }: Place): string => (path === "" ? whole : `"${line(path)}" of ${whole}`)
 
 /** Made by a literal, by `JSON.parse`, or without a prototype; in any realm. What else there is keeps its values where no key shows them. */
-const isPlain = (value: object): boolean => {
+export const isPlain = (value: object): boolean => {
   if (Array.isArray(value)) return false
   const prototype: unknown = Object.getPrototypeOf(value)
   return (
     prototype === null ||
     prototype === Object.prototype ||
-    (Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, "isPrototypeOf"))
+    (Object.getPrototypeOf(prototype) === null &&
+      Object.hasOwn(prototype as object, "isPrototypeOf") &&
+      Object.keys(prototype as object).length === 0)
   )
 }
 
@@ -164,6 +166,12 @@ const misplaced = (key: string, where: string, place: Place): Misfit => ({
   place: named(place),
   key,
   problem: `there is no "${key}" in ${named(place)}: ${where}`
+})
+
+const hidden = (key: string, place: Place): Misfit => ({
+  place: named(place),
+  key: shown(key),
+  problem: `"${line(shown(key))}" in ${named(place)} is a field that is not enumerable, which no copy has: give it as a plain field`
 })
 
 const unknownKey = (key: string, names: ReadonlyArray<string>, place: Place): Misfit => {

@@ -3,6 +3,7 @@
  */
 import { bodyMisfits, grantShape, problemsOf } from "../../domain/internal/given.ts"
 import { keysOf, optionMisfits } from "../../domain/internal/misfits.ts"
+import { readOnce } from "../../domain/internal/readOnce.ts"
 import type { Misfit } from "../../domain/OptionsInvalid.ts"
 import { DecisionMalformed } from "../../domain/Rejection.ts"
 
@@ -10,8 +11,12 @@ const refuse = (found: ReadonlyArray<Misfit>): void => {
   if (found.length > 0) throw new DecisionMalformed({ issues: problemsOf(found), misfits: found })
 }
 
-/** Throws `DecisionMalformed` for a key that a decision of its kind does not have. */
-export const requireBody = (body: unknown): void => refuse(bodyMisfits(body))
+/** A copy of a decision. Throws `DecisionMalformed` for a key that a decision of its kind does not have. */
+export const requireBody = <Body>(given: Body): Body => {
+  const body = readOnce(given, 1)
+  refuse(bodyMisfits(body))
+  return body
+}
 
 const approveShape = keysOf(["arguments"], { grant: grantShape })
 

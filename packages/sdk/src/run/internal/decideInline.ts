@@ -7,7 +7,9 @@ import * as Result from "effect/Result"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { decide, decideAt, expiries } from "../../domain/decide.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
+import { decisionMisfits } from "../../domain/internal/given.ts"
 import { copyJson } from "../../domain/internal/json.ts"
+import { readOnce } from "../../domain/internal/readOnce.ts"
 import { answerable } from "../../domain/RunState.ts"
 import * as Cancellation from "../../agent/Cancellation.ts"
 import type { Apart } from "./apart.ts"
@@ -95,8 +97,9 @@ const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request:
   if (approvalCallback === undefined) return undefined
   // A copy: what is shown to people, and compared, is not the callback's to change.
   const shown = copyJson(request) as Interruption | undefined
-  const answer = yield* awaited(runtime, () => approvalCallback(shown ?? request))
-  if (answer === undefined || isAboutAnother(answer, request)) return undefined
+  const answer = readOnce(yield* awaited(runtime, () => approvalCallback(shown ?? request)), 1)
+  if (answer === undefined || isAboutAnother(answer, request) || decisionMisfits(answer).length > 0)
+    return undefined
   const decoded = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)
   const decision = yield* checkEdited(runtime, drive.state, decoded)
   yield* Effect.fromResult(decide(drive.state, decision))

@@ -4,7 +4,7 @@
 import { shapeOf } from "../../domain/internal/misfits.ts"
 import type { ContinueInput, RunOptions, StartInput } from "../runPrompt.ts"
 
-/** Limits and a policy are looked into where their errors are: see `checkGiven`. */
+/** Limits and a policy are looked into where their errors are: see `takeGiven`. */
 export const givenShape = {
   limits: "anything",
   policy: "anything",

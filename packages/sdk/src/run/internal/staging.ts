@@ -15,6 +15,7 @@ import { evolve } from "../../domain/evolve.ts"
 import { next, nothingAbove } from "../../domain/next.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import { checkLimits, checkPolicy, decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
+import { readOnce } from "../../domain/internal/readOnce.ts"
 import { recordOf } from "../../domain/internal/released.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { budgetOf, type Limits } from "../../domain/Limits.ts"
@@ -109,14 +110,19 @@ export const checkIds = (input: {
   return Effect.void
 }
 
-/** Whether the limits and the policy that a caller chose can be such. */
-export const checkGiven = ({
-  limits,
-  policy
-}: GivenOptions): Effect.Effect<void, LimitsInvalid | PolicyInvalid> => {
-  const limited = limits === undefined ? Result.void : checkLimits(limits)
-  if (Result.isFailure(limited)) return Effect.fail(limited.failure)
-  return policy === undefined ? Effect.void : Effect.fromResult(checkPolicy(policy))
+/** The same with copies of the limits and the policy that a caller chose, which have to be such. */
+export const takeGiven = <Input extends GivenOptions>(
+  input: Input
+): Effect.Effect<Input, LimitsInvalid | PolicyInvalid> => {
+  const limits = input.limits === undefined ? undefined : checkLimits(input.limits)
+  if (limits !== undefined && Result.isFailure(limits)) return Effect.fail(limits.failure)
+  const policy = input.policy === undefined ? undefined : checkPolicy(input.policy)
+  if (policy !== undefined && Result.isFailure(policy)) return Effect.fail(policy.failure)
+  return Effect.succeed({
+    ...input,
+    ...(limits === undefined ? {} : { limits: limits.success }),
+    ...(policy === undefined ? {} : { policy: policy.success })
+  })
 }
 
 /** The first event of a new run, in a new session or after `previous`. */
@@ -311,14 +317,15 @@ const decodeUnknownDecision = Schema.decodeUnknownEffect(Decision)
 
 /** A decision as it is recorded. */
 export const decodeDecision = (
-  input: DecisionInput,
+  given: DecisionInput,
   clock: Clock.Clock
 ): Effect.Effect<Decision, DecisionMalformed> => {
-  if (isDeeperThan(input, maxGivenDepth)) {
+  if (isDeeperThan(given, maxGivenDepth)) {
     return Effect.fail(
       new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` })
     )
   }
+  const input = readOnce(given)
   const found = decisionMisfits(input)
   if (found.length > 0) {
     return Effect.fail(new DecisionMalformed({ issues: problemsOf(found), misfits: found }))

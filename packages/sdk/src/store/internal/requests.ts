@@ -12,6 +12,7 @@ import { isExpired, type Interruption } from "../../domain/Interruption.ts"
 import { decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
 import { copyJson, isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { kindOf } from "../../domain/internal/kindOf.ts"
+import { readOnce } from "../../domain/internal/readOnce.ts"
 import {
   AlreadyDecided,
   DecisionMalformed,
@@ -171,14 +172,15 @@ export const decodeInputs = (
 
 /** The decision that a caller wrote, with the time it is recorded at. What is refused is not repeated. */
 export const decodeInput = (
-  input: DecisionInput,
+  given: DecisionInput,
   now: Timestamp
 ): Result.Result<Decision, DecisionMalformed> => {
-  if (isDeeperThan(input, maxGivenDepth)) {
+  if (isDeeperThan(given, maxGivenDepth)) {
     return Result.fail(
       new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` })
     )
   }
+  const input = readOnce(given)
   const found = decisionMisfits(input)
   if (found.length > 0) {
     return Result.fail(new DecisionMalformed({ issues: problemsOf(found), misfits: found }))

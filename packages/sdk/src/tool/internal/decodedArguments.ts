@@ -126,9 +126,10 @@ const lookAt = (value: object, levels: number, given: Schema.Json | undefined): 
   const prototype: unknown = Object.getPrototypeOf(value)
   const isPlain = prototype === Object.prototype || prototype === null
   const fields = isPlain && typeof given === "object" && given !== null ? (given as Schema.JsonObject) : {}
-  let isOpaque = !isPlain
+  const names = Object.keys(value)
+  let isOpaque = !isPlain || Reflect.ownKeys(value).length > names.length
   const entries: Array<readonly [string, Schema.Json]> = []
-  for (const name of Object.keys(value)) {
+  for (const name of names) {
     const field: unknown = Reflect.get(value, name)
     if (field === undefined) continue
     const seen = beside(field, levels, Object.hasOwn(fields, name) ? fields[name] : undefined)

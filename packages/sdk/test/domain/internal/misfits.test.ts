@@ -56,6 +56,18 @@ describe("the keys of a decision", () => {
     assert.strictEqual(wrong(new Map([["_tag", "approve"]]))?.place, "the decision")
   })
 
+  it("cannot hide where no copy has them: as fields that are not enumerable, or on an object that passes for Object.prototype", () => {
+    const to = { _tag: "equals", value: "bob" }
+    const unseen = (name: PropertyKey, value: unknown): object => Object.defineProperty({}, name, { value })
+    const passing: object = Object.assign(Object.create(null) as object, { to, isPrototypeOf: () => true })
+    for (const hidden of [unseen("to", to), unseen(Symbol("to"), to), Object.create(passing) as object])
+      assert.strictEqual(decisionMisfits(granting({ arguments: hidden })).length, 1)
+    const grant = Object.defineProperty({ scope: "run" }, "expiresAt", { value: 1 })
+    const expiring = approve({ grant })
+    assert.deepInclude(wrong(expiring), { key: "expiresAt", place: '"grant" of the decision' })
+    assert.include(wrong(expiring)?.problem, "not enumerable")
+  })
+
   it("may be all that there are, in an object of any realm or without a prototype", () => {
     const full = granting({
       arguments: { to: { _tag: "equals", value: "bob" }, of: { _tag: "glob", pattern: "*" } },
@@ -101,6 +113,25 @@ describe("a policy", () => {
     assert.include(issues({}), '["mode"]')
     for (const none of [null, "all", ["all"], new Map([["mode", "ask"]])])
       assert.include(issues(none), "plain object")
+  })
+
+  it("is read once: what is judged is what is in force", () => {
+    let looks = 0
+    const looked = <A>(value: A): A => {
+      looks += 1
+      return value
+    }
+    const policy = {
+      mode: "all",
+      get rules() {
+        return looked([{ tool: "*", action: "deny" }])
+      }
+    }
+    assert.deepStrictEqual<unknown>(
+      checkPolicy(policy),
+      Result.succeed({ mode: "all", rules: [{ tool: "*", action: "deny" }] })
+    )
+    assert.strictEqual(looks, 1)
   })
 
   it("that lets everything through until a time says so: a time beside another mode is refused", () => {

@@ -8,7 +8,7 @@ import type * as Stream from "effect/Stream"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import { atLeast, millisOr } from "../../../agent/internal/soundOptions.ts"
-import { checkGiven } from "../../../run/internal/staging.ts"
+import { takeGiven } from "../../../run/internal/staging.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import type { RunId } from "../../../domain/Id.ts"
@@ -284,9 +284,9 @@ export class Orchestra implements Keeper {
   }
 
   /** Sets aside what a run may spend of what all share, as soon as it has a place. */
-  private prepare<I extends Input | Start>(live: AnyLive, input: I): Effect.Effect<I, HandleError> {
+  private prepare<I extends Input | Start>(live: AnyLive, given: I): Effect.Effect<I, HandleError> {
     // Before they are counted with: what is no number would leave no budget at all.
-    return Effect.flatMap(checkGiven(input), () => {
+    return Effect.flatMap(takeGiven(given), (input) => {
       const { bound } = live.runtime as Runtime<any>
       const before = beforeOf(input)
       const own = { ...bound.limits, ...inheritedOf(input)?.limits }

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import { requireOptions } from "../../../agent/internal/soundOptions.ts"
-import { checkGiven, decodePrompt } from "../../../run/internal/staging.ts"
+import { takeGiven, decodePrompt } from "../../../run/internal/staging.ts"
 import type { GivenOptions } from "../../../run/internal/startOptions.ts"
 import type { Prompt } from "../../../run/runPrompt.ts"
 import type { DecisionInput } from "../../../domain/Decision.ts"
@@ -27,11 +27,10 @@ interface Hearer<Output, E> extends AgentHandle<Output, E> {
 export const say = Effect.fnUntraced(function* <Output, E>(
   live: Hearer<Output, E>,
   prompt: Prompt,
-  options: SendOptions
+  given: SendOptions
 ): Effect.fn.Return<AgentHandle<Output, E>, SendError | E> {
-  yield* requireOptions("send", options, sendShape)
+  const options = yield* Effect.flatMap(requireOptions("send", given, sendShape), takeGiven)
   const { by = "user", limits, messageId, policy, whenHeld = "queue" } = options
-  yield* checkGiven(options)
   yield* Effect.fromResult(attribute(by))
   const parts = yield* decodePrompt(prompt)
   const open = live.interruptions()
