@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type { Prompt } from "../run/runPrompt.ts"
+import type { Prompt } from "../run/prompt.ts"
 import type { Completed, RunResult } from "../run/RunResult.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import type { HandleError } from "./AgentHandle.ts"

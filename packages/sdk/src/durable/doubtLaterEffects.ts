@@ -11,7 +11,8 @@ import { lines, sentence } from "../domain/Display.ts"
 import type { RunId, Timestamp } from "../domain/Id.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
-import { type Lease, type RunHead, RunStore } from "../store/RunStore.ts"
+import { RunStore } from "../store/RunStore.ts"
+import type { Lease, RunHead } from "../store/RunStorePort.ts"
 import type { LeaseLost, RunBusy, RunConflict, RunStoreError } from "../store/RunStoreError.ts"
 
 /**

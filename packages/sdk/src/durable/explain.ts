@@ -21,7 +21,8 @@ import {
   type RunState,
   type Status
 } from "../domain/RunState.ts"
-import { type RunHead, RunStore, type StoredRun } from "../store/RunStore.ts"
+import { RunStore } from "../store/RunStore.ts"
+import type { RunHead, StoredRun } from "../store/RunStorePort.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import { answersTo, type BoundAgent } from "../agent/BoundAgent.ts"
 import { Missing, missingIn } from "../agent/internal/definitions.ts"

@@ -21,7 +21,7 @@ import { sendShape } from "./internal/shapes.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { decodePrompt } from "../run/internal/staging.ts"
 import { findSubRun } from "./internal/subRun.ts"
-import type { Prompt } from "../run/runPrompt.ts"
+import type { Prompt } from "../run/prompt.ts"
 
 /** How a message is sent. */
 export interface SendOptions {

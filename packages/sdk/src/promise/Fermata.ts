@@ -25,7 +25,7 @@ import { sendMessage, type SendOptions } from "../durable/sendMessage.ts"
 import type { Receipt } from "../store/SentMessage.ts"
 import { explain, type Explanation } from "../durable/explain.ts"
 import { recover, type Recovered, type RecoverOptions } from "../durable/recover.ts"
-import type { Prompt } from "../run/runPrompt.ts"
+import type { Prompt } from "../run/prompt.ts"
 import { runPromptStored } from "../durable/runPromptStored.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import type { RunUpdate } from "../agent/RunUpdate.ts"
@@ -46,14 +46,8 @@ import { AgentNotFound } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { ModelClient } from "../model/ModelClient.ts"
-import {
-  type DamagedRun,
-  type ListFilter,
-  type PendingFilter,
-  type PendingRequest,
-  type RunHead,
-  RunStore
-} from "../store/RunStore.ts"
+import { type ListFilter, type PendingFilter, RunStore } from "../store/RunStore.ts"
+import type { DamagedRun, PendingRequest, RunHead } from "../store/RunStorePort.ts"
 import type { GrantFilter, StoredGrant } from "../store/StoredGrant.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
 import { AgentDefinitionError } from "../tool/ToolError.ts"

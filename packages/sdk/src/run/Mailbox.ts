@@ -12,32 +12,17 @@ import * as Effect from "effect/Effect"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { decide, expiryOf } from "../domain/decide.ts"
 import { evolve } from "../domain/evolve.ts"
-import type { RunId, Timestamp } from "../domain/Id.ts"
-import type { UserPart } from "../domain/Message.ts"
-import type { Rejection } from "../domain/Rejection.ts"
-import { RequestNotFound } from "../domain/Rejection.ts"
+import type { Timestamp } from "../domain/Id.ts"
+import { type Rejection, RequestNotFound } from "../domain/Rejection.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import { findRequest, isEnded, type RunState } from "../domain/RunState.ts"
 import { eventsOf, withDecisions } from "./internal/eventsOf.ts"
 import { redactEvent } from "./internal/redact.ts"
 import { checkEdited, checkUnchanged, decodeDecision, decodePrompt } from "./internal/staging.ts"
-import type { Prompt } from "./runPrompt.ts"
+import type { Prompt } from "./prompt.ts"
 import type { Runtime } from "../agent/Runtime.ts"
-
-/** Decisions and messages, oldest first. */
-export interface Mail {
-  readonly decisions: ReadonlyArray<Decision>
-  readonly messages: ReadonlyArray<{
-    readonly content: ReadonlyArray<UserPart>
-    /** Of a message that a store has. */
-    readonly messageId?: string
-    /** The run of the sub-agent that it is for. */
-    readonly to?: RunId
-    /** Set when that sub-agent is to end. */
-    readonly ends?: true
-  }>
-}
+import type { Mail } from "./Mail.ts"
 
 /**
  * The mailbox of one run.

@@ -9,11 +9,6 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Effectable from "effect/Effectable"
-import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
-import type { DecisionInput } from "../domain/Decision.ts"
-import type { RunId, SessionId } from "../domain/Id.ts"
-import type { Limits } from "../domain/Limits.ts"
-import type { UserPart } from "../domain/Message.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type {
@@ -30,72 +25,17 @@ import type { RunState } from "../domain/RunState.ts"
 import { drive } from "./internal/RunLoop.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
 import { answering } from "./internal/answering.ts"
-import { noJournal } from "./internal/Drive.ts"
+import { noJournal } from "./internal/unstoredJournal.ts"
 import { toResult } from "./internal/result.ts"
 import { takeGiven, checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
 import { continueShape, runShape, startShape } from "./internal/shapes.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
-import type { Allotted } from "./internal/startOptions.ts"
 import { traced } from "./internal/traced.ts"
-import type { Mailbox } from "./Mailbox.ts"
 import type { RunResult } from "./RunResult.ts"
 import { requireOpen, type Runtime } from "../agent/Runtime.ts"
 import type { RuntimeClosed } from "../agent/RuntimeError.ts"
 import { observed } from "../agent/RuntimeHooks.ts"
-import type { RunUpdate } from "../agent/RunUpdate.ts"
-
-/** What the user says: text, or parts. */
-export type Prompt = string | ReadonlyArray<UserPart>
-
-/** A new run. With a `state` that has ended, it goes on in that session. */
-export interface StartInput extends Allotted {
-  readonly prompt: Prompt
-  readonly runId?: RunId
-  readonly sessionId?: SessionId
-  /** Changes to the agent's limits. */
-  readonly limits?: Partial<Limits>
-  /** Replaces the agent's approval policy. */
-  readonly policy?: ApprovalPolicy
-  /** The agent that answers: the runtime's own (the default), or one that it hands over to, at any remove. */
-  readonly answeredBy?: string
-}
-
-/** A run to go on with. */
-export interface ContinueInput extends Allotted {
-  readonly state: RunState
-  readonly decisions?: ReadonlyArray<DecisionInput>
-  /** Of a held run: queued until its calls are settled. Of a run that has ended: a new run in its session. */
-  readonly prompt?: Prompt
-  /** Larger budgets for a run that has used up its own. Of a run that has ended: of the new run, beside what this one's caller gave. */
-  readonly limits?: Partial<Limits>
-  /**
-   * Of a run that has ended: replaces the approval policy of the agent that answers the `prompt`. Default: the policy that the caller of
-   * this one gave, if any.
-   */
-  readonly policy?: ApprovalPolicy
-  /**
-   * Of a run that has ended: the agent that answers the `prompt`. Default: the one that has the conversation. A run that has not ended
-   * goes on with its own.
-   */
-  readonly answeredBy?: string
-}
-
-/** How a run is watched and stopped. */
-export interface RunOptions {
-  /** Told everything that happens, as it happens. Must return quickly and not throw. */
-  readonly onUpdate?: (update: RunUpdate) => void
-  readonly cancellation?: Cancellation.CancellationToken
-  /** Through which a run that is not stored is reached while it is at work. */
-  readonly mailbox?: Mailbox
-}
-
-/** How a program that ends lets go of a stored run, so that another can go on with it. */
-export interface Leaving {
-  /** Begin nothing new. */
-  readonly soon: Cancellation.CancellationToken
-  /** Stop what is going on, too. */
-  readonly now: Cancellation.CancellationToken
-}
+import type { ContinueInput, RunOptions, StartInput } from "./runInput.ts"
 
 /** What can be wrong with the call itself. None of these changed anything. */
 export type RunPromptError =

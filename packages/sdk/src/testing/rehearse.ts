@@ -5,7 +5,7 @@
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type { Prompt } from "../run/runPrompt.ts"
+import type { Prompt } from "../run/prompt.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import * as Rehearsal from "./Rehearsal.ts"

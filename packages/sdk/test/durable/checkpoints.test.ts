@@ -9,7 +9,8 @@ import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import type { Revision, RunId, SessionId } from "../../src/domain/Id.ts"
 import { evolveAll } from "../../src/domain/evolve.ts"
 import { messages } from "../../src/domain/RunState.ts"
-import { type Checkpoint, layerMemory, type NewCheckpoint, RunStore } from "../../src/store/RunStore.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import type { Checkpoint, NewCheckpoint } from "../../src/store/RunStorePort.ts"
 import { approve, bind, call, expect, only, probe } from "../helpers/Fixture.ts"
 
 type Store = RunStore["Service"]

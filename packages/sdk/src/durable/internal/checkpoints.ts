@@ -10,7 +10,7 @@ import { settledChunks } from "../../domain/History.ts"
 import type { RunId } from "../../domain/Id.ts"
 import { encode, version } from "../../domain/CheckpointCodec.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import type { NewCheckpoint } from "../../store/RunStore.ts"
+import type { NewCheckpoint } from "../../store/RunStorePort.ts"
 
 /** How many chunks of the history a new checkpoint must have that the one before has not. With 0 there is always one. */
 export const CheckpointEvery = Context.Reference<number>("@fermata/sdk/durable/CheckpointEvery", {

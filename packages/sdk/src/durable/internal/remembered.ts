@@ -7,7 +7,8 @@
  */
 import type { SessionId } from "../../domain/Id.ts"
 import { isEnded, type RunState } from "../../domain/RunState.ts"
-import type { RunHead, RunStore } from "../../store/RunStore.ts"
+import type { RunStore } from "../../store/RunStore.ts"
+import type { RunHead } from "../../store/RunStorePort.ts"
 import type { Known } from "./checkpoints.ts"
 
 type Store = RunStore["Service"]

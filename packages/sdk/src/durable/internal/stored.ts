@@ -14,12 +14,18 @@ import type { SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { areReadable } from "../../domain/RunStateCodec.ts"
-import type { Lease, RunHead, RunStore, StoredRun } from "../../store/RunStore.ts"
-import type { LeaseLost, RunConflict } from "../../store/RunStoreError.ts"
-import { RunStoreError, StoreFault, StoreUnreadable } from "../../store/RunStoreError.ts"
+import type { RunStore } from "../../store/RunStore.ts"
+import type { Lease, RunHead, StoredRun } from "../../store/RunStorePort.ts"
+import {
+  type LeaseLost,
+  type RunConflict,
+  RunStoreError,
+  StoreFault,
+  StoreUnreadable
+} from "../../store/RunStoreError.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { type Checkpointing, checkpointOf, savedAs } from "./checkpoints.ts"
-import type { Journal } from "../../run/internal/Drive.ts"
+import type { Journal } from "../../run/internal/Journal.ts"
 import { grantsUsed } from "../../run/internal/grantUse.ts"
 import { requireFitting } from "./soundDecisions.ts"
 

@@ -4,7 +4,7 @@
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { RunHead } from "../../store/RunStore.ts"
+import type { RunHead } from "../../store/RunStorePort.ts"
 import type { EventsOptions } from "./options.ts"
 import type { Hub } from "./updates.ts"
 

@@ -12,106 +12,26 @@ import type * as Clock from "effect/Clock"
 import type * as Exit from "effect/Exit"
 import type * as Semaphore from "effect/Semaphore"
 import { timeLeft } from "../../domain/Budget.ts"
-import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RequestId, ToolCallId } from "../../domain/Id.ts"
 import * as Id from "../../domain/Id.ts"
-import type { RunEvent } from "../../domain/RunEvent.ts"
-import { unwrap, wrap } from "../../domain/RunEvent.ts"
-import type { RunState } from "../../domain/RunState.ts"
+import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
+import { type RunState, findCall, findChild, isSettled } from "../../domain/RunState.ts"
 import { type Above, nothingAbove, type Step } from "../../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
-import { findCall, findChild, isSettled } from "../../domain/RunState.ts"
 import type { Tool } from "../../tool/Tool.ts"
 import { type BoundAgent, holderOf } from "../../agent/BoundAgent.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
-import type { Mail, Mailbox } from "../Mailbox.ts"
 import type { Apart } from "./apart.ts"
 import { Missing, type Obstacle } from "../../agent/internal/definitions.ts"
-import type { Leaving } from "../runPrompt.ts"
+import type { Leaving } from "../leaving.ts"
 import type { LiveRun, Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
-import type { Revoked } from "../../domain/Grant.ts"
 import { redactEvent } from "./redact.ts"
 import { takenBack } from "./grantUse.ts"
 import { foldEach, withoutWithdrawn } from "./takeBack.ts"
 import { RunConflict } from "../../store/RunStoreError.ts"
-
-/** What a journal has heard about the run since. */
-interface News {
-  readonly cancelReason?: string
-  readonly hasMail?: boolean
-  /** Set when nothing was written, because grants that the events rely on were revoked. */
-  readonly revoked?: ReadonlyArray<Revoked>
-}
-
-/** Where the events of a run go. `E` is what can go wrong there. */
-export interface Journal<E> {
-  /** Commits events that are folded into `state` already. May report that the run is to be cancelled, and that there is mail. */
-  readonly append: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<News, E>
-  /** Set where nobody keeps events: then they need not be collected. */
-  readonly keepsNothing?: true | undefined
-  /** Commits events and lets go of the run, unless there is something new to act on: then `false`, and nothing is written. */
-  readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, E>
-  /** Decisions and messages that are not in the state yet. Where no store decides what expired, `expired` says it, in the same moment. */
-  readonly mail: (expired: () => ReadonlyArray<Decision>) => Effect.Effect<Mail, E>
-  /** Fails when a decision does not fit what the run has asked: what is stored was damaged. */
-  readonly requireFitting: (state: RunState, decisions: ReadonlyArray<Decision>) => Effect.Effect<void, E>
-  /** Puts a decision into the mail, unless somebody has decided before. `undefined` where nobody else can. */
-  readonly decide: ((decision: Decision) => Effect.Effect<void, E>) | undefined
-  /** Calls `listener` when there may be mail. Returns how to stop listening. */
-  readonly onMail: (listener: () => void) => () => void
-  /** Listens to what others do from now on, also while nothing is appended. */
-  readonly watch: Effect.Effect<void>
-  /** Whether the run is to be cancelled, and whether there is mail. Fails when it is somebody else's. */
-  readonly pulse: Effect.Effect<News, E>
-  /** Whether so much time has passed since the last sign of life that the run may be somebody else's. */
-  readonly isStale: () => boolean
-  /** Whether the store itself has met a defect: nothing more is written then. */
-  readonly isBroken: () => boolean
-  /** Set where other programs find a run that is left at work, and go on with it. */
-  readonly isShared?: true
-}
-
-const parked = Effect.succeed(true)
-
-const noNews = Effect.succeed<News>({})
-
-/** Without a store, the caller keeps the state, and whoever has the mailbox reaches the run. */
-export const noJournal = (mailbox: Mailbox | undefined): Journal<never> =>
-  mailbox === undefined
-    ? keptByCaller
-    : {
-        ...keptByCaller,
-        keepsNothing: undefined,
-        append: () => Effect.succeed({ hasMail: !mailbox.isEmpty() }),
-        park: () => Effect.sync(mailbox.isEmpty),
-        mail: (expired) =>
-          Effect.sync(() => {
-            const { decisions, messages } = mailbox.take()
-            const taken = new Set(decisions.map(({ requestId }) => requestId))
-            const late = expired().filter(({ requestId }) => !taken.has(requestId))
-            return { decisions: [...decisions, ...late], messages }
-          }),
-        decide: (decision) => Effect.ignore(mailbox.decide(decision)),
-        onMail: mailbox.onMail
-      }
-
-const notListening = () => {}
-
-const keptByCaller: Journal<never> = {
-  keepsNothing: true,
-  append: () => noNews,
-  park: () => parked,
-  mail: (expired) => Effect.sync(() => ({ decisions: expired(), messages: [] })),
-  requireFitting: () => Effect.void,
-  decide: undefined,
-  onMail: () => notListening,
-  watch: Effect.void,
-  pulse: Effect.succeed({}),
-  isStale: () => false,
-  isBroken: () => false
-}
+import type { Journal } from "./Journal.ts"
 
 /** What a drive is made of. */
 interface Given<E> {

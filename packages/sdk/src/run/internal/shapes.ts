@@ -2,7 +2,7 @@
  * What the functions that start, continue and watch runs may be given, key by key: each shape names every key of its type.
  */
 import { shapeOf } from "../../domain/internal/misfits.ts"
-import type { ContinueInput, RunOptions, StartInput } from "../runPrompt.ts"
+import type { ContinueInput, RunOptions, StartInput } from "../runInput.ts"
 
 /** Limits and a policy are looked into where their errors are: see `takeGiven`. */
 export const givenShape = {

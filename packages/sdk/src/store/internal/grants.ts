@@ -6,7 +6,7 @@ import * as Grant from "../../domain/Grant.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { type RunId, runOfGrant } from "../../domain/Id.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
-import type { RestoredRun } from "../RunStore.ts"
+import type { RestoredRun } from "../RunStorePort.ts"
 import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"
 
 /** The grant that a decision on a request creates, if it does. */

@@ -6,7 +6,8 @@ import type { Decision } from "../../domain/Decision.ts"
 import type { RequestId, Timestamp } from "../../domain/Id.ts"
 import { isExpired, toolOf, warnAt } from "../../domain/Interruption.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { PendingFilter, PendingRequest, ReadyRun } from "../RunStore.ts"
+import type { PendingFilter } from "./filters.ts"
+import type { PendingRequest, ReadyRun } from "../RunStorePort.ts"
 import {
   decisionOf,
   isFailedWith,

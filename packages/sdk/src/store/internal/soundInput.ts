@@ -9,12 +9,12 @@ import { GrantNotFound } from "../../domain/Grant.ts"
 import { keysOf, misfits } from "../../domain/internal/misfits.ts"
 import { kindOf } from "../../domain/internal/kindOf.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
-import type { RunStore } from "../RunStore.ts"
+import type { RunStorePort } from "../RunStorePort.ts"
 import { type RunNotFound, RunStoreError, StoreFault } from "../RunStoreError.ts"
 import { latestTime } from "./bounds.ts"
 import { notARun } from "./ids.ts"
 
-type Service = RunStore["Service"]
+type Service = RunStorePort
 type Fields = Readonly<Record<string, unknown>>
 
 /** What a value has to be: a word for it, and whether a value is that. */
@@ -28,6 +28,7 @@ const texts: Kind = {
   name: "a list of strings",
   is: (value) => Array.isArray(value) && value.every(text.is)
 }
+
 /** It may be infinite: a page has a bound of its own. */
 const amount: Kind = {
   name: "a number",

@@ -9,7 +9,8 @@ import * as Stream from "effect/Stream"
 import { pageSize, readyPage } from "../../../durable/recover.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunId } from "../../../domain/Id.ts"
-import type { ReadyRun, RunHead, RunStore } from "../../../store/RunStore.ts"
+import type { RunStore } from "../../../store/RunStore.ts"
+import type { ReadyRun, RunHead } from "../../../store/RunStorePort.ts"
 
 type Store = RunStore["Service"]
 

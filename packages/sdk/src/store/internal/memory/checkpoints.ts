@@ -2,7 +2,7 @@
  * Checkpoints in memory: as in SQL, a run has its newest one, and keeps the chunks that it ever wrote.
  */
 import type { Revision, RunId } from "../../../domain/Id.ts"
-import type { Checkpoint, NewCheckpoint } from "../../RunStore.ts"
+import type { Checkpoint, NewCheckpoint } from "../../RunStorePort.ts"
 
 /** What is kept of one run. */
 export interface Kept {

@@ -7,7 +7,14 @@ import type { RequestId, Revision, RunId, Timestamp } from "../../../domain/Id.t
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import { RunEnded, SessionBusy } from "../../../domain/RunError.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
-import type { Checkpoint, Lease, NewCheckpoint, PendingRequest, ReadyRun, RunStore } from "../../RunStore.ts"
+import type {
+  Checkpoint,
+  Lease,
+  NewCheckpoint,
+  PendingRequest,
+  ReadyRun,
+  RunStorePort
+} from "../../RunStorePort.ts"
 import {
   LeaseLost,
   RunBusy,
@@ -56,7 +63,7 @@ import {
 import { makeSignal } from "../signal.ts"
 
 /** Makes an empty store. */
-export const makeMemory = (): RunStore["Service"] => {
+export const makeMemory = (): RunStorePort => {
   const runs = new Map<RunId, Run>()
   const signal = makeSignal()
   const grants = Grants.make()
@@ -86,7 +93,7 @@ export const makeMemory = (): RunStore["Service"] => {
     )
 
   /** The run at the expected revision, its requests and messages after the events, or why they cannot be appended. */
-  const prepare = (options: Parameters<RunStore["Service"]["append"]>[0], now: Timestamp) =>
+  const prepare = (options: Parameters<RunStorePort["append"]>[0], now: Timestamp) =>
     Result.gen(function* () {
       const run = yield* heldBy(options.lease, now)
       const { runId } = run
@@ -468,7 +475,7 @@ const busyWith = ({ runId, sessionId, status }: Run): SessionBusy =>
 
 const canBuildOn = (
   run: Run | undefined,
-  { createdAt, revision }: NonNullable<Parameters<RunStore["Service"]["create"]>[0]["parent"]>
+  { createdAt, revision }: NonNullable<Parameters<RunStorePort["create"]>[0]["parent"]>
 ): boolean =>
   run !== undefined && run.revision >= revision && (createdAt === undefined || createdAt === run.createdAt)
 

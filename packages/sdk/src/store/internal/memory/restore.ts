@@ -4,7 +4,7 @@
 import * as Result from "effect/Result"
 import type { RunId, Timestamp } from "../../../domain/Id.ts"
 import type { SessionBusy } from "../../../domain/RunError.ts"
-import type { RestoredRun } from "../../RunStore.ts"
+import type { RestoredRun } from "../../RunStorePort.ts"
 import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
 import { type Copy, copyOf, isOriginOf, judgeCopy, type Present } from "../copies.ts"
 import { sliceBatches } from "../journal.ts"

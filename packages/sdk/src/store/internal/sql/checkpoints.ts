@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { SqlError } from "effect/sql/SqlError"
 import { Revision, RunId } from "../../../domain/Id.ts"
-import type { Checkpoint, NewCheckpoint } from "../../RunStore.ts"
+import type { Checkpoint, NewCheckpoint } from "../../RunStorePort.ts"
 import type { SqlAccess } from "./access.ts"
 import { isUnmarked, nextMark } from "./cycle.ts"
 

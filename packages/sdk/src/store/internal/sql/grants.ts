@@ -9,7 +9,7 @@ import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
 import { GrantNotFound, revoke, type Revoked } from "../../../domain/Grant.ts"
 import { type GrantId, type RunId, runOfGrant, type Timestamp } from "../../../domain/Id.ts"
-import type { RunStore } from "../../RunStore.ts"
+import type { RunStorePort } from "../../RunStorePort.ts"
 import type { GrantFilter, StoredGrant } from "../../StoredGrant.ts"
 import { latestTime, pageSize } from "../bounds.ts"
 import { deletedRun } from "../grants.ts"
@@ -94,7 +94,7 @@ export const makeGrants = (access: SqlAccess) => {
   })
 
   /** Grants that are asked for by their run, or one by one, have to be readable; other lists go on without those that are not. */
-  const grants: RunStore["Service"]["grants"] = (filter = {}) => {
+  const grants: RunStorePort["grants"] = (filter = {}) => {
     const limit = pageSize(filter.limit)
     const entries =
       filter.runId !== undefined || filter.grantId !== undefined
@@ -108,7 +108,7 @@ export const makeGrants = (access: SqlAccess) => {
     return Effect.map(entries, (found) => found.flatMap(({ stored }) => stored ?? []))
   }
 
-  const revokeGrant: RunStore["Service"]["revokeGrant"] = ({ given, grantId, revocation }) => {
+  const revokeGrant: RunStorePort["revokeGrant"] = ({ given, grantId, revocation }) => {
     const find = (operation: string) => Effect.flatMap(read(grantId), (rows) => grantEntries(operation, rows))
     return write(
       "revokeGrant",

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { Fragment } from "effect/sql/Statement"
-import type { DamagedRun, RunStore } from "../../RunStore.ts"
+import type { DamagedRun, RunStorePort } from "../../RunStorePort.ts"
 import type { SqlAccess } from "./access.ts"
 import type { Sorted } from "./damage.ts"
 import { sortGrants } from "./grantRows.ts"
@@ -22,7 +22,7 @@ interface Table {
 }
 
 /** Makes the part of the store that finds what cannot be read. */
-export const makeInspection = (access: SqlAccess): Pick<RunStore["Service"], "damaged"> => {
+export const makeInspection = (access: SqlAccess): Pick<RunStorePort, "damaged"> => {
   const { query, sql } = access
   const tables: ReadonlyArray<Table> = [
     { name: "fermata_runs", key: "run_id", columns: headColumns(access), sort: sortHeads },

@@ -13,7 +13,7 @@ import { type RunEvent, version } from "../../../domain/RunEvent.ts"
 import type { Status } from "../../../domain/RunState.ts"
 import { encodeEvents } from "../../../domain/RunStateCodec.ts"
 import type { Revoked } from "../../../domain/Grant.ts"
-import type { RunHead, RunStore } from "../../RunStore.ts"
+import type { RunHead, RunStorePort } from "../../RunStorePort.ts"
 import { LeaseLost, RunConflict, RunNotFound, RunRemoved } from "../../RunStoreError.ts"
 import { leaseMs, position } from "../bounds.ts"
 import { answererIn, damaged, isTakingUp, sliceBatches } from "../journal.ts"
@@ -32,7 +32,7 @@ import { unreadable } from "./damage.ts"
 import { batchRows, damagedEntry, heads } from "./rows.ts"
 import { headColumns, mailColumn, type News, newsColumns, newsOf } from "./runs.ts"
 
-type Service = RunStore["Service"]
+type Service = RunStorePort
 type AppendOptions = Parameters<Service["append"]>[0] & Pick<Parameters<Service["park"]>[0], "checkpoint">
 
 /** A park that must not happen; its transaction is rolled back. */

@@ -9,7 +9,7 @@
  * claims without one, and is judged by the end alone. A lease that ends later than any that is given is none, whatever its length.
  */
 import type { Fragment } from "effect/sql/Statement"
-import type { Lease } from "../../RunStore.ts"
+import type { Lease } from "../../RunStorePort.ts"
 import { latestTime, longestLeaseMs } from "../bounds.ts"
 import type { SqlAccess } from "./access.ts"
 

@@ -8,7 +8,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import type { RunId } from "../../../domain/Id.ts"
 import { RunEnded } from "../../../domain/RunError.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
-import type { RunStore } from "../../RunStore.ts"
+import type { RunStorePort } from "../../RunStorePort.ts"
 import { RunNotFound, type RunStoreError } from "../../RunStoreError.ts"
 import type { Receipt, SentMessage } from "../../SentMessage.ts"
 import { decodeMessage, notTheSame, takenBy } from "../messages.ts"
@@ -43,7 +43,7 @@ export const makeMessages = (access: SqlAccess) => {
             }
     )
 
-  const send: RunStore["Service"]["send"] = Effect.fnUntraced(function* (runId, input) {
+  const send: RunStorePort["send"] = Effect.fnUntraced(function* (runId, input) {
     const now = yield* Clock.currentTimeMillis
     const message = yield* Effect.fromResult(decodeMessage(input, now))
     const { at, messageId } = message

@@ -18,7 +18,8 @@ import {
 } from "../../../domain/Id.ts"
 import { type Interruption, toolOf, warnAt } from "../../../domain/Interruption.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
-import type { PendingFilter, RunStore } from "../../RunStore.ts"
+import type { PendingFilter } from "../filters.ts"
+import type { RunStorePort } from "../../RunStorePort.ts"
 import type { RunStoreError } from "../../RunStoreError.ts"
 import { pageSize } from "../bounds.ts"
 import {
@@ -200,7 +201,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       ORDER BY asked_at, request_id LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`)
   })
 
-  const decide: RunStore["Service"]["decide"] = Effect.fnUntraced(function* (input) {
+  const decide: RunStorePort["decide"] = Effect.fnUntraced(function* (input) {
     const now = yield* Clock.currentTimeMillis
     const decision = yield* Effect.fromResult(decodeInput(input, now))
     while (true) {
@@ -246,7 +247,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     return found
   })
 
-  const decideAll: RunStore["Service"]["decideAll"] = Effect.fnUntraced(function* (inputs) {
+  const decideAll: RunStorePort["decideAll"] = Effect.fnUntraced(function* (inputs) {
     const now = yield* Clock.currentTimeMillis
     const decisions = yield* Effect.fromResult(decodeInputs(inputs, now))
     if (decisions.length === 0) return []

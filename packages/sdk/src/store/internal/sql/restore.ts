@@ -13,7 +13,7 @@ import { type GrantId, type RunId, runOfGrant, type Timestamp } from "../../../d
 import type { SessionBusy } from "../../../domain/RunError.ts"
 import { type RunEvent, version } from "../../../domain/RunEvent.ts"
 import { encodeEvents } from "../../../domain/RunStateCodec.ts"
-import type { RestoredRun, RunHead, RunStore } from "../../RunStore.ts"
+import type { RestoredRun, RunHead, RunStorePort } from "../../RunStorePort.ts"
 import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
 import {
   type Copy,
@@ -59,7 +59,7 @@ export const makeRestore = (
     readonly checkpoints: ReturnType<typeof makeCheckpoints>
     readonly grants: ReturnType<typeof makeGrants>
   }
-): RunStore["Service"]["restore"] => {
+): RunStorePort["restore"] => {
   const { forUpdate, insertBatch, journalOf, journalOrder, newNumber, notify, sql, write } = access
   const columns = headColumns(access)
   const places = makePlaces(access)
@@ -222,9 +222,9 @@ export const makeRestore = (
 
   return Effect.fnUntraced(function* (
     runs: Arr.NonEmptyReadonlyArray<RestoredRun>,
-    decisions: Parameters<RunStore["Service"]["restore"]>[1],
-    sent: Parameters<RunStore["Service"]["restore"]>[2],
-    revoked: Parameters<RunStore["Service"]["restore"]>[3] = []
+    decisions: Parameters<RunStorePort["restore"]>[1],
+    sent: Parameters<RunStorePort["restore"]>[2],
+    revoked: Parameters<RunStorePort["restore"]>[3] = []
   ) {
     const at = yield* Clock.currentTimeMillis
     const last = copyOf(runs.at(-1) ?? runs[0])

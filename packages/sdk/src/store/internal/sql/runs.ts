@@ -6,7 +6,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Fragment } from "effect/sql/Statement"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
-import type { ListFilter, ReadyFilter, ReadyRun, RunStore } from "../../RunStore.ts"
+import type { ListFilter, ReadyFilter } from "../filters.ts"
+import type { ReadyRun, RunStorePort } from "../../RunStorePort.ts"
 import { LeaseLost, RunBusy, RunContinued, RunNotFound } from "../../RunStoreError.ts"
 import { leaseMs, pageSize } from "../bounds.ts"
 import type { SqlAccess } from "./access.ts"
@@ -18,7 +19,7 @@ import { makePages } from "./pages.ts"
 import { damagedEntry, heads, sortHeads } from "./rows.ts"
 import type { makeGrants } from "./grants.ts"
 
-type Service = RunStore["Service"]
+type Service = RunStorePort
 
 /** The columns of a head. A lease that is over is nobody's. */
 export const headColumns = (

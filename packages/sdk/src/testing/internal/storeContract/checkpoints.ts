@@ -3,7 +3,8 @@
  */
 import * as Effect from "effect/Effect"
 import type { RunId } from "../../../domain/Id.ts"
-import type { NewCheckpoint, RunStore } from "../../../store/RunStore.ts"
+import type { RunStore } from "../../../store/RunStore.ts"
+import type { NewCheckpoint } from "../../../store/RunStorePort.ts"
 import {
   approve,
   type Group,

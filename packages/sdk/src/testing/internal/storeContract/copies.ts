@@ -8,7 +8,8 @@ import type { Decision } from "../../../domain/Decision.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import { text } from "../../../domain/Message.ts"
 import { partEnding } from "../../../store/internal/copies.ts"
-import type { RestoredRun, RunStore } from "../../../store/RunStore.ts"
+import type { RunStore } from "../../../store/RunStore.ts"
+import type { RestoredRun } from "../../../store/RunStorePort.ts"
 import {
   approval,
   approve,

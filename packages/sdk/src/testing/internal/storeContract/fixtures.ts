@@ -10,7 +10,8 @@ import * as Limits from "../../../domain/Limits.ts"
 import type { ToolApprovalItem, Interruption } from "../../../domain/Interruption.ts"
 import { text } from "../../../domain/Message.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
-import { type Lease, RunStore } from "../../../store/RunStore.ts"
+import { RunStore } from "../../../store/RunStore.ts"
+import { type Lease } from "../../../store/RunStorePort.ts"
 import type { RunStoreError } from "../../../store/RunStoreError.ts"
 
 /** What the suites need of a test runner; `@effect/vitest` fits. */

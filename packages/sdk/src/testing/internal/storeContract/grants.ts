@@ -4,11 +4,11 @@
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Result from "effect/Result"
-import { fromApproval } from "../../../domain/Grant.ts"
+import { type GrantRequest, fromApproval } from "../../../domain/Grant.ts"
 import * as Id from "../../../domain/Id.ts"
-import type { GrantRequest } from "../../../domain/Grant.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
-import type { Lease, RestoredRun, RunStore } from "../../../store/RunStore.ts"
+import type { RunStore } from "../../../store/RunStore.ts"
+import type { Lease, RestoredRun } from "../../../store/RunStorePort.ts"
 import type { StoredGrant } from "../../../store/StoredGrant.ts"
 import {
   approval,

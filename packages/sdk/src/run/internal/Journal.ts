@@ -1,0 +1,45 @@
+/**
+ * Where the events of a run go, and where its mail comes from.
+ */
+import type { Decision } from "../../domain/Decision.ts"
+import type * as Effect from "effect/Effect"
+import type { Revoked } from "../../domain/Grant.ts"
+import type { Mail } from "../Mail.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+
+/** What a journal has heard about the run since. */
+export interface News {
+  readonly cancelReason?: string
+  readonly hasMail?: boolean
+  /** Set when nothing was written, because grants that the events rely on were revoked. */
+  readonly revoked?: ReadonlyArray<Revoked>
+}
+
+/** Where the events of a run go. `E` is what can go wrong there. */
+export interface Journal<E> {
+  /** Commits events that are folded into `state` already. May report that the run is to be cancelled, and that there is mail. */
+  readonly append: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<News, E>
+  /** Set where nobody keeps events: then they need not be collected. */
+  readonly keepsNothing?: true | undefined
+  /** Commits events and lets go of the run, unless there is something new to act on: then `false`, and nothing is written. */
+  readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, E>
+  /** Decisions and messages that are not in the state yet. Where no store decides what expired, `expired` says it, in the same moment. */
+  readonly mail: (expired: () => ReadonlyArray<Decision>) => Effect.Effect<Mail, E>
+  /** Fails when a decision does not fit what the run has asked: what is stored was damaged. */
+  readonly requireFitting: (state: RunState, decisions: ReadonlyArray<Decision>) => Effect.Effect<void, E>
+  /** Puts a decision into the mail, unless somebody has decided before. `undefined` where nobody else can. */
+  readonly decide: ((decision: Decision) => Effect.Effect<void, E>) | undefined
+  /** Calls `listener` when there may be mail. Returns how to stop listening. */
+  readonly onMail: (listener: () => void) => () => void
+  /** Listens to what others do from now on, also while nothing is appended. */
+  readonly watch: Effect.Effect<void>
+  /** Whether the run is to be cancelled, and whether there is mail. Fails when it is somebody else's. */
+  readonly pulse: Effect.Effect<News, E>
+  /** Whether so much time has passed since the last sign of life that the run may be somebody else's. */
+  readonly isStale: () => boolean
+  /** Whether the store itself has met a defect: nothing more is written then. */
+  readonly isBroken: () => boolean
+  /** Set where other programs find a run that is left at work, and go on with it. */
+  readonly isShared?: true
+}

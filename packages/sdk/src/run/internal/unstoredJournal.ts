@@ -1,0 +1,46 @@
+/**
+ * The journal of a run that is not stored: the caller keeps the state, and the mailbox brings the mail.
+ */
+import * as Effect from "effect/Effect"
+import type { Journal, News } from "./Journal.ts"
+import type { Mailbox } from "../Mailbox.ts"
+
+const parked = Effect.succeed(true)
+
+const noNews = Effect.succeed<News>({})
+
+const notListening = () => {}
+
+const keptByCaller: Journal<never> = {
+  keepsNothing: true,
+  append: () => noNews,
+  park: () => parked,
+  mail: (expired) => Effect.sync(() => ({ decisions: expired(), messages: [] })),
+  requireFitting: () => Effect.void,
+  decide: undefined,
+  onMail: () => notListening,
+  watch: Effect.void,
+  pulse: Effect.succeed({}),
+  isStale: () => false,
+  isBroken: () => false
+}
+
+/** Without a store, the caller keeps the state, and whoever has the mailbox reaches the run. */
+export const noJournal = (mailbox: Mailbox | undefined): Journal<never> =>
+  mailbox === undefined
+    ? keptByCaller
+    : {
+        ...keptByCaller,
+        keepsNothing: undefined,
+        append: () => Effect.succeed({ hasMail: !mailbox.isEmpty() }),
+        park: () => Effect.sync(mailbox.isEmpty),
+        mail: (expired) =>
+          Effect.sync(() => {
+            const { decisions, messages } = mailbox.take()
+            const taken = new Set(decisions.map(({ requestId }) => requestId))
+            const late = expired().filter(({ requestId }) => !taken.has(requestId))
+            return { decisions: [...decisions, ...late], messages }
+          }),
+        decide: (decision) => Effect.ignore(mailbox.decide(decision)),
+        onMail: mailbox.onMail
+      }
