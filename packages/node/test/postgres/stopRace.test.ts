@@ -1,8 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
+import type * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Schedule from "effect/Schedule"
 import type * as SqlClient from "effect/sql/SqlClient"
+import type { Id, RunEvent, RunState } from "@fermata/sdk"
+import { RunStoreError } from "@fermata/sdk/store"
 import { emptyDatabase, withSql } from "./database.ts"
 import { asked, at, create, openStore, runId, said } from "./storedRuns.ts"
 
@@ -22,42 +26,65 @@ const waiting = (sql: SqlClient.SqlClient) =>
     (rows) => rows.length > 0
   )
 
+const levels = ["read committed", "repeatable read", "serializable"]
+
+/** What becomes of an append to `run` that waits until a decision on it is committed, where this level is the default. */
+const appended = Effect.fnUntraced(function* (
+  level: string,
+  run: Id.RunId,
+  events: Arr.NonEmptyReadonlyArray<RunEvent.RunEvent>,
+  status: RunState.Status
+) {
+  const { name, url } = yield* emptyDatabase
+  yield* withSql(url, (sql) =>
+    sql.unsafe(`ALTER DATABASE "${name}" SET default_transaction_isolation = '${level}'`)
+  )
+  const stores = yield* Effect.all(
+    Array.from({ length: 3 }, () => openStore({ url, maxConnections: 2 })),
+    { concurrency: "unbounded" }
+  )
+  const [store] = stores
+  const lease = yield* create(store!, run, asked(run))
+  const append = store!.append({ lease, expected: at(1), events, status })
+  const fiber = yield* withSql(url, (sql) =>
+    withSql(url, (watch) =>
+      sql.withTransaction(
+        Effect.gen(function* () {
+          yield* stopping(sql, run)
+          const appending = yield* Effect.forkDetach(append, { startImmediately: true })
+          yield* Effect.repeat(waiting(watch), {
+            until: (isWaiting) => isWaiting,
+            schedule: Schedule.spaced("5 millis")
+          })
+          return appending
+        })
+      )
+    )
+  )
+  const exit = yield* Effect.exit(Fiber.join(fiber))
+  assert.lengthOf(yield* store!.decisions(run), 1)
+  return exit
+})
+
 describe("an append that waits for a decision which is being committed", () => {
-  for (const level of ["read committed", "repeatable read", "serializable"]) {
+  for (const level of levels) {
     it.live(
       `says that there is one, so that nothing begins after a stop, where ${level} is the default`,
       () =>
         Effect.gen(function* () {
-          const { name, url } = yield* emptyDatabase
-          yield* withSql(url, (sql) =>
-            sql.unsafe(`ALTER DATABASE "${name}" SET default_transaction_isolation = '${level}'`)
-          )
-          const run = runId("a")
-          const stores = yield* Effect.all(
-            Array.from({ length: 3 }, () => openStore({ url, maxConnections: 2 })),
-            { concurrency: "unbounded" }
-          )
-          const [store] = stores
-          const lease = yield* create(store!, run, asked(run))
-          const append = store!.append({ lease, expected: at(1), events: [said("begin")], status: "running" })
-          const fiber = yield* withSql(url, (sql) =>
-            withSql(url, (watch) =>
-              sql.withTransaction(
-                Effect.gen(function* () {
-                  yield* stopping(sql, run)
-                  const appending = yield* Effect.forkDetach(append, { startImmediately: true })
-                  yield* Effect.repeat(waiting(watch), {
-                    until: (isWaiting) => isWaiting,
-                    schedule: Schedule.spaced("5 millis")
-                  })
-                  return appending
-                })
-              )
-            )
-          )
-          assert.deepStrictEqual(yield* Fiber.join(fiber), { revision: at(2), hasMail: true })
-          assert.lengthOf(yield* store!.decisions(run), 1)
+          const exit = yield* appended(level, runId("a"), [said("begin")], "running")
+          assert.deepStrictEqual(exit, Exit.succeed({ revision: at(2), hasMail: true }))
         })
+    )
+
+    it.live(`is refused where it ends the run, and ${level} is the default`, () =>
+      Effect.gen(function* () {
+        const run = runId("a")
+        const end: RunEvent.RunEvent = { _tag: "run.cancelled", at: 1, reason: "no", calls: [] }
+        const exit = yield* appended(level, run, [end], "cancelled")
+        const conflict = new RunStoreError.RunConflict({ runId: run, expected: at(1), actual: at(1) })
+        assert.deepStrictEqual(exit, Exit.fail(conflict))
+      })
     )
   }
 })

@@ -13,6 +13,7 @@ import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { appendOnce } from "./internal/appendOnce.ts"
 import { redactText } from "../run/internal/redact.ts"
 import { cancellation } from "../run/internal/cancellation.ts"
+import { foldDecisions } from "../run/internal/eventsOf.ts"
 import { findSubRun, type SubRun } from "./internal/subRun.ts"
 
 /**
@@ -44,7 +45,12 @@ export const cancelRun: (
   if (found !== undefined) return yield* endSubRun(store, found, reason)
   yield* store.requestCancel(runId, reason)
   yield* Effect.catchTag(
-    appendOnce(runId, (state, at, first = reason) => (isEnded(state) ? [] : cancellation(state, at, first))),
+    appendOnce(runId, ({ decisions, state }, at, first = reason) => {
+      if (isEnded(state)) return []
+      // What was decided before belongs to what is said of it.
+      const decided = foldDecisions(state, decisions)
+      return [...decided.events, ...cancellation(decided.state, at, first)]
+    }),
     "RunBusy",
     () => Effect.void
   )

@@ -72,7 +72,7 @@ export const revokeGrant: (
       ...(given === undefined ? {} : { given })
     })
     // The run that has it may be worked on: then its journal says so when the grant would be used.
-    yield* appendOnce(runId, (state, at) =>
+    yield* appendOnce(runId, ({ state }, at) =>
       isEnded(state)
         ? []
         : revocations(state, [{ grantId, revocation: revoked.grant.revoked ?? revocation }], at)

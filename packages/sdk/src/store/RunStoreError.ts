@@ -81,7 +81,10 @@ export class RunBusy extends Schema.TaggedError<RunBusy>()("RunBusy", {
   }
 }
 
-/** Another writer appended to the run first. Load it, decide again and retry. */
+/**
+ * Another writer appended to the run first; or, where `expected` is `actual`, a decision or a message came first that what was to be written
+ * does not fit. Load it, decide again and retry.
+ */
 export class RunConflict extends Schema.TaggedError<RunConflict>()("RunConflict", {
   runId: RunId,
   expected: Revision,
@@ -89,7 +92,9 @@ export class RunConflict extends Schema.TaggedError<RunConflict>()("RunConflict"
 }) {
   readonly isRetryable = true
   override get message() {
-    return sentence`The run ${this.runId} is at revision ${this.actual}, not ${this.expected}: load it and decide again.`
+    return this.expected === this.actual
+      ? sentence`A decision or a message came first that does not fit what was to be written to the run ${this.runId}: load it and decide again.`
+      : sentence`The run ${this.runId} is at revision ${this.actual}, not ${this.expected}: load it and decide again.`
   }
 }
 

@@ -209,7 +209,7 @@ export interface RunStorePort {
    * **Errors**
    *
    * - `RunConflict` — someone appended first, or one of the events decides a request that somebody decided otherwise, or takes
-   *   a message that the journal has already; load, decide again, retry.
+   *   a message that the journal has already, or ends the run without a decision that was taken: load, decide again, retry.
    * - `LeaseLost` — the lease is not in force; stop working on the run.
    * - `SessionBusy` — the events take up a run that had ended, and the session has gone on from there with the next run.
    */

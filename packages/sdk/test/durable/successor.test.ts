@@ -37,16 +37,16 @@ const held = Effect.gen(function* () {
   return { pay, runtime }
 })
 
-/** A run that failed after its second call was approved. */
+/** A run that failed after its second call was approved, which an earlier version had not read by then. */
 const failed = Effect.gen(function* () {
   const store = yield* RunStore
   const { pay, runtime } = yield* held
   const before = yield* runPromptStored(runtime, { prompt: "go", runId, sessionId })
-  yield* store.decide(approve(approvalOf(before, "2")))
-  const lease = yield* store.claim({ runId, owner: "other", ttl: 1000 })
-  const { revision: expected } = yield* store.head(runId)
-  yield* store.append({ lease, expected, status: "error", events: [failure] })
-  yield* store.release(lease)
+  const { decision } = yield* store.decide(approve(approvalOf(before, "2")))
+  const [first, ...rest] = yield* store.events(runId)
+  yield* store.remove(runId)
+  const copy = { runId, sessionId, agent: "a", status: "error", events: [first!, ...rest, failure] } as const
+  yield* store.restore([copy], [decision], [])
   return { pay, runtime, store }
 })
 

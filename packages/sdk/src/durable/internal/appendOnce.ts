@@ -7,9 +7,8 @@ import * as Effect from "effect/Effect"
 import { evolveAll } from "../../domain/evolve.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { RunState } from "../../domain/RunState.ts"
 import { RunStore } from "../../store/RunStore.ts"
-import { loadRun } from "./loadRun.ts"
+import { type LoadedRun, loadRun } from "./loadRun.ts"
 import { checkReadable } from "./stored.ts"
 
 /** Long enough to append once. */
@@ -18,7 +17,11 @@ const ttl = "15 seconds"
 /** Claims a run, appends what `make` says about its state, and gives it back. */
 export const appendOnce = Effect.fnUntraced(function* (
   runId: RunId,
-  make: (state: RunState, at: number, cancelReason: string | undefined) => ReadonlyArray<RunEvent>
+  make: (
+    loaded: Pick<LoadedRun, "decisions" | "state">,
+    at: number,
+    cancelReason: string | undefined
+  ) => ReadonlyArray<RunEvent>
 ) {
   const store = yield* RunStore
   const clock = yield* Clock.Clock
@@ -28,9 +31,10 @@ export const appendOnce = Effect.fnUntraced(function* (
     ttl
   })
   const append = Effect.gen(function* () {
-    const { state } = yield* loadRun(store, runId)
+    const loaded = yield* loadRun(store, runId)
+    const { state } = loaded
     const { cancelReason } = yield* store.renew(lease, ttl)
-    const events = make(state, clock.currentTimeMillisUnsafe(), cancelReason)
+    const events = make(loaded, clock.currentTimeMillisUnsafe(), cancelReason)
     if (!Arr.isReadonlyArrayNonEmpty(events)) return
     yield* checkReadable(events)
     const status = evolveAll(state, events)?.status ?? state.status

@@ -29,7 +29,8 @@ import type { LiveRun, Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { redactEvent } from "./redact.ts"
 import { takenBack } from "./grantUse.ts"
-import { foldEach, withoutWithdrawn } from "./takeBack.ts"
+import { endedAfter, foldEach, withoutWithdrawn } from "./takeBack.ts"
+import { areEnding } from "../../store/internal/requests.ts"
 import { RunConflict } from "../../store/RunStoreError.ts"
 import type { Journal } from "./Journal.ts"
 
@@ -310,7 +311,15 @@ const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
   if (events.length === 0) return Effect.void
   const { state } = drive
   const { revision } = state
-  const refused = (error: E) => (isRefused(error) ? takeBackWithdrawals(drive, error) : Effect.fail(error))
+  // A store refuses an end that a decision came before; without one, nobody does.
+  if (drive.hasMail && drive.journal.isShared !== true && areEnding(events)) {
+    drive.hasMail = false
+    return Effect.flatMap(takeBack(drive), () => commit(drive))
+  }
+  const refused = (error: E) =>
+    isRefused(error)
+      ? Effect.flatMap(takeBack(drive), (isTaken) => (isTaken ? Effect.undefined : Effect.fail(error)))
+      : Effect.fail(error)
   const appended = Effect.catchEager(drive.journal.append(events, state), refused)
   return Effect.flatMapEager(appended, (news) => {
     if (news === undefined) return commit(drive)
@@ -333,27 +342,35 @@ const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
 /** Whether a store has refused one of the events, and not the revision. */
 const isRefused = (error: unknown): boolean => error instanceof RunConflict && error.expected === error.actual
 
-/** Takes the withdrawals of requests that were decided first out of what is staged; fails where that was not the reason. */
-const takeBackWithdrawals = <E>(drive: Drive<E>, error: E): Effect.Effect<undefined, E> =>
-  Effect.flatMapEager(
-    drive.journal.mail(() => []),
-    ({ decisions }) => {
-      const { committed } = drive
-      const events = withoutWithdrawn(drive.staged, decisions)
-      if (events === undefined || committed === undefined) return Effect.fail(error)
-      const states = foldEach(committed, events)
-      drive.state = states.at(-1) ?? committed
-      drive.staged.splice(0, drive.staged.length, ...events)
-      const untold = drive.untold.splice(0)
-      for (const { event, revision } of untold) {
-        const index = events.indexOf(event)
-        if (index >= 0) drive.untold.push({ event, revision: states[index]!.revision })
-        else if (revision <= committed.revision) drive.untold.push({ event, revision })
-      }
-      drive.hasMail = true
-      return Effect.succeed(undefined)
-    }
-  )
+/** Takes back what is staged and cannot be written because of decisions that came first. Whether there is anything like that. */
+const takeBack = <E>(drive: Drive<E>): Effect.Effect<boolean, E> =>
+  Effect.gen(function* () {
+    const { decisions } = yield* drive.journal.mail(() => [])
+    const { committed, staged } = drive
+    if (committed === undefined) return false
+    const ended = endedAfter(committed, staged, decisions)
+    const events =
+      ended?.map((event) => redactEvent(drive.runtime.scrubber, event)) ?? withoutWithdrawn(staged, decisions)
+    if (events === undefined) return false
+    restage(drive, committed, events)
+    if (ended === undefined) drive.hasMail = true
+    return true
+  })
+
+/** Puts events in the place of what is staged, after the state at the last commit. */
+const restage = (drive: Drive<any>, committed: RunState, events: ReadonlyArray<RunEvent>): void => {
+  const states = foldEach(committed, events)
+  drive.state = states.at(-1) ?? committed
+  const untold = drive.untold.splice(0)
+  const told = new Set(drive.staged)
+  for (const { event } of untold) told.delete(event)
+  drive.staged.splice(0, drive.staged.length, ...events)
+  if (drive.onUpdate === undefined) return
+  drive.untold.push(...untold.filter(({ revision }) => revision <= committed.revision))
+  events.forEach((event, index) => {
+    if (!told.has(event)) drive.untold.push({ event, revision: states[index]!.revision })
+  })
+}
 
 const tellUntil = (drive: Drive<any>, revision: number): void => {
   const open = drive.untold.findIndex((told) => told.revision > revision)

@@ -29,6 +29,17 @@ export const eventsOf = (state: RunState, decision: Decision): ReadonlyArray<Run
   ]
 }
 
+/** The same of several decisions, each in the state after those before it, and the state after all. */
+export const foldDecisions = (from: RunState, decisions: ReadonlyArray<Decision>) => {
+  let state = from
+  const events = decisions.flatMap((decision) => {
+    const decided = eventsOf(state, decision)
+    state = decided.reduce<RunState>(evolve, state)
+    return decided
+  })
+  return { events, state }
+}
+
 /** The state after decisions that were taken and that its journal does not hold. */
 export const withDecisions = (state: RunState, decisions: ReadonlyArray<Decision>): RunState =>
-  decisions.reduce((state, decision) => eventsOf(state, decision).reduce<RunState>(evolve, state), state)
+  foldDecisions(state, decisions).state

@@ -9,8 +9,10 @@ import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { PendingFilter } from "./filters.ts"
 import type { PendingRequest, ReadyRun } from "../RunStorePort.ts"
 import {
+  areEnding,
   decisionOf,
   isFailedWith,
+  isRecording,
   oldestFirst,
   requestChanges,
   type RequestEntry,
@@ -84,6 +86,16 @@ export const undelivered = (inbox: Inbox, now: Timestamp): ReadonlyArray<Decisio
 /** Whether somebody has taken a decision that is not in the journal yet. */
 export const hasDecided = (inbox: Inbox): boolean =>
   Array.from(inbox.values()).some(({ status }) => status === "decided")
+
+/** Whether events end the run and leave out a decision that was taken: then they must not be appended. */
+export const endsUnread = (inbox: Inbox, events: ReadonlyArray<RunEvent>): boolean => {
+  if (!areEnding(events) || !hasDecided(inbox)) return false
+  const changes = requestChanges(events)
+  return Array.from(inbox).some(
+    ([requestId, { status }]) =>
+      status === "decided" && !changes.some((change) => isRecording(change, requestId))
+  )
+}
 
 /** What a held run with these requests needs somebody for, or `undefined`. */
 export const readiness = (inbox: Inbox, now: Timestamp): ReadyRun["reason"] | undefined => {

@@ -57,6 +57,18 @@ export const requestChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<R
   return changes
 }
 
+/** Whether events end the run itself. Those that are appended to a run that has ended do not. */
+export const areEnding = (events: ReadonlyArray<RunEvent>): boolean => events.some(isEnd)
+
+const isEnd = ({ _tag }: RunEvent): boolean =>
+  _tag === "run.cancelled" || _tag === "run.completed" || _tag === "run.failed"
+
+/** Whether a change puts the decision of a request on record: taken, or read and passed over. */
+export const isRecording = (change: RequestChange, requestId: RequestId): boolean =>
+  change._tag === "decided"
+    ? change.decision.requestId === requestId
+    : change._tag === "superseded" && change.requestId === requestId && change.reason === passedOver
+
 /** The reason on record for a decision that the run has read and that nothing in it waits for. */
 export const passedOver = "it was decided when it no longer waited"
 
@@ -64,8 +76,7 @@ export const passedOver = "it was decided when it no longer waited"
 const isEndedBy = (events: ReadonlyArray<RunEvent>, requestId: RequestId): boolean =>
   events.some((wrapped) => {
     const { event, path } = unwrap(wrapped)
-    if (event._tag !== "run.cancelled" && event._tag !== "run.completed" && event._tag !== "run.failed")
-      return false
+    if (!isEnd(event)) return false
     const callId = path.at(-1)
     return callId === undefined || isWithin(requestId, childRunId(callId))
   })

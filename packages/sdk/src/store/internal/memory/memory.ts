@@ -27,7 +27,7 @@ import {
 } from "../../RunStoreError.ts"
 import { pageSize, position } from "../bounds.ts"
 import { refusedBusy, refusedExists, withMail } from "../copies.ts"
-import { afterEvents, byAge, matches, undelivered } from "../inbox.ts"
+import { afterEvents, byAge, endsUnread, matches, undelivered } from "../inbox.ts"
 import { isTakingUp, sliceBatches } from "../journal.ts"
 import { assemble, keeping } from "./checkpoints.ts"
 import { revocationsOf, revocationsWith } from "../grants.ts"
@@ -96,9 +96,7 @@ export const makeMemory = (): RunStorePort => {
   const prepare = (options: Parameters<RunStorePort["append"]>[0], now: Timestamp) =>
     Result.gen(function* () {
       const run = yield* heldBy(options.lease, now)
-      const { runId } = run
-      const conflict = () =>
-        new RunConflict({ runId, expected: options.expected, actual: run.revision as Revision })
+      const conflict = () => conflictOf(run, options.expected)
       if (run.revision !== options.expected) return yield* Result.fail(conflict())
       const later = isTakingUp(options.events, options.status) ? nextOf(run) : undefined
       if (later !== undefined) return yield* Result.fail(busyWith(later))
@@ -215,9 +213,12 @@ export const makeMemory = (): RunStorePort => {
 
     append: (options) =>
       atomically((now) =>
-        Result.map(prepare(options, now), ({ inbox, mail, run }) => {
+        Result.gen(function* () {
+          const { inbox, mail, run } = yield* prepare(options, now)
           const revoked = Grants.revokedOf(grants, options.grants ?? [])
           if (revoked.length > 0) return { revision: options.expected, revoked }
+          if (endsUnread(run.inbox, options.events))
+            return yield* Result.fail(conflictOf(run, options.expected))
           write(run, { ...options, inbox, mail }, now)
           Grants.keepFrom(grants, run, options.events)
           return { revision: run.revision as Revision, ...newsOf(run) }
@@ -469,10 +470,13 @@ export const makeMemory = (): RunStorePort => {
   }
 }
 
-/** Whether a run is there as the one that is to build on it has read it. */
 const busyWith = ({ runId, sessionId, status }: Run): SessionBusy =>
   new SessionBusy({ sessionId, runId, status })
 
+const conflictOf = ({ revision, runId }: Run, expected: Revision): RunConflict =>
+  new RunConflict({ runId, expected, actual: revision as Revision })
+
+/** Whether a run is there as the one that is to build on it has read it. */
 const canBuildOn = (
   run: Run | undefined,
   { createdAt, revision }: NonNullable<Parameters<RunStorePort["create"]>[0]["parent"]>

@@ -18,7 +18,7 @@ import { LeaseLost, RunConflict, RunNotFound, RunRemoved } from "../../RunStoreE
 import { leaseMs, position } from "../bounds.ts"
 import { answererIn, damaged, isTakingUp, sliceBatches } from "../journal.ts"
 import { takenBy } from "../messages.ts"
-import { closingReason, isGoing, requestChanges } from "../requests.ts"
+import { areEnding, closingReason, isGoing, requestChanges } from "../requests.ts"
 import type { SqlAccess } from "./access.ts"
 import { eventsIn, isWhole, whole } from "./chain.ts"
 import { type makeCheckpoints, startOf } from "./checkpoints.ts"
@@ -142,9 +142,13 @@ export const makeJournal = (
       const revoked = yield* grants.revokedOf(options.grants, at)
       if (revoked.length > 0) return yield* new ReliesOnRevoked({ revoked })
     }
+    const changes = requestChanges(events)
+    const mayEndUnread = !parking && areEnding(events) && (head.has_mail || !access.writesAlone)
+    if (mayEndUnread && (yield* requests.leavesUnread(runId, changes))) {
+      return yield* new RunConflict({ runId, expected, actual: expected })
+    }
     yield* insertBatch(runId, expected, events)
     const owner = { runId, sessionId: head.session_id, agent: head.agent }
-    const changes = requestChanges(events)
     const isTaking = takenBy(events).length > 0
     // Somebody decided otherwise first, and that decision counts; or a message is in the journal already, and stays there once.
     const applied =

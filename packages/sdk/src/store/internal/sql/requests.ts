@@ -28,6 +28,7 @@ import {
   decodeInputs,
   endingRefusal,
   failedReason,
+  isRecording,
   judge,
   judgeAll,
   oldestFirst,
@@ -311,6 +312,14 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       }
       return true
     }),
+
+    /** Whether changes leave out a decision that was taken. */
+    leavesUnread: (runId: RunId, changes: ReadonlyArray<RequestChange>): Effect.Effect<boolean, SqlError> =>
+      Effect.map(
+        run(sql<{ readonly request_id: RequestId }>`SELECT request_id FROM fermata_requests
+          WHERE run_id = ${runId} AND status = 'decided'`),
+        (rows) => rows.some((row) => !changes.some((change) => isRecording(change, row.request_id)))
+      ),
 
     /** A decision that was taken elsewhere, as it was taken: time has not decided meanwhile. */
     record: (decision: Decision): Effect.Effect<boolean, SqlError> => decideOpen(decision, "decided"),

@@ -17,6 +17,7 @@ import {
   rev,
   run,
   saying,
+  session,
   started,
   tagOf
 } from "./fixtures.ts"
@@ -31,12 +32,13 @@ export const endings = ({ assert, test }: Group): void => {
   const siblings = approval(sibling, 1)
 
   const ended: RunEvent = { _tag: "run.cancelled", at: 9, reason: "no", calls: [] }
-  const withdrawn = (requestId: Id.RequestId): RunEvent => ({
+  const withdrawn = (requestId: Id.RequestId, reason = "withdrawn"): RunEvent => ({
     _tag: "request.superseded",
     at: 9,
     requestId,
-    reason: "withdrawn"
+    reason
   })
+  const passedOver = "it was decided when it no longer waited"
 
   test(
     "refuses decisions on a run once its cancellation was acknowledged",
@@ -126,9 +128,7 @@ export const endings = ({ assert, test }: Group): void => {
     Effect.fnUntraced(function* (store) {
       const lease = yield* started(store, a, { events: [opened(own)] })
       yield* store.decide(approve(own.requestId))
-      const events = [
-        { ...withdrawn(own.requestId), reason: "it was decided when it no longer waited" }
-      ] as const
+      const events = [withdrawn(own.requestId, passedOver)] as const
       yield* store.append({ lease, expected: rev(1), events, status: "running" })
       assert.deepStrictEqual(yield* store.decisions(a), [])
     })
@@ -175,14 +175,43 @@ export const endings = ({ assert, test }: Group): void => {
     })
   )
 
+  for (const [event, status] of [
+    [ended, "cancelled"],
+    [failed, "error"]
+  ] as const) {
+    test(
+      `appends no end of a run that is ${status} without a decision that was taken, on its own request or a sub-agent's`,
+      Effect.fnUntraced(function* (store) {
+        const lease = yield* started(store, a, { events: [opened(own), opened(childs)] })
+        const append = { lease, expected: rev(2), status }
+        const { decision } = yield* store.decide(approve(own.requestId))
+        const refused = yield* Effect.flip(store.append({ ...append, events: [event] }))
+        assert.deepStrictEqual(fields(refused), { _tag: "RunConflict", runId: a, expected: 2, actual: 2 })
+        assert.deepStrictEqual((yield* store.load(a)).events, [opened(own), opened(childs)])
+        const decided: RunEvent = { _tag: "request.decided", at: 9, decision }
+        yield* store.decide(deny(childs.requestId))
+        const closing = [inChild(a, withdrawn(childs.requestId)), inChild(a, ended), event] as const
+        assert.strictEqual(
+          yield* tagOf(store.append({ ...append, events: [decided, ...closing] })),
+          "RunConflict"
+        )
+        const read = inChild(a, withdrawn(childs.requestId, passedOver))
+        yield* store.append({ ...append, events: [decided, read, event] })
+        assert.deepStrictEqual(yield* store.decisions(a), [])
+      })
+    )
+  }
+
   test(
     "keeps a decision that was taken before its run failed for the run that is resumed",
     Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a, { events: [opened(childs)] })
-      const { decision } = yield* store.decide(approve(childs.requestId))
-      yield* store.append({ lease, expected: rev(1), events: [failed], status: "error" })
+      const decision = { ...deny(childs.requestId), at: 5 }
+      // An earlier version did not read it before it wrote the failure.
+      const stored = { runId: a, sessionId: session("s1"), agent: "root", status: "error" } as const
+      yield* store.restore([{ ...stored, events: [opened(childs), failed] }], [decision], [])
+      const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
       assert.deepStrictEqual(yield* store.decisions(a), [decision])
-      assert.strictEqual(yield* tagOf(store.decide(deny(childs.requestId))), "AlreadyDecided")
+      assert.strictEqual(yield* tagOf(store.decide(approve(childs.requestId))), "AlreadyDecided")
       const decided = inChild(a, { _tag: "request.decided", at: 11, decision })
       yield* store.append({ lease, expected: rev(2), events: [resumed, decided], status: "running" })
       assert.deepStrictEqual(yield* store.decisions(a), [])
