@@ -6,6 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { messageOf } from "../../domain/Display.ts"
+import { copyJson } from "../../domain/internal/json.ts"
 import type { Limits } from "../../domain/Limits.ts"
 import type { Decoder } from "../../tool/DataSchema.ts"
 import type { Entry } from "../BoundAgent.ts"
@@ -19,7 +20,8 @@ export const decodeArguments = (
 ): Effect.Effect<unknown, string> => {
   const timeout = "tool" in entry ? entry.tool.options.timeout : undefined
   const ms = timeout === undefined ? toolTimeoutMs : Duration.toMillis(Duration.fromInputUnsafe(timeout))
-  return decodeWithin(entry.decoder, ms, json)
+  // A copy: what a model asked for, or a person approved, is not a schema's to change.
+  return decodeWithin(entry.decoder, ms, copyJson(json) ?? json)
 }
 
 /** Decodes a value. Nothing is made of the time where the schema answers at once. */

@@ -16,7 +16,6 @@ import { ToolUnavailable } from "../../domain/RunError.ts"
 import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
 import { findCall } from "../../domain/RunState.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
-import type { Tool } from "../../tool/Tool.ts"
 import type { Apart } from "./apart.ts"
 import { authorize, isEdited, type Judging, shownOf, type Standing, toolEntryOf } from "./authorize.ts"
 import {
@@ -40,7 +39,7 @@ import { describe } from "../../agent/internal/userCode.ts"
 /** A call whose body may start. */
 export interface Prepared {
   readonly call: ToolCall
-  readonly tool: Tool<any>
+  readonly entry: ToolEntry
   readonly value: unknown
 }
 
@@ -91,18 +90,19 @@ const withStanding = <E>(
   }
   return whenKnown(apart.run<unknown, unknown>(valueOf(scope, call, entry)), (value) => {
     if (Exit.isFailure(value)) return withoutValue(preparing, value.cause)
-    if (standing._tag === "holds") return Effect.succeed({ call, tool: entry.tool, value: value.value })
+    if (standing._tag === "holds") return Effect.succeed({ call, entry, value: value.value })
     const shown = shownOf(call)
     const args = { arguments: call.arguments ?? shown, shown, rendering: call.rendering }
     return rejudge(preparing, { args, value: value.value }, standing.reason)
   })
 }
 
-/** The value that the body gets: what was shown. */
+/** The value that the body gets: what was shown. `isTried` compares it also where nothing was shown. */
 export const valueOf = (
   scope: Scope<any>,
   call: ToolCall,
-  entry: ToolEntry
+  entry: ToolEntry,
+  isTried = false
 ): Effect.Effect<unknown, string | typeof stale> => {
   const decode = (json: unknown) => decodeArguments(entry, stateOf(scope).limits, json)
   if (isEdited(scope, call)) return decodeEdited(entry.decoder, decode, shownOf(call))
@@ -111,7 +111,7 @@ export const valueOf = (
   // No JSON, or of a version that did not keep the value: decoded again, and compared with what was shown.
   return Effect.flatMap(decode(call.arguments ?? {}), (value) => {
     // Nothing was shown, and no grant was compared with it.
-    if (call.requestId === undefined && call.grantId === undefined) return Effect.succeed(value)
+    if (!isTried && call.requestId === undefined && call.grantId === undefined) return Effect.succeed(value)
     const described = describeArguments(scope, entry, call.arguments ?? {}, value)
     const isSame =
       sameJson(described.shown, shownOf(call)) &&

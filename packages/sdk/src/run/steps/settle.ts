@@ -7,7 +7,6 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import { copyJson } from "../../domain/internal/json.ts"
 import * as Schema from "effect/Schema"
 import { sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
@@ -15,6 +14,7 @@ import { text, UserPart } from "../../domain/Message.ts"
 import type { ToolUnavailable } from "../../domain/RunError.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import { findCall, isRepeatable } from "../../domain/RunState.ts"
+import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
 import type { Reconciled, Tool } from "../../tool/Tool.ts"
 import { toContent } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
@@ -109,7 +109,7 @@ const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart
 
 /** The body of a call, how long it may take, and what becomes of its end. */
 const bodyOf = (scope: Scope<any>, ready: Prepared): Work<unknown, unknown, ToolFailure> => {
-  const { retry } = ready.tool.options
+  const { retry } = ready.entry.tool.options
   return retry === undefined || !isRepeatable(ready.call)
     ? new Body(scope, ready)
     : retried(scope, ready, retry)
@@ -126,13 +126,13 @@ class Body implements Work<unknown, unknown, ToolFailure> {
   }
 
   begin() {
-    const { call, tool, value } = this.ready
-    return invoke(this.scope, call, tool, value)
+    const { call, entry, value } = this.ready
+    return invoke(this.scope, call, entry.tool, value)
   }
 
   deadline() {
-    const { call, tool } = this.ready
-    return timeOf(this.scope, call, tool)
+    const { call, entry } = this.ready
+    return timeOf(this.scope, call, entry.tool)
   }
 
   onEnd(exit: Exit.Exit<unknown, unknown>): void {
@@ -151,15 +151,28 @@ const notStarted = (scope: Scope<any>, call: ToolCall): void =>
 /** One that is tried again. Each try has its time, as long as there is any. */
 const retried = (
   scope: Scope<any>,
-  { call, tool, value }: Prepared,
+  { call, entry, value }: Prepared,
   schedule: NonNullable<Tool<any>["options"]["retry"]>
 ): Work<unknown, unknown, ToolFailure> => {
+  const { tool } = entry
   const flight: Flight = {}
+  let failed: { readonly error: unknown } | undefined
+  const attempt = (value: unknown) => asEffect(() => invoke(scope, call, tool, value), flight)
   // A body that changes its arguments does not change those of the next try.
-  const begin = () => invoke(scope, call, tool, copyJson(value) ?? value)
+  const next = (): Effect.Effect<unknown, unknown> => {
+    const copy = copyDecoded(value)
+    if (copy !== undefined || failed === undefined) return attempt(copy ?? value)
+    const { error } = failed
+    const stale = () => Effect.fail(error)
+    return Effect.matchEffect(valueOf(scope, call, entry, true), { onSuccess: attempt, onFailure: stale })
+  }
   const timed = Effect.suspend(() => {
     const { late, ms } = timeOf(scope, call, tool)
-    return within(scope.drive.runtime, ms, asEffect(begin, flight), late)
+    return Effect.tapError(within(scope.drive.runtime, ms, next(), late), (error) =>
+      Effect.sync(() => {
+        failed = { error }
+      })
+    )
   })
   const isTimeLeft = () => (timeLeftOf(scope) ?? 1) > 0
   const isWorthwhile = () => flight.late === undefined && isTimeLeft()

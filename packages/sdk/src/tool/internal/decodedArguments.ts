@@ -66,6 +66,30 @@ const changedText = (
 ): string =>
   `its schema turns them into ${JSON.stringify(describeDecoded(decoder, edited, decoded).shown)}, which would run without having been approved. Approve exactly those, or deny the call.`
 
+const copied: ReadonlySet<unknown> = new Set([
+  Array.prototype,
+  Date.prototype,
+  Map.prototype,
+  Object.prototype,
+  Set.prototype,
+  Uint8Array.prototype
+])
+
+/** A copy of what a schema made of JSON; `undefined` where it holds what cannot be copied, such as an object of a class. */
+export const copyDecoded = (value: unknown): unknown => (isCopied(value) ? structuredClone(value) : undefined)
+
+const isCopied = (value: unknown, levels: number = maxGivenDepth): boolean => {
+  if (typeof value === "function" || typeof value === "symbol") return false
+  if (typeof value !== "object" || value === null) return true
+  if (levels <= 0 || !copied.has(Object.getPrototypeOf(value))) return false
+  if (value instanceof Uint8Array) return true
+  if (value instanceof Map || value instanceof Set)
+    return [...value].every((item) => isCopied(item, levels - 1))
+  const names = Object.keys(value)
+  const isPlain = Reflect.ownKeys(value).length === names.length + (Array.isArray(value) ? 1 : 0)
+  return isPlain && names.every((name) => isCopied(Reflect.get(value, name), levels - 1))
+}
+
 const safely = <A>(f: () => A): A | undefined => {
   try {
     return f()
