@@ -98,7 +98,7 @@ export interface SendOptions {
   readonly policy?: ApprovalPolicy
 }
 
-/** What can go wrong with the store of a run. */
+/** What can go wrong with the store of a run; `RunNotFound` with `removed` when another program has removed it. */
 export type StoredFault = RunStoreError | RunNotFound
 
 /** Why a run that was dispatched came to no result. What happens inside a run is a result. */

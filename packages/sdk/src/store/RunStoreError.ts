@@ -14,9 +14,14 @@ export class RunNotFound extends Schema.TaggedError<RunNotFound>()("RunNotFound"
   /** As it was asked for, which need not be an id. */
   runId: Schema.String,
   /** What was given in the place of an id, when that was no string. */
-  given: Schema.optionalKey(Schema.String)
+  given: Schema.optionalKey(Schema.String),
+  /** Set where the run was there when it was last looked at. */
+  removed: Schema.optionalKey(Schema.Literal(true))
 }) {
   override get message() {
+    if (this.removed === true) {
+      return sentence`The run ${this.runId} was removed from this store, and nothing of it is left: start a new one, or import an archive of it.`
+    }
     if (this.given !== undefined) {
       return sentence`A run is asked for by its id, and this is ${this.given}: pass the id, a string, with which the run was started.`
     }

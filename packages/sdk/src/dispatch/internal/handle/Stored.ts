@@ -27,12 +27,13 @@ import { type RunEvent, unwrap } from "../../../domain/RunEvent.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
 import { RunStore } from "../../../store/RunStore.ts"
 import { type RunHead } from "../../../store/RunStorePort.ts"
+import { RunNotFound } from "../../../store/RunStoreError.ts"
 import { Scrubber } from "../../../tool/Scrubber.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
 import { ConductorClosed } from "../../DispatchError.ts"
 import { type Driven, elsewhere, type LiveOptions, notBegun } from "./Keeper.ts"
 import { Live } from "./Live.ts"
-import { readStored } from "../watch/readStored.ts"
+import { orRemoved, readStored } from "../watch/readStored.ts"
 import { runStart, type Start } from "./runStart.ts"
 import { stuckOn } from "./stuckOn.ts"
 import { sleepUnless } from "./sleepUnless.ts"
@@ -199,6 +200,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
           ? this.end(this.cancelReason)
           : Effect.succeed(driven)
       ),
+      (driving) => orRemoved(driving, this.runId),
       // What comes up in a moment is tried again; before the run is there, whoever dispatches it does so.
       Effect.catchTag("RunStoreError", (error) => {
         if (!error.isRetryable || !this.begun) return Effect.fail(error)
@@ -220,7 +222,8 @@ export class Stored<Output> extends Live<Output, StoredFault> {
         runtime: this.runtime,
         isElsewhere,
         onReady: () => this.isReady(),
-        onHead: (head) => this.look(head, isElsewhere)
+        onHead: (head) => this.look(head, isElsewhere),
+        onRemoved: () => this.finish(Exit.fail(new RunNotFound({ runId: this.runId, removed: true })))
       },
       (effect) => this.launch(effect)
     )

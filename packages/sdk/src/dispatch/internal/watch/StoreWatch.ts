@@ -24,6 +24,8 @@ export interface Watched {
   readonly onReady: () => void
   /** How it stands. */
   readonly onHead: (head: RunHead) => void
+  /** It was removed. */
+  readonly onRemoved: () => void
 }
 
 /** What is looked after in one store. */
@@ -91,7 +93,9 @@ const lookAt = Effect.fnUntraced(
       const head = yield* Effect.catchTag(store.head(one.runId), "RunNotFound", () =>
         Effect.succeed(undefined)
       )
-      if (head !== undefined && it.watched.has(one)) one.onHead(head)
+      if (!it.watched.has(one)) continue
+      if (head === undefined) one.onRemoved()
+      else one.onHead(head)
     }
   },
   // Whatever it is, the next look may find more.

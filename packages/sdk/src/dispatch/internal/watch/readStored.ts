@@ -8,6 +8,7 @@ import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
+import { RunNotFound } from "../../../store/RunStoreError.ts"
 import type { HandleUpdate, StoredFault } from "../../AgentHandle.ts"
 import { Reader, reading } from "./readers.ts"
 
@@ -45,7 +46,8 @@ export const readStored = (source: Source): Stream.Stream<HandleUpdate, StoredFa
         if (reader.stale) {
           // What is told from here on makes it so again.
           reader.stale = false
-          return Effect.map(store.events(runId, { from: progress.revision, limit: pageSize }), (events) => {
+          const reading = store.events(runId, { from: progress.revision, limit: pageSize })
+          return Effect.map(orRemoved(reading, runId), (events) => {
             if (events.length === pageSize) reader.stale = true
             return events.map((event) => {
               progress.revision += 1
@@ -63,6 +65,15 @@ export const readStored = (source: Source): Stream.Stream<HandleUpdate, StoredFa
       })
   )
 }
+
+/** The same of a run that was there: one that is not found was removed. */
+export const orRemoved = <A, E>(
+  effect: Effect.Effect<A, E | RunNotFound>,
+  runId: RunId
+): Effect.Effect<A, E | RunNotFound> =>
+  Effect.mapError(effect, (error) =>
+    error instanceof RunNotFound && error.runId === runId ? new RunNotFound({ runId, removed: true }) : error
+  )
 
 /** How far one reader is. */
 class Progress {
