@@ -153,7 +153,10 @@ export const GrantRevoked = Schema.TaggedStruct("grant.revoked", {
   principal: Schema.optionalKey(Principal)
 })
 
-/** Somebody said something to the run. `messageId` is that of the message in a store. */
+/**
+ * Somebody said something to the run. `messageId` is that of the message in a store. Without content it says nothing: the message asked for
+ * the end of a sub-agent that had ended.
+ */
 export const MessageQueued = Schema.TaggedStruct("message.queued", {
   ...at,
   content: Schema.Array(UserPart),

@@ -129,7 +129,7 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
         )
       }
     case "message.queued":
-      return say(state, event.content, event.at)
+      return event.content.length === 0 ? state : say(state, event.content, event.at)
     case "messages.read":
       return flush(state)
     case "budget.nearing":

@@ -21,6 +21,7 @@ import { sendShape } from "./internal/shapes.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { decodePrompt } from "../run/internal/staging.ts"
 import { findSubRun } from "./internal/subRun.ts"
+import { tookFor } from "../run/internal/takeMessage.ts"
 import type { Prompt } from "../run/prompt.ts"
 
 /** How a message is sent. */
@@ -37,7 +38,7 @@ export interface SendOptions {
  * **Details**
  *
  * With the run of a sub-agent it is said to that one, and read before its next turn, once whoever works on the run that it lies in has
- * taken it.
+ * taken it. One that has ended by then leaves the message to the agent that it has worked for, which reads whom it was for.
  *
  * Send it again with the same `messageId` when you do not know whether it was sent: it is delivered once. Only a run whose end
  * comes before its next turn does not take it; then it stays readable in the store.
@@ -77,7 +78,9 @@ export const sendMessage: (
   const { path, root, state, stored } = found
   if (isEnded(state) || isEnded(root)) {
     // Sent again it gets its answer, whatever has come of the run.
-    const known = takenBy(stored.events.filter((event) => eventWithin(event, path) !== undefined))
+    const known = takenBy(
+      stored.events.filter((event) => eventWithin(event, path) !== undefined || tookFor(event, runId))
+    )
     const receipt = known.find((taken) => taken.messageId === messageId)
     if (receipt !== undefined) return receipt
     return yield* new RunEnded({

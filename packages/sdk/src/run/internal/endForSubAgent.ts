@@ -9,23 +9,23 @@ import { findChild, isEnded, type RunState } from "../../domain/RunState.ts"
 import type { Mail } from "../Mail.ts"
 import { stopBeside } from "./beside.ts"
 import { childCancellation } from "./cancellation.ts"
+import { takeMessage } from "./takeMessage.ts"
 import { type Drive, emitRoot, now } from "./Drive.ts"
 
 /**
  * Stops the sub-agent that a message ends, with everything under it, and takes the message. The message and the ends are committed
- * together, so that a process that dies in between leaves both to do. What comes after its end is on record, and changes nothing.
+ * together, so that a process that dies in between leaves both to do.
  */
 export const endForSubAgent = Effect.fnUntraced(function* (
   drive: Drive<any>,
-  { content, messageId, to }: Mail["messages"][number] & { readonly to: RunId }
+  message: Mail["messages"][number] & { readonly to: RunId }
 ) {
-  const { path } = lineOf(to)
-  const reason = textOf(content)
+  const { path } = lineOf(message.to)
+  const reason = textOf(message.content)
   const last = path.at(-1)
   if (last !== undefined) yield* stopBeside(drive, [last], reason)
   const at = now(drive)
-  const sent = messageId === undefined ? {} : { messageId }
-  emitRoot(drive, wrap({ _tag: "message.queued", at, content, ...sent }, path))
+  emitRoot(drive, takeMessage(drive.state, message, at))
   const child = path.reduce<RunState | undefined>(
     (state, callId) => (state === undefined ? undefined : findChild(state, callId)),
     drive.state

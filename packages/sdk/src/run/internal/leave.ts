@@ -5,9 +5,9 @@ import * as Effect from "effect/Effect"
 import type { Decision } from "../../domain/Decision.ts"
 import { expiries } from "../../domain/decide.ts"
 import { evolve } from "../../domain/evolve.ts"
-import { lineOf, type RunId } from "../../domain/Id.ts"
+import type { RunId } from "../../domain/Id.ts"
 import { textOf } from "../../domain/Message.ts"
-import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { Mail } from "../Mail.ts"
 import { tellToStop, wake } from "./beside.ts"
 import { type Drive, emitRoot, flush, now, tellAll } from "./Drive.ts"
@@ -15,6 +15,7 @@ import { eventsOf } from "./eventsOf.ts"
 import { stopAsking } from "./asking.ts"
 import { redactEvent } from "./redact.ts"
 import { endForSubAgent } from "./endForSubAgent.ts"
+import { takeMessage } from "./takeMessage.ts"
 
 /** Lets go of the run with a last event, unless there is something new to act on: then `false`, and the run goes on. */
 export const leave = <E>(drive: Drive<E>, last: RunEvent): Effect.Effect<boolean, E> => {
@@ -92,14 +93,9 @@ const folding = Effect.fnUntraced(function* <E>(drive: Drive<E>): Effect.fn.Retu
   takeDecisions(drive, decisions)
   const ending: Array<Ending> = []
   for (const message of messages) {
-    const { content, ends, messageId, to } = message
-    if (to !== undefined && ends === true) {
-      ending.push({ ...message, to })
-      continue
-    }
-    const sent = messageId === undefined ? {} : { messageId }
-    const path = to === undefined ? [] : lineOf(to).path
-    emitRoot(drive, wrap({ _tag: "message.queued", at: now(drive), content, ...sent }, path))
+    const { ends, to } = message
+    if (to !== undefined && ends === true) ending.push({ ...message, to })
+    else emitRoot(drive, takeMessage(drive.state, message, now(drive)))
   }
   return { any: decisions.length > 0 || messages.length > 0, ending }
 })
