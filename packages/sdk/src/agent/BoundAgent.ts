@@ -13,74 +13,20 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { Safety } from "../domain/Interruption.ts"
-import { type Definition, isOther, isSame } from "../domain/ToolIdentity.ts"
+import { isOther, isSame } from "../domain/ToolIdentity.ts"
 import { canonicalJson } from "../domain/internal/json.ts"
-import type { Limits } from "../domain/Limits.ts"
 import * as Limits_ from "../domain/Limits.ts"
-import type { AgentIdentity } from "../domain/RunState.ts"
 import type { ToolDefinition } from "../model/ModelRequest.ts"
-import type { Decoder } from "../tool/DataSchema.ts"
-import { decoder } from "../tool/DataSchema.ts"
+import { type Decoder, decoder } from "../tool/DataSchema.ts"
 import { definitionMisfits } from "../tool/internal/definitionOptions.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { AgentDefinitionError, ToolDefinitionError, ToolNameTaken } from "../tool/ToolError.ts"
 import type * as Agent from "./Agent.ts"
 import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
-import { type Delegate, extensions } from "./internal/agentTools.ts"
+import { extensions } from "./internal/agentTools.ts"
+import type { BoundAgent, Entry, SubAgent } from "./Entry.ts"
 
-/** What a tool's name leads to. */
-export type Entry =
-  | {
-      readonly target: "tool" | "question"
-      readonly name: string
-      readonly tool: Tool<any>
-      readonly decoder: Decoder<unknown>
-      /** What approvals and grants are bound to. */
-      readonly definition: Definition
-    }
-  | {
-      readonly target: "agent"
-      readonly name: string
-      readonly bound: BoundAgent
-      readonly decoder: Decoder<{ readonly prompt: string }>
-    }
-  | {
-      readonly target: "delegate"
-      readonly name: string
-      /** By name and by alias. */
-      readonly agents: ReadonlyMap<string, SubAgent>
-      readonly decoder: Decoder<Delegate>
-    }
-  | { readonly target: "agents"; readonly name: string; readonly decoder: Decoder<unknown> }
-  | {
-      readonly target: "handoff"
-      readonly name: string
-      /** Name of the agent that takes over. */
-      readonly to: string
-      readonly decoder: Decoder<unknown>
-    }
-
-/** An agent that another one gives work to. */
-export interface SubAgent {
-  readonly name: string
-  readonly bound: BoundAgent
-}
-
-/** An agent that can run. */
-export interface BoundAgent {
-  readonly agent: Agent.Any
-  /** Tools and sub-agents by name and by alias. */
-  readonly entries: ReadonlyMap<string, Entry>
-  /** What the model is shown, in the order of the definition. */
-  readonly definitions: ReadonlyArray<ToolDefinition>
-  readonly identity: AgentIdentity
-  /** The path of a run of its own: one for all of them. */
-  readonly path: ReadonlyArray<string>
-  readonly limits: Limits
-  readonly output: Decoder<unknown> | undefined
-  /** The agents that can take a conversation over that this one has begun, by name and by alias, and itself. */
-  readonly team: ReadonlyMap<string, BoundAgent>
-}
+export type { BoundAgent, Entry, SubAgent } from "./Entry.ts"
 
 /** What can be wrong with a definition. */
 export type DefinitionError = ToolNameTaken | ToolDefinitionError | AgentDefinitionError

@@ -10,47 +10,14 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type * as Semaphore from "effect/Semaphore"
-import type { ContextPolicy } from "../context/ContextPolicy.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
-import type { Tokenizer } from "../model/Tokenizer.ts"
-import type { Scrubber } from "../tool/Scrubber.ts"
-import type { Tool } from "../tool/Tool.ts"
-import type { Agent } from "./Agent.ts"
 import type * as BoundAgent from "./BoundAgent.ts"
-import type * as Cancellation from "./Cancellation.ts"
-import type { CapabilityProfile } from "./CapabilityProfile.ts"
 import { assemble } from "./internal/assemble.ts"
-import type { RunIds } from "./RunIds.ts"
-import {
-  type CloseStatus,
-  type ExtensionFailed,
-  RuntimeClosed,
-  type RuntimeOptionsInvalid
-} from "./RuntimeError.ts"
-import { check, type RuntimeOptions } from "./RuntimeOptions.ts"
+import { RuntimeClosed, type RuntimeOptionsInvalid } from "./RuntimeError.ts"
+import { check } from "./RuntimeOptions.ts"
+import type { Runtime as Definition, RuntimeOptions } from "./RuntimeDefinition.ts"
 
-export type { RuntimeOptions } from "./RuntimeOptions.ts"
-
-/** What somebody has chosen for a runtime. What is left out follows from the profile, or from the agent. */
-export interface Choice {
-  /** The name of the capability profile. */
-  readonly profile: string
-  readonly mode?: string
-  /** The name of the model profile. */
-  readonly model?: string
-  /** In the place of the agent's own. */
-  readonly tools?: ReadonlyArray<Tool<any>>
-}
-
-/** A run that is being driven. */
-export interface LiveRun {
-  readonly runId: string
-  /** Whether a call of it is open, or a model is being asked. */
-  readonly isMidTurn: () => boolean
-  /** Stops it, with a reason. */
-  readonly cancel: (reason: string) => void
-}
+export type { Choice, LiveRun, RuntimeOptions } from "./RuntimeDefinition.ts"
 
 /**
  * An agent that can run.
@@ -58,48 +25,7 @@ export interface LiveRun {
  * @category models
  * @since 0.1.0
  */
-export interface Runtime<Output = unknown> {
-  /** Where its tools act: in this program, or in a remote sandbox. */
-  readonly kind: "local" | "remote"
-  /** What it was created with, defaults filled in. */
-  readonly options: RuntimeOptions<any, Output>
-  /** As it was defined, whatever the profile leaves of it. */
-  readonly agent: Agent<any, Output>
-  /** What the agent can do now. May change between turns. */
-  readonly bound: BoundAgent.BoundAgent
-  /** May change between turns. */
-  readonly model: ModelClient["Service"]
-  /** The name of the capability profile in force. May change between turns. */
-  readonly profileName: string
-  /** A word for how the agent works now. May change between turns. */
-  readonly mode: string
-  /** What was chosen, of which the rest follows. May change between turns. */
-  readonly choice: Choice
-  /** The capability profiles to choose from, by name. */
-  readonly profiles: ReadonlyMap<string, CapabilityProfile>
-  /** The services that handlers run with. */
-  readonly services: Context.Context<any>
-  readonly contextPolicy: ContextPolicy
-  readonly tokenizer: Tokenizer
-  readonly scrubber: Scrubber
-  readonly ids: RunIds
-  readonly owner: string
-  /** The runs that are being driven right now. */
-  readonly runs: Set<LiveRun>
-  /** Cancelled when it is closed; the runs on it are cancelled with it. */
-  readonly cancellation: Cancellation.CancellationToken
-  /** Opens what the extensions need; once, however often it is asked for. One that fails closes the runtime. */
-  readonly start: Effect.Effect<void, RuntimeClosed | ExtensionFailed>
-  /**
-   * Cancels the runs on it, waits for them to end, and closes what the extensions have opened; once, however often it is asked for,
-   * with the status of the first time. Runs are refused afterwards.
-   */
-  readonly close: (status: CloseStatus) => Effect.Effect<void>
-  /** How it was closed; `undefined` while it was not. */
-  readonly closed: () => CloseStatus | undefined
-  /** One reconfiguration at a time. */
-  readonly "~changing": Semaphore.Semaphore
-}
+export type Runtime<Output = unknown> = Definition<Output>
 
 /**
  * A runtime as a service.

@@ -7,42 +7,12 @@
  *
  * @since 0.1.0
  */
-import type * as Context from "effect/Context"
-import type { Awaitable, Services, Tool } from "../tool/Tool.ts"
-import type { Any } from "./Agent.ts"
-import type { CancellationToken } from "./Cancellation.ts"
-import type { CapabilityProfile } from "./CapabilityProfile.ts"
-import type { Runtime } from "./Runtime.ts"
+import type { Services, Tool } from "../tool/Tool.ts"
+import type { Awaitable } from "../tool/ToolOptions.ts"
 import type { CloseStatus } from "./RuntimeError.ts"
+import type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
 
-/** What an extension is told about the runtime that it is in. */
-export interface RuntimeContext {
-  /** As it was defined, whatever the profile leaves of it. */
-  readonly agent: Any
-  readonly profile: CapabilityProfile
-  readonly mode: string
-  /** The services that handlers run with. */
-  readonly services: Context.Context<any>
-  /** Cancelled when the runtime is closed. */
-  readonly cancellation: CancellationToken
-  /**
-   * The runtime itself, to run or dispatch something on it. Ask for it in a handler or in `onStart`: while the tools of a new runtime
-   * are being made, there is none yet.
-   */
-  readonly runtime: () => Runtime<any>
-}
-
-/** Adds tools to a runtime. `R` are the services that these, and opening and closing, need. */
-export interface RuntimeExtension<R = never> {
-  /** For errors and logs; no two extensions of a runtime have the same. */
-  readonly name: string
-  /** Its tools. Asked when the runtime is created and whenever it is reconfigured; it must do nothing else. */
-  readonly tools?: (context: RuntimeContext) => ReadonlyArray<Tool<R>>
-  /** Opens what its tools need; once, in the order of the extensions. */
-  readonly onStart?: (context: RuntimeContext) => Awaitable<void, R>
-  /** Closes it; once, after the runs have ended, in the opposite order, and only what was opened. */
-  readonly onClose?: (status: CloseStatus, context: RuntimeContext) => Awaitable<void, R>
-}
+export type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
 
 /**
  * Defines an extension; knows the services that it needs by what its functions return.

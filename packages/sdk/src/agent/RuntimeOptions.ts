@@ -6,92 +6,23 @@
  *
  * @since 0.1.0
  */
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
-import type { DecisionInput } from "../domain/Decision.ts"
-import type { Interruption } from "../domain/Interruption.ts"
 import { checkPolicy, limitsShape } from "../domain/internal/given.ts"
 import { hintFor, keysOf, misfits } from "../domain/internal/misfits.ts"
 import { readOnce } from "../domain/internal/readOnce.ts"
-import type { Awaitable } from "../tool/Tool.ts"
-import type { Agent } from "./Agent.ts"
-import type { CancellationToken } from "./Cancellation.ts"
 import { AgentSelection, CapabilityProfile, ToolSelection } from "./CapabilityProfile.ts"
 import { RuntimeOptionsInvalid } from "./RuntimeError.ts"
-import type { RuntimeExtension } from "./RuntimeExtension.ts"
 import type { RuntimeHooks } from "./RuntimeHooks.ts"
+import { RuntimeSettings } from "./RuntimeSettings.ts"
+import type { RuntimeOptions } from "./RuntimeDefinition.ts"
 
-const millisOf = (value: unknown): number | undefined => {
-  const duration = Option.getOrUndefined(Duration.fromInput(value as Duration.Input))
-  return duration === undefined ? undefined : Duration.toMillis(duration)
-}
+export type { RuntimeOptions } from "./RuntimeDefinition.ts"
 
-const durationFrom = (least: number) =>
-  Schema.declare((value): value is Duration.Input => {
-    const ms = millisOf(value)
-    return ms !== undefined && Number.isFinite(ms) && ms >= least
-  })
-
-/** A duration of a millisecond or more; and one that may also be nothing. */
-const someTime = durationFrom(1)
-const anyTime = durationFrom(0)
-
-/** The options that are data. */
-export const Knobs = Schema.Struct({
-  /** The name of the capability profile to begin with. Default: `default`, which leaves all that the agent's definition says. */
-  profile: Schema.optionalKey(Schema.NonEmptyString),
-  /** The capability profiles to choose from, besides `default`; one of that name replaces it. Default: none. */
-  profiles: Schema.optionalKey(Schema.Array(CapabilityProfile)),
-  /** A word for how the agent works, such as `plan` or `act`, for extensions and front ends. Default: the profile's, or its name. */
-  mode: Schema.optionalKey(Schema.NonEmptyString),
-  /** The model profile that the agent asks for. Default: the capability profile's, the agent's, or the model client's, in this order. */
-  model: Schema.optionalKey(Schema.NonEmptyString),
-  /**
-   * Whether somebody can be asked. Default: yes. With `false`, a call that needs approval is denied, and a question, a used-up
-   * budget or a login ends as an error instead of holding the run.
-   */
-  interactive: Schema.optionalKey(Schema.Boolean),
-  /**
-   * Names of the program's agents. An alias that names an agent which was there when a run was stored does not take its place. Default:
-   * those that the agent hands over to.
-   */
-  peers: Schema.optionalKey(Schema.Array(Schema.NonEmptyString)),
-  /** Who drives the stored runs, for whoever finds them busy. Default: a name made of chance. */
-  owner: Schema.optionalKey(Schema.NonEmptyString),
-  /** How long a stored run stays claimed without a sign of life. At least a millisecond. Default: 15 seconds. */
-  leaseTtl: Schema.optionalKey(someTime),
-  /**
-   * How long a tool, a model or a callback that was told to stop may take to do so, be it a promise or an effect. Default: 2 seconds. What
-   * takes longer is left behind, and what it comes to is not heard any more.
-   */
-  cancelGrace: Schema.optionalKey(anyTime),
-  /** How long closing waits for runs to end, and then for each extension to close. Default: 5 seconds. */
-  closeTimeout: Schema.optionalKey(anyTime)
-})
-
-/** The options that are data. */
-export interface Knobs extends Schema.Schema.Type<typeof Knobs> {}
-
-/** What a runtime is told when it is created. `R` are the services that its tools need. */
-export interface RuntimeOptions<R, Output> extends Knobs {
-  readonly agent: Agent<R, Output>
-  /**
-   * Decides requests as they come up, without holding the run: return a decision, or `undefined` to hold. A callback that fails
-   * holds the run, and so does a decision about another request than the one it was asked about. It is asked about what is open
-   * whenever somebody goes on with a run. Default: every request holds the run.
-   */
-  readonly approvalCallback?: (request: Interruption) => Awaitable<DecisionInput | undefined>
-  /** Adds tools that need to know the runtime, and what is opened and closed with it. Default: none. */
-  readonly extensions?: ReadonlyArray<RuntimeExtension<any>>
-  /** Told what happens in the runs. Default: nobody. */
-  readonly hooks?: RuntimeHooks
-  /** Cancels all runs of the runtime. Default: the token of whatever is going on where it is created. */
-  readonly cancellation?: CancellationToken
-}
+/** @deprecated Use `RuntimeSettings`. */
+export { RuntimeSettings as Knobs } from "./RuntimeSettings.ts"
 
 /** What each option takes, for people. */
 const takes = {
@@ -168,7 +99,7 @@ const invalidIn = (profiles: unknown): Problems =>
       })
     : []
 
-const decodeKnobs = Schema.decodeUnknownResult(Knobs, { errors: "all", onExcessProperty: "error" })
+const decodeKnobs = Schema.decodeUnknownResult(RuntimeSettings, { errors: "all", onExcessProperty: "error" })
 const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
 
 const isFunction = (value: unknown): boolean => typeof value === "function"
@@ -220,7 +151,7 @@ const values: Readonly<Record<string, (value: unknown) => boolean>> = {
  *
  * - `RuntimeOptionsInvalid` — names every knob that is wrong or unknown, and what it takes.
  */
-export const decode = (given: unknown): Result.Result<Knobs, RuntimeOptionsInvalid> => {
+export const decode = (given: unknown): Result.Result<RuntimeSettings, RuntimeOptionsInvalid> => {
   if (!isObject(given)) {
     return Result.fail(
       new RuntimeOptionsInvalid({ problems: [{ knob: "", problem: "the options are an object" }] })

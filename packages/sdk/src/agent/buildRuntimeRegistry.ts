@@ -5,14 +5,16 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type { Awaitable, Tool } from "../tool/Tool.ts"
-import type { Any, InstructionsContext } from "./Agent.ts"
-import type { BoundAgent, DefinitionError } from "./BoundAgent.ts"
+import type { Tool } from "../tool/Tool.ts"
+import type { Awaitable } from "../tool/ToolOptions.ts"
+import type { Any, InstructionsContext } from "./AgentDefinition.ts"
+import type { DefinitionError } from "./BoundAgent.ts"
+import type { BoundAgent } from "./Entry.ts"
 import * as BoundAgent_ from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { allowsAgent, allowsTool, type CapabilityProfile } from "./CapabilityProfile.ts"
 import { ExtensionFailed } from "./RuntimeError.ts"
-import type { RuntimeContext, RuntimeExtension } from "./RuntimeExtension.ts"
+import type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
 import { isPromise } from "./internal/userCode.ts"
 
 /** What keeps the tools of a runtime from being built. */

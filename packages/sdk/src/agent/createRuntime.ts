@@ -18,8 +18,9 @@ import type {
   RuntimeClosed,
   RuntimeOptionsInvalid
 } from "./RuntimeError.ts"
-import type { ExtensionServices, RuntimeExtension } from "./RuntimeExtension.ts"
-import { check, type RuntimeOptions } from "./RuntimeOptions.ts"
+import type { ExtensionServices } from "./RuntimeExtension.ts"
+import type { RuntimeExtension, RuntimeOptions } from "./RuntimeDefinition.ts"
+import { check } from "./RuntimeOptions.ts"
 
 /** What keeps a runtime from being created. */
 export type CreateRuntimeError =

@@ -8,25 +8,21 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import * as Cancellation from "../agent/Cancellation.ts"
 import type { ContinueInput, StartInput } from "../run/runInput.ts"
-import type { StoredStartInput } from "../durable/runPromptStored.ts"
+import type { StoredStartInput } from "../durable/storedInput.ts"
 import type { Runtime } from "../agent/Runtime.ts"
-import type { RunUpdate } from "../agent/RunUpdate.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RunId } from "../domain/Id.ts"
-import type { Interruption } from "../domain/Interruption.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type { AgentNotFound, LimitsInvalid, PolicyInvalid } from "../domain/RunError.ts"
-import type { RunState } from "../domain/RunState.ts"
 import { RunStore } from "../store/RunStore.ts"
-import type { AgentHandle, HandleError, HandleStatus, Observed, StoredFault } from "./AgentHandle.ts"
+import type { AgentHandle, HandleError, Observed, StoredFault } from "./AgentHandle.ts"
 import type { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "./DispatchError.ts"
-import type { DispatchOptions } from "./dispatchPrompt.ts"
+import type { ConductOptions, ConductorOptions } from "./dispatchOptions.ts"
 import type { Shape } from "../domain/internal/misfits.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { storedStartShape } from "../durable/internal/shapes.ts"
@@ -35,73 +31,15 @@ import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { takeGiven } from "../run/internal/staging.ts"
 import type { GivenOptions } from "../run/internal/startOptions.ts"
 import { conductorShape, conductShape, storedConductShape } from "./internal/shapes.ts"
-import { checkShared, type SharedLimits, type Spending } from "./internal/conductor/Ledger.ts"
+import { checkShared, type Spending } from "./internal/conductor/Ledger.ts"
 import { Orchestra } from "./internal/conductor/Orchestra.ts"
-import type { Restart } from "./internal/handle/restart.ts"
+import type { ConductorUpdate, Drained, InboxEntry } from "./ConductorUpdate.ts"
 
 export { all, asCompleted, firstSuccess, quorum } from "./internal/conductor/joins.ts"
+export type { ConductOptions, ConductorOptions } from "./dispatchOptions.ts"
+export type { ConductorUpdate, Drained, InboxEntry } from "./ConductorUpdate.ts"
 export type { SharedLimits, Spending } from "./internal/conductor/Ledger.ts"
 export type { Restart } from "./internal/handle/restart.ts"
-
-/** How a conductor works. */
-export interface ConductorOptions {
-  /** Runs at work at the same time. Held ones do not count. Default 10. */
-  readonly concurrency?: number
-  /**
-   * What happens when all places are taken. `queue` (the default): `dispatch` returns a handle that waits. `block`: `dispatch` itself
-   * waits. `reject`: it fails with `ConductorFull`.
-   */
-  readonly overflow?: "queue" | "block" | "reject"
-  /** With `queue`, runs that may wait for their first place; one more is rejected. Default: 10,000. */
-  readonly maxQueued?: number
-  /** What the runs may consume together. */
-  readonly limits?: SharedLimits
-  /** Goes on with runs that have failed in a way that may pass. Default: they stay failed. */
-  readonly restart?: Restart
-  /**
-   * How long closing may take; at most 5 seconds, which is the default. Of a `Fermata`, the default is twice its own
-   * `drainTimeout`.
-   */
-  readonly drainTimeout?: Duration.Input
-}
-
-/** What a run is called, and how it is watched and tried again. */
-export interface ConductOptions extends DispatchOptions {
-  /** A path of names, such as `research/eu`: `cancel("research")` ends it with all others under `research`. */
-  readonly name?: string
-}
-
-/** A request that waits, and the run that it stops. */
-export interface InboxEntry {
-  /** What is asked; `agentPath` names the agents from the root to the one that asks. */
-  readonly request: Interruption
-  /** The root run. `request.runId` may be a sub-agent's. */
-  readonly runId: RunId
-  readonly name: string | undefined
-}
-
-/** Something that has happened in one of the runs, or what a reader was too slow for. */
-export type ConductorUpdate =
-  | {
-      readonly _tag: "update"
-      readonly runId: RunId
-      readonly name: string | undefined
-      readonly update: RunUpdate
-    }
-  | { readonly _tag: "skipped"; readonly updates: number }
-
-/** A run that was not over when its conductor was closed, and what became of it. */
-export interface Drained {
-  readonly runId: RunId
-  readonly name: string | undefined
-  /** `letGo`: it is in the store. `error`: it was not begun. `running`: it did not stop in time. */
-  readonly status: HandleStatus
-  /**
-   * Of a run that was not stored, and held, waiting for the approval callback, or still to act on a decision: its state before it was
-   * cancelled, with every decision and message that was acknowledged. `runPrompt` goes on with it.
-   */
-  readonly held?: RunState
-}
 
 /**
  * Owns a set of handles.

@@ -7,24 +7,14 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Cancellation from "../agent/Cancellation.ts"
-import type { ContinueInput, RunOptions, StartInput } from "../run/runInput.ts"
+import type { ContinueInput, StartInput } from "../run/runInput.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { dispatchShape } from "./internal/shapes.ts"
 import type { AgentHandle, HandleError } from "./AgentHandle.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
-import type { Restart } from "./internal/handle/restart.ts"
 import { launch } from "./internal/handle/Unstored.ts"
-
-/** How a run in the background is watched, named and tried again. */
-export interface DispatchOptions extends Pick<RunOptions, "onUpdate" | "cancellation"> {
-  /** A name, to tell it from others. */
-  readonly name?: string
-  /** Goes on with a run that has failed in a way that may pass. Default: it stays failed. */
-  readonly restart?: Restart
-  /** Events that are kept for who begins to read late. Default 64. */
-  readonly keepEvents?: number
-}
+import type { DispatchOptions } from "./dispatchOptions.ts"
 
 /**
  * Runs a prompt in the background, and returns a handle as soon as the run has begun.

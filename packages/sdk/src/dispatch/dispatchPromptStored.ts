@@ -10,7 +10,7 @@ import * as Cancellation from "../agent/Cancellation.ts"
 import { storedStartShape } from "../durable/internal/shapes.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { takeGiven, checkIds } from "../run/internal/staging.ts"
-import type { StoredStartInput } from "../durable/runPromptStored.ts"
+import type { StoredStartInput } from "../durable/storedInput.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { lineOf, type RunId } from "../domain/Id.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
@@ -18,20 +18,11 @@ import type { AgentNotFound } from "../domain/RunError.ts"
 import { notARun } from "../store/internal/ids.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
-import type { DispatchOptions } from "./dispatchPrompt.ts"
+import type { StoredDispatchOptions } from "./dispatchOptions.ts"
 import { attachTo, attachToSubAgent } from "./internal/handle/attachTo.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
 import { storedDispatchShape } from "./internal/shapes.ts"
 import { Stored, type StoredOptions } from "./internal/handle/Stored.ts"
-
-/** How a stored run in the background is watched, named, tried again and left. */
-export interface StoredDispatchOptions extends Omit<DispatchOptions, "keepEvents"> {
-  /**
-   * What becomes of the run when the scope closes. `letGo` (the default): it is in the store as it stands, for whoever takes it up;
-   * what goes on gets 2 seconds to come to an end. `cancel`: it ends.
-   */
-  readonly onClose?: "letGo" | "cancel"
-}
 
 /**
  * Runs a prompt in the background with every step in the store, and returns a handle as soon as the run is there.

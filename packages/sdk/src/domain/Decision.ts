@@ -91,3 +91,6 @@ export type DecisionInput = Without<Decision, "at" | "by" | "schema"> & {
   readonly by: string | Principal
   readonly at?: Timestamp
 }
+
+/** A decision before it is about a request, and before it is known who made it and when: what `approve()` and its like return. */
+export type DecisionBody = Without<Decision, "requestId" | "by" | "at" | "digest" | "note">

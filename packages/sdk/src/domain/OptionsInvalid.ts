@@ -9,19 +9,9 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { sentence } from "./Display.ts"
 import { keysOf, optionMisfits, type Shape } from "./internal/misfits.ts"
+import { Misfit } from "./Misfit.ts"
 
-/** One thing that does not fit. */
-export const Misfit = Schema.Struct({
-  /** Where it is: `the grant of the decision`. */
-  place: Schema.String,
-  /** The key, where it is one that there is not. */
-  key: Schema.optionalKey(Schema.String),
-  /** The known key that is most like it, if one is. */
-  nearest: Schema.optionalKey(Schema.String),
-  /** What is wrong, in words. */
-  problem: Schema.String
-})
-export type Misfit = typeof Misfit.Type
+export { Misfit } from "./Misfit.ts"
 
 /** The options of a call have a key that there is not, or are no plain object. Nothing was done. */
 export class OptionsInvalid extends Schema.TaggedError<OptionsInvalid>()("OptionsInvalid", {

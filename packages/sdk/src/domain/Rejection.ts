@@ -8,7 +8,7 @@ import { Decision } from "./Decision.ts"
 import { instant, lines, sentence } from "./Display.ts"
 import { RequestId, Timestamp } from "./Id.ts"
 import { Kind } from "./Interruption.ts"
-import { Misfit } from "./OptionsInvalid.ts"
+import { Misfit } from "./Misfit.ts"
 
 /** No run has asked for this. Check the id; list what is pending. */
 export class RequestNotFound extends Schema.TaggedError<RequestNotFound>()("RequestNotFound", {

@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import { lines, sentence } from "./Display.ts"
 import { GrantId, Revision, RunId, SessionId } from "./Id.ts"
 import { Budget } from "./Limits.ts"
-import { Misfit } from "./OptionsInvalid.ts"
+import { Misfit } from "./Misfit.ts"
 
 /** A budget is used up. Continue the state with larger limits. */
 export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", {

@@ -19,7 +19,7 @@ import { RunStore } from "../store/RunStore.ts"
 import { type ReadyRun } from "../store/RunStorePort.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
 import { pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
-import { workerShape } from "./internal/shapes.ts"
+import { shapeOf } from "../domain/internal/misfits.ts"
 import { atLeast, millisOr, requireOptions } from "../agent/internal/soundOptions.ts"
 import type { RunOptions } from "../run/runInput.ts"
 import type { Leaving } from "../run/leaving.ts"
@@ -39,6 +39,15 @@ export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
   /** Told of every run that was taken up, and what came of it. */
   readonly onTakenUp?: (run: Recovered) => void
 }
+
+const shape = shapeOf<WorkerOptions>({
+  onUpdate: "anything",
+  concurrency: "anything",
+  pollInterval: "anything",
+  drainTimeout: "anything",
+  onTakingUp: "anything",
+  onTakenUp: "anything"
+})
 
 /**
  * Works until it is interrupted.
@@ -63,7 +72,7 @@ export const run: (
   options?: WorkerOptions
 ) => Effect.Effect<never, OptionsInvalid, RunStore> = (runtimes, options = {}) =>
   Effect.andThen(
-    Effect.suspend(() => requireOptions("Worker.run", options, workerShape)),
+    Effect.suspend(() => requireOptions("Worker.run", options, shape)),
     Effect.acquireUseRelease(
       Effect.suspend(() => start(runtimes, options)),
       work,

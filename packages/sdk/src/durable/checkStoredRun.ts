@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type { BoundAgent } from "../agent/BoundAgent.ts"
+import type { BoundAgent } from "../agent/Entry.ts"
 import type { RunId } from "../domain/Id.ts"
 import { checkBound, type ResumeReport } from "../run/checkResume.ts"
 import { withDecisions } from "../run/internal/eventsOf.ts"

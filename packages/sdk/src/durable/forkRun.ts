@@ -7,11 +7,9 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import { evolve, evolveAll } from "../domain/evolve.ts"
 import * as History from "../domain/History.ts"
-import type { Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
-import type { Limits } from "../domain/Limits.ts"
+import type { Revision, RunId, Timestamp } from "../domain/Id.ts"
 import { type Message, textOf } from "../domain/Message.ts"
 import { RevisionNotFound, RunLetGo, SessionTaken } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
@@ -27,37 +25,11 @@ import { toResult } from "../run/internal/result.ts"
 import { takeGiven, checkIds, decodePrompt, startRun } from "../run/internal/staging.ts"
 import { forkShape, storedRunShape } from "./internal/shapes.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
-import type { Allotted } from "../run/internal/startOptions.ts"
 import { foldStored } from "./internal/stored.ts"
-import type { Prompt } from "../run/prompt.ts"
-import type { RunPromptStoredError, StoredRunOptions } from "./runPromptStored.ts"
+import type { RunPromptStoredError } from "./runPromptStored.ts"
+import type { ForkInput, StoredRunOptions } from "./storedInput.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import type { Runtime } from "../agent/Runtime.ts"
-
-/** Where to fork, and how to go on from there. */
-export interface ForkInput extends Allotted {
-  readonly runId: RunId
-  /**
-   * The last event that the fork shares with the run: its place in the run's own journal, from 1; see {@link rewindPoints}.
-   * Default: the last one at which no call was open.
-   */
-  readonly revision?: number
-  /** What the user says instead of what followed. */
-  readonly prompt: Prompt
-  /** A name for the fork, so that one that is tried again is not made twice. Default: made. */
-  readonly newRunId?: RunId
-  /** A session that has no runs. Default: made. */
-  readonly sessionId?: SessionId
-  /**
-   * Changes to the limits: to the agent's, and to what the caller of the original has changed of them. What the original has spent does
-   * not count against them.
-   */
-  readonly limits?: Partial<Limits>
-  /** Replaces the agent's approval policy. Default: the policy that the caller of the original has given, if any. */
-  readonly policy?: ApprovalPolicy
-  /** The agent that answers; see `StoredStartInput`. Default: the one that had the conversation at that moment. */
-  readonly answeredBy?: string
-}
 
 /**
  * Starts a run in a new session from what another run was at an earlier moment, and drives it until it is held or over.

@@ -25,6 +25,7 @@ import type { RunOptions } from "../run/runInput.ts"
 import type { Leaving } from "../run/leaving.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { describe } from "../agent/internal/userCode.ts"
+import type { RecoverOptions } from "./storedInput.ts"
 
 /** A run that was taken up, and what came of it. */
 export interface Recovered {
@@ -38,16 +39,6 @@ export interface Recovered {
    * that can go on here has, and this is what the rest waits for.
    */
   readonly error?: WorkError | RunDefect
-}
-
-/** How runs are taken up. */
-export interface RecoverOptions extends Pick<RunOptions, "onUpdate"> {
-  /** At most this many runs; those that cannot be taken up do not count. Default 100. */
-  readonly limit?: number
-  /** Runs at the same time. Default 10. */
-  readonly concurrency?: number
-  /** Lets go of the runs before they are held or over. */
-  readonly leaving?: Leaving
 }
 
 /**

@@ -8,10 +8,7 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
-import type { DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
-import type { Limits } from "../domain/Limits.ts"
 import { AgentNotFound, RunLetGo, SessionBusy } from "../domain/RunError.ts"
 import { RunStore } from "../store/RunStore.ts"
 import { type RunHead } from "../store/RunStorePort.ts"
@@ -26,60 +23,11 @@ import { takeGiven, checkIds, decodePrompt, startRun } from "../run/internal/sta
 import { loadRun } from "./internal/loadRun.ts"
 import { storedContinueShape, storedRunShape, storedStartShape } from "./internal/shapes.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
-import type { Allotted } from "../run/internal/startOptions.ts"
 import { recall } from "./internal/remembered.ts"
 import { traced } from "../run/internal/traced.ts"
-import type { RunOptions } from "../run/runInput.ts"
-import type { Prompt } from "../run/prompt.ts"
-import type { Leaving } from "../run/leaving.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import type { Runtime } from "../agent/Runtime.ts"
-
-/** A new run; with a `sessionId`, the next one of that session. */
-export interface StoredStartInput extends Allotted {
-  readonly prompt: Prompt
-  /** A name for the run, so that a start that is tried again does not start it twice. Default: made. */
-  readonly runId?: RunId
-  readonly sessionId?: SessionId
-  /** Changes to the agent's limits. */
-  readonly limits?: Partial<Limits>
-  /** Replaces the agent's approval policy. */
-  readonly policy?: ApprovalPolicy
-  /**
-   * The agent that answers: the runtime's own, or one that it hands over to, at any remove. Default: the one that has the session, if it
-   * is one of these; else the runtime's own.
-   */
-  readonly answeredBy?: string
-  /**
-   * Set when the prompt may have been run before, under the same `runId`, in a store that lost it: a backup older than the run was
-   * restored. Each side effect is then in doubt before its first start: the tool's `reconcile` is asked, or an `inDoubt` request opened.
-   */
-  readonly mayRepeat?: boolean
-}
-
-/** A stored run to go on with. */
-export interface StoredContinueInput extends Allotted {
-  readonly runId: RunId
-  /** Decisions to take first. Those that were taken already, by anybody, are found in the store. */
-  readonly decisions?: ReadonlyArray<DecisionInput>
-  /** What the user says to the run. Held: queued until its calls are settled. Ended: a new run in its session. */
-  readonly message?: Prompt
-  /** Larger budgets for a run that has used up its own. Of a run that has ended: of the new run, beside what this one's caller gave. */
-  readonly limits?: Partial<Limits>
-  /**
-   * Of a run that has ended: replaces the approval policy of the agent that answers the `message`. Default: the policy that the caller of
-   * this one gave, if any.
-   */
-  readonly policy?: ApprovalPolicy
-  /** Of a run that has ended: the agent that answers the `message`. Default: the one that has the conversation. */
-  readonly answeredBy?: string
-}
-
-/** How a stored run is watched, stopped, and let go of. */
-export interface StoredRunOptions extends RunOptions {
-  /** Lets go of the run without ending it: `RunLetGo`. */
-  readonly leaving?: Leaving
-}
+import type { StoredContinueInput, StoredRunOptions, StoredStartInput } from "./storedInput.ts"
 
 /** What can go wrong around a stored run. Nothing that was acknowledged is lost by any of these. */
 export type RunPromptStoredError = WorkError | RunLetGo

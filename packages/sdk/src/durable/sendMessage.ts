@@ -17,7 +17,7 @@ import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { redactText } from "../run/internal/redact.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
-import { sendShape } from "./internal/shapes.ts"
+import { shapeOf } from "../domain/internal/misfits.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { decodePrompt } from "../run/internal/staging.ts"
 import { findSubRun } from "./internal/subRun.ts"
@@ -29,6 +29,8 @@ export interface SendOptions {
   /** Chosen by the caller: a message that is sent again with the same id is the same message. Default: made. */
   readonly messageId?: string
 }
+
+const shape = shapeOf<SendOptions>({ messageId: "anything" })
 
 /**
  * Sends a message to a run and says under which id it is kept. It is in the store when this returns, and is not lost: whoever
@@ -63,7 +65,7 @@ export const sendMessage: (
   EmptyPrompt | OptionsInvalid | RunNotFound | RunEnded | MessageInvalid | RunStoreError,
   RunStore
 > = Effect.fn("fermata.sendMessage")(function* (runId: RunId, prompt: Prompt, options: SendOptions = {}) {
-  yield* requireOptions("sendMessage", options, sendShape)
+  yield* requireOptions("sendMessage", options, shape)
   const scrubber = contained(yield* Scrubber)
   const store = yield* RunStore
   const content = yield* decodePrompt(prompt)

@@ -22,15 +22,9 @@ import { accountOf, expiryOf, lifetimeOf, readTokens } from "./internal/http/tok
 import { renew } from "./internal/http/renew.ts"
 import { LoginRequired, ModelError } from "./ModelError.ts"
 import type { Auth } from "./ModelProfile.ts"
+import type { Tokens } from "./Tokens.ts"
 
-/** What a login left behind. Plain JSON: a store keeps it where nobody else can read it. */
-export interface Tokens {
-  readonly accessToken: string
-  readonly refreshToken?: string
-  readonly idToken?: string
-  /** Milliseconds since 1970. Left out: as the access token says itself, if it does. */
-  readonly expiresAt?: number
-}
+export type { Tokens } from "./Tokens.ts"
 
 /** Keeps the tokens of one login. What it fails with may be shown. */
 export interface TokenStore {

@@ -12,7 +12,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
 import * as Result from "effect/Result"
-import type { Agent, Any } from "../agent/Agent.ts"
+import type { Agent, Any } from "../agent/AgentDefinition.ts"
 import { exportRun, importRun, type RunArchive } from "../durable/archive.ts"
 import { answersTo } from "../agent/BoundAgent.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
@@ -24,7 +24,8 @@ import { forkRun, rewindPoints, type RewindPoint } from "../durable/forkRun.ts"
 import { sendMessage, type SendOptions } from "../durable/sendMessage.ts"
 import type { Receipt } from "../store/SentMessage.ts"
 import { explain, type Explanation } from "../durable/explain.ts"
-import { recover, type Recovered, type RecoverOptions } from "../durable/recover.ts"
+import { recover, type Recovered } from "../durable/recover.ts"
+import { type RecoverOptions } from "../durable/storedInput.ts"
 import type { Prompt } from "../run/prompt.ts"
 import { runPromptStored } from "../durable/runPromptStored.ts"
 import type { RunResult } from "../run/RunResult.ts"
@@ -52,14 +53,19 @@ import type { GrantFilter, StoredGrant } from "../store/StoredGrant.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
 import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { DecisionBody } from "./decisions.ts"
-import {
-  type DecisionOn,
-  decisionOf,
-  decisionOn,
-  type DispatchOptions,
-  type RunConductor,
-  type RunHandle
-} from "./RunHandle.ts"
+import { decisionOf, decisionOn, type RunConductor, type RunHandle } from "./RunHandle.ts"
+import type {
+  DecideOptions,
+  DecisionOn,
+  DispatchOptions,
+  EventsOptions,
+  FermataOptions,
+  ForkOptions,
+  PlainIds,
+  PromptOptions,
+  ResumeOptions,
+  WorkOptions
+} from "./internal/options.ts"
 import { makeBackground } from "./internal/background.ts"
 import {
   decideShape,
@@ -75,16 +81,6 @@ import {
 } from "./internal/shapes.ts"
 import { startOf } from "./internal/start.ts"
 import { FermataClosed } from "./internal/closed.ts"
-import type {
-  DecideOptions,
-  EventsOptions,
-  ForkOptions,
-  FermataOptions,
-  PlainIds,
-  PromptOptions,
-  ResumeOptions,
-  WorkOptions
-} from "./internal/options.ts"
 import { makeHub } from "./internal/updates.ts"
 import { isOver, watch } from "./internal/watch.ts"
 

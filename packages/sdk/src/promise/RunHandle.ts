@@ -18,15 +18,13 @@ import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RequestId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Principal } from "../domain/Principal.ts"
-import type { PendingRequest } from "../store/RunStorePort.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { requireBody } from "./internal/body.ts"
 import { decideShape, decisionOnShape, requireKnown } from "./internal/shapes.ts"
 import { iterable } from "./internal/iterable.ts"
-import type { DecideOptions, PromptOptions } from "./internal/options.ts"
+import type { Decidable, DecideOptions, DecisionOn, DispatchOptions } from "./internal/options.ts"
 
-/** What a decision is about: a request, or its id. Given the request itself, it is bound to the arguments that were shown. */
-export type Decidable = string | Interruption | PendingRequest | Conductor_.InboxEntry
+export type { Decidable, DecisionOn, DispatchOptions } from "./internal/options.ts"
 
 /**
  * A run in the background.
@@ -110,15 +108,6 @@ export interface RunConductor extends AsyncDisposable {
 /** A run that has completed. */
 type Completed<Output> = Extract<RunResult<Output>, { readonly status: "completed" }>
 
-/** How a run is started in the background. */
-export interface DispatchOptions extends Pick<
-  PromptOptions,
-  "runId" | "sessionId" | "answeredBy" | "limits" | "policy"
-> {
-  /** A path of names, such as `research/eu`, by which a conductor cancels. */
-  readonly name?: string
-}
-
 /** Runs an effect for a program that does not use Effect. */
 export type Run = <A, E>(effect: Effect.Effect<A, E>) => Promise<A>
 
@@ -154,12 +143,6 @@ export const decisionOf = (
     ...(note === undefined ? {} : { note }),
     ...(idempotencyKey === undefined ? {} : { idempotencyKey })
   } as DecisionInput
-}
-
-/** One of several decisions that are taken together: what it is about, what was decided, and by whom. */
-export interface DecisionOn extends DecideOptions {
-  readonly request: Decidable
-  readonly decision: DecisionBody
 }
 
 /** The same of one of several. */

@@ -4,14 +4,11 @@
  * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
-import type { Decision } from "../domain/Decision.ts"
+import type { DecisionBody } from "../domain/Decision.ts"
 import type { GrantRequest } from "../domain/Grant.ts"
 import { requireApproval, requireDenial } from "./internal/body.ts"
 
-type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
-
-/** A decision before it is about a request, and before it is known who made it and when. */
-export type DecisionBody = Without<Decision, "requestId" | "by" | "at" | "digest" | "note">
+export type { DecisionBody } from "../domain/Decision.ts"
 
 /**
  * Run the call: as asked, with other arguments, or from now on (`grant`). Throws `DecisionMalformed` for a key that there is not, as

@@ -10,30 +10,28 @@
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type { Layer } from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import type { Agent } from "../agent/Agent.ts"
 import type { DefinitionError } from "../agent/BoundAgent.ts"
 import type { RuntimeOptionsInvalid } from "../agent/RuntimeError.ts"
 import { cancelRun } from "../durable/cancelRun.ts"
 import type { Prompt } from "../run/prompt.ts"
-import type { RunPromptStoredError, StoredStartInput } from "../durable/runPromptStored.ts"
 import type { RunResult } from "../run/RunResult.ts"
-import type { RuntimeOptions } from "../agent/Runtime.ts"
-import type { Decision } from "../domain/Decision.ts"
 import { lines, messageOf, sentence } from "../domain/Display.ts"
 import type { RunId } from "../domain/Id.ts"
-import type { InDoubtRequest, Interruption } from "../domain/Interruption.ts"
-import type { AlreadyDecided } from "../domain/Rejection.ts"
-import type { ModelClient } from "../model/ModelClient.ts"
-import type { RunStore } from "../store/RunStore.ts"
+import type { Interruption } from "../domain/Interruption.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
-import type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
 import { type Failure, type PointInvalid, PointNotReached, type Point } from "./internal/rehearsal/points.ts"
 import type { Report } from "./internal/rehearsal/report.ts"
-import { make as makeRuns, reportOf } from "./internal/rehearsal/runs.ts"
-import { make as makeScene, type RehearsalStuck } from "./internal/rehearsal/scene.ts"
+import {
+  make as makeRuns,
+  reportOf,
+  type RaceResult,
+  type RehearsalError
+} from "./internal/rehearsal/runs.ts"
+import { make as makeScene } from "./internal/rehearsal/scene.ts"
+import type { DecisionBody } from "../domain/Decision.ts"
+import type { RunOptions, Setup } from "./RehearsalParts.ts"
 
 export type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
 export {
@@ -60,77 +58,10 @@ export {
 } from "./internal/rehearsal/report.ts"
 export { fromEvidence } from "./internal/rehearsal/runs.ts"
 export { RehearsalStuck } from "./internal/rehearsal/scene.ts"
+export type { RaceResult, RehearsalError } from "./internal/rehearsal/runs.ts"
 export type { Crash } from "./internal/rehearsal/worker.ts"
-
-type Without<A, K extends PropertyKey> = A extends unknown ? Omit<A, K> : never
-
-/** A decision before it is about a request: what `approve()`, `deny()` and their like return. */
-export type DecisionBody = Without<Decision, "requestId" | "by" | "at" | "digest" | "note">
-
-/** What is known of a call in doubt, in the rehearsal and nowhere else. */
-export interface Evidence {
-  /** The effects of the call so far. */
-  readonly effects: ReadonlyArray<EffectRecord>
-  /** The runs of its body so far. */
-  readonly bodies: ReadonlyArray<Body>
-}
-
-/** Where the fakes of the outside world say that something has happened. */
-export interface Effects {
-  /**
-   * Records an effect, and is a point before and after it. `key` is what the outside world tells one effect from another by;
-   * default: the idempotency key of the call whose body is running.
-   */
-  readonly record: (name: string, key?: string) => Effect.Effect<void, Error>
-  /** The same for an outside world that knows a key again: the second time nothing happens, and this is `false`. */
-  readonly once: (name: string, key?: string) => Effect.Effect<boolean, Error>
-}
-
-/** What is rehearsed. */
-export interface Parts<R> extends Pick<RuntimeOptions<never, unknown>, "approvalCallback" | "interactive"> {
-  readonly agents: ReadonlyArray<Agent<R, any>>
-  /** A model that is asked the same again, because its answer was lost, is not asked: the first answer counts. */
-  readonly model: ModelClient["Service"]
-  /** An empty store. Default: in memory. */
-  readonly store?: Layer<RunStore, RunStoreError>
-  /**
-   * How long a dead worker keeps a run, in the rehearsal's time. Default: 15 seconds. Where a database tells the time of leases, it
-   * is told when this has passed.
-   */
-  readonly leaseTtl?: Duration.Input
-  /**
-   * Answers the requests about calls in doubt, or leaves them to the scenario (`ask`). Default: {@link fromEvidence}, which is
-   * what somebody would do who looks.
-   */
-  readonly inDoubt?: "ask" | ((request: InDoubtRequest, evidence: Evidence) => DecisionBody)
-  /** How workers take turns in a race; every number is another order. Default: 1. */
-  readonly seed?: number
-  /** How long nothing may happen in real time. Default: 3 seconds. */
-  readonly patience?: Duration.Input
-}
-
-/** Sets the scene, anew for every rehearsal: the agents with fakes behind their tools, and the model. */
-export type Setup<R = never> = (effects: Effects) => Parts<R>
-
-/** How a run is started. */
-export interface RunOptions extends Pick<StoredStartInput, "limits" | "policy"> {
-  /** The agent's name. Default: the first one. */
-  readonly agent?: string
-  readonly runId?: string
-  readonly sessionId?: string
-}
-
-/** What a race for one request came to. */
-export interface RaceResult {
-  /** The decision that counts. */
-  readonly decision: Decision
-  /** What the others were told. */
-  readonly refused: ReadonlyArray<AlreadyDecided>
-  readonly result: RunResult
-}
-
-/** What can go wrong around a rehearsed run. */
-export type RehearsalError = RunPromptStoredError | RehearsalStuck
+export type { DecisionBody } from "../domain/Decision.ts"
+export type { Effects, Evidence, Parts, RunOptions, Setup } from "./RehearsalParts.ts"
 
 /**
  * One rehearsal.

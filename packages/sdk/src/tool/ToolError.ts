@@ -6,7 +6,7 @@
  */
 import * as Schema from "effect/Schema"
 import { lines, sentence, text } from "../domain/Display.ts"
-import { Misfit } from "../domain/OptionsInvalid.ts"
+import { Misfit } from "../domain/Misfit.ts"
 
 /** Two tools answer to one name. */
 export class ToolNameTaken extends Schema.TaggedError<ToolNameTaken>()("ToolNameTaken", {

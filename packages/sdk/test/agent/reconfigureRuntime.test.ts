@@ -8,7 +8,7 @@ import { reconfigureRuntime, type RuntimeChange } from "../../src/agent/reconfig
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
-import type { RuntimeContext } from "../../src/agent/RuntimeExtension.ts"
+import type { RuntimeContext } from "../../src/agent/RuntimeDefinition.ts"
 import type { ReconfiguredTold } from "../../src/agent/RuntimeHooks.ts"
 import * as Id from "../../src/domain/Id.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"

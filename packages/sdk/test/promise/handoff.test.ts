@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { Agent } from "../../src/agent/Agent.ts"
+import type { Agent } from "../../src/agent/AgentDefinition.ts"
 import { approve } from "../../src/promise/decisions.ts"
 import { agent, tool } from "../../src/promise/define.ts"
 import * as Fermata from "../../src/promise/Fermata.ts"

@@ -7,7 +7,7 @@ import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import { evolveAll } from "../../src/domain/evolve.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
-import type { Reconciled } from "../../src/tool/Tool.ts"
+import type { Reconciled } from "../../src/tool/ToolOptions.ts"
 import {
   approve,
   bind,

@@ -2,7 +2,7 @@
  * The runs that a runtime is working on right now: who fills it is the loop, who waits for its end is the runtime that closes.
  */
 import * as Effect from "effect/Effect"
-import type { LiveRun } from "../Runtime.ts"
+import type { LiveRun } from "../RuntimeDefinition.ts"
 
 /** A set that tells when it is empty. */
 export class LiveRuns extends Set<LiveRun> {

@@ -6,8 +6,8 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { waitName } from "../../domain/next.ts"
 import { type Decoder, decoder } from "../../tool/DataSchema.ts"
-import type { Any } from "../Agent.ts"
-import type { Entry, SubAgent } from "../BoundAgent.ts"
+import type { Any } from "../AgentDefinition.ts"
+import type { Delegate, Entry, SubAgent } from "../Entry.ts"
 
 /** A tool of the loop's own: what its name leads to, and what the model is shown. */
 interface AgentTool {
@@ -47,13 +47,6 @@ export const names = {
   message: "message_agent",
   cancel: "cancel_agent"
 } as const
-
-/** The arguments of `delegate`. */
-export interface Delegate {
-  readonly agent: string
-  readonly prompt: string
-  readonly background?: boolean
-}
 
 const isDelegating = ({ agent, subAgents }: AgentContext): boolean =>
   agent.options.delegation === "delegate" && subAgents.size > 0

@@ -4,14 +4,13 @@
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { ModelClient } from "../../model/ModelClient.ts"
-import type { Any } from "../Agent.ts"
-import type { BoundAgent } from "../BoundAgent.ts"
+import type { Any } from "../AgentDefinition.ts"
+import type { BoundAgent } from "../Entry.ts"
 import { buildRuntimeRegistry, type RegistryError } from "../buildRuntimeRegistry.ts"
 import type { CancellationToken } from "../Cancellation.ts"
 import { type CapabilityProfile, everything } from "../CapabilityProfile.ts"
-import type { Choice, Runtime } from "../Runtime.ts"
+import type { Choice, Runtime, RuntimeContext, RuntimeExtension } from "../RuntimeDefinition.ts"
 import { CapabilityProfileNotFound, ModelProfileNotFound } from "../RuntimeError.ts"
-import type { RuntimeContext, RuntimeExtension } from "../RuntimeExtension.ts"
 import type { Configuration } from "../RuntimeHooks.ts"
 
 type Client = ModelClient["Service"]

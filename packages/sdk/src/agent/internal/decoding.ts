@@ -9,7 +9,7 @@ import { messageOf } from "../../domain/Display.ts"
 import { copyJson } from "../../domain/internal/json.ts"
 import type { Limits } from "../../domain/Limits.ts"
 import type { Decoder } from "../../tool/DataSchema.ts"
-import type { Entry } from "../BoundAgent.ts"
+import type { Entry } from "../Entry.ts"
 import { bounded } from "./userCode.ts"
 
 /** Decodes the arguments of a call, within the time that the tool has for a call. */

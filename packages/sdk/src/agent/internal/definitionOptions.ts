@@ -15,10 +15,10 @@ import {
   string,
   strings
 } from "../../domain/internal/misfits.ts"
-import type { Misfit } from "../../domain/OptionsInvalid.ts"
+import type { Misfit } from "../../domain/Misfit.ts"
 import type { ModelSettings } from "../../model/ModelRequest.ts"
 import { AgentDefinitionError } from "../../tool/ToolError.ts"
-import type { AgentOptions } from "../Agent.ts"
+import type { AgentOptions } from "../AgentDefinition.ts"
 
 const shape = shapeOf<AgentOptions<never, unknown>>({
   instructions: either(string, callable),

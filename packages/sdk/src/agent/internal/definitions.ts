@@ -16,16 +16,8 @@ import {
   type RunState,
   type ToolCall
 } from "../../domain/RunState.ts"
-import {
-  type BoundAgent,
-  calledAgent,
-  type Entry,
-  holderOf,
-  isOtherAgent,
-  memberOf,
-  type SubAgent,
-  subAgentOf
-} from "../BoundAgent.ts"
+import { calledAgent, holderOf, isOtherAgent, memberOf, subAgentOf } from "../BoundAgent.ts"
+import type { BoundAgent, Entry, SubAgent } from "../Entry.ts"
 
 /** The agent that started a sub-agent's run. `first` is the one that the run above was started with. */
 export const starterOf = (first: BoundAgent, child: RunState): BoundAgent | undefined =>

@@ -1,14 +1,23 @@
 /**
  * Code of the program that is not Fermata's: what it returns, throws or rejects with, how long it may take, and how a failure of it reads.
  */
+import type * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import { messageOf, text } from "../../domain/Display.ts"
-import type { Awaitable } from "../../tool/Tool.ts"
+import type { Scrubber } from "../../tool/Scrubber.ts"
+import type { Awaitable } from "../../tool/ToolOptions.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
-import type { Runtime } from "../Runtime.ts"
+
+/** What code of the program runs with: a runtime, most of the time. */
+interface Surroundings {
+  /** The services that its effects need. */
+  readonly services: Context.Context<any>
+  readonly scrubber: Scrubber
+  readonly options: { readonly cancelGrace?: Duration.Input }
+}
 
 /** Calls a hook of the program. What the hook throws, or rejects with, ends here. */
 export const notify = <A>(hook: ((value: A) => void) | undefined, value: A): void => {
@@ -49,7 +58,7 @@ export const ignoreRejection = (value: unknown): void => {
 }
 
 /** Waits for what a function of the program returns. What it throws is a failure. */
-export const awaited = <A>(runtime: Runtime<any>, f: () => Awaitable<A, any>): Effect.Effect<A, unknown> =>
+export const awaited = <A>(runtime: Surroundings, f: () => Awaitable<A, any>): Effect.Effect<A, unknown> =>
   Effect.suspend(() => {
     const out = f()
     if (Effect.isEffect(out)) return Effect.provideContext(out as Effect.Effect<A, unknown>, runtime.services)
@@ -58,7 +67,7 @@ export const awaited = <A>(runtime: Runtime<any>, f: () => Awaitable<A, any>): E
 
 /** Like {@link awaited}, with a timeout in milliseconds: the run's lease is held meanwhile. */
 export const awaitedWithin = <A>(
-  runtime: Runtime<any>,
+  runtime: Surroundings,
   ms: number,
   f: () => Awaitable<A, any>
 ): Effect.Effect<A, unknown> =>
@@ -82,7 +91,7 @@ export const isPromise = <A>(value: unknown): value is Promise<A> =>
   typeof value === "object" && value !== null && "then" in value && typeof value.then === "function"
 
 /** Milliseconds that something may take to end after it was interrupted. */
-export const graceMs = ({ options }: Runtime<any>): number =>
+export const graceMs = ({ options }: Surroundings): number =>
   Math.min(longestMs, Duration.toMillis(Duration.fromInputUnsafe(options.cancelGrace ?? "2 seconds")))
 
 /** A timer that is set to more goes off at once. */
@@ -90,7 +99,7 @@ const longestMs = 2 ** 31 - 1
 
 /** Runs an effect of the program with a timeout. One that ignores its interruption is abandoned after the runtime's `cancelGrace`. */
 export const within = <A, E, E2, R>(
-  runtime: Runtime<any>,
+  runtime: Surroundings,
   ms: number,
   effect: Effect.Effect<A, E, R>,
   late: () => E2
@@ -121,7 +130,7 @@ export const bounded = <A, E, E2, R>(
   )
 
 /** What went wrong, in words that may be shown: no stack, no secret that the scrubber knows, no control characters. Never throws. */
-export const describe = (runtime: Runtime<any>, cause: unknown): string => {
+export const describe = (runtime: Surroundings, cause: unknown): string => {
   try {
     return text(runtime.scrubber.scrub(messageOf(cause)))
   } catch {

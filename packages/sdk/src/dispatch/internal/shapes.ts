@@ -3,9 +3,12 @@
  */
 import { keysOf, oneOf, shapeOf, type Shape } from "../../domain/internal/misfits.ts"
 import type { SendOptions } from "../AgentHandle.ts"
-import type { ConductOptions, ConductorOptions } from "../Conductor.ts"
-import type { DispatchOptions } from "../dispatchPrompt.ts"
-import type { StoredDispatchOptions } from "../dispatchPromptStored.ts"
+import type {
+  ConductOptions,
+  ConductorOptions,
+  DispatchOptions,
+  StoredDispatchOptions
+} from "../dispatchOptions.ts"
 
 const restart: Shape = keysOf(["times", "backoff", "schedule"])
 

@@ -4,10 +4,36 @@
  */
 import * as History from "../History.ts"
 import type { Message } from "../Message.ts"
-import type { RunState, ToolCall } from "../RunState.ts"
+
+/** The parts of a state that have to agree. */
+interface Parts {
+  readonly status: string
+  readonly history: History.History
+  readonly requests: ReadonlyArray<{
+    readonly request: { readonly requestId: string }
+    readonly decision?: { readonly requestId: string }
+  }>
+  readonly grants: ReadonlyArray<{ readonly id: string }>
+  readonly calls: ReadonlyArray<{
+    readonly id: string
+    readonly ordinal: number
+    readonly status: string
+    readonly target: string
+    readonly result?: unknown
+    readonly requestId?: string
+    readonly child?: { readonly runId: string }
+  }>
+  readonly background?: ReadonlyArray<{
+    readonly callId: string
+    readonly child?: { readonly runId: string }
+    readonly ended?: unknown
+  }>
+  readonly cancelled?: unknown
+  readonly failure?: unknown
+}
 
 /** Every way in which the parts of a state do not agree; sub-agents are checked by themselves. */
-export const contradictions = (state: RunState): ReadonlyArray<string> => {
+export const contradictions = (state: Parts): ReadonlyArray<string> => {
   const found: Array<string> = []
   const require = (holds: boolean, expected: string) => {
     if (!holds) found.push(`Expected ${expected}`)
@@ -32,15 +58,14 @@ export const contradictions = (state: RunState): ReadonlyArray<string> => {
     }
     if (call.child !== undefined) {
       require(call.target === "agent", `a sub-agent's call to be ${call.id}`)
-      require((call.child.runId as string) === call.id, `the run of ${call.id} inside it`)
+      require(call.child.runId === call.id, `the run of ${call.id} inside it`)
     }
   })
   const background = state.background ?? []
   require(isDistinct(background.map(({ callId }) => callId)), "sub-agents of different calls")
   for (const { callId, child, ended } of background) {
     require((child === undefined) !== (ended === undefined), `the run or the end of ${callId}`)
-    require(child === undefined ||
-      (child.runId as string) === callId, `the run of ${callId} in the background`)
+    require(child === undefined || child.runId === callId, `the run of ${callId} in the background`)
   }
   if (state.status === "completed" || state.status === "cancelled") {
     require(background.every(
@@ -60,7 +85,7 @@ export const contradictions = (state: RunState): ReadonlyArray<string> => {
 const isDistinct = (ids: ReadonlyArray<string>): boolean => new Set(ids).size === ids.length
 
 /** Whether each answer is followed by the results of its calls, in order; the last answer's calls may be open. */
-const isPaired = (messages: ReadonlyArray<Message>, open: ReadonlyArray<ToolCall>): boolean => {
+const isPaired = (messages: ReadonlyArray<Message>, open: Parts["calls"]): boolean => {
   let expected: ReadonlyArray<string> = []
   let seen = 0
   for (const message of messages) {

@@ -4,7 +4,7 @@
  * It is for what a program gives, at the moment it gives it. Stored data is read by its schemas, which pass over fields that they do not
  * know, so that a later version may add some.
  */
-import type { Misfit } from "../OptionsInvalid.ts"
+import type { Misfit } from "../Misfit.ts"
 import { line } from "../Display.ts"
 import { kindOf } from "./kindOf.ts"
 

@@ -3,11 +3,13 @@
  */
 import { flag, shapeOf } from "../../domain/internal/misfits.ts"
 import { givenShape, newRunShape, watchShape } from "../../run/internal/shapes.ts"
-import type { ForkInput } from "../forkRun.ts"
-import type { RecoverOptions } from "../recover.ts"
-import type { StoredContinueInput, StoredRunOptions, StoredStartInput } from "../runPromptStored.ts"
-import type { SendOptions } from "../sendMessage.ts"
-import type { WorkerOptions } from "../Worker.ts"
+import type {
+  ForkInput,
+  RecoverOptions,
+  StoredContinueInput,
+  StoredRunOptions,
+  StoredStartInput
+} from "../storedInput.ts"
 
 export const storedStartShape = shapeOf<StoredStartInput>({ ...newRunShape, mayRepeat: flag })
 
@@ -29,20 +31,9 @@ export const forkShape = shapeOf<ForkInput>({
 
 export const storedRunShape = shapeOf<StoredRunOptions>({ ...watchShape, leaving: "anything" })
 
-export const sendShape = shapeOf<SendOptions>({ messageId: "anything" })
-
 export const recoverShape = shapeOf<RecoverOptions>({
   onUpdate: "anything",
   limit: "anything",
   concurrency: "anything",
   leaving: "anything"
-})
-
-export const workerShape = shapeOf<WorkerOptions>({
-  onUpdate: "anything",
-  concurrency: "anything",
-  pollInterval: "anything",
-  drainTimeout: "anything",
-  onTakingUp: "anything",
-  onTakenUp: "anything"
 })

@@ -7,7 +7,7 @@ import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { checkOptions } from "../../agent/internal/soundOptions.ts"
 import type { Prompt } from "../../run/prompt.ts"
-import type { StoredRunOptions } from "../../durable/runPromptStored.ts"
+import type { StoredRunOptions } from "../../durable/storedInput.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { AgentHandle } from "../../dispatch/AgentHandle.ts"
@@ -18,15 +18,8 @@ import { attach, dispatchPromptStored } from "../../dispatch/dispatchPromptStore
 import type { RunId } from "../../domain/Id.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type { RunStore } from "../../store/RunStore.ts"
-import {
-  type DispatchOptions,
-  fromConductor,
-  fromHandle,
-  runAnyhow,
-  type RunConductor,
-  type RunHandle
-} from "../RunHandle.ts"
-import type { PromptOptions } from "./options.ts"
+import { fromConductor, fromHandle, runAnyhow, type RunConductor, type RunHandle } from "../RunHandle.ts"
+import type { DispatchOptions, PromptOptions } from "./options.ts"
 import { conductedShape, requireKnown } from "./shapes.ts"
 import { startOf } from "./start.ts"
 

@@ -4,7 +4,7 @@
 import { bodyMisfits, grantShape, problemsOf } from "../../domain/internal/given.ts"
 import { keysOf, optionMisfits } from "../../domain/internal/misfits.ts"
 import { readOnce } from "../../domain/internal/readOnce.ts"
-import type { Misfit } from "../../domain/OptionsInvalid.ts"
+import type { Misfit } from "../../domain/Misfit.ts"
 import { DecisionMalformed } from "../../domain/Rejection.ts"
 
 const refuse = (found: ReadonlyArray<Misfit>): void => {

@@ -4,7 +4,7 @@
 import type { Brand } from "effect/Brand"
 import type * as Duration from "effect/Duration"
 import type * as Layer from "effect/Layer"
-import type { Agent } from "../../agent/Agent.ts"
+import type { Agent } from "../../agent/AgentDefinition.ts"
 import type { Prompt } from "../../run/prompt.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type * as Runtime from "../../agent/Runtime.ts"
@@ -14,9 +14,12 @@ import type { DecisionInput } from "../../domain/Decision.ts"
 import type { Limits } from "../../domain/Limits.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type { ModelClient } from "../../model/ModelClient.ts"
-import type { RunStore } from "../../store/RunStore.ts"
+import type { PendingRequest, RunStore } from "../../store/RunStore.ts"
 import type { RunStoreError } from "../../store/RunStoreError.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
+import type { DecisionBody } from "../decisions.ts"
+import type * as Conductor_ from "../../dispatch/Conductor.ts"
+import type { Interruption } from "../../domain/Interruption.ts"
 
 /** What a Fermata is made of. */
 export interface FermataOptions extends Pick<
@@ -111,3 +114,21 @@ export interface EventsOptions {
 export type PlainIds<Filter> = { readonly [Key in keyof Filter]: Unbranded<Filter[Key]> }
 
 type Unbranded<Value> = Value extends Brand<string> ? string : Value
+
+/** How a run is started in the background. */
+export interface DispatchOptions extends Pick<
+  PromptOptions,
+  "runId" | "sessionId" | "answeredBy" | "limits" | "policy"
+> {
+  /** A path of names, such as `research/eu`, by which a conductor cancels. */
+  readonly name?: string
+}
+
+/** One of several decisions that are taken together: what it is about, what was decided, and by whom. */
+export interface DecisionOn extends DecideOptions {
+  readonly request: Decidable
+  readonly decision: DecisionBody
+}
+
+/** What a decision is about: a request, or its id. Given the request itself, it is bound to the arguments that were shown. */
+export type Decidable = string | Interruption | PendingRequest | Conductor_.InboxEntry

@@ -1,17 +1,18 @@
 /**
  * What the functions of a Fermata may be given, key by key: each shape names every key of its type.
  */
-import { workerShape } from "../../durable/internal/shapes.ts"
 import { flag, oneOf, type Shape, shapeOf } from "../../domain/internal/misfits.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
-import type { DecisionOn, DispatchOptions } from "../RunHandle.ts"
 import type {
   DecideOptions,
+  DecisionOn,
+  DispatchOptions,
   EventsOptions,
   FermataOptions,
   ForkOptions,
   PromptOptions,
-  ResumeOptions
+  ResumeOptions,
+  WorkOptions
 } from "./options.ts"
 
 /** Throws `OptionsInvalid` for options with keys that nothing reads. `of` is the function that is given them. */
@@ -81,4 +82,12 @@ export const eventsShape = shapeOf<EventsOptions>({ from: "anything", until: one
 
 export const pruneShape = shapeOf<{ readonly endedBefore: number }>({ endedBefore: "anything" })
 
-export const workShape: Shape = { keys: { ...workerShape.keys, signal: "anything" } }
+export const workShape = shapeOf<WorkOptions>({
+  onUpdate: "anything",
+  concurrency: "anything",
+  pollInterval: "anything",
+  drainTimeout: "anything",
+  onTakingUp: "anything",
+  onTakenUp: "anything",
+  signal: "anything"
+})

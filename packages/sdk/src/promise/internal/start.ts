@@ -2,7 +2,7 @@
  * What a run is started with, as the core takes it.
  */
 import type { Prompt } from "../../run/prompt.ts"
-import type { StoredStartInput } from "../../durable/runPromptStored.ts"
+import type { StoredStartInput } from "../../durable/storedInput.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { PromptOptions } from "./options.ts"
 

@@ -4,7 +4,8 @@
 import * as Effect from "effect/Effect"
 import { AgentNotFound } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { answersTo, type BoundAgent, memberOf } from "../../agent/BoundAgent.ts"
+import { answersTo, memberOf } from "../../agent/BoundAgent.ts"
+import { type BoundAgent } from "../../agent/Entry.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 
 /** What decides it. */

@@ -3,7 +3,8 @@
  * is inherited was given to one agent, and reaches the sub-agents that this agent started, whoever has the conversation now.
  */
 import type { Grant } from "../../domain/Grant.ts"
-import { type BoundAgent, isAgent } from "../../agent/BoundAgent.ts"
+import { isAgent } from "../../agent/BoundAgent.ts"
+import { type BoundAgent } from "../../agent/Entry.ts"
 import { starterOf } from "../../agent/internal/definitions.ts"
 import { type Scope, stateOf } from "./Drive.ts"
 

@@ -5,7 +5,8 @@ import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
 import type { LimitChanges } from "../../domain/Limits.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { StartOptions } from "../../domain/StartOptions.ts"
-import { type BoundAgent, isAgent } from "../../agent/BoundAgent.ts"
+import { isAgent } from "../../agent/BoundAgent.ts"
+import { type BoundAgent } from "../../agent/Entry.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 
 /** What a caller may give to a new run. */

@@ -21,15 +21,21 @@ import type { Safety } from "../../domain/Interruption.ts"
 import type { Target } from "../../domain/ToolCall.ts"
 import type { Decoder } from "../../tool/DataSchema.ts"
 import type { Question } from "../../tool/Tool.ts"
-import type { Delegate } from "../../agent/internal/agentTools.ts"
-import type { Entry } from "../../agent/BoundAgent.ts"
+import type { Delegate, Entry } from "../../agent/Entry.ts"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
 import { approvalDigest } from "../internal/digest.ts"
 import { type DecodedArguments, describeDecoded } from "../../tool/internal/decodedArguments.ts"
-import type { Scope } from "../internal/Drive.ts"
+import {
+  type Scope,
+  emit,
+  isCallOpen,
+  nextRequestId,
+  now,
+  stateOf,
+  toolTimeoutMs
+} from "../internal/Drive.ts"
 import { findGrant } from "../internal/findGrant.ts"
 import { holdsWithheld, redactJson } from "../internal/redact.ts"
-import { emit, isCallOpen, nextRequestId, now, stateOf, toolTimeoutMs } from "../internal/Drive.ts"
 import { awaitedWithin, describe } from "../../agent/internal/userCode.ts"
 
 /** What is still to be done; nothing, where everything could be done at once. */

@@ -12,21 +12,15 @@ import { sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import type { ToolUnavailable } from "../../domain/RunError.ts"
-import type { ToolCall } from "../../domain/RunState.ts"
-import { findCall, isRepeatable } from "../../domain/RunState.ts"
+import { type ToolCall, findCall, isRepeatable } from "../../domain/RunState.ts"
 import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
-import type { Reconciled, Tool } from "../../tool/Tool.ts"
-import { toContent } from "../../tool/Tool.ts"
+import { type Tool, toContent } from "../../tool/Tool.ts"
+import type { Reconciled } from "../../tool/ToolOptions.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import { confirmHeld } from "../internal/confirmHeld.ts"
 import type { Apart, Work } from "../internal/apart.ts"
-import type { Scope } from "../internal/Drive.ts"
-import { differenceOf, isTimed, toolEntryOf } from "../internal/authorize.ts"
-import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
-import { eachWhenKnown } from "../internal/whenKnown.ts"
-import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
-import { asEffect, type Flight, idempotencyKey, invoke } from "../internal/toolBody.ts"
 import {
+  type Scope,
   emit,
   flush,
   isCallOpen,
@@ -36,6 +30,11 @@ import {
   timeLeftOf,
   toolTimeoutMs
 } from "../internal/Drive.ts"
+import { differenceOf, isTimed, toolEntryOf } from "../internal/authorize.ts"
+import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
+import { eachWhenKnown } from "../internal/whenKnown.ts"
+import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
+import { asEffect, type Flight, idempotencyKey, invoke } from "../internal/toolBody.ts"
 import { awaitedWithin, describe, within } from "../../agent/internal/userCode.ts"
 
 /** Runs calls that may run: several are reads and run together, one alone may be anything. */

@@ -24,7 +24,7 @@ import {
   type BackgroundRun,
   type RunState
 } from "../../domain/RunState.ts"
-import type { SubAgent } from "../../agent/BoundAgent.ts"
+import type { SubAgent } from "../../agent/Entry.ts"
 import * as Cancellation from "../../agent/Cancellation.ts"
 import type { Apart } from "../internal/apart.ts"
 import {

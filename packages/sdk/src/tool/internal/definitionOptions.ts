@@ -14,8 +14,8 @@ import {
   string,
   strings
 } from "../../domain/internal/misfits.ts"
-import type { Misfit } from "../../domain/OptionsInvalid.ts"
-import type { ApprovalOptions, ToolOptions } from "../Tool.ts"
+import type { Misfit } from "../../domain/Misfit.ts"
+import type { ApprovalOptions, ToolOptions } from "../ToolOptions.ts"
 
 const shape = shapeOf<ToolOptions<unknown, unknown>>({
   description: string,

@@ -32,13 +32,16 @@ import type {
   SendError,
   SendOptions
 } from "../../AgentHandle.ts"
-import type { Owned } from "../Owner.ts"
+import type { Owned, Owner } from "../Owner.ts"
 import { observed, type Reader } from "../watch/readers.ts"
-import { type Driven, elsewhere, type Ended, type LiveOptions, statusOf } from "./Keeper.ts"
+import { type Driven, elsewhere, type Ended, statusOf } from "./ended.ts"
 import { attempts, mayPass, type NextAttempt, type Restart } from "./restart.ts"
 import { Watchable } from "../watch/Watchable.ts"
 import { say } from "./say.ts"
 import { isPromise } from "../../../agent/internal/userCode.ts"
+import type * as Context from "effect/Context"
+import type { ConductorBudgetExceeded, ConductorClosed } from "../../DispatchError.ts"
+import type { Gate } from "../conductor/Gate.ts"
 
 export abstract class Live<Output, E> extends Watchable implements AgentHandle<Output, E>, Owned {
   runId: RunId
@@ -383,3 +386,40 @@ export abstract class Live<Output, E> extends Watchable implements AgentHandle<O
     this.become("queued")
   }
 }
+
+/** What a run is dispatched with, besides its input. */
+export interface LiveOptions {
+  readonly name?: string | undefined
+  readonly owner: Owner
+  /** What the program that has dispatched it runs with. */
+  readonly context: Context.Context<never>
+  readonly clock: Clock.Clock
+  /** The conductor that it is dispatched with. */
+  readonly keeper?: Keeper | undefined
+  readonly restart?: Restart | undefined
+  readonly onUpdate?: ((update: RunUpdate) => void) | undefined
+  readonly cancellation?: Cancellation.CancellationToken | undefined
+  readonly keepEvents?: number | undefined
+}
+
+/** Whoever looks after several runs. */
+export interface Keeper {
+  readonly gate: Gate
+  readonly onMade: (live: Live<any, any>) => void
+  readonly onTold: (live: Live<any, any>, update: RunUpdate) => void
+  /** How it stands, or what it waits for, has changed. */
+  readonly onChange: (live: Live<any, any>) => void
+  readonly onOver: (live: Live<any, any>) => void
+  /** Why there may not be one more; else it is counted. */
+  readonly refuse: () => ConductorBudgetExceeded | ConductorClosed | undefined
+}
+
+/** What there is to say about a run that waits for a place. */
+export const notBegun = ({ runId, runtime }: Live<any, any>): Explanation => ({
+  runId,
+  status: "running",
+  waitsFor: [],
+  decided: [],
+  resuming: [],
+  text: `The run ${runId} of ${runtime.agent.name} waits for a place; it has not been begun.`
+})

@@ -31,14 +31,13 @@ import { RunNotFound } from "../../../store/RunStoreError.ts"
 import { Scrubber } from "../../../tool/Scrubber.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
 import { ConductorClosed } from "../../DispatchError.ts"
-import { type Driven, elsewhere, type LiveOptions, notBegun } from "./Keeper.ts"
-import { Live } from "./Live.ts"
+import { type Driven, elsewhere } from "./ended.ts"
+import { Live, type LiveOptions, notBegun } from "./Live.ts"
 import { orRemoved, readStored } from "../watch/readStored.ts"
 import { runStart, type Start } from "./runStart.ts"
 import { stuckOn } from "./stuckOn.ts"
 import { sleepUnless } from "./sleepUnless.ts"
 import { watch } from "../watch/StoreWatch.ts"
-import type { SubAgent } from "./SubAgent.ts"
 
 type Store = RunStore["Service"]
 
@@ -70,7 +69,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
   private lastCall = { at: -1, revision: -1, times: 0 }
   private news = false
   /** The sub-agent for whose handle this one is there. */
-  inside: SubAgent | undefined
+  inside: { readonly told: (update: Extract<RunUpdate, { readonly _tag: "event" }>) => void } | undefined
 
   constructor(
     runtime: Runtime<Output>,

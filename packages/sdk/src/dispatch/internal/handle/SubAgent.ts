@@ -32,7 +32,7 @@ import type {
   StoredFault
 } from "../../AgentHandle.ts"
 import { SubAgentNotForked } from "../../DispatchError.ts"
-import { statusOf, type Ended } from "./Keeper.ts"
+import { statusOf, type Ended } from "./ended.ts"
 import { observed } from "../watch/readers.ts"
 import { say } from "./say.ts"
 import type { Stored } from "./Stored.ts"

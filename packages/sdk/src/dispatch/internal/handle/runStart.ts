@@ -2,13 +2,14 @@
  * What a stored run is dispatched with, and how it is run.
  */
 import * as Effect from "effect/Effect"
-import { type ForkInput, forkRun } from "../../../durable/forkRun.ts"
-import {
-  runPromptStored,
-  type StoredContinueInput,
-  type StoredRunOptions,
-  type StoredStartInput
-} from "../../../durable/runPromptStored.ts"
+import { forkRun } from "../../../durable/forkRun.ts"
+import type {
+  ForkInput,
+  StoredContinueInput,
+  StoredRunOptions,
+  StoredStartInput
+} from "../../../durable/storedInput.ts"
+import { runPromptStored } from "../../../durable/runPromptStored.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunId } from "../../../domain/Id.ts"
 

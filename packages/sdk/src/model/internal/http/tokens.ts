@@ -1,7 +1,7 @@
 /**
  * What login tokens say about themselves. Nothing is verified here: whoever issued them and whoever is shown them does that.
  */
-import type { Tokens } from "../../LoginTokens.ts"
+import type { Tokens } from "../../Tokens.ts"
 import { type Fields, fieldsOf, textOf } from "../fields.ts"
 
 /** When the access token ends, in milliseconds since 1970, where that is known. */

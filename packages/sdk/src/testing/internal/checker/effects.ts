@@ -3,7 +3,7 @@
  */
 import { canonicalJson } from "../../../domain/internal/json.ts"
 import type { RunId } from "../../../domain/Id.ts"
-import type { Effect, Evidence, Invariant, Violation } from "../../RunChecker.ts"
+import type { Effect, Evidence, Invariant, Violation } from "../../Evidence.ts"
 import type { CallLedger, RunLedger } from "./readJournal.ts"
 
 /** Compares the effects with the starts, approvals and results in the journals. */

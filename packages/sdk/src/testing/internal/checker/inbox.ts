@@ -9,7 +9,7 @@ import { interruptions, isEnded } from "../../../domain/RunState.ts"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import { decodeInput, sameDecision } from "../../../store/internal/requests.ts"
-import type { Acknowledged, Evidence, Inbox, Invariant, Violation } from "../../RunChecker.ts"
+import type { Acknowledged, Evidence, Inbox, Invariant, Violation } from "../../Evidence.ts"
 import type { RunLedger } from "./readJournal.ts"
 
 const json = (value: unknown): string => canonicalJson(JSON.parse(JSON.stringify(value)) as Schema.Json)

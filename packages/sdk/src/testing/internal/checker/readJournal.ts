@@ -17,7 +17,7 @@ import {
   type RunState
 } from "../../../domain/RunState.ts"
 import type { Decision } from "../../../domain/Decision.ts"
-import type { Evidence, Invariant, Journal, Violation } from "../../RunChecker.ts"
+import type { Evidence, Invariant, Journal, Violation } from "../../Evidence.ts"
 import { validateHistory } from "../../ScriptedModel.ts"
 
 /** What the journal says about one call, counted from its events alone. */

@@ -8,21 +8,27 @@ import { decideStored } from "../../../durable/decideStored.ts"
 import { loadState } from "../../../durable/loadState.ts"
 import { recover } from "../../../durable/recover.ts"
 import type { Prompt } from "../../../run/prompt.ts"
-import { runPromptStored, type StoredStartInput } from "../../../durable/runPromptStored.ts"
+import { runPromptStored, type RunPromptStoredError } from "../../../durable/runPromptStored.ts"
+import { type StoredStartInput } from "../../../durable/storedInput.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
-import type { DecisionInput } from "../../../domain/Decision.ts"
+import type { Decision, DecisionBody, DecisionInput } from "../../../domain/Decision.ts"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
 import type { InDoubtRequest, Interruption } from "../../../domain/Interruption.ts"
 import { type AlreadyDecided, RequestNotFound } from "../../../domain/Rejection.ts"
 import { interruptions, providerMessages } from "../../../domain/RunState.ts"
 import { RunStore } from "../../../store/RunStore.ts"
 import { RunBusy } from "../../../store/RunStoreError.ts"
-import type { DecisionBody, Evidence, Rehearsal, RehearsalError, RunOptions } from "../../Rehearsal.ts"
+import type { Evidence, RunOptions } from "../../RehearsalParts.ts"
 import type { Report } from "./report.ts"
 import { errorOf, RehearsalStuck, runtimeOf, type Scene, type Work } from "./scene.ts"
 
 /** What can be done with the runs of a rehearsal. */
-interface Runs extends Pick<Rehearsal, "recover" | "race"> {
+interface Runs {
+  readonly recover: Effect.Effect<ReadonlyArray<RunResult>, RehearsalError>
+  readonly race: (
+    request: Interruption,
+    ...decisions: ReadonlyArray<DecisionBody>
+  ) => Effect.Effect<RaceResult, RehearsalError>
   /** Works with one worker after the other until one gets through, or comes to an end that another would come to too. */
   readonly persist: <A, E>(work: Work<A, E>) => Effect.Effect<A, E | RehearsalStuck>
   readonly start: (prompt: Prompt, options: RunOptions) => Effect.Effect<RunResult, RehearsalError>
@@ -252,3 +258,14 @@ export const reportOf = ({ unharmed, world }: Scene): Effect.Effect<Report, Rehe
       requests: world.requests.slice()
     }
   }).pipe(Effect.provideService(RunStore, world.store), unharmed)
+/** What a race for one request came to. */
+export interface RaceResult {
+  /** The decision that counts. */
+  readonly decision: Decision
+  /** What the others were told. */
+  readonly refused: ReadonlyArray<AlreadyDecided>
+  readonly result: RunResult
+}
+
+/** What can go wrong around a rehearsed run. */
+export type RehearsalError = RunPromptStoredError | RehearsalStuck
