@@ -48,20 +48,23 @@ export interface ToolOptions<A, Out> {
   readonly handler: (args: A, context: ToolContext) => Out
   /** What it may do. Default: `sideEffecting`. */
   readonly safety?: Safety
-  /** Whether somebody has to be asked. Default: only for tools that are not `readOnly`. A judgement that fails is a yes. */
+  /**
+   * Whether somebody has to be asked. Default: only for tools that are not `readOnly`. A judgement that fails is a yes. It, `risk`, `preview`
+   * and `reconcile` may each take as long as a call.
+   */
   readonly needsApproval?: boolean | ((args: A, context: ApprovalContext) => Awaitable<boolean>)
   /** Whether running it again with the same idempotency key does no harm. Default: no. */
   readonly idempotent?: boolean
-  /** Finds out what became of a call that was started and not finished. */
+  /** Finds out what became of a call that was started and not finished. Where it fails, somebody is asked. */
   readonly reconcile?: (idempotencyKey: string, args: A) => Awaitable<Reconciled>
   /** How long one call may take. Default: the run's `toolTimeoutMs`. */
   readonly timeout?: Duration.Input
   /** When to try again after a failure. Only for tools that are `readOnly` or `idempotent`. */
   readonly retry?: Schedule.Schedule<unknown, unknown>
   readonly approval?: ApprovalOptions
-  /** What could go wrong, for whoever is asked. */
+  /** What could go wrong, for whoever is asked. One that fails, or is no text, is left out. */
   readonly risk?: string | ((args: A) => Awaitable<string>)
-  /** What would happen, for whoever is asked: a diff, an amount. A preview that fails is left out. */
+  /** What would happen, for whoever is asked: a diff, an amount. One that fails, or is no text, is left out. */
   readonly preview?: (args: A) => Awaitable<string>
   /** Earlier names, so that runs that were held under them still find it. */
   readonly aliases?: ReadonlyArray<string>

@@ -126,12 +126,13 @@ describe("a request for approval", () => {
     })
   )
 
-  it.effect("that cannot be made because of the tool's definition ends the call, not the run", () =>
+  it.effect("does without a risk or a preview that is no text", () =>
     Effect.gen(function* () {
-      const preview = () => 7 as unknown as string
-      const { tool, ran } = probe("write", { preview })
-      const { state } = expect(yield* one(tool), "completed")
-      assert.include(results(state)[0], "write could not be prepared, and has not run")
+      const none = () => 7 as unknown as string
+      const { tool, ran } = probe("write", { risk: none, preview: none })
+      const request = only(yield* one(tool), "approval")
+      assert.notProperty(request, "risk")
+      assert.notProperty(request, "preview")
       assert.deepStrictEqual(ran, [])
     })
   )

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
@@ -114,13 +115,16 @@ describe("a call that was started by a process that is gone", () => {
         () => Promise.reject(new Error("no")),
         () => Effect.die("no"),
         () => Effect.interrupt,
+        () => new Promise<never>(() => {}),
         // What a program without types may answer.
         () => undefined as never,
         () => ({ _tag: "failed" }) as never,
         () => "happened" as never
       ]) {
         const { runtime, state, pay } = yield* killed({ reconcile })
-        only(yield* runPrompt(runtime, { state }), "inDoubt")
+        const running = yield* Effect.forkChild(runPrompt(runtime, { state }), { startImmediately: true })
+        yield* TestClock.adjust("10 minutes")
+        only(yield* Fiber.join(running), "inDoubt")
         assert.deepStrictEqual(pay.ran, [])
       }
     })

@@ -8,7 +8,17 @@ import * as Agent from "../../src/agent/Agent.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { Tool } from "../../src/tool/Tool.ts"
 import { ToolFailure } from "../../src/tool/ToolError.ts"
-import { assertValid, bind, call, expect, probe, results, safe, throughJson } from "../helpers/Fixture.ts"
+import {
+  assertValid,
+  bind,
+  call,
+  expect,
+  only,
+  probe,
+  results,
+  safe,
+  throughJson
+} from "../helpers/Fixture.ts"
 
 const never = () => Effect.never
 const start = (tool: Tool, limits = {}) =>
@@ -46,6 +56,35 @@ describe("a model call", () => {
       expect(yield* Fiber.join(fiber), "completed")
     })
   )
+})
+
+describe("what a tool says about a call", () => {
+  const hanging = {
+    promise: () => new Promise<never>(() => {}),
+    effect: never
+  }
+  for (const [what, hang] of Object.entries(hanging)) {
+    for (const part of ["needsApproval", "risk", "preview"] as const) {
+      it.effect(`has the time of a call, and the run asks without it: ${part}, a ${what}`, () =>
+        Effect.gen(function* () {
+          for (const [limits, own] of [
+            [{}, { timeout: "5 seconds" }],
+            [{ toolTimeoutMs: 5000 }, {}],
+            [{ maxWallMs: 5000 }, {}]
+          ] as const) {
+            const write = probe("write", { ...own, [part]: hang })
+            const { fiber } = yield* start(write.tool, limits)
+            yield* TestClock.adjust("4999 millis")
+            assert.isUndefined(fiber.pollUnsafe())
+            yield* TestClock.adjust("1 millis")
+            const request = only(yield* Fiber.join(fiber), "approval")
+            assert.notProperty(request, part)
+            assert.deepStrictEqual(write.ran, [])
+          }
+        })
+      )
+    }
+  }
 })
 
 describe("a time of day that is set", () => {

@@ -385,11 +385,17 @@ export const nextRequestId = (scope: Scope<any>) => {
   return Id.requestId(state.runId, state.requests.length + 1)
 }
 
-/** How long a tool, and what it says about its calls, may take: its own time, else the run's. */
+/** How long a body may take: the tool's own time, else the run's. */
 export const toolTimeoutMs = (scope: Scope<any>, { options }: Tool<any>): number =>
   options.timeout === undefined
     ? stateOf(scope).limits.toolTimeoutMs
     : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
+
+/** How long a tool may take to say something about a call: as long as a body, and no longer than the run may. */
+export const judgingMs = (scope: Scope<any>, tool: Tool<any>): number => {
+  const own = toolTimeoutMs(scope, tool)
+  return Math.max(1, Math.min(own, timeLeftOf(scope) ?? own))
+}
 
 /** Whether nothing new is to be begun: the run is cancelled, or let go of. */
 export const isEnding = ({ drive, token }: Scope<any>): boolean =>

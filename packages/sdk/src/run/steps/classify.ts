@@ -25,15 +25,7 @@ import type { Delegate, Entry } from "../../agent/Entry.ts"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
 import { approvalDigest } from "../internal/digest.ts"
 import { type DecodedArguments, describeDecoded } from "../../tool/internal/decodedArguments.ts"
-import {
-  type Scope,
-  emit,
-  isCallOpen,
-  nextRequestId,
-  now,
-  stateOf,
-  toolTimeoutMs
-} from "../internal/Drive.ts"
+import { type Scope, emit, isCallOpen, nextRequestId, now, stateOf, judgingMs } from "../internal/Drive.ts"
 import { findGrant } from "../internal/findGrant.ts"
 import { holdsWithheld, redactJson } from "../internal/redact.ts"
 import { awaitedWithin, describe } from "../../agent/internal/userCode.ts"
@@ -284,7 +276,7 @@ export const needsOf = (
   const needs = tool.options.needsApproval ?? tool.safety !== "readOnly"
   if (typeof needs === "boolean") return { needed: needs }
   const { runId, sessionId, agentPath } = stateOf(scope)
-  const asked = awaitedWithin<boolean>(scope.drive.runtime, toolTimeoutMs(scope, tool), () =>
+  const asked = awaitedWithin<boolean>(scope.drive.runtime, judgingMs(scope, tool), () =>
     needs(value, { runId, sessionId, agentPath })
   )
   return Effect.map(Effect.exit(asked), (answer) =>
@@ -369,15 +361,12 @@ export const openApproval = Effect.fnUntraced(function* (
   const shown =
     preview === undefined
       ? undefined
-      : yield* Effect.option(awaitedWithin(drive.runtime, toolTimeoutMs(scope, tool), () => preview(value)))
-  if (shown?._tag === "Some" && typeof shown.value !== "string") {
-    return yield* Effect.die(new TypeError("its preview is not a text"))
-  }
+      : yield* Effect.option(
+          awaitedWithin<unknown>(drive.runtime, judgingMs(scope, tool), () => preview(value))
+        )
   const risky =
     typeof risk === "function"
-      ? yield* Effect.option(
-          awaitedWithin<unknown>(drive.runtime, toolTimeoutMs(scope, tool), () => risk(value))
-        )
+      ? yield* Effect.option(awaitedWithin<unknown>(drive.runtime, judgingMs(scope, tool), () => risk(value)))
       : undefined
   const state = stateOf(scope)
   const identity = {
@@ -407,7 +396,7 @@ export const openApproval = Effect.fnUntraced(function* (
       digest,
       ...(expiresAt === undefined ? {} : { expiresAt, onExpiry: approval?.onExpiry ?? "deny" }),
       ...(riskText === undefined ? {} : { risk: riskText }),
-      ...(shown?._tag === "Some" ? { preview: scrub(shown.value) } : {}),
+      ...(shown?._tag === "Some" && typeof shown.value === "string" ? { preview: scrub(shown.value) } : {}),
       ...(reason === undefined ? {} : { reason })
     }
   })

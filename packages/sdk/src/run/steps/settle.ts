@@ -25,6 +25,7 @@ import {
   flush,
   isCallOpen,
   isStopped,
+  judgingMs,
   now,
   stateOf,
   timeLeftOf,
@@ -305,7 +306,7 @@ const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
     const { reconcile } = entry.tool.options
     if (reconcile === undefined) return unknown
     const value = yield* valueOf(scope, call, entry)
-    const found = yield* awaitedWithin<unknown>(scope.drive.runtime, toolTimeoutMs(scope, entry.tool), () =>
+    const found = yield* awaitedWithin<unknown>(scope.drive.runtime, judgingMs(scope, entry.tool), () =>
       reconcile(idempotencyKey(call), value)
     )
     return isReconciled(found) ? found : unknown
