@@ -5,16 +5,10 @@
  */
 import * as Effect from "effect/Effect"
 import type { RunId } from "../domain/Id.ts"
-import { text } from "../domain/Message.ts"
-import { isEnded } from "../domain/RunState.ts"
-import { RunStore } from "../store/RunStore.ts"
-import type { LeaseLost, RunConflict, RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
-import { contained, Scrubber } from "../tool/Scrubber.ts"
-import { appendOnce } from "./internal/appendOnce.ts"
-import { redactText } from "../run/internal/redact.ts"
-import { cancellation } from "../run/internal/cancellation.ts"
-import { foldDecisions } from "../run/internal/eventsOf.ts"
-import { findSubRun, type SubRun } from "./internal/subRun.ts"
+import type { RunStore } from "../store/RunStore.ts"
+import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import { leftToOthers } from "./internal/appendOnce.ts"
+import { requestEnd } from "./internal/requestEnd.ts"
 
 /**
  * Cancels a run. A run that is held, or that nobody works on, is over when this returns; one that another process works on is
@@ -28,6 +22,8 @@ import { findSubRun, type SubRun } from "./internal/subRun.ts"
  * **Errors**
  *
  * - `RunNotFound` — check the id.
+ * - `RunStoreError` — the store did not take the cancellation: cancel again. One that it has taken is no failure any more: where the run
+ *   cannot be ended at once, a warning is logged, and a worker, or who resumes the run, ends it.
  *
  * @category running
  * @since 0.1.0
@@ -35,36 +31,10 @@ import { findSubRun, type SubRun } from "./internal/subRun.ts"
 export const cancelRun: (
   runId: RunId,
   reason: string
-) => Effect.Effect<void, RunNotFound | RunConflict | LeaseLost | RunStoreError, RunStore> = Effect.fn(
-  "fermata.cancelRun"
-)(function* (runId: RunId, given: string) {
-  const store = yield* RunStore
-  const scrubber = contained(yield* Scrubber)
-  const reason = redactText(scrubber, given)
-  const found = yield* findSubRun(store, runId)
-  if (found !== undefined) return yield* endSubRun(store, found, reason)
-  yield* store.requestCancel(runId, reason)
-  yield* Effect.catchTag(
-    appendOnce(runId, ({ decisions, state }, at, first = reason) => {
-      if (isEnded(state)) return []
-      // What was decided before belongs to what is said of it.
-      const decided = foldDecisions(state, decisions)
-      return [...decided.events, ...cancellation(decided.state, at, first)]
-    }),
-    "RunBusy",
-    () => Effect.void
-  )
+) => Effect.Effect<void, RunNotFound | RunStoreError, RunStore> = Effect.fn("fermata.cancelRun")(function* (
+  runId: RunId,
+  reason: string
+) {
+  const end = yield* requestEnd(runId, reason)
+  yield* leftToOthers(end, `The cancellation of the run ${runId} is stored, and has not ended it yet`)
 })
-
-/** Asks for the end of a sub-agent, with a message that is kept until somebody has brought it about. */
-const endSubRun = (store: RunStore["Service"], { root, state }: SubRun, reason: string) => {
-  if (isEnded(state) || isEnded(root)) return Effect.void
-  const { runId } = state
-  return store.send(root.runId, { content: [text(reason)], to: runId, ends: true }).pipe(
-    Effect.asVoid,
-    // It has ended meanwhile, with everything in it.
-    Effect.catchTag("RunEnded", () => Effect.void),
-    // Nothing of it is the caller's.
-    Effect.catchTag("MessageInvalid", Effect.die)
-  )
-}

@@ -15,7 +15,7 @@ import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import type { StoredGrant } from "../store/StoredGrant.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
-import { appendOnce } from "./internal/appendOnce.ts"
+import { appendOnce, leftToOthers } from "./internal/appendOnce.ts"
 import { loadRun } from "./internal/loadRun.ts"
 import { redactText } from "../run/internal/redact.ts"
 
@@ -36,6 +36,8 @@ import { redactText } from "../run/internal/redact.ts"
  *
  * - `RunNotFound` — check the run's id.
  * - `GrantNotFound` — neither the run nor its session has this grant.
+ * - `RunStoreError` — the store did not take the revocation: revoke it again. That the journal cannot say so yet is no failure: it is
+ *   logged.
  * - `PrincipalInvalid` — say who revokes it: not in the name of `expiry` or `policy`.
  *
  * @category running
@@ -72,16 +74,14 @@ export const revokeGrant: (
       ...(given === undefined ? {} : { given })
     })
     // The run that has it may be worked on: then its journal says so when the grant would be used.
-    yield* appendOnce(runId, ({ state }, at) =>
+    const record = appendOnce(runId, ({ state }, at) =>
       isEnded(state)
         ? []
         : revocations(state, [{ grantId, revocation: revoked.grant.revoked ?? revocation }], at)
-    ).pipe(
-      Effect.catchTags({
-        RunBusy: () => Effect.void,
-        RunConflict: () => Effect.void,
-        LeaseLost: () => Effect.void
-      })
+    )
+    yield* leftToOthers(
+      Effect.catchTag(record, ["RunBusy", "RunConflict", "LeaseLost"], () => Effect.void),
+      `The revocation of the grant ${grantId} is stored, and not yet in the journal of the run ${runId}`
     )
     return revoked
   })

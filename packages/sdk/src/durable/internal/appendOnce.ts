@@ -4,6 +4,7 @@
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import { lines, messageOf, sentence } from "../../domain/Display.ts"
 import { evolveAll } from "../../domain/evolve.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
@@ -47,3 +48,13 @@ export const appendOnce = Effect.fnUntraced(function* (
   })
   yield* Effect.ensuring(append, Effect.ignore(store.release(lease)))
 })
+
+/** A step behind what was acknowledged: whoever works on the run next takes it, so that its failure is no failure of the caller's. */
+export const leftToOthers = <E extends { readonly message: string }, R>(
+  step: Effect.Effect<void, E, R>,
+  what: string
+): Effect.Effect<void, never, R> => {
+  const warn = (why: string) => Effect.ignoreCause(Effect.logWarning(sentence`${what}: ${lines(why)}`))
+  const failed = Effect.catch(step, ({ message }) => warn(message))
+  return Effect.catchDefect(failed, (defect) => warn(messageOf(defect)))
+}

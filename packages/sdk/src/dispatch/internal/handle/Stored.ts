@@ -6,7 +6,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Stream from "effect/Stream"
-import { cancelRun } from "../../../durable/cancelRun.ts"
+import { requestEnd } from "../../../durable/internal/requestEnd.ts"
 import type * as Cancellation from "../../../agent/Cancellation.ts"
 import { decideStored } from "../../../durable/decideStored.ts"
 import { explain, type Explanation } from "../../../durable/explain.ts"
@@ -295,7 +295,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
 
   /** Ends the run, whoever works on it. */
   private end(reason: string): Effect.Effect<Driven<Output>, Failure> {
-    return this.inStore(cancelRun(this.runId, reason)).pipe(
+    return this.inStore(Effect.flatten(requestEnd(this.runId, reason))).pipe(
       Effect.catchTag(["RunConflict", "LeaseLost"], () => Effect.void),
       Effect.andThen(this.looked),
       Effect.map((stands) => stands ?? elsewhere)

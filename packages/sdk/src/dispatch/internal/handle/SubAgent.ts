@@ -124,13 +124,8 @@ export class SubAgent extends Watchable implements AgentHandle<unknown, StoredFa
     return (reason = "It was cancelled."): Effect.Effect<RunResult, Failure> =>
       Effect.suspend(() => {
         if (this.over) return this.done
-        const asking = Effect.catchTag(
-          this.root.inStore(cancelRun(this.runId, reason)),
-          ["RunConflict", "LeaseLost"],
-          () => Effect.void
-        )
         return Effect.andThen(
-          Effect.map(asking, () => this.root.cameIn()),
+          Effect.map(this.root.inStore(cancelRun(this.runId, reason)), () => this.root.cameIn()),
           this.done
         )
       })
