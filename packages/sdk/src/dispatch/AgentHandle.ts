@@ -92,7 +92,7 @@ export interface SendOptions {
   readonly by?: string | Principal
   /** Of a stored run: a message that is sent again with the same id is the same message. */
   readonly messageId?: string
-  /** Of a fork: changes to the limits, beside those that the caller of this run gave. */
+  /** Of a fork alone, as `policy`: changes to the limits, beside those that the caller of this run gave. */
   readonly limits?: Partial<Limits>
   /** Of a fork: replaces the agent's approval policy. Default: the policy that the caller of this run gave, if any. */
   readonly policy?: ApprovalPolicy

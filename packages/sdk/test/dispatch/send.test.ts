@@ -77,6 +77,42 @@ for (const { dispatch, name } of ways) {
     )
 
     it.effect(
+      "is refused with a policy or limits where it is no fork: nothing is said, and nothing runs",
+      () =>
+        scoped(
+          Effect.gen(function* () {
+            const write = probe("write")
+            const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+              { calls: [call("write", "1")] },
+              "done"
+            ])
+            const handle = yield* dispatch(runtime, { prompt: "go" })
+            const request = only(yield* handle.wait, "approval")
+            for (const whenHeld of [undefined, "queue", "supersede", "answer"] as const) {
+              for (const given of [{ policy: { mode: "none" } }, { limits: { maxTurns: 3 } }] as const) {
+                const error = yield* Effect.flip(
+                  handle.send("again", { ...given, ...(whenHeld === undefined ? {} : { whenHeld }) })
+                )
+                if (error._tag !== "OptionsInvalid") return assert.fail(String(error))
+                assert.strictEqual(error.misfits[0]?.key, Object.keys(given)[0])
+                assert.include(error.message, "which keeps its own")
+              }
+            }
+            assert.lengthOf(handle.interruptions(), 1)
+            yield* handle.decide(approve(request))
+            const { state } = expect(yield* handle.done, "completed")
+            assert.deepStrictEqual(write.ran, ["1"])
+            assert.notInclude(transcript(state).join(), "again")
+            // Where nothing is open, a fork is no fork.
+            assert.strictEqual(
+              (yield* Effect.flip(handle.send("again", { whenHeld: "fork", policy: { mode: "none" } })))._tag,
+              "OptionsInvalid"
+            )
+          })
+        )
+    )
+
+    it.effect(
       "as a fork goes on under the policy and the limits that the caller gave, or under those given to it",
       () =>
         scoped(

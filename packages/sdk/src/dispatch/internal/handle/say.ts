@@ -9,6 +9,7 @@ import type { Prompt } from "../../../run/prompt.ts"
 import type { DecisionInput } from "../../../domain/Decision.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
+import { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
 import { textOf } from "../../../domain/Message.ts"
 import { attribute, type Principal } from "../../../domain/Principal.ts"
 import type { AgentHandle, SendError, SendOptions } from "../../AgentHandle.ts"
@@ -35,6 +36,8 @@ export const say = Effect.fnUntraced(function* <Output, E>(
   const parts = yield* decodePrompt(prompt)
   const open = live.interruptions()
   const { runId } = live
+  const isForked = whenHeld === "fork" && open.length > 0
+  if (!isForked) yield* requireUnchanged(options)
   if (whenHeld === "answer") {
     const questions = open.filter(({ _tag }) => _tag === "question")
     const [question] = questions
@@ -46,7 +49,7 @@ export const say = Effect.fnUntraced(function* <Output, E>(
     yield* live.decide({ _tag: "answer", requestId: question.requestId, by, answer: textOf(parts) })
     return live
   }
-  if (whenHeld === "fork" && open.length > 0) {
+  if (isForked) {
     const given = { ...(limits === undefined ? {} : { limits }), ...(policy === undefined ? {} : { policy }) }
     return yield* live.fork(parts, given)
   }
@@ -65,6 +68,19 @@ export const say = Effect.fnUntraced(function* <Output, E>(
   }
   return live
 })
+
+/** What is said to the run itself changes neither its policy nor its limits. */
+const requireUnchanged = (options: SendOptions): Effect.Effect<void, OptionsInvalid> => {
+  const place = "the options of send"
+  const misfits = (["policy", "limits"] as const)
+    .filter((key) => options[key] !== undefined)
+    .map((key) => ({
+      place,
+      key,
+      problem: `"${key}" in ${place} is for a fork of a run that waits for something, and this is said to the run itself, which keeps its own`
+    }))
+  return misfits.length === 0 ? Effect.void : Effect.fail(new OptionsInvalid({ of: "send", misfits }))
+}
 
 const isLate = (tag: unknown): boolean =>
   tag === "AlreadyDecided" || tag === "RequestSuperseded" || tag === "RequestNotFound"
