@@ -139,6 +139,44 @@ describe("arguments that a schema turns into objects of classes", () => {
     assert.deepStrictEqual(ran, [null])
   })
 
+  it("fail their call where they hold a list with holes, which nothing shows: the run goes on", async () => {
+    const holey = z
+      .array(z.string())
+      .transform((names) => Object.assign([], { 2: names[0] }) as Array<string>)
+    for (const parameters of [
+      z.object({ to: holey }),
+      z.object({ to: holey.transform((names) => new Set([names])) })
+    ]) {
+      const pay = Tool.make("pay", { parameters, handler: () => assert.fail("It runs.") })
+      await using fermata = await open(
+        [pay],
+        [{ calls: [{ tool: "pay", arguments: { to: ["bob"] } }] }, "done"]
+      )
+      const run = await fermata.runPrompt("ops", "pay")
+      assert.strictEqual(run.status, "completed")
+      assert.include(
+        JSON.stringify(run.state.history),
+        "pay could not be prepared, and has not run: its schema makes a list with holes of its arguments"
+      )
+    }
+    const lenient = Tool.make("pay", {
+      parameters: z.object({ to: z.union([holey, z.string()]) }),
+      handler: () => assert.fail("It runs.")
+    })
+    await using fermata = await open(
+      [lenient],
+      [{ calls: [{ tool: "pay", arguments: { to: "bob" } }] }, "done"]
+    )
+    const { runId } = await fermata.runPrompt("ops", "pay")
+    const edit = fermata.decide(`${runId}.r1`, approve({ arguments: { to: ["bob"] } }))
+    const error = await edit.then(
+      () => assert.fail("It was taken."),
+      (error: unknown) => error
+    )
+    assert.include((error as Error).message, "its schema makes a list with holes of its arguments")
+    assert.lengthOf(await fermata.pending({ runId }), 1)
+  })
+
   it("are not asked about without end where they are others at each look", async () => {
     let asked = 0
     let count = 0

@@ -134,6 +134,9 @@ const lookAt = (value: object, levels: number, given: Schema.Json | undefined): 
   if (value instanceof Date)
     return clear(Number.isNaN(value.getTime()) ? "Invalid Date" : value.toISOString())
   if (Array.isArray(value)) {
+    // What is not there would be shown as if it were, and no journal takes it.
+    for (let index = 0; index < value.length; index += 1)
+      if (!(index in value)) throw new TypeError("its schema makes a list with holes of its arguments")
     const items: ReadonlyArray<Schema.Json> = Array.isArray(given) ? given : []
     return listed(value.map((item, index) => beside(item, levels, items[index])))
   }
