@@ -143,10 +143,8 @@ describe("arguments that a schema turns into objects of classes", () => {
     const holey = z
       .array(z.string())
       .transform((names) => Object.assign([], { 2: names[0] }) as Array<string>)
-    for (const parameters of [
-      z.object({ to: holey }),
-      z.object({ to: holey.transform((names) => new Set([names])) })
-    ]) {
+    for (const to of [holey, holey.transform((names) => new Set([names]))]) {
+      const parameters = z.object({ to: to.transform((names): unknown => names) })
       const pay = Tool.make("pay", { parameters, handler: () => assert.fail("It runs.") })
       await using fermata = await open(
         [pay],
