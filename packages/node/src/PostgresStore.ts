@@ -25,6 +25,7 @@ import * as Stream from "effect/Stream"
 import { OptionsInvalid } from "@fermata/sdk/domain"
 import { type RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import { withNulText } from "./internal/nulText.ts"
+import { type Config, withoutSilence } from "./internal/postgresSocket.ts"
 
 /** Which database, and how it is used. */
 export interface Options {
@@ -42,6 +43,13 @@ export interface Options {
    * row itself each by this: many writers of one run can wait up to twice as long.
    */
   readonly busyDeadline?: Duration.Input
+  /**
+   * How long nothing may come back over a connection on which a statement waits for its answer, as from a server that is frozen or over
+   * a network that drops every packet. Then the connection is given up and replaced, and the operation tried again until `busyDeadline`;
+   * a commit without an answer is looked up. Longer than twice `busyDeadline`, since a server that waits for locks is silent. Default:
+   * twice `busyDeadline` and 10 seconds, which is 30 seconds.
+   */
+  readonly answerTimeout?: Duration.Input
   /** How long a connection may take to be made. Default 5 seconds. */
   readonly connectTimeout?: Duration.Input
   /** TLS options, such as the authority (`ca`) that signed the server's certificate. `true` demands TLS. */
@@ -72,12 +80,15 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
       if (Result.isFailure(keys)) return yield* cannotOpen(keys.failure.message)
       yield* checkNumbers(options)
       const busyDeadline = options.busyDeadline ?? "10 seconds"
-      const config = yield* open(options, Duration.toMillis(busyDeadline))
-      const client = PgClient.make({ ...config, maxConnections: options.maxConnections ?? 10 })
+      const config = yield* open(options)
+      const client = PgClient.make({
+        ...withoutSilence(config, answerTimeoutMs(options)),
+        maxConnections: options.maxConnections ?? 10
+      })
       return SqlRunStore.layerWith({
         busyDeadline,
         boundsLocks: options.transactionPooler !== true,
-        ...(options.transactionPooler === true ? {} : { changes: yield* changes(config) })
+        ...(options.transactionPooler === true ? {} : { changes: yield* changes(config, promptMs(options)) })
       }).pipe(
         Layer.provide(
           Layer.effect(
@@ -99,6 +110,9 @@ export const layer = (options: Options): Layer.Layer<RunStore.RunStore, RunStore
  */
 const idleInTransactionMs = 5000
 
+/** How long an answer may take that waits for no lock. */
+const promptMs = (options: Options): number => Math.min(10_000, answerTimeoutMs(options))
+
 /** A row may be as large as Postgres makes them. */
 const maxMessageSize = 0x3fff_ffff
 
@@ -107,23 +121,37 @@ const optionNames: ReadonlyArray<keyof Options> = [
   "url",
   "maxConnections",
   "busyDeadline",
+  "answerTimeout",
   "connectTimeout",
   "ssl",
   "transactionPooler"
 ]
 
-const checkNumbers = ({ busyDeadline, connectTimeout, maxConnections = 1 }: Options) => {
-  const [name] = Object.entries({ busyDeadline, connectTimeout }).find(
+const busyDeadlineMs = ({ busyDeadline = "10 seconds" }: Options): number => Duration.toMillis(busyDeadline)
+
+const answerTimeoutMs = (options: Options): number =>
+  options.answerTimeout === undefined
+    ? 2 * busyDeadlineMs(options) + 10_000
+    : Duration.toMillis(options.answerTimeout)
+
+const checkNumbers = (options: Options) => {
+  const { answerTimeout, busyDeadline, connectTimeout, maxConnections = 1 } = options
+  const [name] = Object.entries({ busyDeadline, answerTimeout, connectTimeout }).find(
     ([, given]) => given !== undefined && (Number.isNaN(given) || Option.isNone(Duration.fromInput(given)))
   ) ?? [undefined]
   if (name !== undefined) return cannotOpen(`its \`${name}\` is no duration. Give one such as "10 seconds".`)
+  if (answerTimeout !== undefined && answerTimeoutMs(options) <= 2 * busyDeadlineMs(options)) {
+    return cannotOpen(
+      "its `answerTimeout` has to be longer than twice its `busyDeadline`: a server is silent while a statement waits for locks."
+    )
+  }
   return Number.isInteger(maxConnections) && maxConnections > 0
     ? Effect.void
     : cannotOpen("its `maxConnections` has to be a whole number, from 1 on.")
 }
 
 /** Connects once, to tell what is wrong before anything is built on it, and settles how all other connections are made. */
-const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) {
+const open = Effect.fnUntraced(function* (options: Options) {
   const url = typeof options.url === "string" ? Redacted.make(options.url) : options.url
   if (!isPostgresUrl(Redacted.value(url))) {
     return yield* cannotOpen(
@@ -131,21 +159,22 @@ const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) 
     )
   }
   const pooled = options.transactionPooler === true
-  const basic: PgConnection.Config = {
+  const deadlineMs = busyDeadlineMs(options)
+  const basic: Config = {
     url,
     applicationName: "fermata",
     connectTimeout: options.connectTimeout ?? "5 seconds",
-    keepAlive: "10 seconds",
     maxMessageSize,
     prepare: !pooled,
     ...(options.ssl === undefined ? {} : { ssl: options.ssl })
   }
-  const synchronousCommit = yield* Effect.scoped(firstContact(basic)).pipe(
+  const synchronousCommit = yield* Effect.scoped(firstContact(withoutSilence(basic, promptMs(options)))).pipe(
     Effect.retry({
       while: isPassing,
       schedule: Schedule.spaced("100 millis").pipe(Schedule.jittered, Schedule.upTo({ duration: deadlineMs }))
     }),
-    Effect.mapError(whyNot)
+    Effect.mapError(whyNot),
+    Effect.raceFirst(notYet)
   )
   const forgets = synchronousCommit === "off"
   if (pooled) {
@@ -166,6 +195,11 @@ const open = Effect.fnUntraced(function* (options: Options, deadlineMs: number) 
   }
 })
 
+/** Says that opening the store takes long. */
+const notYet = Effect.logWarning(
+  "The database does not answer yet. It is tried again for as long as `busyDeadline` allows: check that its server runs, and the host and the port."
+).pipe(Effect.delay("2 seconds"), Effect.andThen(Effect.never))
+
 const firstContact = Effect.fnUntraced(function* (config: PgConnection.Config) {
   const connection = yield* PgConnection.make(config)
   const { rows } = yield* connection.query(
@@ -181,11 +215,14 @@ const milliseconds = (value: number): string => String(Math.min(0x7fff_ffff, Mat
  * Something when runs may have changed: after every connect, since what was told before is lost, and with every notification.
  * While anybody looks it has a connection of its own, and makes another one for as long as that takes.
  */
-const changes = (config: PgConnection.Config) =>
+const changes = (config: Config, silenceMs: number) =>
   Stream.unwrap(
     Effect.gen(function* () {
-      const connection = yield* PgConnection.make(config)
+      const connection = yield* (yield* PgConnection.make(withoutSilence(config, silenceMs))).pin
       const notifications = Stream.fromQueue(yield* connection.listen(SqlRunStore.channel))
+      // Asks for an answer, without which the connection ends, and the notifications with it.
+      const heartbeat = connection.query(`LISTEN ${SqlRunStore.channel}`)
+      yield* Effect.forkScoped(Effect.ignore(Effect.repeat(heartbeat, Schedule.spaced(silenceMs / 2))))
       return Stream.concat(Stream.succeed(undefined), notifications)
     })
   ).pipe(

@@ -4,6 +4,7 @@ import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import { emptyDatabase, withSql } from "./database.ts"
+import { proxyTo } from "./proxy.ts"
 import { answer, answering, asked, create, openStore, runId, type Store } from "./storedRuns.ts"
 
 /** The connections that listen. */
@@ -73,6 +74,46 @@ describe("the changes of a PostgresStore", () => {
       yield* Queue.clear(told)
       yield* answer(inbox, runId("a"), "ann")
       yield* Queue.take(told)
+    })
+  )
+
+  it.live("go on, and start with a look, when nothing comes over the listening connection any more", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      const proxy = yield* proxyTo(url)
+      const worker = yield* openStore({
+        url: proxy.url,
+        busyDeadline: "300 millis",
+        answerTimeout: "1 second"
+      })
+      const inbox = yield* openStore({ url })
+      yield* create(worker, runId("a"), asked(runId("a")))
+      const told = yield* listenTo(worker, url)
+      // One for what this process does, one for what others do.
+      yield* Queue.take(told)
+      proxy.silence(["client", "server"])
+      yield* Queue.take(told)
+      yield* answer(inbox, runId("a"), "ann")
+      yield* Queue.take(told)
+    })
+  )
+
+  it.live("keep the listening connection for as long as it is answered", () =>
+    Effect.gen(function* () {
+      const { url } = yield* emptyDatabase
+      const store = yield* openStore({ url, busyDeadline: "300 millis", answerTimeout: "2 seconds" })
+      yield* listenTo(store, url)
+      const [before] = yield* listeners(url)
+      const [after] = yield* Effect.repeat(
+        withSql(
+          url,
+          (sql) => sql<{ readonly pid: number }>`SELECT pid FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name = 'fermata' AND query LIKE 'LISTEN%'
+              AND (pid <> ${before!.pid} OR query_start > backend_start + interval '4 seconds')`
+        ),
+        { until: (rows) => rows.length > 0, schedule: soon }
+      )
+      assert.deepStrictEqual(after, before)
     })
   )
 

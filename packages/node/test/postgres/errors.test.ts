@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { inject } from "vitest"
 import { isConnectionLost, isContention, toStoreError } from "../../../sdk/src/store/internal/sql/errors.ts"
 import { withSql } from "./database.ts"
@@ -46,4 +47,15 @@ describe("what Postgres reports", () => {
       )
     )
   }
+
+  it("is nothing when a socket gives up waiting: the database does not answer", () => {
+    const cause = Object.assign(new Error("a secret"), { code: "ETIMEDOUT" })
+    const error = new SqlError({ reason: new ConnectionError({ cause, operation: "query" }) })
+    const seen = toStoreError("append", error)
+    assert.strictEqual(
+      seen.message,
+      "The store failed: the database does not answer. Check that its server runs and can be reached, then try again."
+    )
+    assert.isTrue(seen.isRetryable && isConnectionLost(error))
+  })
 })

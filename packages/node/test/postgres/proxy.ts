@@ -1,6 +1,7 @@
 /**
  * A proxy in front of a Postgres that understands as much of the protocol as it takes to break a connection at the worst
- * moment: around a COMMIT. See https://www.postgresql.org/docs/current/protocol-message-formats.html.
+ * moment: around a COMMIT. It can also fall silent, as a network that drops every packet does: all connections stay open.
+ * See https://www.postgresql.org/docs/current/protocol-message-formats.html.
  */
 import { once } from "node:events"
 import * as Net from "node:net"
@@ -8,9 +9,13 @@ import * as Effect from "effect/Effect"
 
 /**
  * What happens to a COMMIT: the connection is cut `before` the server sees it, or `after` the server has done it and before the
- * client hears of that; or the commit is kept back until the server ends the session (`stall`).
+ * client hears of that; or the commit is kept back until it is delivered or the server ends the session (`stall`); or the server does it,
+ * and the connection is silent from then on (`silent`).
  */
-export type Fault = "before" | "after" | "stall"
+export type Fault = "before" | "after" | "stall" | "silent"
+
+/** Whose messages no longer arrive. */
+export type Sender = "client" | "server"
 
 /** A statement as it went over the wire. */
 interface Sent {
@@ -27,6 +32,20 @@ export interface Proxy {
   readonly breakNextCommit: (fault: Fault) => void
   /** How many commits were broken. */
   readonly broken: () => number
+  /** Hands the commits on that were kept back, also of clients that have gone meanwhile. */
+  readonly deliver: () => void
+  /** Drops what `senders` send from now on, over the connections that there are, and with `isLasting` over new ones too. */
+  readonly silence: (senders: ReadonlyArray<Sender>, options?: { readonly isLasting: boolean }) => void
+  /** Lets new connections through again. Those that were silenced stay silent. */
+  readonly unsilence: () => void
+}
+
+interface Connection {
+  /** Whose messages are dropped. */
+  silenced: ReadonlyArray<Sender>
+  /** What the client sent and the server has not got yet. */
+  readonly kept: Array<Buffer>
+  readonly server: Net.Socket
 }
 
 /** A proxy on a port of its own, for as long as the test lasts. */
@@ -40,20 +59,34 @@ const start = async (target: string): Promise<Proxy & { readonly close: () => Pr
   const { hostname, port } = new URL(target)
   const sockets = new Set<Net.Socket>()
   const sent: Array<Sent> = []
+  const connections = new Set<Connection>()
+  let silenced: ReadonlyArray<Sender> = []
   let armed: Fault | undefined
   let broken = 0
 
   const connect = (client: Net.Socket) => {
-    const server = Net.connect({ host: hostname, port: Number(port), noDelay: true })
+    const server = Net.connect({ host: hostname, port: Number(port), noDelay: true, allowHalfOpen: true })
+    const connection: Connection = { silenced, kept: [], server }
+    connections.add(connection)
     const cut = () => {
+      connections.delete(connection)
       for (const socket of [client, server]) {
         sockets.delete(socket)
         socket.destroy()
       }
     }
-    for (const socket of [client, server]) {
+    for (const [sender, socket] of [
+      ["client", client],
+      ["server", server]
+    ] as const) {
       sockets.add(socket)
-      socket.setNoDelay(true).on("error", cut).on("close", cut)
+      // The other side hears of the end of a connection no more than of anything else.
+      const isUnheard = () =>
+        connection.silenced.includes(sender) || (sender === "client" && connection.kept.length > 0)
+      const end = () => {
+        if (!isUnheard()) cut()
+      }
+      socket.setNoDelay(true).on("end", end).on("error", end).on("close", end)
     }
     let fault: Fault | undefined
     const fromClient = messages("startup", (message) => {
@@ -67,9 +100,13 @@ const start = async (target: string): Promise<Proxy & { readonly close: () => Pr
         }
       }
       if (fault === "before") cut()
-      else if (fault !== "stall") server.write(message)
+      else if (fault === "stall") connection.kept.push(message)
+      else if (!connection.silenced.includes("client")) server.write(message)
+      // All of the commit is there.
+      if (fault === "silent" && message[0] === code("S")) connection.silenced = ["client", "server"]
     })
     const fromServer = messages("typed", (message) => {
+      if (connection.silenced.includes("server")) return
       if (fault !== "after") client.write(message)
       // Ready for the next statement: the commit is done.
       else if (message[0] === code("Z")) cut()
@@ -78,7 +115,7 @@ const start = async (target: string): Promise<Proxy & { readonly close: () => Pr
     server.on("data", fromServer)
   }
 
-  const server = Net.createServer(connect).listen(0, "127.0.0.1")
+  const server = Net.createServer({ allowHalfOpen: true }, connect).listen(0, "127.0.0.1")
   await once(server, "listening")
   const url = new URL(target)
   url.hostname = "127.0.0.1"
@@ -90,6 +127,16 @@ const start = async (target: string): Promise<Proxy & { readonly close: () => Pr
       armed = fault
     },
     broken: () => broken,
+    deliver: () => {
+      for (const { kept, server } of connections) for (const message of kept.splice(0)) server.write(message)
+    },
+    silence: (senders, { isLasting } = { isLasting: false }) => {
+      for (const connection of connections) connection.silenced = senders
+      if (isLasting) silenced = senders
+    },
+    unsilence: () => {
+      silenced = []
+    },
     close: async () => {
       const closed = once(server, "close")
       server.close()

@@ -174,11 +174,11 @@ export class StoreUnreadable extends Schema.TaggedError<StoreUnreadable>()("Stor
   }
 }
 
-/** The connection was lost while a commit was under way, and the database did not come back to be asked about it. */
+/** The connection was lost while a commit was under way, and whether it was made could not be found out. */
 export class OutcomeUnknown extends Schema.TaggedError<OutcomeUnknown>()("OutcomeUnknown", {}) {
   readonly isRetryable = true
   override get message() {
-    return "The connection was lost during a commit and did not come back: what was written is not known. Read the run before you try again."
+    return "The connection was lost during a commit, and whether it was made could not be found out. Read the run before you try again."
   }
 }
 

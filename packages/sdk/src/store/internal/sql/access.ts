@@ -217,17 +217,24 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
   }
 }
 
-/** Whether a refused transaction had been committed before by the attempt whose outcome was unknown. */
+/**
+ * Whether a refused transaction had been committed before by the attempt whose outcome was unknown. A lock or a failure of the database
+ * refuses nothing for good: the server may be about to commit that attempt, which holds the lock meanwhile.
+ */
 const resolve = <A, E>(
   operation: string,
   refusal: E,
   committed: Effect.Effect<Option.Option<A>, RunStoreError>
-): Effect.Effect<A, E | RunStoreError> =>
-  Effect.matchEffect(committed, {
-    onSuccess: (found): Effect.Effect<A, E> =>
-      Option.isSome(found) ? Effect.succeed(found.value) : Effect.fail(refusal),
-    onFailure: () => Effect.fail(new RunStoreError({ operation, reason: new OutcomeUnknown({}) }))
+): Effect.Effect<A, E | RunStoreError> => {
+  const unknown = new RunStoreError({ operation, reason: new OutcomeUnknown({}) })
+  return Effect.matchEffect(committed, {
+    onSuccess: (found): Effect.Effect<A, E | RunStoreError> => {
+      if (Option.isSome(found)) return Effect.succeed(found.value)
+      return Effect.fail(refusal instanceof RunStoreError ? unknown : refusal)
+    },
+    onFailure: () => Effect.fail(unknown)
   })
+}
 
 interface Transaction<A, E> {
   readonly begin: string

@@ -95,9 +95,16 @@ const reasonOfCause = (cause: unknown): RunStoreError["reason"] | undefined => {
   }
 }
 
-/** The reason behind an SQLSTATE of Postgres. */
+const silentServer = new StoreFault({
+  detail: "the database does not answer. Check that its server runs and can be reached, then try again.",
+  retryable: true
+})
+
+/** The reason behind an SQLSTATE of Postgres, or behind what a socket reports. */
 const reasonOfState = (state: string): RunStoreError["reason"] | undefined => {
   switch (state) {
+    case "ETIMEDOUT":
+      return silentServer
     case "57P01":
     case "57P02":
     case "57P03":
@@ -172,10 +179,12 @@ const reasonOf = (error: SqlError): RunStoreError["reason"] => {
   if (known !== undefined) return known
   switch (error.reason._tag) {
     case "ConnectionError":
-      return new StoreFault({
-        detail: "the connection to the database was lost. Try again.",
-        retryable: true
-      })
+      return error.reason.operation === "connect"
+        ? silentServer
+        : new StoreFault({
+            detail: "the connection to the database was lost. Try again.",
+            retryable: true
+          })
     case "AuthenticationError":
       return new CannotOpen({ detail: "the database refused the login. Check the user and the password." })
     case "AuthorizationError":
