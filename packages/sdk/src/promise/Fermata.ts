@@ -289,6 +289,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const background = makeBackground({
     run,
     by,
+    isClosed,
     drainTimeout,
     runtimes: () => [...runtimes.values()],
     runtimeOf,

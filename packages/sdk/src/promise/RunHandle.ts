@@ -21,6 +21,7 @@ import type { Principal } from "../domain/Principal.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { requireBody } from "./internal/body.ts"
 import { decideShape, decisionOnShape, requireKnown } from "./internal/shapes.ts"
+import { whileOpen } from "./internal/closed.ts"
 import { iterable } from "./internal/iterable.ts"
 import type { Decidable, DecideOptions, DecisionOn, DispatchOptions } from "./internal/options.ts"
 
@@ -152,12 +153,17 @@ export const decisionOn = (given: DecisionOn, otherwise: string | Principal): De
   return decisionOf(request, decision, options, otherwise)
 }
 
-/** A handle for programs that do not use Effect. `by` decides where a decision does not say who does. */
-export const fromHandle = <Output>(
-  handle: AgentHandle<Output, any>,
-  run: Run,
-  by: string | Principal
-): RunHandle<Output> => {
+/** The Fermata of a handle. */
+export interface Owner {
+  readonly run: Run
+  /** Decides where a decision does not say who does. */
+  readonly by: string | Principal
+  readonly isClosed: () => boolean
+}
+
+/** A handle for programs that do not use Effect. */
+export const fromHandle = <Output>(handle: AgentHandle<Output, any>, owner: Owner): RunHandle<Output> => {
+  const { by, isClosed, run } = owner
   const facade: RunHandle<Output> = {
     runId: handle.runId,
     sessionId: handle.sessionId,
@@ -167,7 +173,7 @@ export const fromHandle = <Output>(
     },
     statuses: () => iterable(handle.status.changes),
     interruptions: handle.interruptions,
-    events: () => iterable<HandleUpdate>(handle.events, true),
+    events: () => iterable<HandleUpdate>(whileOpen(handle.events, isClosed), true),
     wait: () => run(handle.wait),
     done: () => run(handle.done),
     cancel: (reason) => run(handle.cancel(reason)),
@@ -175,7 +181,7 @@ export const fromHandle = <Output>(
     send: async (prompt, options) => {
       requireKnown("send", options, sendShape)
       const read = await run(handle.send(prompt, { by, ...options }))
-      return read === handle ? facade : fromHandle(read, run, by)
+      return read === handle ? facade : fromHandle(read, owner)
     },
     explain: () => run(handle.explain)
   }
@@ -187,14 +193,14 @@ export const fromHandle = <Output>(
 export const fromConductor = (options: {
   readonly conductor: Conductor_.Conductor
   readonly dispatch: RunConductor["dispatch"]
-  readonly run: Run
-  readonly by: string | Principal
+  readonly owner: Owner
   readonly close: () => Promise<void>
 }): RunConductor => {
-  const { by, close, conductor, dispatch, run } = options
+  const { close, conductor, dispatch, owner } = options
+  const { by, run } = owner
   return {
     dispatch,
-    handles: () => conductor.handles().map((handle) => fromHandle(handle, run, by)),
+    handles: () => conductor.handles().map((handle) => fromHandle(handle, owner)),
     events: () => iterable(conductor.events, true),
     inbox: conductor.inbox.current,
     inboxes: () => iterable(conductor.inbox.changes),

@@ -16,17 +16,22 @@ import { DrainTimeout } from "../../dispatch/internal/Owner.ts"
 import * as Conductor from "../../dispatch/Conductor.ts"
 import { attach, dispatchPromptStored } from "../../dispatch/dispatchPromptStored.ts"
 import type { RunId } from "../../domain/Id.ts"
-import type { Principal } from "../../domain/Principal.ts"
 import type { RunStore } from "../../store/RunStore.ts"
-import { fromConductor, fromHandle, runAnyhow, type RunConductor, type RunHandle } from "../RunHandle.ts"
+import {
+  fromConductor,
+  fromHandle,
+  type Owner,
+  runAnyhow,
+  type RunConductor,
+  type RunHandle
+} from "../RunHandle.ts"
 import type { DispatchOptions, PromptOptions } from "./options.ts"
 import { conductedShape, requireKnown } from "./shapes.ts"
 import { startOf } from "./start.ts"
 
 /** What belongs to the Fermata. */
-interface Owner {
+interface Owned extends Owner {
   readonly run: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Promise<A>
-  readonly by: string | Principal
   readonly drainTimeout: Duration.Input
   readonly runtimes: () => ReadonlyArray<Runtime<any>>
   readonly runtimeOf: (agent: string) => Runtime<any>
@@ -35,15 +40,8 @@ interface Owner {
 }
 
 /** Makes what is in the background, and what closes it. */
-export const makeBackground = ({
-  by,
-  drainTimeout,
-  onUpdate,
-  run,
-  runOptions,
-  runtimeOf,
-  runtimes
-}: Owner) => {
+export const makeBackground = (owner: Owned) => {
+  const { drainTimeout, onUpdate, run, runOptions, runtimeOf, runtimes } = owner
   const scope = Scope.makeUnsafe()
   const within = <A, E, R>(effect: Effect.Effect<A, E, R | Scope.Scope>, of: Scope.Scope = scope) =>
     Effect.provideService(Effect.provideService(effect, Scope.Scope, of), DrainTimeout, drainTimeout)
@@ -58,8 +56,7 @@ export const makeBackground = ({
     const options = { cancellation, onUpdate, ...named(given.name) }
     return fromHandle(
       await run(within(dispatchPromptStored(runtime, startOf(prompt, given), options))),
-      run,
-      by
+      owner
     )
   }
 
@@ -76,16 +73,16 @@ export const makeBackground = ({
       const handle: AgentHandle<any, any> = await run(
         made.dispatchStored(runtimeOf(agent), startOf(prompt, given), { onUpdate, ...named(name) })
       )
-      return fromHandle(handle, run, by)
+      return fromHandle(handle, owner)
     }
     const close = () => runAnyhow(Scope.close(own, Exit.void))
-    return fromConductor({ conductor: made, run, by, dispatch: start, close })
+    return fromConductor({ conductor: made, owner, dispatch: start, close })
   }
 
   return {
     dispatch,
     attach: async (runId: string): Promise<RunHandle> =>
-      fromHandle(await run(within(attach(runtimes(), runId as RunId, { onUpdate }))), run, by),
+      fromHandle(await run(within(attach(runtimes(), runId as RunId, { onUpdate }))), owner),
     conductor,
     close: () => runAnyhow(Scope.close(scope, Exit.void))
   }
