@@ -9,13 +9,21 @@
  *
  * @since 0.1.0
  */
+import { blank } from "./internal/blank.ts"
 
-/** Control, format and separator characters, lone surrogates, and everything else that takes no room. Emoji keep their variation. */
-const hidden = /(?![\uFE00-\uFE0F])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
+/** Spaces of other widths; those that ordinary text has (no break, narrow, ideographic) stay. */
+const spaces = String.raw`\u1680\u2000-\u200A\u205F`
+
+/** Control, format and separator characters, lone surrogates, and everything else that takes no room or is drawn as nothing. */
+const unseen = String.raw`[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}${spaces}${blank}]`
+
+/** Emoji and keycaps keep their variation. */
+const kept = String.raw`(?<=\p{Extended_Pictographic})[\uFE0E\uFE0F]|\uFE0F\u20E3`
+
+const hidden = new RegExp(`(?!${kept})${unseen}`, "gu")
 
 /** The same without the line break and the tab. */
-const hiddenInText =
-  /(?![\n\t]|[\uFE00-\uFE0F])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
+const hiddenInText = new RegExp(String.raw`(?![\n\t]|${kept})${unseen}`, "gu")
 
 const short: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" }
 

@@ -50,6 +50,12 @@ describe("Display", () => {
         "characters without width",
         [0x200b, 0x200c, 0x200d, 0x2060, 0xfeff, 0xad, 0x34f, 0x3164, 0x115f, 0xfff9]
       ],
+      [
+        "fillers that are drawn as nothing",
+        [0x1160, 0xffa0, 0x180e, 0x17b4, 0x2800, 0xfffc, 0x16fe4, 0x1d159, 0x13441]
+      ],
+      ["spaces of other widths", [0x1680, 0x2000, 0x2003, 0x2009, 0x200a, 0x205f]],
+      ["variations of what has none", [0xfe00, 0xfe0e, 0xfe0f]],
       ["line separators", [0x2028, 0x2029, 0x85]],
       ["tags and supplementary variations", [0xe0001, 0xe0041, 0xe0100]]
     ]
@@ -64,7 +70,18 @@ describe("Display", () => {
   })
 
   it("leaves ordinary text of any script as it is, and emoji", () => {
-    for (const said of ["naïve résumé", "日本語", "مرحبا", "हिन्दी", "❤️ 🎉", "a\\nb", "–…“”"]) {
+    for (const said of [
+      "naïve résumé",
+      "日本語",
+      "مرحبا",
+      "हिन्दी",
+      "❤️ 🎉 1️⃣ ☎︎",
+      "a\\nb",
+      "–…“”",
+      "l\u202f’heure à 10\u00a0%",
+      "東京\u3000大阪",
+      "⠃⠗⠇"
+    ]) {
       assert.strictEqual(Display.line(said), said)
       assert.strictEqual(Display.text(said), said)
     }

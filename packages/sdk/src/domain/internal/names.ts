@@ -6,9 +6,13 @@
  * take no room, in lower case, with each letter of the table below in the place of those that look like it. The table holds the letters
  * of the reserved names alone, from the scripts whose letters are mistaken for them: Latin, Cyrillic, Greek and Armenian, and the digits.
  */
+import { blank } from "./blank.ts"
 
-/** What is not seen in a name: marks, white space, controls, and what takes no room. U+2800 is a braille cell without dots. */
-const unseen = /[\p{M}\p{White_Space}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800]/gu
+/** What is not seen in a name: marks, white space, controls, what takes no room, and what is drawn as nothing. */
+const unseen = new RegExp(
+  String.raw`[\p{M}\p{White_Space}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}${blank}]`,
+  "gu"
+)
 
 /** Letters that look like one of `expiry` or `policy`. An `l`, an `i` and a `1` are one: a capital `I` is an `l` in many fonts. */
 const alike: Readonly<Record<string, string>> = {
