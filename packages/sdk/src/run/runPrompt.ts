@@ -138,7 +138,8 @@ const starting = Effect.fnUntraced(function* <Output>(
     staged: staged.events,
     missing: staged.missing
   })
-  return ended(runtime, driving)
+  // A journal that keeps nothing cannot fail.
+  return ended(runtime, driving as Effect.Effect<RunState, AgentNotFound | ToolUnavailable>)
 })
 
 const ended = <Output>(

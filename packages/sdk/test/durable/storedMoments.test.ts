@@ -131,7 +131,7 @@ describe("a run that is cancelled at any moment in a program that goes on", () =
       Effect.gen(function* () {
         const { runtime } = yield* busy
         const [own, now] = [counting(), counting()]
-        const drive = new Drive<never>({
+        const drive = new Drive({
           runtime,
           token: own.token,
           leaving: { soon: Cancellation.make(), now: now.token },

@@ -10,19 +10,12 @@ import * as Stream from "effect/Stream"
 import { evolveAll } from "../../domain/evolve.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import type { Revision, RunId } from "../../domain/Id.ts"
-import type { SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { areReadable } from "../../domain/RunStateCodec.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import type { Lease, RunHead, StoredRun } from "../../store/RunStorePort.ts"
-import {
-  type LeaseLost,
-  type RunConflict,
-  RunStoreError,
-  StoreFault,
-  StoreUnreadable
-} from "../../store/RunStoreError.ts"
+import { RunStoreError, StoreFault, StoreUnreadable } from "../../store/RunStoreError.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { type Checkpointing, checkpointOf, savedAs } from "./checkpoints.ts"
 import type { Journal } from "../../run/internal/Journal.ts"
@@ -30,9 +23,6 @@ import { grantsUsed } from "../../run/internal/grantUse.ts"
 import { requireFitting } from "./soundDecisions.ts"
 
 type Store = RunStore["Service"]
-
-/** What can go wrong while a stored run is being driven. */
-export type JournalError = RunConflict | LeaseLost | SessionBusy | RunStoreError
 
 /** What could not be read back is not written: a run that nobody can load is a pending approval that nobody can act on. */
 export const checkReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<void, RunStoreError> =>
@@ -100,11 +90,7 @@ const renew = (store: Store, held: Held) =>
   })
 
 /** The journal of a run that is held. A checkpoint is written when the run waits: its end is left to whoever goes on from it. */
-export const storeJournal = (
-  store: Store,
-  held: Held,
-  checkpointing: Checkpointing
-): Journal<JournalError> => {
+export const storeJournal = (store: Store, held: Held, checkpointing: Checkpointing): Journal => {
   const { lease, listeners } = held
   let isBroken = false
   /** A defect of the store is not one of the run. */

@@ -34,15 +34,18 @@ import { takenBack } from "./grantUse.ts"
 import { endedAfter, foldEach, withoutWithdrawn } from "./takeBack.ts"
 import { areEnding } from "../../store/internal/requests.ts"
 import { RunConflict } from "../../store/RunStoreError.ts"
-import type { Journal } from "./Journal.ts"
+import type { Journal, JournalError } from "./Journal.ts"
+
+/** What can go wrong while a run is driven. */
+export type DriveError = JournalError | ToolUnavailable | AgentNotFound
 
 /** What a drive is made of. */
-interface Given<E> {
+interface Given {
   readonly runtime: Runtime<any>
   readonly token: Cancellation.CancellationToken
   readonly leaving: Leaving | undefined
   readonly clock: Clock.Clock
-  readonly journal: Journal<E>
+  readonly journal: Journal
   readonly onUpdate: ((update: RunUpdate) => void) | undefined
   /** Makes one step happen, in the run of one agent of the tree. */
   readonly perform: Perform
@@ -56,12 +59,12 @@ interface Given<E> {
 }
 
 /** One lives as long as its run waits: small. */
-export class Drive<E> implements Given<E>, LiveRun {
+export class Drive implements Given, LiveRun {
   readonly runtime: Runtime<any>
   readonly token: Cancellation.CancellationToken
   readonly leaving: Leaving | undefined
   readonly clock: Clock.Clock
-  readonly journal: Journal<E>
+  readonly journal: Journal
   /** Nobody, once the drive is over. */
   onUpdate: ((update: RunUpdate) => void) | undefined
   readonly perform: Perform
@@ -86,7 +89,7 @@ export class Drive<E> implements Given<E>, LiveRun {
   /** Folded, not told. */
   readonly untold: Array<{ readonly event: RunEvent; readonly revision: number }> = []
 
-  constructor(given: Given<E>) {
+  constructor(given: Given) {
     this.runtime = given.runtime
     this.token = given.token
     this.leaving = given.leaving
@@ -140,11 +143,7 @@ const isTurnOpen = (state: RunState): boolean =>
 /** A step that a run takes by itself: neither over nor waiting for somebody. */
 export type Doing = Exclude<Step, { readonly _tag: "Hold" | "Finish" }>
 
-type Perform = <E>(
-  scope: Scope<E>,
-  step: Doing,
-  apart: Apart
-) => Effect.Effect<void, E | ToolUnavailable | AgentNotFound>
+type Perform = (scope: Scope, step: Doing, apart: Apart) => Effect.Effect<void, DriveError>
 
 /** What goes on beside the loop: sub-agents, and somebody being asked. */
 export interface Beside {
@@ -173,11 +172,11 @@ export interface Beside {
 const none: ReadonlyArray<never> = []
 
 /** The run of one agent of the tree: the root's, or a sub-agent's inside a call of its parent. */
-export class Scope<E> {
-  readonly drive: Drive<E>
+export class Scope {
+  readonly drive: Drive
   /** The calls that lead from the root to this run. */
   readonly path: ReadonlyArray<ToolCallId>
-  readonly parent: Scope<E> | undefined
+  readonly parent: Scope | undefined
   /** Stops this run and what is under it. The root's is the drive's. */
   readonly token: Cancellation.CancellationToken
   /** What a sub-agent's run was started with, where the program has it. The root's is the runtime's, which may change. */
@@ -186,9 +185,9 @@ export class Scope<E> {
   seen = 0
 
   constructor(
-    drive: Drive<E>,
+    drive: Drive,
     token: Cancellation.CancellationToken,
-    parent?: Scope<E>,
+    parent?: Scope,
     callId?: ToolCallId,
     startedWith?: BoundAgent
   ) {
@@ -219,10 +218,10 @@ export class Scope<E> {
   }
 }
 
-export const now = (drive: Drive<unknown>): number => drive.clock.currentTimeMillisUnsafe()
+export const now = (drive: Drive): number => drive.clock.currentTimeMillisUnsafe()
 
 /** The state of the scope's own run. */
-export const stateOf = (scope: Scope<any>): RunState => {
+export const stateOf = (scope: Scope): RunState => {
   let state = scope.drive.state
   for (const callId of scope.path) {
     const child = findChild(state, callId)
@@ -233,23 +232,23 @@ export const stateOf = (scope: Scope<any>): RunState => {
 }
 
 /** Whether a call of the scope's own run is open. A decision may have settled it while user code was asked about it. */
-export const isCallOpen = (scope: Scope<any>, callId: ToolCallId): boolean => {
+export const isCallOpen = (scope: Scope, callId: ToolCallId): boolean => {
   const call = findCall(stateOf(scope), callId)
   return call !== undefined && !isSettled(call)
 }
 
 /** The states from the root's to that of the scope's own run. */
-export const statesOf = (scope: Scope<any>): ReadonlyArray<RunState> =>
+export const statesOf = (scope: Scope): ReadonlyArray<RunState> =>
   scope.parent === undefined ? [scope.drive.state] : [...statesOf(scope.parent), stateOf(scope)]
 
 /** Milliseconds that are left to the scope's own run and the runs above it; `undefined` is without bound. */
-export const timeLeftOf = (scope: Scope<any>): number | undefined => {
+export const timeLeftOf = (scope: Scope): number | undefined => {
   const { limits } = scope.drive.state
   if (scope.parent === undefined && limits.maxWallMs === undefined) return undefined
   return timeLeft(statesOf(scope), now(scope.drive))
 }
 
-const findState = ({ drive, path }: Scope<any>): RunState | undefined => {
+const findState = ({ drive, path }: Scope): RunState | undefined => {
   let state: RunState | undefined = drive.state
   if (path.length > 0)
     for (const callId of path) state = state === undefined ? undefined : findChild(state, callId)
@@ -257,7 +256,7 @@ const findState = ({ drive, path }: Scope<any>): RunState | undefined => {
 }
 
 /** Whether the scope's own run is still there: what has ended, and been told to its parent, is not. */
-export const isThere = (scope: Scope<any>): boolean => findState(scope) !== undefined
+export const isThere = (scope: Scope): boolean => findState(scope) !== undefined
 
 /** What must be committed before anybody is told. */
 export const isActedOn = (event: RunEvent): boolean => {
@@ -266,7 +265,7 @@ export const isActedOn = (event: RunEvent): boolean => {
 }
 
 /** Folds an event of the root's run. */
-export const emitRoot = (drive: Drive<any>, given: RunEvent): void => {
+export const emitRoot = (drive: Drive, given: RunEvent): void => {
   const event = redactEvent(drive.runtime.scrubber, given)
   drive.state = evolve(drive.state, event)
   if (drive.fresh !== undefined && isWait(event)) drive.fresh = undefined
@@ -281,7 +280,7 @@ export const emitRoot = (drive: Drive<any>, given: RunEvent): void => {
 }
 
 /** Folds an event of the scope's run. */
-export const emit = ({ drive, path }: Pick<Scope<any>, "drive" | "path">, event: RunEvent): void =>
+export const emit = ({ drive, path }: Pick<Scope, "drive" | "path">, event: RunEvent): void =>
   emitRoot(drive, path.length === 0 ? event : wrap(event, path))
 
 /** Whether time may have passed, or authority may have changed, before this event. */
@@ -290,11 +289,11 @@ const isWait = (event: RunEvent): boolean => {
   return _tag === "request.decided" || _tag === "run.resumed" || _tag === "grant.revoked"
 }
 
-const tell = (drive: Drive<any>, told: { readonly event: RunEvent; readonly revision: number }): void =>
+const tell = (drive: Drive, told: { readonly event: RunEvent; readonly revision: number }): void =>
   drive.onUpdate?.({ _tag: "event", runId: drive.state.runId, ...told })
 
 /** Tells what has been held back. */
-export const tellAll = (drive: Drive<any>): void => {
+export const tellAll = (drive: Drive): void => {
   if (drive.untold.length > 0) for (const told of drive.untold.splice(0)) tell(drive, told)
 }
 
@@ -302,13 +301,13 @@ export const tellAll = (drive: Drive<any>): void => {
  * Commits what is staged, then tells it. One commit at a time: when it has ended, all that was staged before is stored. Where that takes
  * no time it has ended when this returns, so it is called when it is to happen, and not before.
  */
-export const flush = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
+export const flush = (drive: Drive): Effect.Effect<void, JournalError> => {
   if (drive.staged.length === 0) return Effect.void
   if (drive.beside === undefined) return commit(drive)
   return drive.beside.commits.withPermit(Effect.suspend(() => commit(drive)))
 }
 
-const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
+const commit = (drive: Drive): Effect.Effect<void, JournalError> => {
   const events = drive.staged.slice()
   if (events.length === 0) return Effect.void
   const { state } = drive
@@ -318,7 +317,7 @@ const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
     drive.hasMail = false
     return Effect.flatMap(takeBack(drive), () => commit(drive))
   }
-  const refused = (error: E) =>
+  const refused = (error: JournalError) =>
     isRefused(error)
       ? Effect.flatMap(takeBack(drive), (isTaken) => (isTaken ? Effect.undefined : Effect.fail(error)))
       : Effect.fail(error)
@@ -345,7 +344,7 @@ const commit = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
 const isRefused = (error: unknown): boolean => error instanceof RunConflict && error.expected === error.actual
 
 /** Takes back what is staged and cannot be written because of decisions that came first. Whether there is anything like that. */
-const takeBack = <E>(drive: Drive<E>): Effect.Effect<boolean, E> =>
+const takeBack = (drive: Drive): Effect.Effect<boolean, JournalError> =>
   Effect.gen(function* () {
     const { decisions } = yield* drive.journal.mail(() => [])
     const { committed, staged } = drive
@@ -360,7 +359,7 @@ const takeBack = <E>(drive: Drive<E>): Effect.Effect<boolean, E> =>
   })
 
 /** Puts events in the place of what is staged, after the state at the last commit. */
-const restage = (drive: Drive<any>, committed: RunState, events: ReadonlyArray<RunEvent>): void => {
+const restage = (drive: Drive, committed: RunState, events: ReadonlyArray<RunEvent>): void => {
   const states = foldEach(committed, events)
   drive.state = states.at(-1) ?? committed
   const untold = drive.untold.splice(0)
@@ -374,34 +373,34 @@ const restage = (drive: Drive<any>, committed: RunState, events: ReadonlyArray<R
   })
 }
 
-const tellUntil = (drive: Drive<any>, revision: number): void => {
+const tellUntil = (drive: Drive, revision: number): void => {
   const open = drive.untold.findIndex((told) => told.revision > revision)
   for (const told of drive.untold.splice(0, open < 0 ? drive.untold.length : open)) tell(drive, told)
 }
 
 /** The id that the next request of the scope's run has. */
-export const nextRequestId = (scope: Scope<any>) => {
+export const nextRequestId = (scope: Scope) => {
   const state = stateOf(scope)
   return Id.requestId(state.runId, state.requests.length + 1)
 }
 
 /** How long a body may take: the tool's own time, else the run's. */
-export const toolTimeoutMs = (scope: Scope<any>, { options }: Tool<any>): number =>
+export const toolTimeoutMs = (scope: Scope, { options }: Tool<any>): number =>
   options.timeout === undefined
     ? stateOf(scope).limits.toolTimeoutMs
     : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
 
 /** How long a tool may take to say something about a call: as long as a body, and no longer than the run may. */
-export const judgingMs = (scope: Scope<any>, tool: Tool<any>): number => {
+export const judgingMs = (scope: Scope, tool: Tool<any>): number => {
   const own = toolTimeoutMs(scope, tool)
   return Math.max(1, Math.min(own, timeLeftOf(scope) ?? own))
 }
 
 /** Whether nothing new is to be begun: the run is cancelled, or let go of. */
-export const isEnding = ({ drive, token }: Scope<any>): boolean =>
+export const isEnding = ({ drive, token }: Scope): boolean =>
   token.reason() !== undefined || drive.leaving?.soon.reason() !== undefined
 
 /** Whether something ended because the run is being stopped. User code that interrupts itself has failed like any other. */
-export const isStopped = ({ drive, token }: Scope<any>, cause: Cause.Cause<unknown>): boolean =>
+export const isStopped = ({ drive, token }: Scope, cause: Cause.Cause<unknown>): boolean =>
   Cause.hasInterruptsOnly(cause) &&
   (token.reason() !== undefined || drive.leaving?.now.reason() !== undefined)

@@ -14,7 +14,6 @@ import * as Effect from "effect/Effect"
 import * as Effectable from "effect/Effectable"
 import * as Exit from "effect/Exit"
 import { next, type Step } from "../../domain/next.ts"
-import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { type RunState, isEnded } from "../../domain/RunState.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
@@ -30,8 +29,19 @@ import { type Missing, obstacleOf } from "../../agent/internal/definitions.ts"
 import { finish, hold, letGo } from "./comeToRest.ts"
 import { wakeAtExpiry } from "./asking.ts"
 import { decideInline } from "./decideInline.ts"
-import { type Doing, Drive, Scope, emitRoot, flush, isEnding, now, stateOf, tellAll } from "./Drive.ts"
-import { type Journal } from "./Journal.ts"
+import {
+  type Doing,
+  Drive,
+  type DriveError,
+  Scope,
+  emitRoot,
+  flush,
+  isEnding,
+  now,
+  stateOf,
+  tellAll
+} from "./Drive.ts"
+import type { Journal, JournalError } from "./Journal.ts"
 import { failWith } from "./failWith.ts"
 import { handOff } from "../steps/handOff.ts"
 import { holdIdle } from "./holdIdle.ts"
@@ -53,10 +63,10 @@ import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { notify } from "../../agent/internal/userCode.ts"
 
 /** How a run is driven. */
-export interface DriveOptions<E> {
+export interface DriveOptions {
   readonly clock: Clock.Clock
   readonly runtime: Runtime<any>
-  readonly journal: Journal<E>
+  readonly journal: Journal
   readonly token: Cancellation.CancellationToken
   readonly onUpdate: ((update: RunUpdate) => void) | undefined
   /** The state to go on from. */
@@ -79,29 +89,28 @@ export interface DriveOptions<E> {
  * Drives a run until it is held or over, or let go of, and returns its state then. To be run once. What it was given is not kept: a run
  * may wait for long.
  */
-export const drive = <E>(
-  options: DriveOptions<E>
-): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => new Driving(begin(options))
+export const drive = (options: DriveOptions): Effect.Effect<RunState, DriveError> =>
+  new Driving(begin(options))
 
 /** An object, and not a function: it is kept for as long as the run waits, and all that it needs with it. */
-class Driving<E> extends Effectable.Class<RunState, E | ToolUnavailable | AgentNotFound> {
-  private readonly running: Drive<E>
+class Driving extends Effectable.Class<RunState, DriveError> {
+  private readonly running: Drive
 
-  constructor(running: Drive<E>) {
+  constructor(running: Drive) {
     super()
     this.running = running
   }
 
   // An interruption may come at any time: it is turned into a cancellation, and the run comes to its end first.
-  asEffect(): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> {
+  asEffect(): Effect.Effect<RunState, DriveError> {
     return Effect.uninterruptibleMask((restoreCaller) =>
       Effect.withFiber(({ context }) => driving(this.running, context, restoreCaller))
     )
   }
 }
 
-const begin = <E>(options: DriveOptions<E>): Drive<E> => {
-  const running = new Drive<E>({
+const begin = (options: DriveOptions): Drive => {
+  const running = new Drive({
     runtime: options.runtime,
     token: options.token,
     leaving: options.leaving,
@@ -123,11 +132,11 @@ const begin = <E>(options: DriveOptions<E>): Drive<E> => {
   return running
 }
 
-const driving = <E>(
-  running: Drive<E>,
+const driving = (
+  running: Drive,
   context: Context.Context<never>,
   restoreCaller: ConstructorParameters<typeof Apart>[3]
-): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
+): Effect.Effect<RunState, DriveError> => {
   const { leaving, token } = running
   const unlisten = enter(running)
   const apart = new Apart(
@@ -136,7 +145,7 @@ const driving = <E>(
     context,
     restoreCaller
   )
-  const left = (exit: Exit.Exit<RunState, E | ToolUnavailable | AgentNotFound>) => {
+  const left = (exit: Exit.Exit<RunState, DriveError>) => {
     unlisten()
     apart.close()
     token.release()
@@ -157,7 +166,7 @@ const driving = <E>(
 }
 
 /** Lets whoever has to do with the run find it. Returns how to stop listening for its mail. */
-const enter = (drive: Drive<any>): (() => void) => {
+const enter = (drive: Drive): (() => void) => {
   const { journal, runtime } = drive
   runtime.runs.add(drive)
   const closed = runtime.cancellation.reason()
@@ -175,17 +184,17 @@ const guarded =
     notify(onUpdate, update)
 
 /** The loop of the root's run. One waits with its run: small. */
-class Loop<E> {
-  private readonly root: Scope<E>
+class Loop {
+  private readonly root: Scope
   private readonly apart: Apart
 
-  constructor(drive: Drive<E>, apart: Apart) {
-    this.root = new Scope<E>(drive, drive.token)
+  constructor(drive: Drive, apart: Apart) {
+    this.root = new Scope(drive, drive.token)
     this.apart = apart
   }
 
   /** Takes one step after the other until the run is held or over. */
-  readonly go = (): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> => {
+  readonly go = (): Effect.Effect<RunState, DriveError> => {
     const { root } = this
     const { drive } = root
     if (!drive.isBegun) return Effect.flatMapEager(beginning(drive), this.go)
@@ -198,20 +207,20 @@ class Loop<E> {
     return Effect.flatMapEager(left, (isLeft) => (isLeft ? Effect.succeed(drive.state) : this.go()))
   }
 
-  private attend(): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> {
+  private attend(): Effect.Effect<RunState, DriveError> {
     const { apart, root } = this
     return Effect.flatMap(attending(root, apart), (step) =>
       step === undefined ? Effect.succeed(root.drive.state) : this.take(step)
     )
   }
 
-  private take(step: Doing): Effect.Effect<RunState, E | ToolUnavailable | AgentNotFound> {
+  private take(step: Doing): Effect.Effect<RunState, DriveError> {
     return Effect.flatMap(take(this.root, step, this.apart), this.go)
   }
 }
 
 /** The next step, where there is nothing to see to before it: most of the time. */
-const nextAlone = (root: Scope<any>): Step | undefined => {
+const nextAlone = (root: Scope): Step | undefined => {
   const { drive } = root
   const { background } = drive.state
   const isAlone = drive.beside === undefined && background === undefined && !drive.hasMail && !drive.hasEnding
@@ -221,7 +230,7 @@ const nextAlone = (root: Scope<any>): Step | undefined => {
 }
 
 /** Commits and tells what it was begun with. */
-const beginning = <E>(drive: Drive<E>): Effect.Effect<void, E> => {
+const beginning = (drive: Drive): Effect.Effect<void, JournalError> => {
   drive.isBegun = true
   if (!isEnded(drive.state)) holdIdle(drive)
   if (drive.staged.length === 0) tellAll(drive)
@@ -233,13 +242,13 @@ const isTaken = (step: Step): step is Doing =>
   step._tag !== "Finish" && step._tag !== "DecodeOutput" && step._tag !== "Hold"
 
 /** Sees to all that comes before the next step. Returns the step; none, when the run is held or over. */
-const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
+const attending = Effect.fnUntraced(function* (root: Scope, apart: Apart) {
   const { drive } = root
   let isHeard = false
   while (true) {
     const { failure } = drive.beside ?? {}
     if (failure !== undefined) {
-      return yield* failure as Exit.Failure<never, E>
+      return yield* failure as Exit.Failure<never, JournalError>
     }
     const cancelled = drive.token.reason()
     root.seen = endedBeside(drive)
@@ -297,23 +306,19 @@ const attending = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) 
  * Whether all that it was begun with is decisions, and the calls that they release come next: those are not started before a commit,
  * which then holds both.
  */
-const startsWithCalls = <E>(drive: Drive<E>): boolean =>
+const startsWithCalls = (drive: Drive): boolean =>
   !drive.hasMail &&
   drive.state.background === undefined &&
   drive.staged.every((event) => event._tag === "request.decided" || event._tag === "run.resumed") &&
   next(drive.state, drive.above)._tag === "SettleToolCalls"
 
 /** Takes a step. Where it waits for sub-agents, people can be asked meanwhile. */
-const take = <E>(
-  root: Scope<E>,
-  step: Doing,
-  apart: Apart
-): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> =>
+const take = (root: Scope, step: Doing, apart: Apart): Effect.Effect<void, DriveError> =>
   step._tag === "AwaitChildren" || step._tag === "ResumeChildren"
     ? takeBeside(root, step, apart)
     : perform(root, step, apart)
 
-const takeBeside = Effect.fnUntraced(function* <E>(root: Scope<E>, step: Doing, apart: Apart) {
+const takeBeside = Effect.fnUntraced(function* (root: Scope, step: Doing, apart: Apart) {
   const { drive } = root
   yield* drive.journal.watch
   yield* decideInline(root)
@@ -336,11 +341,7 @@ const needsDefinition = ({ _tag }: Doing): boolean => {
 }
 
 /** Makes one step happen, in the run of one agent of the tree. */
-const perform = <E>(
-  scope: Scope<E>,
-  step: Doing,
-  apart: Apart
-): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
+const perform = (scope: Scope, step: Doing, apart: Apart): Effect.Effect<void, DriveError> => {
   if (needsDefinition(step) && scope.holder === undefined) {
     // The runtime has been reconfigured since the run was taken up.
     return Effect.succeed(scope.drive.addMissing(obstacleOf(scope.first, stateOf(scope))))

@@ -10,7 +10,7 @@ import { type Drive, now } from "./Drive.ts"
 export const asking = "approvalCallback"
 
 /** Stops asking about a request that waits no longer. A callback that never answers must not keep the run, or the next request, waiting. */
-export const stopAsking = (drive: Drive<any>): void => {
+export const stopAsking = (drive: Drive): void => {
   const { beside } = drive
   const requestId = beside?.asking
   if (requestId === undefined || !isBeside(drive, asking)) return
@@ -25,7 +25,7 @@ const longestMs = 24 * 60 * 60 * 1000
 const pauseMs = 100
 
 /** Wakes the loop when the next request expires. Returns how to call that off. */
-export const wakeAtExpiry = (drive: Drive<any>): (() => void) => {
+export const wakeAtExpiry = (drive: Drive): (() => void) => {
   const times = answerable(drive.state).flatMap(({ expiresAt, onExpiry }) =>
     expiresAt === undefined || onExpiry === "stay" ? [] : [expiresAt]
   )

@@ -21,8 +21,8 @@ import { now, type Scope, stateOf } from "./Drive.ts"
 import { findGrant } from "./findGrant.ts"
 
 /** A call that is judged right before its body. */
-export interface Judging<E> {
-  readonly scope: Scope<E>
+export interface Judging {
+  readonly scope: Scope
   readonly call: ToolCall
   readonly entry: ToolEntry
   /** Whether an earlier attempt may have taken effect: then the call is never called denied, but asked about. */
@@ -56,7 +56,7 @@ export const shownOf = ({ arguments: args = {}, value = args }: ToolCall) => val
 
 /** The request that a call was released by, and its decision. */
 const releaseOf = (
-  scope: Scope<unknown>,
+  scope: Scope,
   call: ToolCall
 ): { readonly request: Interruption; readonly decision: Decision } | undefined => {
   const record = recordOf(stateOf(scope), call)
@@ -64,14 +64,14 @@ const releaseOf = (
 }
 
 /** The approval that edited the arguments of a call, if it was released by one. */
-export const isEdited = (scope: Scope<unknown>, call: ToolCall): boolean => {
+export const isEdited = (scope: Scope, call: ToolCall): boolean => {
   const decision = releaseOf(scope, call)?.decision
   return decision?._tag === "approve" && decision.arguments !== undefined
 }
 
 /** Judges a call again. Costs no step of the fiber where the tool's own rule need not be asked. */
 export const authorize = (
-  judging: Judging<unknown>,
+  judging: Judging,
   value: () => Effect.Effect<unknown, unknown>
 ): Effect.Effect<Standing> => {
   const { call, entry, scope } = judging
@@ -94,7 +94,7 @@ const tookEdit = ({ definition }: ToolEntry, decision: Decision | undefined): bo
 
 /** How the tool differs from the one that the call was classified as, or that a person was asked about. */
 export const differenceOf = (
-  scope: Scope<unknown>,
+  scope: Scope,
   call: ToolCall,
   { definition }: ToolEntry,
   request?: Interruption
@@ -115,7 +115,7 @@ export const differenceOf = (
 }
 
 const differenceText = (
-  scope: Scope<unknown>,
+  scope: Scope,
   other: Difference,
   call: ToolCall,
   { definition, tool }: ToolEntry
@@ -142,7 +142,7 @@ const identityText = (identity: string | undefined): string =>
   identity === undefined ? "no identity" : `the identity "${identity}"`
 
 const authorizeApproved = Effect.fnUntraced(function* (
-  judging: Judging<unknown>,
+  judging: Judging,
   { decision, request }: NonNullable<ReturnType<typeof releaseOf>>
 ) {
   const { call, entry } = judging
@@ -161,7 +161,7 @@ const authorizeRetried = (call: ToolCall, { tool }: ToolEntry, request: Interrup
     ? changed(sentence`The stored arguments of ${tool.name} are not the ones that were asked about.`)
     : holds
 
-const authorizeGranted = (judging: Judging<unknown>): Standing => {
+const authorizeGranted = (judging: Judging): Standing => {
   const { call, entry, scope } = judging
   const { grantId } = call
   const found = findGrant(scope, ({ id }) => id === grantId)
@@ -178,7 +178,7 @@ const authorizeGranted = (judging: Judging<unknown>): Standing => {
 
 /** A call that was let through without a person: by the tool, by a rule, by the policy. */
 const authorizeUnasked = (
-  judging: Judging<unknown>,
+  judging: Judging,
   value: () => Effect.Effect<unknown, unknown>
 ): Effect.Effect<Standing> => {
   const { call, entry, scope } = judging
@@ -202,7 +202,7 @@ const authorizeUnasked = (
   )
 }
 
-const standingOf = (judging: Judging<unknown>, needed: boolean): Standing => {
+const standingOf = (judging: Judging, needed: boolean): Standing => {
   const { entry, scope } = judging
   const { name } = entry.tool
   if (strictest(scope, name, needed)._tag === "run") return holds
@@ -213,7 +213,7 @@ const standingOf = (judging: Judging<unknown>, needed: boolean): Standing => {
 }
 
 /** Whether a policy of the line lets calls through only until a time. */
-export const isTimed = (scope: Scope<unknown>): boolean => {
+export const isTimed = (scope: Scope): boolean => {
   for (let below = scope; ; below = below.parent) {
     if (policiesOf(stateOf(below)).some(({ mode }) => mode === "until")) return true
     if (below.parent === undefined) return false
@@ -224,7 +224,7 @@ export const isTimed = (scope: Scope<unknown>): boolean => {
 
 /** Where a policy denies the call now: a call that may have taken effect is not called denied, but asked about. */
 const policyStanding = (
-  { call, entry, mayHaveRun, scope }: Judging<unknown>,
+  { call, entry, mayHaveRun, scope }: Judging,
   needed: boolean
 ): Standing | undefined => {
   const { name } = entry.tool

@@ -12,8 +12,9 @@ import type { RunId } from "../../domain/Id.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { Apart } from "./apart.ts"
 import { type Beside, type Drive, flush, isActedOn, type Scope } from "./Drive.ts"
+import type { JournalError } from "./Journal.ts"
 
-const besideOf = (drive: Drive<any>): Beside => {
+const besideOf = (drive: Drive): Beside => {
   drive.beside ??= {
     fibers: new Map(),
     stopped: new Set(),
@@ -30,7 +31,7 @@ const besideOf = (drive: Drive<any>): Beside => {
 export const cannotGoOn = "The run cannot be gone on with here."
 
 /** Tells whoever waits that something has happened beside it. */
-export const wake = (drive: Drive<any>): void => {
+export const wake = (drive: Drive): void => {
   const { beside } = drive
   if (beside === undefined) return
   beside.ended += 1
@@ -40,18 +41,18 @@ export const wake = (drive: Drive<any>): void => {
 }
 
 /** Whether something of this name is going on. */
-export const isBeside = (drive: Drive<any>, name: string): boolean => drive.beside?.fibers.has(name) === true
+export const isBeside = (drive: Drive, name: string): boolean => drive.beside?.fibers.has(name) === true
 
 /** How many of these sub-agents are at work. */
-export const countBeside = (drive: Drive<any>, of: ReadonlyArray<{ readonly callId: string }>): number =>
+export const countBeside = (drive: Drive, of: ReadonlyArray<{ readonly callId: string }>): number =>
   of.reduce((count, { callId }) => (isBeside(drive, callId) ? count + 1 : count), 0)
 
 /** Whether anything is. */
-export const isAnythingBeside = (drive: Drive<any>): boolean => (drive.beside?.fibers.size ?? 0) > 0
+export const isAnythingBeside = (drive: Drive): boolean => (drive.beside?.fibers.size ?? 0) > 0
 
 /** Does something beside the loop, under a name that nothing else has meanwhile, until it ends or the token is cancelled. */
 export const startBeside = (
-  drive: Drive<any>,
+  drive: Drive,
   name: string,
   token: Cancellation.CancellationToken,
   work: (apart: Apart) => Effect.Effect<void, unknown>
@@ -80,19 +81,19 @@ export const startBeside = (
   })
 
 /** How often something has ended beside the loop, or was told by {@link wake}. */
-export const endedBeside = (drive: Drive<any>): number => drive.beside?.ended ?? 0
+export const endedBeside = (drive: Drive): number => drive.beside?.ended ?? 0
 
 /**
  * Waits until something has ended, or was told, since the run was last asked what happens next. What people act on is stored and told
  * before.
  */
-export const awaitBeside = <E>(scope: Scope<E>, apart: Apart): Effect.Effect<void, E> =>
+export const awaitBeside = (scope: Scope, apart: Apart): Effect.Effect<void, JournalError> =>
   Effect.andThen(
     Effect.suspend(() => (scope.drive.staged.some(isActedOn) ? flush(scope.drive) : Effect.void)),
     waitBeside(scope, apart)
   )
 
-const waitBeside = ({ drive, seen }: Scope<any>, apart: Apart): Effect.Effect<void> =>
+const waitBeside = ({ drive, seen }: Scope, apart: Apart): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { ended, waiting } = besideOf(drive)
     if (ended !== seen) return Effect.void
@@ -119,17 +120,13 @@ const waitBeside = ({ drive, seen }: Scope<any>, apart: Apart): Effect.Effect<vo
   })
 
 /** Tells the work on a sub-agent to stop. Whoever ends it waits for that. */
-export const tellToStop = (drive: Drive<any>, runId: RunId, reason: string): void => {
+export const tellToStop = (drive: Drive, runId: RunId, reason: string): void => {
   drive.beside?.stopped.add(runId)
   drive.beside?.fibers.get(runId)?.token.cancel(reason)
 }
 
 /** Stops what goes on under these names, and waits until it has ended. */
-export const stopBeside = (
-  drive: Drive<any>,
-  names: ReadonlyArray<string>,
-  reason: string
-): Effect.Effect<void> =>
+export const stopBeside = (drive: Drive, names: ReadonlyArray<string>, reason: string): Effect.Effect<void> =>
   Effect.suspend(() => {
     if (drive.beside !== undefined) for (const name of names) drive.beside.stopped.add(name)
     const found = names.flatMap((name) => drive.beside?.fibers.get(name) ?? [])
@@ -138,12 +135,12 @@ export const stopBeside = (
   })
 
 /** Lets what was stopped be begun again: it has not been ended. */
-export const allowAgain = (drive: Drive<any>, names: ReadonlyArray<string>): void => {
+export const allowAgain = (drive: Drive, names: ReadonlyArray<string>): void => {
   for (const name of names) drive.beside?.stopped.delete(name)
 }
 
 /** Waits until nothing goes on beside the loop. */
-export const settleBeside = (drive: Drive<any>): Effect.Effect<void> =>
+export const settleBeside = (drive: Drive): Effect.Effect<void> =>
   Effect.suspend(() => {
     const fibers = [...(drive.beside?.fibers.values() ?? [])]
     if (fibers.length === 0) return Effect.void

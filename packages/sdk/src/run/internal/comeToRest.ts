@@ -14,14 +14,14 @@ import { leave } from "./leave.ts"
 import { isHalted } from "./stops.ts"
 
 /** Leaves the run as it stands. */
-export const letGo = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
+export const letGo = Effect.fnUntraced(function* (drive: Drive) {
   yield* stopBeside(drive, [asking], "The run is let go of.")
   yield* settleBeside(drive)
   yield* flush(drive)
 })
 
 /** Parks the run, unless something can be decided right now. */
-export const hold = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart) {
+export const hold = Effect.fnUntraced(function* (root: Scope, apart: Apart) {
   const { drive } = root
   const { revision } = drive.state
   if (isEnding(root)) {
@@ -50,12 +50,12 @@ export const hold = Effect.fnUntraced(function* <E>(root: Scope<E>, apart: Apart
 })
 
 /** Whether it would go on in a program that has what is missing here. */
-const waitsForDefinition = ({ above, state }: Drive<any>): boolean =>
+const waitsForDefinition = ({ above, state }: Drive): boolean =>
   above.unavailable !== undefined && next(state)._tag !== "Hold"
 
 /** Ends the run of the root, unless it has mail. A run that has failed keeps its sub-agents as they stand: it may be continued. */
-export const finish = Effect.fnUntraced(function* <E>(
-  root: Scope<E>,
+export const finish = Effect.fnUntraced(function* (
+  root: Scope,
   step: Extract<Step, { readonly _tag: "Finish" }>,
   apart: Apart
 ) {

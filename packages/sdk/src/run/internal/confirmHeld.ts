@@ -3,12 +3,13 @@
  */
 import * as Effect from "effect/Effect"
 import type { Drive } from "./Drive.ts"
+import type { JournalError } from "./Journal.ts"
 
 /** Makes sure that the run is still this process's before something happens that cannot be taken back. */
-export const confirmHeld = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
+export const confirmHeld = (drive: Drive): Effect.Effect<void, JournalError> =>
   drive.journal.isStale() ? confirm(drive) : Effect.void
 
-const confirm = <E>(drive: Drive<E>): Effect.Effect<void, E> =>
+const confirm = (drive: Drive): Effect.Effect<void, JournalError> =>
   Effect.map(drive.journal.pulse, ({ cancelReason, hasMail }) => {
     if (hasMail === true) drive.hasMail = true
     if (cancelReason !== undefined) drive.token.cancel(cancelReason)

@@ -20,12 +20,13 @@ import { takeDecisions, takeMail, takeMailBeside } from "./leave.ts"
 import { holdsWithheld, redactDecision } from "./redact.ts"
 import { checkEdited, decodeDecision } from "./staging.ts"
 import { awaited } from "../../agent/internal/userCode.ts"
+import type { JournalError } from "./Journal.ts"
 
 /**
  * Decisions that need nobody to come back: expiry, and the approval callback, which is asked beside the loop, one request after
  * the other. Says whether something was decided at once.
  */
-export const decideInline = Effect.fnUntraced(function* <E>(root: Scope<E>) {
+export const decideInline = Effect.fnUntraced(function* (root: Scope) {
   const { drive } = root
   if (expiries(drive.state, now(drive)).length > 0) {
     // What was decided in time counts, also where it has not been read yet.
@@ -44,15 +45,15 @@ export const decideInline = Effect.fnUntraced(function* <E>(root: Scope<E>) {
 })
 
 /** Whether the callback has still to say something: it is asked again by whoever goes on with the run. */
-export const isToBeAsked = (drive: Drive<any>): boolean =>
+export const isToBeAsked = (drive: Drive): boolean =>
   drive.runtime.options.approvalCallback !== undefined &&
   (isBeside(drive, asking) || nextToAsk(drive) !== undefined)
 
-const nextToAsk = (drive: Drive<any>): Interruption | undefined =>
+const nextToAsk = (drive: Drive): Interruption | undefined =>
   answerable(drive.state).find(({ requestId }) => drive.beside?.asked.has(requestId) !== true)
 
 /** Asks about one request after the other, and lets the loop go on with each answer. */
-const askAll = Effect.fnUntraced(function* (root: Scope<any>, apart: Apart) {
+const askAll = Effect.fnUntraced(function* (root: Scope, apart: Apart) {
   const { drive } = root
   for (let request = nextToAsk(drive); request !== undefined; request = nextToAsk(drive)) {
     if (isEnding(root)) return
@@ -77,7 +78,7 @@ const askAll = Effect.fnUntraced(function* (root: Scope<any>, apart: Apart) {
 })
 
 /** Takes what the callback has decided, as it would be taken from a person: the first counts, whoever it is. */
-const takeAnswer = <E>(drive: Drive<E>, decision: Decision): Effect.Effect<void, E> =>
+const takeAnswer = (drive: Drive, decision: Decision): Effect.Effect<void, JournalError> =>
   Effect.suspend(() => {
     const decideElsewhere = drive.journal.decide
     if (decideElsewhere === undefined) {
@@ -91,7 +92,7 @@ const takeAnswer = <E>(drive: Drive<E>, decision: Decision): Effect.Effect<void,
   })
 
 /** What the approval callback makes of a request: a decision about it that fits, or nothing. */
-const askCallback = Effect.fnUntraced(function* (drive: Drive<unknown>, request: Interruption) {
+const askCallback = Effect.fnUntraced(function* (drive: Drive, request: Interruption) {
   const { runtime } = drive
   const { approvalCallback } = runtime.options
   if (approvalCallback === undefined) return undefined

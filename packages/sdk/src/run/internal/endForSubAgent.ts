@@ -17,7 +17,7 @@ import { type Drive, emitRoot, now } from "./Drive.ts"
  * together, so that a process that dies in between leaves both to do.
  */
 export const endForSubAgent = Effect.fnUntraced(function* (
-  drive: Drive<any>,
+  drive: Drive,
   message: Mail["messages"][number] & { readonly to: RunId }
 ) {
   const { path } = lineOf(message.to)

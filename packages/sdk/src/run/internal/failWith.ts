@@ -8,18 +8,21 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { isEnded, type RunState } from "../../domain/RunState.ts"
-import { type Drive, emitRoot, flush, now } from "./Drive.ts"
+import { type Drive, type DriveError, emitRoot, flush, now } from "./Drive.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 
 /** Fails the run if its drive met a defect, and returns its state; fails with the cause if it did not, or if that cannot be written. */
-export const failWith = <E>(drive: Drive<E>, cause: Cause.Cause<E>): Effect.Effect<RunState, E> => {
+export const failWith = (
+  drive: Drive,
+  cause: Cause.Cause<DriveError>
+): Effect.Effect<RunState, DriveError> => {
   if (!Cause.hasDies(cause)) return Effect.failCause(cause)
   return Effect.catchCause(writeFailure(drive, cause), (other) =>
     Effect.failCause(Cause.hasDies(other) ? cause : other)
   )
 }
 
-const writeFailure = <E>(drive: Drive<E>, cause: Cause.Cause<E>): Effect.Effect<RunState, E> =>
+const writeFailure = (drive: Drive, cause: Cause.Cause<DriveError>): Effect.Effect<RunState, DriveError> =>
   Effect.gen(function* () {
     if (drive.journal.isBroken()) return yield* Effect.failCause(cause)
     const description = describe(drive.runtime, Cause.squash(cause))

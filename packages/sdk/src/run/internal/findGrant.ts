@@ -13,7 +13,7 @@ export type Reach = "own" | "inherited"
 
 /** The first of them that is meant. */
 export const findGrant = (
-  scope: Scope<any>,
+  scope: Scope,
   isMeant: (grant: Grant, reach: Reach) => boolean
 ): { readonly grant: Grant; readonly reach: Reach } | undefined => {
   for (const grant of stateOf(scope).grants) {

@@ -8,7 +8,7 @@ import { children, isEnded, type RunState } from "../../domain/RunState.ts"
 import { type Drive, emitRoot, now } from "./Drive.ts"
 
 /** Marks the sub-agents that wait as held, as far as they are not, so that the time does not count for them. */
-export const holdIdle = (drive: Drive<any>): void => {
+export const holdIdle = (drive: Drive): void => {
   const mark = (line: ReadonlyArray<RunState>, path: ReadonlyArray<ToolCallId>) => {
     const waiting = children(line[line.length - 1]!)
     if (waiting.length === 0) return

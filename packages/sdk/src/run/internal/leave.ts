@@ -16,9 +16,10 @@ import { stopAsking } from "./asking.ts"
 import { redactEvent } from "./redact.ts"
 import { endForSubAgent } from "./endForSubAgent.ts"
 import { takeMessage } from "./takeMessage.ts"
+import type { JournalError } from "./Journal.ts"
 
 /** Lets go of the run with a last event, unless there is something new to act on: then `false`, and the run goes on. */
-export const leave = <E>(drive: Drive<E>, last: RunEvent): Effect.Effect<boolean, E> => {
+export const leave = (drive: Drive, last: RunEvent): Effect.Effect<boolean, JournalError> => {
   const event = redactEvent(drive.runtime.scrubber, last)
   const after = evolve(drive.state, event)
   return Effect.flatMapEager(drive.journal.park(drive.staged.concat(event), after), (isParked) => {
@@ -33,7 +34,7 @@ export const leave = <E>(drive: Drive<E>, last: RunEvent): Effect.Effect<boolean
 }
 
 /** There is something new to act on. */
-const stay = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
+const stay = Effect.fnUntraced(function* (drive: Drive) {
   yield* takeMail(drive)
   const { cancelReason } = yield* drive.journal.pulse
   if (cancelReason !== undefined) drive.token.cancel(cancelReason)
@@ -41,7 +42,7 @@ const stay = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
 })
 
 /** Takes what was decided and said meanwhile into the run, and ends what somebody has asked to end. */
-export const takeMail = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
+export const takeMail = Effect.fnUntraced(function* (drive: Drive) {
   // Before it is read: a sub-agent may find more of it from then on.
   drive.hasEnding = false
   const { ending } = yield* take(drive)
@@ -56,7 +57,7 @@ export const takeMail = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
  * The same for the loop of a sub-agent, which hears at its own next turn what is said to it, whatever its lead is doing. Ending one waits
  * until that has stopped, which may be the one that asks: it is left to the root's loop, and only told to stop here.
  */
-export const takeMailBeside = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
+export const takeMailBeside = Effect.fnUntraced(function* (drive: Drive) {
   const { any, ending } = yield* takeOnce(drive)
   if (ending.length > 0) drive.hasEnding = true
   for (const { content, to } of ending) tellToStop(drive, to, textOf(content))
@@ -66,7 +67,7 @@ export const takeMailBeside = Effect.fnUntraced(function* <E>(drive: Drive<E>) {
 type Ending = Mail["messages"][number] & { readonly to: RunId }
 
 /** Folds all mail but what ends a sub-agent, which is returned. One at a time, or two would fold the same. */
-const take = <E>(drive: Drive<E>): Effect.Effect<Taken, E> =>
+const take = (drive: Drive): Effect.Effect<Taken, JournalError> =>
   drive.beside === undefined ? folding(drive) : drive.beside.mail.withPermit(folding(drive))
 
 interface Taken {
@@ -75,14 +76,14 @@ interface Taken {
 }
 
 /** The same, unless somebody else has done so while this one waited for its turn. */
-const takeOnce = <E>(drive: Drive<E>): Effect.Effect<Taken, E> => {
+const takeOnce = (drive: Drive): Effect.Effect<Taken, JournalError> => {
   const unlessTaken = Effect.suspend(() => (drive.hasMail ? folding(drive) : Effect.succeed(nothing)))
   return drive.beside === undefined ? unlessTaken : drive.beside.mail.withPermit(unlessTaken)
 }
 
 const nothing: Taken = { any: false, ending: [] }
 
-const folding = Effect.fnUntraced(function* <E>(drive: Drive<E>): Effect.fn.Return<Taken, E> {
+const folding = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<Taken, JournalError> {
   // What was taken before is in the journal now, and is not mail any more.
   yield* flush(drive)
   drive.hasMail = false
@@ -101,7 +102,7 @@ const folding = Effect.fnUntraced(function* <E>(drive: Drive<E>): Effect.fn.Retu
 })
 
 /** Folds decisions. One that no longer applies is put on record as such, so that nobody waits for its effect. */
-export const takeDecisions = (drive: Drive<any>, decisions: ReadonlyArray<Decision>): boolean => {
+export const takeDecisions = (drive: Drive, decisions: ReadonlyArray<Decision>): boolean => {
   for (const decision of decisions)
     for (const event of eventsOf(drive.state, decision)) emitRoot(drive, event)
   if (decisions.length > 0) stopAsking(drive)

@@ -14,7 +14,7 @@ import { failRun } from "../steps/subAgents.ts"
  * A call that a decision has released waits for more time: whoever can give it is asked, and where nobody can the root's run fails with
  * the call in its state. Any other call has failed.
  */
-export const outOfTime = (scope: Scope<any>, call: ToolCall): Effect.Effect<void> => {
+export const outOfTime = (scope: Scope, call: ToolCall): Effect.Effect<void> => {
   const line = statesOf(scope)
   const own = line[line.length - 1]!
   const at = now(scope.drive)

@@ -13,8 +13,7 @@ import { lines, sentence } from "../../domain/Display.ts"
 import { callIdOf } from "../../domain/Interruption.ts"
 import { copyJson, sameJson } from "../../domain/internal/json.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
-import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
-import { findCall } from "../../domain/RunState.ts"
+import { type MayRepeat, type ToolCall, findCall } from "../../domain/RunState.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import type { Apart } from "./apart.ts"
 import { authorize, isEdited, type Judging, shownOf, type Standing, toolEntryOf } from "./authorize.ts"
@@ -35,6 +34,7 @@ import { outOfTime } from "./outOfTime.ts"
 import { idempotencyKey } from "./toolBody.ts"
 import { whenKnown } from "./whenKnown.ts"
 import { describe } from "../../agent/internal/userCode.ts"
+import type { JournalError } from "./Journal.ts"
 
 /** A call whose body may start. */
 export interface Prepared {
@@ -51,16 +51,16 @@ const nothing = Effect.succeed(undefined)
 const stale = Symbol("stale")
 
 /** A call on its way to its body. */
-interface Preparing<E> extends Judging<E> {
+interface Preparing extends Judging {
   readonly apart: Apart
 }
 
 /** Prepares a call; `undefined` where it has its result already, or is asked about again. */
-export const prepare = <E>(
-  scope: Scope<E>,
+export const prepare = (
+  scope: Scope,
   call: ToolCall | undefined,
   apart: Apart
-): Effect.Effect<Prepared | undefined, E | ToolUnavailable> => {
+): Effect.Effect<Prepared | undefined, JournalError | ToolUnavailable> => {
   if (call === undefined) return nothing
   if ((timeLeftOf(scope) ?? 1) <= 0) return Effect.as(outOfTime(scope, call), undefined)
   const entry = toolEntryOf(scope.bound, call)
@@ -74,10 +74,10 @@ export const prepare = <E>(
     : whenKnown(apart.run(standing), (exit) => withStanding(preparing, exit))
 }
 
-const withStanding = <E>(
-  preparing: Preparing<E>,
+const withStanding = (
+  preparing: Preparing,
   exit: Exit.Exit<Standing>
-): Effect.Effect<Prepared | undefined, E | ToolUnavailable> => {
+): Effect.Effect<Prepared | undefined, JournalError | ToolUnavailable> => {
   // Stopped while the tool's own rule was asked.
   if (Exit.isFailure(exit)) return nothing
   const { apart, call, entry, mayHaveRun, scope } = preparing
@@ -99,7 +99,7 @@ const withStanding = <E>(
 
 /** The value that the body gets: what was shown. `isTried` compares it also where nothing was shown. */
 export const valueOf = (
-  scope: Scope<any>,
+  scope: Scope,
   call: ToolCall,
   entry: ToolEntry,
   isTried = false
@@ -120,10 +120,10 @@ export const valueOf = (
   })
 }
 
-const withoutValue = <E>(
-  { call, entry, scope }: Preparing<E>,
+const withoutValue = (
+  { call, entry, scope }: Preparing,
   cause: Cause.Cause<unknown>
-): Effect.Effect<undefined, E | ToolUnavailable> => {
+): Effect.Effect<undefined, JournalError | ToolUnavailable> => {
   if (isStopped(scope, cause)) return nothing
   const problem = Cause.squash(cause)
   if (problem === stale) {
@@ -134,12 +134,12 @@ const withoutValue = <E>(
   return askAgain(scope, call, entry, call.proposed, unfitting(scope, problem))
 }
 
-const unfitting = ({ drive }: Scope<unknown>, problem: unknown): string =>
+const unfitting = ({ drive }: Scope, problem: unknown): string =>
   sentence`The edited arguments do not fit: ${lines(describe(drive.runtime, problem))}`
 
 /** The call waits for its tool, as if it were undecided; everything else goes on. */
 const unavailable = (
-  scope: Scope<unknown>,
+  scope: Scope,
   { arguments: args, id, name }: ToolCall,
   reason: ToolUnavailable["reason"]
 ): Effect.Effect<undefined> => {
@@ -149,10 +149,10 @@ const unavailable = (
 }
 
 /** Decodes the arguments with the tool of today, and asks: about a call that may have taken effect, whether it has. */
-const understandAgain = <E>(
-  preparing: Preparing<E>,
+const understandAgain = (
+  preparing: Preparing,
   reason: string
-): Effect.Effect<undefined, E | ToolUnavailable> => {
+): Effect.Effect<undefined, JournalError | ToolUnavailable> => {
   const { apart, call, entry, mayHaveRun, scope } = preparing
   const edited = isEdited(scope, call)
   const json = edited ? call.arguments : parse(call.argumentsText)
@@ -177,7 +177,7 @@ const understandAgain = <E>(
 }
 
 const rejudge = (
-  { apart, call, entry, scope }: Preparing<unknown>,
+  { apart, call, entry, scope }: Preparing,
   understood: Understood,
   reason: string
 ): Effect.Effect<undefined> => {
@@ -190,7 +190,7 @@ const mostRequests = 10
 
 /** Asks about the call with these arguments, whoever let it through before. */
 const askAgain = (
-  scope: Scope<unknown>,
+  scope: Scope,
   call: ToolCall,
   entry: ToolEntry,
   json: Schema.Json,
@@ -221,7 +221,7 @@ const askAgain = (
 }
 
 /** Asks what became of a call that started. */
-export const openInDoubt = (scope: Scope<any>, call: ToolCall, reason?: string): void => {
+export const openInDoubt = (scope: Scope, call: ToolCall, reason?: string): void => {
   if (!isCallOpen(scope, call.id)) return
   const state = stateOf(scope)
   const at = now(scope.drive)

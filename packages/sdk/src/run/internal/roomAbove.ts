@@ -8,14 +8,14 @@ import { emit, now, type Scope, stateOf, statesOf } from "./Drive.ts"
 import { openLimit } from "./openLimit.ts"
 
 /** The runs from the root to this one. */
-const lineOf = (scope: Scope<any>): ReadonlyArray<Scope<any>> =>
+const lineOf = (scope: Scope): ReadonlyArray<Scope> =>
   scope.parent === undefined ? [scope] : [...lineOf(scope.parent), scope]
 
 /**
  * Sees to a budget of a run, `scope` or one above it, of which nothing is left: the run comes to its end first where it is to say
  * how far it has come, else somebody is asked for more. `false` where nobody can be asked, or has said no.
  */
-export const askAbove = (scope: Scope<any>, nothing: NothingLeft): boolean => {
+export const askAbove = (scope: Scope, nothing: NothingLeft): boolean => {
   const owner = lineOf(scope)[nothing.depth]
   if (owner === undefined) return false
   const { budget, limit } = nothing.exceeded
@@ -34,7 +34,7 @@ export const askAbove = (scope: Scope<any>, nothing: NothingLeft): boolean => {
 }
 
 /** What the budgets above a sub-agent mean for its next step: there is room for it, it waits, or it fails. */
-export const roomAbove = (scope: Scope<any>, step: Step): "room" | "waits" | RunFailure => {
+export const roomAbove = (scope: Scope, step: Step): "room" | "waits" | RunFailure => {
   if (scope.parent === undefined || (step._tag !== "CallModel" && step._tag !== "ClassifyCalls"))
     return "room"
   const line = statesOf(scope.parent)

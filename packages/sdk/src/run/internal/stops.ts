@@ -12,12 +12,13 @@ import type { Step } from "../../domain/next.ts"
 import { findCall, interruptions, type RunState } from "../../domain/RunState.ts"
 import { type Drive, type Scope } from "./Drive.ts"
 import { takeMailBeside } from "./leave.ts"
+import type { JournalError } from "./Journal.ts"
 
 /** The states from the root's to that of the scope's own run, as far as they are there. */
-const lineOf = ({ drive, path }: Scope<any>): ReadonlyArray<RunState> => lineTo(drive.state, path)
+const lineOf = ({ drive, path }: Scope): ReadonlyArray<RunState> => lineTo(drive.state, path)
 
 /** Whether a decision has stopped the scope's own run, or one above it. */
-export const isHalted = (scope: Scope<any>): boolean =>
+export const isHalted = (scope: Scope): boolean =>
   scope.path.length === 0
     ? scope.drive.state.stop !== undefined
     : lineOf(scope).some(({ stop }) => stop !== undefined)
@@ -41,17 +42,17 @@ export const beginsUnheard = (state: RunState, step: Step): boolean => {
 }
 
 /** Whether nothing more of the scope's open turn begins: a decision has stopped the run, or superseded the turn. */
-export const isTurnHalted = (scope: Scope<any>): boolean =>
+export const isTurnHalted = (scope: Scope): boolean =>
   isHalted(scope) || lineOf(scope).at(-1)?.superseded !== undefined
 
 /**
  * Whether a decision on a pending request could stop the scope's own run, or supersede a turn that it works in: the request may be
  * anywhere in the tree. A request that is not stored yet has no decision.
  */
-export const mayBeHalted = ({ drive }: Scope<any>): boolean =>
+export const mayBeHalted = ({ drive }: Scope): boolean =>
   interruptions(drive.state).some(({ requestId }) => !isStaged(drive, requestId))
 
-const isStaged = ({ staged }: Drive<any>, requestId: string): boolean =>
+const isStaged = ({ staged }: Drive, requestId: string): boolean =>
   staged.some((event) => {
     let inner = event
     while (inner._tag === "child.advanced") inner = inner.event
@@ -59,7 +60,7 @@ const isStaged = ({ staged }: Drive<any>, requestId: string): boolean =>
   })
 
 /** Takes the mail, if one of its decisions could stop the scope's own run. */
-export const hearStops = <E>(scope: Scope<E>): Effect.Effect<void, E> =>
+export const hearStops = (scope: Scope): Effect.Effect<void, JournalError> =>
   Effect.suspend(() => {
     if (!mayBeHalted(scope)) return Effect.void
     scope.drive.hasMail = true
@@ -67,5 +68,5 @@ export const hearStops = <E>(scope: Scope<E>): Effect.Effect<void, E> =>
   })
 
 /** Whether more of what the scope's own run has begun may begin. A store that cannot be read has not said that nothing was decided. */
-export const mayGoOn = (scope: Scope<any>): Effect.Effect<boolean> =>
+export const mayGoOn = (scope: Scope): Effect.Effect<boolean> =>
   Effect.map(Effect.exit(hearStops(scope)), (exit) => Exit.isSuccess(exit) && !isTurnHalted(scope))

@@ -19,7 +19,7 @@ export const idempotencyKey = (call: ToolCall): string => call.id
 
 /** Calls the handler, whatever it returns: a value, a promise or an effect. */
 export const invoke = (
-  scope: Scope<any>,
+  scope: Scope,
   call: ToolCall,
   tool: Tool<any>,
   value: unknown
@@ -73,9 +73,9 @@ class CallContext implements ToolContext {
   readonly output: (chunk: string) => void
   /** No private name: whoever wraps the context, as a proxy does, finds its signal too. */
   readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
-  readonly #scope: Scope<any>
+  readonly #scope: Scope
 
-  constructor(scope: Scope<any>, call: ToolCall) {
+  constructor(scope: Scope, call: ToolCall) {
     const { drive } = scope
     const { runtime } = drive
     const { agentPath, runId, sessionId } = stateOf(scope)

@@ -11,7 +11,7 @@ const noNews = Effect.succeed<News>({})
 
 const notListening = () => {}
 
-const keptByCaller: Journal<never> = {
+const keptByCaller: Journal = {
   keepsNothing: true,
   append: () => noNews,
   park: () => parked,
@@ -26,7 +26,7 @@ const keptByCaller: Journal<never> = {
 }
 
 /** Without a store, the caller keeps the state, and whoever has the mailbox reaches the run. */
-export const noJournal = (mailbox: Mailbox | undefined): Journal<never> =>
+export const noJournal = (mailbox: Mailbox | undefined): Journal =>
   mailbox === undefined
     ? keptByCaller
     : {

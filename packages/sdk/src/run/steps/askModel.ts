@@ -5,18 +5,13 @@ import * as Effect from "effect/Effect"
 import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
 import type { Exceeded } from "../../domain/Limits.ts"
 import { exhausted } from "../../domain/next.ts"
-import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
 import type { Apart } from "../internal/apart.ts"
 import { callModel } from "./callModel.ts"
-import { emit, isThere, now, type Scope, stateOf } from "../internal/Drive.ts"
+import { type DriveError, type Scope, emit, isThere, now, stateOf } from "../internal/Drive.ts"
 import { failRun } from "./subAgents.ts"
 
 /** Asks the model, if there is time left for it; says which budgets are running out afterwards. */
-export const askModel = <E>(
-  scope: Scope<E>,
-  turn: number,
-  apart: Apart
-): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
+export const askModel = (scope: Scope, turn: number, apart: Apart): Effect.Effect<void, DriveError> => {
   const { drive } = scope
   const before = stateOf(scope)
   const late = isWrappingUp(before) ? undefined : exceeded(before, now(drive))
@@ -26,14 +21,14 @@ export const askModel = <E>(
   return callModel({ scope, turn, apart, whenAsked: asked })
 }
 
-const asked = (scope: Scope<any>): void => {
+const asked = (scope: Scope): void => {
   scope.drive.asking -= 1
   warn(scope)
 }
 
-const warn = (scope: Scope<any>): void => {
+const warn = (scope: Scope): void => {
   const { drive } = scope
-  for (let at: Scope<any> | undefined = scope; at !== undefined; at = at.parent) {
+  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
     if (!isThere(at)) continue
     for (const budget of nearing(stateOf(at), now(drive))) {
       emit(at, { _tag: "budget.nearing", at: now(drive), ...budget })
@@ -42,11 +37,7 @@ const warn = (scope: Scope<any>): void => {
 }
 
 /** Does about a budget what the run's limits and whoever can be asked say. */
-const outOfBudget = <E>(
-  scope: Scope<E>,
-  exceeded: Exceeded,
-  apart: Apart
-): Effect.Effect<void, E | ToolUnavailable | AgentNotFound> => {
+const outOfBudget = (scope: Scope, exceeded: Exceeded, apart: Apart): Effect.Effect<void, DriveError> => {
   const step = exhausted(stateOf(scope), exceeded)
   if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return scope.drive.perform(scope, step, apart)
   return step._tag === "Finish" && step.end._tag === "failed" ? failRun(scope, step.end.failure) : Effect.void

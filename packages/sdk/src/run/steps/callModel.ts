@@ -20,18 +20,26 @@ import { openLimit } from "../internal/openLimit.ts"
 import { soundAnswer, soundUsage } from "../internal/soundAnswer.ts"
 import { isHalted } from "../internal/stops.ts"
 import { failRun } from "./subAgents.ts"
-import type { Drive, Scope } from "../internal/Drive.ts"
+import {
+  type Drive,
+  type Scope,
+  emit,
+  isStopped,
+  nextRequestId,
+  now,
+  stateOf,
+  timeLeftOf
+} from "../internal/Drive.ts"
 import { whenKnown } from "../internal/whenKnown.ts"
-import { emit, isStopped, nextRequestId, now, stateOf, timeLeftOf } from "../internal/Drive.ts"
 import { attempt, attemptEffect, awaited, describe, ignoreRejection } from "../../agent/internal/userCode.ts"
 
 /** A turn's question to the model. */
 interface Question {
-  readonly scope: Scope<unknown>
+  readonly scope: Scope
   readonly turn: number
   readonly apart: Apart
   /** Called once the model has been asked, whatever came of it. */
-  readonly whenAsked: (scope: Scope<unknown>) => void
+  readonly whenAsked: (scope: Scope) => void
 }
 
 /** Asks the model for the turn's answer. Ends without an event when it was interrupted. */
@@ -90,7 +98,7 @@ const askWith = (question: Question, instructions: string): Effect.Effect<void> 
 
 const noContext = new TypeError("it has returned no instructions and messages")
 
-const notPrepared = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
+const notPrepared = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
   if (isStopped(scope, cause)) return Effect.void
   const error: unknown = Cause.squash(cause)
   if (isContextTooLarge(error)) return overContext(scope, error)
@@ -124,7 +132,7 @@ const requireStream = <A>(stream: A): A => {
 }
 
 /** Tells each part before it is the next one's turn. */
-const telling = ({ drive }: Scope<unknown>, request: ModelRequest, collector: Collector) => {
+const telling = ({ drive }: Scope, request: ModelRequest, collector: Collector) => {
   const { agentPath, runId: agentRunId, turn } = request
   const { runId } = drive.state
   let isOver = false
@@ -202,17 +210,13 @@ type Mutable<A> = { -readonly [Key in keyof A]: A[Key] }
 
 const retryOf =
   (
-    drive: Drive<unknown>,
+    drive: Drive,
     { agentPath, runId: agentRunId, turn }: ModelRequest
   ): NonNullable<ModelRequest["onRetry"]> =>
   (retry) =>
     drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, agentRunId, agentPath, turn, ...retry })
 
-const answered = (
-  scope: Scope<unknown>,
-  request: ModelRequest,
-  response: ModelResponse
-): Effect.Effect<void> => {
+const answered = (scope: Scope, request: ModelRequest, response: ModelResponse): Effect.Effect<void> => {
   const answer = soundAnswer(response)
   const { usage } = answer
   // It has cost something all the same.
@@ -224,7 +228,7 @@ const answered = (
   return Effect.void
 }
 
-const notAnswered = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
+const notAnswered = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
   const { drive } = scope
   const { runtime } = drive
   const state = stateOf(scope)
@@ -268,7 +272,7 @@ const notAnswered = (scope: Scope<unknown>, cause: Cause.Cause<unknown>): Effect
 }
 
 /** How long one model call may take: its own time, or what is left of that of the run and of those above it. */
-const deadlineOf = (scope: Scope<unknown>): Deadline<ModelError> => {
+const deadlineOf = (scope: Scope): Deadline<ModelError> => {
   const { modelTimeoutMs } = stateOf(scope).limits
   return { ms: Math.max(1, Math.min(modelTimeoutMs, timeLeftOf(scope) ?? modelTimeoutMs)), late: timedOut }
 }
@@ -279,13 +283,13 @@ const timedOut = (ms: number): ModelError =>
   })
 
 /** Books what a call has cost that brought no answer, as far as the provider has said. */
-const charge = (scope: Scope<unknown>, { usage }: ModelError): void => {
+const charge = (scope: Scope, { usage }: ModelError): void => {
   if (usage === undefined) return
   emit(scope, { _tag: "model.charged", at: now(scope.drive), usage: soundUsage(usage) })
 }
 
 /** What is known of the room that the model has. */
-const roomOf = ({ bound, drive }: Scope<unknown>): Pick<ContextInput, "contextTokens" | "reservedTokens"> => {
+const roomOf = ({ bound, drive }: Scope): Pick<ContextInput, "contextTokens" | "reservedTokens"> => {
   const { profile, settings } = bound.agent.options
   const contextTokens: unknown = drive.runtime.model.contextTokens?.(profile)
   if (contextTokens !== undefined && typeof contextTokens !== "number") {
@@ -299,7 +303,7 @@ const roomOf = ({ bound, drive }: Scope<unknown>): Pick<ContextInput, "contextTo
 const nothingKnown = {}
 
 /** Whether the time of the whole run is up, or that of one above it. */
-const isOutOfTime = (scope: Scope<unknown>): boolean => (timeLeftOf(scope) ?? 1) <= 0
+const isOutOfTime = (scope: Scope): boolean => (timeLeftOf(scope) ?? 1) <= 0
 
 /** What was thrown may be anything, such as a proxy that throws when it is looked at. */
 const isModelError = (error: unknown): error is ModelError =>
@@ -311,7 +315,7 @@ const isContextTooLarge = (error: unknown): error is ContextTooLarge =>
     return _tag === "ContextTooLarge" && Number.isFinite(limit) && Number.isFinite(tokens)
   }) === true
 
-const overContext = (scope: Scope<unknown>, { tokens, limit }: ContextTooLarge): Effect.Effect<void> => {
+const overContext = (scope: Scope, { tokens, limit }: ContextTooLarge): Effect.Effect<void> => {
   const exceeded = { budget: "context", limit, spent: tokens } as const
   return stateOf(scope).asks
     ? Effect.sync(() => openLimit(scope, exceeded))

@@ -34,7 +34,7 @@ import { awaitedWithin, describe } from "../../agent/internal/userCode.ts"
 type Rest = Effect.Effect<void, unknown> | undefined
 
 /** Classifies one call: emits its fate, or what has to be decided about it, at once where nobody has to be waited for. */
-export const classify = (scope: Scope<unknown>, call: ToolCall): Rest => {
+export const classify = (scope: Scope, call: ToolCall): Rest => {
   const entry = scope.bound.entries.get(call.name)
   if (entry === undefined) return refuseUnknown(scope, call)
   const json = parse(call.argumentsText)
@@ -52,7 +52,7 @@ export const classify = (scope: Scope<unknown>, call: ToolCall): Rest => {
 }
 
 const understandLater = (
-  scope: Scope<unknown>,
+  scope: Scope,
   call: ToolCall,
   entry: Entry,
   json: Schema.Json,
@@ -63,7 +63,7 @@ const understandLater = (
     (decoded) => understand(scope, call, entry, json, decoded) ?? Effect.void
   )
 
-const refuseUnknown = (scope: Scope<unknown>, call: ToolCall): undefined => {
+const refuseUnknown = (scope: Scope, call: ToolCall): undefined => {
   const names = scope.bound.definitions.map(({ name }) => name)
   return refuse(
     scope,
@@ -74,18 +74,15 @@ const refuseUnknown = (scope: Scope<unknown>, call: ToolCall): undefined => {
   )
 }
 
-const refuse = (scope: Scope<unknown>, call: ToolCall, message: string): undefined =>
+const refuse = (scope: Scope, call: ToolCall, message: string): undefined =>
   told(scope, { _tag: "tool.failed", at: now(scope.drive), callId: call.id, content: [text(message)] })
 
-const told = (
-  scope: Scope<unknown>,
-  event: Extract<RunEvent, { readonly callId: ToolCallId }>
-): undefined => {
+const told = (scope: Scope, event: Extract<RunEvent, { readonly callId: ToolCallId }>): undefined => {
   if (isCallOpen(scope, event.callId)) emit(scope, event)
 }
 
 const understand = (
-  scope: Scope<unknown>,
+  scope: Scope,
   call: ToolCall,
   entry: Entry,
   json: Schema.Json,
@@ -128,7 +125,7 @@ const understand = (
 
 /** What the schema made of the arguments, without secrets: what is shown, and its digest, are of what is written. */
 export const describeArguments = (
-  scope: Scope<unknown>,
+  scope: Scope,
   { decoder }: Pick<Entry, "decoder">,
   json: Schema.Json,
   value: unknown
@@ -161,7 +158,7 @@ export const parse = (argumentsText: string): Schema.Json | undefined => {
 }
 
 const allow = (
-  scope: Scope<unknown>,
+  scope: Scope,
   call: ToolCall,
   what: { readonly target: Target; readonly safety: Safety; readonly idempotent?: boolean },
   args: Schema.Json,
@@ -183,7 +180,7 @@ const allow = (
 
 /** Records what the call of a tool is: its definition, and the arguments that its body gets. */
 export const classifyTool = (
-  scope: Scope<unknown>,
+  scope: Scope,
   call: ToolCall,
   { definition, target, tool }: ToolEntry,
   args: DecodedArguments,
@@ -207,12 +204,7 @@ export const classifyTool = (
   )
 }
 
-const askQuestion = (
-  scope: Scope<unknown>,
-  call: ToolCall,
-  entry: ToolEntry,
-  args: DecodedArguments
-): undefined => {
+const askQuestion = (scope: Scope, call: ToolCall, entry: ToolEntry, args: DecodedArguments): undefined => {
   classifyTool(scope, call, entry, args, {})
   if (!isCallOpen(scope, call.id)) return
   const state = stateOf(scope)
@@ -244,7 +236,7 @@ export interface Understood {
 
 /** Decides what happens to a call: it may run, is denied, or is asked about. `reason` says why a call is judged again. */
 export const judge = (
-  scope: Scope<unknown>,
+  scope: Scope,
   call: ToolCall,
   entry: ToolEntry,
   understood: Understood,
@@ -268,11 +260,7 @@ export interface Need {
 }
 
 /** What the tool's own rule says about a call. A rule that fails asks. */
-export const needsOf = (
-  scope: Scope<unknown>,
-  { tool }: ToolEntry,
-  value: unknown
-): Need | Effect.Effect<Need> => {
+export const needsOf = (scope: Scope, { tool }: ToolEntry, value: unknown): Need | Effect.Effect<Need> => {
   const needs = tool.options.needsApproval ?? tool.safety !== "readOnly"
   if (typeof needs === "boolean") return { needed: needs }
   const { runId, sessionId, agentPath } = stateOf(scope)
@@ -287,7 +275,7 @@ export const needsOf = (
 }
 
 const judged = (
-  scope: Scope<unknown>,
+  scope: Scope,
   call: ToolCall,
   entry: ToolEntry,
   { args, value }: Understood,
@@ -324,11 +312,11 @@ const judged = (
   return openApproval(scope, call, entry, args.shown, value, needs.reason)
 }
 
-export const deny = (scope: Scope<unknown>, call: ToolCall, message: string): undefined =>
+export const deny = (scope: Scope, call: ToolCall, message: string): undefined =>
   told(scope, { _tag: "tool.denied", at: now(scope.drive), callId: call.id, content: [text(message)] })
 
 /** A sub-agent may never do more than its parents: the strictest policy of the path counts. */
-export const strictest = (scope: Scope<unknown>, tool: string, needed: boolean): ApprovalPolicy.Verdict => {
+export const strictest = (scope: Scope, tool: string, needed: boolean): ApprovalPolicy.Verdict => {
   const at = now(scope.drive)
   let verdict = ApprovalPolicy.judgeAll(policiesOf(stateOf(scope)), tool, needed, at)
   for (let below = scope; below.parent !== undefined; below = below.parent) {
@@ -349,7 +337,7 @@ const lastDate = 8.64e15
 
 /** Asks whether the call may run. `reason` says why it is asked when that is not plain. */
 export const openApproval = Effect.fnUntraced(function* (
-  scope: Scope<unknown>,
+  scope: Scope,
   call: ToolCall,
   { definition, tool }: ToolEntry,
   args: Schema.Json,

@@ -6,8 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text } from "../../domain/Message.ts"
-import type { ToolCall } from "../../domain/RunState.ts"
-import { findCall } from "../../domain/RunState.ts"
+import { type ToolCall, findCall } from "../../domain/RunState.ts"
 import type { Apart } from "../internal/apart.ts"
 import { classify } from "./classify.ts"
 import { emit, isEnding, isStopped, now, type Scope, stateOf } from "../internal/Drive.ts"
@@ -15,7 +14,7 @@ import { describe } from "../../agent/internal/userCode.ts"
 
 /** Classifies the calls one after another; apart from the loop from the first on that takes time. */
 export const classifyAll = (
-  scope: Scope<unknown>,
+  scope: Scope,
   callIds: ReadonlyArray<ToolCallId>,
   apart: Apart
 ): Effect.Effect<void> => {
@@ -27,7 +26,7 @@ export const classifyAll = (
 }
 
 const withOthers = (
-  scope: Scope<unknown>,
+  scope: Scope,
   rest: Effect.Effect<void>,
   callIds: ReadonlyArray<ToolCallId>,
   apart: Apart
@@ -38,14 +37,14 @@ const withOthers = (
   return Effect.asVoid(Effect.exit(apart.run(Effect.andThen(rest, others))))
 }
 
-const classifyOne = (scope: Scope<unknown>, callId: ToolCallId): Effect.Effect<void> | undefined => {
+const classifyOne = (scope: Scope, callId: ToolCallId): Effect.Effect<void> | undefined => {
   const call = findCall(stateOf(scope), callId)
   return call === undefined || isEnding(scope) ? undefined : guarded(scope, call, () => classify(scope, call))
 }
 
 /** Judges a call with user code: what the definition of the tool throws fails this call alone. */
 export const guarded = (
-  scope: Scope<unknown>,
+  scope: Scope,
   call: ToolCall,
   judge: () => Effect.Effect<void, unknown> | undefined
 ): Effect.Effect<void> | undefined => {
@@ -57,13 +56,13 @@ export const guarded = (
   }
 }
 
-const ending = (scope: Scope<unknown>, call: ToolCall, rest: Effect.Effect<void, unknown>) =>
+const ending = (scope: Scope, call: ToolCall, rest: Effect.Effect<void, unknown>) =>
   Effect.map(Effect.exit(rest), (exit) => {
     if (Exit.isFailure(exit) && !isStopped(scope, exit.cause)) failed(scope, call, Cause.squash(exit.cause))
   })
 
 /** The definition of the tool is at fault. The call is over, or it would be classified for ever. */
-const failed = (scope: Scope<unknown>, { id, name }: ToolCall, defect: unknown): void => {
+const failed = (scope: Scope, { id, name }: ToolCall, defect: unknown): void => {
   const why = describe(scope.drive.runtime, defect)
   const content = [text(`${name} could not be prepared, and has not run: ${why}`)]
   emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId: id, content })

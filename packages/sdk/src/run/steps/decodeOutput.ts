@@ -17,7 +17,7 @@ import { failRun } from "./subAgents.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 
 /** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */
-export const decodeOutput = Effect.fnUntraced(function* <E>(scope: Scope<E>, answer: string, apart: Apart) {
+export const decodeOutput = Effect.fnUntraced(function* (scope: Scope, answer: string, apart: Apart) {
   const { bound, drive } = scope
   const complete = Effect.fnUntraced(function* (event: RunEvent) {
     if (scope.parent === undefined) {

@@ -14,7 +14,7 @@ import { emit, now, type Scope, stateOf } from "../internal/Drive.ts"
 import { isPrompted } from "../internal/startOptions.ts"
 
 /** Gives the conversation to the agent that the model has chosen. */
-export const handOff = Effect.fnUntraced(function* (scope: Scope<any>, callId: ToolCallId) {
+export const handOff = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId) {
   const state = stateOf(scope)
   const call = findCall(state, callId)
   const entry = call === undefined ? undefined : scope.bound.entries.get(call.name)

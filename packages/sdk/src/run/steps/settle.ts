@@ -37,13 +37,14 @@ import { eachWhenKnown } from "../internal/whenKnown.ts"
 import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
 import { asEffect, type Flight, idempotencyKey, invoke } from "../internal/toolBody.ts"
 import { awaitedWithin, describe, within } from "../../agent/internal/userCode.ts"
+import type { JournalError } from "../internal/Journal.ts"
 
 /** Runs calls that may run: several are reads and run together, one alone may be anything. */
-export const settle = <E>(
-  scope: Scope<E>,
+export const settle = (
+  scope: Scope,
   callIds: ReadonlyArray<ToolCallId>,
   apart: Apart
-): Effect.Effect<void, E | ToolUnavailable> => {
+): Effect.Effect<void, JournalError | ToolUnavailable> => {
   const state = stateOf(scope)
   const { toolConcurrency } = state.limits
   // What may no longer be let through when its turn comes is judged then, and not started before.
@@ -60,7 +61,7 @@ export const settle = <E>(
 }
 
 /** Whether what lets one of the calls through may end while others run: a grant, a policy with a time, the tool's own rule. */
-const mayLapse = (scope: Scope<unknown>, callIds: ReadonlyArray<ToolCallId>): boolean =>
+const mayLapse = (scope: Scope, callIds: ReadonlyArray<ToolCallId>): boolean =>
   isTimed(scope) ||
   callIds.some((callId) => {
     const call = findCall(stateOf(scope), callId)
@@ -68,7 +69,11 @@ const mayLapse = (scope: Scope<unknown>, callIds: ReadonlyArray<ToolCallId>): bo
     return typeof toolEntryOf(scope.bound, call)?.tool.options.needsApproval === "function"
   })
 
-const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart): Effect.Effect<void, E> => {
+const run = (
+  scope: Scope,
+  prepared: ReadonlyArray<Prepared>,
+  apart: Apart
+): Effect.Effect<void, JournalError> => {
   const { drive } = scope
   // What was stopped before it was begun has not been begun.
   if (prepared.length === 0 || apart.isStopped()) return Effect.void
@@ -108,7 +113,7 @@ const run = <E>(scope: Scope<E>, prepared: ReadonlyArray<Prepared>, apart: Apart
 }
 
 /** The body of a call, how long it may take, and what becomes of its end. */
-const bodyOf = (scope: Scope<any>, ready: Prepared): Work<unknown, unknown, ToolFailure> => {
+const bodyOf = (scope: Scope, ready: Prepared): Work<unknown, unknown, ToolFailure> => {
   const { retry } = ready.entry.tool.options
   return retry === undefined || !isRepeatable(ready.call)
     ? new Body(scope, ready)
@@ -117,10 +122,10 @@ const bodyOf = (scope: Scope<any>, ready: Prepared): Work<unknown, unknown, Tool
 
 /** One that is tried once. */
 class Body implements Work<unknown, unknown, ToolFailure> {
-  private readonly scope: Scope<any>
+  private readonly scope: Scope
   private readonly ready: Prepared
 
-  constructor(scope: Scope<any>, ready: Prepared) {
+  constructor(scope: Scope, ready: Prepared) {
     this.scope = scope
     this.ready = ready
   }
@@ -145,12 +150,12 @@ class Body implements Work<unknown, unknown, ToolFailure> {
 }
 
 /** It is known not to have run, though its start is written already. */
-const notStarted = (scope: Scope<any>, call: ToolCall): void =>
+const notStarted = (scope: Scope, call: ToolCall): void =>
   emit(scope, { _tag: "tool.notStarted", at: now(scope.drive), callId: call.id })
 
 /** One that is tried again. Each try has its time, as long as there is any. */
 const retried = (
-  scope: Scope<any>,
+  scope: Scope,
   { call, entry, value }: Prepared,
   schedule: NonNullable<Tool<any>["options"]["retry"]>
 ): Work<unknown, unknown, ToolFailure> => {
@@ -189,7 +194,7 @@ const retried = (
 }
 
 /** How long a body may take: its own time, or what is left of that of the run and of those above it. */
-const timeOf = (scope: Scope<any>, call: ToolCall, tool: Tool<any>) => {
+const timeOf = (scope: Scope, call: ToolCall, tool: Tool<any>) => {
   const own = toolTimeoutMs(scope, tool)
   const left = timeLeftOf(scope) ?? own
   const ms = Math.max(1, Math.min(own, left))
@@ -203,7 +208,7 @@ const timeoutText = (call: ToolCall, time: string): string =>
     : `${call.name} did not finish within ${time}; it may have taken effect all the same.`
 
 /** Records what a body came to; an interrupted one that brought nothing is left to whoever interrupted it. */
-const record = (scope: Scope<any>, call: ToolCall, exit: Exit.Exit<unknown, unknown>): void => {
+const record = (scope: Scope, call: ToolCall, exit: Exit.Exit<unknown, unknown>): void => {
   const { runtime } = scope.drive
   const at = now(scope.drive)
   const completed = (value: unknown) =>
@@ -223,7 +228,7 @@ const isText = ([first, second]: ReadonlyArray<UserPart>): boolean =>
 const isContent: (content: unknown) => boolean = Schema.is(Schema.Array(UserPart))
 
 /** The parts of a result, scrubbed. What cannot be shown has happened all the same, so that it is not called a failure. */
-const shown = (scope: Scope<any>, call: ToolCall, value: unknown): ReadonlyArray<UserPart> => {
+const shown = (scope: Scope, call: ToolCall, value: unknown): ReadonlyArray<UserPart> => {
   const { scrub } = scope.drive.runtime.scrubber
   try {
     const content = toContent(value).map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
@@ -238,8 +243,8 @@ const shown = (scope: Scope<any>, call: ToolCall, value: unknown): ReadonlyArray
  * Bodies that a process that is gone had started, or that may have run in a store that is lost: repeats them, asks the tool, or
  * opens an `inDoubt` request.
  */
-export const reconcile = Effect.fnUntraced(function* <E>(
-  scope: Scope<E>,
+export const reconcile = Effect.fnUntraced(function* (
+  scope: Scope,
   callIds: ReadonlyArray<ToolCallId>,
   apart: Apart
 ) {
@@ -291,14 +296,14 @@ export const reconcile = Effect.fnUntraced(function* <E>(
 })
 
 /** The call as one whose start is lost with its journal. The start counts as an attempt, so that the body sees a later one. */
-const presumeStarted = (scope: Scope<any>, call: ToolCall): ToolCall => {
+const presumeStarted = (scope: Scope, call: ToolCall): ToolCall => {
   const key = idempotencyKey(call)
   emit(scope, { _tag: "tool.started", at: now(scope.drive), callId: call.id, idempotencyKey: key })
   return findCall(stateOf(scope), call.id) ?? call
 }
 
 /** What the tool itself can find out. A tool that cannot, or fails to, leaves it to somebody. */
-const ask = (scope: Scope<any>, call: ToolCall): Effect.Effect<Reconciled> =>
+const ask = (scope: Scope, call: ToolCall): Effect.Effect<Reconciled> =>
   Effect.gen(function* () {
     const entry = toolEntryOf(scope.bound, call)
     // Another tool knows nothing of it.

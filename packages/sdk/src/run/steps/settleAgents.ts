@@ -21,7 +21,7 @@ import { emit, now, type Scope, stateOf } from "../internal/Drive.ts"
 import { stopAll } from "./subAgents.ts"
 
 /** Answers a call about the agents in the background. */
-export const settleAgents = Effect.fnUntraced(function* (scope: Scope<any>, callId: ToolCallId) {
+export const settleAgents = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId) {
   const state = stateOf(scope)
   const call = findCall(state, callId)
   if (call === undefined || isSettled(call)) return
@@ -71,18 +71,18 @@ export const settleAgents = Effect.fnUntraced(function* (scope: Scope<any>, call
 })
 
 /** The name of the agent that started a sub-agent, if another one has the conversation now. */
-const otherStarter = (scope: Scope<any>, child: RunState): string | undefined => {
+const otherStarter = (scope: Scope, child: RunState): string | undefined => {
   const { bound, first } = scope
   const starter = first === undefined ? undefined : starterOf(first, child)
   return starter === bound ? undefined : (starter?.agent.name ?? child.agentPath.at(-2))
 }
 
-const listText = (scope: Scope<any>, { background = [] }: RunState): string =>
+const listText = (scope: Scope, { background = [] }: RunState): string =>
   background.length === 0
     ? "There are no agents in the background."
     : background.map((entry) => lineText(scope, entry)).join("\n")
 
-const lineText = (scope: Scope<any>, { callId, child, ended, name }: BackgroundRun): string => {
+const lineText = (scope: Scope, { callId, child, ended, name }: BackgroundRun): string => {
   if (child === undefined) return `- ${callId}: ${name}, ${ended?.status ?? "ended"}`
   const open = interruptions(child).length
   const doing = open > 0 ? `waits for ${open === 1 ? "a decision" : `${open} decisions`}` : "at work"

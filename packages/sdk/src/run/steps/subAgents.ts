@@ -56,16 +56,17 @@ import { askAbove, roomAbove } from "../internal/roomAbove.ts"
 import { profileOptions } from "../internal/startOptions.ts"
 import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/stops.ts"
 import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
+import type { JournalError } from "../internal/Journal.ts"
 
 /** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
-const scopeOf = <E>(parent: Scope<E>, callId: ToolCallId, found: SubAgent | undefined): Scope<E> =>
+const scopeOf = (parent: Scope, callId: ToolCallId, found: SubAgent | undefined): Scope =>
   new Scope(parent.drive, Cancellation.make(parent.token), parent, callId, found?.bound)
 
 /**
  * Begins the run of the sub-agent of a call, with what is left of the budgets above it. Where nothing is, whoever can top it up
  * is asked; where nobody can, the call has failed.
  */
-const begin = <E>(scope: Scope<E>, callId: ToolCallId): void => {
+const begin = (scope: Scope, callId: ToolCallId): void => {
   const state = stateOf(scope)
   const call = findCall(state, callId)
   if (call === undefined) return
@@ -104,12 +105,12 @@ const begin = <E>(scope: Scope<E>, callId: ToolCallId): void => {
 }
 
 /** Starts the sub-agent of a call in the background. */
-export const startBackground = <E>(scope: Scope<E>, callId: ToolCallId): Effect.Effect<void> =>
+export const startBackground = (scope: Scope, callId: ToolCallId): Effect.Effect<void> =>
   Effect.succeed(begin(scope, callId))
 
 /** Goes on with the sub-agents of these calls, and waits until one of them has got somewhere. */
-export const resumeChildren = Effect.fnUntraced(function* <E>(
-  scope: Scope<E>,
+export const resumeChildren = Effect.fnUntraced(function* (
+  scope: Scope,
   callIds: ReadonlyArray<ToolCallId>,
   apart: Apart
 ) {
@@ -129,7 +130,7 @@ export const resumeChildren = Effect.fnUntraced(function* <E>(
 })
 
 /** Goes on with what is in the background, and waits until something of it has got somewhere. */
-export const awaitChildren = Effect.fnUntraced(function* <E>(scope: Scope<E>, apart: Apart) {
+export const awaitChildren = Effect.fnUntraced(function* (scope: Scope, apart: Apart) {
   const { missing } = scope.drive
   const known = missing?.size
   yield* goOnInBackground(scope)
@@ -139,7 +140,7 @@ export const awaitChildren = Effect.fnUntraced(function* <E>(scope: Scope<E>, ap
 })
 
 /** Goes on with everything in the background that can and for which there is room. */
-export const goOnInBackground = <E>(scope: Scope<E>): Effect.Effect<void> =>
+export const goOnInBackground = (scope: Scope): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { background } = stateOf(scope)
     return background === undefined || !isAnyIdle(scope.drive, background)
@@ -148,12 +149,12 @@ export const goOnInBackground = <E>(scope: Scope<E>): Effect.Effect<void> =>
   })
 
 /** Whether one of them has no fiber. Most of the time all have: then there is nothing to look at more closely. */
-const isAnyIdle = (drive: Drive<any>, background: ReadonlyArray<BackgroundRun>): boolean =>
+const isAnyIdle = (drive: Drive, background: ReadonlyArray<BackgroundRun>): boolean =>
   background.some(({ callId, child }) => child !== undefined && !isBeside(drive, callId))
 
 /** Goes on with those that can, as far as there is room. */
-const goOn = Effect.fnUntraced(function* <E>(
-  scope: Scope<E>,
+const goOn = Effect.fnUntraced(function* (
+  scope: Scope,
   candidates: ReadonlyArray<Pick<BackgroundRun, "callId" | "child">>
 ) {
   const { drive } = scope
@@ -192,7 +193,7 @@ const goOn = Effect.fnUntraced(function* <E>(
 })
 
 /** Goes on with one sub-agent until it is over, or held, or waits for a budget above it. */
-const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: ToolCallId, apart: Apart) {
+const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId, apart: Apart) {
   const { drive, parent } = scope
   if (parent === undefined) return
   let isHeard = false
@@ -248,7 +249,7 @@ const driveChild = Effect.fnUntraced(function* <E>(scope: Scope<E>, callId: Tool
 })
 
 const finishChild = Effect.fnUntraced(function* (
-  scope: Scope<any>,
+  scope: Scope,
   step: Extract<Step, { readonly _tag: "Finish" }>
 ) {
   const { drive } = scope
@@ -274,7 +275,7 @@ const finishChild = Effect.fnUntraced(function* (
 const endText = ({ agent }: RunState, end: string): string => `The run of ${agent.name} has ended (${end}).`
 
 /** Ends the sub-agents of a run, each with an end of its own. */
-const stopUnder = (scope: Scope<any>, reason: string): Effect.Effect<void> =>
+const stopUnder = (scope: Scope, reason: string): Effect.Effect<void> =>
   Effect.suspend(() =>
     stopAll(
       scope,
@@ -285,7 +286,7 @@ const stopUnder = (scope: Scope<any>, reason: string): Effect.Effect<void> =>
 
 /** Ends the sub-agents of these calls, as far as they have not ended. What was promised to them is free again. */
 export const stopAll = Effect.fnUntraced(function* (
-  scope: Scope<any>,
+  scope: Scope,
   callIds: ReadonlyArray<ToolCallId>,
   reason: string
 ) {
@@ -301,7 +302,7 @@ export const stopAll = Effect.fnUntraced(function* (
 })
 
 /** The run could not go on. What is under it is stopped first: a run that has failed leaves nobody at work. */
-export const failRun = Effect.fnUntraced(function* (scope: Scope<any>, failure: RunFailure) {
+export const failRun = Effect.fnUntraced(function* (scope: Scope, failure: RunFailure) {
   const { drive } = scope
   const reason = `The run of ${stateOf(scope).agent.name} has failed.`
   if (scope.parent === undefined) {
@@ -322,10 +323,7 @@ export const failRun = Effect.fnUntraced(function* (scope: Scope<any>, failure: 
  * Asks the model, once, to say how far it has come. Its calls come to an end before: the sub-agents that they wait for are
  * stopped, and nobody needs to decide about the others.
  */
-export const askWrapUp = Effect.fnUntraced(function* <E>(
-  scope: Scope<E>,
-  { budget, limit }: Limits.Exceeded
-) {
+export const askWrapUp = Effect.fnUntraced(function* (scope: Scope, { budget, limit }: Limits.Exceeded) {
   const { drive } = scope
   if (yield* isReleasedMeanwhile(scope)) return
   const used = `the ${budget} budget of ${stateOf(scope).agent.name} is used up`
@@ -352,13 +350,13 @@ export const askWrapUp = Effect.fnUntraced(function* <E>(
   yield* flush(drive)
 })
 
-const isReleasedIn = (scope: Scope<any>, callId: ToolCallId): boolean => {
+const isReleasedIn = (scope: Scope, callId: ToolCallId): boolean => {
   const child = findChild(stateOf(scope), callId)
   return child !== undefined && isAnyReleased(child)
 }
 
 /** Whether a decision that the run has not seen releases a call of its turn: that runs first. */
-const isReleasedMeanwhile = <E>(scope: Scope<E>): Effect.Effect<boolean, E> =>
+const isReleasedMeanwhile = (scope: Scope): Effect.Effect<boolean, JournalError> =>
   Effect.suspend(() => {
     scope.drive.hasMail = true
     return Effect.map(takeMailBeside(scope.drive), () => isTurnReleased(stateOf(scope)))
