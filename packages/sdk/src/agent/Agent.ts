@@ -9,7 +9,7 @@
 import * as Result from "effect/Result"
 import * as ApprovalPolicy_ from "../domain/ApprovalPolicy.ts"
 import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
-import type { Tool } from "../tool/Tool.ts"
+import type { AnyTool, Tool } from "../tool/Tool.ts"
 import type { Agent, AgentOptions, Any } from "./AgentDefinition.ts"
 
 export type { Agent, AgentOptions, Any, InstructionsContext } from "./AgentDefinition.ts"
@@ -29,7 +29,7 @@ type AgentServices<A> = A extends Agent<infer R, infer _Output> ? R : never
  * @since 0.1.0
  */
 export const make = <
-  const Tools extends ReadonlyArray<Tool<any>> = [],
+  const Tools extends ReadonlyArray<AnyTool> = [],
   const SubAgents extends ReadonlyArray<Any> = [],
   Output = undefined
 >(

@@ -19,7 +19,7 @@ import * as Limits_ from "../domain/Limits.ts"
 import type { ToolDefinition } from "../model/ModelRequest.ts"
 import { type Decoder, decoder } from "../tool/DataSchema.ts"
 import { definitionMisfits } from "../tool/internal/definitionOptions.ts"
-import type { Tool } from "../tool/Tool.ts"
+import type { AnyTool } from "../tool/Tool.ts"
 import { AgentDefinitionError, ToolDefinitionError, ToolNameTaken } from "../tool/ToolError.ts"
 import type * as Agent from "./Agent.ts"
 import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
@@ -139,7 +139,7 @@ const bind = (
       definitions.splice(place, 0, { name: entry.name, description, parameters: entry.decoder.jsonSchema })
     })
     const identities: Record<string, string> = {}
-    const registerTool = (tool: Tool<any>, decoder: Decoder<unknown>, place?: number) => {
+    const registerTool = (tool: AnyTool, decoder: Decoder<unknown>, place?: number) => {
       const target = tool.target === "question" ? "question" : "tool"
       const { identity } = tool.options
       if (identity !== undefined) identities[tool.name] = identity
@@ -155,7 +155,7 @@ const bind = (
     }
     // Tools that go by another name where theirs is taken: after all others, in their own place.
     const yielding: Array<{
-      readonly tool: Tool<any>
+      readonly tool: AnyTool
       readonly decoder: Decoder<unknown>
       readonly place: number
     }> = []
@@ -285,7 +285,7 @@ export const isOtherAgent = (
 export const isAgent = (agent: Agent.Any, name: string, peers: ReadonlyArray<string> | undefined): boolean =>
   isSame(name, agent.name, agent.options.aliases ?? [], peers)
 
-const checkTool = (agent: string, tool: Tool<any>): Effect.Effect<Decoder<unknown>, ToolDefinitionError> => {
+const checkTool = (agent: string, tool: AnyTool): Effect.Effect<Decoder<unknown>, ToolDefinitionError> => {
   const invalid = (problem: string) =>
     Effect.fail(new ToolDefinitionError({ agent, tool: tool.name, problem }))
   if (![tool.name, ...(tool.options.otherNames ?? [])].every((name) => toolName.test(name))) {

@@ -8,7 +8,7 @@ import type { Limits } from "../domain/Limits.ts"
 import type { Definition } from "../domain/ToolIdentity.ts"
 import type { ToolDefinition } from "../model/ModelRequest.ts"
 import type { Decoder } from "../tool/DataSchema.ts"
-import type { Tool } from "../tool/Tool.ts"
+import type { AnyTool } from "../tool/Tool.ts"
 import type * as Agent from "./AgentDefinition.ts"
 
 /** What a tool's name leads to. */
@@ -16,7 +16,7 @@ export type Entry =
   | {
       readonly target: "tool" | "question"
       readonly name: string
-      readonly tool: Tool<any>
+      readonly tool: AnyTool
       readonly decoder: Decoder<unknown>
       /** What approvals and grants are bound to. */
       readonly definition: Definition

@@ -76,7 +76,7 @@ export const make = <R, Output>(
  *
  * - `RuntimeClosed` — create another one.
  */
-export const requireOpen = (runtime: Runtime<any>): Effect.Effect<void, RuntimeClosed> =>
+export const requireOpen = (runtime: Runtime): Effect.Effect<void, RuntimeClosed> =>
   Effect.suspend(() => {
     const status = runtime.closed()
     return status === undefined

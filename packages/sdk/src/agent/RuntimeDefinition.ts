@@ -14,7 +14,6 @@ import type * as BoundAgent from "./Entry.ts"
 import type { RunIds } from "./RunIds.ts"
 import type { CloseStatus, ExtensionFailed, RuntimeClosed } from "./RuntimeError.ts"
 import type * as Effect from "effect/Effect"
-import type * as Context from "effect/Context"
 import type { DecisionInput } from "../domain/Decision.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
@@ -23,7 +22,7 @@ import type { CancellationToken } from "./Cancellation.ts"
 import type { CapabilityProfile } from "./CapabilityProfile.ts"
 import type { RuntimeHooks } from "./RuntimeHooks.ts"
 import type { RuntimeSettings } from "./RuntimeSettings.ts"
-import type { Tool } from "../tool/Tool.ts"
+import type { AnyServices, AnyTool, Tool } from "../tool/Tool.ts"
 
 /** What a runtime is told when it is created. `R` are the services that its tools need. */
 export interface RuntimeOptions<R, Output> extends RuntimeSettings {
@@ -35,7 +34,7 @@ export interface RuntimeOptions<R, Output> extends RuntimeSettings {
    */
   readonly approvalCallback?: (request: Interruption) => Awaitable<DecisionInput | undefined>
   /** Adds tools that need to know the runtime, and what is opened and closed with it. Default: none. */
-  readonly extensions?: ReadonlyArray<RuntimeExtension<any>>
+  readonly extensions?: ReadonlyArray<AnyExtension>
   /** Told what happens in the runs. Default: nobody. */
   readonly hooks?: RuntimeHooks
   /** Cancels all runs of the runtime. Default: the token of whatever is going on where it is created. */
@@ -49,15 +48,18 @@ export interface RuntimeContext {
   readonly profile: CapabilityProfile
   readonly mode: string
   /** The services that handlers run with. */
-  readonly services: Context.Context<any>
+  readonly services: AnyServices
   /** Cancelled when the runtime is closed. */
   readonly cancellation: CancellationToken
   /**
    * The runtime itself, to run or dispatch something on it. Ask for it in a handler or in `onStart`: while the tools of a new runtime
    * are being made, there is none yet.
    */
-  readonly runtime: () => Runtime<any>
+  readonly runtime: () => Runtime
 }
+
+/** An extension, whatever its tools need. */
+export type AnyExtension = RuntimeExtension<any>
 
 /** Adds tools to a runtime. `R` are the services that these, and opening and closing, need. */
 export interface RuntimeExtension<R = never> {
@@ -79,7 +81,7 @@ export interface Choice {
   /** The name of the model profile. */
   readonly model?: string
   /** In the place of the agent's own. */
-  readonly tools?: ReadonlyArray<Tool<any>>
+  readonly tools?: ReadonlyArray<AnyTool>
 }
 
 /** A run that is being driven. */
@@ -117,7 +119,7 @@ export interface Runtime<Output = unknown> {
   /** The capability profiles to choose from, by name. */
   readonly profiles: ReadonlyMap<string, CapabilityProfile>
   /** The services that handlers run with. */
-  readonly services: Context.Context<any>
+  readonly services: AnyServices
   readonly contextPolicy: ContextPolicy
   readonly tokenizer: Tokenizer
   readonly scrubber: Scrubber

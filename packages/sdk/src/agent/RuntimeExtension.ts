@@ -7,7 +7,7 @@
  *
  * @since 0.1.0
  */
-import type { Services, Tool } from "../tool/Tool.ts"
+import type { AnyTool, Services, Tool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
 import type { CloseStatus } from "./RuntimeError.ts"
 import type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
@@ -28,7 +28,7 @@ export type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
  * @category constructors
  * @since 0.1.0
  */
-export const make = <T extends Tool<any> = never, Start = void, Close = void>(
+export const make = <T extends AnyTool = never, Start = void, Close = void>(
   name: string,
   options: {
     readonly tools?: (context: RuntimeContext) => ReadonlyArray<T>

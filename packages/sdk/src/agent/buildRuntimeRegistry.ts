@@ -5,7 +5,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type { Tool } from "../tool/Tool.ts"
+import type { AnyServices, AnyTool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
 import type { Any, InstructionsContext } from "./AgentDefinition.ts"
 import type { DefinitionError } from "./BoundAgent.ts"
@@ -14,7 +14,7 @@ import * as BoundAgent_ from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { allowsAgent, allowsTool, type CapabilityProfile } from "./CapabilityProfile.ts"
 import { ExtensionFailed } from "./RuntimeError.ts"
-import type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
+import type { AnyExtension, RuntimeContext } from "./RuntimeDefinition.ts"
 import { isPromise } from "./internal/userCode.ts"
 
 /** What keeps the tools of a runtime from being built. */
@@ -25,7 +25,7 @@ export interface RegistryOptions {
   /** What the extensions are told. Default: the agent and the profile, and no runtime. */
   readonly context?: RuntimeContext
   /** Tools in the place of the agent's own. */
-  readonly tools?: ReadonlyArray<Tool<any>>
+  readonly tools?: ReadonlyArray<AnyTool>
   /** Names of agents that the program has beside it. */
   readonly peers?: ReadonlyArray<string>
 }
@@ -48,12 +48,12 @@ export interface RegistryOptions {
 export const buildRuntimeRegistry = (
   agent: Any,
   profile: CapabilityProfile,
-  extensions: ReadonlyArray<RuntimeExtension<any>> = [],
+  extensions: ReadonlyArray<AnyExtension> = [],
   options: RegistryOptions = {}
 ): Effect.Effect<BoundAgent, RegistryError> =>
   Effect.gen(function* () {
     const { context = contextOf(agent, profile), peers = [], tools } = options
-    const added: Array<Tool<any>> = []
+    const added: Array<AnyTool> = []
     for (const extension of extensions) added.push(...(yield* toolsOf(extension, context)))
     // Also those that the profile leaves out: they are other agents all the same.
     const beside = [...BoundAgent_.teamNames(agent), ...peers]
@@ -65,14 +65,14 @@ const contextOf = (agent: Any, profile: CapabilityProfile): RuntimeContext => ({
   agent,
   profile,
   mode: profile.mode ?? profile.name,
-  services: Context.empty() as Context.Context<any>,
+  services: Context.empty() as AnyServices,
   cancellation: Cancellation.make(),
   runtime: () => {
     throw new Error("There is no runtime here: create one with createRuntime.")
   }
 })
 
-const toolsOf = (extension: RuntimeExtension<any>, context: RuntimeContext) =>
+const toolsOf = (extension: AnyExtension, context: RuntimeContext) =>
   Effect.try({
     try: () => extension.tools?.(context) ?? [],
     catch: (cause) =>
@@ -87,8 +87,8 @@ const toolsOf = (extension: RuntimeExtension<any>, context: RuntimeContext) =>
 const narrow = (
   root: Any,
   profile: CapabilityProfile,
-  added: ReadonlyArray<Tool<any>>,
-  replaced: ReadonlyArray<Tool<any>> | undefined
+  added: ReadonlyArray<AnyTool>,
+  replaced: ReadonlyArray<AnyTool> | undefined
 ): Any => {
   const { instructions, limits, model, policy, subAgents, tools } = profile
   const changesNothing = [instructions, limits, model, policy, replaced, subAgents, tools].every(

@@ -19,7 +19,7 @@ import type {
   RuntimeOptionsInvalid
 } from "./RuntimeError.ts"
 import type { ExtensionServices } from "./RuntimeExtension.ts"
-import type { RuntimeExtension, RuntimeOptions } from "./RuntimeDefinition.ts"
+import type { AnyExtension, RuntimeExtension, RuntimeOptions } from "./RuntimeDefinition.ts"
 import { check } from "./RuntimeOptions.ts"
 
 /** What keeps a runtime from being created. */
@@ -65,7 +65,7 @@ export type CreateRuntimeError =
 export const createRuntime = <
   R,
   Output,
-  const Extensions extends ReadonlyArray<RuntimeExtension<any>> = ReadonlyArray<RuntimeExtension>
+  const Extensions extends ReadonlyArray<AnyExtension> = ReadonlyArray<RuntimeExtension>
 >(
   options: Omit<RuntimeOptions<R, Output>, "extensions"> & { readonly extensions?: Extensions }
 ): Effect.Effect<

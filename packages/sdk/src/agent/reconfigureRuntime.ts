@@ -6,7 +6,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { ModelClient } from "../model/ModelClient.ts"
-import type { Tool } from "../tool/Tool.ts"
+import type { AnyTool, Tool } from "../tool/Tool.ts"
 import type { RegistryError } from "./buildRuntimeRegistry.ts"
 import { choose } from "./internal/choose.ts"
 import type { Runtime } from "./Runtime.ts"
@@ -64,8 +64,8 @@ export type ReconfigureError =
  * @category running
  * @since 0.1.0
  */
-export const reconfigureRuntime = <const Tools extends ReadonlyArray<Tool<any>> = []>(
-  runtime: Runtime<any>,
+export const reconfigureRuntime = <const Tools extends ReadonlyArray<AnyTool> = []>(
+  runtime: Runtime,
   change: Omit<RuntimeChange, "tools"> & { readonly tools?: Tools }
 ): Effect.Effect<Configuration, ReconfigureError, ToolServices<Tools[number]>> =>
   Effect.gen(function* () {
@@ -73,7 +73,9 @@ export const reconfigureRuntime = <const Tools extends ReadonlyArray<Tool<any>> 
     const { mode, model, profile, tools } = change
     // What the tools that are there have been given stays theirs.
     const services =
-      tools === undefined ? runtime.services : Context.merge(yield* Effect.context<any>(), runtime.services)
+      tools === undefined
+        ? runtime.services
+        : Context.merge(yield* Effect.context<ToolServices<Tools[number]>>(), runtime.services)
     return yield* choose(runtime, {
       choice: ({ mode: lastMode, model: lastModel, profile: lastProfile, tools: lastTools }) => {
         const named = profile === undefined ? undefined : runtime.profiles.get(profile)

@@ -75,7 +75,7 @@ export interface Conductor {
    * limits stay.
    */
   readonly attach: (
-    runtimes: ReadonlyArray<Runtime<any>>,
+    runtimes: ReadonlyArray<Runtime>,
     runId: RunId,
     options?: Omit<ConductOptions, "keepEvents">
   ) => Effect.Effect<

@@ -92,7 +92,7 @@ export const dispatchPromptStored: <Output>(
  * @since 0.1.0
  */
 export const attach: (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
   options?: StoredDispatchOptions
 ) => Effect.Effect<
@@ -100,7 +100,7 @@ export const attach: (
   AgentNotFound | OptionsInvalid | StoredFault,
   Scope.Scope | RunStore
 > = Effect.fnUntraced(function* (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
   options: StoredDispatchOptions = {}
 ) {

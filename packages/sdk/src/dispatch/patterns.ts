@@ -13,11 +13,11 @@ import type { ConductorFull } from "./DispatchError.ts"
 
 /** One agent of a {@link pipeline}. */
 export interface Stage {
-  readonly runtime: Runtime<any>
+  readonly runtime: Runtime
   /** What its conductor calls the run. */
   readonly name?: string
   /** What it is told, of what the one before has come to. Default: the text of that. */
-  readonly prompt?: (before: Completed<any>) => Prompt
+  readonly prompt?: (before: Completed<unknown>) => Prompt
 }
 
 /**

@@ -68,7 +68,7 @@ const shape = shapeOf<WorkerOptions>({
  * @since 0.1.0
  */
 export const run: (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   options?: WorkerOptions
 ) => Effect.Effect<never, OptionsInvalid, RunStore> = (runtimes, options = {}) =>
   Effect.andThen(
@@ -81,7 +81,7 @@ export const run: (
   )
 
 interface Worker {
-  readonly runtimes: ReadonlyArray<Runtime<any>>
+  readonly runtimes: ReadonlyArray<Runtime>
   readonly store: RunStore["Service"]
   readonly options: WorkerOptions
   readonly leaving: Leaving
@@ -100,7 +100,7 @@ interface Rest {
   readonly only?: Recovered["reason"]
 }
 
-const start = Effect.fnUntraced(function* (runtimes: ReadonlyArray<Runtime<any>>, options: WorkerOptions) {
+const start = Effect.fnUntraced(function* (runtimes: ReadonlyArray<Runtime>, options: WorkerOptions) {
   const worker: Worker = {
     runtimes,
     store: yield* RunStore,

@@ -36,11 +36,11 @@ import type { Runtime } from "../agent/Runtime.ts"
  * @since 0.1.0
  */
 export const decideStored: (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   given: DecisionInput,
   runId?: RunId
 ) => Effect.Effect<Decision, Rejection | RunStoreError, RunStore> = Effect.fnUntraced(function* (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   given: DecisionInput,
   runId?: RunId
 ) {
@@ -60,11 +60,11 @@ export const decideStored: (
  * @since 0.1.0
  */
 export const decideAllStored: (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   given: ReadonlyArray<DecisionInput>,
   runId?: RunId
 ) => Effect.Effect<ReadonlyArray<Decision>, Rejection | RunStoreError, RunStore> = Effect.fnUntraced(
-  function* (runtimes: ReadonlyArray<Runtime<any>>, given: ReadonlyArray<DecisionInput>, runId?: RunId) {
+  function* (runtimes: ReadonlyArray<Runtime>, given: ReadonlyArray<DecisionInput>, runId?: RunId) {
     if (!Array.isArray(given)) {
       return yield* new DecisionMalformed({ issues: `the decisions are ${kindOf(given)}, and not a list` })
     }
@@ -81,7 +81,7 @@ export const decideAllStored: (
  * decided meanwhile can still refuse it.
  */
 export const checkStored = Effect.fnUntraced(function* (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   given: DecisionInput,
   runId?: RunId
 ) {

@@ -71,7 +71,7 @@ export interface Explanation {
 /** What a run is explained with. */
 export interface ExplainOptions {
   /** The agents of the program: then it is said what of the run they do not have. */
-  readonly runtimes?: ReadonlyArray<Runtime<any>>
+  readonly runtimes?: ReadonlyArray<Runtime>
 }
 
 /**

@@ -59,11 +59,11 @@ export interface Recovered {
  * @since 0.1.0
  */
 export const recover: (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   options?: RecoverOptions
 ) => Effect.Effect<ReadonlyArray<Recovered>, OptionsInvalid | RunStoreError, RunStore> = Effect.fn(
   "fermata.recover"
-)(function* (runtimes: ReadonlyArray<Runtime<any>>, options: RecoverOptions = {}) {
+)(function* (runtimes: ReadonlyArray<Runtime>, options: RecoverOptions = {}) {
   yield* requireOptions("recover", options, recoverShape)
   const { concurrency, leaving, limit, onUpdate } = options
   const hooks = {
@@ -96,7 +96,7 @@ export const pageSize = 100
 
 /** A page of the runs that need somebody. */
 export const readyPage = (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   store: RunStore["Service"],
   limit: number,
   after: RunId | undefined
@@ -104,12 +104,12 @@ export const readyPage = (
   store.ready({ agents: namesOf(runtimes), limit, ...(after === undefined ? {} : { after }) })
 
 /** The names by which the runs of these agents may be stored. */
-const namesOf = (runtimes: ReadonlyArray<Runtime<any>>): ReadonlyArray<string> =>
+const namesOf = (runtimes: ReadonlyArray<Runtime>): ReadonlyArray<string> =>
   runtimes.flatMap(({ bound }) => [bound.agent.name, ...(bound.agent.options.aliases ?? [])])
 
 /** Takes up one run. */
 export const takeUp = (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   store: RunStore["Service"],
   ready: ReadyRun,
   options: RunOptions & { readonly leaving?: Leaving }

@@ -232,7 +232,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
 
   const peers = agents.map(({ name }) => name)
   const bind = (agent: Any) => managed.runPromise(Runtime.make({ ...runtimeOptions, agent, peers }))
-  const runtimes = new Map<Any, Runtime.Runtime<any>>()
+  const runtimes = new Map<Any, Runtime.Runtime>()
   try {
     const names = new Set<string>()
     for (const { name, options } of agents) {
@@ -252,11 +252,11 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   }
 
   const notFound = (name: string) => new AgentNotFound({ agent: name, known: agents.map(({ name }) => name) })
-  const offering = (name: string): Runtime.Runtime<any> | undefined => {
+  const offering = (name: string): Runtime.Runtime | undefined => {
     for (const [agent, runtime] of runtimes) if (answersTo(agent, name)) return runtime
     return undefined
   }
-  const runtimeOf = (name: string): Runtime.Runtime<any> => {
+  const runtimeOf = (name: string): Runtime.Runtime => {
     const runtime = offering(name)
     if (runtime === undefined) throw notFound(name)
     return runtime
@@ -284,8 +284,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     hub.publish(update)
     return given.onUpdate?.(update)
   }
-  const boundTo = (agent: string | Any): Runtime.Runtime<any> =>
-    typeof agent === "string" ? runtimeOf(agent) : (runtimes.get(agent) ?? runtimeOf(nameOf(agent)))
+  const boundTo = <Output>(agent: string | Agent<never, Output>): Runtime.Runtime<Output> =>
+    (typeof agent === "string"
+      ? runtimeOf(agent)
+      : (runtimes.get(agent) ?? runtimeOf(nameOf(agent)))) as Runtime.Runtime<Output>
   const background = makeBackground({
     run,
     by,

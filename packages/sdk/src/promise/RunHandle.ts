@@ -112,10 +112,10 @@ type Completed<Output> = Extract<RunResult<Output>, { readonly status: "complete
 /** Runs an effect for a program that does not use Effect. */
 export type Run = <A, E>(effect: Effect.Effect<A, E>) => Promise<A>
 
-const inner = new WeakMap<RunHandle<any>, AgentHandle<any, any>>()
+const inner = new WeakMap<RunHandle, AgentHandle<unknown, unknown>>()
 
-const innerOf = <Output>(handle: RunHandle<Output>): AgentHandle<Output, any> => {
-  const found = inner.get(handle)
+const innerOf = <Output>(handle: RunHandle<Output>): AgentHandle<Output, unknown> => {
+  const found = inner.get(handle) as AgentHandle<Output, unknown> | undefined
   if (found === undefined) throw new TypeError("This is not a handle of a Fermata.")
   return found
 }
@@ -162,7 +162,7 @@ export interface Owner {
 }
 
 /** A handle for programs that do not use Effect. */
-export const fromHandle = <Output>(handle: AgentHandle<Output, any>, owner: Owner): RunHandle<Output> => {
+export const fromHandle = <Output>(handle: AgentHandle<Output, unknown>, owner: Owner): RunHandle<Output> => {
   const { by, isClosed, run } = owner
   const facade: RunHandle<Output> = {
     runId: handle.runId,

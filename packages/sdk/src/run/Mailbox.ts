@@ -57,7 +57,7 @@ export interface Mailbox {
   /** Calls `listener` when something comes in. Returns how to stop listening. */
   readonly onMail: (listener: () => void) => () => void
   /** Says who knows how the run stands. */
-  readonly attach: (runtime: Runtime<any>, state: () => RunState) => void
+  readonly attach: (runtime: Runtime, state: () => RunState) => void
 }
 
 /** Makes a mailbox for one run. */
@@ -66,7 +66,7 @@ export const make = (): Mailbox => {
   let messages: Array<Mail["messages"][number] & { readonly at: Timestamp }> = []
   // Made when somebody listens: there may be many thousand mailboxes.
   let listeners: Set<() => void> | undefined
-  let attached: { readonly runtime: Runtime<any>; readonly state: () => RunState } | undefined
+  let attached: { readonly runtime: Runtime; readonly state: () => RunState } | undefined
   const tell = () => {
     listeners?.forEach((listener) => listener())
   }

@@ -40,7 +40,7 @@ const decodeCapture = Schema.decodeUnknownResult(Capture)
  * @category states
  * @since 0.1.0
  */
-export const captureState = (runtime: Runtime<any>, state: RunState): string => {
+export const captureState = (runtime: Runtime, state: RunState): string => {
   const { model } = runtime.choice
   const capture: typeof Capture.Type = {
     version,
@@ -85,7 +85,7 @@ export type RestoreError =
  * @category states
  * @since 0.1.0
  */
-export const restoreState: (runtime: Runtime<any>, capture: string) => Effect.Effect<Restored, RestoreError> =
+export const restoreState: (runtime: Runtime, capture: string) => Effect.Effect<Restored, RestoreError> =
   Effect.fnUntraced(function* (runtime, text) {
     const capture = yield* Effect.fromResult(decode(text))
     const state = yield* Effect.fromResult(RunStateCodec.decode(capture.state))

@@ -98,7 +98,7 @@ const reasonOf = (fault: Fault): RunStoreError["reason"] => {
 export const make = (store: Store, hooks: Hooks): Store => {
   const { before = () => Effect.void, after = () => Effect.void } = hooks
   const around =
-    <Args extends ReadonlyArray<any>, A, E>(
+    <Args extends ReadonlyArray<unknown>, A, E>(
       operation: Operation,
       run: (...args: Args) => Effect.Effect<A, E | RunStoreError>
     ) =>

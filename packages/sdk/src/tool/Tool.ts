@@ -9,6 +9,7 @@
  */
 import type * as Effect from "effect/Effect"
 import type * as Result from "effect/Result"
+import type * as Context from "effect/Context"
 import * as Schema from "effect/Schema"
 import type { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"
@@ -42,6 +43,12 @@ export interface Tool<R = never> {
   /** The services that the handler needs; a type only. */
   readonly "~services"?: (_: never) => R
 }
+
+/** A tool, whatever its handler needs. */
+export type AnyTool = Tool<any>
+
+/** Services, whichever they are: what a program's tools need is known where a runtime is made, and nowhere after. */
+export type AnyServices = Context.Context<any>
 
 const noArguments = Schema.Struct({})
 

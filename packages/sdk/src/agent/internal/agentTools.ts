@@ -34,8 +34,7 @@ interface AgentExtension {
 }
 
 /** Made where they are used: most programs have none. */
-const decode = <A = any>(parameters: Schema.Codec<any, unknown>): Decoder<A> =>
-  Result.getOrThrow(decoder(parameters))
+const decode = <A>(parameters: Schema.Codec<A, unknown>): Decoder<A> => Result.getOrThrow(decoder(parameters))
 
 const prompt = Schema.String.annotate({ description: "What the agent is to do, complete in itself" })
 const agentRun = Schema.String.annotate({ description: "The run, as `delegate` has named it" })
@@ -98,7 +97,7 @@ const delegate: AgentExtension = {
   }
 }
 
-const about = (name: string, description: string, parameters: Schema.Codec<any, unknown>): AgentTool => ({
+const about = (name: string, description: string, parameters: Schema.Codec<unknown, unknown>): AgentTool => ({
   entry: { target: "agents", name, decoder: decode(parameters) },
   description
 })
@@ -151,7 +150,7 @@ const handoffs: AgentExtension = {
         })
       )
       return {
-        entry: { target: "handoff", name: `transfer_to_${to}`, to, decoder },
+        entry: { target: "handoff", name: `transfer_to_${to}`, to, decoder: decoder as Decoder<unknown> },
         description: `Gives the conversation to the agent ${to}, which goes on with it from here.${description === undefined ? "" : ` ${to}: ${description}`}`
       }
     })

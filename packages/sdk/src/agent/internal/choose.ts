@@ -1,7 +1,6 @@
 /**
  * Makes another choice the one that a live runtime works by: built first, put in force in one go.
  */
-import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { ModelClient } from "../../model/ModelClient.ts"
 import { requireOpen } from "../Runtime.ts"
@@ -10,14 +9,15 @@ import { ReconfigureRefused, RuntimeBusy, type RuntimeClosed } from "../RuntimeE
 import type { Configuration } from "../RuntimeHooks.ts"
 import { configure, type ConfigureError, type Configured, describeConfiguration } from "./configuration.ts"
 import { notify } from "./userCode.ts"
+import type { AnyServices } from "../../tool/Tool.ts"
 
 /** Makes a choice the one in force. */
 export const choose = (
-  runtime: Runtime<any>,
+  runtime: Runtime,
   next: {
     readonly choice: (last: Choice) => Choice
     readonly model?: ModelClient["Service"]
-    readonly services?: Context.Context<any>
+    readonly services?: AnyServices
   }
 ): Effect.Effect<Configuration, ConfigureError | RuntimeBusy | RuntimeClosed | ReconfigureRefused> =>
   Effect.gen(function* () {
@@ -40,7 +40,7 @@ export const choose = (
   }).pipe(runtime["~changing"].withPermit)
 
 /** In one go: no turn may begin between the look and the change. */
-const swap = (runtime: Runtime<any>, configured: Configured): Effect.Effect<Configuration, RuntimeBusy> =>
+const swap = (runtime: Runtime, configured: Configured): Effect.Effect<Configuration, RuntimeBusy> =>
   Effect.suspend(() => {
     const busy = [...runtime.runs].filter((run) => run.isMidTurn())
     if (busy.length > 0) return Effect.fail(new RuntimeBusy({ runs: busy.map(({ runId }) => runId) }))

@@ -1,7 +1,6 @@
 /**
  * What a runtime works with: chosen when it is created, chosen anew when it is reconfigured, and built in the same way both times.
  */
-import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { ModelClient } from "../../model/ModelClient.ts"
 import type { Any } from "../AgentDefinition.ts"
@@ -9,9 +8,10 @@ import type { BoundAgent } from "../Entry.ts"
 import { buildRuntimeRegistry, type RegistryError } from "../buildRuntimeRegistry.ts"
 import type { CancellationToken } from "../Cancellation.ts"
 import { type CapabilityProfile, everything } from "../CapabilityProfile.ts"
-import type { Choice, Runtime, RuntimeContext, RuntimeExtension } from "../RuntimeDefinition.ts"
+import type { AnyExtension, Choice, Runtime, RuntimeContext } from "../RuntimeDefinition.ts"
 import { CapabilityProfileNotFound, ModelProfileNotFound } from "../RuntimeError.ts"
 import type { Configuration } from "../RuntimeHooks.ts"
+import type { AnyServices } from "../../tool/Tool.ts"
 
 type Client = ModelClient["Service"]
 
@@ -20,7 +20,7 @@ export interface Configured {
   readonly choice: Choice
   readonly bound: BoundAgent
   readonly model: Client
-  readonly services: Context.Context<any>
+  readonly services: AnyServices
   readonly profileName: string
   readonly mode: string
 }
@@ -33,16 +33,16 @@ interface Fixed {
   readonly agent: Any
   readonly peers?: ReadonlyArray<string> | undefined
   readonly profiles: ReadonlyMap<string, CapabilityProfile>
-  readonly extensions: ReadonlyArray<RuntimeExtension<any>>
+  readonly extensions: ReadonlyArray<AnyExtension>
   readonly cancellation: CancellationToken
-  readonly runtime: () => Runtime<any>
+  readonly runtime: () => Runtime
 }
 
 /** Builds what follows from a choice. Changes nothing. */
 export const configure = Effect.fnUntraced(function* (
   { agent, cancellation, extensions, peers, profiles, runtime }: Fixed,
   choice: Choice,
-  { model, services }: { readonly model: Client; readonly services: Context.Context<any> }
+  { model, services }: { readonly model: Client; readonly services: AnyServices }
 ): Effect.fn.Return<Configured, ConfigureError> {
   const profile = profiles.get(choice.profile)
   if (profile === undefined) {
@@ -69,7 +69,7 @@ export const configure = Effect.fnUntraced(function* (
 })
 
 /** What extensions are told of a runtime as it is now. */
-export const contextOf = (runtime: Runtime<any>): RuntimeContext => {
+export const contextOf = (runtime: Runtime): RuntimeContext => {
   const { agent, cancellation, mode, profileName, profiles, services } = runtime
   const profile = profiles.get(profileName) ?? everything
   return { agent, profile, mode, services, cancellation, runtime: () => runtime }

@@ -26,7 +26,7 @@ export const decodeArguments = (
 
 /** Decodes a value. Nothing is made of the time where the schema answers at once. */
 export const decodeWithin = (
-  { decode }: Pick<Decoder<any>, "decode">,
+  { decode }: Pick<Decoder<unknown>, "decode">,
   ms: number,
   json: unknown
 ): Effect.Effect<unknown, string> => {

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { sentence } from "../../domain/Display.ts"
 import type { CancellationToken } from "../Cancellation.ts"
-import type { Runtime, RuntimeExtension } from "../RuntimeDefinition.ts"
+import type { AnyExtension, Runtime } from "../RuntimeDefinition.ts"
 import { type CloseStatus, ExtensionFailed, RuntimeClosed } from "../RuntimeError.ts"
 import { contextOf } from "./configuration.ts"
 import type { LiveRuns } from "./LiveRuns.ts"
@@ -17,11 +17,11 @@ import { awaited, describe, within } from "./userCode.ts"
 /** What a runtime's beginning and end are made of. */
 export interface LifecycleOptions {
   readonly agent: string
-  readonly extensions: ReadonlyArray<RuntimeExtension<any>>
+  readonly extensions: ReadonlyArray<AnyExtension>
   readonly cancellation: CancellationToken
   readonly runs: LiveRuns
   readonly closeTimeout: Duration.Input
-  readonly runtime: () => Runtime<any>
+  readonly runtime: () => Runtime
 }
 
 /** The beginning and the end of a runtime. */
@@ -34,7 +34,7 @@ export interface Lifecycle {
 export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
   const { agent, cancellation, closeTimeout, extensions, runs } = options
   const closeMs = Duration.toMillis(Duration.fromInputUnsafe(closeTimeout))
-  const opened: Array<RuntimeExtension<any>> = []
+  const opened: Array<AnyExtension> = []
   let closed: CloseStatus | undefined
   let opening: Fiber.Fiber<unknown, unknown> | undefined
 

@@ -1,7 +1,6 @@
 /**
  * Code of the program that is not Fermata's: what it returns, throws or rejects with, how long it may take, and how a failure of it reads.
  */
-import type * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -10,11 +9,12 @@ import { messageOf, text } from "../../domain/Display.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
 import type { Awaitable } from "../../tool/ToolOptions.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
+import type { AnyServices } from "../../tool/Tool.ts"
 
 /** What code of the program runs with: a runtime, most of the time. */
 interface Surroundings {
   /** The services that its effects need. */
-  readonly services: Context.Context<any>
+  readonly services: AnyServices
   readonly scrubber: Scrubber
   readonly options: { readonly cancelGrace?: Duration.Input }
 }
@@ -58,7 +58,10 @@ export const ignoreRejection = (value: unknown): void => {
 }
 
 /** Waits for what a function of the program returns. What it throws is a failure. */
-export const awaited = <A>(runtime: Surroundings, f: () => Awaitable<A, any>): Effect.Effect<A, unknown> =>
+export const awaited = <A>(
+  runtime: Surroundings,
+  f: () => Awaitable<A, unknown>
+): Effect.Effect<A, unknown> =>
   Effect.suspend(() => {
     const out = f()
     if (Effect.isEffect(out)) return Effect.provideContext(out as Effect.Effect<A, unknown>, runtime.services)
@@ -69,7 +72,7 @@ export const awaited = <A>(runtime: Surroundings, f: () => Awaitable<A, any>): E
 export const awaitedWithin = <A>(
   runtime: Surroundings,
   ms: number,
-  f: () => Awaitable<A, any>
+  f: () => Awaitable<A, unknown>
 ): Effect.Effect<A, unknown> =>
   within(
     runtime,

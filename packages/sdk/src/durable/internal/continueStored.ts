@@ -56,13 +56,13 @@ export type WorkError =
 
 /** Who works on a run, and how that is watched and ended. */
 export interface Work extends RunOptions {
-  readonly runtime: Runtime<any>
+  readonly runtime: Runtime
   readonly store: Store
   readonly token: Cancellation.CancellationToken
   readonly leaving?: Leaving
 }
 
-const ttlOf = (runtime: Runtime<any>) => runtime.options.leaseTtl ?? "15 seconds"
+const ttlOf = (runtime: Runtime) => runtime.options.leaseTtl ?? "15 seconds"
 
 /**
  * Commits the first event, which holds the user's message, before anything else happens; then drives the run. `previous` is the
@@ -193,7 +193,7 @@ export const continueStored = Effect.fnUntraced(function* (
 })
 
 /** Whether the approval callback is asked about what the run waits for when it is gone on with. */
-export const isCallbackAsked = ({ options }: Runtime<any>, state: RunState): boolean =>
+export const isCallbackAsked = ({ options }: Runtime, state: RunState): boolean =>
   options.approvalCallback !== undefined && interruptions(state).length > 0
 
 /** The state in which decisions about a run that failed are acted on. */

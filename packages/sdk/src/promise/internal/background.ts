@@ -33,8 +33,8 @@ import { startOf } from "./start.ts"
 interface Owned extends Owner {
   readonly run: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Promise<A>
   readonly drainTimeout: Duration.Input
-  readonly runtimes: () => ReadonlyArray<Runtime<any>>
-  readonly runtimeOf: (agent: string) => Runtime<any>
+  readonly runtimes: () => ReadonlyArray<Runtime>
+  readonly runtimeOf: (agent: string) => Runtime
   readonly runOptions: (given: PromptOptions) => Required<Pick<StoredRunOptions, "cancellation" | "onUpdate">>
   readonly onUpdate: (update: RunUpdate) => void
 }
@@ -47,11 +47,11 @@ export const makeBackground = (owner: Owned) => {
     Effect.provideService(Effect.provideService(effect, Scope.Scope, of), DrainTimeout, drainTimeout)
   const named = (name: string | undefined) => (name === undefined ? {} : { name })
 
-  const dispatch = async (
-    runtime: Runtime<any>,
+  const dispatch = async <Output>(
+    runtime: Runtime<Output>,
     prompt: Prompt,
     given: PromptOptions & Pick<DispatchOptions, "name"> = {}
-  ): Promise<RunHandle<any>> => {
+  ): Promise<RunHandle<Output>> => {
     const { cancellation, onUpdate } = runOptions(given)
     const options = { cancellation, onUpdate, ...named(given.name) }
     return fromHandle(
@@ -67,11 +67,14 @@ export const makeBackground = (owner: Owned) => {
     // Half of it is for what comes to an end by itself: as long as the program gives everything else.
     const ownDrain = Duration.times(Duration.fromInputUnsafe(drainTimeout), 2)
     const made = await run(within(Conductor.make({ drainTimeout: ownDrain, ...given }), own))
-    const start = async (agent: string, prompt: Prompt, options: DispatchOptions = {}) => {
+    const start = async <Output>(agent: string, prompt: Prompt, options: DispatchOptions = {}) => {
       requireKnown("dispatch", options, conductedShape)
       const { name, ...given } = options
-      const handle: AgentHandle<any, any> = await run(
-        made.dispatchStored(runtimeOf(agent), startOf(prompt, given), { onUpdate, ...named(name) })
+      const handle: AgentHandle<Output, unknown> = await run(
+        made.dispatchStored(runtimeOf(agent) as Runtime<Output>, startOf(prompt, given), {
+          onUpdate,
+          ...named(name)
+        })
       )
       return fromHandle(handle, owner)
     }

@@ -19,7 +19,7 @@ import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
 import { type RunState, findCall, findChild, isSettled } from "../../domain/RunState.ts"
 import { type Above, nothingAbove, type Step } from "../../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
-import type { Tool } from "../../tool/Tool.ts"
+import type { AnyTool } from "../../tool/Tool.ts"
 import { holderOf } from "../../agent/BoundAgent.ts"
 import { type BoundAgent } from "../../agent/Entry.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
@@ -41,7 +41,7 @@ export type DriveError = JournalError | ToolUnavailable | AgentNotFound
 
 /** What a drive is made of. */
 interface Given {
-  readonly runtime: Runtime<any>
+  readonly runtime: Runtime
   readonly token: Cancellation.CancellationToken
   readonly leaving: Leaving | undefined
   readonly clock: Clock.Clock
@@ -60,7 +60,7 @@ interface Given {
 
 /** One lives as long as its run waits: small. */
 export class Drive implements Given, LiveRun {
-  readonly runtime: Runtime<any>
+  readonly runtime: Runtime
   readonly token: Cancellation.CancellationToken
   readonly leaving: Leaving | undefined
   readonly clock: Clock.Clock
@@ -159,7 +159,7 @@ export interface Beside {
   /** How often something has. */
   ended: number
   /** The first thing that failed: the whole drive fails with it. */
-  failure?: Exit.Failure<unknown, any>
+  failure?: Exit.Failure<unknown, unknown>
   /** Requests that the approval callback was asked about. */
   readonly asked: Set<string>
   /** The one about which it has not answered yet. */
@@ -385,13 +385,13 @@ export const nextRequestId = (scope: Scope) => {
 }
 
 /** How long a body may take: the tool's own time, else the run's. */
-export const toolTimeoutMs = (scope: Scope, { options }: Tool<any>): number =>
+export const toolTimeoutMs = (scope: Scope, { options }: AnyTool): number =>
   options.timeout === undefined
     ? stateOf(scope).limits.toolTimeoutMs
     : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
 
 /** How long a tool may take to say something about a call: as long as a body, and no longer than the run may. */
-export const judgingMs = (scope: Scope, tool: Tool<any>): number => {
+export const judgingMs = (scope: Scope, tool: AnyTool): number => {
   const own = toolTimeoutMs(scope, tool)
   return Math.max(1, Math.min(own, timeLeftOf(scope) ?? own))
 }

@@ -65,7 +65,7 @@ import { notify } from "../../agent/internal/userCode.ts"
 /** How a run is driven. */
 export interface DriveOptions {
   readonly clock: Clock.Clock
-  readonly runtime: Runtime<any>
+  readonly runtime: Runtime
   readonly journal: Journal
   readonly token: Cancellation.CancellationToken
   readonly onUpdate: ((update: RunUpdate) => void) | undefined

@@ -27,7 +27,7 @@ interface Question {
  * - `AgentNotFound` — the runtime's agent does not hand over to whoever is named, or no longer to whoever has the conversation.
  */
 export const answering = (
-  { bound }: Runtime<any>,
+  { bound }: Runtime,
   { answeredBy, previous, under }: Question
 ): Effect.Effect<BoundAgent, AgentNotFound> => {
   const name = answeredBy ?? previous?.agent.name

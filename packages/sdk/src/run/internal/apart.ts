@@ -50,10 +50,15 @@ type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, 
 
 type Tokens = readonly [Cancellation.CancellationToken, ...ReadonlyArray<Cancellation.CancellationToken>]
 
+/** What runs apart, whatever it comes to: the loop reads it from the exit. */
+type AnyWork = Work<any, any, any>
+type AnyFlight = Flight<any, any, any>
+type AnyAwaited = Awaited<any, any, any, any, any>
+
 /** What is to be known about whatever runs apart. */
 interface Surroundings {
   readonly clock: Clock.Clock
-  readonly runtime: Runtime<any>
+  readonly runtime: Runtime
 }
 
 /**
@@ -67,8 +72,8 @@ export class Apart {
   /** What the fiber of the loop was given: what runs apart has it too. */
   private readonly context: Context.Context<never>
   private readonly restoreCaller: Restore | undefined
-  private flights: Flight<any, any, any> | Set<Flight<any, any, any>> | undefined = undefined
-  private awaited: Awaited<any, any, any, any, any> | undefined = undefined
+  private flights: AnyFlight | Set<AnyFlight> | undefined = undefined
+  private awaited: AnyAwaited | undefined = undefined
   private unlinks: ReadonlyArray<() => void> | undefined = undefined
   private asleep: Effect.Effect<void> | undefined = undefined
   private resume: ((effect: Effect.Effect<void>) => void) | undefined = undefined
@@ -125,7 +130,7 @@ export class Apart {
    * have not begun, `mayBegin` says whether those may; they are skipped otherwise.
    */
   all(
-    work: ReadonlyArray<Work<any, any, any>>,
+    work: ReadonlyArray<AnyWork>,
     most: number,
     mayBegin: () => Effect.Effect<boolean>
   ): Effect.Effect<void> {
@@ -185,14 +190,14 @@ export class Apart {
     resume?.(Effect.void)
   }
 
-  add(flight: Flight<any, any, any>): void {
+  add(flight: AnyFlight): void {
     if (this.unlinks === undefined) this.link()
     if (this.flights === undefined) this.flights = flight
     else if (this.flights instanceof Set) this.flights.add(flight)
     else this.flights = new Set([this.flights, flight])
   }
 
-  delete(flight: Flight<any, any, any>): void {
+  delete(flight: AnyFlight): void {
     if (this.flights === flight) this.flights = undefined
     else if (this.flights instanceof Set) this.flights.delete(flight)
   }
@@ -220,7 +225,7 @@ const neverEnded = Exit.die(new Error("It has not ended."))
 /** Several that run apart, so many at the same time. */
 class Batch {
   private readonly apart: Apart
-  private readonly work: ReadonlyArray<Work<any, any, any>>
+  private readonly work: ReadonlyArray<AnyWork>
   private readonly most: number
   private readonly mayBegin: () => Effect.Effect<boolean>
   private begun = 0
@@ -229,7 +234,7 @@ class Batch {
 
   constructor(
     apart: Apart,
-    work: ReadonlyArray<Work<any, any, any>>,
+    work: ReadonlyArray<AnyWork>,
     most: number,
     mayBegin: () => Effect.Effect<boolean>
   ) {
@@ -269,14 +274,14 @@ class Batch {
       ? Effect.flatMapEager(this.mayBegin(), (mayBegin) => this.go(mayBegin))
       : this.go(true)
 
-  ended(one: Work<any, any, any>, exit: Exit.Exit<unknown, unknown>): void {
+  ended(one: AnyWork, exit: Exit.Exit<unknown, unknown>): void {
     this.tell(one, exit)
     this.open -= 1
     if (this.open === 0 || this.begun < this.work.length) this.apart.wake()
   }
 
   /** Whoever is told must not keep the others from ending: it is told last that it has failed. */
-  private tell(one: Work<any, any, any>, exit: Exit.Exit<unknown, unknown> | undefined): void {
+  private tell(one: AnyWork, exit: Exit.Exit<unknown, unknown> | undefined): void {
     try {
       if (exit === undefined) one.onSkip()
       else one.onEnd(exit)

@@ -58,10 +58,10 @@ export const takeMail = Effect.fnUntraced(function* (drive: Drive) {
  * until that has stopped, which may be the one that asks: it is left to the root's loop, and only told to stop here.
  */
 export const takeMailBeside = Effect.fnUntraced(function* (drive: Drive) {
-  const { any, ending } = yield* takeOnce(drive)
+  const { ending, isNews } = yield* takeOnce(drive)
   if (ending.length > 0) drive.hasEnding = true
   for (const { content, to } of ending) tellToStop(drive, to, textOf(content))
-  if (any) wake(drive)
+  if (isNews) wake(drive)
 })
 
 type Ending = Mail["messages"][number] & { readonly to: RunId }
@@ -71,7 +71,7 @@ const take = (drive: Drive): Effect.Effect<Taken, JournalError> =>
   drive.beside === undefined ? folding(drive) : drive.beside.mail.withPermit(folding(drive))
 
 interface Taken {
-  readonly any: boolean
+  readonly isNews: boolean
   readonly ending: ReadonlyArray<Ending>
 }
 
@@ -81,7 +81,7 @@ const takeOnce = (drive: Drive): Effect.Effect<Taken, JournalError> => {
   return drive.beside === undefined ? unlessTaken : drive.beside.mail.withPermit(unlessTaken)
 }
 
-const nothing: Taken = { any: false, ending: [] }
+const nothing: Taken = { isNews: false, ending: [] }
 
 const folding = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<Taken, JournalError> {
   // What was taken before is in the journal now, and is not mail any more.
@@ -98,7 +98,7 @@ const folding = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<Tak
     if (to !== undefined && ends === true) ending.push({ ...message, to })
     else emitRoot(drive, takeMessage(drive.state, message, now(drive)))
   }
-  return { any: decisions.length > 0 || messages.length > 0, ending }
+  return { isNews: decisions.length > 0 || messages.length > 0, ending }
 })
 
 /** Folds decisions. One that no longer applies is put on record as such, so that nobody waits for its effect. */

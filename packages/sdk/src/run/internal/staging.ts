@@ -126,7 +126,7 @@ export const takeGiven = <Input extends GivenOptions>(
 
 /** The first event of a new run, in a new session or after `previous`. */
 export const startRun = (
-  runtime: Runtime<any>,
+  runtime: Runtime,
   clock: Clock.Clock,
   input: GivenOptions &
     Allotted & {
@@ -201,7 +201,7 @@ export type ContinueError = Rejection | RunEnded | PolicyFixed | AgentNotFound |
 
 /** The events that take a held, failed or abandoned run up again; or the first of a new run after one that has ended. */
 export const continueRun = Effect.fnUntraced(function* (
-  runtime: Runtime<any>,
+  runtime: Runtime,
   clock: Clock.Clock,
   input: GivenOptions &
     Allotted & {
@@ -374,7 +374,7 @@ export const checkUnchanged = Effect.fnUntraced(function* (
 
 /** Edited arguments must be what the tool of the agent that asked takes, before anybody relies on the approval. */
 export const checkEdited = Effect.fnUntraced(function* (
-  runtime: Runtime<any>,
+  runtime: Runtime,
   state: RunState,
   decision: Decision
 ): Effect.fn.Return<Decision, EditedArgumentsInvalid> {

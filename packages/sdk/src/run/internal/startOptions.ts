@@ -22,7 +22,7 @@ export interface Allotted {
 
 /** The options of a run that continues none. */
 export const startOptions = (
-  runtime: Runtime<any>,
+  runtime: Runtime,
   agent: BoundAgent,
   { limits, policy }: GivenOptions
 ): StartOptions => ({
@@ -33,7 +33,7 @@ export const startOptions = (
 
 /** The options of a run that continues another one: what is not given is inherited, as it was given to that one. */
 export const inheritedOptions = (
-  runtime: Runtime<any>,
+  runtime: Runtime,
   agent: BoundAgent,
   { limits, policy }: GivenOptions,
   { startedWith = {} }: Pick<RunState, "startedWith">
@@ -70,7 +70,7 @@ export const isPrompted = (
 ): boolean => policyFor !== undefined && isAgent(agent, policyFor, policyPeers)
 
 /** The policy of the capability profile in force. */
-export const profileOptions = ({ profileName, profiles }: Runtime<any>): StartOptions => {
+export const profileOptions = ({ profileName, profiles }: Runtime): StartOptions => {
   const profilePolicy = profiles.get(profileName)?.policy
   return profilePolicy === undefined ? {} : { profilePolicy }
 }

@@ -7,7 +7,7 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
-import type { Tool } from "../../tool/Tool.ts"
+import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Running } from "./apart.ts"
@@ -21,7 +21,7 @@ export const idempotencyKey = (call: ToolCall): string => call.id
 export const invoke = (
   scope: Scope,
   call: ToolCall,
-  tool: Tool<any>,
+  tool: AnyTool,
   value: unknown
 ): Effect.Effect<unknown, unknown> | Running<unknown, unknown> => {
   const { runtime } = scope.drive

@@ -14,7 +14,7 @@ import { text, UserPart } from "../../domain/Message.ts"
 import type { ToolUnavailable } from "../../domain/RunError.ts"
 import { type ToolCall, findCall, isRepeatable } from "../../domain/RunState.ts"
 import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
-import { type Tool, toContent } from "../../tool/Tool.ts"
+import { type AnyTool, toContent } from "../../tool/Tool.ts"
 import type { Reconciled } from "../../tool/ToolOptions.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import { confirmHeld } from "../internal/confirmHeld.ts"
@@ -157,7 +157,7 @@ const notStarted = (scope: Scope, call: ToolCall): void =>
 const retried = (
   scope: Scope,
   { call, entry, value }: Prepared,
-  schedule: NonNullable<Tool<any>["options"]["retry"]>
+  schedule: NonNullable<AnyTool["options"]["retry"]>
 ): Work<unknown, unknown, ToolFailure> => {
   const { tool } = entry
   const flight: Flight = {}
@@ -194,7 +194,7 @@ const retried = (
 }
 
 /** How long a body may take: its own time, or what is left of that of the run and of those above it. */
-const timeOf = (scope: Scope, call: ToolCall, tool: Tool<any>) => {
+const timeOf = (scope: Scope, call: ToolCall, tool: AnyTool) => {
   const own = toolTimeoutMs(scope, tool)
   const left = timeLeftOf(scope) ?? own
   const ms = Math.max(1, Math.min(own, left))

@@ -78,7 +78,7 @@ const timesInBounds = <Given extends object>(given: Given): Given => {
 /** A store that refuses with a typed error what is asked of it with values of other kinds than its types say. */
 export const withSoundInput = (store: Service): Service => {
   const aboutRun =
-    <Rest extends ReadonlyArray<any>, A, E>(ask: (runId: any, ...rest: Rest) => Effect.Effect<A, E>) =>
+    <Rest extends ReadonlyArray<unknown>, A, E>(ask: (runId: any, ...rest: Rest) => Effect.Effect<A, E>) =>
     (runId: any, ...rest: Rest): Effect.Effect<A, E | RunNotFound> =>
       text.is(runId) ? ask(runId, ...rest) : Effect.fail(notARun(runId))
   const listing =

@@ -24,14 +24,12 @@ import { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "../../D
 import { attachTo } from "../handle/attachTo.ts"
 import { type Gate, makeGate } from "./Gate.ts"
 import { Ledger } from "./Ledger.ts"
-import type { Keeper, Live, LiveOptions } from "../handle/Live.ts"
+import type { AnyLive, Keeper, Live, LiveOptions } from "../handle/Live.ts"
 import { closeAll, makeOwner } from "../Owner.ts"
 import { readAll, Reader, reading } from "../watch/readers.ts"
 import type { Start } from "../handle/runStart.ts"
 import { Stored, type StoredOptions } from "../handle/Stored.ts"
 import { type Input, Unstored } from "../handle/Unstored.ts"
-
-type AnyLive = Live<any, any>
 
 /** What a run is dispatched with, besides what the conductor adds. */
 type Given = Omit<LiveOptions, "owner" | "keeper">
@@ -96,7 +94,7 @@ export class Orchestra implements Keeper {
   }
 
   attach(
-    runtimes: ReadonlyArray<Runtime<any>>,
+    runtimes: ReadonlyArray<Runtime>,
     runId: RunId,
     given: GivenStored
   ): Effect.Effect<
@@ -227,7 +225,7 @@ export class Orchestra implements Keeper {
   }
 
   /** Makes a run when it may be made, and lets it begin. */
-  private letIn<Output, E>(
+  private letIn<Output, E extends StoredFault>(
     make: () => Live<Output, E>
   ): Effect.Effect<Live<Output, E>, HandleError | ConductorFull | E> {
     return Effect.uninterruptibleMask((restore) =>
@@ -287,7 +285,7 @@ export class Orchestra implements Keeper {
   private prepare<I extends Input | Start>(live: AnyLive, given: I): Effect.Effect<I, HandleError> {
     // Before they are counted with: what is no number would leave no budget at all.
     return Effect.flatMap(takeGiven(given), (input) => {
-      const { bound } = live.runtime as Runtime<any>
+      const { bound } = live.runtime as Runtime
       const before = beforeOf(input)
       const own = { ...bound.limits, ...inheritedOf(input)?.limits }
       const limits: Limits = { ...(before?.limits ?? own), ...input.limits }

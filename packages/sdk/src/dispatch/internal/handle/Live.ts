@@ -30,7 +30,8 @@ import type {
   HandleUpdate,
   Observed,
   SendError,
-  SendOptions
+  SendOptions,
+  StoredFault
 } from "../../AgentHandle.ts"
 import type { Owned, Owner } from "../Owner.ts"
 import { observed, type Reader } from "../watch/readers.ts"
@@ -43,7 +44,10 @@ import type * as Context from "effect/Context"
 import type { ConductorBudgetExceeded, ConductorClosed } from "../../DispatchError.ts"
 import type { Gate } from "../conductor/Gate.ts"
 
-export abstract class Live<Output, E> extends Watchable implements AgentHandle<Output, E>, Owned {
+export abstract class Live<Output, E extends StoredFault>
+  extends Watchable
+  implements AgentHandle<Output, E>, Owned
+{
   runId: RunId
   sessionId: SessionId
   readonly runtime: Runtime<Output>
@@ -387,6 +391,9 @@ export abstract class Live<Output, E> extends Watchable implements AgentHandle<O
   }
 }
 
+/** A run of this process, stored or not, whatever its answer is. */
+export type AnyLive = Live<unknown, StoredFault>
+
 /** What a run is dispatched with, besides its input. */
 export interface LiveOptions {
   readonly name?: string | undefined
@@ -405,17 +412,17 @@ export interface LiveOptions {
 /** Whoever looks after several runs. */
 export interface Keeper {
   readonly gate: Gate
-  readonly onMade: (live: Live<any, any>) => void
-  readonly onTold: (live: Live<any, any>, update: RunUpdate) => void
+  readonly onMade: (live: AnyLive) => void
+  readonly onTold: (live: AnyLive, update: RunUpdate) => void
   /** How it stands, or what it waits for, has changed. */
-  readonly onChange: (live: Live<any, any>) => void
-  readonly onOver: (live: Live<any, any>) => void
+  readonly onChange: (live: AnyLive) => void
+  readonly onOver: (live: AnyLive) => void
   /** Why there may not be one more; else it is counted. */
   readonly refuse: () => ConductorBudgetExceeded | ConductorClosed | undefined
 }
 
 /** What there is to say about a run that waits for a place. */
-export const notBegun = ({ runId, runtime }: Live<any, any>): Explanation => ({
+export const notBegun = ({ runId, runtime }: AnyLive): Explanation => ({
   runId,
   status: "running",
   waitsFor: [],

@@ -32,7 +32,7 @@ import { Scrubber } from "../../../tool/Scrubber.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
 import { ConductorClosed } from "../../DispatchError.ts"
 import { type Driven, elsewhere } from "./ended.ts"
-import { Live, type LiveOptions, notBegun } from "./Live.ts"
+import { type AnyLive, Live, type LiveOptions, notBegun } from "./Live.ts"
 import { orRemoved, readStored } from "../watch/readStored.ts"
 import { runStart, type Start } from "./runStart.ts"
 import { stuckOn } from "./stuckOn.ts"
@@ -49,7 +49,7 @@ export interface StoredOptions extends LiveOptions {
 }
 
 /** What is made of an input when the run begins; with a conductor, what its budgets leave. */
-export type PrepareStored = (live: Live<any, any>, input: Start) => Effect.Effect<Start, HandleError>
+export type PrepareStored = (live: AnyLive, input: Start) => Effect.Effect<Start, HandleError>
 
 type Failure = HandleError | StoredFault
 

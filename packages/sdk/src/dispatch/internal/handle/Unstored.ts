@@ -25,7 +25,7 @@ import type { Interruption } from "../../../domain/Interruption.ts"
 import type { Rejection } from "../../../domain/Rejection.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError } from "../../AgentHandle.ts"
-import { Live, type LiveOptions, notBegun } from "./Live.ts"
+import { type AnyLive, Live, type LiveOptions, notBegun } from "./Live.ts"
 import { Reader, readAll, reading } from "../watch/readers.ts"
 import { stuckOn } from "./stuckOn.ts"
 
@@ -33,7 +33,7 @@ import { stuckOn } from "./stuckOn.ts"
 export type Input = StartInput | ContinueInput
 
 /** What is made of an input when the run begins; with a conductor, what its budgets leave. */
-export type Prepare = (live: Live<any, any>, input: Input) => Effect.Effect<Input, HandleError>
+export type Prepare = (live: AnyLive, input: Input) => Effect.Effect<Input, HandleError>
 
 /** Starts a run that is not stored. */
 export const launch = <Output>(
@@ -248,7 +248,7 @@ export class Unstored<Output> extends Live<Output, never> {
   }
 }
 
-const idsOf = (runtime: Runtime<any>, input: Input, { clock }: LiveOptions) => {
+const idsOf = (runtime: Runtime, input: Input, { clock }: LiveOptions) => {
   const now = clock.currentTimeMillisUnsafe()
   if ("state" in input) {
     const { runId, sessionId } = input.state

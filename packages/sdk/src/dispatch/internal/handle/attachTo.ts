@@ -18,7 +18,7 @@ import { SubAgent } from "./SubAgent.ts"
 
 /** Loads the run, and goes on with it or watches it, as it stands. */
 export const attachTo = Effect.fnUntraced(function* (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
   options: StoredOptions
 ): Effect.fn.Return<Stored<unknown>, AgentNotFound | StoredFault> {
@@ -30,7 +30,7 @@ export const attachTo = Effect.fnUntraced(function* (
 
 /** The handle of a sub-agent's run, by its own id. What has ended needs nobody, and its root is left alone. */
 export const attachToSubAgent = Effect.fnUntraced(function* (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
   options: StoredOptions
 ): Effect.fn.Return<SubAgent, AgentNotFound | StoredFault> {
@@ -53,7 +53,7 @@ export const attachToSubAgent = Effect.fnUntraced(function* (
 })
 
 const liveOf = Effect.fnUntraced(function* (
-  runtimes: ReadonlyArray<Runtime<any>>,
+  runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
   { head: { agent, sessionId } }: Pick<StoredRun, "head">,
   options: StoredOptions

@@ -5,5 +5,5 @@ import type { RunResult } from "../../../run/RunResult.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../../domain/RunError.ts"
 
 /** What a run waits for that no decision can give it: its handle ends with that, and the run stays as it is. */
-export const stuckOn = (result: RunResult<any>): AgentNotFound | ToolUnavailable | undefined =>
+export const stuckOn = (result: RunResult): AgentNotFound | ToolUnavailable | undefined =>
   result.status === "interrupted" && result.interruptions.length === 0 ? result.missing?.[0] : undefined

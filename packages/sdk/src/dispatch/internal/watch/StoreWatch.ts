@@ -17,7 +17,7 @@ type Store = RunStore["Service"]
 /** A run that is looked after. */
 export interface Watched {
   readonly runId: RunId
-  readonly runtime: Runtime<any>
+  readonly runtime: Runtime
   /** Whether another process works on it, which nobody tells. */
   readonly isElsewhere: boolean
   /** It needs somebody. */

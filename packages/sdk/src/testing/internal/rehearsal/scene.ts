@@ -50,7 +50,7 @@ export type Work<A, E> = (
 
 /** What a rehearsal works with. */
 export interface Scene {
-  readonly parts: Parts<any>
+  readonly parts: Parts<unknown>
   readonly world: Worker.World
   readonly newRunId: () => RunId
   /** Runs work in a new worker until it is done or the worker has died: then `undefined`. */

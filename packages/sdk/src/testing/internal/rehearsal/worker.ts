@@ -17,7 +17,7 @@ import { makeCollector, type ModelPart, type ModelResponse, partsOf } from "../.
 import type { ModelRequest } from "../../../model/ModelRequest.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
 import type { Lease } from "../../../store/RunStorePort.ts"
-import type { Tool } from "../../../tool/Tool.ts"
+import type { AnyTool } from "../../../tool/Tool.ts"
 import type { ToolContext } from "../../../tool/ToolContext.ts"
 import * as FaultyRunStore from "../../FaultyRunStore.ts"
 import type { RehearsalClock } from "./clock.ts"
@@ -105,7 +105,7 @@ export const make = (world: World, owner: string): Worker => {
         : Effect.fail(FaultyRunStore.error(operation, failure as FaultyRunStore.Fault))
     )
 
-  const wrapTool = (tool: Tool<any>): Tool<any> => {
+  const wrapTool = (tool: AnyTool): AnyTool => {
     if (tool.target !== "tool") return tool
     const { handler } = tool.options
     const wrapped = (args: unknown, context: ToolContext): unknown => {
