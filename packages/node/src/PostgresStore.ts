@@ -56,8 +56,8 @@ export interface Options {
   readonly ssl?: boolean | ConnectionOptions
   /**
    * Set this when the URL is that of a pooler in transaction mode, such as PgBouncer, where each transaction may get another
-   * connection of the server: no prepared statements, no settings of the session, no notifications (waiting processes look for
-   * themselves instead).
+   * connection of the server: no prepared statements, no settings of the session (each transaction brings its own), no notifications
+   * (waiting processes look for themselves instead). Its user should have an `idle_in_transaction_session_timeout`.
    */
   readonly transactionPooler?: boolean
 }
@@ -176,21 +176,14 @@ const open = Effect.fnUntraced(function* (options: Options) {
     Effect.mapError(whyNot),
     Effect.raceFirst(notYet)
   )
-  const forgets = synchronousCommit === "off"
-  if (pooled) {
-    if (forgets) {
-      yield* Effect.logWarning(
-        "The database acknowledges commits before they are on its disk (synchronous_commit is off): a crash of the server can lose the last ones. Turn it on for this user."
-      )
-    }
-    return basic
-  }
+  // Its transactions bring their settings.
+  if (pooled) return basic
   return {
     ...basic,
     startupParameters: {
       lock_timeout: milliseconds(deadlineMs),
       idle_in_transaction_session_timeout: milliseconds(idleInTransactionMs),
-      ...(forgets ? { synchronous_commit: "on" } : {})
+      ...(synchronousCommit === "off" ? { synchronous_commit: "on" } : {})
     }
   }
 })

@@ -164,28 +164,40 @@ describe("PostgresStore", () => {
     })
   )
 
-  it.live("waits for the disk with every commit, also as a user who does not by default", () =>
-    Effect.gen(function* () {
-      const { url } = yield* emptyDatabase
-      const settings = (url: string) =>
-        withSql(url, (sql) => sql`SELECT DISTINCT synchronous_commit AS value FROM seen`)
-      yield* withSql(url, (sql) =>
-        Effect.gen(function* () {
-          yield* sql`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$`
-          yield* sql`CREATE TABLE seen (synchronous_commit text)`
-          yield* sql`CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
-            BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$`
-        })
+  for (const transactionPooler of [false, true]) {
+    for (const [setting, seen] of [
+      ["off", "on"],
+      ["remote_apply", "remote_apply"]
+    ]) {
+      it.live(
+        `waits with every commit for the disk at least, where ${setting} is the default${transactionPooler ? ", through a pooler" : ""}`,
+        () =>
+          Effect.gen(function* () {
+            const { url } = yield* emptyDatabase
+            yield* withSql(url, (sql) =>
+              Effect.gen(function* () {
+                yield* sql.unsafe(
+                  `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = ${setting}', current_database()); END $$`
+                )
+                yield* sql`CREATE TABLE seen (synchronous_commit text)`
+                yield* sql`CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+                  BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$`
+              })
+            )
+            const store = yield* openStore({ url, transactionPooler })
+            yield* withSql(
+              url,
+              (sql) => sql`CREATE TRIGGER see BEFORE INSERT OR UPDATE ON fermata_runs EXECUTE FUNCTION see()`
+            )
+            const lease = yield* create(store, run)
+            // One statement by itself.
+            yield* store.renew(lease, "1 minute")
+            const settings = yield* withSql(url, (sql) => sql`SELECT synchronous_commit AS value FROM seen`)
+            assert.deepStrictEqual(settings, [{ value: seen }, { value: seen }])
+          })
       )
-      const store = yield* openStore({ url })
-      yield* withSql(
-        url,
-        (sql) => sql`CREATE TRIGGER see BEFORE INSERT ON fermata_runs EXECUTE FUNCTION see()`
-      )
-      yield* create(store, run)
-      assert.deepStrictEqual(yield* settings(url), [{ value: "on" }])
-    })
-  )
+    }
+  }
 
   it.live(
     "keeps nothing in a session: no lock is left, and through a pooler no setting and no statement",

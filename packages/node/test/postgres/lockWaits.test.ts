@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { RunStore, RunStoreError } from "@fermata/sdk/store"
-import { emptySchema, withSql } from "./database.ts"
+import { emptyDatabase, emptySchema, withSql } from "./database.ts"
 import { answer, asked, at, create, openStore, runId, said } from "./storedRuns.ts"
 
 type Store = RunStore.RunStore["Service"]
@@ -171,7 +171,8 @@ describe("an operation of a PostgresStore", () => {
   it.live("waits no longer when it opens the store while another process makes the tables", () =>
     Effect.gen(function* () {
       for (const options of [{}, { transactionPooler: true }]) {
-        const { url } = yield* emptySchema
+        // The lock is one of the database, in which other tests open stores.
+        const { url } = yield* emptyDatabase
         const opening = timed(Effect.scoped(openStore({ url, busyDeadline: deadlineMs, ...options })))
         assertBusy([yield* whileLocked(url, (sql) => sql`SELECT pg_advisory_xact_lock(7306086967)`, opening)])
         yield* openStore({ url, ...options })

@@ -39,8 +39,8 @@ export interface Options {
    */
   readonly busyDeadline?: Duration.Input
   /**
-   * Set this for Postgres when every connection has a `lock_timeout` of no more than `busyDeadline` by itself: single statements then
-   * need no transaction that sets one.
+   * Set this for Postgres when every connection has a `lock_timeout` of no more than `busyDeadline` by itself, and a `synchronous_commit`
+   * that is not `off`: single statements then need no transaction that sets them.
    */
   readonly boundsLocks?: boolean
   /** Emits when another process may have given a waiting worker something to do. What this process does is told anyway. */

@@ -96,9 +96,9 @@ export interface AccessOptions {
 /** Makes the access to a database. */
 export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: AccessOptions): SqlAccess => {
   const deadlineMs = Duration.toMillis(busyDeadline)
-  const { beginRead, beginWrite, control, lockTimeout, ...words } = dialectOf(sql)
+  const { beginRead, beginWrite, control, settings, ...words } = dialectOf(sql)
   // SQLite does not wait by itself.
-  const patience = patienceOf(deadlineMs, boundsLocks || lockTimeout === undefined)
+  const patience = patienceOf(deadlineMs, boundsLocks || settings === undefined)
 
   const toError = (operation: string, error: SqlError, waitedMs: number): RunStoreError =>
     isContention(error)
@@ -160,9 +160,9 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
       )
     })
     const inside =
-      lockTimeout === undefined
+      settings === undefined
         ? watched
-        : bounded(watched, patience, waitedMs, (ms) => control(watched, lockTimeout(ms)))
+        : bounded(watched, patience, waitedMs, (ms) => control(watched, settings(ms)))
     return control(connection, begin).pipe(
       Effect.andThen(Effect.onError(restore(within(inside, body)), () => rollback)),
       Effect.tap(commit)
@@ -294,8 +294,10 @@ const dialectOf = (sql: SqlClient) =>
       contains: (column: string, text: string) => sql`strpos(${sql(column)}, ${text}) > 0`,
       // Told to all on commit; a transaction that tells it twice tells it once.
       notify: sql`SELECT pg_notify(${channel}, '')`,
-      /** Bounds how long each statement of the transaction waits for a lock. */
-      lockTimeout: (ms: number) => `SET LOCAL lock_timeout = ${ms}`,
+      /** Bounds how long each statement of the transaction waits for a lock, and lets no commit be answered before it is on the disk. */
+      settings: (lockTimeoutMs: number) =>
+        `SELECT set_config('lock_timeout', '${lockTimeoutMs}', true),
+          set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true)`,
       // What waits for a lock sees what was committed meanwhile, whatever the level of the database or the user is.
       beginWrite: "BEGIN ISOLATION LEVEL READ COMMITTED",
       beginRead: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -332,7 +334,7 @@ const dialectOf = (sql: SqlClient) =>
       savesUnchanged: true,
       contains: (column: string, text: string) => sql`instr(${sql(column)}, ${text}) > 0`,
       notify: Effect.void,
-      lockTimeout: undefined,
+      settings: undefined,
       // A deferred BEGIN cannot become a writer once somebody else has written: the transaction would be lost.
       beginWrite: "BEGIN IMMEDIATE",
       beginRead: "BEGIN",
