@@ -35,8 +35,18 @@ import type {
 } from "../../AgentHandle.ts"
 import type { Owned, Owner } from "../Owner.ts"
 import { observed, type Reader } from "../watch/readers.ts"
-import { type Driven, elsewhere, type Ended, statusOf } from "./ended.ts"
-import { attempts, mayPass, type NextAttempt, type Restart } from "./restart.ts"
+import type { Driven, Ended } from "./ended.ts"
+import {
+  type DriveExit,
+  type HandleAction,
+  type HandleEvent,
+  type HandleState,
+  initial,
+  statusIn,
+  transition,
+  type Urge
+} from "./HandleState.ts"
+import { attempts, type NextAttempt, type Restart } from "./restart.ts"
 import { Watchable } from "../watch/Watchable.ts"
 import { say } from "./say.ts"
 import { isPromise } from "../../../agent/internal/userCode.ts"
@@ -54,28 +64,17 @@ export abstract class Live<Output, E extends StoredFault>
   readonly options: LiveOptions
   /** Whether something has happened in it. */
   begun = false
-  /** Whether this handle will see nothing more of it. */
-  over = false
-  /** What it came to when it was held last, or in the end. */
-  exit: Ended<Output, E> | undefined
-  /** Why it is to end. */
-  protected cancelReason: string | undefined
-  private now: HandleStatus = "queued"
+  /** How it stands, and why. */
+  private current: HandleState<Output, E>
   private token: Cancellation.CancellationToken | undefined
   private hasPlace = false
   /** Takes it out of what it waits in: for a place, for its time. */
   private withdraw: (() => void) | undefined
-  /** Whether it is to be gone on with, or only looked at. */
-  protected urge: "goOn" | "look" = "goOn"
   private nextAttempt: NextAttempt | undefined
   private unlink: (() => void) | undefined
   private readers: Set<Reader<RunUpdate>> | undefined
-  /** While it is being found out how the run stands: whether there is something to tell. */
-  private untold: boolean | undefined
-  /** How much is being sent in several parts. */
-  private sending = 0
-  /** Whether it is to be gone on with when all of that is sent. */
-  private isCalled = false
+  /** While it is being found out how the run stands: whether there is something to publish. */
+  private unpublished: boolean | undefined
 
   constructor(
     runtime: Runtime<Output>,
@@ -87,6 +86,10 @@ export abstract class Live<Output, E extends StoredFault>
     this.runId = ids.runId
     this.sessionId = ids.sessionId
     this.options = options
+    this.current = initial({
+      needsPlace: options.keeper !== undefined,
+      isRestarted: options.restart !== undefined
+    })
     options.owner.owned.add(this)
     options.keeper?.onMade(this)
   }
@@ -114,20 +117,48 @@ export abstract class Live<Output, E extends StoredFault>
   abstract get decide(): (decision: DecisionInput) => Effect.Effect<Decision, Rejection | E>
   abstract get explain(): Effect.Effect<Explanation, E>
 
+  /** Whether this handle will see nothing more of it. */
+  get over(): boolean {
+    return this.current.phase._tag === "over"
+  }
+
+  /** What it came to when it was held last, or in the end. */
+  get exit(): Ended<Output, E> | undefined {
+    return this.current.exit
+  }
+
+  /** Why it is to end. */
+  protected get cancelReason(): string | undefined {
+    return this.current.cancelReason
+  }
+
+  /** Whether it is to be gone on with, or only looked at. */
+  protected get urge(): Urge {
+    const { phase } = this.current
+    return phase._tag === "driving" ? phase.urge : "goOn"
+  }
+
+  /** Whether this process works on it. */
+  protected get isDriven(): boolean {
+    return this.current.phase._tag === "driving"
+  }
+
   get name(): string | undefined {
     return this.options.name
   }
 
   get status(): Observed<HandleStatus> {
     return observed({
-      current: () => this.now,
+      current: () => statusIn(this.current),
       isOver: () => this.over,
       listen: (listener) => this.listen(listener)
     })
   }
 
   get wait(): Effect.Effect<RunResult<Output>, HandleError | E> {
-    return Effect.flatten(this.when(() => (this.over || this.now === "held" ? this.exit : undefined)))
+    return Effect.flatten(
+      this.when(() => (this.over || this.current.phase._tag === "held" ? this.exit : undefined))
+    )
   }
 
   get done(): Effect.Effect<RunResult<Output>, HandleError | E> {
@@ -148,20 +179,18 @@ export abstract class Live<Output, E extends StoredFault>
       options: SendOptions = {}
     ): Effect.Effect<AgentHandle<Output, E>, SendError | E> =>
       Effect.suspend(() => {
-        this.sending += 1
+        this.dispatch({ _tag: "sending" })
         return Effect.ensuring(
           say(this, prompt, options),
-          Effect.sync(() => {
-            this.sending -= 1
-            if (this.isCalled || this.hasNews()) this.resume()
-          })
+          Effect.sync(() => this.dispatch({ _tag: "sent", hasNews: this.hasNews() }))
         )
       })
   }
 
   /** What is shown of it: none of what the run works with. */
   toJSON() {
-    const { name, now: status, runId, sessionId } = this
+    const { name, runId, sessionId } = this
+    const status = statusIn(this.current)
     return { _id: "AgentHandle", runId, sessionId, ...(name === undefined ? {} : { name }), status }
   }
 
@@ -171,23 +200,17 @@ export abstract class Live<Output, E extends StoredFault>
 
   /** Begins, as soon as there is a place; with one that it has already, at once. */
   begin(hasPlace = false): void {
-    this.link()
     this.hasPlace = hasPlace
-    if (hasPlace) this.run()
-    else this.enter(false)
+    this.dispatch({ _tag: "begin", hasPlace, cancelReason: this.link() })
   }
 
-  /** Cancels it with whatever its token belongs to. */
-  protected link(): void {
+  /** Cancels it with whatever its token belongs to. Returns why, where that was cancelled already. */
+  private link(): string | undefined {
     const { cancellation } = this.options
-    this.cancelReason ??= cancellation?.reason()
-    if (this.cancelReason === undefined)
-      this.unlink = cancellation?.onCancel((reason) => this.cancelNow(reason))
-  }
-
-  /** Whether this process works on it. */
-  protected get isDriven(): boolean {
-    return this.token !== undefined
+    const reason = cancellation?.reason()
+    if (this.cancelReason === undefined && reason === undefined)
+      this.unlink = cancellation?.onCancel((why) => this.cancelNow(why))
+    return reason
   }
 
   /** Waits until it has begun, or never will. */
@@ -198,45 +221,24 @@ export abstract class Live<Output, E extends StoredFault>
   /** Waits until it has begun, or waits for a place, or will not begin. */
   get beginning(): Effect.Effect<void, HandleError | E> {
     return Effect.flatMap(
-      this.when(() => this.begun || this.over || this.now === "queued" || undefined),
+      this.when(() => this.begun || statusIn(this.current) === "queued" || this.over || undefined),
       (): Effect.Effect<void, HandleError | E> =>
         this.begun || this.exit === undefined ? Effect.void : Effect.asVoid(this.exit)
     )
   }
 
   /** Goes on with what nobody here works on, or looks how it stands. */
-  resume(urge: "goOn" | "look" = "goOn"): void {
-    if (this.over || this.isDriven || this.withdraw !== undefined) return
-    this.isCalled = this.sending > 0
-    if (this.isCalled) return
-    this.unparked()
-    this.urge = urge
-    this.enter(true)
+  resume(urge: Urge = "goOn"): void {
+    this.dispatch({ _tag: "call", urge })
   }
 
   cancelNow(reason: string): void {
-    if (this.over || this.cancelReason !== undefined) return
-    this.cancelReason = reason
-    if (this.token !== undefined) return this.token.cancel(reason)
-    if (this.withdraw !== undefined) this.withdraw()
-    else this.unparked()
-    this.withdraw = undefined
-    this.run()
+    this.dispatch({ _tag: "cancel", reason })
   }
 
   /** This handle is done with it. */
   finish(exit: Ended<Output, E>): void {
-    if (this.over) return
-    this.withdraw?.()
-    this.withdraw = undefined
-    this.over = true
-    this.exit = exit
-    this.unlink?.()
-    this.options.owner.owned.delete(this)
-    this.ended()
-    this.become(statusOf(exit))
-    this.eachReader((reader) => reader.end())
-    this.options.keeper?.onOver(this)
+    this.dispatch({ _tag: "finish", exit })
   }
 
   /** Told everything that happens. */
@@ -268,108 +270,99 @@ export abstract class Live<Output, E extends StoredFault>
     for (const reader of this.readers ?? []) f(reader)
   }
 
-  /** It waits for somebody. */
-  private isHeld(): void {
-    this.become("held")
-    // Whoever was told may have made it go on already.
-    if (this.now === "held" && !this.isDriven && this.withdraw === undefined) this.parked()
-  }
-
-  /** Somebody else works on it now. */
-  protected isElsewhere(): void {
-    this.exit = undefined
-    this.become("running")
-    this.parked()
-  }
-
   /** Does something with what the program runs with. */
   launch<A, F>(effect: Effect.Effect<A, F>): Fiber.Fiber<A, F> {
     return Effect.runForkWith(this.options.context)(effect)
   }
 
-  private become(status: HandleStatus): void {
-    this.now = status
-    this.changed()
-  }
-
   /** How it stands, or what it waits for, is not as it was. */
   protected changed(): void {
-    if (this.untold !== undefined) {
-      this.untold = true
+    if (this.unpublished !== undefined) {
+      this.unpublished = true
       return
     }
     this.notify()
     this.options.keeper?.onChange(this)
   }
 
-  private enter(wasAtWork: boolean): void {
-    const { keeper } = this.options
-    if (keeper === undefined || this.cancelReason !== undefined) return this.run()
-    let entered = false
-    const withdraw = keeper.gate.enter(() => {
-      entered = true
-      this.withdraw = undefined
-      this.hasPlace = true
-      this.run()
-    }, wasAtWork)
-    if (entered) return
-    this.withdraw = withdraw
-    this.become("queued")
+  /** Takes what is known of it without having worked on it. */
+  protected stands(result: Driven<Output>): void {
+    this.dispatch({ _tag: "found", result, hasNews: this.hasNews(), cancelReason: this.link() })
   }
 
-  private run(): void {
+  private dispatch(event: HandleEvent<Output, E>): void {
+    const [next, actions] = transition(this.current, event)
+    this.current = next
+    for (const action of actions) this.perform(action, next)
+  }
+
+  private perform(action: HandleAction<Output, E>, { phase }: HandleState<Output, E>): void {
+    switch (action._tag) {
+      case "notify":
+        return this.changed()
+      case "enterGate":
+        return this.enterGate(action.wasAtWork)
+      case "withdraw":
+        this.withdraw?.()
+        this.withdraw = undefined
+        return
+      case "drive":
+        return this.launchDrive()
+      case "cancelDrive":
+        return this.token?.cancel(action.reason)
+      case "park":
+        // A listener may have made it go on already.
+        return this.current.phase === phase ? this.parked() : undefined
+      case "unpark":
+        return this.unparked()
+      case "backOff":
+        return this.backOff(action.error, action.exit)
+      case "cleanUp":
+        return this.cleanUp()
+    }
+  }
+
+  private enterGate(wasAtWork: boolean): void {
+    let isPlaced = false
+    const withdraw = this.options.keeper?.gate.enter(() => {
+      isPlaced = true
+      this.withdraw = undefined
+      this.hasPlace = true
+      this.dispatch({ _tag: "placed" })
+    }, wasAtWork)
+    if (isPlaced) return
+    this.withdraw = withdraw
+    this.changed()
+  }
+
+  private launchDrive(): void {
     const token = Cancellation.make()
     this.token = token
     if (this.cancelReason !== undefined) token.cancel(this.cancelReason)
-    this.become("running")
-    this.launch(this.drive(token)).addObserver((exit) => this.settled(exit))
+    this.launch(this.drive(token)).addObserver((exit) => this.driven(exit))
   }
 
-  /** Takes what is known of it without having worked on it. */
-  protected stands(result: Driven<Output>): void {
-    this.act(Exit.succeed(result))
-    if (this.over || this.isDriven || this.cancelReason === undefined) return
-    this.unparked()
-    this.run()
-  }
-
-  private settled(exit: Exit.Exit<Driven<Output>, HandleError | E>): void {
+  private driven(exit: DriveExit<Output, E>): void {
     const hadPlace = this.hasPlace
     this.token = undefined
     this.hasPlace = false
-    this.untold = false
-    this.act(exit)
-    const untold = this.takeUntold()
+    this.unpublished = false
+    this.dispatch({ _tag: "driven", exit, hasNews: this.hasNews() })
+    const isUnpublished = this.takeUnpublished()
     // What has waited for the place goes on in here, before anybody is told that it is free.
     if (hadPlace) this.options.keeper?.gate.leave()
-    if (untold) this.changed()
+    if (isUnpublished) this.changed()
   }
 
-  private takeUntold(): boolean {
-    const { untold = false } = this
-    this.untold = undefined
-    return untold
+  private takeUnpublished(): boolean {
+    const { unpublished = false } = this
+    this.unpublished = undefined
+    return unpublished
   }
 
-  private act(exit: Exit.Exit<Driven<Output>, HandleError | E>): void {
-    if (this.over) return
-    if (Exit.isFailure(exit)) return this.finish(Exit.failCause(exit.cause))
-    const result = exit.value
-    if (result === elsewhere) return this.isElsewhere()
-    const ended = Exit.succeed(result)
-    if (result.status === "interrupted") {
-      if (this.cancelReason !== undefined) return this.run()
-      this.exit = ended
-      if (this.hasNews() && this.sending === 0) return this.enter(true)
-      return this.isHeld()
-    }
+  private backOff(error: RunError, exit: Ended<Output, E>): void {
     const { restart } = this.options
-    if (restart === undefined || this.cancelReason !== undefined || !mayPass(result))
-      return this.finish(ended)
-    this.tryAgain(restart, result.error, ended)
-  }
-
-  private tryAgain(restart: Restart, error: RunError, ended: Ended<Output, E>): void {
+    if (restart === undefined) return this.finish(exit)
     const waiting = Effect.gen({ self: this }, function* () {
       this.nextAttempt ??= yield* attempts(restart)
       const delay = yield* this.nextAttempt(error, yield* Clock.currentTimeMillis)
@@ -378,16 +371,25 @@ export abstract class Live<Output, E extends StoredFault>
     })
     let isOver = false
     const fiber = this.launch(waiting)
-    fiber.addObserver((exit) => {
+    fiber.addObserver((waited) => {
       isOver = true
       this.withdraw = undefined
-      if (Exit.isSuccess(exit) && exit.value) this.enter(true)
+      if (Exit.isSuccess(waited) && waited.value) this.dispatch({ _tag: "retry" })
       // A schedule that throws gives up.
-      else if (Exit.isSuccess(exit) || !Cause.hasInterruptsOnly(exit.cause)) this.finish(ended)
+      else if (Exit.isSuccess(waited) || !Cause.hasInterruptsOnly(waited.cause)) this.finish(exit)
     })
     if (isOver) return
     this.withdraw = () => fiber.interruptUnsafe()
-    this.become("queued")
+    this.changed()
+  }
+
+  private cleanUp(): void {
+    this.unlink?.()
+    this.options.owner.owned.delete(this)
+    this.ended()
+    this.changed()
+    this.eachReader((reader) => reader.end())
+    this.options.keeper?.onOver(this)
   }
 }
 

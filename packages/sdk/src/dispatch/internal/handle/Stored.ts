@@ -160,7 +160,6 @@ export class Stored<Output> extends Live<Output, StoredFault> {
         (isAsked && lastState !== undefined && isCallbackAsked(this.runtime, lastState))
       )
         return this.begin()
-      this.link()
       this.stands(stands)
     })
   }

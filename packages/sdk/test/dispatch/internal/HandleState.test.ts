@@ -1,0 +1,181 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Exit from "effect/Exit"
+import * as fc from "fast-check"
+import { elsewhere } from "../../../src/dispatch/internal/handle/ended.ts"
+import {
+  type HandleEvent,
+  type HandleState,
+  initial,
+  statusIn,
+  transition
+} from "../../../src/dispatch/internal/handle/HandleState.ts"
+import type { RunResult } from "../../../src/run/RunResult.ts"
+
+type State = HandleState<unknown, never>
+type Event = HandleEvent<unknown, never>
+
+const free: State = initial({ needsPlace: false, isRestarted: false })
+const conducted: State = initial({ needsPlace: true, isRestarted: false })
+const restarted: State = initial({ needsPlace: false, isRestarted: true })
+
+const result = (status: RunResult["status"], error: unknown = { _tag: "RunDefect" }) =>
+  ({ status, error }) as RunResult
+const interrupted = result("interrupted")
+const completed = result("completed")
+const failed = result("error", { _tag: "ModelFailed", isRetryable: true })
+
+const begin: Event = { _tag: "begin", hasPlace: false, cancelReason: undefined }
+const placed: Event = { _tag: "placed" }
+const driven = (value: RunResult | typeof elsewhere, hasNews = false): Event => ({
+  _tag: "driven",
+  exit: Exit.succeed(value),
+  hasNews
+})
+const lost: Event = { _tag: "driven", exit: Exit.die("lost"), hasNews: false }
+const found = (value: RunResult | typeof elsewhere, cancelReason?: string): Event => ({
+  _tag: "found",
+  result: value,
+  hasNews: false,
+  cancelReason
+})
+const call: Event = { _tag: "call", urge: "goOn" }
+const look: Event = { _tag: "call", urge: "look" }
+const sending: Event = { _tag: "sending" }
+const sent = (hasNews = false): Event => ({ _tag: "sent", hasNews })
+const cancel: Event = { _tag: "cancel", reason: "enough" }
+const retry: Event = { _tag: "retry" }
+const finish: Event = { _tag: "finish", exit: Exit.succeed(completed) }
+
+const after = (from: State, ...events: ReadonlyArray<Event>): State =>
+  events.reduce((state, event) => transition(state, event)[0], from)
+
+/** The phase that the last of the events leads to, how the run stands then, and what is to be done. */
+const last = (from: State, ...events: ReadonlyArray<Event>): string => {
+  const before = after(from, ...events.slice(0, -1))
+  const [state, actions] = transition(before, events.at(-1)!)
+  return [state.phase._tag, statusIn(state), ...actions.map(({ _tag }) => _tag)].join(" ")
+}
+
+describe("what becomes of a dispatched run", () => {
+  it("begins at once, or when there is a place", () => {
+    assert.strictEqual(last(free, begin), "driving running notify drive")
+    assert.strictEqual(last(conducted, begin), "queued queued enterGate")
+    assert.strictEqual(last(conducted, begin, placed), "driving running notify drive")
+    assert.strictEqual(last(conducted, { ...begin, hasPlace: true }), "driving running notify drive")
+    assert.strictEqual(
+      last(conducted, { ...begin, cancelReason: "enough" }),
+      "driving running notify drive",
+      "one that is to end needs no place"
+    )
+  })
+
+  it("is begun once: one that was cancelled before is at work on its end", () => {
+    assert.strictEqual(last(free, cancel), "driving running unpark notify drive")
+    assert.strictEqual(last(free, cancel, begin), "driving running")
+    assert.strictEqual(last(free, cancel, found(interrupted)), "driving running")
+  })
+
+  it("is held while it waits for a decision, and watched while another process works on it", () => {
+    assert.strictEqual(last(free, begin, driven(interrupted)), "held held notify park")
+    assert.strictEqual(last(free, begin, driven(elsewhere)), "elsewhere running notify park")
+    assert.strictEqual(last(free, found(interrupted)), "held held notify park")
+    assert.strictEqual(last(free, found(elsewhere)), "elsewhere running notify park")
+    assert.strictEqual(last(free, found(completed)), "over completed cleanUp")
+  })
+
+  it("goes on with what came in while it was at work, without being held in between", () => {
+    assert.strictEqual(last(free, begin, driven(interrupted, true)), "driving running notify drive")
+    assert.strictEqual(last(conducted, begin, placed, driven(interrupted, true)), "queued queued enterGate")
+  })
+
+  it("goes on when it is called, and lets go of what it watches first", () => {
+    assert.strictEqual(last(free, begin, driven(interrupted), call), "driving running unpark notify drive")
+    assert.strictEqual(
+      last(conducted, begin, placed, driven(interrupted), call),
+      "queued queued unpark enterGate"
+    )
+    assert.deepStrictEqual(after(free, begin, driven(elsewhere), look).phase, {
+      _tag: "driving",
+      urge: "look"
+    })
+    assert.strictEqual(last(free, begin, call), "driving running", "it is at work")
+    assert.strictEqual(last(conducted, begin, call), "queued queued", "it waits for a place")
+  })
+
+  it("waits for the rest of what is being sent before it goes on", () => {
+    const held = [begin, driven(interrupted)]
+    assert.strictEqual(last(free, ...held, sending, call), "held held")
+    assert.strictEqual(last(free, ...held, sending, call, sent()), "driving running unpark notify drive")
+    assert.strictEqual(last(free, ...held, sending, sent()), "held held", "nothing came of it")
+    assert.strictEqual(last(free, ...held, sending, sent(true)), "driving running unpark notify drive")
+    assert.strictEqual(last(free, ...held, sending, sending, call, sent()), "held held")
+    assert.strictEqual(last(free, begin, sending, driven(interrupted, true)), "held held notify park")
+  })
+
+  it("ends by way of its drive when it is cancelled, wherever it stands", () => {
+    assert.strictEqual(last(free, begin, cancel), "driving running cancelDrive")
+    assert.strictEqual(last(conducted, begin, cancel), "driving running withdraw notify drive")
+    assert.strictEqual(last(free, begin, driven(interrupted), cancel), "driving running unpark notify drive")
+    assert.strictEqual(last(free, begin, driven(elsewhere), cancel), "driving running unpark notify drive")
+    assert.strictEqual(last(free, begin, cancel, cancel), "driving running", "the first reason stays")
+    assert.strictEqual(
+      last(free, begin, cancel, driven(interrupted)),
+      "driving running notify drive",
+      "a drive that was held before it heard of that is followed by one that ends the run"
+    )
+    assert.strictEqual(last(free, found(elsewhere, "enough")), "driving running notify drive")
+    assert.strictEqual(last(free, found(completed, "enough")), "over completed cleanUp")
+  })
+
+  it("is tried again after a failure that may pass, unless it is to end", () => {
+    assert.strictEqual(last(free, begin, driven(failed)), "over error cleanUp")
+    assert.strictEqual(last(restarted, begin, driven(failed)), "backingOff queued backOff")
+    assert.strictEqual(last(restarted, begin, driven(failed), retry), "driving running notify drive")
+    assert.strictEqual(last(restarted, begin, driven(failed), call), "backingOff queued")
+    assert.strictEqual(
+      last(restarted, begin, driven(failed), cancel),
+      "driving running withdraw notify drive"
+    )
+    assert.strictEqual(last(restarted, begin, cancel, driven(failed)), "over error cleanUp")
+    assert.strictEqual(last(restarted, begin, driven(result("error"))), "over error cleanUp")
+  })
+
+  it("is over when its drive fails, or when nothing can come of it any more", () => {
+    assert.strictEqual(last(free, begin, lost), "over error cleanUp")
+    assert.strictEqual(last(free, begin, finish), "over completed cleanUp")
+    assert.strictEqual(last(conducted, begin, finish), "over completed withdraw cleanUp")
+    for (const event of [begin, placed, driven(interrupted), call, sending, cancel, retry, finish]) {
+      const ended = after(free, begin, driven(completed))
+      assert.deepStrictEqual(transition(ended, event), [ended, []])
+    }
+  })
+
+  it("has at most one drive, whatever happens in whichever order", () => {
+    const events = [begin, placed, call, look, sending, sent(), sent(true), cancel, retry, found(interrupted)]
+    const ends = [driven(interrupted), driven(interrupted, true), driven(elsewhere), driven(failed), lost]
+    const any = fc.array(fc.constantFrom(...events, ...ends), { maxLength: 40 })
+    fc.assert(
+      fc.property(fc.constantFrom(free, conducted, restarted), any, (from, list) => {
+        let state = from
+        let isDriven = false
+        for (const event of list) {
+          // Only a drive that was begun ends.
+          if (event._tag === "driven" && !isDriven) continue
+          if (event._tag === "driven") isDriven = false
+          const [next, actions] = transition(state, event)
+          for (const { _tag } of actions) {
+            if (_tag !== "drive") continue
+            assert.isFalse(isDriven)
+            isDriven = true
+          }
+          const { _tag } = next.phase
+          assert.strictEqual(_tag === "driving", isDriven && _tag !== "over")
+          if (next.cancelReason !== undefined) {
+            assert.include(["driving", "elsewhere", "over"], _tag, "one that is to end waits for nobody here")
+          }
+          state = next
+        }
+      })
+    )
+  })
+})
