@@ -219,7 +219,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "shows a sub-agent that waits as at work",
-    file: "dispatch/internal/handle/SubAgent.ts",
+    file: "dispatch/internal/handle/SubAgentHandle.ts",
     line: 'return open > 0 ? "held" : "running"',
     broken: 'return open < 0 ? "held" : "running"',
     finder: { tests: ["sdk/test/dispatch"] }

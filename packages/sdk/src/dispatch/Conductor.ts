@@ -32,7 +32,7 @@ import { takeGiven } from "../run/internal/staging.ts"
 import type { GivenOptions } from "../run/internal/startOptions.ts"
 import { conductorShape, conductShape, storedConductShape } from "./internal/shapes.ts"
 import { checkShared, type Spending } from "./internal/conductor/Ledger.ts"
-import { Orchestra } from "./internal/conductor/Orchestra.ts"
+import { RunPool } from "./internal/conductor/RunPool.ts"
 import type { ConductorUpdate, Drained, InboxEntry } from "./ConductorUpdate.ts"
 
 export { all, asCompleted, firstSuccess, quorum } from "./internal/conductor/joins.ts"
@@ -135,7 +135,7 @@ export const make = (
   Effect.gen(function* () {
     yield* requireOptions("Conductor.make", options, conductorShape)
     yield* checkShared(options.limits ?? {})
-    const orchestra = new Orchestra(options)
+    const orchestra = new RunPool(options)
     yield* Effect.addFinalizer(() => orchestra.drain)
     const live = Effect.gen(function* () {
       return {

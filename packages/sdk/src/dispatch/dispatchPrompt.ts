@@ -13,7 +13,7 @@ import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { dispatchShape } from "./internal/shapes.ts"
 import type { AgentHandle, HandleError } from "./AgentHandle.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
-import { launch } from "./internal/handle/Unstored.ts"
+import { launch } from "./internal/handle/UnstoredHandle.ts"
 import type { DispatchOptions } from "./dispatchOptions.ts"
 
 /**

@@ -22,7 +22,7 @@ import type { StoredDispatchOptions } from "./dispatchOptions.ts"
 import { attachTo, attachToSubAgent } from "./internal/handle/attachTo.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
 import { storedDispatchShape } from "./internal/shapes.ts"
-import { Stored, type StoredOptions } from "./internal/handle/Stored.ts"
+import { StoredHandle, type StoredOptions } from "./internal/handle/StoredHandle.ts"
 
 /**
  * Runs a prompt in the background with every step in the store, and returns a handle as soon as the run is there.
@@ -60,7 +60,7 @@ export const dispatchPromptStored: <Output>(
       runId: input.runId ?? runtime.ids.runId(now),
       sessionId: input.sessionId ?? runtime.ids.sessionId(now)
     }
-    const live = new Stored(runtime, ids, at, { input: { ...taken, ...ids } })
+    const live = new StoredHandle(runtime, ids, at, { input: { ...taken, ...ids } })
     live.begin()
     // Who is stopped here will never have the handle.
     yield* Effect.onInterrupt(live.beginning, () =>

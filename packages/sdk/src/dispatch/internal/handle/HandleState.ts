@@ -1,7 +1,7 @@
 /**
  * What becomes of a run that was dispatched, as data: a state, and what each event makes of it.
  *
- * `transition` decides and does nothing; `Live` performs the actions in their order. A listener that `notify` calls may bring about
+ * `transition` decides and does nothing; `BaseHandle` performs the actions in their order. A listener that `notify` calls may bring about
  * another event: what `park` is about is then over, and it is left out.
  */
 import * as Exit from "effect/Exit"
@@ -13,7 +13,7 @@ import { mayPass } from "./restart.ts"
 /** Whether a run is to be gone on with, or only looked at: another process may have done what there is to do. */
 export type Urge = "goOn" | "look"
 
-export type Phase =
+type Phase =
   /** It has not been begun. */
   | { readonly _tag: "new" }
   /** It waits for a place among the runs of its conductor. */

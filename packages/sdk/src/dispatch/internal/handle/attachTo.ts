@@ -13,15 +13,15 @@ import { isEnded } from "../../../domain/RunState.ts"
 import type { StoredRun } from "../../../store/RunStorePort.ts"
 import { RunNotFound } from "../../../store/RunStoreError.ts"
 import type { StoredFault } from "../../AgentHandle.ts"
-import { Stored, type StoredOptions } from "./Stored.ts"
-import { SubAgent } from "./SubAgent.ts"
+import { StoredHandle, type StoredOptions } from "./StoredHandle.ts"
+import { SubAgentHandle } from "./SubAgentHandle.ts"
 
 /** Loads the run, and goes on with it or watches it, as it stands. */
 export const attachTo = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
   options: StoredOptions
-): Effect.fn.Return<Stored<unknown>, AgentNotFound | StoredFault> {
+): Effect.fn.Return<StoredHandle<unknown>, AgentNotFound | StoredFault> {
   const stored = yield* loadRun(options.store, runId)
   const live = yield* liveOf(runtimes, runId, stored, options)
   yield* Effect.onError(live.adopt(stored), () => live.close("It could not be attached to."))
@@ -33,12 +33,12 @@ export const attachToSubAgent = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
   options: StoredOptions
-): Effect.fn.Return<SubAgent, AgentNotFound | StoredFault> {
+): Effect.fn.Return<SubAgentHandle, AgentNotFound | StoredFault> {
   const found = yield* findSubRun(options.store, runId)
   if (found === undefined) return yield* new RunNotFound({ runId })
   const { path, root, state, stored } = found
   const live = yield* liveOf(runtimes, root.runId, stored, options)
-  const handle = new SubAgent(live, path, { state, revision: stored.head.revision })
+  const handle = new SubAgentHandle(live, path, { state, revision: stored.head.revision })
   live.inside = handle
   if (isEnded(state)) {
     live.begun = true
@@ -62,5 +62,5 @@ const liveOf = Effect.fnUntraced(function* (
   if (runtime === undefined) {
     return yield* new AgentNotFound({ agent, known: runtimes.map(({ agent }) => agent.name) })
   }
-  return new Stored<unknown>(runtime, { runId, sessionId }, options)
+  return new StoredHandle<unknown>(runtime, { runId, sessionId }, options)
 })

@@ -24,17 +24,17 @@ import { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "../../D
 import { attachTo } from "../handle/attachTo.ts"
 import { type Gate, makeGate } from "./Gate.ts"
 import { Ledger } from "./Ledger.ts"
-import type { AnyLive, Keeper, Live, LiveOptions } from "../handle/Live.ts"
+import type { AnyHandle, ConductorLink, BaseHandle, HandleOptions } from "../handle/BaseHandle.ts"
 import { closeAll, makeOwner } from "../Owner.ts"
 import { readAll, Reader, reading } from "../watch/readers.ts"
 import type { Start } from "../handle/runStart.ts"
-import { Stored, type StoredOptions } from "../handle/Stored.ts"
-import { type Input, Unstored } from "../handle/Unstored.ts"
+import { StoredHandle, type StoredOptions } from "../handle/StoredHandle.ts"
+import { type Input, UnstoredHandle } from "../handle/UnstoredHandle.ts"
 
 /** What a run is dispatched with, besides what the conductor adds. */
-type Given = Omit<LiveOptions, "owner" | "keeper">
+type Given = Omit<HandleOptions, "owner" | "conductor">
 
-type GivenStored = Omit<StoredOptions, "owner" | "keeper">
+type GivenStored = Omit<StoredOptions, "owner" | "conductor">
 
 /** Runs that wait for a place, unless somebody has said otherwise. */
 const mostQueued = 10_000
@@ -42,13 +42,13 @@ const mostQueued = 10_000
 /** Updates that a reader may be behind. */
 const readerRoom = 1024
 
-export class Orchestra implements Keeper {
+export class RunPool implements ConductorLink {
   readonly ledger: Ledger
   readonly gate: Gate
   private readonly options: ConductorOptions
   private readonly owner = makeOwner()
-  private readonly lives = new Set<AnyLive>()
-  private readonly byId = new Map<string, AnyLive>()
+  private readonly lives = new Set<AnyHandle>()
+  private readonly byId = new Map<string, AnyHandle>()
   private readonly readers = new Set<Reader<ConductorUpdate>>()
   private readonly inboxes = new Set<Reader<void>>()
   /** Those who wait to be let in, and how they are told that they will not be. */
@@ -71,7 +71,7 @@ export class Orchestra implements Keeper {
     given: Given
   ): Effect.Effect<AgentHandle<Output>, HandleError | ConductorFull> {
     return this.letIn(
-      () => new Unstored(runtime, input, this.with(given), (live, input) => this.prepare(live, input))
+      () => new UnstoredHandle(runtime, input, this.with(given), (live, input) => this.prepare(live, input))
     )
   }
 
@@ -86,7 +86,7 @@ export class Orchestra implements Keeper {
         runId: input.runId ?? runtime.ids.runId(now),
         sessionId: input.sessionId ?? runtime.ids.sessionId(now)
       }
-      return new Stored(runtime, ids, this.with(given), {
+      return new StoredHandle(runtime, ids, this.with(given), {
         input: { ...input, ...ids },
         prepare: (live, input) => this.prepare(live, input)
       })
@@ -113,7 +113,7 @@ export class Orchestra implements Keeper {
     })
   }
 
-  get handles(): ReadonlyArray<AnyLive> {
+  get handles(): ReadonlyArray<AnyHandle> {
     return [...this.lives]
   }
 
@@ -193,12 +193,12 @@ export class Orchestra implements Keeper {
     )
   }
 
-  onMade(live: AnyLive): void {
+  onMade(live: AnyHandle): void {
     this.lives.add(live)
     this.byId.set(live.runId, live)
   }
 
-  onTold({ name, runId }: AnyLive, update: RunUpdate): void {
+  onUpdate({ name, runId }: AnyHandle, update: RunUpdate): void {
     for (const reader of this.readers) reader.push({ _tag: "update", runId, name, update })
     if (this.inboxes.size === 0 || update._tag !== "event") return
     if (unwrap(update.event).event._tag.startsWith("request.")) this.onChange()
@@ -208,7 +208,7 @@ export class Orchestra implements Keeper {
     for (const inbox of this.inboxes) inbox.push(undefined)
   }
 
-  onOver(live: AnyLive): void {
+  onOver(live: AnyHandle): void {
     this.lives.delete(live)
     if (this.byId.get(live.runId) === live) this.byId.delete(live.runId)
     this.ledger.settle(live, live.state())
@@ -220,14 +220,14 @@ export class Orchestra implements Keeper {
     return this.isClosed ? new ConductorClosed() : this.ledger.refuse()
   }
 
-  private with<G extends Given>(given: G): G & Pick<LiveOptions, "owner" | "keeper" | "restart"> {
-    return { ...given, restart: given.restart ?? this.options.restart, owner: this.owner, keeper: this }
+  private with<G extends Given>(given: G): G & Pick<HandleOptions, "owner" | "conductor" | "restart"> {
+    return { ...given, restart: given.restart ?? this.options.restart, owner: this.owner, conductor: this }
   }
 
   /** Makes a run when it may be made, and lets it begin. */
   private letIn<Output, E extends StoredFault>(
-    make: () => Live<Output, E>
-  ): Effect.Effect<Live<Output, E>, HandleError | ConductorFull | E> {
+    make: () => BaseHandle<Output, E>
+  ): Effect.Effect<BaseHandle<Output, E>, HandleError | ConductorFull | E> {
     return Effect.uninterruptibleMask((restore) =>
       Effect.flatMap(restore(this.room), (hasPlace) => {
         const refused = this.refuse()
@@ -282,7 +282,7 @@ export class Orchestra implements Keeper {
   }
 
   /** Sets aside what a run may spend of what all share, as soon as it has a place. */
-  private prepare<I extends Input | Start>(live: AnyLive, given: I): Effect.Effect<I, HandleError> {
+  private prepare<I extends Input | Start>(live: AnyHandle, given: I): Effect.Effect<I, HandleError> {
     // Before they are counted with: what is no number would leave no budget at all.
     return Effect.flatMap(takeGiven(given), (input) => {
       const { bound } = live.runtime as Runtime
@@ -321,10 +321,10 @@ export class Orchestra implements Keeper {
     this.gate.close()
     for (const end of this.blocked) end()
     const lives = this.handles
-    const held = new Map<AnyLive, RunState>()
+    const held = new Map<AnyHandle, RunState>()
     for (const live of lives) {
       // One whose approval callback is being asked waits as well, and is at work.
-      const state = live instanceof Unstored ? live.waiting() : undefined
+      const state = live instanceof UnstoredHandle ? live.waiting() : undefined
       if (state === undefined) continue
       held.set(live, state)
       // At once: from here on, nothing of it happens that the state does not say.

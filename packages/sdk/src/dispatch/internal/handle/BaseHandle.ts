@@ -54,14 +54,14 @@ import type * as Context from "effect/Context"
 import type { ConductorBudgetExceeded, ConductorClosed } from "../../DispatchError.ts"
 import type { Gate } from "../conductor/Gate.ts"
 
-export abstract class Live<Output, E extends StoredFault>
+export abstract class BaseHandle<Output, E extends StoredFault>
   extends Watchable
   implements AgentHandle<Output, E>, Owned
 {
   runId: RunId
   sessionId: SessionId
   readonly runtime: Runtime<Output>
-  readonly options: LiveOptions
+  readonly options: HandleOptions
   /** Whether something has happened in it. */
   begun = false
   /** How it stands, and why. */
@@ -79,7 +79,7 @@ export abstract class Live<Output, E extends StoredFault>
   constructor(
     runtime: Runtime<Output>,
     ids: { readonly runId: RunId; readonly sessionId: SessionId },
-    options: LiveOptions
+    options: HandleOptions
   ) {
     super()
     this.runtime = runtime
@@ -87,11 +87,11 @@ export abstract class Live<Output, E extends StoredFault>
     this.sessionId = ids.sessionId
     this.options = options
     this.current = initial({
-      needsPlace: options.keeper !== undefined,
+      needsPlace: options.conductor !== undefined,
       isRestarted: options.restart !== undefined
     })
     options.owner.owned.add(this)
-    options.keeper?.onMade(this)
+    options.conductor?.onMade(this)
   }
 
   /** Works on the run until it is held or over. */
@@ -242,13 +242,13 @@ export abstract class Live<Output, E extends StoredFault>
   }
 
   /** Told everything that happens. */
-  protected tell(update: RunUpdate): void {
+  protected publish(update: RunUpdate): void {
     if (!this.begun) {
       this.begun = true
       this.notify()
     }
     this.eachReader((reader) => reader.push(update))
-    this.options.keeper?.onTold(this, update)
+    this.options.conductor?.onUpdate(this, update)
     try {
       const told: unknown = this.options.onUpdate?.(update)
       if (isPromise(told)) told.then(undefined, () => {})
@@ -282,7 +282,7 @@ export abstract class Live<Output, E extends StoredFault>
       return
     }
     this.notify()
-    this.options.keeper?.onChange(this)
+    this.options.conductor?.onChange(this)
   }
 
   /** Takes what is known of it without having worked on it. */
@@ -324,7 +324,7 @@ export abstract class Live<Output, E extends StoredFault>
 
   private enterGate(wasAtWork: boolean): void {
     let isPlaced = false
-    const withdraw = this.options.keeper?.gate.enter(() => {
+    const withdraw = this.options.conductor?.gate.enter(() => {
       isPlaced = true
       this.withdraw = undefined
       this.hasPlace = true
@@ -350,7 +350,7 @@ export abstract class Live<Output, E extends StoredFault>
     this.dispatch({ _tag: "driven", exit, hasNews: this.hasNews() })
     const isUnpublished = this.takeUnpublished()
     // What has waited for the place goes on in here, before anybody is told that it is free.
-    if (hadPlace) this.options.keeper?.gate.leave()
+    if (hadPlace) this.options.conductor?.gate.leave()
     if (isUnpublished) this.changed()
   }
 
@@ -389,42 +389,42 @@ export abstract class Live<Output, E extends StoredFault>
     this.ended()
     this.changed()
     this.eachReader((reader) => reader.end())
-    this.options.keeper?.onOver(this)
+    this.options.conductor?.onOver(this)
   }
 }
 
 /** A run of this process, stored or not, whatever its answer is. */
-export type AnyLive = Live<unknown, StoredFault>
+export type AnyHandle = BaseHandle<unknown, StoredFault>
 
 /** What a run is dispatched with, besides its input. */
-export interface LiveOptions {
+export interface HandleOptions {
   readonly name?: string | undefined
   readonly owner: Owner
   /** What the program that has dispatched it runs with. */
   readonly context: Context.Context<never>
   readonly clock: Clock.Clock
   /** The conductor that it is dispatched with. */
-  readonly keeper?: Keeper | undefined
+  readonly conductor?: ConductorLink | undefined
   readonly restart?: Restart | undefined
   readonly onUpdate?: ((update: RunUpdate) => void) | undefined
   readonly cancellation?: Cancellation.CancellationToken | undefined
   readonly keepEvents?: number | undefined
 }
 
-/** Whoever looks after several runs. */
-export interface Keeper {
+/** What a handle knows of the conductor that it belongs to. */
+export interface ConductorLink {
   readonly gate: Gate
-  readonly onMade: (live: AnyLive) => void
-  readonly onTold: (live: AnyLive, update: RunUpdate) => void
+  readonly onMade: (live: AnyHandle) => void
+  readonly onUpdate: (live: AnyHandle, update: RunUpdate) => void
   /** How it stands, or what it waits for, has changed. */
-  readonly onChange: (live: AnyLive) => void
-  readonly onOver: (live: AnyLive) => void
+  readonly onChange: (live: AnyHandle) => void
+  readonly onOver: (live: AnyHandle) => void
   /** Why there may not be one more; else it is counted. */
   readonly refuse: () => ConductorBudgetExceeded | ConductorClosed | undefined
 }
 
 /** What there is to say about a run that waits for a place. */
-export const notBegun = ({ runId, runtime }: AnyLive): Explanation => ({
+export const notBegun = ({ runId, runtime }: AnyHandle): Explanation => ({
   runId,
   status: "running",
   waitsFor: [],

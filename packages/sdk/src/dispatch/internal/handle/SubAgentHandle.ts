@@ -35,16 +35,16 @@ import { SubAgentNotForked } from "../../DispatchError.ts"
 import { statusOf, type Ended } from "./ended.ts"
 import { observed } from "../watch/readers.ts"
 import { say } from "./say.ts"
-import type { Stored } from "./Stored.ts"
+import type { StoredHandle } from "./StoredHandle.ts"
 import { Watchable } from "../watch/Watchable.ts"
 
 type Failure = HandleError | StoredFault
 
-export class SubAgent extends Watchable implements AgentHandle<unknown, StoredFault> {
+export class SubAgentHandle extends Watchable implements AgentHandle<unknown, StoredFault> {
   readonly runId: RunId
   readonly name = undefined
   over = false
-  private readonly root: Stored<unknown>
+  private readonly root: StoredHandle<unknown>
   private readonly path: ReadonlyArray<ToolCallId>
   private child: RunState
   /** Events of the root's own journal that `child` is folded from. */
@@ -53,7 +53,7 @@ export class SubAgent extends Watchable implements AgentHandle<unknown, StoredFa
   private readonly unlisten: () => void
 
   constructor(
-    root: Stored<unknown>,
+    root: StoredHandle<unknown>,
     path: ReadonlyArray<ToolCallId>,
     found: { readonly state: RunState; readonly revision: number }
   ) {

@@ -25,7 +25,7 @@ import type { Interruption } from "../../../domain/Interruption.ts"
 import type { Rejection } from "../../../domain/Rejection.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError } from "../../AgentHandle.ts"
-import { type AnyLive, Live, type LiveOptions, notBegun } from "./Live.ts"
+import { type AnyHandle, BaseHandle, type HandleOptions, notBegun } from "./BaseHandle.ts"
 import { Reader, readAll, reading } from "../watch/readers.ts"
 import { stuckOn } from "./stuckOn.ts"
 
@@ -33,20 +33,20 @@ import { stuckOn } from "./stuckOn.ts"
 export type Input = StartInput | ContinueInput
 
 /** What is made of an input when the run begins; with a conductor, what its budgets leave. */
-export type Prepare = (live: AnyLive, input: Input) => Effect.Effect<Input, HandleError>
+export type Prepare = (live: AnyHandle, input: Input) => Effect.Effect<Input, HandleError>
 
 /** Starts a run that is not stored. */
 export const launch = <Output>(
   runtime: Runtime<Output>,
   input: Input,
-  options: LiveOptions,
+  options: HandleOptions,
   prepare?: Prepare
-): Unstored<Output> => new Unstored(runtime, input, options, prepare)
+): UnstoredHandle<Output> => new UnstoredHandle(runtime, input, options, prepare)
 
 /** Updates that a reader may be behind. */
 const readerRoom = 256
 
-export class Unstored<Output> extends Live<Output, never> {
+export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   private input: Input | undefined
   private readonly prepare: Prepare | undefined
   /** While somebody works on it, or something is in it. */
@@ -62,7 +62,7 @@ export class Unstored<Output> extends Live<Output, never> {
   private dropped = 0
   private expiring: Fiber.Fiber<void> | undefined
 
-  constructor(runtime: Runtime<Output>, input: Input, options: LiveOptions, prepare: Prepare | undefined) {
+  constructor(runtime: Runtime<Output>, input: Input, options: HandleOptions, prepare: Prepare | undefined) {
     super(runtime, idsOf(runtime, input, options), options)
     this.input = "state" in input ? input : { ...input, runId: this.runId, sessionId: this.sessionId }
     this.prepare = prepare
@@ -127,7 +127,7 @@ export class Unstored<Output> extends Live<Output, never> {
     return Effect.suspend(() => {
       const state = this.state()
       if (state === undefined) return Effect.as(this.deliver(prompt), this)
-      const refused = this.options.keeper?.refuse()
+      const refused = this.options.conductor?.refuse()
       if (refused !== undefined) return Effect.fail(refused)
       const sessionId = this.runtime.ids.sessionId(this.options.clock.currentTimeMillisUnsafe())
       const forked = launch(
@@ -149,7 +149,7 @@ export class Unstored<Output> extends Live<Output, never> {
     return Effect.suspend(() => {
       const { input, lastState } = this
       const mailbox = this.openMailbox()
-      const onUpdate = (update: RunUpdate) => this.tell(update)
+      const onUpdate = (update: RunUpdate) => this.publish(update)
       const go = (input: Input) =>
         runPrompt(withRunId(this.runtime, input, this.runId), input, {
           cancellation: token,
@@ -199,7 +199,7 @@ export class Unstored<Output> extends Live<Output, never> {
     this.input = undefined
   }
 
-  protected override tell(update: RunUpdate): void {
+  protected override publish(update: RunUpdate): void {
     if (!this.begun) this.input = undefined
     const most = this.options.keepEvents ?? 64
     if (update._tag === "event") {
@@ -209,7 +209,7 @@ export class Unstored<Output> extends Live<Output, never> {
         this.dropped += 1
       }
     }
-    return super.tell(update)
+    return super.publish(update)
   }
 
   /** The state of a run that nobody drives; what has driven it is let go of. */
@@ -248,7 +248,7 @@ export class Unstored<Output> extends Live<Output, never> {
   }
 }
 
-const idsOf = (runtime: Runtime, input: Input, { clock }: LiveOptions) => {
+const idsOf = (runtime: Runtime, input: Input, { clock }: HandleOptions) => {
   const now = clock.currentTimeMillisUnsafe()
   if ("state" in input) {
     const { runId, sessionId } = input.state

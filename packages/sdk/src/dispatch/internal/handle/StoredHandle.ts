@@ -32,7 +32,7 @@ import { Scrubber } from "../../../tool/Scrubber.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
 import { ConductorClosed } from "../../DispatchError.ts"
 import { type Driven, elsewhere } from "./ended.ts"
-import { type AnyLive, Live, type LiveOptions, notBegun } from "./Live.ts"
+import { type AnyHandle, BaseHandle, type HandleOptions, notBegun } from "./BaseHandle.ts"
 import { orRemoved, readStored } from "../watch/readStored.ts"
 import { runStart, type Start } from "./runStart.ts"
 import { stuckOn } from "./stuckOn.ts"
@@ -42,21 +42,21 @@ import { watch } from "../watch/StoreWatch.ts"
 type Store = RunStore["Service"]
 
 /** How a stored run is dispatched, besides its input. */
-export interface StoredOptions extends LiveOptions {
+export interface StoredOptions extends HandleOptions {
   readonly store: Store
   /** What becomes of the run when its scope closes. */
   readonly onClose?: "letGo" | "cancel" | undefined
 }
 
 /** What is made of an input when the run begins; with a conductor, what its budgets leave. */
-export type PrepareStored = (live: AnyLive, input: Start) => Effect.Effect<Start, HandleError>
+export type PrepareStored = (live: AnyHandle, input: Start) => Effect.Effect<Start, HandleError>
 
 type Failure = HandleError | StoredFault
 
 /** A run that gets nowhere is left alone for longer and longer, and for no longer than this. */
 const longestRestMs = 5 * 60_000
 
-export class Stored<Output> extends Live<Output, StoredFault> {
+export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> {
   declare readonly options: StoredOptions
   private input: Start | undefined
   private readonly prepare: PrepareStored | undefined
@@ -130,7 +130,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
     given: GivenOptions
   ): Effect.Effect<AgentHandle<Output, StoredFault>, SendError | StoredFault> {
     return Effect.suspend(() => {
-      const refused = this.options.keeper?.refuse()
+      const refused = this.options.conductor?.refuse()
       if (refused !== undefined) return Effect.fail(refused)
       const { ids } = this.runtime
       const at = this.options.clock.currentTimeMillisUnsafe()
@@ -138,7 +138,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
       const sessionId = ids.sessionId(at)
       // A conductor sets aside what the fork may spend by its limits: with those that it inherits.
       const limits = { ...this.lastState?.startedWith?.limits, ...given.limits }
-      const forked = new Stored(this.runtime, { runId: newRunId, sessionId }, this.options, {
+      const forked = new StoredHandle(this.runtime, { runId: newRunId, sessionId }, this.options, {
         input: { ...given, limits, runId: this.runId, prompt, newRunId, sessionId },
         prepare: this.prepare
       })
@@ -242,14 +242,14 @@ export class Stored<Output> extends Live<Output, StoredFault> {
     this.open.clear()
   }
 
-  protected override tell(update: RunUpdate): void {
+  protected override publish(update: RunUpdate): void {
     if (update._tag === "event") {
       this.input = undefined
       this.revision = update.revision
       this.learn(update.event)
       this.inside?.told(update)
     }
-    return super.tell(update)
+    return super.publish(update)
   }
 
   /** Works on the run here. */
@@ -260,7 +260,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
     const options = {
       cancellation: token,
       leaving: this.options.owner.leaving,
-      onUpdate: (update: RunUpdate) => this.tell(update)
+      onUpdate: (update: RunUpdate) => this.publish(update)
     }
     return this.inStore(runStart(this.runtime, input, options)).pipe(
       // Others may have got further before it was claimed here.
@@ -314,7 +314,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
       if (revision <= from) return Effect.void
       const limit = revision - from
       return Effect.map(this.options.store.events(this.runId, { from, limit }), (events) =>
-        this.tellAll(events, from)
+        this.publishAll(events, from)
       )
     })
   }
@@ -385,7 +385,7 @@ export class Stored<Output> extends Live<Output, StoredFault> {
       return this.options.store.events(this.runId, { from: revision }).pipe(
         Effect.map((events) => {
           // Meanwhile it may have become known otherwise.
-          if (!this.over && this.revision === revision) this.tellAll(events, revision)
+          if (!this.over && this.revision === revision) this.publishAll(events, revision)
         }),
         // It is looked at again.
         Effect.ignore
@@ -394,11 +394,11 @@ export class Stored<Output> extends Live<Output, StoredFault> {
   }
 
   /** Tells events that are in the journal, from a place on, as far as they were not told. */
-  private tellAll(events: ReadonlyArray<RunEvent>, from: number): void {
+  private publishAll(events: ReadonlyArray<RunEvent>, from: number): void {
     const { runId } = this
     for (const [index, event] of events.entries()) {
       const revision = from + index + 1
-      if (revision > this.revision) this.tell({ _tag: "event", runId, revision, event })
+      if (revision > this.revision) this.publish({ _tag: "event", runId, revision, event })
     }
   }
 
