@@ -40,7 +40,7 @@ import type { Databases } from "./crash/world.ts"
 const { values } = parseArgs({
   options: {
     ci: { type: "boolean", default: false },
-    /** Seeds. */
+    /** Seeds; runs, where the restarts are the only part. */
     runs: { type: "string" },
     seed: { type: "string", default: "1" },
     store: { type: "string", default: "sqlite" },
@@ -77,6 +77,8 @@ const seeds = pick("runs", 700, 20_000)
 const points = pick("points", 3500, 21_000)
 const meetingCount = pick("meetings", 450, 12_000)
 const kills = pick("kills", 40, 1000)
+/** `--runs` is about the seeds, unless this is the only part. */
+const restartRuns = () => (wanted === "restarts" ? pick("runs", 0, 5000) : 5000)
 const doubles = isCi ? 1000 : 10_000
 const workers = numberOf("workers", values.workers) || refuse("--workers 0 would run nothing.")
 const firstSeed = numberOf("seed", values.seed)
@@ -322,9 +324,9 @@ const runRestarts = async (server: PostgresStores) => {
     const why = "a server that was not started here cannot be crashed"
     return wanted === "restarts" ? found("Postgres restarts", [why]) : progress(`restarts: ${why}`)
   }
-  const chaos = await server.chaos(5000)
+  const chaos = await server.chaos(restartRuns())
   found("Postgres restarts", chaos.violations)
-  counted("Postgres restarts", chaos.runs, 5000)
+  counted("Postgres restarts", chaos.runs, restartRuns())
   result["restarts"] = { runs: chaos.runs, restarts: chaos.restarts }
   figures.push(["restarts: crashes of the server", "Postgres", chaos.restarts])
   figures.push(["restarts: runs meanwhile", "Postgres", chaos.runs])

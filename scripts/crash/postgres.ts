@@ -95,7 +95,9 @@ export const postgres = async (options: {
                 if (over) return
                 await own.restart("immediate")
                 restarts += 1
-                progress(`restarts: ${restarts}, ${readLog(log).ended.length} of ${runs} runs`)
+                // The runs come to an end together: before, their effects say how far they are.
+                const { effects, ended } = readLog(log)
+                progress(`restarts: ${restarts}, ${effects.length} effects, ${ended.length} of ${runs} runs`)
               }
             })()
             const ends = await Promise.all(workers.map(({ exit }) => exit))
