@@ -42,16 +42,16 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "ignores that a request has expired",
-    file: "store/internal/requests.ts",
-    line: 'entry.status === "open" && isExpired(entry.request, now) ? expiryDecision',
-    broken: 'entry.status === "open" && isExpired(entry.request, now - now) ? expiryDecision',
+    file: "domain/internal/judge.ts",
+    line: "isExpired(request, now) ? expiryDecision",
+    broken: "isExpired(request, now - now) ? expiryDecision",
     finder: { meeting: "expires+approves" }
   },
   {
     name: "acknowledges a second decision",
-    file: "store/internal/requests.ts",
-    line: 'return entry.status === "open" ? { record: first, refusal } : { refusal }',
-    broken: "return { first: decision }",
+    file: "domain/internal/judge.ts",
+    line: "isRepeated(first, decision) ? { first } : { refusal: decidedFirst(first) }",
+    broken: "isRepeated(first, decision) ? { first } : { first: decision }",
     finder: { seeds: 300 }
   },
   {

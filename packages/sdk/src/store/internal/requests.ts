@@ -5,16 +5,16 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { check, endedReason, expiryDecision, isRepeated } from "../../domain/decide.ts"
+import { endedReason } from "../../domain/decide.ts"
 import { Decision, type DecisionInput } from "../../domain/Decision.ts"
 import { childRunId, isWithin, RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
-import { isExpired, type Interruption } from "../../domain/Interruption.ts"
+import type { Interruption } from "../../domain/Interruption.ts"
 import { decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
+import { expiryAt, judge, type Standing, type Verdict } from "../../domain/internal/judge.ts"
 import { copyJson, isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { kindOf } from "../../domain/internal/kindOf.ts"
 import { readOnce } from "../../domain/internal/readOnce.ts"
 import {
-  AlreadyDecided,
   DecisionMalformed,
   RequestNotFound,
   RequestSuperseded,
@@ -111,35 +111,20 @@ export interface RequestEntry {
 
 /** The decision that counts at `now`, if there is one. */
 export const decisionOf = (entry: RequestEntry, now: Timestamp): Decision | undefined =>
-  entry.status === "open" && isExpired(entry.request, now) ? expiryDecision(entry.request) : entry.decision
-
-/** What to do with a decision: record it, refuse it (and record the expiry that came before it), or say again what was said. */
-export interface Verdict {
-  readonly record?: Decision
-  readonly refusal?: Rejection
-  /** The decision on record, which this one repeats. */
-  readonly first?: Decision
-}
+  (entry.status === "open" ? expiryAt(entry.request, now) : undefined) ?? entry.decision
 
 /** Judges a decision about a request as it stands now. */
-export const judge = (entry: RequestEntry, decision: Decision, now: Timestamp): Verdict => {
-  const { request, superseded } = entry
-  const { requestId } = request
-  if (entry.status === "superseded") {
-    const by = superseded?.by === undefined ? {} : { by: superseded.by }
+export const judgeEntry = (entry: RequestEntry, decision: Decision, now: Timestamp): Verdict =>
+  judge(entry.request, standingOf(entry), decision, now)
+
+const standingOf = ({ decision, status, superseded }: RequestEntry): Standing => {
+  if (status === "superseded") {
     const reason = isFailedWith(superseded)
       ? endedReason("error")
       : (superseded?.reason ?? "it was withdrawn")
-    return { refusal: new RequestSuperseded({ requestId, reason, ...by }) }
+    return { _tag: "closed", reason, by: superseded?.by }
   }
-  const first = decisionOf(entry, now)
-  if (first !== undefined) {
-    if (isRepeated(first, decision)) return { first }
-    const refusal = new AlreadyDecided({ requestId, by: first.by, at: first.at, decision: first })
-    return entry.status === "open" ? { record: first, refusal } : { refusal }
-  }
-  const checked = check(request, decision)
-  return Result.isFailure(checked) ? { refusal: checked.failure } : { record: decision }
+  return decision === undefined ? { _tag: "open" } : { _tag: "decided", decision }
 }
 
 /** A decision among several, and what it comes to. */
@@ -164,7 +149,7 @@ export const judgeAll = <Found extends { readonly entry: RequestEntry }>(
     const found = find(requestId)
     if (found === undefined) return Result.fail(new RequestNotFound({ requestId }))
     const entry = entries.get(requestId) ?? found.entry
-    const { first, record, refusal } = judge(entry, decision, now)
+    const { first, record, refusal } = judgeEntry(entry, decision, now)
     if (refusal !== undefined) return Result.fail(refusal)
     taken.push({ found, decision: first ?? decision, isNew: record !== undefined })
     if (record !== undefined) entries.set(requestId, { ...entry, status: "decided", decision: record })

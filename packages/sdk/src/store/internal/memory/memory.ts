@@ -57,8 +57,8 @@ import {
   decodeInputs,
   endingRefusal,
   isGoing,
-  judge,
-  judgeAll
+  judgeAll,
+  judgeEntry
 } from "../requests.ts"
 import { makeSignal } from "../signal.ts"
 
@@ -299,7 +299,7 @@ export const makeMemory = (): RunStorePort => {
         Result.gen(function* () {
           const decision = yield* decodeInput(input, now)
           const { entry, run } = yield* findRequest(decision.requestId)
-          const { first, record, refusal } = judge(entry, decision, now)
+          const { first, record, refusal } = judgeEntry(entry, decision, now)
           const late = record === decision ? endingRefusal(decision.requestId, endingIn(run)) : undefined
           if (late !== undefined) return yield* Result.fail(late)
           if (record !== undefined) {

@@ -29,8 +29,8 @@ import {
   endingRefusal,
   failedReason,
   isRecording,
-  judge,
   judgeAll,
+  judgeEntry,
   oldestFirst,
   type RequestChange,
   sameDecision
@@ -207,7 +207,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     const decision = yield* Effect.fromResult(decodeInput(input, now))
     while (true) {
       const { entry, pending } = yield* find("decide", decision.requestId)
-      const { first, record, refusal } = judge(entry, decision, now)
+      const { first, record, refusal } = judgeEntry(entry, decision, now)
       const recorded =
         record === undefined ||
         (yield* write(

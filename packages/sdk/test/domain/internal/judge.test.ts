@@ -1,0 +1,64 @@
+import { assert, describe, it } from "@effect/vitest"
+import type { Decision } from "../../../src/domain/Decision.ts"
+import { judge, type Standing, type Verdict } from "../../../src/domain/internal/judge.ts"
+import { approval, callId, requestId } from "../Journal.ts"
+
+const request = approval(callId(1, 1), requestId(1), { expiresAt: 2000, onExpiry: "deny" })
+const inTime = 1999
+const late = 2000
+const by = { requestId: requestId(1), by: "ada", at: 1500 }
+
+const approve: Decision = { _tag: "approve", ...by }
+const keyed: Decision = { _tag: "deny", ...by, idempotencyKey: "k1" }
+const repeated: Decision = { ...keyed, at: 1900, digest: "digest" }
+/** Answers no approval. */
+const misfit: Decision = { _tag: "topUp", ...by, limit: 9 }
+const otherArguments: Decision = { ...approve, digest: "another" }
+
+const open: Standing = { _tag: "open" }
+const decided: Standing = { _tag: "decided", decision: keyed }
+const closed: Standing = { _tag: "closed", reason: "it is asked anew", by: requestId(2) }
+
+const told = ({ first, record, refusal }: Verdict) => ({
+  ...(first === undefined ? {} : { first }),
+  ...(record === undefined ? {} : { recordedBy: record.by }),
+  ...(refusal === undefined ? {} : { refusal: refusal._tag })
+})
+
+describe("judge", () => {
+  for (const [fact, standing, decision, now, verdict] of [
+    ["refuses what is closed, before it asks what fits", closed, misfit, inTime, "RequestSuperseded"],
+    ["refuses what is closed, before time decides", closed, approve, late, "RequestSuperseded"],
+    ["repeats the first answer after the request expired", decided, repeated, late, { first: keyed }],
+    ["lets the first decision stand, before it asks what fits", decided, misfit, inTime, "AlreadyDecided"],
+    ["lets the first decision stand, before time decides", decided, approve, late, "AlreadyDecided"],
+    [
+      "records the expiry and refuses a late decision, before it asks what fits",
+      open,
+      misfit,
+      late,
+      { recordedBy: "expiry", refusal: "AlreadyDecided" }
+    ],
+    ["asks which kinds fit, before which arguments", open, misfit, inTime, "DecisionNotApplicable"],
+    ["refuses a decision about other arguments", open, otherArguments, inTime, "ArgumentsChanged"],
+    ["records a decision that comes in time", open, approve, inTime, { recordedBy: "ada" }]
+  ] as const) {
+    it(`${fact}`, () => {
+      assert.deepStrictEqual(
+        told(judge(request, standing, decision, now)),
+        typeof verdict === "string" ? { refusal: verdict } : verdict
+      )
+    })
+  }
+
+  it("names the decision that stands, and the request to decide instead", () => {
+    assert.strictEqual(
+      judge(request, decided, approve, inTime).refusal?.message,
+      "run-1.r1 was decided (deny) by ada at 1970-01-01T00:00:01.500Z; that decision stands."
+    )
+    assert.strictEqual(
+      judge(request, closed, approve, inTime).refusal?.message,
+      "run-1.r1 is no longer open: it is asked anew. Decide run-1.r2 instead."
+    )
+  })
+})
