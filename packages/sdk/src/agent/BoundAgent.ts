@@ -6,14 +6,13 @@
  *
  * @since 0.1.0
  */
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Hash from "effect/Hash"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { Safety } from "../domain/Interruption.ts"
 import { isOther, isSame } from "../domain/ToolIdentity.ts"
+import { millisOf } from "../domain/internal/durations.ts"
 import { canonicalJson } from "../domain/internal/json.ts"
 import * as Limits_ from "../domain/Limits.ts"
 import type { ToolDefinition } from "../model/ModelRequest.ts"
@@ -312,20 +311,12 @@ const checkTool = (agent: string, tool: AnyTool): Effect.Effect<Decoder<unknown>
   if (tool.options.retry !== undefined && tool.safety !== "readOnly" && !tool.idempotent) {
     return invalid("it has a retry policy, which is only for tools that are readOnly or idempotent")
   }
-  const { timeout } = tool.options
-  if (timeout !== undefined && millisOf(timeout) === undefined) {
-    return invalid('its timeout must be a duration, such as "30 seconds"')
-  }
   const expiresIn = tool.options.approval?.expiresIn
   if (expiresIn !== undefined && !((millisOf(expiresIn) ?? 0) > 0)) {
     return invalid("its approval expires before anybody can give it: expiresIn must be longer than nothing")
   }
   return Effect.succeed(parameters.success)
 }
-
-/** A program without types may give anything as a duration. */
-const millisOf = (given: Duration.Input): number | undefined =>
-  Option.getOrUndefined(Option.map(Duration.fromInput(given), Duration.toMillis))
 
 /** The agent with this name or alias among an agent and its sub-agents. */
 export const answersTo = (agent: Agent.Any, name: string): boolean =>

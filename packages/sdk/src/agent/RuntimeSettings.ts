@@ -3,15 +3,10 @@
  *
  * @since 0.1.0
  */
-import * as Duration from "effect/Duration"
-import * as Option from "effect/Option"
+import type * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
+import { millisOf } from "../domain/internal/durations.ts"
 import { CapabilityProfile } from "./CapabilityProfile.ts"
-
-const millisOf = (value: unknown): number | undefined => {
-  const duration = Option.getOrUndefined(Duration.fromInput(value as Duration.Input))
-  return duration === undefined ? undefined : Duration.toMillis(duration)
-}
 
 const durationFrom = (least: number) =>
   Schema.declare((value): value is Duration.Input => {

@@ -19,7 +19,7 @@ import { RunStore } from "../store/RunStore.ts"
 import { type ReadyRun } from "../store/RunStorePort.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
 import { pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
-import { shapeOf } from "../domain/internal/misfits.ts"
+import { callable, shapeOf } from "../domain/internal/misfits.ts"
 import { atLeast, millisOr, requireOptions } from "../agent/internal/soundOptions.ts"
 import type { RunOptions } from "../run/runInput.ts"
 import type { Leaving } from "../run/leaving.ts"
@@ -41,12 +41,12 @@ export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
 }
 
 const shape = shapeOf<WorkerOptions>({
-  onUpdate: "anything",
+  onUpdate: callable,
   concurrency: "anything",
   pollInterval: "anything",
   drainTimeout: "anything",
-  onTakingUp: "anything",
-  onTakenUp: "anything"
+  onTakingUp: callable,
+  onTakenUp: callable
 })
 
 /**

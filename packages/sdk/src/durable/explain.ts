@@ -9,6 +9,8 @@ import type { Decision } from "../domain/Decision.ts"
 import { instant, sentence } from "../domain/Display.ts"
 import { evolve } from "../domain/evolve.ts"
 import { isWithin, type RequestId, type RunId, type Timestamp } from "../domain/Id.ts"
+import { list, shapeOf } from "../domain/internal/misfits.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { lineTo } from "../domain/internal/lineTo.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
 import { type Above, aboveOf, next, nothingAbove, type Step } from "../domain/next.ts"
@@ -31,6 +33,7 @@ import { withDecisions } from "../run/internal/eventsOf.ts"
 import { stoppedSteps, stopIn, stopText, supersededText } from "./internal/explainStop.ts"
 import { loadRun } from "./internal/loadRun.ts"
 import { findSubRun, standingOf, type SubRun } from "./internal/subRun.ts"
+import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 
 /** One thing that a run waits for. */
@@ -74,11 +77,14 @@ export interface ExplainOptions {
   readonly runtimes?: ReadonlyArray<Runtime>
 }
 
+const explainShape = shapeOf<ExplainOptions>({ runtimes: list })
+
 /**
  * Explains a stored run, or the run of a sub-agent in one.
  *
  * **Errors**
  *
+ * - `OptionsInvalid` — a key that there is not; the error names the nearest one.
  * - `RunNotFound` — check the id.
  *
  * @category running
@@ -87,21 +93,22 @@ export interface ExplainOptions {
 export const explain: (
   runId: RunId,
   options?: ExplainOptions
-) => Effect.Effect<Explanation, RunNotFound | RunStoreError, RunStore> = Effect.fn("fermata.explain")(
-  function* (runId: RunId, { runtimes = [] }: ExplainOptions = {}) {
-    const store = yield* RunStore
-    const now = yield* Clock.currentTimeMillis
-    const boundOf = (name: string) => runtimes.find(({ bound }) => answersTo(bound.agent, name))?.bound
-    const found = yield* findSubRun(store, runId)
-    if (found !== undefined) {
-      const bound = boundOf(found.stored.head.agent)
-      return withMail(explainSubRun(found, now, bound), found.stored.messages, runId)
-    }
-    const { decisions, head, messages, state } = yield* loadRun(store, runId)
-    const missing = missingOf(boundOf(head.agent), state, decisions)
-    return withMail(explainState(state, decisions, now, { lease: head.lease, missing }), messages, runId)
+) => Effect.Effect<Explanation, OptionsInvalid | RunNotFound | RunStoreError, RunStore> = Effect.fn(
+  "fermata.explain"
+)(function* (runId: RunId, options: ExplainOptions = {}) {
+  const { runtimes = [] } = yield* requireOptions("explain", options, explainShape)
+  const store = yield* RunStore
+  const now = yield* Clock.currentTimeMillis
+  const boundOf = (name: string) => runtimes.find(({ bound }) => answersTo(bound.agent, name))?.bound
+  const found = yield* findSubRun(store, runId)
+  if (found !== undefined) {
+    const bound = boundOf(found.stored.head.agent)
+    return withMail(explainSubRun(found, now, bound), found.stored.messages, runId)
   }
-)
+  const { decisions, head, messages, state } = yield* loadRun(store, runId)
+  const missing = missingOf(boundOf(head.agent), state, decisions)
+  return withMail(explainState(state, decisions, now, { lease: head.lease, missing }), messages, runId)
+})
 
 /** What is missing of a run when what was decided about it is acted on. */
 const missingOf = (

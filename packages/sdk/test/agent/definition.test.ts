@@ -50,9 +50,10 @@ describe("the definition of an agent is refused before anything runs", () => {
 
   it.effect("when a tool's timeout, or the time to approve it, is no duration", () =>
     Effect.gen(function* () {
-      for (const options of [{ timeout: "soon" }, { approval: { expiresIn: "soon" } }]) {
-        const error = yield* refused(Agent.make("a", { tools: [probe("act", options as {}).tool] }))
-        assert.strictEqual(error._tag, "ToolDefinitionError")
+      const { tool } = probe("act")
+      for (const wrong of [{ timeout: "soon" }, { approval: { expiresIn: "soon" } }]) {
+        const made = { ...tool, options: { ...tool.options, ...(wrong as {}) } }
+        assert.strictEqual((yield* refused(Agent.make("a", { tools: [made] })))._tag, "ToolDefinitionError")
       }
     })
   )

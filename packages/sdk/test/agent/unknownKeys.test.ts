@@ -4,6 +4,7 @@ import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Layer from "effect/Layer"
 import * as Agent from "../../src/agent/Agent.ts"
 import { decideStored } from "../../src/durable/decideStored.ts"
+import { explain } from "../../src/durable/explain.ts"
 import { forkRun } from "../../src/durable/forkRun.ts"
 import { recover } from "../../src/durable/recover.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
@@ -52,6 +53,12 @@ describe("the definition of a tool", () => {
     ],
     ["needsApproval that is no flag", { needsApproval: "yes" }, "true or false or a function"],
     ["a safety that there is not", { safety: "harmless" }, '"readOnly"'],
+    ["a timeout that is none", { timeout: Number.NaN }, '"timeout" of its definition takes a duration'],
+    ["a timeout without a unit", { timeout: {} }, "takes a duration"],
+    ["a timeout of a unit that there is not", { timeout: { second: 5 } }, "takes a duration"],
+    ["a timeout of less than nothing", { timeout: "-Infinity" }, "takes a duration"],
+    ["an expiry that is none", { approval: { expiresIn: Number.NaN } }, "takes a duration"],
+    ["a retry that is no schedule", { retry: 3 }, "takes a schedule"],
     ["aliases that are no list", { aliases: "old" }, "a list of strings"]
   ]
   for (const [what, options, words] of wrong) {
@@ -146,6 +153,13 @@ describe("options with a key that there is not", () => {
           ["sendMessage", sendMessage(runId, "hello", bad as {})],
           ["recover", recover([runtime], bad as {})],
           ["Worker.run", Worker.run([runtime], bad as {})],
+          ["explain", explain(runId, bad as {})],
+          ["runPrompt", runPrompt(runtime, { prompt: "go" }, { onUpdate: 5 } as never)],
+          ["runPrompt", runPrompt(runtime, { prompt: "go", answeredBy: null } as never)],
+          ["runPromptStored", runPromptStored(runtime, { prompt: "go" }, { onUpdate: 5 } as never)],
+          ["recover", recover([runtime], { onUpdate: 5 } as never)],
+          ["Worker.run", Worker.run([runtime], { onTakingUp: 5 } as never)],
+          ["attach", attach([runtime], runId, { onUpdate: 5 } as never)],
           ["dispatchPrompt", dispatchPrompt(runtime, { prompt: "go" }, bad as {})],
           ["runPrompt", dispatchPrompt(runtime, { prompt: "go", ...bad })],
           ["dispatchPromptStored", dispatchPromptStored(runtime, { prompt: "go", ...bad })],

@@ -214,6 +214,31 @@ describe("options with a key that there is not", () => {
     assert.isTrue(isPrincipalInvalid(await rejected(() => open({ by: " " }))))
   })
 
+  it("are of the kind that they take: a function, a name, a signal, a duration", async () => {
+    const { fermata, requests } = await open()
+    await using _ = fermata
+    const { run } = await held(fermata)
+    const asked = requests.length
+    for (const [given, words] of [
+      [{ onUpdate: 5 }, '"onUpdate" of the options of runPrompt takes a function'],
+      [{ answeredBy: null }, '"answeredBy" of the options of runPrompt takes a string'],
+      [{ signal: "stop" }, '"signal" of the options of runPrompt takes an AbortSignal']
+    ] as const) {
+      const error = await rejected(() => fermata.runPrompt("ops", "go", given as never))
+      assert.isTrue(isOptionsInvalid(error), String(error))
+      assert.include(error.message, words)
+      assert.isTrue(isOptionsInvalid(await rejected(() => fermata.resume(run.runId, given as never))))
+    }
+    assert.strictEqual(requests.length, asked)
+    for (const knob of ["cancelGrace", "drainTimeout"]) {
+      for (const none of [{}, { second: 1 }, { seconds: Number.NaN }, Number.NaN, "soon", null, -1]) {
+        const error = await rejected(() => open({ [knob]: none }))
+        assert.strictEqual(error._tag, "RuntimeOptionsInvalid", `${knob}: ${JSON.stringify(none)}`)
+        assert.include(error.message, knob)
+      }
+    }
+  })
+
   it("say what takes one of a few words", async () => {
     const { fermata } = await open()
     await using _ = fermata

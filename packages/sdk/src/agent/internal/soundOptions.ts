@@ -2,9 +2,8 @@
  * Numbers and durations among the options of programs without types: refused where a caller can be given an error, and otherwise
  * replaced by their defaults, so that nothing waits for ever because of one.
  */
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
+import { millisOf } from "../../domain/internal/durations.ts"
 import { kindOf } from "../../domain/internal/kindOf.ts"
 import { type Shape } from "../../domain/internal/misfits.ts"
 import { readOnce } from "../../domain/internal/readOnce.ts"
@@ -15,11 +14,6 @@ import { RuntimeOptionsInvalid } from "../RuntimeError.ts"
 export type Kinds = Readonly<Record<string, "number" | "duration">>
 
 const isNumber = (value: unknown): value is number => typeof value === "number" && !Number.isNaN(value)
-
-const millisOf = (value: unknown): number | undefined =>
-  value === undefined || Number.isNaN(value)
-    ? undefined
-    : Option.getOrUndefined(Option.map(Duration.fromInput(value as Duration.Input), Duration.toMillis))
 
 /** A copy of options. Refuses keys that nothing reads. `of` is the function that is given them. */
 export const requireOptions = <Options>(

@@ -1,7 +1,7 @@
 /**
  * What the functions of this folder may be given, key by key.
  */
-import { keysOf, oneOf, shapeOf, type Shape } from "../../domain/internal/misfits.ts"
+import { callable, keysOf, oneOf, shapeOf, type Shape } from "../../domain/internal/misfits.ts"
 import type { SendOptions } from "../AgentHandle.ts"
 import type {
   ConductOptions,
@@ -13,7 +13,7 @@ import type {
 const restart: Shape = keysOf(["times", "backoff", "schedule"])
 
 const stored = {
-  onUpdate: "anything",
+  onUpdate: callable,
   cancellation: "anything",
   name: "anything",
   restart

@@ -6,6 +6,7 @@
  */
 import type { Misfit } from "../Misfit.ts"
 import { line } from "../Display.ts"
+import { millisOf } from "./durations.ts"
 import { kindOf } from "./kindOf.ts"
 
 /** What a value may have. A value that is no object has no keys: whether it fits is for the decoder to say. */
@@ -43,6 +44,15 @@ export const strings: Kind = {
   is: (value) => Array.isArray(value) && value.every((item) => typeof item === "string")
 }
 export const list: Kind = { takes: "a list", is: Array.isArray }
+export const duration: Kind = {
+  takes: 'a duration, such as "5 seconds" or 5000',
+  is: (value) => millisOf(value) !== undefined
+}
+export const abortSignal: Kind = {
+  takes: "an AbortSignal",
+  is: (value) =>
+    typeof value === "object" && value !== null && "aborted" in value && "addEventListener" in value
+}
 export const callable: Kind = { takes: "a function", is: (value) => typeof value === "function" }
 
 /** What one of these takes. */
@@ -158,7 +168,7 @@ const notPlain = (value: unknown, place: Place): Misfit => {
 }
 
 const unfit = (value: unknown, takes: string, place: Place): Misfit => {
-  const given = typeof value === "string" ? "another text" : kindOf(value)
+  const given = typeof value === "string" ? "another text" : Number.isNaN(value) ? "NaN" : kindOf(value)
   return { place: named(place), problem: `${named(place)} takes ${takes}, and ${given} was given` }
 }
 

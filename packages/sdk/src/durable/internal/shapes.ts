@@ -1,7 +1,7 @@
 /**
  * What the functions about stored runs may be given, key by key: each shape names every key of its type.
  */
-import { flag, shapeOf } from "../../domain/internal/misfits.ts"
+import { callable, flag, shapeOf } from "../../domain/internal/misfits.ts"
 import { givenShape, newRunShape, watchShape } from "../../run/internal/shapes.ts"
 import type {
   ForkInput,
@@ -32,7 +32,7 @@ export const forkShape = shapeOf<ForkInput>({
 export const storedRunShape = shapeOf<StoredRunOptions>({ ...watchShape, leaving: "anything" })
 
 export const recoverShape = shapeOf<RecoverOptions>({
-  onUpdate: "anything",
+  onUpdate: callable,
   limit: "anything",
   concurrency: "anything",
   leaving: "anything"

@@ -1,7 +1,15 @@
 /**
  * What the functions of a Fermata may be given, key by key: each shape names every key of its type.
  */
-import { flag, oneOf, type Shape, shapeOf } from "../../domain/internal/misfits.ts"
+import {
+  abortSignal,
+  callable,
+  flag,
+  oneOf,
+  type Shape,
+  shapeOf,
+  string
+} from "../../domain/internal/misfits.ts"
 import { problemOf } from "../../domain/OptionsInvalid.ts"
 import type {
   DecideOptions,
@@ -39,9 +47,9 @@ export const fermataShape = shapeOf<FermataOptions>({
 const run = {
   limits: "anything",
   policy: "anything",
-  answeredBy: "anything",
-  signal: "anything",
-  onUpdate: "anything"
+  answeredBy: string,
+  signal: abortSignal,
+  onUpdate: callable
 } as const
 
 const prompt = { ...run, runId: "anything", sessionId: "anything", mayRepeat: flag } as const
@@ -56,7 +64,7 @@ export const dispatchShape = shapeOf<PromptOptions & Pick<DispatchOptions, "name
 export const conductedShape = shapeOf<DispatchOptions>({
   runId: "anything",
   sessionId: "anything",
-  answeredBy: "anything",
+  answeredBy: string,
   limits: "anything",
   policy: "anything",
   name: "anything"
@@ -83,11 +91,11 @@ export const eventsShape = shapeOf<EventsOptions>({ from: "anything", until: one
 export const pruneShape = shapeOf<{ readonly endedBefore: number }>({ endedBefore: "anything" })
 
 export const workShape = shapeOf<WorkOptions>({
-  onUpdate: "anything",
+  onUpdate: callable,
   concurrency: "anything",
   pollInterval: "anything",
   drainTimeout: "anything",
-  onTakingUp: "anything",
-  onTakenUp: "anything",
-  signal: "anything"
+  onTakingUp: callable,
+  onTakenUp: callable,
+  signal: abortSignal
 })

@@ -1,14 +1,14 @@
 /**
  * What the functions that start, continue and watch runs may be given, key by key: each shape names every key of its type.
  */
-import { shapeOf } from "../../domain/internal/misfits.ts"
+import { callable, shapeOf, string } from "../../domain/internal/misfits.ts"
 import type { ContinueInput, RunOptions, StartInput } from "../runInput.ts"
 
 /** Limits and a policy are looked into where their errors are: see `takeGiven`. */
 export const givenShape = {
   limits: "anything",
   policy: "anything",
-  answeredBy: "anything",
+  answeredBy: string,
   "~allotted": "anything"
 } as const
 
@@ -28,6 +28,6 @@ export const continueShape = shapeOf<ContinueInput>({
   prompt: "anything"
 })
 
-export const watchShape = { onUpdate: "anything", cancellation: "anything", mailbox: "anything" } as const
+export const watchShape = { onUpdate: callable, cancellation: "anything", mailbox: "anything" } as const
 
 export const runShape = shapeOf<RunOptions>(watchShape)

@@ -2,9 +2,11 @@
  * What the definition of a tool may have, key by key: what is misspelt would be left out in silence, and a tool that was to be asked about
  * would not be.
  */
+import * as Schedule from "effect/Schedule"
 import { Safety } from "../../domain/Interruption.ts"
 import {
   callable,
+  duration,
   either,
   flag,
   optionMisfits,
@@ -25,9 +27,9 @@ const shape = shapeOf<ToolOptions<unknown, unknown>>({
   needsApproval: either(flag, callable),
   idempotent: flag,
   reconcile: callable,
-  timeout: "anything",
-  retry: "anything",
-  approval: demanded(shapeOf<ApprovalOptions>({ expiresIn: "anything", onExpiry: oneOf("deny", "stay") })),
+  timeout: duration,
+  retry: { takes: "a schedule", is: Schedule.isSchedule },
+  approval: demanded(shapeOf<ApprovalOptions>({ expiresIn: duration, onExpiry: oneOf("deny", "stay") })),
   risk: either(string, callable),
   preview: callable,
   aliases: strings,

@@ -111,7 +111,9 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> {
   get explain(): Effect.Effect<Explanation, StoredFault> {
     return Effect.suspend(() =>
       this.begun
-        ? this.inStore(explain(this.runId, { runtimes: [this.runtime] }))
+        ? this.inStore(
+            Effect.catchTag(explain(this.runId, { runtimes: [this.runtime] }), "OptionsInvalid", Effect.die)
+          )
         : Effect.succeed(notBegun(this))
     )
   }

@@ -146,7 +146,9 @@ export class SubAgentHandle extends Watchable implements AgentHandle<unknown, St
   }
 
   get explain(): Effect.Effect<Explanation, StoredFault> {
-    return this.root.inStore(explain(this.runId, { runtimes: [this.root.runtime] }))
+    return this.root.inStore(
+      Effect.catchTag(explain(this.runId, { runtimes: [this.root.runtime] }), "OptionsInvalid", Effect.die)
+    )
   }
 
   deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | StoredFault> {
