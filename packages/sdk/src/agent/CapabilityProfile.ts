@@ -44,7 +44,10 @@ export const CapabilityProfile = Schema.Struct({
   tools: Schema.optionalKey(ToolSelection),
   /** The agents that work, or the conversation, can be given to, at any depth. Default: all. */
   subAgents: Schema.optionalKey(AgentSelection),
-  /** Replaces the approval policies of all agents of the tree, for runs that start under it. */
+  /**
+   * Replaces the approval policies of all agents of the tree while it is in force. It binds the runs that start under it also afterwards:
+   * an agent that takes one of them over under another profile is bound by both.
+   */
   policy: Schema.optionalKey(ApprovalPolicy),
   /** Changes to the limits of the agent that is prompted, for runs that start under it. */
   limits: Schema.optionalKey(LimitChanges),

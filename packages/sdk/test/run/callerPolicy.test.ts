@@ -283,6 +283,22 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
         )
     )
 
+    it.effect("stands in the place of the agents' own while it is in force, whoever takes over", () =>
+      inOneStore(
+        Effect.gen(function* () {
+          const { billing, pay } = clerk(none)
+          const desk = Agent.make("desk", { handoffs: [billing] })
+          const runtime = yield* Effect.provideService(
+            createRuntime({ agent: desk, profiles: [{ name: "free", policy: all }], profile: "free" }),
+            ModelClient,
+            ScriptedModel.make([transfer("billing"), pays, "done"]).client
+          )
+          expect(yield* start(runtime), "completed")
+          assert.deepStrictEqual(pay.ran, ["1"])
+        }).pipe(Effect.scoped)
+      )
+    )
+
     it.effect("is not inherited: a run that continues one is bound by the profile in force", () =>
       inOneStore(
         Effect.gen(function* () {
