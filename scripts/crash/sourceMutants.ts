@@ -69,6 +69,13 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     finder: { seeds: 300 }
   },
   {
+    name: "ends a run past a decision",
+    file: "store/internal/sql/journal.ts",
+    line: "const mayEndUnread = !parking && ",
+    broken: "const mayEndUnread = parking && ",
+    finder: { tests: ["node/test/SqliteStore.test.ts"] }
+  },
+  {
     name: "loses a cancellation in a park",
     file: "store/internal/sql/journal.ts",
     line: "sql` AND (${parked} = 0 OR cancel_reason IS NULL)`",
@@ -80,7 +87,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "durable/internal/stored.ts",
     line: "isStale: () => held.clock.monotonicTimeNanosUnsafe() >= held.goodUntil,",
     broken: "isStale: () => held.goodUntil < 0n,",
-    finder: { tests: ["sdk/test/agent", "node/test/race.test.ts"] }
+    finder: { tests: ["sdk/test/run", "sdk/test/durable", "node/test/race.test.ts"] }
   },
   {
     name: "does not read back after a lost commit",
@@ -130,7 +137,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "domain/StartOptions.ts",
     line: "distinct([policy, profilePolicy, agent.policy]",
     broken: "distinct([profilePolicy, agent.policy]",
-    finder: { tests: ["sdk/test/agent/callerPolicy.test.ts"] }
+    finder: { tests: ["sdk/test/run/callerPolicy.test.ts"] }
   },
   {
     name: "begins a body after a stop that was acknowledged before its start",
@@ -172,14 +179,14 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "run/internal/apart.ts",
     line: "    // It was left behind.\n    if (this.running === undefined) return\n",
     broken: "",
-    finder: { tests: ["sdk/test/agent/leftBehind.test.ts"] }
+    finder: { tests: ["sdk/test/run/leftBehind.test.ts"] }
   },
   {
     name: "looks a sub-agent up in the agent that the run was started with",
     file: "agent/internal/definitions.ts",
     line: "holderOf(first, { name: starterName(child), peers: child.agent.starterPeers })",
     broken: "starterName(child) === '' ? undefined : first",
-    finder: { tests: ["sdk/test/agent/whoseBody.test.ts"] }
+    finder: { tests: ["sdk/test/run/whoseBody.test.ts"] }
   },
   // Conditions drawn at random.
   {
@@ -201,14 +208,14 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "durable/internal/continueStored.ts",
     line: "if (Arr.isReadonlyArrayNonEmpty(events)) yield* journal.append(events, state)",
     broken: "",
-    finder: { tests: ["sdk/test/agent"] }
+    finder: { tests: ["sdk/test/run", "sdk/test/durable"] }
   },
   {
     name: "begins sub-agents past the budget",
     file: "run/steps/subAgents.ts",
     line: 'if (room === "room") yield* drive.perform(scope, step, apart)',
     broken: "yield* drive.perform(scope, step, apart)",
-    finder: { tests: ["sdk/test/agent"] }
+    finder: { tests: ["sdk/test/run", "sdk/test/durable"] }
   },
   {
     name: "reads a checkpoint that lacks a part",
@@ -244,7 +251,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "durable/internal/stored.ts",
     line: "if (areReadable(events)) return undefined",
     broken: "if (events.length > 0) return undefined",
-    finder: { tests: ["sdk/test/agent", "node/test"] }
+    finder: { tests: ["sdk/test/run", "sdk/test/durable", "node/test"] }
   },
   {
     name: "queues messages without content",
@@ -259,7 +266,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     line: 'if (standing._tag === "lapsed" && mayHaveRun) {',
     broken:
       'if (standing._tag === "lapsed" && mayHaveRun) return Effect.succeed({ call, tool: entry.tool, value: shownOf(call) })\n  if (standing._tag === "lapsed" && mayHaveRun) {',
-    finder: { tests: ["sdk/test/agent/judgedAgain.test.ts"] }
+    finder: { tests: ["sdk/test/run/judgedAgain.test.ts"] }
   },
   {
     name: "starts reads under a grant before their turn",
