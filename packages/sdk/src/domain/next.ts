@@ -16,6 +16,7 @@
  *
  * @since 0.1.0
  */
+import * as Arr from "effect/Array"
 import * as History from "./History.ts"
 import type { ToolCallId } from "./Id.ts"
 import type { Interruption } from "./Interruption.ts"
@@ -292,45 +293,41 @@ const runnable = (state: RunState, above: Above): Step | undefined => {
     const runs = first.status === "ready" && !isUnavailable(first, above) && !asksForTime(state)
     return runs ? alone(state, first) : undefined
   }
+  const open = state.calls.filter((call) => !isSettled(call))
+  // The other calls of the answer are those of the agent that hands over.
+  const others = open.filter(({ target }) => target !== "handoff")
+  if (others.length === 0) return open[0] === undefined ? undefined : handingOff(open[0], above)
   const room = inside(state, above)
-  const reads: Array<ToolCallId> = []
-  const agents: Array<ToolCallId> = []
-  let undecided = false
-  let undecidedTool = false
-  let handoff: ToolCallId | undefined
-  let others = false
-  for (const call of state.calls) {
-    if (isSettled(call)) continue
-    // The other calls of the answer are those of the agent that hands over.
-    if (call.target === "handoff") {
-      if (handoff === undefined && isUnavailable(call, above)) others = true
-      handoff ??= call.id
-      continue
-    }
-    others = true
-    const runs = isRunnable(state, call, room)
-    if (call.target === "agent") {
-      if (runs && reads.length > 0 && !undecided) break
-      if (runs && !undecidedTool && reads.length === 0) agents.push(call.id)
-      undecided = true
-      continue
-    }
-    if (!runs) {
-      undecided = true
-      undecidedTool = true
-    } else if (call.target === "tool" && call.safety === "readOnly") {
-      // What comes after a read that waits for sub-agents waits for it.
-      if (agents.length === 0) reads.push(call.id)
-      else undecidedTool = true
-    } else if (!undecided) {
-      if (reads.length > 0) break
-      return alone(state, call)
-    } else undecidedTool = true
-  }
-  if (reads.length > 0) return { _tag: "SettleToolCalls", callIds: reads }
-  if (agents.length > 0) return { _tag: "ResumeChildren", callIds: agents }
-  return handoff === undefined || others ? undefined : { _tag: "HandOff", callId: handoff }
+  const calls = others.map((call) => ({ call, can: abilityOf(state, call, room) }))
+
+  // One that is held lets the others overtake it.
+  const agents = Arr.takeWhile(calls, ({ call }) => call.target === "agent").filter(
+    ({ can }) => can === "advance"
+  )
+  if (agents.length > 0) return { _tag: "ResumeChildren", callIds: agents.map(({ call }) => call.id) }
+
+  const reads = Arr.takeWhile(calls, ({ can }) => can === "read")
+  const barrier = calls[reads.length]
+  if (reads.length === 0 && barrier?.can === "runAlone") return alone(state, barrier.call)
+  // Reads overtake a call that waits; a call that can run keeps those behind it back.
+  const together =
+    barrier === undefined || barrier.can === "wait" ? calls.filter(({ can }) => can === "read") : reads
+  return together.length === 0
+    ? undefined
+    : { _tag: "SettleToolCalls", callIds: together.map(({ call }) => call.id) }
 }
+
+/** What a call can do now: run beside other reads, run its sub-agent beside others, run by itself, or nothing. */
+type Ability = "read" | "advance" | "runAlone" | "wait"
+
+const abilityOf = (state: RunState, call: ToolCall, room: Above): Ability => {
+  if (!isRunnable(state, call, room)) return "wait"
+  if (call.target === "agent") return "advance"
+  return call.target === "tool" && call.safety === "readOnly" ? "read" : "runAlone"
+}
+
+const handingOff = (call: ToolCall, above: Above): Step | undefined =>
+  isUnavailable(call, above) ? undefined : { _tag: "HandOff", callId: call.id }
 
 /** What happens with a call that nothing may run beside. */
 const alone = (state: RunState, call: ToolCall): Step => {
