@@ -4,6 +4,8 @@
  * @since 0.1.0
  */
 import { Display } from "@fermata/sdk"
+import { OptionsInvalid } from "@fermata/sdk/domain"
+import * as Result from "effect/Result"
 
 /** What is closed: a Fermata, a conductor, a server. */
 export type Closable = AsyncDisposable | { readonly close: () => Promise<unknown> }
@@ -20,7 +22,7 @@ export interface CloseOnSignalOptions {
 
 /**
  * Closes things, in this order, at the first signal, and ends the program: with 0 when everything was closed, else with 1. At the second
- * signal it ends at once, with 1. Returns how to stop listening.
+ * signal it ends at once, with 1. Returns how to stop listening. Throws `OptionsInvalid` for an option that there is not.
  *
  * **Details**
  *
@@ -38,6 +40,8 @@ export const closeOnSignal = (
   closables: ReadonlyArray<Closable>,
   options: CloseOnSignalOptions = {}
 ): (() => void) => {
+  const keys = OptionsInvalid.checkKeys("closeOnSignal", options, ["signals", "timeoutMs", "onProblem"])
+  if (Result.isFailure(keys)) throw keys.failure
   const { signals = ["SIGTERM", "SIGINT"], timeoutMs = 5000 } = options
   const { onProblem = (problem) => process.stderr.write(`${problem}\n`) } = options
   let closing = false

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process"
 import * as Path from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { SqliteStore } from "@fermata/node"
+import { closeOnSignal, SqliteStore } from "@fermata/node"
 import type { Id } from "@fermata/sdk/domain"
 import { RunStore } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
@@ -48,5 +48,11 @@ describe("a program that closes on a signal", () => {
     const broken = await ended(["broken"], "SIGINT")
     assert.strictEqual(broken.code, 1)
     assert.include(broken.output, "Closing failed: no.")
+  })
+
+  it("is refused an option that there is not, and listens to no signal", () => {
+    const before = process.listenerCount("SIGTERM")
+    assert.throws(() => closeOnSignal([], { timeout: 5 } as never), /did you mean "timeoutMs"\?/)
+    assert.strictEqual(process.listenerCount("SIGTERM"), before)
   })
 })

@@ -10,6 +10,7 @@ import * as Layer from "effect/Layer"
 import * as Auth from "./Auth.ts"
 import { continuing } from "./internal/anthropic/continuing.ts"
 import { messages } from "./internal/anthropic/messages.ts"
+import { requireProfileOptions } from "./internal/profileOptions.ts"
 import { makeClient } from "./internal/http/transport.ts"
 import { ModelClient } from "./ModelClient.ts"
 import type { ModelProfile } from "./ModelProfile.ts"
@@ -23,21 +24,23 @@ export interface Options extends Partial<Omit<ModelProfile, "protocol" | "model"
 }
 
 /**
- * The profile that these options make: Anthropic's address, the key as `x-api-key`, and the model's name as its own.
+ * The profile that these options make: Anthropic's address, the key as `x-api-key`, and the model's name as its own. Throws
+ * `OptionsInvalid` for a key that there is not.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const profile = ({
-  apiKey = Config.Redacted("ANTHROPIC_API_KEY"),
-  ...options
-}: Options): ModelProfile => ({
-  name: options.model,
-  baseUrl: "https://api.anthropic.com/v1",
-  auth: Auth.apiKey(apiKey, { missing }),
-  ...options,
-  protocol: "messages"
-})
+export const profile = (given: Options): ModelProfile => {
+  requireProfileOptions("AnthropicMessages", given)
+  const { apiKey = Config.Redacted("ANTHROPIC_API_KEY"), ...options } = given
+  return {
+    name: options.model,
+    baseUrl: "https://api.anthropic.com/v1",
+    auth: Auth.apiKey(apiKey, { missing }),
+    ...options,
+    protocol: "messages"
+  }
+}
 
 /**
  * A client.

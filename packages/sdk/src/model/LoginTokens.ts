@@ -18,6 +18,8 @@ import * as Exit from "effect/Exit"
 import * as HttpClient from "effect/http/HttpClient"
 import * as Redacted from "effect/Redacted"
 import { sentence } from "../domain/Display.ts"
+import { duration, keysOf, oneOf, shapeOf, string } from "../domain/internal/misfits.ts"
+import { problemOf } from "../domain/OptionsInvalid.ts"
 import { accountOf, expiryOf, lifetimeOf, readTokens } from "./internal/http/tokens.ts"
 import { renew } from "./internal/http/renew.ts"
 import { LoginRequired, ModelError } from "./ModelError.ts"
@@ -55,12 +57,24 @@ export interface Options {
   readonly guidance?: string
 }
 
+const shape = shapeOf<Options>({
+  profile: string,
+  store: "anything",
+  tokenUrl: string,
+  clientId: string,
+  scope: string,
+  encoding: oneOf("form", "json"),
+  ahead: duration,
+  account: keysOf(["header", "claim"]),
+  guidance: string
+})
+
 /**
  * Headers with an access token that is good.
  *
  * **Errors**
  *
- * Given to the call that asks:
+ * Throws `OptionsInvalid` for a key that there is not, and for a value of another kind. Given to the call that asks:
  *
  * - `LoginRequired`: nobody is logged in, the issuer does not take the refresh token any more, or another account has logged in
  *   meanwhile. Nothing is sent again for a token that was refused; after a new login the call can be repeated.
@@ -69,8 +83,10 @@ export interface Options {
  * @category constructors
  * @since 0.1.0
  */
-export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.HttpClient> =>
-  Effect.map(HttpClient.HttpClient, (http): Auth => {
+export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.HttpClient> => {
+  const problem = problemOf("LoginTokens.make", options ?? null, shape)
+  if (problem !== undefined) throw problem
+  return Effect.map(HttpClient.HttpClient, (http): Auth => {
     const { account, guidance = "Log in again.", profile, store } = options
     const aheadMs = Duration.toMillis(options.ahead ?? "5 minutes")
     /** What was given to calls last. */
@@ -197,6 +213,7 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
         })
     }
   })
+}
 
 const isSame = (one: Tokens | undefined, other: Tokens): boolean =>
   one?.accessToken === other.accessToken && one.refreshToken === other.refreshToken

@@ -17,7 +17,8 @@ import type { ModelProfile } from "./ModelProfile.ts"
 export type { Options } from "./internal/openai/endpoint.ts"
 
 /**
- * The profile that these options make: OpenAI's address, the key as a bearer token, and the model's name as its own.
+ * The profile that these options make: OpenAI's address, the key as a bearer token, and the model's name as its own. Throws
+ * `OptionsInvalid` for a key that there is not.
  *
  * @category constructors
  * @since 0.1.0

@@ -1,0 +1,43 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as AnthropicMessages from "../../src/model/AnthropicMessages.ts"
+import * as LoginTokens from "../../src/model/LoginTokens.ts"
+import * as OpenAiChat from "../../src/model/OpenAiChat.ts"
+import * as OpenAiResponses from "../../src/model/OpenAiResponses.ts"
+
+const thrown = (make: () => unknown): any => {
+  try {
+    make()
+  } catch (error) {
+    return error
+  }
+  return assert.fail("It was not refused.")
+}
+
+describe("the options of a model", () => {
+  it("are refused with a key that there is not, where the client or the profile is made", () => {
+    for (const [of, module] of Object.entries({ AnthropicMessages, OpenAiChat, OpenAiResponses })) {
+      for (const make of [module.profile, module.make, module.layer]) {
+        const error = thrown(() => make({ model: "m", baseURL: "https://example.com" } as never))
+        assert.deepInclude({ ...error }, { _tag: "OptionsInvalid", of })
+        assert.include(error.message, 'did you mean "baseUrl"?')
+      }
+      assert.include(thrown(() => module.profile({ model: 5 } as never)).message, '"model" of the options')
+      assert.include(thrown(() => module.profile(undefined as never)).message, "a plain object")
+    }
+  })
+})
+
+describe("the options of a login", () => {
+  it("are refused with a key that there is not, or a value of another kind", () => {
+    const options = { profile: "p", store: {}, tokenUrl: "https://example.com", clientId: "c" }
+    for (const [wrong, words] of [
+      [{ clientID: "c" }, 'did you mean "clientId"?'],
+      [{ ahead: Number.NaN }, "takes a duration"],
+      [{ encoding: "xml" }, '"form" or "json"']
+    ] as const) {
+      const error = thrown(() => LoginTokens.make({ ...options, ...wrong } as never))
+      assert.deepInclude({ ...error }, { _tag: "OptionsInvalid", of: "LoginTokens.make" })
+      assert.include(error.message, words)
+    }
+  })
+})
