@@ -5,6 +5,7 @@
  * little more than the iterable takes to hand it out.
  */
 import * as Cause from "effect/Cause"
+import * as Channel from "effect/Channel"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { MixedScheduler } from "effect/Scheduler"
@@ -16,35 +17,30 @@ interface Source<A, E> {
   readonly onError: (error: unknown) => E
 }
 
+/** The source of each stream that {@link reading} reads without its channel. A stream that an operator makes of one has none. */
+const sources = new WeakMap<Stream.Stream<unknown, unknown>, Source<unknown, unknown>>()
+
 /** The stream of an iterable, which is opened each time that the stream is run. */
 export const iterated = <A, E>(
   open: () => AsyncIterable<A>,
   onError: (error: unknown) => E
-): Stream.Stream<A, E> => new Iterated({ open, onError }) as Iterated<A, E> & Stream.Stream<A, E>
-
-/** A stream like all others, whose channel is made when something other than {@link reading} wants it. */
-class Iterated<A, E> {
-  readonly source: Source<A, E>
-
-  constructor(source: Source<A, E>) {
-    this.source = source
-  }
-
-  get channel(): Stream.Stream<A, E>["channel"] {
-    const { source } = this
-    return Stream.unwrap(
-      Effect.map(
-        Effect.acquireRelease(
-          Effect.sync(() => new Iteration(source)),
-          (iteration) => iteration.close()
-        ),
-        (iteration) => Stream.fromPull(Effect.succeed(iteration.pull()))
-      )
-    ).channel
-  }
+): Stream.Stream<A, E> => {
+  const source: Source<A, E> = { open, onError }
+  const stream = Stream.fromChannel(Channel.suspend(() => streamOf(source).channel))
+  sources.set(stream, source)
+  return stream
 }
 
-Object.setPrototypeOf(Iterated.prototype, Object.getPrototypeOf(Stream.empty) as object)
+const streamOf = <A, E>(source: Source<A, E>): Stream.Stream<A, E> =>
+  Stream.unwrap(
+    Effect.map(
+      Effect.acquireRelease(
+        Effect.sync(() => new Iteration(source)),
+        (iteration) => iteration.close()
+      ),
+      (iteration) => Stream.fromPull(Effect.succeed(iteration.pull()))
+    )
+  )
 
 /** Where the pieces go. */
 interface Sink<A> {
@@ -61,7 +57,8 @@ export const reading = <A, E>(
   stream: Stream.Stream<A, E>,
   sink: Sink<A>
 ): Effect.Effect<void, E> | Reading<A, E> => {
-  if (stream instanceof Iterated) return new Reading((stream as Iterated<A, E>).source, sink)
+  const source = sources.get(stream) as Source<A, E> | undefined
+  if (source !== undefined) return new Reading(source, sink)
   return Stream.runForEachArray(stream, (pieces) => {
     for (const piece of pieces) sink.add(piece)
     return Effect.void
