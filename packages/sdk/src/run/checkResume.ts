@@ -10,7 +10,7 @@ import type { RunState, ToolCall } from "../domain/RunState.ts"
 import type { Any } from "../agent/AgentDefinition.ts"
 import type { BoundAgent } from "../agent/Entry.ts"
 import * as BoundAgent_ from "../agent/BoundAgent.ts"
-import { parse } from "./steps/classify.ts"
+import { parse } from "./internal/judge.ts"
 import { decodeArguments } from "../agent/internal/decoding.ts"
 import { type Obstacle, walk } from "../agent/internal/definitions.ts"
 

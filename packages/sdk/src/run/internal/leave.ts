@@ -5,18 +5,19 @@ import * as Effect from "effect/Effect"
 import type { Decision } from "../../domain/Decision.ts"
 import { expiries } from "../../domain/decide.ts"
 import { evolve } from "../../domain/evolve.ts"
-import type { RunId } from "../../domain/Id.ts"
+import { RunId, lineOf } from "../../domain/Id.ts"
 import { textOf } from "../../domain/Message.ts"
-import type { RunEvent } from "../../domain/RunEvent.ts"
+import { RunEvent, wrap } from "../../domain/RunEvent.ts"
 import type { Mail } from "../Mail.ts"
-import { tellToStop, wake } from "./beside.ts"
+import { stopBeside, tellToStop, wake } from "./beside.ts"
 import { type Drive, emitRoot, flush, now, tellAll } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
 import { stopAsking } from "./asking.ts"
 import { redactEvent } from "./redact.ts"
-import { endForSubAgent } from "./endForSubAgent.ts"
 import { takeMessage } from "./takeMessage.ts"
 import type { JournalError } from "./Journal.ts"
+import { type RunState, findChild, isEnded } from "../../domain/RunState.ts"
+import { childCancellation } from "./cancellation.ts"
 
 /** Lets go of the run with a last event, unless there is something new to act on: then `false`, and the run goes on. */
 export const leave = (drive: Drive, last: RunEvent): Effect.Effect<boolean, JournalError> => {
@@ -108,3 +109,25 @@ export const takeDecisions = (drive: Drive, decisions: ReadonlyArray<Decision>):
   if (decisions.length > 0) stopAsking(drive)
   return decisions.length > 0
 }
+
+/**
+ * Stops the sub-agent that a message ends, with everything under it, and takes the message. The message and the ends are committed
+ * together, so that a process that dies in between leaves both to do.
+ */
+const endForSubAgent = Effect.fnUntraced(function* (
+  drive: Drive,
+  message: Mail["messages"][number] & { readonly to: RunId }
+) {
+  const { path } = lineOf(message.to)
+  const reason = textOf(message.content)
+  const last = path.at(-1)
+  if (last !== undefined) yield* stopBeside(drive, [last], reason)
+  const at = now(drive)
+  emitRoot(drive, takeMessage(drive.state, message, at))
+  const child = path.reduce<RunState | undefined>(
+    (state, callId) => (state === undefined ? undefined : findChild(state, callId)),
+    drive.state
+  )
+  if (last === undefined || child === undefined || isEnded(child)) return
+  for (const event of childCancellation(child, at, reason)) emitRoot(drive, wrap(event, path))
+})

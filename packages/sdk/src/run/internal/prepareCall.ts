@@ -18,19 +18,19 @@ import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import type { Apart } from "./apart.ts"
 import { authorize, isEdited, type Judging, shownOf, type Standing, toolEntryOf } from "./authorize.ts"
 import {
+  type ToolEntry,
+  type Understood,
   classifyTool,
   deny,
   describeArguments,
+  guarded,
   judge,
   openApproval,
-  parse,
-  type ToolEntry,
-  type Understood
-} from "../steps/classify.ts"
-import { guarded } from "../steps/classifyAll.ts"
+  parse
+} from "./judge.ts"
 import { emit, isCallOpen, isStopped, nextRequestId, now, type Scope, stateOf, timeLeftOf } from "./Drive.ts"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
-import { outOfTime } from "./outOfTime.ts"
+import { outOfTime } from "../steps/limits.ts"
 import { idempotencyKey } from "./toolBody.ts"
 import { whenKnown } from "./whenKnown.ts"
 import { describe } from "../../agent/internal/userCode.ts"

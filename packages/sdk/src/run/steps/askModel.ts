@@ -8,7 +8,7 @@ import { exhausted } from "../../domain/next.ts"
 import type { Apart } from "../internal/apart.ts"
 import { callModel } from "./callModel.ts"
 import { type DriveError, type Scope, emit, isThere, now, stateOf } from "../internal/Drive.ts"
-import { failRun } from "./subAgents.ts"
+import { failRun } from "../internal/failRun.ts"
 
 /** Asks the model, if there is time left for it; says which budgets are running out afterwards. */
 export const askModel = (scope: Scope, turn: number, apart: Apart): Effect.Effect<void, DriveError> => {

@@ -16,10 +16,10 @@ import { type Collector, makeCollector, type ModelPart, type ModelResponse } fro
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
 import { type Apart, type Deadline } from "../internal/apart.ts"
-import { openLimit } from "../internal/openLimit.ts"
+import { openLimit } from "./limits.ts"
 import { soundAnswer, soundUsage } from "../internal/soundAnswer.ts"
 import { isHalted } from "../internal/stops.ts"
-import { failRun } from "./subAgents.ts"
+import { failRun } from "../internal/failRun.ts"
 import {
   type Drive,
   type Scope,

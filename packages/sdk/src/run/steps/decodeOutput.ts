@@ -13,7 +13,7 @@ import { asking } from "../internal/asking.ts"
 import { decodeWithin } from "../../agent/internal/decoding.ts"
 import { emit, isStopped, now, type Scope, stateOf } from "../internal/Drive.ts"
 import { leave } from "../internal/leave.ts"
-import { failRun } from "./subAgents.ts"
+import { failRun } from "../internal/failRun.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 
 /** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */

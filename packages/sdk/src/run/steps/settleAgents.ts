@@ -18,7 +18,7 @@ import {
 import { names } from "../../agent/internal/agentTools.ts"
 import { starterOf } from "../../agent/internal/definitions.ts"
 import { emit, now, type Scope, stateOf } from "../internal/Drive.ts"
-import { stopAll } from "./subAgents.ts"
+import { stopAll } from "../internal/failRun.ts"
 
 /** Answers a call about the agents in the background. */
 export const settleAgents = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId) {

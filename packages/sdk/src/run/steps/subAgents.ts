@@ -12,8 +12,6 @@ import * as Limits from "../../domain/Limits.ts"
 import { isAnyReleased, isTurnReleased } from "../../domain/internal/released.ts"
 import { text } from "../../domain/Message.ts"
 import { aboveOf, canAdvance, mayStart, next, type Step } from "../../domain/next.ts"
-import type { RunFailure } from "../../domain/RunError.ts"
-import { wrap } from "../../domain/RunEvent.ts"
 import {
   children,
   findCall,
@@ -34,8 +32,7 @@ import {
   endedBeside,
   isBeside,
   startBeside,
-  stopBeside,
-  wake
+  stopBeside
 } from "../internal/beside.ts"
 import { childCancellation, closedRequests } from "../internal/cancellation.ts"
 import { confirmHeld } from "../internal/confirmHeld.ts"
@@ -52,11 +49,12 @@ import {
   stateOf,
   statesOf
 } from "../internal/Drive.ts"
-import { askAbove, roomAbove } from "../internal/roomAbove.ts"
+import { askAbove, roomAbove } from "./limits.ts"
 import { profileOptions } from "../internal/startOptions.ts"
 import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/stops.ts"
 import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
 import type { JournalError } from "../internal/Journal.ts"
+import { failRun, stopAll, stopUnder } from "../internal/failRun.ts"
 
 /** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
 const scopeOf = (parent: Scope, callId: ToolCallId, found: SubAgent | undefined): Scope =>
@@ -273,51 +271,6 @@ const finishChild = Effect.fnUntraced(function* (
 })
 
 const endText = ({ agent }: RunState, end: string): string => `The run of ${agent.name} has ended (${end}).`
-
-/** Ends the sub-agents of a run, each with an end of its own. */
-const stopUnder = (scope: Scope, reason: string): Effect.Effect<void> =>
-  Effect.suspend(() =>
-    stopAll(
-      scope,
-      children(stateOf(scope)).map(({ callId }) => callId),
-      reason
-    )
-  )
-
-/** Ends the sub-agents of these calls, as far as they have not ended. What was promised to them is free again. */
-export const stopAll = Effect.fnUntraced(function* (
-  scope: Scope,
-  callIds: ReadonlyArray<ToolCallId>,
-  reason: string
-) {
-  const { drive } = scope
-  if (callIds.length === 0) return
-  yield* stopBeside(drive, callIds, reason)
-  const named = new Set(callIds)
-  for (const { callId, child } of children(stateOf(scope))) {
-    if (!named.has(callId)) continue
-    for (const event of childCancellation(child, now(drive), reason)) emit(scope, wrap(event, [callId]))
-  }
-  wake(drive)
-})
-
-/** The run could not go on. What is under it is stopped first: a run that has failed leaves nobody at work. */
-export const failRun = Effect.fnUntraced(function* (scope: Scope, failure: RunFailure) {
-  const { drive } = scope
-  const reason = `The run of ${stateOf(scope).agent.name} has failed.`
-  if (scope.parent === undefined) {
-    // It may be continued, and they with it: they are stopped where they stand.
-    yield* stopBeside(
-      drive,
-      children(stateOf(scope)).map(({ callId }) => callId),
-      reason
-    )
-  } else {
-    yield* stopUnder(scope, reason)
-    for (const event of closedRequests(stateOf(scope), now(drive))) emit(scope, event)
-  }
-  emit(scope, { _tag: "run.failed", at: now(drive), failure })
-})
 
 /**
  * Asks the model, once, to say how far it has come. Its calls come to an end before: the sub-agents that they wait for are

@@ -1,0 +1,107 @@
+/**
+ * Budgets of which nothing is left: more of one is asked for once, by whichever run needs it, or the run that needs it comes to its end.
+ */
+import * as Effect from "effect/Effect"
+import {
+  type NothingLeft,
+  exceededAbove,
+  exceededByCallsAbove,
+  isUsedUp,
+  spent
+} from "../../domain/Budget.ts"
+import { isReleased } from "../../domain/internal/released.ts"
+import type { Interruption } from "../../domain/Interruption.ts"
+import type { Exceeded } from "../../domain/Limits.ts"
+import { text } from "../../domain/Message.ts"
+import { onNothingLeft, type Step } from "../../domain/next.ts"
+import type { RunFailure } from "../../domain/RunError.ts"
+import type { ToolCall } from "../../domain/RunState.ts"
+import { type Scope, stateOf, now, emit, nextRequestId, statesOf } from "../internal/Drive.ts"
+import { failRun } from "../internal/failRun.ts"
+
+/** Asks whether a used-up budget may be topped up. */
+export const openLimit = (scope: Scope, exceeded: Exceeded): void => {
+  const state = stateOf(scope)
+  const at = now(scope.drive)
+  emit(scope, {
+    _tag: "request.opened",
+    at,
+    request: {
+      _tag: "limit",
+      requestId: nextRequestId(scope),
+      runId: state.runId,
+      agentPath: state.agentPath,
+      at,
+      ...exceeded
+    }
+  })
+}
+
+/** Nobody needs to give more of a budget that has room again. */
+export const withdrawLimits = (scope: Scope, requests: ReadonlyArray<Interruption>): void => {
+  for (const { requestId } of requests) {
+    const reason = "there is room in the budget again: a sub-agent has not used all that was set aside for it"
+    emit(scope, { _tag: "request.superseded", at: now(scope.drive), requestId, reason })
+  }
+}
+
+/** The runs from the root to this one. */
+const lineOf = (scope: Scope): ReadonlyArray<Scope> =>
+  scope.parent === undefined ? [scope] : [...lineOf(scope.parent), scope]
+
+/**
+ * Sees to a budget of a run, `scope` or one above it, of which nothing is left: the run comes to its end first where it is to say
+ * how far it has come, else somebody is asked for more. `false` where nobody can be asked, or has said no.
+ */
+export const askAbove = (scope: Scope, nothing: NothingLeft): boolean => {
+  const owner = lineOf(scope)[nothing.depth]
+  if (owner === undefined) return false
+  const { budget, limit } = nothing.exceeded
+  switch (onNothingLeft(stateOf(owner), nothing)) {
+    case "seenTo":
+      return true
+    case "comesToItsEnd":
+      emit(owner, { _tag: "budget.exhausted", at: now(owner.drive), budget, limit })
+      return true
+    case "asks":
+      openLimit(owner, nothing.exceeded)
+      return true
+    case "refused":
+      return false
+  }
+}
+
+/** What the budgets above a sub-agent mean for its next step: there is room for it, it waits, or it fails. */
+export const roomAbove = (scope: Scope, step: Step): "room" | "waits" | RunFailure => {
+  if (scope.parent === undefined || (step._tag !== "CallModel" && step._tag !== "ClassifyCalls"))
+    return "room"
+  const line = statesOf(scope.parent)
+  const nothing =
+    step._tag === "CallModel"
+      ? exceededAbove(line, stateOf(scope).limits, now(scope.drive))
+      : exceededByCallsAbove(line)
+  if (nothing === undefined) return "room"
+  return askAbove(scope.parent, nothing) ? "waits" : { _tag: "BudgetExceeded", ...nothing.exceeded }
+}
+
+/**
+ * A call that a decision has released waits for more time: whoever can give it is asked, and where nobody can the root's run fails with
+ * the call in its state. Any other call has failed.
+ */
+export const outOfTime = (scope: Scope, call: ToolCall): Effect.Effect<void> => {
+  const line = statesOf(scope)
+  const own = line[line.length - 1]!
+  const at = now(scope.drive)
+  const depth = line.findLastIndex((state) => isUsedUp(state, "wallTime", at))
+  const state = line[depth]
+  if (state !== undefined && isReleased(own, call)) {
+    const limit = state.limits.maxWallMs ?? 0
+    const exceeded = { budget: "wallTime", limit, spent: spent(state, "wallTime", at) } as const
+    if (askAbove(scope, { depth, exceeded, isPromised: false })) return Effect.void
+    if (scope.parent === undefined) return failRun(scope, { _tag: "BudgetExceeded", ...exceeded })
+  }
+  const not = call.attempt === 0 ? "has not run" : "was not run again"
+  const content = [text(`${call.name} ${not}: the wallTime budget is used up.`)]
+  emit(scope, { _tag: "tool.failed", at, callId: call.id, content })
+  return Effect.void
+}
