@@ -11,15 +11,16 @@ import { type DriveError, type Scope, emit, isThere, now, stateOf } from "../int
 import { failRun } from "../internal/failRun.ts"
 
 /** Asks the model, if there is time left for it; says which budgets are running out afterwards. */
-export const askModel = (scope: Scope, turn: number, apart: Apart): Effect.Effect<void, DriveError> => {
-  const { drive } = scope
-  const before = stateOf(scope)
-  const late = isWrappingUp(before) ? undefined : exceeded(before, now(drive))
-  if (late !== undefined) return outOfBudget(scope, late, apart)
-  if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
-  drive.asking += 1
-  return callModel({ scope, turn, apart, whenAsked: asked })
-}
+export const askModel = (scope: Scope, turn: number, apart: Apart): Effect.Effect<void, DriveError> =>
+  Effect.suspend(() => {
+    const { drive } = scope
+    const before = stateOf(scope)
+    const late = isWrappingUp(before) ? undefined : exceeded(before, now(drive))
+    if (late !== undefined) return outOfBudget(scope, late, apart)
+    if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
+    drive.asking += 1
+    return callModel({ scope, turn, apart, whenAsked: asked })
+  })
 
 const asked = (scope: Scope): void => {
   scope.drive.asking -= 1

@@ -35,13 +35,14 @@ export const classifyAll = (
   scope: Scope,
   callIds: ReadonlyArray<ToolCallId>,
   apart: Apart
-): Effect.Effect<void> => {
-  for (let index = 0; index < callIds.length; index += 1) {
-    const rest = classifyOne(scope, callIds[index]!)
-    if (rest !== undefined) return withOthers(scope, rest, callIds.slice(index + 1), apart)
-  }
-  return Effect.void
-}
+): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    for (let index = 0; index < callIds.length; index += 1) {
+      const rest = classifyOne(scope, callIds[index]!)
+      if (rest !== undefined) return withOthers(scope, rest, callIds.slice(index + 1), apart)
+    }
+    return Effect.void
+  })
 
 const withOthers = (
   scope: Scope,

@@ -104,7 +104,7 @@ const begin = (scope: Scope, callId: ToolCallId): void => {
 
 /** Starts the sub-agent of a call in the background. */
 export const startBackground = (scope: Scope, callId: ToolCallId): Effect.Effect<void> =>
-  Effect.succeed(begin(scope, callId))
+  Effect.sync(() => begin(scope, callId))
 
 /** Goes on with the sub-agents of these calls, and waits until one of them has got somewhere. */
 export const resumeChildren = Effect.fnUntraced(function* (
