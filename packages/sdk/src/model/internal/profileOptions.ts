@@ -6,8 +6,10 @@ import { problemOf } from "../../domain/OptionsInvalid.ts"
 import type * as Auth from "../Auth.ts"
 import type { ModelProfile } from "../ModelProfile.ts"
 
-const shape = shapeOf<Omit<ModelProfile, "protocol"> & { readonly apiKey?: Auth.Secret }>({
+const shape = shapeOf<ModelProfile & { readonly apiKey?: Auth.Secret }>({
   model: string,
+  // A whole profile may be given: the function says which protocol it is for.
+  protocol: "anything",
   apiKey: "anything",
   name: string,
   baseUrl: string,
