@@ -39,13 +39,40 @@ const decode = <A>(parameters: Schema.Codec<A, unknown>): Decoder<A> => Result.g
 const prompt = Schema.String.annotate({ description: "What the agent is to do, complete in itself" })
 const agentRun = Schema.String.annotate({ description: "The run, as `delegate` has named it" })
 
-/** Names of the tools about agents in the background. */
-export const names = {
-  wait: waitName,
-  list: "list_agents",
-  message: "message_agent",
-  cancel: "cancel_agent"
+/** The tools about agents in the background, by name, in the order in which a model is shown them. */
+const backgroundTools = {
+  [waitName]: {
+    description:
+      "Waits until agents in the background have ended; what they have come to is then told in messages.",
+    parameters: Schema.Struct({
+      agentRuns: Schema.optionalKey(
+        Schema.Array(Schema.String).annotate({
+          description: "The runs, as `delegate` has named them. Default: all"
+        })
+      )
+    })
+  },
+  list_agents: {
+    description: "Lists the agents in the background and how far they are.",
+    parameters: Schema.Struct({})
+  },
+  message_agent: {
+    description: "Tells an agent in the background something. It reads it before its next step.",
+    parameters: Schema.Struct({ agentRun, message: Schema.String })
+  },
+  cancel_agent: {
+    description: "Stops an agent in the background.",
+    parameters: Schema.Struct({
+      agentRun,
+      reason: Schema.optionalKey(Schema.String.annotate({ description: "Why, in a few words" }))
+    })
+  }
 } as const
+
+/** The arguments of each tool about agents in the background. */
+export type BackgroundArguments = {
+  readonly [Name in keyof typeof backgroundTools]: (typeof backgroundTools)[Name]["parameters"]["Type"]
+}
 
 const isDelegating = ({ agent, subAgents }: AgentContext): boolean =>
   agent.options.delegation === "delegate" && subAgents.size > 0
@@ -97,43 +124,15 @@ const delegate: AgentExtension = {
   }
 }
 
-const about = (name: string, description: string, parameters: Schema.Codec<unknown, unknown>): AgentTool => ({
-  entry: { target: "agents", name, decoder: decode(parameters) },
-  description
-})
-
 /** What can be done about those that go on by themselves. */
 const background: AgentExtension = {
   name: "background",
   tools: (context) =>
     isDelegating(context)
-      ? [
-          about(
-            names.wait,
-            "Waits until agents in the background have ended; what they have come to is then told in messages.",
-            Schema.Struct({
-              agentRuns: Schema.optionalKey(
-                Schema.Array(Schema.String).annotate({
-                  description: "The runs, as `delegate` has named them. Default: all"
-                })
-              )
-            })
-          ),
-          about(names.list, "Lists the agents in the background and how far they are.", Schema.Struct({})),
-          about(
-            names.message,
-            "Tells an agent in the background something. It reads it before its next step.",
-            Schema.Struct({ agentRun, message: Schema.String })
-          ),
-          about(
-            names.cancel,
-            "Stops an agent in the background.",
-            Schema.Struct({
-              agentRun,
-              reason: Schema.optionalKey(Schema.String.annotate({ description: "Why, in a few words" }))
-            })
-          )
-        ]
+      ? Object.entries(backgroundTools).map(([name, { description, parameters }]): AgentTool => ({
+          entry: { target: "agents", name, decoder: decode<unknown>(parameters) },
+          description
+        }))
       : []
 }
 

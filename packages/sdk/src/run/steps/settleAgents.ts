@@ -5,9 +5,10 @@
  * started one can send it messages and stop it: another one has neither its authority nor its purpose.
  */
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text } from "../../domain/Message.ts"
-import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
+import { wrap } from "../../domain/RunEvent.ts"
 import {
   type BackgroundRun,
   findCall,
@@ -15,7 +16,7 @@ import {
   isSettled,
   type RunState
 } from "../../domain/RunState.ts"
-import { names } from "../../agent/internal/agentTools.ts"
+import type { BackgroundArguments } from "../../agent/internal/agentTools.ts"
 import { starterOf } from "../../agent/internal/definitions.ts"
 import { emit, now, type Scope, stateOf } from "../internal/Drive.ts"
 import { stopAll } from "../internal/failRun.ts"
@@ -25,50 +26,71 @@ export const settleAgents = Effect.fnUntraced(function* (scope: Scope, callId: T
   const state = stateOf(scope)
   const call = findCall(state, callId)
   if (call === undefined || isSettled(call)) return
-  const done = (said: string, failed = false) =>
-    emit(scope, {
-      _tag: failed ? "tool.failed" : "tool.completed",
-      at: now(scope.drive),
-      callId,
-      content: [text(said)]
-    })
-  const args = (call.arguments ?? {}) as {
-    readonly agentRun?: string
-    readonly agentRuns?: ReadonlyArray<string>
-    readonly message?: string
-    readonly reason?: string
-  }
-  const background = state.background ?? []
-  if (call.name === names.list) return done(listText(scope, state))
-  const known = background.map((entry) => entry.callId).join(", ")
-  const unknown = (run: string) =>
-    done(
-      `There is no agent "${run}" in the background. There ${known === "" ? "is none" : `are: ${known}`}.`,
-      true
-    )
-  if (call.name === names.wait) {
-    const missing = args.agentRuns?.find((run) => background.every(({ callId }) => callId !== run))
-    if (missing !== undefined) return unknown(missing)
-    return done(background.length === 0 ? "There are no agents in the background." : "They have ended.")
-  }
-  const entry = background.find((entry) => entry.callId === args.agentRun)
-  if (entry === undefined) return unknown(args.agentRun ?? "")
-  if (entry.child === undefined) return done(`${entry.name} has ended already.`)
-  const starter = otherStarter(scope, entry.child)
-  if (starter !== undefined) {
-    const only = "can send it messages and stop it"
-    return done(`${entry.name} works for ${starter}, which started it: only ${starter} ${only}.`, true)
-  }
-  if (call.name === names.message) {
-    const content = [text(args.message ?? "")]
-    const event: RunEvent = { _tag: "message.queued", at: now(scope.drive), content }
-    emit(scope, wrap(event, [entry.callId]))
-    return done(`${entry.name} will read it before its next step.`)
-  }
-  const reason = args.reason ?? `${state.agent.name} has stopped it.`
-  yield* stopAll(scope, [entry.callId], reason)
-  return done(`${entry.name} was stopped.`)
+  const answer = answers[call.name as keyof BackgroundArguments] as Answer<unknown>
+  const told = yield* Effect.result(answer({ scope, state }, call.arguments ?? {}))
+  const _tag = Result.isFailure(told) ? "tool.failed" : "tool.completed"
+  emit(scope, { _tag, at: now(scope.drive), callId, content: [text(Result.merge(told))] })
 })
+
+/** The run in which an agent asks. */
+interface Asking {
+  readonly scope: Scope
+  readonly state: RunState
+}
+
+/** What the model is told: what was done, or why it was not. */
+type Answer<Arguments> = (asking: Asking, args: Arguments) => Effect.Effect<string, string>
+
+const answers: { readonly [Name in keyof BackgroundArguments]: Answer<BackgroundArguments[Name]> } = {
+  list_agents: ({ scope, state }) => Effect.succeed(listText(scope, state)),
+
+  wait_for_agent: ({ state: { background = [] } }, { agentRuns }) => {
+    const missing = agentRuns?.find((run) => background.every(({ callId }) => callId !== run))
+    if (missing !== undefined) return Effect.fail(unknownText(background, missing))
+    return Effect.succeed(
+      background.length === 0 ? "There are no agents in the background." : "They have ended."
+    )
+  },
+
+  message_agent: (asking, { agentRun, message }) =>
+    withOwn(asking, agentRun, ({ scope }, { callId, name }) =>
+      Effect.sync(() => {
+        const at = now(scope.drive)
+        emit(scope, wrap({ _tag: "message.queued", at, content: [text(message)] }, [callId]))
+        return `${name} will read it before its next step.`
+      })
+    ),
+
+  cancel_agent: (asking, { agentRun, reason }) =>
+    withOwn(asking, agentRun, ({ scope, state }, { callId, name }) =>
+      Effect.as(
+        stopAll(scope, [callId], reason ?? `${state.agent.name} has stopped it.`),
+        `${name} was stopped.`
+      )
+    )
+}
+
+/** Does something to an agent at work that the one that asks has started. */
+const withOwn = (
+  asking: Asking,
+  agentRun: string,
+  act: (asking: Asking, entry: BackgroundRun) => Effect.Effect<string>
+): Effect.Effect<string, string> => {
+  const { background = [] } = asking.state
+  const entry = background.find(({ callId }) => callId === agentRun)
+  if (entry === undefined) return Effect.fail(unknownText(background, agentRun))
+  const { child, name } = entry
+  if (child === undefined) return Effect.succeed(`${name} has ended already.`)
+  const starter = otherStarter(asking.scope, child)
+  if (starter === undefined) return act(asking, entry)
+  const only = "can send it messages and stop it"
+  return Effect.fail(`${name} works for ${starter}, which started it: only ${starter} ${only}.`)
+}
+
+const unknownText = (background: ReadonlyArray<BackgroundRun>, run: string): string => {
+  const known = background.map(({ callId }) => callId).join(", ")
+  return `There is no agent "${run}" in the background. There ${known === "" ? "is none" : `are: ${known}`}.`
+}
 
 /** The name of the agent that started a sub-agent, if another one has the conversation now. */
 const otherStarter = (scope: Scope, child: RunState): string | undefined => {
