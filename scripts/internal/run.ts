@@ -30,7 +30,7 @@ export interface RunResult {
   readonly durationMs: number
 }
 
-export interface RunOptions {
+export interface ProcessOptions {
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string>>
   readonly timeoutMs?: number
@@ -39,7 +39,7 @@ export interface RunOptions {
 export const run = (
   command: string,
   args: ReadonlyArray<string>,
-  options: RunOptions = {}
+  options: ProcessOptions = {}
 ): Promise<RunResult> =>
   new Promise((resolve) => {
     const started = performance.now()
@@ -75,7 +75,7 @@ export const run = (
   })
 
 /** Runs a Node program of the workspace with the source condition. */
-export const runNode = (args: ReadonlyArray<string>, options?: RunOptions) =>
+export const runNode = (args: ReadonlyArray<string>, options?: ProcessOptions) =>
   run("node", [sourceCondition, ...args], options)
 
 /** Maps in order with at most `width` running at once (the machine has few cores, and processes are heavy). */

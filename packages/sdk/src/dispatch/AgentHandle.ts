@@ -84,8 +84,8 @@ export type WhenHeld =
    */
   | "fork"
 
-/** How a message is sent. */
-export interface SendOptions {
+/** How a message is sent through a handle. */
+export interface HandleSendOptions {
   /** What it means while something is pending. Default: `queue`. A run that waits for nothing reads it before its next turn. */
   readonly whenHeld?: WhenHeld
   /** Who says it: who denies or answers, for the record. Default: `user`. */
@@ -97,6 +97,9 @@ export interface SendOptions {
   /** Of a fork: replaces the agent's approval policy. Default: the policy that the caller of this run gave, if any. */
   readonly policy?: ApprovalPolicy
 }
+
+/** @deprecated Use `HandleSendOptions`. */
+export type SendOptions = HandleSendOptions
 
 /** What can go wrong with the store of a run; `RunNotFound` with `removed` when another program has removed it. */
 export type StoredFault = RunStoreError | RunNotFound
@@ -182,7 +185,7 @@ export interface AgentHandle<Output = unknown, out E = never> {
    */
   readonly send: (
     prompt: Prompt,
-    options?: SendOptions
+    options?: HandleSendOptions
   ) => Effect.Effect<AgentHandle<Output, E>, SendError | E>
   /** What the run does or waits for, in words, and what resuming it would do. */
   readonly explain: Effect.Effect<Explanation, E>

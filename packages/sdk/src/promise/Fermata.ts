@@ -57,7 +57,7 @@ import { decisionOf, decisionOn, type RunConductor, type RunHandle } from "./Run
 import type {
   DecideOptions,
   DecisionOn,
-  DispatchOptions,
+  ConductorDispatchOptions,
   EventsOptions,
   FermataOptions,
   ForkOptions,
@@ -104,7 +104,7 @@ export interface Fermata extends AsyncDisposable {
   readonly dispatch: <Output = unknown>(
     agent: string | Agent<never, Output>,
     prompt: Prompt,
-    options?: PromptOptions & Pick<DispatchOptions, "name">
+    options?: PromptOptions & Pick<ConductorDispatchOptions, "name">
   ) => Promise<RunHandle<Output>>
   /** Finds a run again by its id, after a restart or from another process; also that of a sub-agent. */
   readonly attach: (runId: string) => Promise<RunHandle>

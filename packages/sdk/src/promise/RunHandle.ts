@@ -10,7 +10,7 @@ import * as Exit from "effect/Exit"
 import type { Explanation } from "../durable/explain.ts"
 import type { Prompt } from "../run/prompt.ts"
 import type { RunResult } from "../run/RunResult.ts"
-import type { AgentHandle, HandleStatus, HandleUpdate, SendOptions } from "../dispatch/AgentHandle.ts"
+import type { AgentHandle, HandleStatus, HandleUpdate, HandleSendOptions } from "../dispatch/AgentHandle.ts"
 import { sendShape } from "../dispatch/internal/shapes.ts"
 import type * as Conductor_ from "../dispatch/Conductor.ts"
 import * as Joins from "../dispatch/Conductor.ts"
@@ -23,9 +23,9 @@ import { requireBody } from "./internal/body.ts"
 import { decideShape, decisionOnShape, requireKnown } from "./internal/shapes.ts"
 import { whileOpen } from "./internal/closed.ts"
 import { iterable } from "./internal/iterable.ts"
-import type { Decidable, DecideOptions, DecisionOn, DispatchOptions } from "./internal/options.ts"
+import type { Decidable, DecideOptions, DecisionOn, ConductorDispatchOptions } from "./internal/options.ts"
 
-export type { Decidable, DecisionOn, DispatchOptions } from "./internal/options.ts"
+export type { ConductorDispatchOptions, Decidable, DecisionOn, DispatchOptions } from "./internal/options.ts"
 
 /**
  * A run in the background.
@@ -55,7 +55,7 @@ export interface RunHandle<Output = unknown> {
   /** Decides a request of the run, once. The run goes on by itself. */
   readonly decide: (request: Decidable, decision: DecisionBody, options?: DecideOptions) => Promise<Decision>
   /** Says something to the run, at work or held. Resolves to the run that reads it: this one, or a fork of it. */
-  readonly send: (prompt: Prompt, options?: SendOptions) => Promise<RunHandle<Output>>
+  readonly send: (prompt: Prompt, options?: HandleSendOptions) => Promise<RunHandle<Output>>
   /** What the run does or waits for, in words, and what resuming it would do. */
   readonly explain: () => Promise<Explanation>
 }
@@ -71,7 +71,7 @@ export interface RunConductor extends AsyncDisposable {
   readonly dispatch: <Output = unknown>(
     agent: string,
     prompt: Prompt,
-    options?: DispatchOptions
+    options?: ConductorDispatchOptions
   ) => Promise<RunHandle<Output>>
   /** The runs that are not over, in the order in which they were dispatched. */
   readonly handles: () => ReadonlyArray<RunHandle>

@@ -31,7 +31,7 @@ import {
 } from "./internal/rehearsal/runs.ts"
 import { make as makeScene } from "./internal/rehearsal/scene.ts"
 import type { DecisionBody } from "../domain/Decision.ts"
-import type { RunOptions, Setup } from "./RehearsalParts.ts"
+import type { RehearsalRunOptions, Setup } from "./RehearsalParts.ts"
 
 export type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
 export {
@@ -61,7 +61,7 @@ export { RehearsalStuck } from "./internal/rehearsal/scene.ts"
 export type { RaceResult, RehearsalError } from "./internal/rehearsal/runs.ts"
 export type { Crash } from "./internal/rehearsal/worker.ts"
 export type { DecisionBody } from "../domain/Decision.ts"
-export type { Effects, Evidence, Parts, RunOptions, Setup } from "./RehearsalParts.ts"
+export type { Effects, Evidence, Parts, RehearsalRunOptions, RunOptions, Setup } from "./RehearsalParts.ts"
 
 /**
  * One rehearsal.
@@ -75,7 +75,7 @@ export interface Rehearsal {
   /** Lets the store, the model, a tool or an effect fail at a point, once. */
   readonly failAt: (point: Point, failure: Failure) => Effect.Effect<void, PointInvalid>
   /** Runs a prompt until the run is held or over, with as many workers as that takes. */
-  readonly run: (prompt: Prompt, options?: RunOptions) => Effect.Effect<RunResult, RehearsalError>
+  readonly run: (prompt: Prompt, options?: RehearsalRunOptions) => Effect.Effect<RunResult, RehearsalError>
   /** Decides a request and goes on with its run until it is held again or over. */
   readonly decide: (
     request: Interruption,

@@ -61,10 +61,13 @@ export interface Parts<R> extends Pick<RuntimeOptions<never, unknown>, "approval
 /** Sets the scene, anew for every rehearsal: the agents with fakes behind their tools, and the model. */
 export type Setup<R = never> = (effects: Effects) => Parts<R>
 
-/** How a run is started. */
-export interface RunOptions extends Pick<StoredStartInput, "limits" | "policy"> {
+/** How a run of a rehearsal is started. */
+export interface RehearsalRunOptions extends Pick<StoredStartInput, "limits" | "policy"> {
   /** The agent's name. Default: the first one. */
   readonly agent?: string
   readonly runId?: string
   readonly sessionId?: string
 }
+
+/** @deprecated Use `RehearsalRunOptions`. */
+export type RunOptions = RehearsalRunOptions

@@ -30,7 +30,7 @@ export type RehearsalSetup = (effects: RecordedEffects) => Rehearsal.Parts<never
 export interface PromisedRehearsal {
   readonly crashAt: (...points: ReadonlyArray<Rehearsal.Point>) => Promise<void>
   readonly failAt: (point: Rehearsal.Point, failure: Rehearsal.Failure) => Promise<void>
-  readonly run: (prompt: Prompt, options?: Rehearsal.RunOptions) => Promise<RunResult>
+  readonly run: (prompt: Prompt, options?: Rehearsal.RehearsalRunOptions) => Promise<RunResult>
   readonly decide: (
     request: Interruption,
     decision: Rehearsal.DecisionBody,

@@ -2,7 +2,7 @@
  * What the functions of this folder may be given, key by key.
  */
 import { callable, keysOf, oneOf, shapeOf, type Shape } from "../../domain/internal/misfits.ts"
-import type { SendOptions } from "../AgentHandle.ts"
+import type { HandleSendOptions } from "../AgentHandle.ts"
 import type {
   ConductOptions,
   ConductorOptions,
@@ -39,7 +39,7 @@ export const conductorShape = shapeOf<ConductorOptions>({
   drainTimeout: "anything"
 })
 
-export const sendShape = shapeOf<SendOptions>({
+export const sendShape = shapeOf<HandleSendOptions>({
   whenHeld: oneOf("queue", "supersede", "answer", "fork"),
   by: "anything",
   messageId: "anything",

@@ -25,7 +25,7 @@ import {
   type RunConductor,
   type RunHandle
 } from "../RunHandle.ts"
-import type { DispatchOptions, PromptOptions } from "./options.ts"
+import type { ConductorDispatchOptions, PromptOptions } from "./options.ts"
 import { conductedShape, requireKnown } from "./shapes.ts"
 import { startOf } from "./start.ts"
 
@@ -50,7 +50,7 @@ export const makeBackground = (owner: Owned) => {
   const dispatch = async <Output>(
     runtime: Runtime<Output>,
     prompt: Prompt,
-    given: PromptOptions & Pick<DispatchOptions, "name"> = {}
+    given: PromptOptions & Pick<ConductorDispatchOptions, "name"> = {}
   ): Promise<RunHandle<Output>> => {
     const { cancellation, onUpdate } = runOptions(given)
     const options = { cancellation, onUpdate, ...named(given.name) }
@@ -67,7 +67,7 @@ export const makeBackground = (owner: Owned) => {
     // Half of it is for what comes to an end by itself: as long as the program gives everything else.
     const ownDrain = Duration.times(Duration.fromInputUnsafe(drainTimeout), 2)
     const made = await run(within(Conductor.make({ drainTimeout: ownDrain, ...given }), own))
-    const start = async <Output>(agent: string, prompt: Prompt, options: DispatchOptions = {}) => {
+    const start = async <Output>(agent: string, prompt: Prompt, options: ConductorDispatchOptions = {}) => {
       requireKnown("dispatch", options, conductedShape)
       const { name, ...given } = options
       const handle: AgentHandle<Output, unknown> = await run(

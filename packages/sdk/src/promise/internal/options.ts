@@ -115,14 +115,17 @@ export type PlainIds<Filter> = { readonly [Key in keyof Filter]: Unbranded<Filte
 
 type Unbranded<Value> = Value extends Brand<string> ? string : Value
 
-/** How a run is started in the background. */
-export interface DispatchOptions extends Pick<
+/** How a conductor starts a run in the background. */
+export interface ConductorDispatchOptions extends Pick<
   PromptOptions,
   "runId" | "sessionId" | "answeredBy" | "limits" | "policy"
 > {
   /** A path of names, such as `research/eu`, by which a conductor cancels. */
   readonly name?: string
 }
+
+/** @deprecated Use `ConductorDispatchOptions`. */
+export type DispatchOptions = ConductorDispatchOptions
 
 /** One of several decisions that are taken together: what it is about, what was decided, and by whom. */
 export interface DecisionOn extends DecideOptions {

@@ -14,7 +14,7 @@ import { problemOf } from "../../domain/OptionsInvalid.ts"
 import type {
   DecideOptions,
   DecisionOn,
-  DispatchOptions,
+  ConductorDispatchOptions,
   EventsOptions,
   FermataOptions,
   ForkOptions,
@@ -56,12 +56,12 @@ const prompt = { ...run, runId: "anything", sessionId: "anything", mayRepeat: fl
 
 export const promptShape = shapeOf<PromptOptions>(prompt)
 
-export const dispatchShape = shapeOf<PromptOptions & Pick<DispatchOptions, "name">>({
+export const dispatchShape = shapeOf<PromptOptions & Pick<ConductorDispatchOptions, "name">>({
   ...prompt,
   name: "anything"
 })
 
-export const conductedShape = shapeOf<DispatchOptions>({
+export const conductedShape = shapeOf<ConductorDispatchOptions>({
   runId: "anything",
   sessionId: "anything",
   answeredBy: string,

@@ -30,7 +30,7 @@ import type {
   HandleUpdate,
   Observed,
   SendError,
-  SendOptions,
+  HandleSendOptions,
   StoredFault
 } from "../../AgentHandle.ts"
 import type { Owned, Owner } from "../Owner.ts"
@@ -176,7 +176,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   get send() {
     return (
       prompt: Prompt,
-      options: SendOptions = {}
+      options: HandleSendOptions = {}
     ): Effect.Effect<AgentHandle<Output, E>, SendError | E> =>
       Effect.suspend(() => {
         this.dispatch({ _tag: "sending" })

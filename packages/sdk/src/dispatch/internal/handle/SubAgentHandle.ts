@@ -28,7 +28,7 @@ import type {
   HandleStatus,
   HandleUpdate,
   SendError,
-  SendOptions,
+  HandleSendOptions,
   StoredFault
 } from "../../AgentHandle.ts"
 import { SubAgentNotForked } from "../../DispatchError.ts"
@@ -142,7 +142,8 @@ export class SubAgentHandle extends Watchable implements AgentHandle<unknown, St
   }
 
   get send() {
-    return (prompt: Prompt, options: SendOptions = {}) => say<unknown, StoredFault>(this, prompt, options)
+    return (prompt: Prompt, options: HandleSendOptions = {}) =>
+      say<unknown, StoredFault>(this, prompt, options)
   }
 
   get explain(): Effect.Effect<Explanation, StoredFault> {

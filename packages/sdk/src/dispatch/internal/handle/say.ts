@@ -12,7 +12,7 @@ import type { Interruption } from "../../../domain/Interruption.ts"
 import { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
 import { textOf } from "../../../domain/Message.ts"
 import { attribute, type Principal } from "../../../domain/Principal.ts"
-import type { AgentHandle, SendError, SendOptions } from "../../AgentHandle.ts"
+import type { AgentHandle, SendError, HandleSendOptions } from "../../AgentHandle.ts"
 import { sendShape } from "../shapes.ts"
 import { AnswerNotText, NothingToAnswer, SeveralQuestions } from "../../DispatchError.ts"
 
@@ -28,7 +28,7 @@ interface Hearer<Output, E> extends AgentHandle<Output, E> {
 export const say = Effect.fnUntraced(function* <Output, E>(
   live: Hearer<Output, E>,
   prompt: Prompt,
-  given: SendOptions
+  given: HandleSendOptions
 ): Effect.fn.Return<AgentHandle<Output, E>, SendError | E> {
   const options = yield* Effect.flatMap(requireOptions("send", given, sendShape), takeGiven)
   const { by = "user", limits, messageId, policy, whenHeld = "queue" } = options
@@ -70,7 +70,7 @@ export const say = Effect.fnUntraced(function* <Output, E>(
 })
 
 /** What is said to the run itself changes neither its policy nor its limits. */
-const requireUnchanged = (options: SendOptions): Effect.Effect<void, OptionsInvalid> => {
+const requireUnchanged = (options: HandleSendOptions): Effect.Effect<void, OptionsInvalid> => {
   const place = "the options of send"
   const misfits = (["policy", "limits"] as const)
     .filter((key) => options[key] !== undefined)

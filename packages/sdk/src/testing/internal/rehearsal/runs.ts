@@ -18,7 +18,7 @@ import { type AlreadyDecided, RequestNotFound } from "../../../domain/Rejection.
 import { interruptions, providerMessages } from "../../../domain/RunState.ts"
 import { RunStore } from "../../../store/RunStore.ts"
 import { RunBusy } from "../../../store/RunStoreError.ts"
-import type { Evidence, RunOptions } from "../../RehearsalParts.ts"
+import type { Evidence, RehearsalRunOptions } from "../../RehearsalParts.ts"
 import type { Report } from "./report.ts"
 import { errorOf, RehearsalStuck, runtimeOf, type Scene, type Work } from "./scene.ts"
 
@@ -31,7 +31,7 @@ interface Runs {
   ) => Effect.Effect<RaceResult, RehearsalError>
   /** Works with one worker after the other until one gets through, or comes to an end that another would come to too. */
   readonly persist: <A, E>(work: Work<A, E>) => Effect.Effect<A, E | RehearsalStuck>
-  readonly start: (prompt: Prompt, options: RunOptions) => Effect.Effect<RunResult, RehearsalError>
+  readonly start: (prompt: Prompt, options: RehearsalRunOptions) => Effect.Effect<RunResult, RehearsalError>
   /** Goes on with a run until it is held or over. */
   readonly goOn: (runId: RunId) => Effect.Effect<RunResult, RehearsalError>
   /** Takes a decision; a worker that died over it is followed by one that finds what it left. */
