@@ -26,16 +26,35 @@ const neededBy = (entry: string, modules: Modules): ReadonlySet<string> => {
   return needed
 }
 
-/** One file for what the domain needs, one for what else the main entry does. */
-const chunksOf = (source: string): Pick<OutputOptions, "codeSplitting"> => {
-  let main: ReadonlySet<string> | undefined
-  let domain: ReadonlySet<string> | undefined
-  const name = (id: string, modules: Modules): string | null => {
-    domain ??= neededBy(Path.join(source, "domain/index.ts"), modules)
-    main ??= neededBy(Path.join(source, "index.ts"), modules)
-    return domain.has(id) ? "domain" : main.has(id) ? "main" : null
+/**
+ * One file for what the domain needs, one for what else the main entry does, and one for what else the same entries need. The entries of
+ * single namespaces are not among them: they share these files. A file takes along what its modules need, so those of most entries are
+ * filled first.
+ */
+const chunksOf = (entries: Readonly<Record<string, string>>): Pick<OutputOptions, "codeSplitting"> => {
+  const needed = new Map<string, ReadonlySet<string>>()
+  const fileOf = (id: string, modules: Modules): readonly [name: string, priority: number] => {
+    const names = Object.entries(entries).flatMap(([entry, file]) => {
+      const ids = needed.get(entry) ?? neededBy(file, modules)
+      needed.set(entry, ids)
+      return file !== id && ids.has(id) ? [entry] : []
+    })
+    if (names.includes("domain/index")) return ["domain", 3]
+    if (names.includes("index")) return ["main", 2]
+    return [
+      names.map((name) => Path.basename(name.replace(/\/index$/, ""))).join("+"),
+      names.length > 1 ? 1 : 0
+    ]
   }
-  return { codeSplitting: { groups: [{ name, debugName: "what the main entry needs" }] } }
+  const groups = [3, 2, 1, 0].map((priority) => ({
+    priority,
+    name: (id: string, modules: Modules) => {
+      const [name, own] = fileOf(id, modules)
+      return own === priority ? name || null : null
+    },
+    debugName: "what the same entries need"
+  }))
+  return { codeSplitting: { groups } }
 }
 
 const declared = await run("node", ["scripts/tsc.ts", "-b", "packages/node", "packages/ai-sdk"])
@@ -53,10 +72,13 @@ for (const name of Fs.readdirSync(Path.join(root, "packages"))) {
     if (/\.js(\.map)?$/.test(file)) Fs.rmSync(Path.join(dist, file))
   }
   const input: Record<string, string> = {}
-  for (const entry of Object.values(manifest.exports)) {
+  const shared: Record<string, string> = {}
+  for (const [path, entry] of Object.entries(manifest.exports)) {
     const source = typeof entry === "object" && entry !== null ? entry["@fermata/source"] : undefined
     if (source === undefined) continue
-    input[source.replace(/^\.\/src\//, "").replace(/\.ts$/, "")] = Path.join(folder, source)
+    const name = source.replace(/^\.\/src\//, "").replace(/\.ts$/, "")
+    input[name] = Path.join(folder, source)
+    if (!/[A-Z]/.test(path)) shared[name] = Path.join(folder, source)
   }
   const bundle = await rolldown({
     input,
@@ -70,6 +92,6 @@ for (const name of Fs.readdirSync(Path.join(root, "packages"))) {
     sourcemap: true,
     comments: { annotation: true, jsdoc: false },
     chunkFileNames: "chunks/[name]-[hash].js",
-    ...("domain/index" in input ? chunksOf(Path.join(folder, "src")) : {})
+    ...chunksOf(shared)
   })
 }

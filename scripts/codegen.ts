@@ -1,13 +1,16 @@
 /**
  * Writes the barrels of the SDK: `packages/sdk/src/<folder>/index.ts` for every folder, and `packages/sdk/src/index.ts` for the
  * root. A PascalCase module becomes a namespace (`export * as RunStore`), a camelCase module is flattened (`runPrompt`);
- * `internal/` and other subfolders are not exported. `--check` writes nothing and fails if a barrel is out of date.
+ * `internal/` and other subfolders are not exported. Each namespace gets a subpath export of its own too (`@fermata/sdk/store/RunStore`):
+ * a declaration that TypeScript emits cannot name a type through a namespace of a barrel. They are listed, since TypeScript also names
+ * types through a pattern whose `internal/` is closed to Node. `--check` writes nothing and fails if something is out of date.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
 import { root } from "./internal/run.ts"
 
-const source = Path.join(root, "packages/sdk/src")
+const sdk = Path.join(root, "packages/sdk")
+const source = Path.join(sdk, "src")
 
 /** In dependency order, which is the order of the root barrel. */
 const folders = [
@@ -88,18 +91,48 @@ for (const folder of present) {
 }
 barrels.set("index.ts", rootLines.join(""))
 
-const stale = [...barrels].filter(([file, body]) => {
-  const path = Path.join(source, file)
-  return !Fs.existsSync(path) || Fs.readFileSync(path, "utf8") !== header + body
-})
+interface Manifest {
+  readonly exports: Readonly<Record<string, unknown>>
+}
+
+const namespace = /^\.\/[a-z]+\/[A-Z]\w*$/
+
+const manifestFile = Path.join(sdk, "package.json")
+const manifest = JSON.parse(Fs.readFileSync(manifestFile, "utf8")) as Manifest
+const entries = Object.entries(manifest.exports).filter(([path]) => !namespace.test(path))
+const doors = present.flatMap((folder) =>
+  modules(folder)
+    .filter((name) => /^[A-Z]/.test(name))
+    .map((name) => {
+      const path = `${folder}/${name}`
+      const files = {
+        "@fermata/source": `./src/${path}.ts`,
+        types: `./dist/${path}.d.ts`,
+        default: `./dist/${path}.js`
+      }
+      return [`./${path}`, files] as const
+    })
+)
+const isOpen = ([, target]: readonly [string, unknown]) => target !== null
+const exports = Object.fromEntries([
+  ...entries.filter(isOpen),
+  ...doors,
+  ...entries.filter((entry) => !isOpen(entry))
+])
+
+const outputs = new Map([...barrels].map(([file, body]) => [Path.join(source, file), header + body]))
+outputs.set(manifestFile, `${JSON.stringify({ ...manifest, exports }, null, 2)}\n`)
+const stale = [...outputs].filter(
+  ([path, text]) => !Fs.existsSync(path) || Fs.readFileSync(path, "utf8") !== text
+)
 
 if (process.argv.includes("--check")) {
-  for (const [file] of stale)
-    console.error(`packages/sdk/src/${file} is out of date: run \`npm run codegen\`.`)
+  for (const [path] of stale)
+    console.error(`${Path.relative(root, path)} is out of date: run \`npm run codegen\`.`)
   process.exitCode = stale.length > 0 ? 1 : 0
 } else {
-  for (const [file, body] of stale) {
-    Fs.writeFileSync(Path.join(source, file), header + body)
-    console.log(`wrote packages/sdk/src/${file}`)
+  for (const [path, text] of stale) {
+    Fs.writeFileSync(path, text)
+    console.log(`wrote ${Path.relative(root, path)}`)
   }
 }

@@ -2,13 +2,14 @@
  * Tests what a user installs. Builds and packs every published package, lints the tarballs (publint) and their file lists, and
  * installs them into an empty program outside the workspace; there the README's first program is type-checked and run, also on the
  * oldest supported Node, the newest, Bun and Deno; every export is imported, and the CPU that an import of `@fermata/sdk` and of
- * `@fermata/node` takes is measured against the parts of Effect that they stand on.
+ * `@fermata/node` takes is measured against the parts of Effect that they stand on. Two compilers emit declarations for that program, for
+ * every export and for the programs in `packages/`: what the packages infer has to have a public name.
  */
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
 import { parse } from "./internal/markdown.ts"
-import { indent, root, run, type RunResult } from "./internal/run.ts"
+import { indent, mapWidth, root, run, type RunResult } from "./internal/run.ts"
 import { findRuntimes } from "./internal/runtimes.ts"
 
 interface Manifest {
@@ -38,6 +39,18 @@ const required = [
 /** Importing the main entry of a package may cost at most this many times the two Effect modules that it cannot do without. */
 const maxImportRatio = 1.5
 const importRuns = 5
+/** Compilers of users: the newest, and the last one before the major version that the newest was ported from. */
+const compilers = { "TypeScript 7": "typescript", "TypeScript 5.9": "typescript-5" }
+const resolutions = {
+  nodenext: ["--module", "nodenext"],
+  bundler: ["--module", "esnext", "--moduleResolution", "bundler"]
+}
+
+interface Compilation {
+  readonly name: string
+  readonly compiler: string
+  readonly flags: ReadonlyArray<string>
+}
 
 class Failure extends Error {}
 
@@ -93,6 +106,22 @@ const closing = (code: string) => {
   return `${replaced}await fermata.close()\n`
 }
 
+/** Emits the declarations of the program, and looks for paths in them that no other program can import. */
+const checkNames = async ({ compiler, flags, name }: Compilation) => {
+  const outDir = Path.join(program, `declarations of ${name}`)
+  const tsc = Path.join(root, "node_modules", compiler, "bin/tsc")
+  need(
+    await run("node", [tsc, "-p", ".", ...flags, "--outDir", outDir], { cwd: program }),
+    `type check with ${name}`
+  )
+  for (const file of Fs.readdirSync(outDir)) {
+    const [path] =
+      /"[^"]*\/(internal|node_modules)\/[^"]*"/.exec(Fs.readFileSync(Path.join(outDir, file), "utf8")) ?? []
+    if (path !== undefined) throw new Failure(`${name} emits a declaration of ${file} that imports ${path}`)
+  }
+  console.log(`every inferred type has a public name for ${name}`)
+}
+
 /** Milliseconds of CPU that a fresh process spends on evaluating the imports: the best of some, as noise only adds. */
 const importCost = async (specifiers: ReadonlyArray<string>): Promise<number> => {
   const code = `const before = process.cpuUsage()
@@ -128,16 +157,16 @@ const check = async () => {
     private: true,
     type: "module",
     dependencies: Object.fromEntries(packed.map(({ filename, name }) => [name, `file:${filename}`])),
-    devDependencies: { "@types/node": versionOf("@types/node") }
+    devDependencies: { "@types/node": versionOf("@types/node"), zod: versionOf("zod") }
   })
   write("tsconfig.json", {
     compilerOptions: {
       target: "ES2023",
-      module: "NodeNext",
       strict: true,
       exactOptionalPropertyTypes: true,
       skipLibCheck: true,
-      noEmit: true,
+      declaration: true,
+      emitDeclarationOnly: true,
       types: ["node"]
     },
     include: ["*.ts"]
@@ -149,12 +178,18 @@ const check = async () => {
       .map(([path]) => Path.posix.join(manifest.name, path))
       .filter((specifier) => !specifier.endsWith("package.json"))
   )
+  // A static import would give its module's types a name that a program does not have otherwise.
   write(
     "everything.ts",
     specifiers
-      .map((specifier, index) => `import * as _${index} from "${specifier}"\nvoid _${index}\n`)
+      .map(
+        (specifier, index) => `export const _${index} = import("${specifier}").then((all) => ({ ...all }))\n`
+      )
       .join("")
   )
+  for (const file of ["promises.ts", "effects.ts"]) {
+    Fs.copyFileSync(Path.join(root, "scripts/packages", file), Path.join(program, file))
+  }
 
   need(
     await run("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund"], { cwd: program }),
@@ -166,10 +201,14 @@ const check = async () => {
   )
   if (new Set(copies.stdout.trim().split("\n")).size !== 1)
     throw new Failure(`more than one effect is installed:\n${copies.stdout}`)
-  need(
-    await run("node", [Path.join(root, "node_modules/typescript/bin/tsc"), "-p", "."], { cwd: program }),
-    "type check of the quickstart"
+  const compilations = Object.entries(compilers).flatMap(([version, compiler]) =>
+    Object.entries(resolutions).map(([resolution, flags]) => ({
+      name: `${version} (${resolution})`,
+      compiler,
+      flags
+    }))
   )
+  await mapWidth(compilations, 2, checkNames)
   need(await run("node", ["everything.ts"], { cwd: program, timeoutMs: 60_000 }), "import of every export")
   need(await run("node", ["quickstart.ts"], { cwd: program, timeoutMs: 60_000 }), "the quickstart")
   for (const { command, hasUsing, missing, name } of findRuntimes()) {

@@ -13,6 +13,8 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { chunksOf, type Chunking } from "./chunks.ts"
 
+export type { Chunking } from "./chunks.ts"
+
 /** One response. */
 export interface Response {
   /** Default: 200. */

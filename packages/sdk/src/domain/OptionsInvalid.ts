@@ -11,6 +11,7 @@ import { sentence } from "./Display.ts"
 import { keysOf, optionMisfits, type Shape } from "./internal/misfits.ts"
 import { Misfit } from "./Misfit.ts"
 
+export type { Shape } from "./internal/misfits.ts"
 export { Misfit } from "./Misfit.ts"
 
 /** The options of a call have a key that there is not, or are no plain object. Nothing was done. */

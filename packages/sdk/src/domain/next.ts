@@ -35,6 +35,9 @@ import {
 } from "./Budget.ts"
 import { isTurnReleased } from "./internal/released.ts"
 import * as Room from "./internal/room.ts"
+import type { Above } from "./internal/room.ts"
+
+export type { Above, Unavailable } from "./internal/room.ts"
 
 /** What has to happen now. */
 export type Step =
@@ -77,12 +80,6 @@ export type End =
 
 /** The tool with which a model waits for sub-agents in the background; its argument `agentRuns` names their calls. */
 export const waitName = "wait_for_agent"
-
-/** How a run stands to the runs above it, and to the definitions of the program that works on it. */
-export type Above = Room.Above
-
-/** What a program has no definition of. */
-export type Unavailable = Room.Unavailable
 
 /** Above the root there is nothing. */
 export const { nothingAbove } = Room

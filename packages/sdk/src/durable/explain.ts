@@ -13,7 +13,7 @@ import { list, shapeOf } from "../domain/internal/misfits.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { lineTo } from "../domain/internal/lineTo.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
-import { type Above, aboveOf, next, nothingAbove, type Step } from "../domain/next.ts"
+import { type Above, aboveOf, next, nothingAbove, type Step, type Unavailable } from "../domain/next.ts"
 import { type AgentNotFound, fromFailure, type ToolUnavailable } from "../domain/RunError.ts"
 import {
   answerable,
@@ -165,10 +165,16 @@ const explainSubRun = (
   return { ...explained, resuming, text: parts.join(" ") }
 }
 
+/** What the program has no definition of, and why that keeps runs from going on. */
+export interface MissingDefinitions extends Unavailable {
+  /** What keeps a run, or something under it, from going on. */
+  readonly problemsOf: (runId: RunId) => ReadonlyArray<AgentNotFound | ToolUnavailable>
+}
+
 /** What is known of a run besides its state. */
-interface Surroundings {
+export interface ExplainStateOptions {
   readonly lease?: RunHead["lease"] | undefined
-  readonly missing?: Missing | undefined
+  readonly missing?: MissingDefinitions | undefined
   /** Of a sub-agent's run: the runs above it, the root first. */
   readonly line?: ReadonlyArray<RunState>
 }
@@ -178,7 +184,7 @@ export const explainState = (
   state: RunState,
   decisions: ReadonlyArray<Decision>,
   now: Timestamp,
-  { lease, line = [], missing }: Surroundings = {}
+  { lease, line = [], missing }: ExplainStateOptions = {}
 ): Explanation => {
   const after = withDecisions(state, decisions)
   const stop = isEnded(after) ? undefined : stopIn([...line, after])

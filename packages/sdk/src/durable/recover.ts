@@ -27,6 +27,8 @@ import type { Runtime } from "../agent/Runtime.ts"
 import { describe } from "../agent/internal/userCode.ts"
 import type { RecoverOptions } from "./storedInput.ts"
 
+export type { WorkError } from "./internal/continueStored.ts"
+
 /** A run that was taken up, and what came of it. */
 export interface Recovered {
   readonly runId: RunId

@@ -14,6 +14,8 @@ import { parse } from "./internal/judge.ts"
 import { decodeArguments } from "../agent/internal/decoding.ts"
 import { type Obstacle, walk } from "../agent/internal/definitions.ts"
 
+export type { Obstacle } from "../agent/internal/definitions.ts"
+
 /** One difference between the agent that started a run and the agent that would continue it. */
 export type Change =
   | { readonly _tag: "agentRenamed"; readonly from: string; readonly to: string }
