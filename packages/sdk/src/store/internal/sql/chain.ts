@@ -9,15 +9,15 @@ import type { RunHead } from "../../RunStorePort.ts"
 import type { RunStoreError } from "../../RunStoreError.ts"
 import { damaged, sliceBatches } from "../journal.ts"
 import type { Start } from "./checkpoints.ts"
-import { type BatchRow, batchRows } from "./rows.ts"
+import { type BatchRow, batchRows, type RawBatch } from "./rows.ts"
 
 /** The rows that were found, oldest first, if they leave nothing out; from `start` on, where they begin after a checkpoint. */
 export const whole = Effect.fnUntraced(function* (
   head: RunHead,
-  found: ReadonlyArray<ReadonlyArray<unknown>>,
+  found: ReadonlyArray<RawBatch>,
   start?: Start
 ): Effect.fn.Return<ReadonlyArray<BatchRow>, RunStoreError> {
-  if (found.some(([journal]) => journal === null)) return yield* damaged(head.runId, "load")
+  if (found.some(({ runId }) => runId === null)) return yield* damaged(head.runId, "load")
   const rows = oldestFirst(yield* batchRows("load", found))
   const gap = gapIn(rows, head, start)
   return gap === undefined ? rows : yield* damaged(gap, "load")

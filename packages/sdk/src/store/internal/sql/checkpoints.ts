@@ -12,6 +12,7 @@ import { Revision, RunId } from "../../../domain/Id.ts"
 import type { Checkpoint, NewCheckpoint } from "../../RunStorePort.ts"
 import type { SqlAccess } from "./access.ts"
 import { isUnmarked, nextMark } from "./cycle.ts"
+import { batchColumns, type RawBatch, rawBatch } from "./rows.ts"
 
 /** Where a chain of journals begins: after the checkpoint of a run, which is taken up at `upto` by the next one. */
 export interface Start {
@@ -20,21 +21,30 @@ export interface Start {
   readonly upto: number
 }
 
+/** A row of a chain: the run and the revision of the checkpoint that comes before it, or nulls. */
+interface Saved {
+  readonly startRunId: unknown
+  readonly start: unknown
+  readonly batch: RawBatch
+}
+
+interface Chunk {
+  readonly place: unknown
+  readonly messages: unknown
+}
+
 /** Makes the part of the store that deals with checkpoints. */
-export const makeCheckpoints = ({ journalInChain, sql }: SqlAccess) => {
+export const makeCheckpoints = ({ journalInChain, run, sql }: SqlAccess) => {
+  const chainedBatch = sql.literal(batchColumns("chain.upto", "chain.depth"))
   const numberOf = (table: string) =>
     sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
   const ofVersion = (version: number) => sql`LEFT JOIN fermata_checkpoints AS saved
     ON saved.run_id = run.run_id AND saved.version = ${version}`
 
-  /**
-   * The journals of a run and of those that it builds on, from the newest checkpoint that holds no more than they do. Behind the
-   * columns of a batch stand the run of the checkpoint and its revision, or nulls.
-   */
-  const chain = (
-    runId: RunId,
-    version: number
-  ) => sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark, start) AS (
+  /** The journals of a run and of those that it builds on, from the newest checkpoint that holds no more than they do. */
+  const chain = (runId: RunId, version: number) =>
+    Effect.map(
+      sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark, start) AS (
       SELECT run.run_id, ${numberOf("run.")}run.parent_run_id, run.parent_revision, run.revision, 0, run.run_id,
         CASE WHEN saved.revision <= run.revision THEN saved.revision END
       FROM fermata_runs AS run ${ofVersion(version)} WHERE run.run_id = ${runId}
@@ -46,9 +56,11 @@ export const makeCheckpoints = ({ journalInChain, sql }: SqlAccess) => {
         AND ${sql.literal(isUnmarked("run"))} ${ofVersion(version)}
       WHERE chain.parent_run_id IS NOT NULL AND chain.start IS NULL
     )
-    SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events,
-      CASE WHEN chain.start IS NOT NULL THEN chain.run_id END, chain.start
-    FROM chain LEFT JOIN fermata_journal AS journal ON ${journalInChain("coalesce(chain.start, 0)")}`
+    SELECT CASE WHEN chain.start IS NOT NULL THEN chain.run_id END, chain.start,
+      ${chainedBatch}
+    FROM chain LEFT JOIN fermata_journal AS journal ON ${journalInChain("coalesce(chain.start, 0)")}`.values,
+      (rows) => rows.map(([startRunId, start, ...values]) => ({ startRunId, start, batch: rawBatch(values) }))
+    )
 
   /** The texts of a checkpoint; `undefined` when they are not all there. */
   const read = Effect.fnUntraced(function* ({ revision, runId }: Start, version: number) {
@@ -56,7 +68,7 @@ export const makeCheckpoints = ({ journalInChain, sql }: SqlAccess) => {
       FROM fermata_checkpoints WHERE run_id = ${runId} AND revision = ${revision} AND version = ${version}`
     if (row === undefined || typeof row.state !== "string") return undefined
     // Not a list with repeats: a damaged one could lead back to itself.
-    const rows = yield* sql`WITH RECURSIVE line (run_id, first, upto, base_run_id) AS (
+    const rows = yield* run(sql<Chunk>`WITH RECURSIVE line (run_id, first, upto, base_run_id) AS (
         SELECT run_id, base_chunks, chunks, base_run_id FROM fermata_checkpoints WHERE run_id = ${runId}
         UNION
         SELECT base.run_id, base.base_chunks, CASE WHEN line.first < line.upto THEN line.first ELSE line.upto END,
@@ -65,10 +77,10 @@ export const makeCheckpoints = ({ journalInChain, sql }: SqlAccess) => {
       )
       SELECT chunk.place, chunk.messages FROM line JOIN fermata_chunks AS chunk
         ON chunk.run_id = line.run_id AND chunk.place >= line.first AND chunk.place < line.upto
-        AND chunk.version = ${version}`.values
+        AND chunk.version = ${version}`)
     const chunks: Array<string> = []
     let found = 0
-    for (const [place, text] of rows) {
+    for (const { messages: text, place } of rows) {
       const index = Number(place)
       if (typeof text !== "string" || chunks[index] !== undefined) return undefined
       chunks[index] = text
@@ -118,10 +130,10 @@ export const makeCheckpoints = ({ journalInChain, sql }: SqlAccess) => {
 const isStart = Schema.is(Schema.Struct({ runId: RunId, revision: Revision }))
 
 /** The checkpoint that the rows of {@link makeCheckpoints} `chain` begin after. */
-export const startOf = (rows: ReadonlyArray<ReadonlyArray<unknown>>): Start | undefined => {
-  for (const [, upto, , , , , , runId, revision] of rows) {
+export const startOf = (rows: ReadonlyArray<Saved>): Start | undefined => {
+  for (const { batch, start: revision, startRunId: runId } of rows) {
     const start = { runId, revision: Number(revision) }
-    if (runId !== null && isStart(start)) return { ...start, upto: Number(upto) }
+    if (runId !== null && isStart(start)) return { ...start, upto: Number(batch.upto) }
   }
   return undefined
 }

@@ -29,7 +29,7 @@ import type { makeMessages } from "./messages.ts"
 import { makePlaces, untilNotOvertaken } from "./places.ts"
 import type { makeRequests } from "./requests.ts"
 import { unreadable } from "./damage.ts"
-import { batchRows, damagedEntry, heads } from "./rows.ts"
+import { batchColumns, batchRows, damagedEntry, heads, rawBatch } from "./rows.ts"
 import { headColumns, mailColumn, type News, newsColumns, newsOf } from "./runs.ts"
 
 type Service = RunStorePort
@@ -71,6 +71,8 @@ export const makeJournal = (
   const numberOf = (table: string) =>
     sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
   const columns = headColumns(access)
+  const ownBatch = sql.literal(batchColumns())
+  const chainedBatch = sql.literal(batchColumns("chain.upto", "chain.depth"))
   const places = makePlaces(access)
   const keeping = sql.literal("")
 
@@ -179,9 +181,9 @@ export const makeJournal = (
     )
 
   /** The journals of a run and of those that it builds on. One that is not there is a row of nulls. */
-  const chain = (
-    runId: RunId
-  ) => sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark) AS (
+  const chain = (runId: RunId) =>
+    Effect.map(
+      sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark) AS (
       SELECT run_id, ${numberOf("")}parent_run_id, parent_revision, revision, 0, run_id
       FROM fermata_runs WHERE run_id = ${runId}
       UNION ALL
@@ -191,21 +193,25 @@ export const makeJournal = (
         AND ${sql.literal(isUnmarked("parent"))}
       WHERE chain.parent_run_id IS NOT NULL
     )
-    SELECT journal.run_id, chain.upto, chain.depth, journal.sequence, journal.count, journal.version, journal.events
-    FROM chain LEFT JOIN fermata_journal AS journal ON ${access.journalInChain("0")}`
+    SELECT ${chainedBatch}
+    FROM chain LEFT JOIN fermata_journal AS journal ON ${access.journalInChain("0")}`.values,
+      (rows) => rows.map(rawBatch)
+    )
 
   /**
    * The same from the newest checkpoint on, where there is one; `undefined` when it is not whole, or the journal does not go on where
    * it says: that is no reason not to read all of it.
    */
   const chainFrom = Effect.fnUntraced(function* (head: RunHead, version: number) {
-    const rows = yield* checkpoints.chain(head.runId, version).values
+    const rows = yield* checkpoints.chain(head.runId, version)
     const start = startOf(rows)
     const checkpoint = start === undefined ? undefined : yield* checkpoints.read(start, version)
-    if (checkpoint === undefined && rows.some((row) => row[7] !== null)) return undefined
+    if (checkpoint === undefined && rows.some(({ startRunId }) => startRunId !== null)) return undefined
     // A run whose events are all in the checkpoint has a row of nulls.
     const isOver = start?.revision === start?.upto
-    const after = rows.filter(([journal, , , , , , , of]) => journal !== null || of === null || !isOver)
+    const after = rows.flatMap(({ batch, startRunId }) =>
+      batch.runId !== null || startRunId === null || !isOver ? [batch] : []
+    )
     return yield* Effect.orElseSucceed(
       Effect.map(whole(head, after, start), (rows) => ({ rows, checkpoint })),
       () => undefined
@@ -301,7 +307,7 @@ export const makeJournal = (
           const short =
             checkpointVersion === undefined ? undefined : yield* chainFrom(head, checkpointVersion)
           const found = short ?? {
-            rows: yield* whole(head, yield* chain(runId).values),
+            rows: yield* whole(head, yield* chain(runId)),
             checkpoint: undefined
           }
           // Most of the time nothing waits, and a statement that only asks is there already.
@@ -328,7 +334,7 @@ export const makeJournal = (
       // With the revision, and in one statement: what the head promises has to be there.
       const found = yield* query(
         "events",
-        sql`SELECT run.revision, journal.run_id, ${to} AS upto, 0 AS depth, sequence, count, version, events
+        sql`SELECT run.revision, ${ownBatch}
           FROM fermata_runs AS run LEFT JOIN (
             SELECT run_id, sequence, count, version, events FROM fermata_journal
               WHERE ${journalOf(runId)} AND sequence < ${to} AND sequence >= (
@@ -337,10 +343,11 @@ export const makeJournal = (
           ) AS journal ON journal.run_id = run.run_id
           WHERE run.run_id = ${runId}`.values
       )
-      const [[revision] = []] = found
+      const rows = found.map(([revision, ...values]) => ({ revision, batch: rawBatch(values) }))
+      const revision = rows[0]?.revision
       if (revision === undefined) return yield* new RunNotFound({ runId })
-      const rows = found.filter(([, journal]) => journal !== null).map(([, ...row]) => row)
-      const batches = (yield* batchRows("events", rows)).toSorted((a, b) => a.sequence - b.sequence)
+      const written = rows.flatMap(({ batch }) => (batch.runId === null ? [] : [batch]))
+      const batches = (yield* batchRows("events", written)).toSorted((a, b) => a.sequence - b.sequence)
       if (!isWhole(batches, { from, to }, revision)) return yield* damaged(runId, "events")
       return yield* Effect.fromResult(sliceBatches(batches, { from, to }, "events"))
     })

@@ -34,7 +34,7 @@ import type { makeGrants } from "./grants.ts"
 import type { makeMessages } from "./messages.ts"
 import { makePlaces, Overtaken, untilNotOvertaken } from "./places.ts"
 import type { makeRequests } from "./requests.ts"
-import { batchRows, heads } from "./rows.ts"
+import { batchColumns, batchRows, heads, rawBatch } from "./rows.ts"
 import { eraseContents, headColumns } from "./runs.ts"
 
 /** A run of the archive that the store has, locked. */
@@ -62,6 +62,7 @@ export const makeRestore = (
 ): RunStorePort["restore"] => {
   const { forUpdate, insertBatch, journalOf, journalOrder, newNumber, notify, sql, write } = access
   const columns = headColumns(access)
+  const ownBatch = sql.literal(batchColumns())
   const places = makePlaces(access)
 
   const lock = Effect.fnUntraced(function* (
@@ -84,9 +85,10 @@ export const makeRestore = (
     runId: RunId,
     to: number
   ): Effect.fn.Return<ReadonlyArray<RunEvent>, SqlError | RunStoreError> {
-    const rows = yield* sql`SELECT run_id, ${to} AS upto, 0 AS depth, sequence, count, version, events
-      FROM fermata_journal WHERE ${journalOf(runId)} AND sequence < ${to} ORDER BY ${journalOrder}`.values
-    const batches = yield* batchRows("restore", rows)
+    const rows = yield* sql`SELECT ${ownBatch}
+      FROM fermata_journal AS journal WHERE ${journalOf(runId)} AND sequence < ${to} ORDER BY ${journalOrder}`
+      .values
+    const batches = yield* batchRows("restore", rows.map(rawBatch))
     return yield* Effect.fromResult(sliceBatches(batches, { from: 0, to }, "restore"))
   })
 
