@@ -69,10 +69,7 @@ export const expiries = (state: RunState, now: Timestamp): ReadonlyArray<Decisio
 export const decide = (
   state: RunState,
   decision: Decision
-): Result.Result<ReadonlyArray<RunEvent>, Rejection> => decideAt(state, decision, beforeAllTime)
-
-/** A time at which no request has expired. */
-const beforeAllTime = Number.NEGATIVE_INFINITY
+): Result.Result<ReadonlyArray<RunEvent>, Rejection> => decideAt(state, decision, Number.NEGATIVE_INFINITY)
 
 /** How a request of a run, or of a sub-agent in it, stands. */
 const standingOf = (

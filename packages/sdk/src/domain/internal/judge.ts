@@ -56,15 +56,16 @@ export const judge = (
   return Result.isFailure(checked) ? { refusal: checked.failure } : { record: decision }
 }
 
-const decidedFirst = (decision: Decision): AlreadyDecided =>
-  new AlreadyDecided({
-    requestId: decision.requestId,
-    by: decision.by,
-    at: decision.at,
-    decision
-  })
+const decidedFirst = (decision: Decision): AlreadyDecided => {
+  const { at, by, requestId } = decision
+  return new AlreadyDecided({ requestId, by, at, decision })
+}
 
-const same = (one: Decision, other: Decision): boolean => Schema.toEquivalence(Decision)(one, other)
+/** Whether two decisions on one request are the same. */
+export const sameDecision = (one: Decision, other: Decision): boolean =>
+  (equivalence ??= Schema.toEquivalence(Decision))(one, other)
+
+let equivalence: ((one: Decision, other: Decision) => boolean) | undefined
 
 /** The parts of a decision that its caller chose: without the digest that the caller looked at, and the schema that the runtime found. */
 export const asSent = (given: Decision): Decision => {
@@ -78,7 +79,7 @@ export const asSent = (given: Decision): Decision => {
 export const isRepeated = (recorded: Decision, decision: Decision): boolean =>
   recorded.idempotencyKey !== undefined &&
   // A digest only says what was looked at; whoever sends it again may have it or not.
-  same(asSent(recorded), { ...asSent(decision), at: recorded.at })
+  sameDecision(asSent(recorded), { ...asSent(decision), at: recorded.at })
 
 /** Which decisions answer which kind of request. */
 const applicable: { readonly [K in Kind]: ReadonlyArray<Decision["_tag"]> } = {

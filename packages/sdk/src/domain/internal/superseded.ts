@@ -11,8 +11,7 @@ import { type RunEvent, unwrap } from "../RunEvent.ts"
 import type { RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import { recordOf } from "./released.ts"
-import { releasedText } from "./releasedText.ts"
-import { settle } from "./turn.ts"
+import { releasedText, settle } from "./turn.ts"
 
 /** Supersedes the open turn where the event says so, and settles what has not begun in a superseded turn. */
 export const supersede = (state: RunState, event: RunEvent): RunState => {

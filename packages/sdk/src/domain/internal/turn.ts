@@ -2,6 +2,7 @@
  * The calls of a turn and what stands around them in the history: giving a call its result, closing the turn, saying something
  * where it may be said.
  */
+import { name } from "../Display.ts"
 import * as History from "../History.ts"
 import type { RequestId, Timestamp, ToolCallId } from "../Id.ts"
 import type { ToolOutcome, UserPart } from "../Message.ts"
@@ -10,7 +11,6 @@ import type { RunEvent } from "../RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import type { CallReport } from "../ToolCall.ts"
-import { releasedText } from "./releasedText.ts"
 
 export const closeRequest = (record: RequestRecord, reason: string): RequestRecord =>
   RunState_.isOpen(record) ? { ...record, superseded: { reason } } : record
@@ -123,6 +123,14 @@ const reportText = (state: RunState, report: CallReport | undefined, call: ToolC
       // Nobody decides about it any more.
       return call.status === "waiting" ? "This call has not run." : RunState_.syntheticText(call)
   }
+}
+
+/** The result of a call that a decision had released and that is not run: who released it, and why it is not run. */
+export const releasedText = (decision: "approve" | "retry", by: string | undefined, why: string): string => {
+  const whom = by === undefined ? "" : ` by ${name(by)}`
+  return decision === "approve"
+    ? `This call was approved${whom}, and has not run: ${why}.`
+    : `This call was started, and it is not known whether it took effect. It was decided${whom} to run it again; it was not: ${why}.`
 }
 
 export const appendUser = (

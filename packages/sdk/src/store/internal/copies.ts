@@ -11,6 +11,7 @@ import type * as Arr from "effect/Array"
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
 import type { GrantId, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
+import { sameDecision } from "../../domain/internal/judge.ts"
 import { SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { CallReport } from "../../domain/ToolCall.ts"
@@ -20,7 +21,7 @@ import type { SentMessage } from "../SentMessage.ts"
 import { afterEvents, type Inbox } from "./inbox.ts"
 import { startsWith } from "./journal.ts"
 import { takenBy } from "./messages.ts"
-import { closingReason, sameDecision } from "./requests.ts"
+import { closingReason } from "./requests.ts"
 
 /** A run as the store has it, when a copy of it arrives. */
 export interface Present extends Pick<RestoredRun, "agent" | "parent" | "cancelReason"> {

@@ -5,6 +5,7 @@ import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
 import type { RequestId, Timestamp } from "../../domain/Id.ts"
 import { isExpired, toolOf, warnAt } from "../../domain/Interruption.ts"
+import { sameDecision } from "../../domain/internal/judge.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { PendingFilter } from "./filters.ts"
 import type { PendingRequest, ReadyRun } from "../RunStorePort.ts"
@@ -15,8 +16,7 @@ import {
   isRecording,
   oldestFirst,
   requestChanges,
-  type RequestEntry,
-  sameDecision
+  type RequestEntry
 } from "./requests.ts"
 
 /** The requests of a run, by id, in the order they were asked. */

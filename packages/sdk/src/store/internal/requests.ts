@@ -229,12 +229,6 @@ const complaint = (input: DecisionInput): string => {
   return `a field of ${input._tag} is missing or has another type`
 }
 
-/** Whether two decisions on one request are the same. */
-export const sameDecision = (one: Decision, other: Decision): boolean =>
-  (equivalence ??= Schema.toEquivalence(Decision))(one, other)
-
-let equivalence: ((one: Decision, other: Decision) => boolean) | undefined
-
 /** Decisions in the order in which they were taken; those of one moment in the order of their requests' ids, in every store. */
 export const oldestFirst = (decisions: ReadonlyArray<Decision>): ReadonlyArray<Decision> =>
   decisions.toSorted((a, b) => a.at - b.at || (a.requestId < b.requestId ? -1 : 1))

@@ -28,11 +28,6 @@ interface Saved {
   readonly batch: RawBatch
 }
 
-interface Chunk {
-  readonly place: unknown
-  readonly messages: unknown
-}
-
 /** Makes the part of the store that deals with checkpoints. */
 export const makeCheckpoints = ({ journalInChain, run, sql }: SqlAccess) => {
   const chainedBatch = sql.literal(batchColumns("chain.upto", "chain.depth"))
@@ -68,7 +63,9 @@ export const makeCheckpoints = ({ journalInChain, run, sql }: SqlAccess) => {
       FROM fermata_checkpoints WHERE run_id = ${runId} AND revision = ${revision} AND version = ${version}`
     if (row === undefined || typeof row.state !== "string") return undefined
     // Not a list with repeats: a damaged one could lead back to itself.
-    const rows = yield* run(sql<Chunk>`WITH RECURSIVE line (run_id, first, upto, base_run_id) AS (
+    const rows = yield* run(sql<
+      Record<"messages" | "place", unknown>
+    >`WITH RECURSIVE line (run_id, first, upto, base_run_id) AS (
         SELECT run_id, base_chunks, chunks, base_run_id FROM fermata_checkpoints WHERE run_id = ${runId}
         UNION
         SELECT base.run_id, base.base_chunks, CASE WHEN line.first < line.upto THEN line.first ELSE line.upto END,

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Decision } from "../../../domain/Decision.ts"
-import { isRepeated } from "../../../domain/decide.ts"
+import { isRepeated, sameDecision } from "../../../domain/internal/judge.ts"
 import {
   type GrantId,
   type RequestId,
@@ -32,8 +32,7 @@ import {
   judgeAll,
   judgeEntry,
   oldestFirst,
-  type RequestChange,
-  sameDecision
+  type RequestChange
 } from "../requests.ts"
 import { grantOf } from "../grants.ts"
 import type { SqlAccess } from "./access.ts"

@@ -143,15 +143,10 @@ export type RawBatch = { readonly [Column in keyof BatchRow]: unknown }
 export const batchColumns = (upto = "0", depth = "0"): string =>
   `journal.run_id, ${upto} AS upto, ${depth} AS depth, journal.sequence, journal.count, journal.version, journal.events`
 
-export const rawBatch = ([
-  runId,
-  upto,
-  depth,
-  sequence,
-  count,
-  version,
-  text
-]: ReadonlyArray<unknown>): RawBatch => ({ runId, upto, depth, sequence, count, version, text })
+export const rawBatch = (values: ReadonlyArray<unknown>): RawBatch => {
+  const [runId, upto, depth, sequence, count, version, text] = values
+  return { runId, upto, depth, sequence, count, version, text }
+}
 
 /** The rows of a journal. */
 export const batchRows = (
