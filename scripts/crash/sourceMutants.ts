@@ -176,8 +176,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "takes the end of a body that was left behind",
-    file: "run/internal/apart.ts",
-    line: "    // It was left behind.\n    if (this.running === undefined) return\n",
+    file: "run/internal/Supervisor.ts",
+    line: "    // It was abandoned.\n    if (this.running === undefined) return\n",
     broken: "",
     finder: { tests: ["sdk/test/run/leftBehind.test.ts"] }
   },

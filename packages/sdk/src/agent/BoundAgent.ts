@@ -193,7 +193,7 @@ const bind = (
     for (const { decoder, place, tool } of yielding) {
       const isFree = (name: string) => ![name, ...tool.aliases].some((one) => entries.has(one))
       const { identity, otherNames = [] } = tool.options
-      // Two tools of one identity are told apart by the names that the program gives them, and never by the order of its tools.
+      // Two tools of one identity are told supervisor by the names that the program gives them, and never by the order of its tools.
       const isTwin = identity !== undefined && Object.values(identities).includes(identity)
       const name = [tool.name, ...(isTwin ? [] : otherNames)].find(isFree) ?? tool.name
       yield* registerTool({ ...tool, name }, decoder, place)

@@ -7,7 +7,7 @@ import type { RunId, ToolCallId } from "../domain/Id.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { ModelPart } from "../model/ModelPart.ts"
 
-/** Whose run it is about, where that may be a sub-agent's. Of two with one name the runs are told apart. */
+/** Whose run it is about, where that may be a sub-agent's. Of two with one name the runs are told supervisor. */
 interface Whose {
   /** The run that is watched: the root's. */
   readonly runId: RunId

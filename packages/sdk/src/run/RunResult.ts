@@ -1,5 +1,5 @@
 /**
- * How a prompt ended: one of four, told apart by `status`.
+ * How a prompt ended: one of four, told supervisor by `status`.
  *
  * What happens inside a run is a result, never an exception. Every one carries the state; the ones that are not `completed`
  * can be continued from it.

@@ -13,7 +13,7 @@ import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { cancelRun } from "../../src/durable/cancelRun.ts"
-import { Apart } from "../../src/run/internal/apart.ts"
+import { Supervisor } from "../../src/run/internal/Supervisor.ts"
 import { awaitBeside } from "../../src/run/internal/beside.ts"
 import { Drive, Scope } from "../../src/run/internal/Drive.ts"
 import { noJournal } from "../../src/run/internal/unstoredJournal.ts"
@@ -146,7 +146,7 @@ describe("a run that is cancelled at any moment in a program that goes on", () =
         own.token.cancel("enough")
         yield* awaitBeside(
           new Scope(drive, own.token),
-          new Apart(drive, [own.token, now.token], Context.empty())
+          new Supervisor(drive, [own.token, now.token], Context.empty())
         )
         assert.strictEqual(now.listening.size, 0)
       })

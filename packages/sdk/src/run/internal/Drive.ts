@@ -23,7 +23,7 @@ import type { AnyTool } from "../../tool/Tool.ts"
 import { holderOf } from "../../agent/BoundAgent.ts"
 import { type BoundAgent } from "../../agent/Entry.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
-import type { Apart } from "./apart.ts"
+import type { Supervisor } from "./Supervisor.ts"
 import { Missing, type Obstacle } from "../../agent/internal/definitions.ts"
 import type { Leaving } from "../leaving.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
@@ -143,7 +143,7 @@ const isTurnOpen = (state: RunState): boolean =>
 /** A step that a run takes by itself: neither over nor waiting for somebody. */
 export type Doing = Exclude<Step, { readonly _tag: "Hold" | "Finish" }>
 
-type Perform = (scope: Scope, step: Doing, apart: Apart) => Effect.Effect<void, DriveError>
+type Perform = (scope: Scope, step: Doing, supervisor: Supervisor) => Effect.Effect<void, DriveError>
 
 /** What goes on beside the loop: sub-agents, and somebody being asked. */
 export interface Beside {

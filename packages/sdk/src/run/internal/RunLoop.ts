@@ -17,7 +17,7 @@ import { next, type Step } from "../../domain/next.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { type RunState, isEnded } from "../../domain/RunState.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
-import { Apart } from "./apart.ts"
+import { Supervisor } from "./Supervisor.ts"
 import { askModel } from "../steps/askModel.ts"
 import { cannotGoOn, endedBeside, settleBeside, wake } from "./beside.ts"
 import { openLimit, withdrawLimits } from "../steps/limits.ts"
@@ -135,11 +135,11 @@ const begin = (options: DriveOptions): Drive => {
 const driving = (
   running: Drive,
   context: Context.Context<never>,
-  restoreCaller: ConstructorParameters<typeof Apart>[3]
+  restoreCaller: ConstructorParameters<typeof Supervisor>[3]
 ): Effect.Effect<RunState, DriveError> => {
   const { leaving, token } = running
   const unlisten = enter(running)
-  const apart = new Apart(
+  const supervisor = new Supervisor(
     running,
     leaving === undefined ? [token] : [token, leaving.now],
     context,
@@ -147,14 +147,14 @@ const driving = (
   )
   const left = (exit: Exit.Exit<RunState, DriveError>) => {
     unlisten()
-    apart.close()
+    supervisor.close()
     token.release()
     running.runtime.runs.delete(running)
     // What was left behind may go on telling.
     running.onUpdate = undefined
     return exit
   }
-  return Effect.matchCauseEffect(Effect.suspend(new Loop(running, apart).go), {
+  return Effect.matchCauseEffect(Effect.suspend(new Loop(running, supervisor).go), {
     onSuccess: (state) => left(Exit.succeed(state)),
     onFailure: (cause) => {
       // What goes on beside the loop can write nothing either.
@@ -186,11 +186,11 @@ const guarded =
 /** The loop of the root's run. One waits with its run: small. */
 class Loop {
   private readonly root: Scope
-  private readonly apart: Apart
+  private readonly supervisor: Supervisor
 
-  constructor(drive: Drive, apart: Apart) {
+  constructor(drive: Drive, supervisor: Supervisor) {
     this.root = new Scope(drive, drive.token)
-    this.apart = apart
+    this.supervisor = supervisor
   }
 
   /** Takes one step after the other until the run is held or over. */
@@ -208,14 +208,14 @@ class Loop {
   }
 
   private attend(): Effect.Effect<RunState, DriveError> {
-    const { apart, root } = this
-    return Effect.flatMap(attending(root, apart), (step) =>
+    const { supervisor, root } = this
+    return Effect.flatMap(attending(root, supervisor), (step) =>
       step === undefined ? Effect.succeed(root.drive.state) : this.take(step)
     )
   }
 
   private take(step: Doing): Effect.Effect<RunState, DriveError> {
-    return Effect.flatMap(take(this.root, step, this.apart), this.go)
+    return Effect.flatMap(take(this.root, step, this.supervisor), this.go)
   }
 }
 
@@ -242,7 +242,7 @@ const isTaken = (step: Step): step is Doing =>
   step._tag !== "Finish" && step._tag !== "DecodeOutput" && step._tag !== "Hold"
 
 /** Sees to all that comes before the next step. Returns the step; none, when the run is held or over. */
-const attending = Effect.fnUntraced(function* (root: Scope, apart: Apart) {
+const attending = Effect.fnUntraced(function* (root: Scope, supervisor: Supervisor) {
   const { drive } = root
   let isHeard = false
   while (true) {
@@ -267,21 +267,21 @@ const attending = Effect.fnUntraced(function* (root: Scope, apart: Apart) {
     }
     switch (step._tag) {
       case "Finish":
-        if (yield* finish(root, step, apart)) return undefined
+        if (yield* finish(root, step, supervisor)) return undefined
         break
       case "DecodeOutput":
         if (root.holder === undefined) {
           drive.addMissing(obstacleOf(root.first, drive.state))
           break
         }
-        if (yield* decodeOutput(root, step.text, apart)) return undefined
+        if (yield* decodeOutput(root, step.text, supervisor)) return undefined
         if (drive.leaving?.now.reason() !== undefined && drive.token.reason() === undefined) {
           yield* letGo(drive)
           return undefined
         }
         break
       case "Hold":
-        if (yield* hold(root, apart)) return undefined
+        if (yield* hold(root, supervisor)) return undefined
         break
       default:
         // It was cancelled since: that is an end, and not a letting go.
@@ -313,17 +313,17 @@ const startsWithCalls = (drive: Drive): boolean =>
   next(drive.state, drive.above)._tag === "SettleToolCalls"
 
 /** Takes a step. Where it waits for sub-agents, people can be asked meanwhile. */
-const take = (root: Scope, step: Doing, apart: Apart): Effect.Effect<void, DriveError> =>
+const take = (root: Scope, step: Doing, supervisor: Supervisor): Effect.Effect<void, DriveError> =>
   step._tag === "AwaitChildren" || step._tag === "ResumeChildren"
-    ? takeBeside(root, step, apart)
-    : perform(root, step, apart)
+    ? takeBeside(root, step, supervisor)
+    : perform(root, step, supervisor)
 
-const takeBeside = Effect.fnUntraced(function* (root: Scope, step: Doing, apart: Apart) {
+const takeBeside = Effect.fnUntraced(function* (root: Scope, step: Doing, supervisor: Supervisor) {
   const { drive } = root
   yield* drive.journal.watch
   yield* decideInline(root)
   const unset = wakeAtExpiry(drive)
-  yield* Effect.ensuring(perform(root, step, apart), Effect.sync(unset))
+  yield* Effect.ensuring(perform(root, step, supervisor), Effect.sync(unset))
 })
 
 /** Whether a step is the agent's own: the others are about budgets, and about the runs under it. */
@@ -341,24 +341,24 @@ const needsDefinition = ({ _tag }: Doing): boolean => {
 }
 
 /** Makes one step happen, in the run of one agent of the tree. */
-const perform = (scope: Scope, step: Doing, apart: Apart): Effect.Effect<void, DriveError> => {
+const perform = (scope: Scope, step: Doing, supervisor: Supervisor): Effect.Effect<void, DriveError> => {
   if (needsDefinition(step) && scope.holder === undefined) {
     // The runtime has been reconfigured since the run was taken up.
     return Effect.succeed(scope.drive.addMissing(obstacleOf(scope.first, stateOf(scope))))
   }
   switch (step._tag) {
     case "CallModel":
-      return askModel(scope, step.turn, apart)
+      return askModel(scope, step.turn, supervisor)
     case "ClassifyCalls":
-      return classifyAll(scope, step.callIds, apart)
+      return classifyAll(scope, step.callIds, supervisor)
     case "SettleToolCalls":
-      return settle(scope, step.callIds, apart)
+      return settle(scope, step.callIds, supervisor)
     case "Reconcile":
-      return reconcile(scope, step.callIds, apart)
+      return reconcile(scope, step.callIds, supervisor)
     case "AskLimit":
       return Effect.succeed(openLimit(scope, step.exceeded))
     case "DecodeOutput":
-      return Effect.asVoid(decodeOutput(scope, step.text, apart))
+      return Effect.asVoid(decodeOutput(scope, step.text, supervisor))
     case "Withdraw":
       withdrawLimits(scope, step.requests)
       // Before anything follows from it: a decision that came first takes it back.
@@ -366,9 +366,9 @@ const perform = (scope: Scope, step: Doing, apart: Apart): Effect.Effect<void, D
     case "AskWrapUp":
       return askWrapUp(scope, step.exceeded)
     case "ResumeChildren":
-      return resumeChildren(scope, step.callIds, apart)
+      return resumeChildren(scope, step.callIds, supervisor)
     case "AwaitChildren":
-      return awaitChildren(scope, apart)
+      return awaitChildren(scope, supervisor)
     case "StartBackground":
       return startBackground(scope, step.callId)
     case "SettleAgents":

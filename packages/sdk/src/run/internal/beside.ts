@@ -10,7 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Semaphore from "effect/Semaphore"
 import type { RunId } from "../../domain/Id.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
-import { Apart } from "./apart.ts"
+import { Supervisor } from "./Supervisor.ts"
 import { type Beside, type Drive, flush, isActedOn, type Scope } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 
@@ -55,17 +55,17 @@ export const startBeside = (
   drive: Drive,
   name: string,
   token: Cancellation.CancellationToken,
-  work: (apart: Apart) => Effect.Effect<void, unknown>
+  work: (supervisor: Supervisor) => Effect.Effect<void, unknown>
 ): Effect.Effect<void> =>
   Effect.withFiber(({ context }) => {
     const beside = besideOf(drive)
     // On the books before it begins: whoever looks meanwhile must not begin it a second time.
     const ended = Deferred.makeUnsafe<void>()
     beside.fibers.set(name, { ended, token })
-    const stops: Apart["tokens"] = drive.leaving === undefined ? [token] : [token, drive.leaving.now]
-    const apart = new Apart(drive, stops, context)
+    const stops: Supervisor["tokens"] = drive.leaving === undefined ? [token] : [token, drive.leaving.now]
+    const supervisor = new Supervisor(drive, stops, context)
     const done = (exit: Exit.Exit<void, unknown>) => {
-      apart.close()
+      supervisor.close()
       token.release()
       beside.fibers.delete(name)
       Deferred.doneUnsafe(ended, Effect.void)
@@ -76,7 +76,7 @@ export const startBeside = (
       }
       wake(drive)
     }
-    const body = Effect.uninterruptible(Effect.map(Effect.exit(work(apart)), done))
+    const body = Effect.uninterruptible(Effect.map(Effect.exit(work(supervisor)), done))
     return Effect.asVoid(Effect.forkDetach(body, { startImmediately: true }))
   })
 
@@ -87,17 +87,17 @@ export const endedBeside = (drive: Drive): number => drive.beside?.ended ?? 0
  * Waits until something has ended, or was told, since the run was last asked what happens next. What people act on is stored and told
  * before.
  */
-export const awaitBeside = (scope: Scope, apart: Apart): Effect.Effect<void, JournalError> =>
+export const awaitBeside = (scope: Scope, supervisor: Supervisor): Effect.Effect<void, JournalError> =>
   Effect.andThen(
     Effect.suspend(() => (scope.drive.staged.some(isActedOn) ? flush(scope.drive) : Effect.void)),
-    waitBeside(scope, apart)
+    waitBeside(scope, supervisor)
   )
 
-const waitBeside = ({ drive, seen }: Scope, apart: Apart): Effect.Effect<void> =>
+const waitBeside = ({ drive, seen }: Scope, supervisor: Supervisor): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { ended, waiting } = besideOf(drive)
     if (ended !== seen) return Effect.void
-    return apart.waiting(
+    return supervisor.waiting(
       Effect.callback<void>((resume) => {
         const unlinks: Array<() => void> = []
         let isOver = false
@@ -111,7 +111,7 @@ const waitBeside = ({ drive, seen }: Scope, apart: Apart): Effect.Effect<void> =
           resume(Effect.void)
         }
         waiting.add(ready)
-        unlinks.push(...apart.tokens.map((token) => token.onCancel(ready)))
+        unlinks.push(...supervisor.tokens.map((token) => token.onCancel(ready)))
         // One may be cancelled already: nobody listens to the others then.
         if (isOver) stop()
         return Effect.sync(stop)

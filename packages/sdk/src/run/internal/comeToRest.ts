@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import { next, type Step } from "../../domain/next.ts"
 import { children, isEnded } from "../../domain/RunState.ts"
-import type { Apart } from "./apart.ts"
+import type { Supervisor } from "./Supervisor.ts"
 import { awaitBeside, isAnythingBeside, settleBeside, stopBeside } from "./beside.ts"
 import { cancellation } from "./cancellation.ts"
 import { asking, wakeAtExpiry } from "./asking.ts"
@@ -21,7 +21,7 @@ export const letGo = Effect.fnUntraced(function* (drive: Drive) {
 })
 
 /** Parks the run, unless something can be decided right now. */
-export const hold = Effect.fnUntraced(function* (root: Scope, apart: Apart) {
+export const hold = Effect.fnUntraced(function* (root: Scope, supervisor: Supervisor) {
   const { drive } = root
   const { revision } = drive.state
   if (isEnding(root)) {
@@ -35,7 +35,7 @@ export const hold = Effect.fnUntraced(function* (root: Scope, apart: Apart) {
   } else if (yield* decideInline(root)) return false
   if (isAnythingBeside(drive)) {
     const unset = wakeAtExpiry(drive)
-    yield* Effect.ensuring(awaitBeside(root, apart), Effect.sync(unset))
+    yield* Effect.ensuring(awaitBeside(root, supervisor), Effect.sync(unset))
     return false
   }
   // Whoever was asked may have cancelled it, or has not been heard.
@@ -57,7 +57,7 @@ const waitsForDefinition = ({ above, state }: Drive): boolean =>
 export const finish = Effect.fnUntraced(function* (
   root: Scope,
   step: Extract<Step, { readonly _tag: "Finish" }>,
-  apart: Apart
+  supervisor: Supervisor
 ) {
   const { drive } = root
   if (isHalted(root) && !isEnded(drive.state)) {
@@ -68,7 +68,7 @@ export const finish = Effect.fnUntraced(function* (
         yield* letGo(drive)
         return true
       }
-      yield* awaitBeside(root, apart)
+      yield* awaitBeside(root, supervisor)
       return false
     }
   }

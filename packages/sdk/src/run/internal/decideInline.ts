@@ -12,7 +12,7 @@ import { copyJson } from "../../domain/internal/json.ts"
 import { readOnce } from "../../domain/internal/readOnce.ts"
 import { answerable } from "../../domain/RunState.ts"
 import * as Cancellation from "../../agent/Cancellation.ts"
-import type { Apart } from "./apart.ts"
+import type { Supervisor } from "./Supervisor.ts"
 import { isBeside, startBeside, wake } from "./beside.ts"
 import { asking, stopAsking } from "./asking.ts"
 import { type Drive, flush, isEnding, isStopped, now, Scope } from "./Drive.ts"
@@ -40,7 +40,7 @@ export const decideInline = Effect.fnUntraced(function* (root: Scope) {
   // A person may be quicker.
   yield* drive.journal.watch
   const token = Cancellation.make(drive.token)
-  yield* startBeside(drive, asking, token, (apart) => askAll(new Scope(drive, token), apart))
+  yield* startBeside(drive, asking, token, (supervisor) => askAll(new Scope(drive, token), supervisor))
   return false
 })
 
@@ -53,7 +53,7 @@ const nextToAsk = (drive: Drive): Interruption | undefined =>
   answerable(drive.state).find(({ requestId }) => drive.beside?.asked.has(requestId) !== true)
 
 /** Asks about one request after the other, and lets the loop go on with each answer. */
-const askAll = Effect.fnUntraced(function* (root: Scope, apart: Apart) {
+const askAll = Effect.fnUntraced(function* (root: Scope, supervisor: Supervisor) {
   const { drive } = root
   for (let request = nextToAsk(drive); request !== undefined; request = nextToAsk(drive)) {
     if (isEnding(root)) return
@@ -62,7 +62,7 @@ const askAll = Effect.fnUntraced(function* (root: Scope, apart: Apart) {
     yield* flush(drive)
     // A callback that fails, or answers what does not fit, has not decided: the request stays open.
     if (drive.beside !== undefined) drive.beside.asking = request.requestId
-    const answer = yield* Effect.exit(apart.run(askCallback(drive, request)))
+    const answer = yield* Effect.exit(supervisor.run(askCallback(drive, request)))
     if (drive.beside !== undefined) drive.beside.asking = undefined
     if (Exit.isFailure(answer) && isStopped(root, answer.cause)) {
       // It has not been heard.

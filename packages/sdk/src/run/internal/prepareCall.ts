@@ -15,7 +15,7 @@ import { copyJson, sameJson } from "../../domain/internal/json.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
 import { type MayRepeat, type ToolCall, findCall } from "../../domain/RunState.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
-import type { Apart } from "./apart.ts"
+import type { Supervisor } from "./Supervisor.ts"
 import { authorize, isEdited, type Judging, shownOf, type Standing, toolEntryOf } from "./authorize.ts"
 import {
   type ToolEntry,
@@ -52,14 +52,14 @@ const stale = Symbol("stale")
 
 /** A call on its way to its body. */
 interface Preparing extends Judging {
-  readonly apart: Apart
+  readonly supervisor: Supervisor
 }
 
 /** Prepares a call; `undefined` where it has its result already, or is asked about again. */
 export const prepare = (
   scope: Scope,
   call: ToolCall | undefined,
-  apart: Apart
+  supervisor: Supervisor
 ): Effect.Effect<Prepared | undefined, JournalError | ToolUnavailable> => {
   if (call === undefined) return nothing
   if ((timeLeftOf(scope) ?? 1) <= 0) return Effect.as(outOfTime(scope, call), undefined)
@@ -67,11 +67,11 @@ export const prepare = (
   if (entry === undefined) return unavailable(scope, call, "missing")
   const mayHaveRun =
     call.attempt > 0 && call.safety !== "readOnly" && scope.drive.clear?.has(call.id) !== true
-  const preparing = { scope, call, entry, apart, mayHaveRun }
+  const preparing = { scope, call, entry, supervisor, mayHaveRun }
   const standing = authorize(preparing, () => valueOf(scope, call, entry))
   return Exit.isExit(standing)
     ? withStanding(preparing, standing as Exit.Exit<Standing>)
-    : whenKnown(apart.run(standing), (exit) => withStanding(preparing, exit))
+    : whenKnown(supervisor.run(standing), (exit) => withStanding(preparing, exit))
 }
 
 const withStanding = (
@@ -80,7 +80,7 @@ const withStanding = (
 ): Effect.Effect<Prepared | undefined, JournalError | ToolUnavailable> => {
   // Stopped while the tool's own rule was asked.
   if (Exit.isFailure(exit)) return nothing
-  const { apart, call, entry, mayHaveRun, scope } = preparing
+  const { supervisor, call, entry, mayHaveRun, scope } = preparing
   const standing = exit.value
   if (standing._tag === "denied") return nothing
   if (standing._tag === "changed") return understandAgain(preparing, standing.reason)
@@ -88,7 +88,7 @@ const withStanding = (
     openInDoubt(scope, call, standing.reason)
     return nothing
   }
-  return whenKnown(apart.run<unknown, unknown>(valueOf(scope, call, entry)), (value) => {
+  return whenKnown(supervisor.run<unknown, unknown>(valueOf(scope, call, entry)), (value) => {
     if (Exit.isFailure(value)) return withoutValue(preparing, value.cause)
     if (standing._tag === "holds") return Effect.succeed({ call, entry, value: value.value })
     const shown = shownOf(call)
@@ -153,13 +153,13 @@ const understandAgain = (
   preparing: Preparing,
   reason: string
 ): Effect.Effect<undefined, JournalError | ToolUnavailable> => {
-  const { apart, call, entry, mayHaveRun, scope } = preparing
+  const { supervisor, call, entry, mayHaveRun, scope } = preparing
   const edited = isEdited(scope, call)
   const json = edited ? call.arguments : parse(call.argumentsText)
   if (json === undefined) return unavailable(scope, call, "schemaChanged")
   const decode = (json: unknown) => decodeArguments(entry, stateOf(scope).limits, json)
   const decoding = edited ? decodeEdited(entry.decoder, decode, json) : decode(json)
-  return whenKnown(apart.run<unknown, unknown>(decoding), (decoded) => {
+  return whenKnown(supervisor.run<unknown, unknown>(decoding), (decoded) => {
     if (Exit.isFailure(decoded)) {
       if (isStopped(scope, decoded.cause)) return nothing
       if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
@@ -177,12 +177,12 @@ const understandAgain = (
 }
 
 const rejudge = (
-  { apart, call, entry, scope }: Preparing,
+  { supervisor, call, entry, scope }: Preparing,
   understood: Understood,
   reason: string
 ): Effect.Effect<undefined> => {
   const rest = guarded(scope, call, () => judge(scope, call, entry, understood, reason))
-  return rest === undefined ? nothing : Effect.as(Effect.exit(apart.run(rest)), undefined)
+  return rest === undefined ? nothing : Effect.as(Effect.exit(supervisor.run(rest)), undefined)
 }
 
 /** A call whose arguments are something else at every look would be asked about without end, where a callback answers. */

@@ -10,7 +10,7 @@ import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
-import type { Running } from "./apart.ts"
+import type { Running } from "./Supervisor.ts"
 import { isThere, type Scope, stateOf } from "./Drive.ts"
 import { graceMs, isPromise } from "../../agent/internal/userCode.ts"
 

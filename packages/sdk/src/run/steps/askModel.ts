@@ -5,21 +5,25 @@ import * as Effect from "effect/Effect"
 import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
 import type { Exceeded } from "../../domain/Limits.ts"
 import { exhausted } from "../../domain/next.ts"
-import type { Apart } from "../internal/apart.ts"
+import type { Supervisor } from "../internal/Supervisor.ts"
 import { callModel } from "./callModel.ts"
 import { type DriveError, type Scope, emit, isThere, now, stateOf } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
 
 /** Asks the model, if there is time left for it; says which budgets are running out afterwards. */
-export const askModel = (scope: Scope, turn: number, apart: Apart): Effect.Effect<void, DriveError> =>
+export const askModel = (
+  scope: Scope,
+  turn: number,
+  supervisor: Supervisor
+): Effect.Effect<void, DriveError> =>
   Effect.suspend(() => {
     const { drive } = scope
     const before = stateOf(scope)
     const late = isWrappingUp(before) ? undefined : exceeded(before, now(drive))
-    if (late !== undefined) return outOfBudget(scope, late, apart)
+    if (late !== undefined) return outOfBudget(scope, late, supervisor)
     if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
     drive.asking += 1
-    return callModel({ scope, turn, apart, whenAsked: asked })
+    return callModel({ scope, turn, supervisor, whenAsked: asked })
   })
 
 const asked = (scope: Scope): void => {
@@ -38,8 +42,13 @@ const warn = (scope: Scope): void => {
 }
 
 /** Does about a budget what the run's limits and whoever can be asked say. */
-const outOfBudget = (scope: Scope, exceeded: Exceeded, apart: Apart): Effect.Effect<void, DriveError> => {
+const outOfBudget = (
+  scope: Scope,
+  exceeded: Exceeded,
+  supervisor: Supervisor
+): Effect.Effect<void, DriveError> => {
   const step = exhausted(stateOf(scope), exceeded)
-  if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return scope.drive.perform(scope, step, apart)
+  if (step._tag === "AskLimit" || step._tag === "AskWrapUp")
+    return scope.drive.perform(scope, step, supervisor)
   return step._tag === "Finish" && step.end._tag === "failed" ? failRun(scope, step.end.failure) : Effect.void
 }

@@ -15,7 +15,7 @@ import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
-import { type Apart, type Deadline } from "../internal/apart.ts"
+import { type Supervisor, type Deadline } from "../internal/Supervisor.ts"
 import { openLimit } from "./limits.ts"
 import { soundAnswer, soundUsage } from "../internal/soundAnswer.ts"
 import { isHalted } from "../internal/stops.ts"
@@ -37,20 +37,20 @@ import { attempt, attemptEffect, awaited, describe, ignoreRejection } from "../.
 interface Question {
   readonly scope: Scope
   readonly turn: number
-  readonly apart: Apart
+  readonly supervisor: Supervisor
   /** Called once the model has been asked, whatever came of it. */
   readonly whenAsked: (scope: Scope) => void
 }
 
 /** Asks the model for the turn's answer. Ends without an event when it was interrupted. */
 export const callModel = (question: Question): Effect.Effect<void> => {
-  const { apart, scope, turn } = question
+  const { supervisor, scope, turn } = question
   const { runtime } = scope.drive
   const { agent } = scope.bound
   const { instructions = "" } = agent.options
   if (typeof instructions === "string") return askWith(question, instructions)
   const state = stateOf(scope)
-  const instructed = apart.run(awaited<string>(runtime, () => instructions({ state, turn })))
+  const instructed = supervisor.run(awaited<string>(runtime, () => instructions({ state, turn })))
   return whenKnown(instructed, (instructed) => {
     const text: unknown = Exit.isSuccess(instructed) ? instructed.value : undefined
     if (typeof text === "string") return askWith(question, text)
@@ -72,11 +72,11 @@ const ended = ({ scope, whenAsked }: Question, rest: Effect.Effect<void>): Effec
 
 /** Prepares the context, and asks. */
 const askWith = (question: Question, instructions: string): Effect.Effect<void> => {
-  const { apart, scope } = question
+  const { supervisor, scope } = question
   const { drive, bound } = scope
   const { contextPolicy, tokenizer } = drive.runtime
   const { history, limits } = stateOf(scope)
-  const prepared = apart.run(
+  const prepared = supervisor.run(
     attemptEffect(() =>
       contextPolicy.prepare({
         instructions,
@@ -110,15 +110,15 @@ const notPrepared = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<v
 
 /** Asks for the answer in parts. A client that throws has failed. */
 const askFor = (question: Question, request: ModelRequest): Effect.Effect<void> => {
-  const { apart, scope } = question
+  const { supervisor, scope } = question
   const { model } = scope.drive.runtime
   const collector = makeCollector()
   const told = scope.drive.onUpdate === undefined ? undefined : telling(scope, request, collector)
   // Nobody would close what it opens.
-  const begun = apart.isStopped()
+  const begun = supervisor.isStopped()
     ? Exit.interrupt()
     : attempt(() => reading(requireStream(model.stream(request)), told ?? collector))
-  return apart.goOn(begun, deadlineOf(scope), (exit) => {
+  return Effect.flatMap(Effect.exit(supervisor.run(begun, deadlineOf(scope))), (exit) => {
     told?.close()
     return streamed(question, request, collector, exit)
   })
@@ -156,7 +156,7 @@ const streamed = (
   collector: Collector,
   exit: Exit.Exit<void, ModelError>
 ): Effect.Effect<void> => {
-  const { apart, scope, turn } = question
+  const { supervisor, scope, turn } = question
   const { drive } = scope
   const response = Exit.isSuccess(exit) ? collector.response() : undefined
   if (response !== undefined) return ended(question, answered(scope, request, response))
@@ -169,7 +169,7 @@ const streamed = (
   const { runId } = drive.state
   drive.onUpdate?.({ _tag: "fallback", runId, agentRunId, agentPath, turn, reason: error.reason._tag })
   const whole = attemptEffect(() => drive.runtime.model.complete(request))
-  return apart.goOn(whole, deadlineOf(scope), (exit) =>
+  return Effect.flatMap(Effect.exit(supervisor.run(whole, deadlineOf(scope))), (exit) =>
     ended(
       question,
       Exit.isSuccess(exit) ? answered(scope, request, exit.value) : notAnswered(scope, exit.cause)

@@ -7,7 +7,7 @@
 import * as Effect from "effect/Effect"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
-import type { Apart } from "../internal/apart.ts"
+import type { Supervisor } from "../internal/Supervisor.ts"
 import { type Scope, emit, isCallOpen, isEnding, nextRequestId, now, stateOf } from "../internal/Drive.ts"
 import {
   type Rest,
@@ -30,16 +30,16 @@ import { decodeArguments } from "../../agent/internal/decoding.ts"
 import { type DecodedArguments } from "../../tool/internal/decodedArguments.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 
-/** Classifies the calls one after another; apart from the loop from the first on that takes time. */
+/** Classifies the calls one after another; supervised from the first on that takes time. */
 export const classifyAll = (
   scope: Scope,
   callIds: ReadonlyArray<ToolCallId>,
-  apart: Apart
+  supervisor: Supervisor
 ): Effect.Effect<void> =>
   Effect.suspend(() => {
     for (let index = 0; index < callIds.length; index += 1) {
       const rest = classifyOne(scope, callIds[index]!)
-      if (rest !== undefined) return withOthers(scope, rest, callIds.slice(index + 1), apart)
+      if (rest !== undefined) return withOthers(scope, rest, callIds.slice(index + 1), supervisor)
     }
     return Effect.void
   })
@@ -48,12 +48,12 @@ const withOthers = (
   scope: Scope,
   rest: Effect.Effect<void>,
   callIds: ReadonlyArray<ToolCallId>,
-  apart: Apart
+  supervisor: Supervisor
 ): Effect.Effect<void> => {
   const others = Effect.forEach(callIds, (callId) => classifyOne(scope, callId) ?? Effect.void, {
     discard: true
   })
-  return Effect.asVoid(Effect.exit(apart.run(Effect.andThen(rest, others))))
+  return Effect.asVoid(Effect.exit(supervisor.run(Effect.andThen(rest, others))))
 }
 
 const classifyOne = (scope: Scope, callId: ToolCallId): Effect.Effect<void> | undefined => {

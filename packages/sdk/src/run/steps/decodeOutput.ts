@@ -7,7 +7,7 @@ import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { Apart } from "../internal/apart.ts"
+import type { Supervisor } from "../internal/Supervisor.ts"
 import { settleBeside, stopBeside } from "../internal/beside.ts"
 import { asking } from "../internal/asking.ts"
 import { decodeWithin } from "../../agent/internal/decoding.ts"
@@ -17,7 +17,11 @@ import { failRun } from "../internal/failRun.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 
 /** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */
-export const decodeOutput = Effect.fnUntraced(function* (scope: Scope, answer: string, apart: Apart) {
+export const decodeOutput = Effect.fnUntraced(function* (
+  scope: Scope,
+  answer: string,
+  supervisor: Supervisor
+) {
   const { bound, drive } = scope
   const complete = Effect.fnUntraced(function* (event: RunEvent) {
     if (scope.parent === undefined) {
@@ -35,7 +39,7 @@ export const decodeOutput = Effect.fnUntraced(function* (scope: Scope, answer: s
     json === undefined
       ? Exit.fail("it is not JSON")
       : yield* Effect.exit(
-          apart.run<unknown, unknown>(decodeWithin(decoder, stateOf(scope).limits.toolTimeoutMs, json))
+          supervisor.run<unknown, unknown>(decodeWithin(decoder, stateOf(scope).limits.toolTimeoutMs, json))
         )
   if (Exit.isSuccess(decoded)) {
     const output = Result.try(() => decoder.encode?.(decoded.value) ?? (json as Schema.Json))

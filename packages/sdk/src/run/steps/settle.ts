@@ -18,7 +18,7 @@ import { type AnyTool, toContent } from "../../tool/Tool.ts"
 import type { Reconciled } from "../../tool/ToolOptions.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import { confirmHeld } from "../internal/confirmHeld.ts"
-import type { Apart, Work } from "../internal/apart.ts"
+import type { Supervisor, Work } from "../internal/Supervisor.ts"
 import {
   type Scope,
   emit,
@@ -43,7 +43,7 @@ import type { JournalError } from "../internal/Journal.ts"
 export const settle = (
   scope: Scope,
   callIds: ReadonlyArray<ToolCallId>,
-  apart: Apart
+  supervisor: Supervisor
 ): Effect.Effect<void, JournalError | ToolUnavailable> => {
   const state = stateOf(scope)
   const { toolConcurrency } = state.limits
@@ -52,11 +52,11 @@ export const settle = (
     callIds.length > toolConcurrency && mayLapse(scope, callIds)
       ? callIds.slice(0, Math.max(1, toolConcurrency))
       : callIds
-  const preparing = eachWhenKnown(next, (callId) => prepare(scope, findCall(state, callId), apart))
+  const preparing = eachWhenKnown(next, (callId) => prepare(scope, findCall(state, callId), supervisor))
   const isToStart = (one: Prepared | undefined): one is Prepared =>
     isPrepared(one) && isCallOpen(scope, one.call.id)
   return Effect.flatMapEager(preparing, (ready) =>
-    run(scope, ready.every(isToStart) ? ready : ready.filter(isToStart), apart)
+    run(scope, ready.every(isToStart) ? ready : ready.filter(isToStart), supervisor)
   )
 }
 
@@ -72,11 +72,11 @@ const mayLapse = (scope: Scope, callIds: ReadonlyArray<ToolCallId>): boolean =>
 const run = (
   scope: Scope,
   prepared: ReadonlyArray<Prepared>,
-  apart: Apart
+  supervisor: Supervisor
 ): Effect.Effect<void, JournalError> => {
   const { drive } = scope
   // What was stopped before it was begun has not been begun.
-  if (prepared.length === 0 || apart.isStopped()) return Effect.void
+  if (prepared.length === 0 || supervisor.isStopped()) return Effect.void
   for (const { call } of prepared) {
     emit(scope, {
       _tag: "tool.started",
@@ -94,7 +94,7 @@ const run = (
     // A rule that was asked for the others of the turn is asked again behind a body that may have taken time.
     drive.fresh = undefined
     if (drive.clear !== undefined) for (const { call } of started) drive.clear.delete(call.id)
-    return apart.all(
+    return supervisor.all(
       started.map((ready) => bodyOf(scope, ready)),
       stateOf(scope).limits.toolConcurrency,
       () => mayGoOn(scope)
@@ -246,7 +246,7 @@ const shown = (scope: Scope, call: ToolCall, value: unknown): ReadonlyArray<User
 export const reconcile = Effect.fnUntraced(function* (
   scope: Scope,
   callIds: ReadonlyArray<ToolCallId>,
-  apart: Apart
+  supervisor: Supervisor
 ) {
   for (const callId of callIds) {
     const found = findCall(stateOf(scope), callId)
@@ -257,11 +257,11 @@ export const reconcile = Effect.fnUntraced(function* (
       isRepeatable(found) &&
       (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")
     ) {
-      yield* settle(scope, [callId], apart)
+      yield* settle(scope, [callId], supervisor)
       continue
     }
     const call = found.status === "started" ? found : presumeStarted(scope, found)
-    const asked = yield* Effect.exit(apart.run(ask(scope, call)))
+    const asked = yield* Effect.exit(supervisor.run(ask(scope, call)))
     if (Exit.isFailure(asked) && isStopped(scope, asked.cause)) return
     const answer = Exit.isSuccess(asked) ? asked.value : unknown
     const at = now(scope.drive)
@@ -283,7 +283,7 @@ export const reconcile = Effect.fnUntraced(function* (
           break
         }
         ;(scope.drive.clear ??= new Set()).add(callId)
-        yield* settle(scope, [callId], apart)
+        yield* settle(scope, [callId], supervisor)
         break
       case "unknown":
         openInDoubt(

@@ -24,7 +24,7 @@ import {
 } from "../../domain/RunState.ts"
 import type { SubAgent } from "../../agent/Entry.ts"
 import * as Cancellation from "../../agent/Cancellation.ts"
-import type { Apart } from "../internal/apart.ts"
+import type { Supervisor } from "../internal/Supervisor.ts"
 import {
   allowAgain,
   awaitBeside,
@@ -110,7 +110,7 @@ export const startBackground = (scope: Scope, callId: ToolCallId): Effect.Effect
 export const resumeChildren = Effect.fnUntraced(function* (
   scope: Scope,
   callIds: ReadonlyArray<ToolCallId>,
-  apart: Apart
+  supervisor: Supervisor
 ) {
   for (const callId of callIds) {
     // What was promised to the one before may be all that was left.
@@ -124,17 +124,17 @@ export const resumeChildren = Effect.fnUntraced(function* (
     children(stateOf(scope)).filter(({ callId }) => wanted.has(callId))
   )
   const isWaitedFor = callIds.some((callId) => isBeside(scope.drive, callId))
-  if (isWaitedFor) yield* awaitBeside(scope, apart)
+  if (isWaitedFor) yield* awaitBeside(scope, supervisor)
 })
 
 /** Goes on with what is in the background, and waits until something of it has got somewhere. */
-export const awaitChildren = Effect.fnUntraced(function* (scope: Scope, apart: Apart) {
+export const awaitChildren = Effect.fnUntraced(function* (scope: Scope, supervisor: Supervisor) {
   const { missing } = scope.drive
   const known = missing?.size
   yield* goOnInBackground(scope)
   // What was found missing does not go on: then there may be nothing to wait for.
   if (scope.drive.missing !== missing || missing?.size !== known) return
-  yield* awaitBeside(scope, apart)
+  yield* awaitBeside(scope, supervisor)
 })
 
 /** Goes on with everything in the background that can and for which there is room. */
@@ -180,9 +180,9 @@ const goOn = Effect.fnUntraced(function* (
     room -= 1
     // It hears what is said to it, also while its lead is asked something that takes long.
     yield* drive.journal.watch
-    yield* startBeside(drive, callId, childScope.token, (apart) =>
+    yield* startBeside(drive, callId, childScope.token, (supervisor) =>
       Effect.andThen(
-        driveChild(childScope, callId, apart),
+        driveChild(childScope, callId, supervisor),
         // There is room for another one now, whatever its parent is doing.
         Effect.suspend(() => (isEnding(scope) || !isThere(scope) ? Effect.void : goOnInBackground(scope)))
       )
@@ -191,7 +191,7 @@ const goOn = Effect.fnUntraced(function* (
 })
 
 /** Goes on with one sub-agent until it is over, or held, or waits for a budget above it. */
-const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId, apart: Apart) {
+const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId, supervisor: Supervisor) {
   const { drive, parent } = scope
   if (parent === undefined) return
   let isHeard = false
@@ -221,7 +221,7 @@ const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId
     if (step._tag === "Finish") {
       // What was started under a run that was stopped finishes first.
       if (child.stop !== undefined && countBeside(drive, children(child)) > 0) {
-        yield* awaitBeside(scope, apart)
+        yield* awaitBeside(scope, supervisor)
         continue
       }
       yield* finishChild(scope, step)
@@ -230,7 +230,7 @@ const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId
     yield* confirmHeld(drive)
     yield* goOnInBackground(scope)
     const room = roomAbove(scope, step)
-    if (room === "room") yield* drive.perform(scope, step, apart)
+    if (room === "room") yield* drive.perform(scope, step, supervisor)
     else if (room !== "waits") yield* failRun(scope, room)
   }
   // Whoever stops it waits for all of it.
