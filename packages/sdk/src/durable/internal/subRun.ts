@@ -8,7 +8,7 @@ import { next } from "../../domain/next.ts"
 import { isEnded, type RunState, type Status } from "../../domain/RunState.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import type { StoredRun } from "../../store/RunStorePort.ts"
-import { notARun } from "../../store/internal/ids.ts"
+import { notARun } from "../../store/internal/soundInput.ts"
 import { RunNotFound, type RunStoreError } from "../../store/RunStoreError.ts"
 import { foldStored } from "./stored.ts"
 

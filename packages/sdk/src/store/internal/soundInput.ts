@@ -10,9 +10,8 @@ import { keysOf, misfits } from "../../domain/internal/misfits.ts"
 import { kindOf } from "../../domain/internal/kindOf.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
 import type { RunStorePort } from "../RunStorePort.ts"
-import { type RunNotFound, RunStoreError, StoreFault } from "../RunStoreError.ts"
+import { RunNotFound, RunStoreError, StoreFault } from "../RunStoreError.ts"
 import { latestTime } from "./bounds.ts"
-import { notARun } from "./ids.ts"
 
 type Service = RunStorePort
 type Fields = Readonly<Record<string, unknown>>
@@ -184,3 +183,6 @@ const refusal = (operation: string, what: string, given: unknown, expected: stri
 /** What is no number says so itself. */
 const wordFor = (given: unknown): string =>
   typeof given === "number" && !Number.isFinite(given) ? String(given) : kindOf(given)
+
+/** No run has what was given as its id. */
+export const notARun = (given: unknown): RunNotFound => new RunNotFound({ runId: "", given: kindOf(given) })
