@@ -213,8 +213,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "begins sub-agents past the budget",
     file: "run/steps/subAgents.ts",
-    line: 'if (room === "room") yield* drive.perform(scope, step, apart)',
-    broken: "yield* drive.perform(scope, step, apart)",
+    line: 'if (room === "room") yield* drive.perform(scope, step, supervisor)',
+    broken: "yield* drive.perform(scope, step, supervisor)",
     finder: { tests: ["sdk/test/run", "sdk/test/durable"] }
   },
   {
@@ -240,7 +240,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "runs calls that have to be asked about",
-    file: "run/steps/classify.ts",
+    file: "run/internal/judge.ts",
     line: 'if (verdict._tag === "run") return classifyTool(scope, call, entry, args, { allowedBy: verdict.by })',
     broken:
       'if (verdict._tag !== "deny") return classifyTool(scope, call, entry, args, { allowedBy: "policy" })',
