@@ -1,12 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import { TestClock } from "effect/testing"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
+import { turn } from "../../src/agent/internal/eventLoop.ts"
 import { forkRun } from "../../src/durable/forkRun.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
@@ -50,6 +52,9 @@ const cancelWhen = (
     )
     yield* Deferred.await(begun)
     token.cancel("the user changed her mind")
+    // What ends by itself has ended before its grace period is over.
+    yield* turn
+    yield* TestClock.adjust("2 seconds")
     const result = expect(yield* Effect.orDie(Fiber.join(fiber)), "cancelled")
     assert.strictEqual(result.reason, "the user changed her mind")
     assertValid(result.state)
@@ -363,7 +368,10 @@ describe("a run that waits for something that never comes", () => {
           Agent.make("a", { tools: [stop.tool, other.tool, tool], limits: { toolConcurrency } }),
           [{ calls: [call("stop", "1"), call("other", "2"), call("work", "3")] }]
         )
-        const result = yield* runPrompt(runtime, { prompt: "go" }, { cancellation })
+        const fiber = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { cancellation }))
+        yield* turn
+        yield* TestClock.adjust("2 seconds")
+        const result = yield* Fiber.join(fiber)
         assert.deepStrictEqual(states(expect(result, "cancelled")), [
           "stop aborted",
           "other notStarted",

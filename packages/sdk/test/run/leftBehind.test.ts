@@ -81,6 +81,7 @@ describe("a tool's effect that cannot be stopped", () => {
       )
       yield* Deferred.await(begun)
       cancellation.cancel("enough")
+      yield* TestClock.adjust("2 seconds")
       const result = expect(yield* Fiber.join(running), "cancelled")
       assert.deepStrictEqual(states(result.calls), ["work inDoubt"])
       assert.deepStrictEqual(results(result.state), [cancelled])
@@ -131,6 +132,7 @@ describe("a tool's effect that cannot be stopped", () => {
         const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
         yield* Deferred.await(begun)
         yield* TestClock.adjust("1 second")
+        yield* TestClock.adjust("2 seconds")
         const { state } = expect(yield* Fiber.join(running), "completed")
         yield* end
         assert.deepStrictEqual(results(state), [
@@ -165,6 +167,7 @@ describe("a tool's effect that cannot be stopped", () => {
       const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }, { onUpdate }))
       yield* Deferred.await(begun)
       yield* TestClock.adjust("1 second")
+      yield* TestClock.adjust("2 seconds")
       expect(yield* Fiber.join(running), "completed")
       yield* end
       assert.deepStrictEqual(
@@ -233,7 +236,10 @@ describe("a tool's effect that cannot be stopped", () => {
       const runId = "run" as RunId
       const handle = yield* dispatchPromptStored(runtime, { prompt: "go", runId })
       yield* Deferred.await(begun)
-      const result = expect(yield* handle.cancel("enough"), "cancelled")
+      const cancelling = yield* Effect.forkChild(handle.cancel("enough"))
+      yield* turn
+      yield* TestClock.adjust("2 seconds")
+      const result = expect(yield* Fiber.join(cancelling), "cancelled")
       assert.deepStrictEqual(states(result.calls), ["child inDoubt", "work inDoubt"])
       const written = yield* store.events(runId)
       yield* end
@@ -255,6 +261,7 @@ describe("a tool's effect that cannot be stopped", () => {
       yield* Deferred.await(begun)
       leaving.soon.cancel("closing")
       leaving.now.cancel("closing")
+      yield* TestClock.adjust("2 seconds")
       assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
       yield* end
     }).pipe(Effect.provide(Layer.fresh(layerMemory)))
@@ -270,6 +277,7 @@ describe("other people's effects that cannot be stopped", () => {
       const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
       yield* Deferred.await(begun)
       yield* TestClock.adjust("1 second")
+      yield* TestClock.adjust("2 seconds")
       expect(yield* Fiber.join(running), "interrupted")
       yield* end
     })
@@ -290,6 +298,7 @@ describe("other people's effects that cannot be stopped", () => {
       )
       yield* Deferred.await(begun)
       cancellation.cancel("enough")
+      yield* TestClock.adjust("2 seconds")
       expect(yield* Fiber.join(running), "cancelled")
       yield* end
       yield* Effect.yieldNow
@@ -316,6 +325,7 @@ describe("other people's effects that cannot be stopped", () => {
       const closing = yield* Effect.forkChild(runtime.close("completed"))
       yield* Deferred.await(begun)
       yield* TestClock.adjust("1 second")
+      yield* TestClock.adjust(20)
       yield* Fiber.join(closing)
       assert.deepStrictEqual(closed, ["first"])
       yield* end

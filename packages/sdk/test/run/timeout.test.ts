@@ -222,6 +222,7 @@ describe("a tool call that takes too long", () => {
       const { tool } = safe("read", { timeout: "1 second", handler: () => new Promise<string>(() => {}) })
       const { fiber } = yield* start(tool)
       yield* TestClock.adjust("1 second")
+      yield* TestClock.adjust("2 seconds")
       const { state } = expect(yield* Fiber.join(fiber), "completed")
       assert.include(results(state)[0], "did not finish within 1000 ms")
     })

@@ -1,6 +1,7 @@
 /**
  * Code of the program that is not Fermata's: what it returns, throws or rejects with, how long it may take, and how a failure of it reads.
  */
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -10,6 +11,7 @@ import type { Scrubber } from "../../tool/Scrubber.ts"
 import type { Awaitable } from "../../tool/ToolOptions.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import type { AnyServices } from "../../tool/Tool.ts"
+import { setDeadline } from "./deadlines.ts"
 
 /** What code of the program runs with: a runtime, most of the time. */
 interface Surroundings {
@@ -117,15 +119,16 @@ export const bounded = <A, E, E2, R>(
 ): Effect.Effect<A, E | E2, R> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.flatMap(Effect.forkDetach(effect, { startImmediately: true, uninterruptible: false }), (fiber) => {
-      const stop = Effect.callback<void>((resume) => {
-        const stopped = () => resume(Effect.void)
-        fiber.addObserver(stopped)
-        fiber.interruptUnsafe()
-        if (fiber.pollUnsafe() !== undefined) return
-        if (graceMs <= 0) return stopped()
-        const timer = setTimeout(stopped, graceMs)
-        fiber.addObserver(() => clearTimeout(timer))
-      })
+      const stop = Clock.clockWith((clock) =>
+        Effect.callback<void>((resume) => {
+          const stopped = () => resume(Effect.void)
+          fiber.addObserver(stopped)
+          fiber.interruptUnsafe()
+          if (fiber.pollUnsafe() !== undefined) return
+          if (graceMs <= 0) return stopped()
+          fiber.addObserver(setDeadline(clock, graceMs, stopped))
+        })
+      )
       const orElse = () => Effect.andThen(stop, Effect.failSync(late))
       const waiting = Effect.timeoutOrElse(Fiber.join(fiber), { duration: ms, orElse })
       return Effect.onInterrupt(restore(waiting), () => stop)

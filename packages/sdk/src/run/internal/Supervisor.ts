@@ -14,7 +14,7 @@ import * as Fiber from "effect/Fiber"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { attempt, graceMs } from "../../agent/internal/userCode.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
-import { setTimed, type Timed, unsetTimed } from "./deadlines.ts"
+import { setDeadline, setTimed, type Timed, unsetTimed } from "../../agent/internal/deadlines.ts"
 
 /** How long something may take, and what it fails with then. */
 export interface Deadline<E> {
@@ -201,7 +201,7 @@ class Flight<A, E, E2> implements Timed {
   private running: Running<A, E> | undefined
   private readonly late: Deadline<E2>["late"] | undefined
   private isLate = false
-  private grace: ReturnType<typeof setTimeout> | undefined = undefined
+  private grace: (() => void) | undefined = undefined
   private exit: Exit.Exit<A, E | E2> | undefined = undefined
   private resume: ((exit: Exit.Exit<A, E | E2>) => void) | undefined = undefined
 
@@ -234,7 +234,8 @@ class Flight<A, E, E2> implements Timed {
     if (this.running === undefined || this.grace !== undefined) return
     this.running.stop()
     if (this.running === undefined) return
-    this.grace = setTimeout(() => this.ended(Exit.interrupt()), graceMs(this.supervisor.around.runtime))
+    const { clock, runtime } = this.supervisor.around
+    this.grace = setDeadline(clock, graceMs(runtime), () => this.ended(Exit.interrupt()))
   }
 
   ended(exit: Exit.Exit<A, E>): void {
@@ -242,7 +243,7 @@ class Flight<A, E, E2> implements Timed {
     if (this.running === undefined) return
     const { late, supervisor } = this
     this.running = undefined
-    clearTimeout(this.grace)
+    this.grace?.()
     supervisor.delete(this)
     if (late !== undefined) unsetTimed(supervisor.around.clock, this)
     const isTimedOut = late !== undefined && this.isLate && !supervisor.isStopped() && isInterrupted(exit)

@@ -3,7 +3,7 @@
  */
 import { answerable } from "../../domain/RunState.ts"
 import { isBeside, wake } from "./beside.ts"
-import { setDeadline } from "./deadlines.ts"
+import { setDeadline } from "../../agent/internal/deadlines.ts"
 import { type Drive, now } from "./Drive.ts"
 
 /** The name under which the callback is asked beside the loop. */

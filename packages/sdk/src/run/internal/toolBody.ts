@@ -4,12 +4,14 @@
  * A handler returns a value, a promise or an effect. One that is told to stop may finish within its grace period; after that it is left
  * behind.
  */
+import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import { setDeadline } from "../../agent/internal/deadlines.ts"
 import type { Running } from "./Supervisor.ts"
 import { isThere, type Scope, stateOf } from "./Drive.ts"
 import { graceMs, isPromise } from "../../agent/internal/userCode.ts"
@@ -38,6 +40,7 @@ export const invoke = (
   return following(
     out as Promise<unknown>,
     () => context.abort(),
+    scope.drive.clock,
     () => graceMs(runtime)
   )
 }
@@ -130,9 +133,10 @@ class CallContext implements ToolContext {
 const following = (
   promise: Promise<unknown>,
   abort: () => void,
+  clock: Clock.Clock,
   graceMs: () => number
 ): Running<unknown, unknown> => {
-  let timer: ReturnType<typeof setTimeout> | undefined
+  let unset: (() => void) | undefined
   let giveUp = () => {}
   return {
     follow: (waiting) => {
@@ -140,7 +144,7 @@ const following = (
       const over = (exit: Exit.Exit<unknown, unknown>) => {
         if (isOver) return
         isOver = true
-        clearTimeout(timer)
+        unset?.()
         waiting.ended(exit)
       }
       giveUp = () => over(Exit.interrupt())
@@ -148,12 +152,12 @@ const following = (
       void Promise.resolve(promise).then(
         (value) => over(Exit.succeed(value)),
         // What it says about having been stopped is no news.
-        (cause: unknown) => (timer === undefined ? over(Exit.fail(cause)) : giveUp())
+        (cause: unknown) => (unset === undefined ? over(Exit.fail(cause)) : giveUp())
       )
     },
     stop: () => {
-      if (timer !== undefined) return
-      timer = setTimeout(() => giveUp(), graceMs())
+      if (unset !== undefined) return
+      unset = setDeadline(clock, graceMs(), () => giveUp())
       abort()
     }
   }

@@ -98,7 +98,9 @@ const sleep = (deadlines: Deadlines, until: number): void => {
     deadlines.sleeper = undefined
     fireDue(deadlines)
   })
-  deadlines.sleeper = { until, fiber: Effect.runFork(Effect.andThen(clock.sleep(Duration.millis(ms)), due)) }
+  // What is due at once is due when the caller has its way to call it off.
+  const pause = ms === 0 ? Effect.yieldNow : clock.sleep(Duration.millis(ms))
+  deadlines.sleeper = { until, fiber: Effect.runFork(Effect.andThen(pause, due)) }
 }
 
 const fireDue = (deadlines: Deadlines): void => {
