@@ -6,8 +6,8 @@
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
-import { type Bench, type Figures, isRefusal } from "./harness/Workload.ts"
 import type { Measured } from "./harness/rounds.ts"
+import { type Bench, type Figures, isRefusal } from "./harness/Workload.ts"
 import type { Adapter, System } from "./System.ts"
 import { systems } from "./systems.ts"
 import { workloads } from "./workloads.ts"

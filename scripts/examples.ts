@@ -7,8 +7,8 @@ import { spawnSync } from "node:child_process"
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
-import * as Effect from "effect/Effect"
 import { SqliteStore } from "@fermata/node"
+import * as Effect from "effect/Effect"
 import { environment, indent, mapWidth, root, runNode, sourceCondition } from "./internal/run.ts"
 
 const maxLines = 80

@@ -2,9 +2,6 @@
  * Fermata by `createFermata` with a SQLite file.
  */
 import * as Path from "node:path"
-import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
 import {
   agent,
   approve,
@@ -19,6 +16,9 @@ import {
   supply,
   tool
 } from "@fermata/node"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import type { HeldScript, OpenHolding, Outcome, Waiting } from "./Holding.ts"
 
 const runId = "run"

@@ -2,9 +2,6 @@
  * Fermata: in memory by `runPrompt`, stored by `createFermata` with a SQLite file, as `@fermata/node` gives it to a program.
  */
 import * as Path from "node:path"
-import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
 import {
   agent,
   approve,
@@ -17,6 +14,9 @@ import {
   runPrompt,
   tool
 } from "@fermata/node"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { idle } from "../harness/measure.ts"
 import type { Adapter, Answer, Held, Script } from "../System.ts"
 

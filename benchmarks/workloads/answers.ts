@@ -1,3 +1,5 @@
+import { Id } from "@fermata/sdk"
+import { AnthropicMessages, type ModelRequest, OpenAiChat, OpenAiResponses } from "@fermata/sdk/model"
 /**
  * Answers in the form of each protocol, and what reads them. Apart from the workload's own module, which every process loads.
  */
@@ -5,8 +7,6 @@ import * as Effect from "effect/Effect"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as Stream from "effect/Stream"
-import { Id } from "@fermata/sdk"
-import { AnthropicMessages, type ModelRequest, OpenAiChat, OpenAiResponses } from "@fermata/sdk/model"
 
 export const deltas = 20_000
 const event = (data: { readonly type?: string }): string =>

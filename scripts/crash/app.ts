@@ -1,14 +1,5 @@
-/**
- * A simulated process: an agent, a store, and a plan that can hit it at any operation. What a caller of the store is told goes
- * into the world as acknowledged.
- */
-import * as Clock from "effect/Clock"
-import * as Effect from "effect/Effect"
-import type * as Exit from "effect/Exit"
-import * as Random from "effect/Random"
-import * as SqlClient from "effect/sql/SqlClient"
-import * as Stream from "effect/Stream"
 import { type Agent, RunIds, Runtime } from "@fermata/sdk/agent"
+import type { Decision, Id } from "@fermata/sdk/domain"
 import {
   cancelRun,
   decideStored,
@@ -21,12 +12,21 @@ import {
   type StoredContinueInput,
   type StoredStartInput
 } from "@fermata/sdk/durable"
-import type { RunResult } from "@fermata/sdk/run"
-import type { Decision, Id } from "@fermata/sdk/domain"
 import { ModelClient, type ModelRequest } from "@fermata/sdk/model"
+import type { RunResult } from "@fermata/sdk/run"
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
 import { Scrubber } from "@fermata/sdk/tool"
+/**
+ * A simulated process: an agent, a store, and a plan that can hit it at any operation. What a caller of the store is told goes
+ * into the world as acknowledged.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
+import * as Random from "effect/Random"
+import * as SqlClient from "effect/sql/SqlClient"
+import * as Stream from "effect/Stream"
 import { CheckpointEvery } from "../../packages/sdk/src/durable/internal/checkpoints.ts"
 import { scrubber } from "./canary.ts"
 import * as Points from "./points.ts"

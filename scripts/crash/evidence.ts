@@ -2,12 +2,12 @@
  * What is left when a simulation is over: collected from the database through the ordinary store, and checked.
  */
 import { isDeepStrictEqual } from "node:util"
-import * as Effect from "effect/Effect"
-import * as SqlClient from "effect/sql/SqlClient"
-import { loadState } from "@fermata/sdk/durable"
 import { evolveAll, Id, Message, RunEvent, RunState } from "@fermata/sdk/domain"
+import { loadState } from "@fermata/sdk/durable"
 import { RunStore, type RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import { RunChecker } from "@fermata/sdk/testing"
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
 import { secretsIn } from "./canary.ts"
 import * as tools from "./tools.ts"
 import type { Database, Moment, World } from "./world.ts"

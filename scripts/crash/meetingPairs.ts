@@ -1,10 +1,10 @@
+import { Id } from "@fermata/sdk/domain"
+import { exportRun, importRun } from "@fermata/sdk/durable"
+import type { ScriptedModel } from "@fermata/sdk/testing"
 /**
  * Who meets whom: what the first process works on, and what the second does beside it.
  */
 import * as Effect from "effect/Effect"
-import { exportRun, importRun } from "@fermata/sdk/durable"
-import { Id } from "@fermata/sdk/domain"
-import type { ScriptedModel } from "@fermata/sdk/testing"
 import {
   byTurn,
   calls,

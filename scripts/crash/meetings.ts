@@ -1,3 +1,4 @@
+import type { FaultySqlClient } from "@fermata/sdk/testing"
 /**
  * The meetings: two processes on one database. The first goes up to one of its operations; there the second does all that it does, and then
  * the first goes on, or crashes. Where the second waits for a lock, the first goes on until it has it.
@@ -8,7 +9,6 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type { FaultySqlClient } from "@fermata/sdk/testing"
 import { type App, type Lived, live, type Plan, type Store } from "./app.ts"
 import { judge } from "./evidence.ts"
 import { type Meeting, pairs } from "./meetingPairs.ts"

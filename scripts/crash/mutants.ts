@@ -1,9 +1,9 @@
+import type { Decision, Id, RunEvent } from "@fermata/sdk/domain"
+import type { RunStore } from "@fermata/sdk/store"
 /**
  * Stores that are broken on purpose. A campaign that lets one of them through proves nothing.
  */
 import * as Effect from "effect/Effect"
-import type { Decision, Id, RunEvent } from "@fermata/sdk/domain"
-import type { RunStore } from "@fermata/sdk/store"
 import type { Store } from "./app.ts"
 import { canary } from "./canary.ts"
 import type { World } from "./world.ts"

@@ -1,3 +1,4 @@
+import { SqlRunStore } from "@fermata/sdk/store"
 /**
  * Postgres databases for simulated processes: one server, and tables that are emptied before each world.
  */
@@ -6,7 +7,6 @@ import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import { SqlRunStore } from "@fermata/sdk/store"
 import { openPostgres, startPostgres } from "../internal/postgres.ts"
 import { connect, makeSessions, makeWork, type Sessions, type Work } from "./postgresSessions.ts"
 import {

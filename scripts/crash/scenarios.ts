@@ -1,11 +1,11 @@
+import { Id, Message } from "@fermata/sdk/domain"
+import { exportRun, importRun } from "@fermata/sdk/durable"
+import { type RunResult } from "@fermata/sdk/run"
 /**
  * What people do with agents, each as a program that can be repeated from the start after any crash.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
-import { exportRun, importRun } from "@fermata/sdk/durable"
-import { type RunResult } from "@fermata/sdk/run"
-import { Id, Message } from "@fermata/sdk/domain"
 import {
   byTurn,
   calls,

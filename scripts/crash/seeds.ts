@@ -1,3 +1,6 @@
+import { Agent } from "@fermata/sdk/agent"
+import type { Decision, Id, Interruption } from "@fermata/sdk/domain"
+import type { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
 /**
  * Random stories: for each seed a made-up model, several workers on one database, people who decide, send, revoke, fork, repeat
  * themselves, change their minds and disagree, failing statements, crashes, leases that run out under a worker, and a clock that jumps. In the end
@@ -8,12 +11,9 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
-import { Agent } from "@fermata/sdk/agent"
-import type { Decision, Id, Interruption } from "@fermata/sdk/domain"
-import type { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
 import { type App, type Definition, live, type Plan, type Store } from "./app.ts"
-import { judge } from "./evidence.ts"
 import { canary } from "./canary.ts"
+import { judge } from "./evidence.ts"
 import { generator } from "./random.ts"
 import * as tools from "./tools.ts"
 import * as Turnstile from "./turnstile.ts"

@@ -1,10 +1,10 @@
+import * as Cause from "effect/Cause"
 /**
  * The sweep: every scenario is hit at every operation, before and after, and at pairs of operations; then it is recovered, the
  * user finishes, and everything is checked, also that it came to what it would have come to without the crash.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Cause from "effect/Cause"
 import { type App, live, type Plan, type Store } from "./app.ts"
 import { judge, type Verdict } from "./evidence.ts"
 import * as Points from "./points.ts"

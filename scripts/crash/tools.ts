@@ -1,9 +1,9 @@
+import { Tool, type ToolContext } from "@fermata/sdk/tool"
 /**
  * The tools of the scenarios. Each writes down what it does to the world at the moment it does it.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { Tool, type ToolContext } from "@fermata/sdk/tool"
 import type { Outside } from "./app.ts"
 import { canary } from "./canary.ts"
 

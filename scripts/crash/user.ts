@@ -1,11 +1,11 @@
+import type { Decision, Grant, Id, Interruption } from "@fermata/sdk/domain"
+import type { StoredStartInput } from "@fermata/sdk/durable"
+import type { RunResult } from "@fermata/sdk/run"
 /**
  * The people of the scenarios. They do not know whether what they asked for has happened when a process dies, so they look,
  * and ask again: everything here may be done any number of times.
  */
 import * as Effect from "effect/Effect"
-import type { StoredStartInput } from "@fermata/sdk/durable"
-import type { RunResult } from "@fermata/sdk/run"
-import type { Decision, Grant, Id, Interruption } from "@fermata/sdk/domain"
 import type { App } from "./app.ts"
 import { canary } from "./canary.ts"
 

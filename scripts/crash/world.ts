@@ -1,11 +1,11 @@
+import { type Id, RunEvent } from "@fermata/sdk/domain"
+import type { RunChecker } from "@fermata/sdk/testing"
 /**
  * What stays when a process is gone: the database, what the tools did to the outside world, and what people were told.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type * as SqlClient from "effect/sql/SqlClient"
-import { type Id, RunEvent } from "@fermata/sdk/domain"
-import type { RunChecker } from "@fermata/sdk/testing"
 import * as SimulatedClock from "./simulatedClock.ts"
 
 type Told<K extends keyof RunChecker.Acknowledged> = NonNullable<RunChecker.Acknowledged[K]>[number]

@@ -1,11 +1,3 @@
-/**
- * A program on Effect that exports what it makes and gets, its types inferred. Compiled with `declaration: true` outside the
- * workspace, never run: a type without a public name is an error there. A spread spells the members of its type out.
- */
-import * as Context from "effect/Context"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import * as Schema from "effect/Schema"
 import { AiSdkModel } from "@fermata/ai-sdk"
 import {
   Agent,
@@ -46,6 +38,14 @@ import * as McpTools from "@fermata/sdk/mcp"
 import { AnthropicMessages, OpenAiResponses } from "@fermata/sdk/model"
 import { SqlRunStore } from "@fermata/sdk/store"
 import { FaultyRunStore, Rehearsal, ScriptedModel } from "@fermata/sdk/testing"
+/**
+ * A program on Effect that exports what it makes and gets, its types inferred. Compiled with `declaration: true` outside the
+ * workspace, never run: a type without a public name is an error there. A spread spells the members of its type out.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 
 export class Bank extends Context.Service<Bank, { readonly pay: (euros: number) => Effect.Effect<string> }>()(
   "Bank"

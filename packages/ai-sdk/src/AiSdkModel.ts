@@ -26,8 +26,8 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { addContent, addPart, type Part } from "./internal/answer.ts"
 import { errorsWithout } from "./internal/errors.ts"
-import { warningsIn } from "./internal/warnings.ts"
 import { callOptions, settingsLeftOut } from "./internal/prompt.ts"
+import { warningsIn } from "./internal/warnings.ts"
 
 /** A model of the AI SDK. The specifications 3 and 4 are those of its versions 6 and 7; 2 is read as far as it goes. */
 export type LanguageModel = LanguageModelV4 | LanguageModelV3 | LanguageModelV2

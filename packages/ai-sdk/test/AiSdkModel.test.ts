@@ -1,3 +1,4 @@
+import { join } from "node:path"
 import { createAnthropic } from "@ai-sdk/anthropic"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import type { LanguageModelV2, LanguageModelV2StreamPart } from "@ai-sdk/provider"
@@ -12,7 +13,6 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { join } from "node:path"
 import { ask, end, hello, pieces, refusal, streamed } from "../../node/test/model/asking.ts"
 import { type Fixture, fixtures, summaryOf } from "../../sdk/test/model/Fixtures.ts"
 

@@ -9,10 +9,10 @@
  */
 import { lstat, mkdir, open, readFile, readlink, realpath, rename, rm } from "node:fs/promises"
 import { basename, dirname, join, resolve } from "node:path"
-import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
 import { ModelError } from "@fermata/sdk"
 import type { LoginTokens } from "@fermata/sdk/model"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { acquireFileLock, type FileLock, type FileLockError } from "./internal/fileLock.ts"
 
 /** What is in the file. Fields that are not known are left alone by readers and lost by the next writer. */

@@ -1,3 +1,5 @@
+import type { Id } from "@fermata/sdk"
+import type { RunStore, RunStoreError } from "@fermata/sdk/store"
 /**
  * Keeps runs in one SQLite file, with the SQLite that Node brings along.
  *
@@ -10,8 +12,6 @@
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { Id } from "@fermata/sdk"
-import type { RunStore, RunStoreError } from "@fermata/sdk/store"
 import type { BackupExists } from "./internal/BackupExists.ts"
 
 export { BackupExists } from "./internal/BackupExists.ts"

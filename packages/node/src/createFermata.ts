@@ -5,8 +5,8 @@
  * @since 0.1.0
  */
 import { homedir } from "node:os"
-import type * as Layer from "effect/Layer"
 import { Fermata, type RunStore, type RunStoreError, Scrubber } from "@fermata/sdk"
+import type * as Layer from "effect/Layer"
 import * as SqliteStore from "./SqliteStore.ts"
 
 /** What a Fermata is made of. */

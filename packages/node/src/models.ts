@@ -1,3 +1,12 @@
+import type {
+  AnthropicMessages,
+  LoginTokens,
+  ModelClient,
+  ModelProfile,
+  OpenAiChat,
+  OpenAiResponses
+} from "@fermata/sdk/model"
+import type * as Models from "@fermata/sdk/model"
 /**
  * Models of providers, ready to be given to {@link createFermata}. Each is loaded when it is first asked.
  *
@@ -8,15 +17,6 @@
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Stream from "effect/Stream"
-import type {
-  AnthropicMessages,
-  LoginTokens,
-  ModelClient,
-  ModelProfile,
-  OpenAiChat,
-  OpenAiResponses
-} from "@fermata/sdk/model"
-import type * as Models from "@fermata/sdk/model"
 
 type Client = ModelClient.ModelClient["Service"]
 type Made = Effect.Effect<Client, never, HttpClient.HttpClient>

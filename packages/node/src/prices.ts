@@ -1,3 +1,4 @@
+import type { ModelProfile } from "@fermata/sdk/model"
 /**
  * List prices of models, for cost budgets. An entry of its own (`@fermata/node/prices`), because the table takes 60 ms to load.
  *
@@ -7,7 +8,6 @@
  * @since 0.1.0
  */
 import { calcPrice, findProvider, type ModelPrice } from "@pydantic/genai-prices"
-import type { ModelProfile } from "@fermata/sdk/model"
 
 type Prices = ModelProfile.Prices
 

@@ -2,9 +2,9 @@ import * as ChildProcess from "node:child_process"
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
+import { assert, describe, it } from "@effect/vitest"
 import { agent, approve, createFermata, isRunBusy, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/node/testing"
-import { assert, describe, it } from "@effect/vitest"
 
 describe("two processes that resume the same run", () => {
   it(

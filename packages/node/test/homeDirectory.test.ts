@@ -1,8 +1,8 @@
 import { homedir } from "node:os"
 import { join } from "node:path"
+import { assert, describe, it } from "@effect/vitest"
 import { agent, createFermata, type CreateFermataOptions, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/node/testing"
-import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { temporaryFile } from "./temporaryStore.ts"
 

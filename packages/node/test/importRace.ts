@@ -3,16 +3,16 @@
  * but the store.
  */
 import { assert } from "@effect/vitest"
-import * as Effect from "effect/Effect"
-import * as Random from "effect/Random"
-import * as Result from "effect/Result"
-import type * as Scope from "effect/Scope"
 import type { Id } from "@fermata/sdk"
 import { Agent, Runtime } from "@fermata/sdk/agent"
 import { exportRun, forkRun, importRun, loadState, runPromptStored } from "@fermata/sdk/durable"
 import { ModelClient } from "@fermata/sdk/model"
 import { RunStore } from "@fermata/sdk/store"
 import { ScriptedModel } from "@fermata/sdk/testing"
+import * as Effect from "effect/Effect"
+import * as Random from "effect/Random"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
 
 type Store = RunStore.RunStore["Service"]
 type Open = Effect.Effect<Store, unknown, Scope.Scope>

@@ -1,8 +1,8 @@
 import { DatabaseSync } from "node:sqlite"
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
 import { agent, createFermata, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
+import * as Effect from "effect/Effect"
 import { temporaryFile } from "./temporaryStore.ts"
 
 const copies = 10_000

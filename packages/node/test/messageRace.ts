@@ -2,14 +2,14 @@
  * Messages that are sent to runs in the moment in which they park, by processes that share nothing but the store.
  */
 import { assert } from "@effect/vitest"
+import { Id, type RunEvent } from "@fermata/sdk"
+import type { RunStore } from "@fermata/sdk/store"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { Id, type RunEvent } from "@fermata/sdk"
-import type { RunStore } from "@fermata/sdk/store"
 
 type Store = RunStore.RunStore["Service"]
 

@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
 import { RunStore } from "@fermata/sdk/store"
+import * as Effect from "effect/Effect"
 import * as SqliteStore from "../src/SqliteStore.ts"
-import { temporaryFile } from "./temporaryStore.ts"
 import { oddIds } from "./oddIds.ts"
 import { oddNumbers } from "./oddNumbers.ts"
+import { temporaryFile } from "./temporaryStore.ts"
 
 const sqlite = SqliteStore.layer({ filename: ":memory:" })
 

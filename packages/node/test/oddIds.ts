@@ -2,10 +2,9 @@
  * Ids that are no strings, over any store.
  */
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
 import { agent, approve, createFermata, deny, tool } from "@fermata/node"
 import { Agent, Runtime } from "@fermata/sdk/agent"
+import { attach, dispatchPromptStored } from "@fermata/sdk/dispatch"
 import {
   cancelRun,
   decideStored,
@@ -18,9 +17,10 @@ import {
   runPromptStored,
   sendMessage
 } from "@fermata/sdk/durable"
-import { attach, dispatchPromptStored } from "@fermata/sdk/dispatch"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import { ScriptedModel } from "@fermata/sdk/testing"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 
 /** What a program without types may give as an id, and how a sentence calls it. */
 const odd: ReadonlyArray<readonly [unknown, string]> = [

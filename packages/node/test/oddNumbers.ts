@@ -2,10 +2,10 @@
  * Filters, numbers and durations that are none, over any store.
  */
 import { assert, describe, it } from "@effect/vitest"
-import type * as Layer from "effect/Layer"
 import { agent, approve, createFermata, tool } from "@fermata/node"
 import type { RunStore, RunStoreError } from "@fermata/sdk/store"
 import { ScriptedModel } from "@fermata/sdk/testing"
+import type * as Layer from "effect/Layer"
 
 const pay = tool("pay", { handler: () => "paid" })
 

@@ -1,9 +1,9 @@
-import { assert, describe, it } from "@effect/vitest"
-import { agent, createFermata, isFermataClosed, type RunHandle, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
+import { assert, describe, it } from "@effect/vitest"
+import { agent, createFermata, isFermataClosed, type RunHandle, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/sdk/testing"
 
 /** Reads on, until the events end or fail: what they fail with. */
 const endOf = async (reading: AsyncIterator<unknown>): Promise<unknown> => {

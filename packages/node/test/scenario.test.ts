@@ -4,8 +4,8 @@ import * as Path from "node:path"
 import { SqliteStore } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { stored } from "../../sdk/test/scenario/Mode.ts"
 import { interruptSuite } from "../../sdk/test/scenario/interruptSuite.ts"
+import { stored } from "../../sdk/test/scenario/Mode.ts"
 
 const temporaryFile = Effect.acquireRelease(
   Effect.sync(() => Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-scenario-"))),

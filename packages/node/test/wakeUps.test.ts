@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
+import { agent, createFermata, type Recovered, RunStore, SqliteStore, tool } from "@fermata/node"
+import { ScriptedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
-import { agent, createFermata, type Recovered, RunStore, SqliteStore, tool } from "@fermata/node"
-import { ScriptedModel } from "@fermata/sdk/testing"
 import { temporaryFile } from "./temporaryStore.ts"
 
 const runs = 300

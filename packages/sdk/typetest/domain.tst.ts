@@ -1,5 +1,6 @@
 import type * as Schema from "effect/Schema"
 import { describe, expect, it } from "tstyche"
+import type { decide } from "../src/domain/decide.ts"
 import type {
   Answer,
   Approve,
@@ -11,15 +12,14 @@ import type {
   Supply,
   TopUp
 } from "../src/domain/Decision.ts"
-import type { decide } from "../src/domain/decide.ts"
 import type { evolve } from "../src/domain/evolve.ts"
 import type { GrantId, RequestId, Revision, RunId, SessionId, ToolCallId } from "../src/domain/Id.ts"
 import * as Id from "../src/domain/Id.ts"
 import type { Interruption, Kind } from "../src/domain/Interruption.ts"
 import type { Above, next, Step } from "../src/domain/next.ts"
 import type { Rejection } from "../src/domain/Rejection.ts"
-import type { RunEvent } from "../src/domain/RunEvent.ts"
 import type { RunFailure } from "../src/domain/RunError.ts"
+import type { RunEvent } from "../src/domain/RunEvent.ts"
 import { RunState } from "../src/domain/RunState.ts"
 import type { Status, ToolCall } from "../src/domain/RunState.ts"
 

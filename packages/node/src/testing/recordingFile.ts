@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises"
 import { dirname } from "node:path"
-import * as Effect from "effect/Effect"
 import type { RecordedModel } from "@fermata/sdk/testing"
+import * as Effect from "effect/Effect"
 
 /**
  * Keeps the recordings of a `RecordedModel` in this file. A file that cannot be read or written is a defect: it belongs to the

@@ -1,9 +1,9 @@
+import { DatabaseSync } from "node:sqlite"
 import { assert, describe, it } from "@effect/vitest"
-import { afterEach, vi } from "vitest"
 import { agent, approve } from "@fermata/node"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { DatabaseSync } from "node:sqlite"
+import { afterEach, vi } from "vitest"
 import { z } from "zod"
 import { doing, type Fermata, ops, programs, refusal } from "./programs.ts"
 

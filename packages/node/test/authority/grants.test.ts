@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { afterEach, vi } from "vitest"
 import { agent, approve, deny, isRunExists, tool } from "@fermata/node"
+import { afterEach, vi } from "vitest"
 import { doing, ops, programs, refusal } from "./programs.ts"
 
 // Some tests set the time.

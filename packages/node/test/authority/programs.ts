@@ -1,11 +1,11 @@
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 /**
  * Programs over one store, one after the other or at once, and what their tools did.
  */
 import { agent, createFermata, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/node/testing"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 
 export type Fermata = Awaited<ReturnType<typeof createFermata>>
 type Options = Parameters<typeof createFermata>[0]

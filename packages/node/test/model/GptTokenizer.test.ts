@@ -1,8 +1,8 @@
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { GptTokenizer, Tokenizer } from "@fermata/node"
 import * as Effect from "effect/Effect"
-import { readFileSync } from "node:fs"
-import { join } from "node:path"
 
 const seconds = (run: () => void) => {
   const { user } = process.cpuUsage()

@@ -2,9 +2,9 @@ import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
 import { recordingFile, RecordedModel, ReplayServer, ScriptedModel } from "@fermata/node/testing"
 import { ModelClient } from "@fermata/sdk/model"
+import * as Effect from "effect/Effect"
 import { ask } from "./asking.ts"
 
 /** The pieces in which a body arrives. */

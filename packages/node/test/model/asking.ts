@@ -1,9 +1,9 @@
+import type { ReplayServer } from "@fermata/node/testing"
 /**
  * What the tests of the model clients ask, and small answers in the shape of `/chat/completions`.
  */
 import type { Id } from "@fermata/sdk/domain"
 import type { ModelRequest } from "@fermata/sdk/model"
-import type { ReplayServer } from "@fermata/node/testing"
 
 /** A request to say something. */
 export const ask = (changes: Partial<ModelRequest.ModelRequest> = {}): ModelRequest.ModelRequest => ({

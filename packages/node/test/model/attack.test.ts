@@ -1,17 +1,17 @@
+import { inspect } from "node:util"
 /**
  * What servers, proxies and people do to a model client that mean it harm, or that do not mean it: over real sockets, in all three
  * protocols.
  */
 import { assert, describe, it } from "@effect/vitest"
+import { ModelClient, type ModelError, type OpenAiChat } from "@fermata/sdk/model"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
-import { inspect } from "node:util"
-import { ModelClient, type ModelError, type OpenAiChat } from "@fermata/sdk/model"
+import { timeSpent } from "../../../sdk/test/helpers/timeSpent.ts"
 import { ask, event, eventStream, hello, json, refusal, streamed } from "./asking.ts"
 import { both, ends, protocols, say, secret, served, textIn } from "./serving.ts"
-import { timeSpent } from "../../../sdk/test/helpers/timeSpent.ts"
 
 describe("A stream that is no good", () => {
   const bytes = (...values: ReadonlyArray<string | number>): Uint8Array =>

@@ -1,9 +1,9 @@
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
-import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import { ReplayServer } from "@fermata/node/testing"
 import { AnthropicMessages, ModelClient, OpenAiChat, OpenAiResponses } from "@fermata/sdk/model"
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import { assertExpected, failsInside, type Fixture, fixtures } from "../../../sdk/test/model/Fixtures.ts"
 import { ask } from "./asking.ts"
 

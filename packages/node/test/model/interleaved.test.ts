@@ -1,8 +1,8 @@
 /** Calls that are numbered, cut and mixed as no two servers do it, and streams that end in the middle of them. */
 import { assert, describe, it } from "@effect/vitest"
+import { ModelClient, type ModelPart } from "@fermata/sdk/model"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
-import { ModelClient, type ModelPart } from "@fermata/sdk/model"
 import { ask, event, streamed } from "./asking.ts"
 import { ends, type Protocol, protocols, served } from "./serving.ts"
 

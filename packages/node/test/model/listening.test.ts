@@ -1,9 +1,9 @@
+import { type AddressInfo, createServer, type Server } from "node:net"
 /** What may listen at the address of a model: written to raw sockets, because a web server would not do it. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
-import { type AddressInfo, createServer, type Server } from "node:net"
 import { ReplayServer } from "@fermata/node/testing"
 import type { ModelError } from "@fermata/sdk/model"
+import * as Effect from "effect/Effect"
 import { ask, hello, pieces } from "./asking.ts"
 import { both, served, textIn } from "./serving.ts"
 

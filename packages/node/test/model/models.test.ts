@@ -1,6 +1,5 @@
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
 import {
   agent,
   anthropic,
@@ -13,6 +12,7 @@ import {
   openAiCompatible
 } from "@fermata/node"
 import { ReplayServer } from "@fermata/node/testing"
+import * as Effect from "effect/Effect"
 import { temporaryFile } from "../temporaryStore.ts"
 
 const recordings = join(import.meta.dirname, "../../../sdk/test/fixtures/models")

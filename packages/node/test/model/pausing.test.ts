@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
-import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import { ReplayServer } from "@fermata/node/testing"
 import { AnthropicMessages, ModelClient } from "@fermata/sdk/model"
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import { ask, event, json, refusal, streamed } from "./asking.ts"
 
 const text = (words: string) => ({ type: "text", text: words })

@@ -1,10 +1,3 @@
-/**
- * A server for tests, and clients of all three protocols that ask it, with answers that all of them understand.
- */
-import * as Effect from "effect/Effect"
-import * as FetchHttpClient from "effect/http/FetchHttpClient"
-import type * as HttpClient from "effect/http/HttpClient"
-import type * as Scope from "effect/Scope"
 import { ReplayServer } from "@fermata/node/testing"
 import {
   AnthropicMessages,
@@ -14,6 +7,13 @@ import {
   OpenAiChat,
   OpenAiResponses
 } from "@fermata/sdk/model"
+/**
+ * A server for tests, and clients of all three protocols that ask it, with answers that all of them understand.
+ */
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import type * as HttpClient from "effect/http/HttpClient"
+import type * as Scope from "effect/Scope"
 import { ask, end, event, pieces } from "./asking.ts"
 
 export type Client = ModelClient.ModelClient["Service"]

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
 import type { ReplayServer } from "@fermata/node/testing"
 import { ModelClient, type ModelError, ModelRouter, type OpenAiChat } from "@fermata/sdk/model"
+import * as Effect from "effect/Effect"
 import { ask, event, hello, json, pieces, refusal, streamed } from "./asking.ts"
 import { type Client, type Protocol, served as serving } from "./serving.ts"
 

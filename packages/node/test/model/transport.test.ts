@@ -1,15 +1,6 @@
-import { gzipSync } from "node:zlib"
 import { inspect } from "node:util"
+import { gzipSync } from "node:zlib"
 import { assert, describe, it } from "@effect/vitest"
-import * as Deferred from "effect/Deferred"
-import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
-import * as FetchHttpClient from "effect/http/FetchHttpClient"
-import * as Logger from "effect/Logger"
-import * as Redacted from "effect/Redacted"
-import * as References from "effect/References"
-import * as Stream from "effect/Stream"
-import * as Tracer from "effect/Tracer"
 import { ReplayServer } from "@fermata/node/testing"
 import {
   Auth,
@@ -20,8 +11,17 @@ import {
   type ModelRequest,
   Tokenizer
 } from "@fermata/sdk/model"
-import { ask, end, eventStream, hello, helloWhole, json, pieces, refusal, streamed } from "./asking.ts"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as Logger from "effect/Logger"
+import * as Redacted from "effect/Redacted"
+import * as References from "effect/References"
+import * as Stream from "effect/Stream"
+import * as Tracer from "effect/Tracer"
 import { timeSpent } from "../../../sdk/test/helpers/timeSpent.ts"
+import { ask, end, eventStream, hello, helloWhole, json, pieces, refusal, streamed } from "./asking.ts"
 
 /** A server with these responses, and a client that asks it. */
 const served = (responses: ReplayServer.Responses, options: Partial<OpenAiChat.Options> = {}) =>

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import type { RunStoreError } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
 import { inject } from "vitest"
-import type { RunStoreError } from "@fermata/sdk/store"
 import type * as PostgresStore from "../../src/PostgresStore.ts"
 import { emptyDatabase, emptySchema, withSql } from "./database.ts"
 import { proxyTo } from "./proxy.ts"

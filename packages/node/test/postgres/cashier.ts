@@ -1,3 +1,4 @@
+import { assert } from "@effect/vitest"
 /**
  * An agent that charges when it is told to, and runs of it that are driven from prompt to end while something happens to the
  * database.
@@ -5,7 +6,6 @@
 import { agent, approve, createFermata, type Fermata, tool } from "@fermata/node"
 import { PostgresStore } from "@fermata/node/postgres"
 import { ScriptedModel } from "@fermata/node/testing"
-import { assert } from "@effect/vitest"
 
 /** A Fermata on a database. Every charge that was made, by its idempotency key, is in `charges`. */
 const openCashier = async (url: string) => {

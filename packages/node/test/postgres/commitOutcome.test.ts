@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import type { Id } from "@fermata/sdk"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type { Id } from "@fermata/sdk"
 import { emptyDatabase, reusedSchema, withSql } from "./database.ts"
 import { type Fault, proxyTo } from "./proxy.ts"
 import { answer, answering, asked, at, create, openStore, runId, said, type Store } from "./storedRuns.ts"

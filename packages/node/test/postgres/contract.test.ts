@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import { RunStoreContract } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { RunStoreContract } from "@fermata/sdk/testing"
 import * as PostgresStore from "../../src/PostgresStore.ts"
 import { reusedSchema, withSql } from "./database.ts"
 

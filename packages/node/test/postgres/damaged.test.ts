@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import * as Logger from "effect/Logger"
 import { agent, approve, createFermata, type Fermata, isRunStoreError, tool } from "@fermata/node"
 import type { Id } from "@fermata/sdk"
 import { ScriptedModel } from "@fermata/sdk/testing"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as PostgresStore from "../../src/PostgresStore.ts"
 import { emptySchema, withSql } from "./database.ts"
 

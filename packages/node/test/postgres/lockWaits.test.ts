@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
+import type { RunStore, RunStoreError } from "@fermata/sdk/store"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { RunStore, RunStoreError } from "@fermata/sdk/store"
 import { emptyDatabase, emptySchema, withSql } from "./database.ts"
 import { answer, asked, at, create, openStore, runId, said } from "./storedRuns.ts"
 

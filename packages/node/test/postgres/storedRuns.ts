@@ -1,3 +1,5 @@
+import { Id, type RunEvent } from "@fermata/sdk"
+import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 /**
  * What the tests of this folder write into a store.
  */
@@ -5,8 +7,6 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
-import { Id, type RunEvent } from "@fermata/sdk"
-import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import * as PostgresStore from "../../src/PostgresStore.ts"
 
 export type Store = RunStore.RunStore["Service"]

@@ -3,15 +3,15 @@
  * locks it has on the file. Argument: the database. Prints a line of JSON for each operation: its name and the locks.
  */
 import { renameSync, symlinkSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
+import { agent, approve, createFermata, type Fermata, Id, SqliteStore, tool } from "@fermata/node"
+import { RunStore } from "@fermata/sdk/store"
+import { ScriptedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { DatabaseSync } from "node:sqlite"
-import { agent, approve, createFermata, type Fermata, Id, SqliteStore, tool } from "@fermata/node"
-import { RunStore } from "@fermata/sdk/store"
-import { ScriptedModel } from "@fermata/sdk/testing"
 import { locksOn } from "../locks.ts"
 
 const filename = process.argv[2]!

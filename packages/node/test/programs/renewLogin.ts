@@ -3,11 +3,11 @@
  * got. Arguments: the file with the tokens, the issuer's token endpoint, the number of logins (default: 1).
  */
 import { createInterface } from "node:readline"
+import { LoginTokens } from "@fermata/sdk/model"
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Redacted from "effect/Redacted"
 import * as FileTokenStore from "../../src/FileTokenStore.ts"
-import { LoginTokens } from "@fermata/sdk/model"
 
 const [file, tokenUrl, count = "1"] = process.argv.slice(2)
 

@@ -3,8 +3,8 @@
  * line, does its task, and prints what came of it as one line of JSON.
  */
 import { once } from "node:events"
-import * as Effect from "effect/Effect"
 import { Id, RunStore, SqliteStore } from "@fermata/node"
+import * as Effect from "effect/Effect"
 import { begun } from "../sqlite/fixtures.ts"
 
 const [filename = "", name = "", task = ""] = process.argv.slice(2)

@@ -1,7 +1,7 @@
+import { RunStore } from "@fermata/sdk/store"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { RunStore } from "@fermata/sdk/store"
 import { archiveOfTrees } from "../../../sdk/test/durable/archiveOfTreesSuite.ts"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { temporaryFile } from "../temporaryStore.ts"

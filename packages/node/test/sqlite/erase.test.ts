@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
 import { Id } from "@fermata/sdk"
+import * as Effect from "effect/Effect"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { readLive } from "../locks.ts"
 import { temporaryFile } from "../temporaryStore.ts"

@@ -2,11 +2,11 @@
  * Runs with something in them, for tests that look at the file of a store.
  */
 import { DatabaseSync } from "node:sqlite"
+import { Id, Limits, type RunEvent } from "@fermata/sdk"
+import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
-import { Id, Limits, type RunEvent } from "@fermata/sdk"
-import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 import { copyLive } from "../locks.ts"
 import { temporaryFile } from "../temporaryStore.ts"

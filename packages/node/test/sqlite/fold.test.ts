@@ -1,6 +1,6 @@
-import { DatabaseSync } from "node:sqlite"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as SqliteStore from "../../src/SqliteStore.ts"

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
 import { agent, createFermata, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
+import * as Effect from "effect/Effect"
 import { temporaryFile } from "../temporaryStore.ts"
 import { foreign, run, started, withStore } from "./fixtures.ts"
 

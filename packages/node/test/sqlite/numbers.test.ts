@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
 import { Id } from "@fermata/sdk"
+import * as Effect from "effect/Effect"
 import { temporaryFile } from "../temporaryStore.ts"
 import { foreign, run, said, started, withStore } from "./fixtures.ts"
 

@@ -1,5 +1,4 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
 import {
   agent,
   answer,
@@ -12,10 +11,11 @@ import {
   tool,
   topUp
 } from "@fermata/node"
-import type { Agent } from "@fermata/sdk/agent"
 import type { Id, RunEvent } from "@fermata/sdk"
 import { evolve, type RunState } from "@fermata/sdk"
+import type { Agent } from "@fermata/sdk/agent"
 import { ScriptedModel } from "@fermata/sdk/testing"
+import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import { simulate } from "../../../sdk/test/domain/Simulation.ts"
 import { tape } from "../../../sdk/test/domain/Tape.ts"

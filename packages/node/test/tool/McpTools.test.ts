@@ -1,3 +1,5 @@
+import { createServer } from "node:http"
+import { join } from "node:path"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
@@ -16,8 +18,6 @@ import * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
 import * as ChildProcess from "effect/process/ChildProcess"
 import type * as Schema from "effect/Schema"
-import { createServer } from "node:http"
-import { join } from "node:path"
 import { registrations } from "./mcpTools.ts"
 
 const program = join(import.meta.dirname, "../programs/mcpServer.ts")

@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { ReplayServer } from "@fermata/node/testing"
@@ -5,13 +7,11 @@ import { Agent, Message, RunState, runPrompt, Runtime, type Tool } from "@fermat
 import * as McpTools from "@fermata/sdk/mcp"
 import { ModelClient } from "@fermata/sdk/model"
 import { ScriptedModel } from "@fermata/sdk/testing"
-import * as McpProtocol from "effect/ai/McpProtocol"
 import * as McpClient from "effect/ai/McpClient"
+import * as McpProtocol from "effect/ai/McpProtocol"
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as ChildProcess from "effect/process/ChildProcess"
-import { readFileSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
 import { temporaryFile } from "../temporaryStore.ts"
 
 const program = join(import.meta.dirname, "../programs/mcpOddServer.ts")

@@ -3,10 +3,10 @@
  * JSON: `node --conditions=@fermata/source storeWorker.ts <file> <name> <task> [argument]`.
  */
 import { once } from "node:events"
-import * as Effect from "effect/Effect"
-import * as Schedule from "effect/Schedule"
 import { Id } from "@fermata/sdk"
 import { RunStore } from "@fermata/sdk/store"
+import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
 import * as SqliteStore from "../../src/SqliteStore.ts"
 
 const [filename = "", name = "", task = "", argument = ""] = process.argv.slice(2)

@@ -8,9 +8,9 @@
  */
 import * as Result from "effect/Result"
 import * as ApprovalPolicy_ from "../domain/ApprovalPolicy.ts"
-import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
 import type { AnyTool, Tool } from "../tool/Tool.ts"
 import type { Agent, AgentOptions, Any } from "./AgentDefinition.ts"
+import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
 
 export type { Agent, AgentOptions, Any, InstructionsContext } from "./AgentDefinition.ts"
 

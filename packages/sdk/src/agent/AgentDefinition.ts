@@ -1,15 +1,15 @@
+import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 /**
  * The types of an agent: what it is defined with, and what it is.
  *
  * @since 0.1.0
  */
 import type { Limits } from "../domain/Limits.ts"
-import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { RunState } from "../domain/RunState.ts"
-import type { Awaitable } from "../tool/ToolOptions.ts"
-import type { Tool } from "../tool/Tool.ts"
-import type { DataSchema } from "../tool/DataSchema.ts"
 import type { ModelSettings } from "../model/ModelRequest.ts"
+import type { DataSchema } from "../tool/DataSchema.ts"
+import type { Tool } from "../tool/Tool.ts"
+import type { Awaitable } from "../tool/ToolOptions.ts"
 
 /** What computed instructions are told. */
 export interface InstructionsContext {

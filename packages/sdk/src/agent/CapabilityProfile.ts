@@ -9,8 +9,8 @@
  */
 import * as Schema from "effect/Schema"
 import { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
-import { Safety } from "../domain/Interruption.ts"
 import { matchesGlob } from "../domain/internal/glob.ts"
+import { Safety } from "../domain/Interruption.ts"
 import { LimitChanges } from "../domain/Limits.ts"
 
 const patterns = Schema.Array(Schema.NonEmptyString)

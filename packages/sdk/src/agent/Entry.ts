@@ -1,10 +1,10 @@
+import type { Limits } from "../domain/Limits.ts"
 /**
  * What the names that a model knows lead to, in an agent that was checked.
  *
  * @since 0.1.0
  */
 import type { AgentIdentity } from "../domain/RunState.ts"
-import type { Limits } from "../domain/Limits.ts"
 import type { Definition } from "../domain/ToolIdentity.ts"
 import type { ToolDefinition } from "../model/ModelRequest.ts"
 import type { Decoder } from "../tool/DataSchema.ts"

@@ -13,9 +13,9 @@ import * as Effect from "effect/Effect"
 import type { ModelClient } from "../model/ModelClient.ts"
 import type * as BoundAgent from "./BoundAgent.ts"
 import { assemble } from "./internal/assemble.ts"
+import type { Runtime as Definition, RuntimeOptions } from "./RuntimeDefinition.ts"
 import { RuntimeClosed, type RuntimeOptionsInvalid } from "./RuntimeError.ts"
 import { check } from "./RuntimeOptions.ts"
-import type { Runtime as Definition, RuntimeOptions } from "./RuntimeDefinition.ts"
 
 export type { Choice, LiveRun, RuntimeOptions } from "./RuntimeDefinition.ts"
 

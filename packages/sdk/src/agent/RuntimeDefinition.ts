@@ -1,3 +1,4 @@
+import type * as Effect from "effect/Effect"
 /**
  * The types of a runtime: what it is created from, what extends it, and what it is.
  *
@@ -7,22 +8,21 @@
  */
 import type * as Semaphore from "effect/Semaphore"
 import type { ContextPolicy } from "../context/ContextPolicy.ts"
+import type { DecisionInput } from "../domain/Decision.ts"
+import type { Interruption } from "../domain/Interruption.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
 import type { Tokenizer } from "../model/Tokenizer.ts"
 import type { Scrubber } from "../tool/Scrubber.ts"
-import type * as BoundAgent from "./Entry.ts"
-import type { RunIds } from "./RunIds.ts"
-import type { CloseStatus, ExtensionFailed, RuntimeClosed } from "./RuntimeError.ts"
-import type * as Effect from "effect/Effect"
-import type { DecisionInput } from "../domain/Decision.ts"
-import type { Interruption } from "../domain/Interruption.ts"
+import type { AnyServices, AnyTool, Tool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
 import type { Agent, Any } from "./AgentDefinition.ts"
 import type { CancellationToken } from "./Cancellation.ts"
 import type { CapabilityProfile } from "./CapabilityProfile.ts"
+import type * as BoundAgent from "./Entry.ts"
+import type { RunIds } from "./RunIds.ts"
+import type { CloseStatus, ExtensionFailed, RuntimeClosed } from "./RuntimeError.ts"
 import type { RuntimeHooks } from "./RuntimeHooks.ts"
 import type { RuntimeSettings } from "./RuntimeSettings.ts"
-import type { AnyServices, AnyTool, Tool } from "../tool/Tool.ts"
 
 /** What a runtime is told when it is created. `R` are the services that its tools need. */
 export interface RuntimeOptions<R, Output> extends RuntimeSettings {

@@ -9,8 +9,8 @@
  */
 import type { AnyTool, Services, Tool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
-import type { CloseStatus } from "./RuntimeError.ts"
 import type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
+import type { CloseStatus } from "./RuntimeError.ts"
 
 export type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
 

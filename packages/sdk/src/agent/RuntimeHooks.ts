@@ -1,3 +1,4 @@
+import type { Decision } from "../domain/Decision.ts"
 /**
  * What a program may be told about the runs of a runtime, for metrics, logs and progress: plain callbacks.
  *
@@ -11,14 +12,13 @@ import * as History from "../domain/History.ts"
 import type { RunId, SessionId, Timestamp, ToolCallId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { ToolOutcome } from "../domain/Message.ts"
-import type { Decision } from "../domain/Decision.ts"
 import type { RunFailure } from "../domain/RunError.ts"
 import type { FinishReason, RunEvent } from "../domain/RunEvent.ts"
 import type { RunState, ToolCall } from "../domain/RunState.ts"
 import { findCall, findChild, isEnded, isSettled } from "../domain/RunState.ts"
 import type { ModelUsage, SessionUsage } from "../domain/Usage.ts"
-import type { RunUpdate } from "./RunUpdate.ts"
 import { notify } from "./internal/userCode.ts"
+import type { RunUpdate } from "./RunUpdate.ts"
 
 /** Whose run it is: the root's, or a sub-agent's. */
 interface Told {

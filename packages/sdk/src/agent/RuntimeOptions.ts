@@ -14,10 +14,10 @@ import { checkPolicy, limitsShape } from "../domain/internal/given.ts"
 import { hintFor, keysOf, misfits } from "../domain/internal/misfits.ts"
 import { readOnce } from "../domain/internal/readOnce.ts"
 import { AgentSelection, CapabilityProfile, ToolSelection } from "./CapabilityProfile.ts"
+import type { RuntimeOptions } from "./RuntimeDefinition.ts"
 import { RuntimeOptionsInvalid } from "./RuntimeError.ts"
 import type { RuntimeHooks } from "./RuntimeHooks.ts"
 import { RuntimeSettings } from "./RuntimeSettings.ts"
-import type { RuntimeOptions } from "./RuntimeDefinition.ts"
 
 export type { RuntimeOptions } from "./RuntimeDefinition.ts"
 

@@ -9,13 +9,13 @@ import type { AnyServices, AnyTool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
 import type { Any, InstructionsContext } from "./AgentDefinition.ts"
 import type { DefinitionError } from "./BoundAgent.ts"
-import type { BoundAgent } from "./Entry.ts"
 import * as BoundAgent_ from "./BoundAgent.ts"
 import * as Cancellation from "./Cancellation.ts"
 import { allowsAgent, allowsTool, type CapabilityProfile } from "./CapabilityProfile.ts"
-import { ExtensionFailed } from "./RuntimeError.ts"
-import type { AnyExtension, RuntimeContext } from "./RuntimeDefinition.ts"
+import type { BoundAgent } from "./Entry.ts"
 import { isPromise } from "./internal/userCode.ts"
+import type { AnyExtension, RuntimeContext } from "./RuntimeDefinition.ts"
+import { ExtensionFailed } from "./RuntimeError.ts"
 
 /** What keeps the tools of a runtime from being built. */
 export type RegistryError = DefinitionError | ExtensionFailed

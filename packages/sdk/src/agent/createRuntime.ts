@@ -11,6 +11,7 @@ import type { ModelClient } from "../model/ModelClient.ts"
 import type { RegistryError } from "./buildRuntimeRegistry.ts"
 import { assemble } from "./internal/assemble.ts"
 import type { Runtime } from "./Runtime.ts"
+import type { AnyExtension, RuntimeExtension, RuntimeOptions } from "./RuntimeDefinition.ts"
 import type {
   CapabilityProfileNotFound,
   CloseStatus,
@@ -19,7 +20,6 @@ import type {
   RuntimeOptionsInvalid
 } from "./RuntimeError.ts"
 import type { ExtensionServices } from "./RuntimeExtension.ts"
-import type { AnyExtension, RuntimeExtension, RuntimeOptions } from "./RuntimeDefinition.ts"
 import { check } from "./RuntimeOptions.ts"
 
 /** What keeps a runtime from being created. */

@@ -10,10 +10,6 @@
  */
 import type * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
-import type { Explanation } from "../durable/explain.ts"
-import type { RunPromptError } from "../run/runPrompt.ts"
-import type { Prompt } from "../run/prompt.ts"
-import type { RunResult } from "../run/RunResult.ts"
 import type { RunUpdate } from "../agent/RunUpdate.ts"
 import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
@@ -25,6 +21,10 @@ import type { Principal, PrincipalInvalid } from "../domain/Principal.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type { EmptyPrompt, RunEnded, RunLetGo, SessionBusy } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
+import type { Explanation } from "../durable/explain.ts"
+import type { Prompt } from "../run/prompt.ts"
+import type { RunPromptError } from "../run/runPrompt.ts"
+import type { RunResult } from "../run/RunResult.ts"
 import type {
   MessageInvalid,
   RunExists,

@@ -6,8 +6,8 @@
 import type { RunUpdate } from "../agent/RunUpdate.ts"
 import type { RunId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
-import type { HandleStatus } from "./AgentHandle.ts"
 import type { RunState } from "../domain/RunState.ts"
+import type { HandleStatus } from "./AgentHandle.ts"
 
 /** A request that waits, and the run that it stops. */
 export interface InboxEntry {

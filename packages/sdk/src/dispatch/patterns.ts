@@ -4,9 +4,9 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import type { Runtime } from "../agent/Runtime.ts"
 import type { Prompt } from "../run/prompt.ts"
 import type { Completed, RunResult } from "../run/RunResult.ts"
-import type { Runtime } from "../agent/Runtime.ts"
 import type { HandleError } from "./AgentHandle.ts"
 import * as Conductor from "./Conductor.ts"
 import type { ConductorFull } from "./DispatchError.ts"

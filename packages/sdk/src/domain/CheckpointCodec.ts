@@ -7,9 +7,9 @@
  */
 import * as History from "./History.ts"
 import type { Revision, RunId } from "./Id.ts"
+import { verbatim } from "./internal/verbatim.ts"
 import type { Message } from "./Message.ts"
 import { type RunState, StateRest } from "./RunState.ts"
-import { verbatim } from "./internal/verbatim.ts"
 
 /**
  * The version of what is written here. Raise it with every change to `RunState` or `Message` that an older reader would misread, and

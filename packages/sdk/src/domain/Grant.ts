@@ -14,9 +14,9 @@
 import * as Schema from "effect/Schema"
 import { sentence } from "./Display.ts"
 import { GrantId, grantId, Timestamp } from "./Id.ts"
-import { Safety, type ToolApprovalItem } from "./Interruption.ts"
 import { matchesGlob } from "./internal/glob.ts"
 import { canonicalJson } from "./internal/json.ts"
+import { Safety, type ToolApprovalItem } from "./Interruption.ts"
 import { type Attributed, Principal } from "./Principal.ts"
 import { type Definition, difference, type Peers } from "./ToolIdentity.ts"
 

@@ -12,8 +12,8 @@ import * as Schema from "effect/Schema"
 import { isDeeperThan } from "./internal/json.ts"
 import { verbatim } from "./internal/verbatim.ts"
 import { migrations } from "./migrations/migrations.ts"
-import { RunEvents, type RunEvent, version as eventVersion } from "./RunEvent.ts"
 import { RunStateMalformed, RunStateTooNew } from "./RunError.ts"
+import { RunEvents, type RunEvent, version as eventVersion } from "./RunEvent.ts"
 import { RunState, version } from "./RunState.ts"
 
 const decodeState = Schema.decodeUnknownResult(RunState)

@@ -12,8 +12,6 @@ import * as Grant from "./Grant.ts"
 import * as History from "./History.ts"
 import type { Revision } from "./Id.ts"
 import * as Id from "./Id.ts"
-import { callIdOf } from "./Interruption.ts"
-import type { AssistantPart } from "./Message.ts"
 import { exhausted, limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
 import { charge, childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
 import { decided, superseded } from "./internal/decided.ts"
@@ -29,6 +27,8 @@ import {
   updateCall,
   updateRequest
 } from "./internal/turn.ts"
+import { callIdOf } from "./Interruption.ts"
+import type { AssistantPart } from "./Message.ts"
 import { text } from "./Message.ts"
 import { type AnsweredPart, type RunEvent, unwrap } from "./RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "./RunState.ts"

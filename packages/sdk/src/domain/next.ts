@@ -17,13 +17,6 @@
  * @since 0.1.0
  */
 import * as Arr from "effect/Array"
-import * as History from "./History.ts"
-import type { ToolCallId } from "./Id.ts"
-import type { Interruption } from "./Interruption.ts"
-import * as Limits from "./Limits.ts"
-import type { RunFailure } from "./RunError.ts"
-import type { RunState, ToolCall } from "./RunState.ts"
-import { interruptions, isEnded, isOpen, isRepeatable, isSettled, text } from "./RunState.ts"
 import {
   exceeded as exceededBudget,
   exceededByCalls,
@@ -33,9 +26,16 @@ import {
   reserved,
   spent
 } from "./Budget.ts"
+import * as History from "./History.ts"
+import type { ToolCallId } from "./Id.ts"
 import { isTurnReleased } from "./internal/released.ts"
 import * as Room from "./internal/room.ts"
 import type { Above } from "./internal/room.ts"
+import type { Interruption } from "./Interruption.ts"
+import * as Limits from "./Limits.ts"
+import type { RunFailure } from "./RunError.ts"
+import type { RunState, ToolCall } from "./RunState.ts"
+import { interruptions, isEnded, isOpen, isRepeatable, isSettled, text } from "./RunState.ts"
 
 export type { Above, Unavailable } from "./internal/room.ts"
 

@@ -12,8 +12,8 @@ import type { RunId, Timestamp } from "../domain/Id.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
 import { RunStore } from "../store/RunStore.ts"
-import type { Lease, RunHead } from "../store/RunStorePort.ts"
 import type { LeaseLost, RunBusy, RunConflict, RunStoreError } from "../store/RunStoreError.ts"
+import type { Lease, RunHead } from "../store/RunStorePort.ts"
 
 /**
  * Marks every run of the store that can go on: a side effect that it has not started may have happened since the backup was made.

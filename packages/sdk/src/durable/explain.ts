@@ -5,15 +5,20 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import { answersTo } from "../agent/BoundAgent.ts"
+import { type BoundAgent } from "../agent/Entry.ts"
+import { Missing, missingIn } from "../agent/internal/definitions.ts"
+import { requireOptions } from "../agent/internal/soundOptions.ts"
+import type { Runtime } from "../agent/Runtime.ts"
 import type { Decision } from "../domain/Decision.ts"
 import { instant, sentence } from "../domain/Display.ts"
 import { evolve } from "../domain/evolve.ts"
 import { isWithin, type RequestId, type RunId, type Timestamp } from "../domain/Id.ts"
-import { list, shapeOf } from "../domain/internal/misfits.ts"
-import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { lineTo } from "../domain/internal/lineTo.ts"
+import { list, shapeOf } from "../domain/internal/misfits.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
 import { type Above, aboveOf, next, nothingAbove, type Step, type Unavailable } from "../domain/next.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { type AgentNotFound, fromFailure, type ToolUnavailable } from "../domain/RunError.ts"
 import {
   answerable,
@@ -23,18 +28,13 @@ import {
   type RunState,
   type Status
 } from "../domain/RunState.ts"
-import { RunStore } from "../store/RunStore.ts"
-import type { RunHead, StoredRun } from "../store/RunStorePort.ts"
-import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
-import { answersTo } from "../agent/BoundAgent.ts"
-import { type BoundAgent } from "../agent/Entry.ts"
-import { Missing, missingIn } from "../agent/internal/definitions.ts"
 import { withDecisions } from "../run/internal/eventsOf.ts"
+import { RunStore } from "../store/RunStore.ts"
+import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
+import type { RunHead, StoredRun } from "../store/RunStorePort.ts"
 import { stoppedSteps, stopIn, stopText, supersededText } from "./internal/explainStop.ts"
 import { loadRun } from "./internal/loadRun.ts"
 import { findSubRun, standingOf, type SubRun } from "./internal/subRun.ts"
-import { requireOptions } from "../agent/internal/soundOptions.ts"
-import type { Runtime } from "../agent/Runtime.ts"
 
 /** One thing that a run waits for. */
 export interface Wait {

@@ -11,13 +11,13 @@ import { kindOf } from "../domain/internal/kindOf.ts"
 import { attribute, type Principal, type PrincipalInvalid } from "../domain/Principal.ts"
 import { revocations } from "../domain/revokeInState.ts"
 import { children, isEnded, type RunState } from "../domain/RunState.ts"
+import { redactText } from "../run/internal/redact.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import type { StoredGrant } from "../store/StoredGrant.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { appendOnce, leftToOthers } from "./internal/appendOnce.ts"
 import { loadRun } from "./internal/loadRun.ts"
-import { redactText } from "../run/internal/redact.ts"
 
 /**
  * Revokes a grant, and returns it: from then on no call starts under it, in every run, fork and process. Calls that it let through and

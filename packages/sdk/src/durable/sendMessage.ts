@@ -4,25 +4,25 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import { turnOnFailure } from "../agent/internal/eventLoop.ts"
+import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { RunId } from "../domain/Id.ts"
 import { eventWithin } from "../domain/internal/childState.ts"
+import { shapeOf } from "../domain/internal/misfits.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
 import { isEnded } from "../domain/RunState.ts"
+import { redactText } from "../run/internal/redact.ts"
+import { decodePrompt } from "../run/internal/staging.ts"
+import { tookFor } from "../run/internal/takeMessage.ts"
+import type { Prompt } from "../run/prompt.ts"
 import { takenBy } from "../store/internal/messages.ts"
 import { RunStore } from "../store/RunStore.ts"
 import { MessageInvalid, type RunNotFound, type RunStoreError } from "../store/RunStoreError.ts"
 import type { Receipt } from "../store/SentMessage.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
-import { turnOnFailure } from "../agent/internal/eventLoop.ts"
-import { redactText } from "../run/internal/redact.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
-import { shapeOf } from "../domain/internal/misfits.ts"
-import { requireOptions } from "../agent/internal/soundOptions.ts"
-import { decodePrompt } from "../run/internal/staging.ts"
 import { findSubRun } from "./internal/subRun.ts"
-import { tookFor } from "../run/internal/takeMessage.ts"
-import type { Prompt } from "../run/prompt.ts"
 
 /** How a message is sent. */
 export interface SendOptions {

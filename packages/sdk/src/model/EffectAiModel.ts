@@ -1,3 +1,8 @@
+import type { AiError } from "effect/ai/AiError"
+import * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Response from "effect/ai/Response"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 /**
  * Between the models of `effect/ai` and those of Fermata, both ways.
  *
@@ -8,12 +13,7 @@
  * @since 0.1.0
  */
 import * as Base64 from "effect/encoding/Base64"
-import * as Context from "effect/Context"
-import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { AiError } from "effect/ai/AiError"
-import * as LanguageModel from "effect/ai/LanguageModel"
-import type * as Response from "effect/ai/Response"
 import * as Stream from "effect/Stream"
 import type { FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
@@ -27,8 +27,8 @@ import {
   partsOf,
   requestOf
 } from "./internal/effectAi/request.ts"
-import { reasonOf } from "./internal/providerErrors.ts"
 import { fieldsOf } from "./internal/fields.ts"
+import { reasonOf } from "./internal/providerErrors.ts"
 import { type Answer, makeAnswer, readAnswer, retrying, settingLeftOut, warnings } from "./ModelBridge.ts"
 import { collect, ModelClient } from "./ModelClient.ts"
 import { ModelError } from "./ModelError.ts"

@@ -8,9 +8,9 @@
 import type * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
+import { makeClient } from "./internal/http/transport.ts"
 import { chat } from "./internal/openai/chat.ts"
 import { type Options, openAiProfile } from "./internal/openai/endpoint.ts"
-import { makeClient } from "./internal/http/transport.ts"
 import { ModelClient } from "./ModelClient.ts"
 import type { ModelProfile } from "./ModelProfile.ts"
 

@@ -1,3 +1,4 @@
+import type * as RuntimeError from "../agent/RuntimeError.ts"
 /**
  * Telling errors apart without `instanceof`: the guards look at `_tag`, so that they also work when a program has two copies of
  * this package.
@@ -7,11 +8,10 @@
 import type { GrantNotFound } from "../domain/Grant.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { PrincipalInvalid } from "../domain/Principal.ts"
-import type * as Archive from "../durable/archive.ts"
-import type * as RuntimeError from "../agent/RuntimeError.ts"
 import type * as Rejection from "../domain/Rejection.ts"
 import type * as RunError from "../domain/RunError.ts"
 import type * as Seal from "../domain/Seal.ts"
+import type * as Archive from "../durable/archive.ts"
 import type * as RunStoreError from "../store/RunStoreError.ts"
 import type * as ToolError from "../tool/ToolError.ts"
 import type * as Fermata from "./Fermata.ts"

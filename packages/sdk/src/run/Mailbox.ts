@@ -9,8 +9,9 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type { Decision, DecisionInput } from "../domain/Decision.ts"
+import type { Runtime } from "../agent/Runtime.ts"
 import { decide, expiryOf } from "../domain/decide.ts"
+import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import { evolve } from "../domain/evolve.ts"
 import type { Timestamp } from "../domain/Id.ts"
 import { type Rejection, RequestNotFound } from "../domain/Rejection.ts"
@@ -20,9 +21,8 @@ import { findRequest, isEnded, type RunState } from "../domain/RunState.ts"
 import { eventsOf, withDecisions } from "./internal/eventsOf.ts"
 import { redactEvent } from "./internal/redact.ts"
 import { checkEdited, checkUnchanged, decodeDecision, decodePrompt } from "./internal/staging.ts"
-import type { Prompt } from "./prompt.ts"
-import type { Runtime } from "../agent/Runtime.ts"
 import type { Mail } from "./Mail.ts"
+import type { Prompt } from "./prompt.ts"
 
 /**
  * The mailbox of one run.

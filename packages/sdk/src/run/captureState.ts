@@ -6,14 +6,14 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import type { AgentNotFound, RunStateMalformed, RunStateTooNew } from "../domain/RunError.ts"
-import type { RunState } from "../domain/RunState.ts"
-import * as RunStateCodec from "../domain/RunStateCodec.ts"
-import { checkBound, type ResumeReport } from "./checkResume.ts"
 import { choose } from "../agent/internal/choose.ts"
 import type { ReconfigureError } from "../agent/reconfigureRuntime.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { CaptureMalformed, CaptureTooNew, type RuntimeOptionsInvalid } from "../agent/RuntimeError.ts"
+import type { AgentNotFound, RunStateMalformed, RunStateTooNew } from "../domain/RunError.ts"
+import type { RunState } from "../domain/RunState.ts"
+import * as RunStateCodec from "../domain/RunStateCodec.ts"
+import { checkBound, type ResumeReport } from "./checkResume.ts"
 
 /** The version of the text around the state, which has its own. */
 const version = 1

@@ -5,14 +5,14 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
-import type { RunState, ToolCall } from "../domain/RunState.ts"
 import type { Any } from "../agent/AgentDefinition.ts"
-import type { BoundAgent } from "../agent/Entry.ts"
 import * as BoundAgent_ from "../agent/BoundAgent.ts"
-import { parse } from "./internal/judge.ts"
+import type { BoundAgent } from "../agent/Entry.ts"
 import { decodeArguments } from "../agent/internal/decoding.ts"
 import { type Obstacle, walk } from "../agent/internal/definitions.ts"
+import { AgentNotFound, ToolUnavailable } from "../domain/RunError.ts"
+import type { RunState, ToolCall } from "../domain/RunState.ts"
+import { parse } from "./internal/judge.ts"
 
 export type { Obstacle } from "../agent/internal/definitions.ts"
 

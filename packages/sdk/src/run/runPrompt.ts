@@ -9,6 +9,11 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Effectable from "effect/Effectable"
+import * as Cancellation from "../agent/Cancellation.ts"
+import { requireOptions } from "../agent/internal/soundOptions.ts"
+import { requireOpen, type Runtime } from "../agent/Runtime.ts"
+import type { RuntimeClosed } from "../agent/RuntimeError.ts"
+import { observed } from "../agent/RuntimeHooks.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type {
@@ -22,20 +27,15 @@ import type {
   ToolUnavailable
 } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { drive } from "./internal/RunLoop.ts"
-import * as Cancellation from "../agent/Cancellation.ts"
 import { answering } from "./internal/answering.ts"
-import { noJournal } from "./internal/unstoredJournal.ts"
 import { toResult } from "./internal/result.ts"
-import { takeGiven, checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import { drive } from "./internal/RunLoop.ts"
 import { continueShape, runShape, startShape } from "./internal/shapes.ts"
-import { requireOptions } from "../agent/internal/soundOptions.ts"
+import { takeGiven, checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
 import { traced } from "./internal/traced.ts"
-import type { RunResult } from "./RunResult.ts"
-import { requireOpen, type Runtime } from "../agent/Runtime.ts"
-import type { RuntimeClosed } from "../agent/RuntimeError.ts"
-import { observed } from "../agent/RuntimeHooks.ts"
+import { noJournal } from "./internal/unstoredJournal.ts"
 import type { ContinueInput, RunOptions, StartInput } from "./runInput.ts"
+import type { RunResult } from "./RunResult.ts"
 
 /** What can be wrong with the call itself. None of these changed anything. */
 export type RunPromptError =

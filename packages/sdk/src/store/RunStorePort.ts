@@ -1,21 +1,20 @@
+import type * as Arr from "effect/Array"
+import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import type * as Stream from "effect/Stream"
 /**
  * What a store of runs has to do: the port that `RunStore` names as a service, and that each database implements.
  *
  * @since 0.1.0
  */
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
-import type { GrantId, RequestId, Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
-import type { RunEvent } from "../domain/RunEvent.ts"
-import type { Status } from "../domain/RunState.ts"
-import type { MessageInput, Receipt, SentMessage } from "./SentMessage.ts"
 import type { GrantNotFound, Revocation, Revoked } from "../domain/Grant.ts"
+import type { GrantId, RequestId, Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
-import type * as Arr from "effect/Array"
-import type * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
-import type * as Stream from "effect/Stream"
 import type { Rejection } from "../domain/Rejection.ts"
 import type { RunEnded, SessionBusy } from "../domain/RunError.ts"
+import type { RunEvent } from "../domain/RunEvent.ts"
+import type { Status } from "../domain/RunState.ts"
 import type { ListFilter, PendingFilter, ReadyFilter } from "./internal/filters.ts"
 import type {
   LeaseLost,
@@ -28,6 +27,7 @@ import type {
   RunRemoved,
   RunStoreError
 } from "./RunStoreError.ts"
+import type { MessageInput, Receipt, SentMessage } from "./SentMessage.ts"
 import type { GrantFilter, StoredGrant } from "./StoredGrant.ts"
 
 /** The right to drive one run, until a time. Every write under it carries `epoch`, which grows with every claim. */

@@ -4,11 +4,11 @@
  * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
+import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RunId, Revision } from "../domain/Id.ts"
+import type { Interruption } from "../domain/Interruption.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
-import type { Decision, DecisionInput } from "../domain/Decision.ts"
-import type { Interruption } from "../domain/Interruption.ts"
 import type { Receipt, SentMessage } from "../store/SentMessage.ts"
 
 /** One run as the store has it. */

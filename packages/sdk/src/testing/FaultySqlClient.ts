@@ -9,10 +9,10 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Stream from "effect/Stream"
 import type { SqlClient } from "effect/sql/SqlClient"
 import type { Connection } from "effect/sql/SqlConnection"
 import { ConnectionError, DeadlockError, LockTimeoutError, SqlError, UnknownError } from "effect/sql/SqlError"
+import * as Stream from "effect/Stream"
 
 /**
  * What becomes of one statement.

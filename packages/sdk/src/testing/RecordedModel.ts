@@ -10,16 +10,16 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
-import type * as Schema from "effect/Schema"
-import { argumentsDigest } from "../run/internal/digest.ts"
 import type { Message } from "../domain/Message.ts"
 import { collect, type ModelClient } from "../model/ModelClient.ts"
 import { InvalidRequest, ModelError } from "../model/ModelError.ts"
 import type { ModelPart } from "../model/ModelPart.ts"
 import { partsOf } from "../model/ModelPart.ts"
 import type { ModelRequest } from "../model/ModelRequest.ts"
+import { argumentsDigest } from "../run/internal/digest.ts"
 
 /** Where the recordings are kept: one text, such as a file. */
 export interface Recordings {

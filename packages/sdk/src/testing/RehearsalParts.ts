@@ -1,20 +1,20 @@
+import type * as Duration from "effect/Duration"
 /**
  * What a rehearsal is made of: the agents, the model, the fakes of the outside world, and how its runs are started.
  *
  * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
-import type { DecisionBody } from "../domain/Decision.ts"
-import type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
-import type * as Duration from "effect/Duration"
 import type { Layer } from "effect/Layer"
 import type { Agent } from "../agent/AgentDefinition.ts"
 import type { RuntimeOptions } from "../agent/RuntimeDefinition.ts"
+import type { DecisionBody } from "../domain/Decision.ts"
 import type { InDoubtRequest } from "../domain/Interruption.ts"
+import type { StoredStartInput } from "../durable/storedInput.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
 import type { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
-import type { StoredStartInput } from "../durable/storedInput.ts"
+import type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
 
 /** What is known of a call in doubt, in the rehearsal and nowhere else. */
 export interface Evidence {

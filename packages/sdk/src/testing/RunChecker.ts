@@ -8,10 +8,10 @@
  * @since 0.1.0
  */
 import { line } from "../domain/Display.ts"
-import { checkAcknowledged, checkInbox } from "./internal/checker/inbox.ts"
-import { checkEffects } from "./internal/checker/effects.ts"
-import { readJournals } from "./internal/checker/readJournal.ts"
 import type { Evidence, Violation } from "./Evidence.ts"
+import { checkEffects } from "./internal/checker/effects.ts"
+import { checkAcknowledged, checkInbox } from "./internal/checker/inbox.ts"
+import { readJournals } from "./internal/checker/readJournal.ts"
 
 export type {
   Acknowledged,

@@ -5,9 +5,9 @@
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import type { Interruption } from "../domain/Interruption.ts"
 import type { Prompt } from "../run/prompt.ts"
 import type { RunResult } from "../run/RunResult.ts"
-import type { Interruption } from "../domain/Interruption.ts"
 import * as Rehearsal from "./Rehearsal.ts"
 
 /** Where the fakes of the outside world say that something has happened. */

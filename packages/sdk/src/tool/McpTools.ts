@@ -1,3 +1,9 @@
+import * as McpClient from "effect/ai/McpClient"
+import type { McpClientError } from "effect/ai/McpClientError"
+import * as McpProtocol from "effect/ai/McpProtocol"
+import type * as McpSchema from "effect/ai/McpSchema"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 /**
  * The tools of MCP servers as tools of an agent.
  *
@@ -13,13 +19,7 @@
  * @since 0.1.0
  */
 import * as Base64 from "effect/encoding/Base64"
-import type * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as McpClient from "effect/ai/McpClient"
-import type { McpClientError } from "effect/ai/McpClientError"
-import * as McpProtocol from "effect/ai/McpProtocol"
-import type * as McpSchema from "effect/ai/McpSchema"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
 import type * as ChildProcess from "effect/process/ChildProcess"
@@ -28,10 +28,10 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { lines, sentence } from "../domain/Display.ts"
-import { Safety } from "../domain/Interruption.ts"
 import { callable, either, flag, oneOf, shapeOf, string } from "../domain/internal/misfits.ts"
-import { problemOf } from "../domain/OptionsInvalid.ts"
+import { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"
+import { problemOf } from "../domain/OptionsInvalid.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
 import * as Connection from "./internal/mcpConnection.ts"
 import * as mcpLines from "./internal/mcpLines.ts"

@@ -1,3 +1,4 @@
+import type * as Context from "effect/Context"
 /**
  * Tools: what an agent can do, and how carefully.
  *
@@ -9,7 +10,6 @@
  */
 import type * as Effect from "effect/Effect"
 import type * as Result from "effect/Result"
-import type * as Context from "effect/Context"
 import * as Schema from "effect/Schema"
 import type { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"

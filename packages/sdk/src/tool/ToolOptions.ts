@@ -5,10 +5,10 @@
  */
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
-import type { ToolContext } from "./ToolContext.ts"
-import type { DataSchema } from "./DataSchema.ts"
-import type { Safety } from "../domain/Interruption.ts"
 import type * as Schedule from "effect/Schedule"
+import type { Safety } from "../domain/Interruption.ts"
+import type { DataSchema } from "./DataSchema.ts"
+import type { ToolContext } from "./ToolContext.ts"
 
 /** A value, a promise of it, or an effect that makes it. */
 export type Awaitable<A, R = never> = A | Promise<A> | Effect.Effect<A, unknown, R>

@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import * as Tracer from "effect/Tracer"
 import { TestClock } from "effect/testing"
+import * as Tracer from "effect/Tracer"
 import * as Agent from "../../src/agent/Agent.ts"
-import { runPrompt } from "../../src/run/runPrompt.ts"
 import { observe, observed, type RuntimeHooks } from "../../src/agent/RuntimeHooks.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import * as Limits from "../../src/domain/Limits.ts"
 import { ConnectionLost, InvalidRequest } from "../../src/model/ModelError.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import {
   approvalOf,

@@ -2,14 +2,14 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Agent from "../../src/agent/Agent.ts"
 import { subAgentOf } from "../../src/agent/BoundAgent.ts"
-import { type BoundAgent } from "../../src/agent/Entry.ts"
 import { buildRuntimeRegistry } from "../../src/agent/buildRuntimeRegistry.ts"
 import type { CapabilityProfile } from "../../src/agent/CapabilityProfile.ts"
+import { type BoundAgent } from "../../src/agent/Entry.ts"
 import type { RuntimeContext, RuntimeExtension } from "../../src/agent/RuntimeDefinition.ts"
-import type { Awaitable } from "../../src/tool/ToolOptions.ts"
-import * as Tool from "../../src/tool/Tool.ts"
-import { bind, probe, safe } from "../helpers/Fixture.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
+import * as Tool from "../../src/tool/Tool.ts"
+import type { Awaitable } from "../../src/tool/ToolOptions.ts"
+import { bind, probe, safe } from "../helpers/Fixture.ts"
 
 const read = safe("file_read").tool
 const list = safe("file_list").tool

@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Agent from "../../src/agent/Agent.ts"
-import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as ContextPolicy from "../../src/context/ContextPolicy.ts"
 import * as Limits from "../../src/domain/Limits.ts"
 import type { Message } from "../../src/domain/Message.ts"
 import * as Tokenizer from "../../src/model/Tokenizer.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import { bind, expect } from "../helpers/Fixture.ts"
 

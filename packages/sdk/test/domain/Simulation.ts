@@ -18,8 +18,8 @@ import {
   nearing,
   type NothingLeft
 } from "../../src/domain/Budget.ts"
-import type { Decision } from "../../src/domain/Decision.ts"
 import { decide } from "../../src/domain/decide.ts"
+import type { Decision } from "../../src/domain/Decision.ts"
 import { evolve } from "../../src/domain/evolve.ts"
 import * as Grant from "../../src/domain/Grant.ts"
 import * as Id from "../../src/domain/Id.ts"

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
-import type { Decision, DecisionInput } from "../../src/domain/Decision.ts"
 import { check, decide } from "../../src/domain/decide.ts"
-import type { Interruption } from "../../src/domain/Interruption.ts"
+import type { Decision, DecisionInput } from "../../src/domain/Decision.ts"
 import type { RequestId } from "../../src/domain/Id.ts"
+import type { Interruption } from "../../src/domain/Interruption.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
 import {
   approval,

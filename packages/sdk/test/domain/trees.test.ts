@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { vi } from "vitest"
+import { available, isWrappingUp, promisedAway, workedMs } from "../../src/domain/Budget.ts"
 import { evolve, evolveAll } from "../../src/domain/evolve.ts"
 import { contradictions } from "../../src/domain/internal/contradictions.ts"
 import { callIdOf } from "../../src/domain/Interruption.ts"
@@ -22,7 +23,6 @@ import {
   policiesOf,
   providerMessages
 } from "../../src/domain/RunState.ts"
-import { available, isWrappingUp, promisedAway, workedMs } from "../../src/domain/Budget.ts"
 import { always, numRuns } from "./Always.ts"
 import { difference, historyFault, Ledger, type LedgerRun } from "./Ledger.ts"
 import type { Trace } from "./Simulation.ts"

@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Agent from "../../src/agent/Agent.ts"
-import { requireSoundDecisions } from "../../src/durable/internal/soundDecisions.ts"
-import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { Decision } from "../../src/domain/Decision.ts"
 import type { RequestId } from "../../src/domain/Id.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
+import { requireSoundDecisions } from "../../src/durable/internal/soundDecisions.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import { approve, bind, call, only, probe } from "../helpers/Fixture.ts"
 
 describe("a decision that waits in a store", () => {

@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
 /**
  * Recorded answers of real providers, and how a protocol reads them: at any chunking, to the end or to an error, beside what
  * the recording is expected to say.
@@ -7,8 +9,6 @@
 import { assert } from "@effect/vitest"
 import * as Sse from "effect/encoding/Sse"
 import type * as Schema from "effect/Schema"
-import { readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
 import type { FinishReason } from "../../src/domain/RunEvent.ts"
 import type { ModelUsage } from "../../src/domain/Usage.ts"
 import type { AnswerDecoder } from "../../src/model/internal/protocol.ts"

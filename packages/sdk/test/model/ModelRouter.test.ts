@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type { RunId, SessionId } from "../../src/domain/Id.ts"
+import { priced } from "../../src/model/internal/cost.ts"
 import { collect } from "../../src/model/ModelClient.ts"
 import {
   ContextOverflow,
@@ -11,9 +12,8 @@ import {
   QuotaExhausted,
   type Reason
 } from "../../src/model/ModelError.ts"
-import { priced } from "../../src/model/internal/cost.ts"
-import * as ModelRouter from "../../src/model/ModelRouter.ts"
 import type { ModelRequest } from "../../src/model/ModelRequest.ts"
+import * as ModelRouter from "../../src/model/ModelRouter.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 
 const request: ModelRequest = {

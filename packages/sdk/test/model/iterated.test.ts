@@ -5,8 +5,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
-import { collect, fromAsyncIterable } from "../../src/model/ModelClient.ts"
 import { reading } from "../../src/model/internal/iterated.ts"
+import { collect, fromAsyncIterable } from "../../src/model/ModelClient.ts"
 import { makeCollector, type ModelPart, type ModelResponse } from "../../src/model/ModelPart.ts"
 
 const usage = { inputTokens: 1, cachedInputTokens: 0, outputTokens: 2, reasoningTokens: 0 }

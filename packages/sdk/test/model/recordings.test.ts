@@ -1,8 +1,8 @@
-import { assert, describe, it } from "@effect/vitest"
 import { createHash } from "node:crypto"
-import type { ProtocolName } from "../../src/model/ModelProfile.ts"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { assert, describe, it } from "@effect/vitest"
+import type { ProtocolName } from "../../src/model/ModelProfile.ts"
 import { fixtures } from "./Fixtures.ts"
 
 describe("the recorded answers", () => {

@@ -2,11 +2,11 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
-import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { ApprovalPolicy } from "../../src/domain/ApprovalPolicy.ts"
 import type { GrantRequest } from "../../src/domain/Grant.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
 import { interruptions } from "../../src/domain/RunState.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import {
   approvalOf,

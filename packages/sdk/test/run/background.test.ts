@@ -5,11 +5,11 @@ import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/testing/TestClock"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
-import { runPrompt } from "../../src/run/runPrompt.ts"
 import { unwrap } from "../../src/domain/RunEvent.ts"
 import { interruptions, type RunState } from "../../src/domain/RunState.ts"
 import { QuotaExhausted } from "../../src/model/ModelError.ts"
 import type { ModelRequest } from "../../src/model/ModelRequest.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import {
   approvalOf,

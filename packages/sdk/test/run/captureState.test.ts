@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Agent from "../../src/agent/Agent.ts"
-import { captureState, restoreState } from "../../src/run/captureState.ts"
 import { createRuntime } from "../../src/agent/createRuntime.ts"
 import { reconfigureRuntime } from "../../src/agent/reconfigureRuntime.ts"
-import { runPrompt } from "../../src/run/runPrompt.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"
+import { captureState, restoreState } from "../../src/run/captureState.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approvalOf, approve, call, expect, probe, safe } from "../helpers/Fixture.ts"
 

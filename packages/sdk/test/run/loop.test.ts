@@ -7,7 +7,6 @@ import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
-import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as ContextPolicy from "../../src/context/ContextPolicy.ts"
 import { messages } from "../../src/domain/RunState.ts"
 import {
@@ -17,6 +16,7 @@ import {
   RateLimited,
   StreamUnsupported
 } from "../../src/model/ModelError.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { DataSchema } from "../../src/tool/DataSchema.ts"
 import * as Scrubber from "../../src/tool/Scrubber.ts"
 import * as Tool from "../../src/tool/Tool.ts"

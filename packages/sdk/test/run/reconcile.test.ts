@@ -4,10 +4,10 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
-import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import { evolveAll } from "../../src/domain/evolve.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { Reconciled } from "../../src/tool/ToolOptions.ts"
 import {
   approve,

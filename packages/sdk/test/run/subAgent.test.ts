@@ -2,9 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Agent from "../../src/agent/Agent.ts"
-import { runPrompt } from "../../src/run/runPrompt.ts"
 import { messages } from "../../src/domain/RunState.ts"
 import { QuotaExhausted } from "../../src/model/ModelError.ts"
+import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { DataSchema } from "../../src/tool/DataSchema.ts"
 import {
   approvalOf,

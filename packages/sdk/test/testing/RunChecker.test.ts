@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { evolveAll } from "../../src/domain/evolve.ts"
 import type { Decision, DecisionInput } from "../../src/domain/Decision.ts"
+import { evolveAll } from "../../src/domain/evolve.ts"
 import type { RequestId, Revision, RunId, SessionId, ToolCallId } from "../../src/domain/Id.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
 import * as Limits from "../../src/domain/Limits.ts"

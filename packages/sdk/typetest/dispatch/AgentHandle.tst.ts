@@ -1,5 +1,4 @@
 import type { Runtime } from "@fermata/sdk/agent"
-import type { RunResult } from "@fermata/sdk/run"
 import {
   type AgentHandle,
   attach,
@@ -7,6 +6,7 @@ import {
   dispatchPrompt,
   dispatchPromptStored
 } from "@fermata/sdk/dispatch"
+import type { RunResult } from "@fermata/sdk/run"
 import type { RunStore } from "@fermata/sdk/store"
 import type * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"

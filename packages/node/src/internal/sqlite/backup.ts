@@ -1,11 +1,11 @@
+import { randomUUID } from "node:crypto"
 /**
  * A copy of a SQLite store that is taken while others work on it.
  */
 import { rm, stat } from "node:fs/promises"
-import { randomUUID } from "node:crypto"
 import { backup as copyDatabase } from "node:sqlite"
-import * as Effect from "effect/Effect"
 import type { RunStoreError } from "@fermata/sdk/store"
+import * as Effect from "effect/Effect"
 import { BackupExists } from "../BackupExists.ts"
 import { codeOf, createEmpty, nameIfFree } from "../newFile.ts"
 import { cannotOpen, openExisting, thrown } from "./file.ts"

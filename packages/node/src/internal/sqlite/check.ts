@@ -3,8 +3,8 @@
  * of, then what the rows say of each other.
  */
 import type { DatabaseSync } from "node:sqlite"
-import * as Effect from "effect/Effect"
 import type { RunStoreError } from "@fermata/sdk/store"
+import * as Effect from "effect/Effect"
 import type { CheckReport } from "../../SqliteStore.ts"
 import { checkBelongingOfCheckpoints, checkpointTables } from "./checkpoints.ts"
 import { openExisting, patiently } from "./file.ts"

@@ -1,8 +1,8 @@
+import type { RunStoreError } from "@fermata/sdk/store"
 /**
  * Writes a SQLite store anew, so that nothing is left in it of what was removed.
  */
 import * as Effect from "effect/Effect"
-import type { RunStoreError } from "@fermata/sdk/store"
 import { openExisting, patiently } from "./file.ts"
 
 /** Writes the whole store anew, without gaps. */

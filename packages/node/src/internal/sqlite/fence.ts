@@ -5,8 +5,8 @@
  * since, meets it as well, with its next write; and nothing with an effect is started before a write.
  */
 import type { DatabaseSync } from "node:sqlite"
-import * as Effect from "effect/Effect"
 import type { RunStoreError } from "@fermata/sdk/store"
+import * as Effect from "effect/Effect"
 import { cannotOpen, openExisting, patiently } from "./file.ts"
 
 /** Refuses all writes to a store from now on. */

@@ -12,13 +12,13 @@
  */
 import { realpathSync, statSync } from "node:fs"
 import { dirname, resolve } from "node:path"
-import { pathToFileURL } from "node:url"
 import { DatabaseSync } from "node:sqlite"
+import { pathToFileURL } from "node:url"
+import { RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import { classifySqliteError, isSqlError, SqlError } from "effect/sql/SqlError"
-import { RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 
 /** A file before it is opened. One that is `missing` or `empty` becomes a new database. */
 export interface Found {

@@ -2,9 +2,9 @@
  * Whether the head and the journal of each run of a SQLite store can be read, and are of the same length.
  */
 import type { DatabaseSync } from "node:sqlite"
-import * as Result from "effect/Result"
 import { type RunEvent, RunStateCodec } from "@fermata/sdk"
 import { SqlRunStore } from "@fermata/sdk/store"
+import * as Result from "effect/Result"
 import type { Findings } from "./findings.ts"
 import { type Row, rowsOf } from "./rows.ts"
 

@@ -1,3 +1,5 @@
+import { OptionsInvalid } from "@fermata/sdk/domain"
+import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 /**
  * Opens a SQLite store. In a module of its own, with all that is made of SQL: it is loaded when the first store is opened.
  */
@@ -7,14 +9,12 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Result from "effect/Result"
 import * as Reactivity from "effect/reactivity/Reactivity"
+import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import { OptionsInvalid } from "@fermata/sdk/domain"
-import { RunStore, RunStoreError, SqlRunStore } from "@fermata/sdk/store"
 import type { Options } from "../../SqliteStore.ts"
 import { networkFileSystemOf } from "../networkFileSystem.ts"
 import * as SqliteClient from "./client.ts"

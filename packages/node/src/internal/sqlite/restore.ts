@@ -1,13 +1,13 @@
+import { randomUUID } from "node:crypto"
 /**
  * Makes a store of a backup.
  */
 import { rm, stat } from "node:fs/promises"
-import { randomUUID } from "node:crypto"
 import { backup as copyDatabase, DatabaseSync } from "node:sqlite"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import { doubtLaterEffects, type Id } from "@fermata/sdk"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import { BackupExists } from "../BackupExists.ts"
 import { createEmpty, nameIfFree } from "../newFile.ts"
 import { allPages, attempt, exists } from "./backup.ts"

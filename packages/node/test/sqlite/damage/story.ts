@@ -3,9 +3,6 @@
  * checkpoints. Tests copy the file and damage the copy.
  */
 import { DatabaseSync } from "node:sqlite"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import * as Logger from "effect/Logger"
 import {
   agent,
   answer,
@@ -17,9 +14,12 @@ import {
   SqliteStore,
   tool
 } from "@fermata/node"
-import type { Agent } from "@fermata/sdk/agent"
 import type { Id } from "@fermata/sdk"
+import type { Agent } from "@fermata/sdk/agent"
 import { ScriptedModel } from "@fermata/sdk/testing"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import { withStore } from "../fixtures.ts"
 
 type Calls = ReadonlyArray<ScriptedModel.ScriptedCall>

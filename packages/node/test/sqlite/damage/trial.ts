@@ -4,9 +4,9 @@
  */
 import { copyFileSync, rmSync, statSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
-import * as Effect from "effect/Effect"
 import { answer, approve, deny, type Fermata, SqliteStore } from "@fermata/node"
 import type { Id } from "@fermata/sdk"
+import * as Effect from "effect/Effect"
 import { type Case, descendants } from "./cases.ts"
 import { type Did, open } from "./story.ts"
 

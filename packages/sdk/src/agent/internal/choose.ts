@@ -3,13 +3,13 @@
  */
 import * as Effect from "effect/Effect"
 import type { ModelClient } from "../../model/ModelClient.ts"
+import type { AnyServices } from "../../tool/Tool.ts"
 import { requireOpen } from "../Runtime.ts"
 import type { Choice, Runtime } from "../RuntimeDefinition.ts"
 import { ReconfigureRefused, RuntimeBusy, type RuntimeClosed } from "../RuntimeError.ts"
 import type { Configuration } from "../RuntimeHooks.ts"
 import { configure, type ConfigureError, type Configured, describeConfiguration } from "./configuration.ts"
 import { notify } from "./userCode.ts"
-import type { AnyServices } from "../../tool/Tool.ts"
 
 /** Makes a choice the one in force. */
 export const choose = (

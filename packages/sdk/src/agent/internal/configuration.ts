@@ -3,15 +3,15 @@
  */
 import * as Effect from "effect/Effect"
 import type { ModelClient } from "../../model/ModelClient.ts"
+import type { AnyServices } from "../../tool/Tool.ts"
 import type { Any } from "../AgentDefinition.ts"
-import type { BoundAgent } from "../Entry.ts"
 import { buildRuntimeRegistry, type RegistryError } from "../buildRuntimeRegistry.ts"
 import type { CancellationToken } from "../Cancellation.ts"
 import { type CapabilityProfile, everything } from "../CapabilityProfile.ts"
+import type { BoundAgent } from "../Entry.ts"
 import type { AnyExtension, Choice, Runtime, RuntimeContext } from "../RuntimeDefinition.ts"
 import { CapabilityProfileNotFound, ModelProfileNotFound } from "../RuntimeError.ts"
 import type { Configuration } from "../RuntimeHooks.ts"
-import type { AnyServices } from "../../tool/Tool.ts"
 
 type Client = ModelClient["Service"]
 

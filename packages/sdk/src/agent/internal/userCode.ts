@@ -8,9 +8,9 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import { messageOf, text } from "../../domain/Display.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
-import type { Awaitable } from "../../tool/ToolOptions.ts"
-import { ToolFailure } from "../../tool/ToolError.ts"
 import type { AnyServices } from "../../tool/Tool.ts"
+import { ToolFailure } from "../../tool/ToolError.ts"
+import type { Awaitable } from "../../tool/ToolOptions.ts"
 import { setDeadline } from "./deadlines.ts"
 
 /** What code of the program runs with: a runtime, most of the time. */

@@ -3,8 +3,8 @@
  */
 import type { ApprovalPolicy } from "../ApprovalPolicy.ts"
 import { text as shown } from "../Display.ts"
-import { fromFailure } from "../RunError.ts"
 import { text } from "../Message.ts"
+import { fromFailure } from "../RunError.ts"
 import { type RunEvent, unwrap } from "../RunEvent.ts"
 import type { RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"

@@ -1,3 +1,4 @@
+import { line } from "../Display.ts"
 /**
  * Finds the keys that a given value has and that nothing reads. The one check of this kind: what may be given is said by a {@link Shape}.
  *
@@ -5,7 +6,6 @@
  * know, so that a later version may add some.
  */
 import type { Misfit } from "../Misfit.ts"
-import { line } from "../Display.ts"
 import { millisOf } from "./durations.ts"
 import { kindOf } from "./kindOf.ts"
 

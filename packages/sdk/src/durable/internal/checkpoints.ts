@@ -6,9 +6,9 @@
  * all of them together are as long as the history, and only when enough of it has come.
  */
 import * as Context from "effect/Context"
+import { encode, version } from "../../domain/CheckpointCodec.ts"
 import { settledChunks } from "../../domain/History.ts"
 import type { RunId } from "../../domain/Id.ts"
-import { encode, version } from "../../domain/CheckpointCodec.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { NewCheckpoint } from "../../store/RunStorePort.ts"
 

@@ -4,6 +4,10 @@
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import type * as Cancellation from "../../agent/Cancellation.ts"
+import { letTurn } from "../../agent/internal/eventLoop.ts"
+import { requireOpen, type Runtime } from "../../agent/Runtime.ts"
+import { observed } from "../../agent/RuntimeHooks.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, Timestamp } from "../../domain/Id.ts"
@@ -12,6 +16,13 @@ import { next } from "../../domain/next.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import { findRequest, interruptions, isEnded, type RunState } from "../../domain/RunState.ts"
+import { drive } from "../../run/internal/RunLoop.ts"
+import { continueRun, decodePrompt, type Staged } from "../../run/internal/staging.ts"
+import type { Allotted, GivenOptions } from "../../run/internal/startOptions.ts"
+import type { Leaving } from "../../run/leaving.ts"
+import type { Prompt } from "../../run/prompt.ts"
+import type { RunOptions } from "../../run/runInput.ts"
+import type { RunPromptError } from "../../run/runPrompt.ts"
 import { RunStore } from "../../store/RunStore.ts"
 import type {
   LeaseLost,
@@ -22,23 +33,12 @@ import type {
   RunRemoved,
   RunStoreError
 } from "../../store/RunStoreError.ts"
-import { drive } from "../../run/internal/RunLoop.ts"
-import type * as Cancellation from "../../agent/Cancellation.ts"
 import { decideAllStored } from "../decideStored.ts"
-import type { RunPromptError } from "../../run/runPrompt.ts"
-import type { RunOptions } from "../../run/runInput.ts"
-import type { Prompt } from "../../run/prompt.ts"
-import type { Leaving } from "../../run/leaving.ts"
-import { requireOpen, type Runtime } from "../../agent/Runtime.ts"
-import { observed } from "../../agent/RuntimeHooks.ts"
 import { type Checkpointing, CheckpointEvery, checkpointOf, type Known, savedAs } from "./checkpoints.ts"
 import { loadRun } from "./loadRun.ts"
 import { remember } from "./remembered.ts"
 import { requireSoundDecisions } from "./soundDecisions.ts"
-import { continueRun, decodePrompt, type Staged } from "../../run/internal/staging.ts"
-import type { Allotted, GivenOptions } from "../../run/internal/startOptions.ts"
 import { checkReadable, hold, recordExpiries, storeJournal, underLease } from "./stored.ts"
-import { letTurn } from "../../agent/internal/eventLoop.ts"
 
 type Store = RunStore["Service"]
 

@@ -3,8 +3,8 @@
  * and what resuming it still does.
  */
 import type { Decision } from "../../domain/Decision.ts"
-import { isWithin } from "../../domain/Id.ts"
 import { sentence } from "../../domain/Display.ts"
+import { isWithin } from "../../domain/Id.ts"
 import { recordOf } from "../../domain/internal/released.ts"
 import { type Above, next } from "../../domain/next.ts"
 import { findCall, type RunState, type ToolCall } from "../../domain/RunState.ts"

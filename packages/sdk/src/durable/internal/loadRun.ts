@@ -5,13 +5,13 @@
  * its head says it is, is left alone, and all events are read.
  */
 import * as Effect from "effect/Effect"
+import { decode, version } from "../../domain/CheckpointCodec.ts"
 import { evolveAll } from "../../domain/evolve.ts"
 import type { RunId } from "../../domain/Id.ts"
-import { decode, version } from "../../domain/CheckpointCodec.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { RunStore } from "../../store/RunStore.ts"
-import type { StoredRun } from "../../store/RunStorePort.ts"
 import type { RunNotFound, RunStoreError } from "../../store/RunStoreError.ts"
+import type { StoredRun } from "../../store/RunStorePort.ts"
 import type { Known } from "./checkpoints.ts"
 import { foldStored, isOf } from "./stored.ts"
 

@@ -3,8 +3,8 @@
  * same text.
  */
 import type { UserPart } from "../../domain/Message.ts"
-import type { Scrubber } from "../../tool/Scrubber.ts"
 import { redactEvent } from "../../run/internal/redact.ts"
+import type { Scrubber } from "../../tool/Scrubber.ts"
 
 /** The message without secrets. Its id is no text: it must stay what the sender knows it by. */
 export const redactMessage = <Message extends { readonly content: ReadonlyArray<UserPart> }>(

@@ -5,13 +5,13 @@
  * It is no proof of where an archive comes from: what fits can have been written by anyone.
  */
 import * as Result from "effect/Result"
-import type { Decision } from "../../domain/Decision.ts"
 import { check, expiryDecision } from "../../domain/decide.ts"
+import type { Decision } from "../../domain/Decision.ts"
 import { instant, lines, sentence } from "../../domain/Display.ts"
 import { evolve } from "../../domain/evolve.ts"
 import { isWithin, type RequestId, type Timestamp, type ToolCallId } from "../../domain/Id.ts"
-import { callIdOf, type Interruption, isExpired } from "../../domain/Interruption.ts"
 import { contradictions } from "../../domain/internal/contradictions.ts"
+import { callIdOf, type Interruption, isExpired } from "../../domain/Interruption.ts"
 import { misattribution, of as principalOf } from "../../domain/Principal.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import {

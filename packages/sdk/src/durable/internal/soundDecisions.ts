@@ -5,8 +5,8 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import type { Decision } from "../../domain/Decision.ts"
 import { check } from "../../domain/decide.ts"
+import type { Decision } from "../../domain/Decision.ts"
 import { sentence } from "../../domain/Display.ts"
 import type { RequestId } from "../../domain/Id.ts"
 import { findRequest, isEnded, type RunState } from "../../domain/RunState.ts"

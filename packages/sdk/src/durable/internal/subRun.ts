@@ -2,14 +2,14 @@
  * The run of a sub-agent, found by its own id in the stored run that it lies in.
  */
 import * as Effect from "effect/Effect"
-import { childState } from "../../domain/internal/childState.ts"
 import { lineOf, type RunId, type ToolCallId } from "../../domain/Id.ts"
+import { childState } from "../../domain/internal/childState.ts"
 import { next } from "../../domain/next.ts"
 import { isEnded, type RunState, type Status } from "../../domain/RunState.ts"
-import type { RunStore } from "../../store/RunStore.ts"
-import type { StoredRun } from "../../store/RunStorePort.ts"
 import { notARun } from "../../store/internal/soundInput.ts"
+import type { RunStore } from "../../store/RunStore.ts"
 import { RunNotFound, type RunStoreError } from "../../store/RunStoreError.ts"
+import type { StoredRun } from "../../store/RunStorePort.ts"
 import { foldStored } from "./stored.ts"
 
 /** A sub-agent's run, and where it lies. */

@@ -1,3 +1,4 @@
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
 /**
  * The updates that a reader has not read yet, bounded whatever the reader does.
  *
@@ -6,7 +7,6 @@
  * the store.
  */
 import { sizeOf } from "../../run/internal/updateSize.ts"
-import type { RunUpdate } from "../../agent/RunUpdate.ts"
 
 type Passing = Exclude<RunUpdate, { readonly _tag: "event" }>
 

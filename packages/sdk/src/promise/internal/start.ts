@@ -1,9 +1,9 @@
+import type { RunId, SessionId } from "../../domain/Id.ts"
+import type { StoredStartInput } from "../../durable/storedInput.ts"
 /**
  * What a run is started with, as the core takes it.
  */
 import type { Prompt } from "../../run/prompt.ts"
-import type { StoredStartInput } from "../../durable/storedInput.ts"
-import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { PromptOptions } from "./options.ts"
 
 export const startOf = (

@@ -1,14 +1,14 @@
+import type * as Effect from "effect/Effect"
+import type { Decision } from "../../domain/Decision.ts"
+import type { Revoked } from "../../domain/Grant.ts"
 /**
  * Where the events of a run go, and where its mail comes from.
  */
 import type { SessionBusy } from "../../domain/RunError.ts"
-import type { LeaseLost, RunConflict, RunStoreError } from "../../store/RunStoreError.ts"
-import type { Decision } from "../../domain/Decision.ts"
-import type * as Effect from "effect/Effect"
-import type { Revoked } from "../../domain/Grant.ts"
-import type { Mail } from "../Mail.ts"
-import type { RunState } from "../../domain/RunState.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import type { LeaseLost, RunConflict, RunStoreError } from "../../store/RunStoreError.ts"
+import type { Mail } from "../Mail.ts"
 
 /** What can go wrong while a stored run is driven; nothing, where a run is not stored. */
 export type JournalError = RunConflict | LeaseLost | SessionBusy | RunStoreError

@@ -13,21 +13,35 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Effectable from "effect/Effectable"
 import * as Exit from "effect/Exit"
+import type * as Cancellation from "../../agent/Cancellation.ts"
+import { type Missing, obstacleOf } from "../../agent/internal/definitions.ts"
+import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
+import { notify } from "../../agent/internal/userCode.ts"
+import type { Runtime } from "../../agent/Runtime.ts"
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { next, type Step } from "../../domain/next.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { type RunState, isEnded } from "../../domain/RunState.ts"
-import type * as Cancellation from "../../agent/Cancellation.ts"
-import { Supervisor } from "./Supervisor.ts"
+import type { Leaving } from "../leaving.ts"
 import { askModel } from "../steps/askModel.ts"
-import { cannotGoOn, endedBeside, settleBeside, wake } from "./beside.ts"
-import { openLimit, withdrawLimits } from "../steps/limits.ts"
-import { confirmHeld } from "./confirmHeld.ts"
-import { cancellation } from "./cancellation.ts"
 import { classifyAll } from "../steps/classify.ts"
 import { decodeOutput } from "../steps/decodeOutput.ts"
-import { type Missing, obstacleOf } from "../../agent/internal/definitions.ts"
-import { finish, hold, letGo } from "./comeToRest.ts"
+import { handOff } from "../steps/handOff.ts"
+import { openLimit, withdrawLimits } from "../steps/limits.ts"
+import { reconcile, settle } from "../steps/settle.ts"
+import { settleAgents } from "../steps/settleAgents.ts"
+import {
+  askWrapUp,
+  awaitChildren,
+  goOnInBackground,
+  resumeChildren,
+  startBackground
+} from "../steps/subAgents.ts"
 import { wakeAtExpiry } from "./asking.ts"
+import { cannotGoOn, endedBeside, settleBeside, wake } from "./beside.ts"
+import { cancellation } from "./cancellation.ts"
+import { finish, hold, letGo } from "./comeToRest.ts"
+import { confirmHeld } from "./confirmHeld.ts"
 import { decideInline } from "./decideInline.ts"
 import {
   type Doing,
@@ -41,26 +55,12 @@ import {
   stateOf,
   tellAll
 } from "./Drive.ts"
-import type { Journal, JournalError } from "./Journal.ts"
 import { failWith } from "./failWith.ts"
-import { handOff } from "../steps/handOff.ts"
 import { holdIdle } from "./holdIdle.ts"
+import type { Journal, JournalError } from "./Journal.ts"
 import { leave, takeMail } from "./leave.ts"
-import { reconcile, settle } from "../steps/settle.ts"
 import { beginsUnheard, hearStops, mayBeHalted } from "./stops.ts"
-import { settleAgents } from "../steps/settleAgents.ts"
-import {
-  askWrapUp,
-  awaitChildren,
-  goOnInBackground,
-  resumeChildren,
-  startBackground
-} from "../steps/subAgents.ts"
-import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
-import type { Leaving } from "../leaving.ts"
-import type { Runtime } from "../../agent/Runtime.ts"
-import type { RunUpdate } from "../../agent/RunUpdate.ts"
-import { notify } from "../../agent/internal/userCode.ts"
+import { Supervisor } from "./Supervisor.ts"
 
 /** How a run is driven. */
 export interface DriveOptions {

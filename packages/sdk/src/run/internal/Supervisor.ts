@@ -12,9 +12,9 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import type * as Cancellation from "../../agent/Cancellation.ts"
+import { setDeadline, setTimed, type Timed, unsetTimed } from "../../agent/internal/deadlines.ts"
 import { attempt, graceMs } from "../../agent/internal/userCode.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
-import { setDeadline, setTimed, type Timed, unsetTimed } from "../../agent/internal/deadlines.ts"
 
 /** How long something may take, and what it fails with then. */
 export interface Deadline<E> {

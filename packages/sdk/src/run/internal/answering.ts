@@ -2,11 +2,11 @@
  * Who answers a prompt: the agent that the caller names, or else the one that has the conversation.
  */
 import * as Effect from "effect/Effect"
-import { AgentNotFound } from "../../domain/RunError.ts"
-import type { RunState } from "../../domain/RunState.ts"
 import { answersTo, memberOf } from "../../agent/BoundAgent.ts"
 import { type BoundAgent } from "../../agent/Entry.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
+import { AgentNotFound } from "../../domain/RunError.ts"
+import type { RunState } from "../../domain/RunState.ts"
 
 /** What decides it. */
 interface Question {

@@ -1,9 +1,9 @@
+import { setDeadline } from "../../agent/internal/deadlines.ts"
 /**
  * The approval callback while it is asked beside the loop, and the time at which requests expire meanwhile.
  */
 import { answerable } from "../../domain/RunState.ts"
 import { isBeside, wake } from "./beside.ts"
-import { setDeadline } from "../../agent/internal/deadlines.ts"
 import { type Drive, now } from "./Drive.ts"
 
 /** The name under which the callback is asked beside the loop. */

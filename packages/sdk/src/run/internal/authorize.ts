@@ -6,19 +6,19 @@
  * own rule. What no longer holds is asked about again, with the reason; a definition or an argument that cannot be matched never runs.
  */
 import * as Effect from "effect/Effect"
+import type { BoundAgent } from "../../agent/Entry.ts"
 import type { Decision } from "../../domain/Decision.ts"
 import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
-import { recordOf } from "../../domain/internal/released.ts"
 import { sameJson } from "../../domain/internal/json.ts"
+import { recordOf } from "../../domain/internal/released.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.ts"
 import { type Difference, difference, identityIn, type ToolIdentity } from "../../domain/ToolIdentity.ts"
-import type { BoundAgent } from "../../agent/Entry.ts"
-import { type ToolEntry, deny, needsOf, strictest } from "./judge.ts"
 import { approvalDigest } from "./digest.ts"
 import { now, type Scope, stateOf } from "./Drive.ts"
 import { findGrant } from "./findGrant.ts"
+import { type ToolEntry, deny, needsOf, strictest } from "./judge.ts"
 
 /** A call that is judged right before its body. */
 export interface Judging {

@@ -8,11 +8,11 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Semaphore from "effect/Semaphore"
-import type { RunId } from "../../domain/Id.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
-import { Supervisor } from "./Supervisor.ts"
+import type { RunId } from "../../domain/Id.ts"
 import { type Beside, type Drive, flush, isActedOn, type Scope } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
+import { Supervisor } from "./Supervisor.ts"
 
 const besideOf = (drive: Drive): Beside => {
   drive.beside ??= {

@@ -4,14 +4,14 @@
 import * as Effect from "effect/Effect"
 import { next, type Step } from "../../domain/next.ts"
 import { children, isEnded } from "../../domain/RunState.ts"
-import type { Supervisor } from "./Supervisor.ts"
+import { asking, wakeAtExpiry } from "./asking.ts"
 import { awaitBeside, isAnythingBeside, settleBeside, stopBeside } from "./beside.ts"
 import { cancellation } from "./cancellation.ts"
-import { asking, wakeAtExpiry } from "./asking.ts"
 import { decideInline, isToBeAsked } from "./decideInline.ts"
 import { type Drive, emitRoot, flush, isEnding, now, type Scope } from "./Drive.ts"
 import { leave } from "./leave.ts"
 import { isHalted } from "./stops.ts"
+import type { Supervisor } from "./Supervisor.ts"
 
 /** Leaves the run as it stands. */
 export const letGo = Effect.fnUntraced(function* (drive: Drive) {

@@ -3,8 +3,8 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
-import type { ToolApprovalItem } from "../../domain/Interruption.ts"
 import { canonicalJson } from "../../domain/internal/json.ts"
+import type { ToolApprovalItem } from "../../domain/Interruption.ts"
 
 /** SHA-256, in hex, over a tool's name and the arguments in canonical JSON. */
 export const argumentsDigest = (tool: string, args: Schema.Json): Effect.Effect<string> =>

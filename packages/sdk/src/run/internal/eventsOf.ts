@@ -2,8 +2,8 @@
  * What a decision that was taken means for a run.
  */
 import * as Result from "effect/Result"
-import type { Decision } from "../../domain/Decision.ts"
 import { decide } from "../../domain/decide.ts"
+import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import { findRequest, type RunState } from "../../domain/RunState.ts"

@@ -2,13 +2,13 @@
  * Ending a run that cannot go on, and the sub-agents under it.
  */
 import * as Effect from "effect/Effect"
-import { children } from "../../domain/RunState.ts"
-import { now, emit, type Scope, stateOf } from "./Drive.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
+import type { RunFailure } from "../../domain/RunError.ts"
 import { wrap } from "../../domain/RunEvent.ts"
+import { children } from "../../domain/RunState.ts"
 import { stopBeside, wake } from "./beside.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
-import type { RunFailure } from "../../domain/RunError.ts"
+import { now, emit, type Scope, stateOf } from "./Drive.ts"
 
 /** Ends the sub-agents of a run, each with an end of its own. */
 export const stopUnder = (scope: Scope, reason: string): Effect.Effect<void> =>

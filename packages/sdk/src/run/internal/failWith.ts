@@ -7,9 +7,9 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { describe } from "../../agent/internal/userCode.ts"
 import { isEnded, type RunState } from "../../domain/RunState.ts"
 import { type Drive, type DriveError, emitRoot, flush, now } from "./Drive.ts"
-import { describe } from "../../agent/internal/userCode.ts"
 
 /** Fails the run if its drive met a defect, and returns its state; fails with the cause if it did not, or if that cannot be written. */
 export const failWith = (

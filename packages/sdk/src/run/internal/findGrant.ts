@@ -1,11 +1,11 @@
+import { isAgent } from "../../agent/BoundAgent.ts"
+import { type BoundAgent } from "../../agent/Entry.ts"
+import { starterOf } from "../../agent/internal/definitions.ts"
 /**
  * The grants that may cover a call: those of its own run, and of the runs above it those that say that they are inherited. A grant that
  * is inherited was given to one agent, and reaches the sub-agents that this agent started, whoever has the conversation now.
  */
 import type { Grant } from "../../domain/Grant.ts"
-import { isAgent } from "../../agent/BoundAgent.ts"
-import { type BoundAgent } from "../../agent/Entry.ts"
-import { starterOf } from "../../agent/internal/definitions.ts"
 import { type Scope, stateOf } from "./Drive.ts"
 
 /** How a grant reaches a call: it was given in the call's own run, or in one above. */

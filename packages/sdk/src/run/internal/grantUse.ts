@@ -5,9 +5,9 @@
  * revoked, nothing is written, the start is taken back before any body has run, and the call is judged again.
  */
 import type { Grant, Revoked } from "../../domain/Grant.ts"
-import { revocations } from "../../domain/revokeInState.ts"
-import { recordOf } from "../../domain/internal/released.ts"
 import type { GrantId, ToolCallId } from "../../domain/Id.ts"
+import { recordOf } from "../../domain/internal/released.ts"
+import { revocations } from "../../domain/revokeInState.ts"
 import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
 import { findCall, findChild, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import type { StoredGrant } from "../../store/StoredGrant.ts"

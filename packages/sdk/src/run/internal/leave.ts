@@ -2,24 +2,24 @@
  * Leaving a run, held or completed, unless there is mail; and taking the mail.
  */
 import * as Effect from "effect/Effect"
-import type { Decision } from "../../domain/Decision.ts"
 import { expiries } from "../../domain/decide.ts"
+import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId } from "../../domain/Id.ts"
 import { lineOf } from "../../domain/Id.ts"
 import { textOf } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { wrap } from "../../domain/RunEvent.ts"
+import { type RunState, findChild, isEnded } from "../../domain/RunState.ts"
 import type { Mail } from "../Mail.ts"
+import { stopAsking } from "./asking.ts"
 import { stopBeside, tellToStop, wake } from "./beside.ts"
+import { childCancellation } from "./cancellation.ts"
 import { type Drive, emitRoot, flush, now, tellAll } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
-import { stopAsking } from "./asking.ts"
+import type { JournalError } from "./Journal.ts"
 import { redactEvent } from "./redact.ts"
 import { takeMessage } from "./takeMessage.ts"
-import type { JournalError } from "./Journal.ts"
-import { type RunState, findChild, isEnded } from "../../domain/RunState.ts"
-import { childCancellation } from "./cancellation.ts"
 
 /** Lets go of the run with a last event, unless there is something new to act on: then `false`, and the run goes on. */
 export const leave = (drive: Drive, last: RunEvent): Effect.Effect<boolean, JournalError> => {

@@ -9,14 +9,18 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
+import { decodeArguments } from "../../agent/internal/decoding.ts"
+import { describe } from "../../agent/internal/userCode.ts"
 import { lines, sentence } from "../../domain/Display.ts"
-import { callIdOf } from "../../domain/Interruption.ts"
 import { copyJson, sameJson } from "../../domain/internal/json.ts"
+import { callIdOf } from "../../domain/Interruption.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
 import { type MayRepeat, type ToolCall, findCall } from "../../domain/RunState.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
-import type { Supervisor } from "./Supervisor.ts"
+import { outOfTime } from "../steps/limits.ts"
 import { authorize, isEdited, type Judging, shownOf, type Standing, toolEntryOf } from "./authorize.ts"
+import { emit, isCallOpen, isStopped, nextRequestId, now, type Scope, stateOf, timeLeftOf } from "./Drive.ts"
+import type { JournalError } from "./Journal.ts"
 import {
   type ToolEntry,
   type Understood,
@@ -28,13 +32,9 @@ import {
   openApproval,
   parse
 } from "./judge.ts"
-import { emit, isCallOpen, isStopped, nextRequestId, now, type Scope, stateOf, timeLeftOf } from "./Drive.ts"
-import { decodeArguments } from "../../agent/internal/decoding.ts"
-import { outOfTime } from "../steps/limits.ts"
+import type { Supervisor } from "./Supervisor.ts"
 import { idempotencyKey } from "./toolBody.ts"
 import { whenKnown } from "./whenKnown.ts"
-import { describe } from "../../agent/internal/userCode.ts"
-import type { JournalError } from "./Journal.ts"
 
 /** A call whose body may start. */
 export interface Prepared {

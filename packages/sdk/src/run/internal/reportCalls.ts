@@ -3,8 +3,8 @@
  */
 import * as History from "../../domain/History.ts"
 import { recordOf } from "../../domain/internal/released.ts"
-import { isRepeatable, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import type { ToolOutcome } from "../../domain/Message.ts"
+import { isRepeatable, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import type { CallReport } from "../../domain/ToolCall.ts"
 
 /** What a cancelled run says about its calls, and about those of the sub-agents inside them. */

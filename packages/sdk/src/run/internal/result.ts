@@ -3,15 +3,15 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { holderOf } from "../../agent/BoundAgent.ts"
+import { type BoundAgent } from "../../agent/Entry.ts"
+import { missingIn, type Obstacle } from "../../agent/internal/definitions.ts"
+import type { Runtime } from "../../agent/Runtime.ts"
 import { next } from "../../domain/next.ts"
 import { fromFailure, RunDefect } from "../../domain/RunError.ts"
 import { type RunState, interruptions, isEnded, text } from "../../domain/RunState.ts"
-import { holderOf } from "../../agent/BoundAgent.ts"
-import { type BoundAgent } from "../../agent/Entry.ts"
 import { inspect } from "../checkResume.ts"
 import type { RunResult } from "../RunResult.ts"
-import type { Runtime } from "../../agent/Runtime.ts"
-import { missingIn, type Obstacle } from "../../agent/internal/definitions.ts"
 
 /** The result of a run that is held or over. */
 export const toResult = <Output>(

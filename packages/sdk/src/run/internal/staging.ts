@@ -1,3 +1,4 @@
+import * as Cause from "effect/Cause"
 /**
  * The first events of a run that is started, and of one that is continued: checked before anything happens, folded, and not
  * yet committed.
@@ -6,19 +7,24 @@ import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
-import * as Cause from "effect/Cause"
 import * as Schema from "effect/Schema"
-import { Decision, type DecisionInput } from "../../domain/Decision.ts"
+import { memberOf } from "../../agent/BoundAgent.ts"
+import { type BoundAgent } from "../../agent/Entry.ts"
+import { decodeArguments } from "../../agent/internal/decoding.ts"
+import { definitionAt, Missing } from "../../agent/internal/definitions.ts"
+import { describe } from "../../agent/internal/userCode.ts"
+import type { Runtime } from "../../agent/Runtime.ts"
 import { decide, decideAt } from "../../domain/decide.ts"
+import { Decision, type DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
-import { next, nothingAbove } from "../../domain/next.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import { checkLimits, checkPolicy, decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
+import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { readOnce } from "../../domain/internal/readOnce.ts"
 import { recordOf } from "../../domain/internal/released.ts"
-import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { budgetOf, type Limits } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
+import { next, nothingAbove } from "../../domain/next.ts"
 import { attributeUnknown, misattribution } from "../../domain/Principal.ts"
 import {
   ArgumentsChanged,
@@ -40,16 +46,11 @@ import {
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { type RunState, findCall, findChild, findRequest, isEnded, isOpen } from "../../domain/RunState.ts"
 import { policiesFor } from "../../domain/StartOptions.ts"
-import { memberOf } from "../../agent/BoundAgent.ts"
-import { type BoundAgent } from "../../agent/Entry.ts"
-import { checkBound, inspect } from "../checkResume.ts"
-import type { Runtime } from "../../agent/Runtime.ts"
-import { shownOf } from "./authorize.ts"
 import { copyOfInput, notPlain, wrongText } from "../../store/internal/requests.ts"
-import { answering } from "./answering.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
-import { decodeArguments } from "../../agent/internal/decoding.ts"
-import { definitionAt, Missing } from "../../agent/internal/definitions.ts"
+import { checkBound, inspect } from "../checkResume.ts"
+import { answering } from "./answering.ts"
+import { shownOf } from "./authorize.ts"
 import { approvalDigest } from "./digest.ts"
 import { eventsOf, withDecisions } from "./eventsOf.ts"
 import { redactEvent } from "./redact.ts"
@@ -60,7 +61,6 @@ import {
   isPrompted,
   startOptions
 } from "./startOptions.ts"
-import { describe } from "../../agent/internal/userCode.ts"
 
 /** A state, and the events of it that nobody has stored. */
 export interface Staged {

@@ -1,3 +1,6 @@
+import { isAgent } from "../../agent/BoundAgent.ts"
+import { type BoundAgent } from "../../agent/Entry.ts"
+import type { Runtime } from "../../agent/Runtime.ts"
 /**
  * The options that a new run begins with: those that its caller gives, those of the run that it continues, and the profile's.
  */
@@ -5,9 +8,6 @@ import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
 import type { LimitChanges } from "../../domain/Limits.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { StartOptions } from "../../domain/StartOptions.ts"
-import { isAgent } from "../../agent/BoundAgent.ts"
-import { type BoundAgent } from "../../agent/Entry.ts"
-import type { Runtime } from "../../agent/Runtime.ts"
 
 /** What a caller may give to a new run. */
 export interface GivenOptions {

@@ -11,8 +11,8 @@ import { lineTo } from "../../domain/internal/lineTo.ts"
 import type { Step } from "../../domain/next.ts"
 import { findCall, interruptions, type RunState } from "../../domain/RunState.ts"
 import { type Drive, type Scope } from "./Drive.ts"
-import { takeMailBeside } from "./leave.ts"
 import type { JournalError } from "./Journal.ts"
+import { takeMailBeside } from "./leave.ts"
 
 /** The states from the root's to that of the scope's own run, as far as they are there. */
 const lineOf = ({ drive, path }: Scope): ReadonlyArray<RunState> => lineTo(drive.state, path)

@@ -7,14 +7,14 @@
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { setDeadline } from "../../agent/internal/deadlines.ts"
+import { graceMs, isPromise } from "../../agent/internal/userCode.ts"
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
-import type { RunUpdate } from "../../agent/RunUpdate.ts"
-import { setDeadline } from "../../agent/internal/deadlines.ts"
-import type { Running } from "./Supervisor.ts"
 import { isThere, type Scope, stateOf } from "./Drive.ts"
-import { graceMs, isPromise } from "../../agent/internal/userCode.ts"
+import type { Running } from "./Supervisor.ts"
 
 /** The key that every attempt of a call shares. */
 export const idempotencyKey = (call: ToolCall): string => call.id

@@ -2,8 +2,8 @@
  * The journal of a run that is not stored: the caller keeps the state, and the mailbox brings the mail.
  */
 import * as Effect from "effect/Effect"
-import type { Journal, News } from "./Journal.ts"
 import type { Mailbox } from "../Mailbox.ts"
+import type { Journal, News } from "./Journal.ts"
 
 const parked = Effect.succeed(true)
 

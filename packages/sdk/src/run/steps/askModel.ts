@@ -5,10 +5,10 @@ import * as Effect from "effect/Effect"
 import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
 import type { Exceeded } from "../../domain/Limits.ts"
 import { exhausted } from "../../domain/next.ts"
-import type { Supervisor } from "../internal/Supervisor.ts"
-import { callModel } from "./callModel.ts"
 import { type DriveError, type Scope, emit, isThere, now, stateOf } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
+import type { Supervisor } from "../internal/Supervisor.ts"
+import { callModel } from "./callModel.ts"
 
 /** Asks the model, if there is time left for it; says which budgets are running out afterwards. */
 export const askModel = (

@@ -5,6 +5,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
+import { attempt, attemptEffect, awaited, describe, ignoreRejection } from "../../agent/internal/userCode.ts"
 import type { ContextInput, ContextTooLarge, PreparedContext } from "../../context/ContextPolicy.ts"
 import { isWrappingUp } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
@@ -15,11 +16,6 @@ import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
-import { type Supervisor, type Deadline } from "../internal/Supervisor.ts"
-import { openLimit } from "./limits.ts"
-import { soundAnswer, soundUsage } from "../internal/soundAnswer.ts"
-import { isHalted } from "../internal/stops.ts"
-import { failRun } from "../internal/failRun.ts"
 import {
   type Drive,
   type Scope,
@@ -30,8 +26,12 @@ import {
   stateOf,
   timeLeftOf
 } from "../internal/Drive.ts"
+import { failRun } from "../internal/failRun.ts"
+import { soundAnswer, soundUsage } from "../internal/soundAnswer.ts"
+import { isHalted } from "../internal/stops.ts"
+import { type Supervisor, type Deadline } from "../internal/Supervisor.ts"
 import { whenKnown } from "../internal/whenKnown.ts"
-import { attempt, attemptEffect, awaited, describe, ignoreRejection } from "../../agent/internal/userCode.ts"
+import { openLimit } from "./limits.ts"
 
 /** A turn's question to the model. */
 interface Question {

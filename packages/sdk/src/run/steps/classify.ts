@@ -1,3 +1,4 @@
+import * as Cause from "effect/Cause"
 /**
  * Understanding the calls of an answer: which tool, which arguments, and who has to be asked.
  *
@@ -5,9 +6,16 @@
  * judgement that cannot be made counts as "ask", and "ask" where nobody can be asked counts as "deny".
  */
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Schema from "effect/Schema"
+import type { Delegate, Entry } from "../../agent/Entry.ts"
+import { decodeArguments } from "../../agent/internal/decoding.ts"
+import { describe } from "../../agent/internal/userCode.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
+import { text } from "../../domain/Message.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
-import type { Supervisor } from "../internal/Supervisor.ts"
+import { type DecodedArguments } from "../../tool/internal/decodedArguments.ts"
+import type { Question } from "../../tool/Tool.ts"
 import { type Scope, emit, isCallOpen, isEnding, nextRequestId, now, stateOf } from "../internal/Drive.ts"
 import {
   type Rest,
@@ -20,15 +28,7 @@ import {
   parse,
   emitIfOpen
 } from "../internal/judge.ts"
-import * as Cause from "effect/Cause"
-import * as Exit from "effect/Exit"
-import type * as Schema from "effect/Schema"
-import { text } from "../../domain/Message.ts"
-import type { Question } from "../../tool/Tool.ts"
-import type { Delegate, Entry } from "../../agent/Entry.ts"
-import { decodeArguments } from "../../agent/internal/decoding.ts"
-import { type DecodedArguments } from "../../tool/internal/decodedArguments.ts"
-import { describe } from "../../agent/internal/userCode.ts"
+import type { Supervisor } from "../internal/Supervisor.ts"
 
 /** Classifies the calls one after another; supervised from the first on that takes time. */
 export const classifyAll = (

@@ -8,6 +8,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
+import { awaitedWithin, describe, within } from "../../agent/internal/userCode.ts"
 import { sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
@@ -15,10 +16,10 @@ import type { ToolUnavailable } from "../../domain/RunError.ts"
 import { type ToolCall, findCall, isRepeatable } from "../../domain/RunState.ts"
 import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
 import { type AnyTool, toContent } from "../../tool/Tool.ts"
-import type { Reconciled } from "../../tool/ToolOptions.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
+import type { Reconciled } from "../../tool/ToolOptions.ts"
+import { differenceOf, isTimed, toolEntryOf } from "../internal/authorize.ts"
 import { confirmHeld } from "../internal/confirmHeld.ts"
-import type { Supervisor, Work } from "../internal/Supervisor.ts"
 import {
   type Scope,
   emit,
@@ -31,13 +32,12 @@ import {
   timeLeftOf,
   toolTimeoutMs
 } from "../internal/Drive.ts"
-import { differenceOf, isTimed, toolEntryOf } from "../internal/authorize.ts"
-import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
-import { eachWhenKnown } from "../internal/whenKnown.ts"
-import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
-import { asEffect, type Flight, idempotencyKey, invoke } from "../internal/toolBody.ts"
-import { awaitedWithin, describe, within } from "../../agent/internal/userCode.ts"
 import type { JournalError } from "../internal/Journal.ts"
+import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
+import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
+import type { Supervisor, Work } from "../internal/Supervisor.ts"
+import { asEffect, type Flight, idempotencyKey, invoke } from "../internal/toolBody.ts"
+import { eachWhenKnown } from "../internal/whenKnown.ts"
 
 /** Runs calls that may run: several are reads and run together, one alone may be anything. */
 export const settle = (

@@ -6,6 +6,8 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type { BackgroundArguments } from "../../agent/internal/agentTools.ts"
+import { starterOf } from "../../agent/internal/definitions.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text } from "../../domain/Message.ts"
 import { wrap } from "../../domain/RunEvent.ts"
@@ -16,8 +18,6 @@ import {
   isSettled,
   type RunState
 } from "../../domain/RunState.ts"
-import type { BackgroundArguments } from "../../agent/internal/agentTools.ts"
-import { starterOf } from "../../agent/internal/definitions.ts"
 import { emit, now, type Scope, stateOf } from "../internal/Drive.ts"
 import { stopAll } from "../internal/failRun.ts"
 

@@ -5,11 +5,15 @@
  * waits for a budget above it, has no fiber; whoever decides makes it go on.
  */
 import * as Effect from "effect/Effect"
+import * as Cancellation from "../../agent/Cancellation.ts"
+import type { SubAgent } from "../../agent/Entry.ts"
+import { missingCalled, obstacleAt, subAgentAt } from "../../agent/internal/definitions.ts"
+import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
 import { carve } from "../../domain/Budget.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import * as Id from "../../domain/Id.ts"
-import * as Limits from "../../domain/Limits.ts"
 import { isAnyReleased, isTurnReleased } from "../../domain/internal/released.ts"
+import * as Limits from "../../domain/Limits.ts"
 import { text } from "../../domain/Message.ts"
 import { aboveOf, canAdvance, mayStart, next, type Step } from "../../domain/next.ts"
 import {
@@ -22,9 +26,6 @@ import {
   type BackgroundRun,
   type RunState
 } from "../../domain/RunState.ts"
-import type { SubAgent } from "../../agent/Entry.ts"
-import * as Cancellation from "../../agent/Cancellation.ts"
-import type { Supervisor } from "../internal/Supervisor.ts"
 import {
   allowAgain,
   awaitBeside,
@@ -36,8 +37,6 @@ import {
 } from "../internal/beside.ts"
 import { childCancellation, closedRequests } from "../internal/cancellation.ts"
 import { confirmHeld } from "../internal/confirmHeld.ts"
-import { missingCalled, obstacleAt, subAgentAt } from "../../agent/internal/definitions.ts"
-import { takeMailBeside } from "../internal/leave.ts"
 import {
   emit,
   flush,
@@ -49,12 +48,13 @@ import {
   stateOf,
   statesOf
 } from "../internal/Drive.ts"
-import { askAbove, roomAbove } from "./limits.ts"
+import { failRun, stopAll, stopUnder } from "../internal/failRun.ts"
+import type { JournalError } from "../internal/Journal.ts"
+import { takeMailBeside } from "../internal/leave.ts"
 import { profileOptions } from "../internal/startOptions.ts"
 import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/stops.ts"
-import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
-import type { JournalError } from "../internal/Journal.ts"
-import { failRun, stopAll, stopUnder } from "../internal/failRun.ts"
+import type { Supervisor } from "../internal/Supervisor.ts"
+import { askAbove, roomAbove } from "./limits.ts"
 
 /** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
 const scopeOf = (parent: Scope, callId: ToolCallId, found: SubAgent | undefined): Scope =>

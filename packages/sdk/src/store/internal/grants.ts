@@ -3,8 +3,8 @@
  */
 import type { Decision } from "../../domain/Decision.ts"
 import * as Grant from "../../domain/Grant.ts"
-import type { Interruption } from "../../domain/Interruption.ts"
 import { type RunId, runOfGrant } from "../../domain/Id.ts"
+import type { Interruption } from "../../domain/Interruption.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import type { RestoredRun } from "../RunStorePort.ts"
 import type { GrantFilter, StoredGrant } from "../StoredGrant.ts"

@@ -4,11 +4,11 @@
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
 import type { RequestId, Timestamp } from "../../domain/Id.ts"
-import { isExpired, toolOf, warnAt } from "../../domain/Interruption.ts"
 import { sameDecision } from "../../domain/internal/judge.ts"
+import { isExpired, toolOf, warnAt } from "../../domain/Interruption.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { PendingFilter } from "./filters.ts"
 import type { PendingRequest, ReadyRun } from "../RunStorePort.ts"
+import type { PendingFilter } from "./filters.ts"
 import {
   areEnding,
   decisionOf,

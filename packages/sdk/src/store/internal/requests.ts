@@ -8,21 +8,21 @@ import * as Schema from "effect/Schema"
 import { endedReason } from "../../domain/decide.ts"
 import { Decision, type DecisionInput } from "../../domain/Decision.ts"
 import { childRunId, isWithin, RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
-import type { Interruption } from "../../domain/Interruption.ts"
 import { decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
-import { expiryAt, judge, type Standing, type Verdict } from "../../domain/internal/judge.ts"
 import { copyJson, isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
+import { expiryAt, judge, type Standing, type Verdict } from "../../domain/internal/judge.ts"
 import { kindOf } from "../../domain/internal/kindOf.ts"
 import { readOnce } from "../../domain/internal/readOnce.ts"
+import type { Interruption } from "../../domain/Interruption.ts"
+import { attributeUnknown, misattribution } from "../../domain/Principal.ts"
 import {
   DecisionMalformed,
   RequestNotFound,
   RequestSuperseded,
   type Rejection
 } from "../../domain/Rejection.ts"
-import { attributeUnknown, misattribution } from "../../domain/Principal.ts"
-import type { Status } from "../../domain/RunState.ts"
 import { unwrap, type RunEvent } from "../../domain/RunEvent.ts"
+import type { Status } from "../../domain/RunState.ts"
 
 /** What an event, of the run itself or of a sub-agent inside it, does to the inbox. */
 export type RequestChange =

@@ -6,11 +6,11 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { GrantNotFound } from "../../domain/Grant.ts"
-import { keysOf, misfits } from "../../domain/internal/misfits.ts"
 import { kindOf } from "../../domain/internal/kindOf.ts"
+import { keysOf, misfits } from "../../domain/internal/misfits.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
-import type { RunStorePort } from "../RunStorePort.ts"
 import { RunNotFound, RunStoreError, StoreFault } from "../RunStoreError.ts"
+import type { RunStorePort } from "../RunStorePort.ts"
 import { latestTime } from "./bounds.ts"
 
 type Service = RunStorePort

@@ -3,7 +3,6 @@
  * would not be.
  */
 import * as Schedule from "effect/Schedule"
-import { Safety } from "../../domain/Interruption.ts"
 import {
   callable,
   duration,
@@ -16,6 +15,7 @@ import {
   string,
   strings
 } from "../../domain/internal/misfits.ts"
+import { Safety } from "../../domain/Interruption.ts"
 import type { Misfit } from "../../domain/Misfit.ts"
 import type { ApprovalOptions, ToolOptions } from "../ToolOptions.ts"
 

@@ -1,9 +1,9 @@
 /** Arguments that somebody else described by a JSON Schema. */
 import * as JsonSchema from "effect/JsonSchema"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaRepresentation from "effect/SchemaRepresentation"
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "effect/StandardSchema"
-import * as Result from "effect/Result"
 import type { DataSchema } from "../DataSchema.ts"
 import { shownSchema } from "./shownSchema.ts"
 

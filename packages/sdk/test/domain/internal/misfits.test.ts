@@ -1,5 +1,5 @@
-import { assert, describe, it } from "@effect/vitest"
 import { runInNewContext } from "node:vm"
+import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import { bodyMisfits, checkLimits, checkPolicy, decisionMisfits } from "../../../src/domain/internal/given.ts"
 import { either, flag, keysOf, misfits, oneOf, optionMisfits } from "../../../src/domain/internal/misfits.ts"

@@ -6,23 +6,25 @@
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import type * as Stream from "effect/Stream"
 import * as Cancellation from "../../../agent/Cancellation.ts"
-import type { Explanation } from "../../../durable/explain.ts"
-import type { GivenOptions } from "../../../run/internal/startOptions.ts"
-import type { Prompt } from "../../../run/prompt.ts"
-import type { RunResult } from "../../../run/RunResult.ts"
+import { isPromise } from "../../../agent/internal/userCode.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import type { Rejection } from "../../../domain/Rejection.ts"
-import type { RunState } from "../../../domain/RunState.ts"
 import type { RunError } from "../../../domain/RunError.ts"
+import type { RunState } from "../../../domain/RunState.ts"
+import type { Explanation } from "../../../durable/explain.ts"
+import type { GivenOptions } from "../../../run/internal/startOptions.ts"
+import type { Prompt } from "../../../run/prompt.ts"
+import type { RunResult } from "../../../run/RunResult.ts"
 import type {
   AgentHandle,
   HandleError,
@@ -33,8 +35,11 @@ import type {
   HandleSendOptions,
   StoredFault
 } from "../../AgentHandle.ts"
+import type { ConductorBudgetExceeded, ConductorClosed } from "../../DispatchError.ts"
+import type { Gate } from "../conductor/Gate.ts"
 import type { Owned, Owner } from "../Owner.ts"
 import { observed, type Reader } from "../watch/readers.ts"
+import { Watchable } from "../watch/Watchable.ts"
 import type { Driven, Ended } from "./ended.ts"
 import {
   type DriveExit,
@@ -47,12 +52,7 @@ import {
   type Urge
 } from "./HandleState.ts"
 import { attempts, type NextAttempt, type Restart } from "./restart.ts"
-import { Watchable } from "../watch/Watchable.ts"
 import { say } from "./say.ts"
-import { isPromise } from "../../../agent/internal/userCode.ts"
-import type * as Context from "effect/Context"
-import type { ConductorBudgetExceeded, ConductorClosed } from "../../DispatchError.ts"
-import type { Gate } from "../conductor/Gate.ts"
 
 export abstract class BaseHandle<Output, E extends StoredFault>
   extends Watchable

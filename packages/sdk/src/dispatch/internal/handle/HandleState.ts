@@ -6,8 +6,8 @@
  */
 import * as Exit from "effect/Exit"
 import type { RunError } from "../../../domain/RunError.ts"
-import { type Driven, elsewhere, type Ended, statusOf } from "./ended.ts"
 import type { HandleError, HandleStatus } from "../../AgentHandle.ts"
+import { type Driven, elsewhere, type Ended, statusOf } from "./ended.ts"
 import { mayPass } from "./restart.ts"
 
 /** Whether a run is to be gone on with, or only looked at: another process may have done what there is to do. */

@@ -6,22 +6,22 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import { cancelRun } from "../../../durable/cancelRun.ts"
-import { explain, type Explanation } from "../../../durable/explain.ts"
 import { definitionInLine, missingIn } from "../../../agent/internal/definitions.ts"
-import { resultOf } from "../../../run/internal/result.ts"
-import type { Prompt } from "../../../run/prompt.ts"
-import type { RunResult } from "../../../run/RunResult.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
-import { sendMessage } from "../../../durable/sendMessage.ts"
 import type { DecisionInput } from "../../../domain/Decision.ts"
 import { isWithin, type RequestId, type RunId, type ToolCallId } from "../../../domain/Id.ts"
-import type { Interruption } from "../../../domain/Interruption.ts"
 import { childAfter, childState, eventWithin } from "../../../domain/internal/childState.ts"
+import type { Interruption } from "../../../domain/Interruption.ts"
 import { next } from "../../../domain/next.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { isEnded, type RunState } from "../../../domain/RunState.ts"
+import { cancelRun } from "../../../durable/cancelRun.ts"
+import { explain, type Explanation } from "../../../durable/explain.ts"
+import { sendMessage } from "../../../durable/sendMessage.ts"
+import { resultOf } from "../../../run/internal/result.ts"
+import type { Prompt } from "../../../run/prompt.ts"
+import type { RunResult } from "../../../run/RunResult.ts"
 import type {
   AgentHandle,
   HandleError,
@@ -32,11 +32,11 @@ import type {
   StoredFault
 } from "../../AgentHandle.ts"
 import { SubAgentNotForked } from "../../DispatchError.ts"
-import { statusOf, type Ended } from "./ended.ts"
 import { observed } from "../watch/readers.ts"
+import { Watchable } from "../watch/Watchable.ts"
+import { statusOf, type Ended } from "./ended.ts"
 import { say } from "./say.ts"
 import type { StoredHandle } from "./StoredHandle.ts"
-import { Watchable } from "../watch/Watchable.ts"
 
 type Failure = HandleError | StoredFault
 

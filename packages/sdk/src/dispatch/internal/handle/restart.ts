@@ -5,8 +5,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Pull from "effect/Pull"
 import * as Schedule from "effect/Schedule"
-import type { RunResult } from "../../../run/RunResult.ts"
 import type { RunError } from "../../../domain/RunError.ts"
+import type { RunResult } from "../../../run/RunResult.ts"
 
 /**
  * How often, and after which time, a run that has failed with an error that may pass goes on from where it stood: `times` and a

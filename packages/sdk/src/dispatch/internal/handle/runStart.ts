@@ -2,16 +2,16 @@
  * What a stored run is dispatched with, and how it is run.
  */
 import * as Effect from "effect/Effect"
+import type { Runtime } from "../../../agent/Runtime.ts"
+import type { RunId } from "../../../domain/Id.ts"
 import { forkRun } from "../../../durable/forkRun.ts"
+import { runPromptStored } from "../../../durable/runPromptStored.ts"
 import type {
   ForkInput,
   StoredContinueInput,
   StoredRunOptions,
   StoredStartInput
 } from "../../../durable/storedInput.ts"
-import { runPromptStored } from "../../../durable/runPromptStored.ts"
-import type { Runtime } from "../../../agent/Runtime.ts"
-import type { RunId } from "../../../domain/Id.ts"
 
 /** A prompt; or a prompt to a fork of another run. */
 export type Start = StoredStartInput | (ForkInput & { readonly newRunId: RunId })

@@ -3,18 +3,18 @@
  */
 import * as Effect from "effect/Effect"
 import { requireOptions } from "../../../agent/internal/soundOptions.ts"
-import { takeGiven, decodePrompt } from "../../../run/internal/staging.ts"
-import type { GivenOptions } from "../../../run/internal/startOptions.ts"
-import type { Prompt } from "../../../run/prompt.ts"
 import type { DecisionInput } from "../../../domain/Decision.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
-import { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
 import { textOf } from "../../../domain/Message.ts"
+import { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
 import { attribute, type Principal } from "../../../domain/Principal.ts"
+import { takeGiven, decodePrompt } from "../../../run/internal/staging.ts"
+import type { GivenOptions } from "../../../run/internal/startOptions.ts"
+import type { Prompt } from "../../../run/prompt.ts"
 import type { AgentHandle, SendError, HandleSendOptions } from "../../AgentHandle.ts"
-import { sendShape } from "../shapes.ts"
 import { AnswerNotText, NothingToAnswer, SeveralQuestions } from "../../DispatchError.ts"
+import { sendShape } from "../shapes.ts"
 
 /** A run that something can be said to. */
 interface Hearer<Output, E> extends AgentHandle<Output, E> {

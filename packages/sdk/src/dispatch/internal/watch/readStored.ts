@@ -4,9 +4,9 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
-import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { RunId } from "../../../domain/Id.ts"
+import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
 import { RunNotFound } from "../../../store/RunStoreError.ts"
 import type { HandleUpdate, StoredFault } from "../../AgentHandle.ts"

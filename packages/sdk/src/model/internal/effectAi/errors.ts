@@ -1,7 +1,7 @@
+import * as AiError from "effect/ai/AiError"
 /** Between the errors of `effect/ai` and ours. */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
-import * as AiError from "effect/ai/AiError"
 import type { ModelUsage } from "../../../domain/Usage.ts"
 import type { Reason } from "../../ModelError.ts"
 import {
@@ -16,9 +16,9 @@ import {
 } from "../../ModelError.ts"
 import type { Prices } from "../../ModelProfile.ts"
 import { priced, sound } from "../cost.ts"
-import { reasonOf } from "../providerErrors.ts"
-import { modelError } from "../modelError.ts"
 import { shown } from "../http/responseError.ts"
+import { modelError } from "../modelError.ts"
+import { reasonOf } from "../providerErrors.ts"
 
 /** An error of a language model as ours. What it used is given its cost by these prices. */
 export const fromAiError = (

@@ -1,8 +1,8 @@
-/** A request of ours as the prompt and the tools of an `effect/ai` language model. */
-import * as Effect from "effect/Effect"
 import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
+/** A request of ours as the prompt and the tools of an `effect/ai` language model. */
+import * as Effect from "effect/Effect"
 import type { AssistantMessage, FilePart, ToolMessage, UserPart } from "../../../domain/Message.ts"
 import { textOf } from "../../../domain/Message.ts"
 import { argumentsOf, callIds } from "../../ModelBridge.ts"

@@ -1,9 +1,9 @@
-/** What an `effect/ai` language model is asked, as a request of ours, and our answer as the parts of its. */
-import * as Base64 from "effect/encoding/Base64"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
+/** What an `effect/ai` language model is asked, as a request of ours, and our answer as the parts of its. */
+import * as Base64 from "effect/encoding/Base64"
 import type * as Schema from "effect/Schema"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
 import { toolCallId } from "../../../domain/Id.ts"

@@ -1,17 +1,17 @@
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
 /**
  * What a response that is not an answer means: its status, its headers and its body become one error, with a hint where the
  * address is likely to be wrong.
  */
 import * as Base64 from "effect/encoding/Base64"
-import * as Clock from "effect/Clock"
-import * as Effect from "effect/Effect"
-import type { ErrorFacts } from "../providerErrors.ts"
-import { reasonOf, speaksOfModel, speaksOfRequest } from "../providerErrors.ts"
-import { changed, described, modelError } from "../modelError.ts"
-import { retryAfter } from "./retry.ts"
 import type { ModelError, Reason } from "../../ModelError.ts"
 import { InvalidRequest, InvalidResponse, ProviderFault } from "../../ModelError.ts"
 import type { ModelProfile, ProtocolName } from "../../ModelProfile.ts"
+import { changed, described, modelError } from "../modelError.ts"
+import type { ErrorFacts } from "../providerErrors.ts"
+import { reasonOf, speaksOfModel, speaksOfRequest } from "../providerErrors.ts"
+import { retryAfter } from "./retry.ts"
 
 type Headers = Readonly<Record<string, string | undefined>>
 

@@ -14,9 +14,9 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { InvalidRequest, LoginRequired, type ModelError, NotAuthorized, TimedOut } from "../../ModelError.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
-import { connectionError, hostOf } from "./connectionError.ts"
 import { changed, modelError } from "../modelError.ts"
 import type { Protocol } from "../protocol.ts"
+import { connectionError, hostOf } from "./connectionError.ts"
 import { requestIdOf, responseError, shown } from "./responseError.ts"
 
 /** A response with an answer in its body, and how to show an error that is found in it. */

@@ -1,3 +1,4 @@
+import type { NonEmptyReadonlyArray } from "effect/Array"
 /**
  * A model client over HTTP: what is the same for every protocol. It sends, waits, reads, gives up, tries again, and closes the
  * connection when it is interrupted.
@@ -9,7 +10,6 @@ import * as HttpClient from "effect/http/HttpClient"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import * as Pull from "effect/Pull"
 import * as Stream from "effect/Stream"
-import type { NonEmptyReadonlyArray } from "effect/Array"
 import { collect, type ModelClient } from "../../ModelClient.ts"
 import { type ModelError, TimedOut } from "../../ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../ModelPart.ts"
@@ -17,14 +17,14 @@ import type { ModelProfile } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
 import { Tokenizer } from "../../Tokenizer.ts"
 import { invalid } from "../answerFaults.ts"
-import { connectionError } from "./connectionError.ts"
 import { modelError } from "../modelError.ts"
 import { roomFor } from "../outputBound.ts"
 import type { Protocol } from "../protocol.ts"
+import { makeWarnings, unsaid } from "../warnings.ts"
+import { connectionError } from "./connectionError.ts"
 import { retrying } from "./retrying.ts"
 import { type Sent, send } from "./send.ts"
 import { type AnswerReader, makeAnswerReader } from "./sse.ts"
-import { makeWarnings, unsaid } from "../warnings.ts"
 
 /** A client that speaks this protocol to the server of this profile. */
 export const makeClient = (

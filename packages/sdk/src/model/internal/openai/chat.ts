@@ -5,13 +5,13 @@
 import type * as Schema from "effect/Schema"
 import type { Compatibility } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
-import { decode, decoder } from "./chatDecoder.ts"
-import { encodeMessages } from "./chatMessages.ts"
-import { given, isStrict, settingFields, toolFields } from "./fields.ts"
 import { outputBound } from "../outputBound.ts"
 import { outputInWords } from "../outputInWords.ts"
 import type { Protocol } from "../protocol.ts"
 import { wireName } from "../wireName.ts"
+import { decode, decoder } from "./chatDecoder.ts"
+import { encodeMessages } from "./chatMessages.ts"
+import { given, isStrict, settingFields, toolFields } from "./fields.ts"
 
 const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   const { output } = request

@@ -10,12 +10,12 @@ import type { ModelProfile } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
 import { wholeArguments } from "../callArguments.ts"
 import { wireIds } from "../callIds.ts"
-import { extraOf } from "./chatCalls.ts"
-import { replayReasoning } from "./chatReasoning.ts"
 import { fieldsOf } from "../fields.ts"
 import { leftOut, textOfFile, titleOf } from "../filesInWords.ts"
 import { providerOf } from "../protocol.ts"
 import { wireName } from "../wireName.ts"
+import { extraOf } from "./chatCalls.ts"
+import { replayReasoning } from "./chatReasoning.ts"
 
 /** The messages of a request, the instructions first. */
 export const encodeMessages = (

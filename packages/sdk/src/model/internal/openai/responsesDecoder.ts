@@ -14,15 +14,15 @@ import type { ModelUsage } from "../../../domain/Usage.ts"
 import { InvalidRequest, type ModelError, ProviderFault } from "../../ModelError.ts"
 import type { ModelPart } from "../../ModelPart.ts"
 import { brokenCall, cutCall, cutOff, tooManyPieces } from "../answerFaults.ts"
-import { reasonOf } from "../providerErrors.ts"
 import type { Fields } from "../fields.ts"
 import { countOf, fieldsOf, textOf } from "../fields.ts"
+import { readTypedEvents } from "../http/typedEvents.ts"
 import { modelError } from "../modelError.ts"
 import { makePieces, placeIn } from "../pieces.ts"
 import type { AnswerDecoder } from "../protocol.ts"
+import { reasonOf } from "../providerErrors.ts"
 import type { Channel, Item } from "./responsesItem.ts"
 import { callKeyOf, callOf, endingOf, isRefusal, nameOf } from "./responsesItem.ts"
-import { readTypedEvents } from "../http/typedEvents.ts"
 
 type Emit = (part: ModelPart) => void
 

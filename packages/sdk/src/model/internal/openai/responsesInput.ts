@@ -9,12 +9,12 @@ import type * as Schema from "effect/Schema"
 import type { ToolCallId } from "../../../domain/Id.ts"
 import type { AssistantMessage, FilePart, Message, ToolMessage, UserPart } from "../../../domain/Message.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
-import { wireIds } from "../callIds.ts"
 import { wholeArguments } from "../callArguments.ts"
-import { wireName } from "../wireName.ts"
+import { wireIds } from "../callIds.ts"
 import { fieldsOf } from "../fields.ts"
 import { leftOut, textOfFile, titleOf } from "../filesInWords.ts"
 import { providerOf } from "../protocol.ts"
+import { wireName } from "../wireName.ts"
 
 type Ids = ReadonlyMap<ToolCallId, string>
 

@@ -5,12 +5,12 @@ import * as Result from "effect/Result"
 import type { Decision } from "../../../domain/Decision.ts"
 import { GrantNotFound, type Revocation, revoke, type Revoked } from "../../../domain/Grant.ts"
 import { type GrantId, type RunId, runOfGrant } from "../../../domain/Id.ts"
+import type { RunEvent } from "../../../domain/RunEvent.ts"
 import type { GrantFilter, StoredGrant } from "../../StoredGrant.ts"
 import { pageSize } from "../bounds.ts"
 import { byTime, deletedRun, grantOf, isListed, type RestoredRevocations } from "../grants.ts"
-import type { Run } from "./run.ts"
 import { requestChanges } from "../requests.ts"
-import type { RunEvent } from "../../../domain/RunEvent.ts"
+import type { Run } from "./run.ts"
 
 /** All grants of a store, and which were revoked of those whose run was deleted. */
 export interface Grants {

@@ -7,14 +7,6 @@ import type { RequestId, Revision, RunId, Timestamp } from "../../../domain/Id.t
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import { RunEnded, SessionBusy } from "../../../domain/RunError.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
-import type {
-  Checkpoint,
-  Lease,
-  NewCheckpoint,
-  PendingRequest,
-  ReadyRun,
-  RunStorePort
-} from "../../RunStorePort.ts"
 import {
   LeaseLost,
   RunBusy,
@@ -25,12 +17,32 @@ import {
   RunRemoved,
   type RunStoreError
 } from "../../RunStoreError.ts"
+import type {
+  Checkpoint,
+  Lease,
+  NewCheckpoint,
+  PendingRequest,
+  ReadyRun,
+  RunStorePort
+} from "../../RunStorePort.ts"
 import { pageSize, position } from "../bounds.ts"
 import { refusedBusy, refusedExists, withMail } from "../copies.ts"
+import { revocationsOf, revocationsWith } from "../grants.ts"
 import { afterEvents, byAge, endsUnread, matches, undelivered } from "../inbox.ts"
 import { isTakingUp, sliceBatches } from "../journal.ts"
+import { afterTaking, decodeMessage, notTheSame, waiting } from "../messages.ts"
+import {
+  closingReason,
+  decisionOf,
+  decodeInput,
+  decodeInputs,
+  endingRefusal,
+  isGoing,
+  judgeAll,
+  judgeEntry
+} from "../requests.ts"
+import { makeSignal } from "../signal.ts"
 import { assemble, keeping } from "./checkpoints.ts"
-import { revocationsOf, revocationsWith } from "../grants.ts"
 import * as Grants from "./grants.ts"
 import { presentAmong, restoreInto } from "./restore.ts"
 import {
@@ -49,18 +61,6 @@ import {
   untouchedFirst,
   write
 } from "./run.ts"
-import { afterTaking, decodeMessage, notTheSame, waiting } from "../messages.ts"
-import {
-  closingReason,
-  decisionOf,
-  decodeInput,
-  decodeInputs,
-  endingRefusal,
-  isGoing,
-  judgeAll,
-  judgeEntry
-} from "../requests.ts"
-import { makeSignal } from "../signal.ts"
 
 /** Makes an empty store. */
 export const makeMemory = (): RunStorePort => {

@@ -4,12 +4,12 @@
 import * as Result from "effect/Result"
 import type { RunId, Timestamp } from "../../../domain/Id.ts"
 import type { SessionBusy } from "../../../domain/RunError.ts"
-import type { RestoredRun } from "../../RunStorePort.ts"
 import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
+import type { RestoredRun } from "../../RunStorePort.ts"
 import { type Copy, copyOf, isOriginOf, judgeCopy, type Present } from "../copies.ts"
 import { sliceBatches } from "../journal.ts"
-import { begin, fill, type Run } from "./run.ts"
 import { waiting } from "../messages.ts"
+import { begin, fill, type Run } from "./run.ts"
 
 /** Adds runs that another store held to these, oldest first. */
 export const restoreInto = (

@@ -13,9 +13,9 @@ import { leaseMs } from "../bounds.ts"
 import type { Copy } from "../copies.ts"
 import { afterEvents, closed, hasDecided, type Inbox, readiness } from "../inbox.ts"
 import { answererIn, type Batch } from "../journal.ts"
-import type { Kept } from "./checkpoints.ts"
 import { afterTaking, type Mail, waiting } from "../messages.ts"
 import { closingReason, isCancellable, type RequestEntry } from "../requests.ts"
+import type { Kept } from "./checkpoints.ts"
 
 /** A run, its journal, its requests and its messages. */
 export interface Run {

@@ -5,8 +5,8 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { RunId } from "../../../domain/Id.ts"
-import type { DamagedRun } from "../../RunStorePort.ts"
 import { RunStoreError, StoreUnreadable } from "../../RunStoreError.ts"
+import type { DamagedRun } from "../../RunStorePort.ts"
 
 /** The columns of a row as the driver returns them. */
 type RawRow = Readonly<Record<string, unknown>>

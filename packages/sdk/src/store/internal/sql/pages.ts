@@ -3,8 +3,8 @@
  */
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
-import type { DamagedRun } from "../../RunStorePort.ts"
 import type { RunStoreError } from "../../RunStoreError.ts"
+import type { DamagedRun } from "../../RunStorePort.ts"
 import type { SqlAccess } from "./access.ts"
 import type { Sorted } from "./damage.ts"
 

@@ -7,7 +7,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Decision } from "../../../domain/Decision.ts"
-import { isRepeated, sameDecision } from "../../../domain/internal/judge.ts"
 import {
   type GrantId,
   type RequestId,
@@ -16,12 +15,14 @@ import {
   type SessionId,
   type Timestamp
 } from "../../../domain/Id.ts"
+import { isRepeated, sameDecision } from "../../../domain/internal/judge.ts"
 import { type Interruption, toolOf, warnAt } from "../../../domain/Interruption.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
-import type { PendingFilter } from "../filters.ts"
-import type { RunStorePort } from "../../RunStorePort.ts"
 import type { RunStoreError } from "../../RunStoreError.ts"
+import type { RunStorePort } from "../../RunStorePort.ts"
 import { pageSize } from "../bounds.ts"
+import type { PendingFilter } from "../filters.ts"
+import { grantOf } from "../grants.ts"
 import {
   decisionOf,
   decodeInput,
@@ -34,11 +35,10 @@ import {
   oldestFirst,
   type RequestChange
 } from "../requests.ts"
-import { grantOf } from "../grants.ts"
 import type { SqlAccess } from "./access.ts"
-import { type InboxEntry, pathText, requests, sortRequests } from "./requestRows.ts"
-import { makePages } from "./pages.ts"
 import type { makeGrants } from "./grants.ts"
+import { makePages } from "./pages.ts"
+import { type InboxEntry, pathText, requests, sortRequests } from "./requestRows.ts"
 
 /** A request that somebody has decided meanwhile; nothing was written. */
 class NotOpen extends Data.TaggedError("NotOpen") {}

@@ -13,8 +13,8 @@ import { type GrantId, type RunId, runOfGrant, type Timestamp } from "../../../d
 import type { SessionBusy } from "../../../domain/RunError.ts"
 import { type RunEvent, version } from "../../../domain/RunEvent.ts"
 import { encodeEvents } from "../../../domain/RunStateCodec.ts"
-import type { RestoredRun, RunHead, RunStorePort } from "../../RunStorePort.ts"
 import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
+import type { RestoredRun, RunHead, RunStorePort } from "../../RunStorePort.ts"
 import {
   type Copy,
   copyOf,

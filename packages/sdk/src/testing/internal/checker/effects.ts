@@ -1,8 +1,8 @@
+import type { RunId } from "../../../domain/Id.ts"
 /**
  * What the tools did, against what the journals say that they were to do.
  */
 import { canonicalJson } from "../../../domain/internal/json.ts"
-import type { RunId } from "../../../domain/Id.ts"
 import type { Effect, Evidence, Invariant, Violation } from "../../Evidence.ts"
 import type { CallLedger, RunLedger } from "./readJournal.ts"
 

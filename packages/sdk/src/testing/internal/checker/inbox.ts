@@ -1,13 +1,13 @@
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
 /**
  * What the store keeps beside the journals, and what it told others, against the journals.
  */
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
-import { asSent, sameDecision } from "../../../domain/internal/judge.ts"
-import { canonicalJson } from "../../../domain/internal/json.ts"
 import type { RunId } from "../../../domain/Id.ts"
+import { canonicalJson } from "../../../domain/internal/json.ts"
+import { asSent, sameDecision } from "../../../domain/internal/judge.ts"
 import { interruptions, isEnded } from "../../../domain/RunState.ts"
-import * as Result from "effect/Result"
-import type * as Schema from "effect/Schema"
 import { decodeInput } from "../../../store/internal/requests.ts"
 import type { Acknowledged, Evidence, Inbox, Invariant, Violation } from "../../Evidence.ts"
 import type { RunLedger } from "./readJournal.ts"

@@ -2,6 +2,7 @@
  * One journal, event by event: what each event may do where it stands, and a ledger of what was decided, started and recorded.
  */
 import type * as Schema from "effect/Schema"
+import type { Decision } from "../../../domain/Decision.ts"
 import { evolve, evolveAll } from "../../../domain/evolve.ts"
 import * as Grant from "../../../domain/Grant.ts"
 import type { RequestId, RunId, ToolCallId } from "../../../domain/Id.ts"
@@ -16,7 +17,6 @@ import {
   providerMessages,
   type RunState
 } from "../../../domain/RunState.ts"
-import type { Decision } from "../../../domain/Decision.ts"
 import type { Evidence, Invariant, Journal, Violation } from "../../Evidence.ts"
 import { validateHistory } from "../../ScriptedModel.ts"
 

@@ -6,13 +6,13 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Id from "../../../domain/Id.ts"
-import * as Limits from "../../../domain/Limits.ts"
 import type { ToolApprovalItem, Interruption } from "../../../domain/Interruption.ts"
+import * as Limits from "../../../domain/Limits.ts"
 import { text } from "../../../domain/Message.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { RunStore } from "../../../store/RunStore.ts"
-import { type Lease } from "../../../store/RunStorePort.ts"
 import type { RunStoreError } from "../../../store/RunStoreError.ts"
+import { type Lease } from "../../../store/RunStorePort.ts"
 
 /** What the suites need of a test runner; `@effect/vitest` fits. */
 export interface TestRunner {

@@ -2,8 +2,8 @@
  * The contract of sessions that go on after a run that failed: with that run, or with the next one, never with both.
  */
 import * as Effect from "effect/Effect"
-import type { RunEvent } from "../../../domain/RunEvent.ts"
 import type { RunId } from "../../../domain/Id.ts"
+import type { RunEvent } from "../../../domain/RunEvent.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
 import { fields, type Group, manySaid, rev, run, said, session, started, tagOf } from "./fixtures.ts"
 
