@@ -88,6 +88,60 @@ describe("a decision with a key that there is not", () => {
     assert.deepStrictEqual(await fermata.grants(), [])
   })
 
+  for (const [what, patterns, place, key] of [
+    ["an argument", { to: undefined }, '"grant.arguments"', "to"],
+    [
+      "a part of what an argument equals",
+      { to: { _tag: "equals", value: { ids: [{ id: undefined }] } } },
+      '"grant.arguments.to.value.ids.0"',
+      "id"
+    ]
+  ] as const) {
+    it(`is not taken where the pattern of a grant has no value for ${what}`, async () => {
+      const grant = { scope: "run", arguments: patterns } as never
+      const { fermata, ran } = await open()
+      await using _ = fermata
+      const { request, run } = await held(fermata)
+      const { requestId } = request
+      const decision = { _tag: "approve", grant } as never
+      for (const [ask, whole] of [
+        [() => approve({ grant }), "the options of approve"],
+        [() => fermata.decide(request, decision), "the decision"],
+        [() => fermata.decideAll([{ request, decision }]), "the decision"],
+        [
+          () => fermata.resume(run.runId, { decisions: [{ _tag: "approve", requestId, by: "ana", grant }] }),
+          "the decision"
+        ]
+      ] as const) {
+        const error: DecisionMalformed = await rejected(ask)
+        assert.isTrue(isDecisionMalformed(error), String(error))
+        assert.include(
+          error.message,
+          `${place} of ${whole} has no value for "${key}": leave the key out, or name a value`
+        )
+      }
+      const approvalCallback = () => ({ _tag: "approve", by: "bot", grant })
+      const { fermata: other, ran: others } = await open({ approvalCallback })
+      await using __ = other
+      assert.strictEqual((await other.runPrompt("ops", "go")).status, "interrupted")
+      assert.deepStrictEqual([await fermata.grants(), ran, others], [[], [], []])
+    })
+  }
+
+  it("is taken where a grant leaves its own optional keys undefined", async () => {
+    const { fermata } = await open()
+    await using _ = fermata
+    const { request } = await held(fermata)
+    const grant = {
+      scope: "session",
+      arguments: undefined,
+      expiresAt: undefined,
+      inherit: undefined
+    } as const
+    await fermata.decide(request, approve({ grant: grant as never }))
+    assert.lengthOf(await fermata.pending(), 0)
+  })
+
   it("of a callback is no decision: the request stays open", async () => {
     const edit = Object.defineProperty({ ...approve() }, "arguments", { value: {} })
     const { fermata, ran } = await open({ approvalCallback: () => ({ ...edit, by: "bot" }) })

@@ -35,7 +35,7 @@ const casesOf = (
 
 /** What a grant is asked for with. */
 export const grantShape: Shape = keysOf(Object.keys(GrantRequest.fields), {
-  arguments: { values: casesOf(ArgumentPattern) }
+  arguments: { values: casesOf(ArgumentPattern), filled: true }
 })
 
 const decisionShape = casesOf(Decision, { by: principal, principal, grant: grantShape })

@@ -7,6 +7,7 @@ import { line } from "../Display.ts"
  */
 import type { Misfit } from "../Misfit.ts"
 import { millisOf } from "./durations.ts"
+import { maxGivenDepth } from "./json.ts"
 import { kindOf } from "./kindOf.ts"
 
 /** What a value may have. A value that is no object has no keys: whether it fits is for the decoder to say. */
@@ -15,8 +16,8 @@ export type Shape =
   | { readonly keys: Keys; readonly demanded?: true }
   /** A list of such values. */
   | { readonly each: Shape }
-  /** An object with any names, and such values. */
-  | { readonly values: Shape | "anything" }
+  /** An object with any names, and such values; with `filled`, no key in it is `undefined`, however deep: JSON would leave it out. */
+  | { readonly values: Shape | "anything"; readonly filled?: true }
   /** One of several objects, by its `_tag`. */
   | { readonly cases: Readonly<Record<string, Shape>> }
   /** A value that is looked at itself. `undefined` counts as left out. */
@@ -120,6 +121,7 @@ const look = (value: unknown, shape: Shape, place: Place, found: Array<Misfit>):
     if (member !== undefined) look(value, member, place, found)
     return
   }
+  if ("values" in shape && shape.filled === true) lookForUnfilled(value, place, found, maxGivenDepth)
   for (const key of Reflect.ownKeys(value)) {
     if (typeof key === "symbol") {
       found.push(unknownKey(String(key), [], place))
@@ -132,6 +134,14 @@ const look = (value: unknown, shape: Shape, place: Place, found: Array<Misfit>):
     else if (expected === "anything") continue
     else if ("elsewhere" in expected) found.push(misplaced(key, expected.elsewhere, place))
     else look((value as Record<string, unknown>)[key], expected, inside(place, key), found)
+  }
+}
+
+const lookForUnfilled = (value: unknown, place: Place, found: Array<Misfit>, levels: number): void => {
+  if (typeof value !== "object" || value === null || levels <= 0) return
+  for (const [key, item] of Object.entries(value)) {
+    if (item === undefined) found.push(unfilled(key, place))
+    else lookForUnfilled(item, inside(place, key), found, levels - 1)
   }
 }
 
@@ -176,6 +186,12 @@ const misplaced = (key: string, where: string, place: Place): Misfit => ({
   place: named(place),
   key,
   problem: `there is no "${key}" in ${named(place)}: ${where}`
+})
+
+const unfilled = (key: string, place: Place): Misfit => ({
+  place: named(place),
+  key: shown(key),
+  problem: `${named(place)} has no value for "${line(shown(key))}": leave the key out, or name a value`
 })
 
 const hidden = (key: string, place: Place): Misfit => ({
