@@ -6,8 +6,10 @@ import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
+import { turn } from "../../src/agent/internal/eventLoop.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { AgentHandle, StoredFault } from "../../src/dispatch/AgentHandle.ts"
 import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
@@ -339,6 +341,28 @@ for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
           yield* begun
           yield* handle.decide(stop(yield* requestOf(handle, "erase")))
           yield* open
+          expect(yield* handle.done, "cancelled")
+          assert.deepStrictEqual(look.ran, ["2"])
+        })
+      )
+    )
+
+    it.effect("begins no try of a body that waits for its next one", () =>
+      inOneStore(
+        Effect.gen(function* () {
+          const failed = yield* Deferred.make<void>()
+          const look = safe("look", {
+            retry: Schedule.spaced("1 second"),
+            handler: () => Effect.andThen(Deferred.succeed(failed, undefined), Effect.fail("not yet"))
+          })
+          const agent = Agent.make("a", { tools: [look.tool, probe("erase").tool] })
+          const { runtime } = yield* bind(agent, [{ calls: [call("erase", "1"), call("look", "2")] }])
+          const handle = yield* dispatch(runtime)
+          yield* Deferred.await(failed)
+          // The schedule has asked whether the run goes on, and waits for its second.
+          yield* turn
+          yield* handle.decide(stop(yield* requestOf(handle, "erase")))
+          yield* TestClock.adjust("1 second")
           expect(yield* handle.done, "cancelled")
           assert.deepStrictEqual(look.ran, ["2"])
         })

@@ -171,13 +171,19 @@ const retried = (
     const stale = () => Effect.fail(error)
     return Effect.matchEffect(valueOf(scope, call, entry, true), { onSuccess: attempt, onFailure: stale })
   }
-  const timed = Effect.suspend(() => {
+  const tried = Effect.suspend(() => {
     const { late, ms } = timeOf(scope, call, tool)
     return Effect.tapError(within(scope.drive.runtime, ms, next(), late), (error) =>
       Effect.sync(() => {
         failed = { error }
       })
     )
+  })
+  // A decision may have come while it waited for its next try.
+  const timed = Effect.suspend(() => {
+    if (failed === undefined) return tried
+    const { error } = failed
+    return Effect.flatMap(mayGoOn(scope), (may) => (may ? tried : Effect.fail(error)))
   })
   const isTimeLeft = () => (timeLeftOf(scope) ?? 1) > 0
   const isWorthwhile = () => flight.late === undefined && isTimeLeft()
