@@ -236,7 +236,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
     file: "run/steps/settle.ts",
     line: "if (reconcile === undefined) return unknown",
     broken: "if (reconcile !== undefined) return unknown",
-    finder: { scenario: "reconcile" }
+    finder: { tests: ["sdk/test/run/reconcile.test.ts"] }
   },
   {
     name: "runs calls that have to be asked about",
