@@ -214,6 +214,44 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
       )
     )
 
+    for (const [own, outcome] of [
+      [ask, "interrupted"],
+      [none, "completed"],
+      [{ mode: "all", rules: [{ tool: "pay", action: "deny" }] }, "completed"]
+    ] as const) {
+      const said = JSON.stringify(own)
+      it.effect(`given again does not loosen the own policy of an agent that has taken over: ${said}`, () =>
+        inOneStore(
+          Effect.gen(function* () {
+            const { desk, pay } = office({ billing: own })
+            const script = [transfer("billing"), "billing here", pays, "done"]
+            const { model, runtime } = yield* bind(desk, script)
+            const one = expect(yield* start(runtime, { policy: all }), "completed")
+            const two = yield* goOn(runtime, one, { prompt: "pay", policy: all })
+            assert.strictEqual(two.status, outcome)
+            assert.deepStrictEqual(model.requests[2]?.agentPath, ["billing"])
+            assert.deepStrictEqual([two.state.policy, two.state.otherPolicies], [all, [own]])
+            assert.deepStrictEqual(pay.ran, [])
+          })
+        )
+      )
+    }
+
+    it.effect(
+      "given again replaces that of the prompted agent, to which the conversation is given back",
+      () =>
+        inOneStore(
+          Effect.gen(function* () {
+            const { desk, pay } = office({ desk: ask, billing: ask })
+            const script = [transfer("billing"), "billing here", transfer("desk"), pays, "done"]
+            const { runtime } = yield* bind(desk, script)
+            const one = expect(yield* start(runtime), "completed")
+            expect(yield* goOn(runtime, one, { prompt: "pay", policy: all }), "completed")
+            assert.deepStrictEqual(pay.ran, ["1"])
+          })
+        )
+    )
+
     it.effect("cannot be changed while the run has not ended", () =>
       inOneStore(
         Effect.gen(function* () {
@@ -404,6 +442,44 @@ describe("a stored run of a caller with a policy", () => {
         const next = expect(yield* runPromptStored(runtime, { prompt: "pay", sessionId }), "completed")
         assert.deepStrictEqual(next.state.policy, all)
         assert.deepStrictEqual(pay.ran, ["1"])
+      })
+    )
+  )
+
+  for (const answeredBy of [undefined, "billing"]) {
+    const how = answeredBy === undefined ? "has the session" : "is named to answer"
+    it.effect(`binds the agent that ${how} beside that agent's own policy`, () =>
+      inOneStore(
+        Effect.gen(function* () {
+          const { desk, pay } = office({ billing: ask })
+          const script = answeredBy === undefined ? [transfer("billing"), "billing here", pays] : [pays]
+          const { runtime } = yield* bind(desk, script)
+          const given = { sessionId: "s" as SessionId, policy: all }
+          if (answeredBy === undefined) {
+            expect(yield* runPromptStored(runtime, { prompt: "go", ...given }), "completed")
+          }
+          const held = yield* runPromptStored(runtime, {
+            prompt: "pay",
+            ...given,
+            ...(answeredBy === undefined ? {} : { answeredBy })
+          })
+          assert.deepStrictEqual(only(held, "approval").agentPath, ["billing"])
+          assert.deepStrictEqual([held.state.policy, held.state.otherPolicies], [all, [ask]])
+          assert.deepStrictEqual(pay.ran, [])
+        })
+      )
+    )
+  }
+
+  it.effect("is forked with another policy, which loosens none of an agent that has taken over", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        const { desk, pay } = office({ billing: ask })
+        const { runtime } = yield* bind(desk, [transfer("billing"), "billing here", pays])
+        expect(yield* runPromptStored(runtime, { prompt: "go", runId }), "completed")
+        const held = yield* forkRun(runtime, { runId, prompt: "pay", policy: all })
+        assert.deepStrictEqual(only(held, "approval").agentPath, ["billing"])
+        assert.deepStrictEqual(pay.ran, [])
       })
     )
   )

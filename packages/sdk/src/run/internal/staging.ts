@@ -151,8 +151,8 @@ export const startRun = (
   const under = runtime.bound.agent.name
   const startedWith =
     input.continues === undefined
-      ? startOptions(runtime, bound, input)
-      : inheritedOptions(runtime, bound, input, input.continues)
+      ? startOptions(runtime, input)
+      : inheritedOptions(runtime, input, input.continues)
   const { limits } = startedWith
   const allotted = input["~allotted"]
   const notRun = previous === undefined ? [] : notRunIn(previous, input.decided ?? [])

@@ -21,12 +21,8 @@ export interface Allotted {
 }
 
 /** The options of a run that continues none. */
-export const startOptions = (
-  runtime: Runtime,
-  agent: BoundAgent,
-  { limits, policy }: GivenOptions
-): StartOptions => ({
-  ...(policy === undefined ? {} : { policy, ...given(agent) }),
+export const startOptions = (runtime: Runtime, { limits, policy }: GivenOptions): StartOptions => ({
+  ...(policy === undefined ? {} : { policy, ...given(runtime) }),
   ...(limits === undefined ? {} : { limits }),
   ...profileOptions(runtime)
 })
@@ -34,13 +30,12 @@ export const startOptions = (
 /** The options of a run that continues another one: what is not given is inherited, as it was given to that one. */
 export const inheritedOptions = (
   runtime: Runtime,
-  agent: BoundAgent,
   { limits, policy }: GivenOptions,
   { startedWith = {} }: Pick<RunState, "startedWith">
 ): StartOptions => {
   const caller =
     policy !== undefined
-      ? { policy, ...given(agent) }
+      ? { policy, ...given(runtime) }
       : startedWith.policy === undefined
         ? {}
         : {
@@ -57,11 +52,11 @@ export const inheritedOptions = (
   return { ...caller, ...(changes === undefined ? {} : { limits: changes }), ...profileOptions(runtime) }
 }
 
-/** Which agent a caller's policy is given for. */
-const given = ({ agent, identity: { peers } }: BoundAgent) => ({
-  policyFor: agent.name,
-  ...(peers === undefined ? {} : { policyPeers: peers })
-})
+/** Which agent a caller's policy is given for: the prompted one, also where another one answers that has taken over before. */
+const given = ({ bound }: Runtime) => {
+  const { agent, identity } = bound
+  return { policyFor: agent.name, ...(identity.peers === undefined ? {} : { policyPeers: identity.peers }) }
+}
 
 /** Whether a caller's policy was given for this agent. */
 export const isPrompted = (
