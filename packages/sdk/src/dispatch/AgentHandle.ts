@@ -162,7 +162,10 @@ export interface AgentHandle<Output = unknown, out E = never> {
   readonly wait: Effect.Effect<RunResult<Output>, HandleError | E>
   /** Waits until the run is over, through every hold. Stopping to wait stops nothing. */
   readonly done: Effect.Effect<RunResult<Output>, HandleError | E>
-  /** Ends the run with everything under it, and returns when it is over. A run that was over stays as it was, and is returned. */
+  /**
+   * Ends the run with everything under it, and returns when it is over. A run that was over stays as it was, and is returned; the
+   * cancellation of a stored one that has failed is kept, and ends it if it is resumed.
+   */
   readonly cancel: (reason?: string) => Effect.Effect<RunResult<Output>, HandleError | E>
   /**
    * Decides a request of the run, once. The run goes on by itself.

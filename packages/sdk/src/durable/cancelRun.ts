@@ -18,6 +18,8 @@ import { requestEnd } from "./internal/requestEnd.ts"
  *
  * With the run of a sub-agent, that one ends, with everything under it, and the agent that it works for is told so. That is done by
  * whoever works on the run that it lies in; of one that is held, by whoever takes it up for it: a worker, a handle, or who resumes it.
+ * Where that run has failed, the cancellation is kept, and acted on before anything else if it is resumed; so is that of a run that has
+ * failed itself.
  *
  * **Errors**
  *

@@ -378,7 +378,8 @@ export interface RunStorePort {
   /**
    * Sends a message to a run, once per id: one that is sent again is the one that was sent first, and gets its answer. It needs
    * no lease; whoever drives the run, now or next, takes it into the journal with a `message.queued` of its id. One
-   * with `to` is for a sub-agent in the run, which the store does not look for.
+   * with `to` is for a sub-agent in the run, which the store does not look for. A run that failed takes one with `ends`, and keeps it
+   * until it is resumed.
    *
    * **Errors**
    *

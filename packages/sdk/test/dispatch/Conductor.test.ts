@@ -11,6 +11,7 @@ import { textOf } from "../../src/domain/Message.ts"
 import type { ModelUsage } from "../../src/domain/Usage.ts"
 import { InvalidRequest, ProviderFault, type Reason } from "../../src/model/ModelError.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approve, bind, call, expect, probe, rebind, safe } from "../helpers/Fixture.ts"
 
@@ -154,6 +155,21 @@ describe("Conductor", () => {
       )
       assert.deepStrictEqual(yield* Conductor.quorum([], 0), [])
     })
+  )
+
+  it.effect("cancels none for a quorum that has failed by itself, so that it can be resumed", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* obedient()
+      const conductor = yield* Conductor.make()
+      const [failed, hung] = yield* Effect.forEach(["fail", "hang"], (prompt) =>
+        conductor.dispatchStored(runtime, { prompt })
+      )
+      assert.strictEqual((yield* Effect.flip(Conductor.quorum([failed!, hung!], 2)))._tag, "QuorumMissed")
+      const store = yield* RunStore
+      assert.strictEqual((yield* store.head(hung!.runId)).status, "cancelled")
+      const { cancelReason, status } = yield* store.head(failed!.runId)
+      assert.deepStrictEqual({ cancelReason, status }, { cancelReason: undefined, status: "error" })
+    }).pipe(Effect.provide(layerMemory))
   )
 
   it.effect("does not wait for a quorum that is no number", () =>

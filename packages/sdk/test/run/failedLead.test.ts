@@ -5,14 +5,18 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import type * as Scope from "effect/Scope"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
+import type { Runtime } from "../../src/agent/Runtime.ts"
+import { attach } from "../../src/dispatch/dispatchPromptStored.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { cancelRun } from "../../src/durable/cancelRun.ts"
 import { decideAllStored, decideStored } from "../../src/durable/decideStored.ts"
 import { forkRun } from "../../src/durable/forkRun.ts"
+import { loadState } from "../../src/durable/loadState.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import { InvalidRequest } from "../../src/model/ModelError.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
@@ -193,6 +197,51 @@ describe("a sub-agent that waits when its lead fails", () => {
       expect(yield* runPrompt(runtime, { state, decisions }), "completed")
       assert.deepStrictEqual(publish.ran, ["1", "2"])
     })
+  )
+})
+
+describe("the cancellation of a sub-agent whose lead has failed", () => {
+  const publisherRun = "run.t1.1" as RunId
+  const ways: {
+    readonly [how: string]: (runtime: Runtime) => Effect.Effect<unknown, unknown, RunStore | Scope.Scope>
+  } = {
+    "by its run": () => cancelRun(publisherRun, "enough"),
+    "by its handle": (runtime) =>
+      Effect.flatMap(attach([runtime], publisherRun), (handle) => handle.cancel("enough"))
+  }
+  for (const [how, cancel] of Object.entries(ways)) {
+    stored(
+      `is kept ${how}, and ends it before anything of it begins when the lead is resumed`,
+      Effect.gen(function* () {
+        const { publish, requests, runtime, store } = yield* failed(([, second]) =>
+          Effect.flatMap(RunStore, (store) => store.decide(approve(second!)))
+        )
+        yield* Effect.scoped(cancel(runtime))
+        assert.deepStrictEqual(yield* store.ready(), [])
+        expect(yield* runPromptStored(runtime, { runId }), "completed")
+        assert.deepStrictEqual(publish.ran, [])
+        assert.deepStrictEqual((yield* loadState(publisherRun)).cancelled?.reason, "enough")
+        assert.deepStrictEqual(yield* store.messages(runId), [])
+        assert.strictEqual(
+          (yield* Effect.flip(store.decide(approve(requests[0]!))))._tag,
+          "RequestSuperseded"
+        )
+      })
+    )
+  }
+
+  stored(
+    "is kept of the lead itself, by its handle, and ends it when it is resumed",
+    Effect.gen(function* () {
+      const { publish, runtime } = yield* failed(([, second]) =>
+        Effect.flatMap(RunStore, (store) => store.decide(approve(second!)))
+      )
+      const handle = yield* attach([runtime], runId)
+      assert.strictEqual((yield* handle.cancel("enough")).status, "error")
+      const { reason } = expect(yield* runPromptStored(runtime, { runId }), "cancelled")
+      assert.strictEqual(reason, "enough")
+      assert.deepStrictEqual(publish.ran, [])
+    }).pipe(Effect.scoped)
   )
 })
 

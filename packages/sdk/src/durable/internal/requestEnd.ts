@@ -8,6 +8,7 @@ import { isEnded } from "../../domain/RunState.ts"
 import { cancellation } from "../../run/internal/cancellation.ts"
 import { foldDecisions } from "../../run/internal/eventsOf.ts"
 import { redactText } from "../../run/internal/redact.ts"
+import { isCancellable } from "../../store/internal/requests.ts"
 import { RunStore } from "../../store/RunStore.ts"
 import { contained, Scrubber } from "../../tool/Scrubber.ts"
 import { appendOnce } from "./appendOnce.ts"
@@ -35,7 +36,8 @@ export const requestEnd = Effect.fnUntraced(function* (runId: RunId, given: stri
 
 /** Asks for the end of a sub-agent, with a message that is kept until somebody has brought it about. */
 const endSubRun = (store: RunStore["Service"], { root, state }: SubRun, reason: string) => {
-  if (isEnded(state) || isEnded(root)) return Effect.void
+  // A root that failed may be resumed, and ends it first.
+  if (isEnded(state) || !isCancellable(root.status)) return Effect.void
   const { runId } = state
   return store.send(root.runId, { content: [text(reason)], to: runId, ends: true }).pipe(
     Effect.asVoid,

@@ -9,8 +9,10 @@ import type { Timestamp } from "../../domain/Id.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import type { UserPart } from "../../domain/Message.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
+import type { Status } from "../../domain/RunState.ts"
 import { MessageInvalid } from "../RunStoreError.ts"
 import { MessageId, type MessageInput, type Receipt, SentMessage } from "../SentMessage.ts"
+import { isCancellable, isGoing } from "./requests.ts"
 
 const decode = Schema.decodeUnknownResult(SentMessage)
 const isMessageId = Schema.is(MessageId)
@@ -43,6 +45,10 @@ export const decodeMessage = (
 }
 
 const madeId = (): string => `m_${globalThis.crypto.randomUUID().replaceAll("-", "")}`
+
+/** Whether a run of this status takes a message. One that failed may be resumed: it keeps the end of a sub-agent until then. */
+export const isSentTo = (status: Status, { ends }: SentMessage): boolean =>
+  isGoing(status) || (ends === true && isCancellable(status))
 
 /** The messages that events, of the run itself or of a sub-agent inside it, take into the journal. Most batches take none. */
 export const takenBy = (events: ReadonlyArray<RunEvent>): ReadonlyArray<Receipt> => {

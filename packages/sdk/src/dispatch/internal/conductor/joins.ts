@@ -94,9 +94,9 @@ const completed = Effect.fnUntraced(function* <Output, E>(
     const watching = Effect.forEach(handles, watch, { concurrency: "unbounded", discard: true })
     yield* Effect.raceFirst(Deferred.await(known), Effect.andThen(watching, Effect.never))
   }
-  const needed = new Set<string>(succeeded.map(({ runId }) => runId))
+  const ended = new Set<string>([...succeeded, ...failed].map(({ runId }) => runId))
   yield* Effect.forEach(
-    handles.filter(({ runId }) => !needed.has(runId)),
+    handles.filter(({ runId }) => !ended.has(runId)),
     (handle) => Effect.exit(handle.cancel("It was not needed any more.")),
     { concurrency: "unbounded", discard: true }
   )

@@ -15,6 +15,7 @@ import { type Interruption, isExpired } from "../../../domain/Interruption.ts"
 import { type AgentNotFound, RunLetGo, type ToolUnavailable } from "../../../domain/RunError.ts"
 import { type RunEvent, unwrap } from "../../../domain/RunEvent.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
+import { cancelRun } from "../../../durable/cancelRun.ts"
 import { decideStored } from "../../../durable/decideStored.ts"
 import { explain, type Explanation } from "../../../durable/explain.ts"
 import { isCallbackAsked } from "../../../durable/internal/continueStored.ts"
@@ -106,6 +107,14 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> {
         this.cameIn()
         return decision
       })
+  }
+
+  override get cancel() {
+    return (reason = "It was cancelled.") =>
+      Effect.tap(super.cancel(reason), ({ status }) =>
+        // One that failed may be resumed.
+        status === "error" ? this.inStore(cancelRun(this.runId, reason)) : Effect.void
+      )
   }
 
   get explain(): Effect.Effect<Explanation, StoredFault> {

@@ -123,7 +123,7 @@ export class SubAgentHandle extends Watchable implements AgentHandle<unknown, St
   get cancel() {
     return (reason = "It was cancelled."): Effect.Effect<RunResult, Failure> =>
       Effect.suspend(() => {
-        if (this.over) return this.done
+        if (isEnded(this.child)) return this.done
         return Effect.andThen(
           Effect.map(this.root.inStore(cancelRun(this.runId, reason)), () => this.root.cameIn()),
           this.done

@@ -30,7 +30,7 @@ import { refusedBusy, refusedExists, withMail } from "../copies.ts"
 import { revocationsOf, revocationsWith } from "../grants.ts"
 import { afterEvents, byAge, endsUnread, matches, undelivered } from "../inbox.ts"
 import { isTakingUp, sliceBatches } from "../journal.ts"
-import { afterTaking, decodeMessage, notTheSame, waiting } from "../messages.ts"
+import { afterTaking, decodeMessage, isSentTo, notTheSame, waiting } from "../messages.ts"
 import {
   closingReason,
   decisionOf,
@@ -349,7 +349,7 @@ export const makeMemory = (): RunStorePort => {
           const wrong = known === undefined ? undefined : notTheSame(known, sent)
           if (wrong !== undefined) return yield* Result.fail(wrong)
           if (known !== undefined) return { messageId, at: known.at }
-          if (closingReason(run.status) !== undefined) {
+          if (!isSentTo(run.status, sent)) {
             return yield* Result.fail(new RunEnded({ runId, status: run.status }))
           }
           run.mail = new Map(run.mail).set(messageId, message)

@@ -11,8 +11,7 @@ import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { RunNotFound, type RunStoreError } from "../../RunStoreError.ts"
 import type { RunStorePort } from "../../RunStorePort.ts"
 import type { Receipt, SentMessage } from "../../SentMessage.ts"
-import { decodeMessage, notTheSame, takenBy } from "../messages.ts"
-import { closingReason } from "../requests.ts"
+import { decodeMessage, isSentTo, notTheSame, takenBy } from "../messages.ts"
 import type { SqlAccess } from "./access.ts"
 import { heads, messages } from "./rows.ts"
 import { headColumns } from "./runs.ts"
@@ -59,8 +58,7 @@ export const makeMessages = (access: SqlAccess) => {
         const wrong = known === undefined ? undefined : notTheSame(known, message)
         if (wrong !== undefined) return yield* wrong
         if (known !== undefined) return known.receipt
-        if (closingReason(head.status) !== undefined)
-          return yield* new RunEnded({ runId, status: head.status })
+        if (!isSentTo(head.status, message)) return yield* new RunEnded({ runId, status: head.status })
         yield* insert(runId, message)
         yield* notify
         return { messageId, at }

@@ -237,6 +237,23 @@ export const messages = ({ assert, test }: Group): void => {
   )
 
   test(
+    "keeps the end of a sub-agent of a run that failed until it is resumed, and of no run that ended otherwise",
+    Effect.fnUntraced(function* (store) {
+      const ending = { ...saying("enough", "m1"), to: run("run_a.t1.1"), ends: true } as const
+      yield* started(store, a, { status: "error", ttl: 0 })
+      const receipt = yield* store.send(a, ending)
+      assert.deepStrictEqual(yield* store.send(a, ending), receipt)
+      const waiting = [{ ...ending, at: 0 }]
+      assert.deepStrictEqual((yield* store.load(a)).messages, waiting)
+      assert.deepStrictEqual(yield* store.ready(), [])
+      for (const status of ["completed", "cancelled"] as const) {
+        yield* started(store, run(status), { status, ttl: 0 })
+        assert.strictEqual(yield* tagOf(store.send(run(status), ending)), "RunEnded")
+      }
+    })
+  )
+
+  test(
     "keeps whom a message is for, and takes no message for another one because of its id",
     Effect.fnUntraced(function* (store) {
       const lease = yield* started(store, a)
