@@ -74,7 +74,11 @@ export type HandleUpdate = RunUpdate | Skipped
 export type WhenHeld =
   /** It is read when the open calls are settled. */
   | "queue"
-  /** Every open request is denied, and the message is read next. Calls in doubt count as failed. */
+  /**
+   * Every open request is denied, calls in doubt count as failed, nothing more of the open turn begins, and the message is read next.
+   * Budgets and logins stay open. Where no approval, question or call in doubt is open, the message is queued: calls that were approved
+   * go on.
+   */
   | "supersede"
   /** It answers the one open question. */
   | "answer"

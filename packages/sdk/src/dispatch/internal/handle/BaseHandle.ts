@@ -108,6 +108,8 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   protected abstract ended(): void
   /** Queues a message for its next turn. */
   abstract deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | E>
+  /** The requests that are open now, also those that this handle has not heard of yet. */
+  abstract get openRequests(): Effect.Effect<ReadonlyArray<Interruption>, E>
   /** Says something to a new run that begins where the open turn of this one did. */
   abstract fork(prompt: Prompt, given: GivenOptions): Effect.Effect<AgentHandle<Output, E>, SendError | E>
   abstract get state(): () => RunState | undefined

@@ -91,6 +91,16 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> {
     return (): ReadonlyArray<Interruption> => (this.over ? [] : [...this.open.values()])
   }
 
+  get openRequests(): Effect.Effect<ReadonlyArray<Interruption>, StoredFault> {
+    return Effect.suspend(() =>
+      this.begun
+        ? Effect.map(loadRun(this.options.store, this.runId), (stored) =>
+            isEnded(stored.state) ? [] : openIn(stored)
+          )
+        : Effect.succeed([])
+    )
+  }
+
   get events(): Stream.Stream<HandleUpdate, StoredFault> {
     return readStored({
       runId: this.runId,
@@ -291,10 +301,9 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> {
   /** What keeps the run from going on here is no end of it while there are other requests to decide. */
   private waitsFor(problem: AgentNotFound | ToolUnavailable): Effect.Effect<Driven<Output>, Failure> {
     if (!this.begun) return Effect.fail(problem)
-    return Effect.flatMap(loadRun(this.options.store, this.runId), ({ decisions, state }) => {
-      const open = interruptions(state).filter(({ requestId }) =>
-        decisions.every((decision) => decision.requestId !== requestId)
-      )
+    return Effect.flatMap(loadRun(this.options.store, this.runId), (stored) => {
+      const { state } = stored
+      const open = openIn(stored)
       if (open.length === 0) return Effect.fail(problem)
       this.knows(state, open)
       return Effect.map(toResult<Output>(this.runtime, state), (result): RunResult<Output> =>
@@ -336,11 +345,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> {
     return Effect.flatMap(this.missed(stored.head.revision), () =>
       Effect.flatMap(Clock.currentTimeMillis, (now): Effect.Effect<Driven<Output> | undefined> => {
         const open = interruptions(state)
-        const decided = new Set(stored.decisions.map(({ requestId }) => requestId))
-        this.knows(
-          state,
-          open.filter(({ requestId }) => !decided.has(requestId))
-        )
+        this.knows(state, openIn(stored))
         if (isEnded(state)) return toResult(this.runtime, state)
         if (stored.head.lease !== undefined) return Effect.succeed(elsewhere)
         const hasMail = stored.decisions.length > 0 || stored.messages.length > 0
@@ -442,4 +447,10 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> {
       )
     )
   }
+}
+
+/** The requests of a run without those that are decided and not yet acted on. */
+const openIn = ({ decisions, state }: LoadedRun): ReadonlyArray<Interruption> => {
+  const decided = new Set(decisions.map(({ requestId }) => requestId))
+  return interruptions(state).filter(({ requestId }) => !decided.has(requestId))
 }

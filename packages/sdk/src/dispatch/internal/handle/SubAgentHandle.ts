@@ -87,6 +87,12 @@ export class SubAgentHandle extends Watchable implements AgentHandle<unknown, St
       this.over ? [] : this.root.interruptions().filter(({ runId }) => isWithin(runId, this.runId))
   }
 
+  get openRequests(): Effect.Effect<ReadonlyArray<Interruption>, StoredFault> {
+    return Effect.map(this.root.openRequests, (open) =>
+      open.filter(({ runId }) => isWithin(runId, this.runId))
+    )
+  }
+
   get events(): Stream.Stream<HandleUpdate, StoredFault> {
     return Stream.suspend(() => {
       let revision = 0

@@ -79,6 +79,10 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     }
   }
 
+  get openRequests(): Effect.Effect<ReadonlyArray<Interruption>> {
+    return Effect.sync(this.interruptions)
+  }
+
   get events(): Stream.Stream<HandleUpdate> {
     return reading(
       () => {

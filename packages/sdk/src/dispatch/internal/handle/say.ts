@@ -18,6 +18,8 @@ import { sendShape } from "../shapes.ts"
 
 /** A run that something can be said to. */
 interface Hearer<Output, E> extends AgentHandle<Output, E> {
+  /** The requests that are open now; of a stored run those in the store, also where this handle has not heard of them yet. */
+  readonly openRequests: Effect.Effect<ReadonlyArray<Interruption>, E>
   /** Queues a message for its next turn. */
   readonly deliver: (prompt: Prompt, messageId: string | undefined) => Effect.Effect<void, SendError | E>
   /** Says something to a new run that begins where the open turn of this one did. */
@@ -34,7 +36,7 @@ export const say = Effect.fnUntraced(function* <Output, E>(
   const { by = "user", limits, messageId, policy, whenHeld = "queue" } = options
   yield* Effect.fromResult(attribute(by))
   const parts = yield* decodePrompt(prompt)
-  const open = live.interruptions()
+  const open = whenHeld === "queue" ? [] : yield* live.openRequests
   const { runId } = live
   const isForked = whenHeld === "fork" && open.length > 0
   if (!isForked) yield* requireUnchanged(options)
