@@ -13,11 +13,13 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { DefinitionError } from "../agent/BoundAgent.ts"
+import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { RuntimeOptionsInvalid } from "../agent/RuntimeError.ts"
 import type { DecisionBody } from "../domain/Decision.ts"
 import { lines, messageOf, sentence } from "../domain/Display.ts"
 import type { RunId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
+import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { cancelRun } from "../durable/cancelRun.ts"
 import type { Prompt } from "../run/prompt.ts"
 import type { RunResult } from "../run/RunResult.ts"
@@ -31,7 +33,8 @@ import {
   type RehearsalError
 } from "./internal/rehearsal/runs.ts"
 import { make as makeScene } from "./internal/rehearsal/scene.ts"
-import type { RehearsalRunOptions, Setup } from "./RehearsalParts.ts"
+import { decideShape, everyCrashShape, runShape } from "./internal/rehearsal/shapes.ts"
+import type { EveryCrashOptions, RehearsalRunOptions, Setup } from "./RehearsalParts.ts"
 
 export type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
 export {
@@ -61,7 +64,15 @@ export { RehearsalStuck } from "./internal/rehearsal/scene.ts"
 export type { RaceResult, RehearsalError } from "./internal/rehearsal/runs.ts"
 export type { Crash } from "./internal/rehearsal/worker.ts"
 export type { DecisionBody } from "../domain/Decision.ts"
-export type { Effects, Evidence, Parts, RehearsalRunOptions, RunOptions, Setup } from "./RehearsalParts.ts"
+export type {
+  Effects,
+  EveryCrashOptions,
+  Evidence,
+  Parts,
+  RehearsalRunOptions,
+  RunOptions,
+  Setup
+} from "./RehearsalParts.ts"
 
 /**
  * One rehearsal.
@@ -102,7 +113,8 @@ export interface Rehearsal {
  *
  * **Errors**
  *
- * - `RuntimeOptionsInvalid` — an option of the parts takes something else.
+ * - `OptionsInvalid` — a part that there is not, that is left out, or that takes something else; the error names the nearest one.
+ * - `RuntimeOptionsInvalid` — an option of the runtime takes something else.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
  * - `RunStoreError` — the given store cannot be opened.
  *
@@ -111,7 +123,11 @@ export interface Rehearsal {
  */
 export const make = <R>(
   setup: Setup<R>
-): Effect.Effect<Rehearsal, DefinitionError | RuntimeOptionsInvalid | RunStoreError, R | Scope.Scope> =>
+): Effect.Effect<
+  Rehearsal,
+  OptionsInvalid | DefinitionError | RuntimeOptionsInvalid | RunStoreError,
+  R | Scope.Scope
+> =>
   Effect.map(makeScene(setup), (scene) => {
     const { points } = scene.world
     const runs = makeRuns(scene)
@@ -122,9 +138,13 @@ export const make = <R>(
       failAt: (point, failure) => plan([point], failure),
       adjust: scene.adjust,
       recover: runs.recover,
-      run: (prompt, options = {}) => Effect.suspend(() => runs.start(prompt, options)),
-      decide: (request, body, { by = "rehearsal" } = {}) =>
+      run: (prompt, given = {}) =>
+        Effect.flatMap(requireOptions("rehearsal.run", given, runShape), (options) =>
+          runs.start(prompt, options)
+        ),
+      decide: (request, body, given = {}) =>
         Effect.gen(function* () {
+          const { by = "rehearsal" } = yield* requireOptions("rehearsal.decide", given, decideShape)
           const runId = yield* runs.rootOf(request)
           yield* runs.take(request, body, by)
           return yield* runs.goOn(runId)
@@ -157,14 +177,6 @@ export class ScenarioFailed extends Schema.TaggedError<ScenarioFailed>()("Scenar
       this.crashes.length === 0 ? "without a crash" : sentence`with a crash at ${this.crashes.join(" and ")}`
     return sentence`The scenario failed ${where}: ${lines(this.problem)}`
   }
-}
-
-/** How every crash is rehearsed. */
-export interface EveryCrashOptions {
-  /** With 2, every pair too: a second crash at every point that is passed after the first. Default: 1. */
-  readonly crashes?: 1 | 2
-  /** Only at these points. */
-  readonly where?: (point: Point) => boolean
 }
 
 /**
@@ -204,6 +216,7 @@ export const rehearse = <R, E, R2>(
  * **Errors**
  *
  * - `ScenarioFailed` — says at which points the worker crashed, and what the scenario failed with.
+ * - `OptionsInvalid` — an option that there is not, or that takes something else; the error names the nearest one.
  *
  * @category running
  * @since 0.1.0
@@ -212,9 +225,9 @@ export const everyCrash = <R, E, R2>(
   setup: Setup<R>,
   scenario: (rehearsal: Rehearsal) => Effect.Effect<unknown, E, R2>,
   options: EveryCrashOptions = {}
-): Effect.Effect<ReadonlyArray<Report>, ScenarioFailed, Exclude<R | R2, Scope.Scope>> =>
+): Effect.Effect<ReadonlyArray<Report>, ScenarioFailed | OptionsInvalid, Exclude<R | R2, Scope.Scope>> =>
   Effect.gen(function* () {
-    const { crashes = 1, where = () => true } = options
+    const { crashes = 1, where = () => true } = yield* requireOptions("everyCrash", options, everyCrashShape)
     const once = (points: ReadonlyArray<Point>) =>
       Effect.mapError(
         rehearse(setup, (rehearsal) =>

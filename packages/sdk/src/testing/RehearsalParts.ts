@@ -1,9 +1,9 @@
-import type * as Duration from "effect/Duration"
 /**
  * What a rehearsal is made of: the agents, the model, the fakes of the outside world, and how its runs are started.
  *
  * @since 0.1.0
  */
+import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type { Layer } from "effect/Layer"
 import type { Agent } from "../agent/AgentDefinition.ts"
@@ -15,6 +15,7 @@ import type { ModelClient } from "../model/ModelClient.ts"
 import type { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
+import type { Point } from "./internal/rehearsal/points.ts"
 
 /** What is known of a call in doubt, in the rehearsal and nowhere else. */
 export interface Evidence {
@@ -71,3 +72,11 @@ export interface RehearsalRunOptions extends Pick<StoredStartInput, "limits" | "
 
 /** @deprecated Use `RehearsalRunOptions`. */
 export type RunOptions = RehearsalRunOptions
+
+/** How every crash is rehearsed. */
+export interface EveryCrashOptions {
+  /** With 2, every pair too: a second crash at every point that is passed after the first. Default: 1. */
+  readonly crashes?: 1 | 2
+  /** Only at these points. */
+  readonly where?: (point: Point) => boolean
+}

@@ -427,6 +427,70 @@ describe("Rehearsal", () => {
     })
   )
 
+  const wrongParts: ReadonlyArray<readonly [string, object | undefined, string]> = [
+    [
+      "an option that there is not",
+      { patienec: "1 second" },
+      'there is no "patienec" in the parts of the rehearsal (did you mean "patience"?)'
+    ],
+    ["no agents", { agents: undefined }, 'the parts of the rehearsal name no "agents"'],
+    ["an empty list of agents", { agents: [] }, '"agents" of the parts of the rehearsal takes a list of one'],
+    ["an agent that is none", { agents: ["cashier"] }, "each as Agent.make returns it"],
+    ["no model", { model: undefined }, 'the parts of the rehearsal name no "model"'],
+    ["a scripted model in place of its client", { model: ScriptedModel.make([]) }, "takes a model client"],
+    ["a store that is no layer", { store: {} }, "takes a layer of a run store"],
+    ["a lease without a length", { leaseTtl: "soon" }, "takes a duration"],
+    ["another answer to calls in doubt", { inDoubt: "retry" }, 'takes "ask" or a function'],
+    ["a seed that is no number", { seed: Number.NaN }, "takes a finite number"],
+    ["patience that is none", { patience: Number.NaN }, "takes a duration"],
+    ["a callback that is none", { approvalCallback: "approve" }, "takes a function"],
+    ["nothing", undefined, "has to be a plain object"]
+  ]
+  for (const [what, change, words] of wrongParts) {
+    it.effect(`refuses parts with ${what}`, () =>
+      Effect.gen(function* () {
+        const setup: Rehearsal.Setup<any> = (effects) =>
+          (change === undefined ? undefined : { ...cashier()(effects), ...change }) as Rehearsal.Parts<any>
+        const error = yield* Effect.flip(Rehearsal.rehearse(setup, refundOnce))
+        assert.strictEqual((error as { readonly _tag: string })._tag, "OptionsInvalid")
+        assert.include(error.message, words)
+      })
+    )
+  }
+
+  it.effect("refuses options of a run, a decision and a sweep that there are not, or that do not fit", () =>
+    Effect.gen(function* () {
+      const refused = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+        Effect.map(Effect.flip(effect), (error) => {
+          assert.strictEqual((error as { readonly _tag: string })._tag, "OptionsInvalid")
+          return (error as unknown as Error).message
+        })
+      const rehearsal = yield* Rehearsal.make(cashier())
+      const options = <A>(given: object) => given as A
+      assert.include(
+        yield* refused(rehearsal.run("Refund order 7", options({ sesionId: "s" }))),
+        'there is no "sesionId" in the options of rehearsal.run (did you mean "sessionId"?)'
+      )
+      assert.include(
+        yield* refused(rehearsal.run("Refund order 7", options({ agent: 7 }))),
+        '"agent" of the options of rehearsal.run takes a string'
+      )
+      const request = asked(yield* rehearsal.run("Refund order 7"))
+      assert.include(
+        yield* refused(rehearsal.decide(request, approve, options({ byy: "ann" }))),
+        '(did you mean "by"?)'
+      )
+      assert.include(
+        yield* refused(Rehearsal.everyCrash(cashier(), refundOnce, options({ crash: 2 }))),
+        'there is no "crash" in the options of everyCrash (did you mean "crashes"?)'
+      )
+      assert.include(
+        yield* refused(Rehearsal.everyCrash(cashier(), refundOnce, options({ crashes: 3 }))),
+        "takes 1 or 2"
+      )
+    })
+  )
+
   it.effect("says at which crash a scenario failed", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(

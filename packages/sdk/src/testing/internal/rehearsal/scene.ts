@@ -20,6 +20,7 @@ import * as Runtime from "../../../agent/Runtime.ts"
 import type { RuntimeOptionsInvalid } from "../../../agent/RuntimeError.ts"
 import { sentence } from "../../../domain/Display.ts"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
+import { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
 import { AgentNotFound } from "../../../domain/RunError.ts"
 import { ModelClient } from "../../../model/ModelClient.ts"
 import * as RunStore from "../../../store/RunStore.ts"
@@ -28,6 +29,7 @@ import type { Effects, Parts, Setup } from "../../RehearsalParts.ts"
 import * as RehearsalClock from "./clock.ts"
 import * as Ledger from "./ledger.ts"
 import * as Points from "./points.ts"
+import { readParts } from "./shapes.ts"
 import * as Worker from "./worker.ts"
 
 /** A rehearsal waits for something that will not happen by itself. */
@@ -82,13 +84,18 @@ export const runtimeOf = (
 
 export const make = <R>(
   setup: Setup<R>
-): Effect.Effect<Scene, DefinitionError | RuntimeOptionsInvalid | RunStoreError, R | Scope.Scope> =>
+): Effect.Effect<
+  Scene,
+  OptionsInvalid | DefinitionError | RuntimeOptionsInvalid | RunStoreError,
+  R | Scope.Scope
+> =>
   Effect.gen(function* () {
     const services = yield* Effect.context<R | Scope.Scope>()
     const clock = RehearsalClock.make()
     const ledger = Ledger.make()
     const workers = new Map<string, Worker.Worker>()
-    const parts = setup(effectsOf(clock, ledger, workers))
+    const parts = readParts(setup(effectsOf(clock, ledger, workers)))
+    if (parts instanceof OptionsInvalid) return yield* parts
     const layer = Layer.fresh(parts.store ?? RunStore.layerMemory)
     const store = Context.get(yield* Layer.build(layer), RunStore.RunStore)
     const points = Points.make(new Set(parts.agents.flatMap(toolsOf)))
