@@ -1,3 +1,7 @@
+/**
+ * A simulated process: an agent, a store, and a plan that can hit it at any operation. What a caller of the store is told goes
+ * into the world as acknowledged.
+ */
 import { type Agent, RunIds, Runtime } from "@fermata/sdk/agent"
 import type { Decision, Id } from "@fermata/sdk/domain"
 import {
@@ -17,10 +21,6 @@ import type { RunResult } from "@fermata/sdk/run"
 import { RunStore, SqlRunStore } from "@fermata/sdk/store"
 import { FaultySqlClient, ScriptedModel } from "@fermata/sdk/testing"
 import { Scrubber } from "@fermata/sdk/tool"
-/**
- * A simulated process: an agent, a store, and a plan that can hit it at any operation. What a caller of the store is told goes
- * into the world as acknowledged.
- */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
@@ -28,15 +28,16 @@ import * as Random from "effect/Random"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as Stream from "effect/Stream"
 import { CheckpointEvery } from "../../packages/sdk/src/durable/internal/checkpoints.ts"
+import { generator } from "../../packages/sdk/src/testing/internal/simulation/random.ts"
+import { acknowledging } from "../../packages/sdk/src/testing/internal/simulation/world.ts"
 import { scrubber } from "./canary.ts"
 import * as Points from "./points.ts"
-import { generator } from "./random.ts"
 import { moment, type World } from "./world.ts"
 
 type Fault = FaultySqlClient.Fault
 
-/** Decides what happens at an operation, by its number and what it is. */
-export type Plan = (operation: number, what: string) => Fault | Effect.Effect<Fault>
+/** Decides what happens at the next operation. */
+export type Plan = (what: string) => Fault | Effect.Effect<Fault>
 
 /** Where the tools of a scenario act. */
 export interface Outside {
@@ -107,7 +108,7 @@ export const live = <A>(
       // The whole process is gone, not only its connection to one database.
       if (isGone()) return Effect.succeed("crashBefore")
       operations.push(what)
-      const planned = plan(operations.length, what)
+      const planned = plan(what)
       const fault = typeof planned === "string" ? Effect.succeed(planned) : planned
       return what === "ROLLBACK" ? Effect.map(fault, ofRollback) : fault
     }
@@ -137,7 +138,7 @@ export const live = <A>(
         const client = FaultySqlClient.make(yield* open, ({ sql }) => planned(nameOf(sql)))
         clients.push(client)
         const stored = yield* Effect.provideService(SqlRunStore.make(), SqlClient.SqlClient, client.client)
-        stores.push(mutate(remembering(stored, world)))
+        stores.push(mutate(acknowledging(stored, world)))
       }
       const runtime = yield* Effect.provideService(
         Runtime.make({ agent: definition.agent({ act, world }), owner }),
@@ -177,52 +178,6 @@ const ofRollback = (fault: Fault): Fault =>
 /** The first words of a statement. */
 const nameOf = (sql: string): string => sql.trim().split(/\s+/).slice(0, 3).join(" ")
 
-/** A store that writes into the world what it acknowledges. */
-const remembering = (store: Store, world: World): Store => ({
-  ...store,
-  create: (options) =>
-    Effect.tap(store.create(options), () =>
-      Effect.sync(() => world.appended.push({ runId: options.runId, revision: 0, events: options.events }))
-    ),
-  append: (options) =>
-    Effect.tap(store.append(options), ({ revoked }) =>
-      Effect.sync(() => {
-        // Nothing was written.
-        if (revoked !== undefined) return
-        world.appended.push({
-          runId: options.lease.runId,
-          revision: options.expected,
-          events: options.events
-        })
-      })
-    ),
-  park: (options) =>
-    Effect.tap(store.park(options), ({ parked }) =>
-      Effect.sync(() => {
-        if (!parked) return
-        world.appended.push({
-          runId: options.lease.runId,
-          revision: options.expected,
-          events: options.events
-        })
-      })
-    ),
-  decide: (asked) =>
-    Effect.tap(store.decide(asked), (decided) =>
-      Effect.sync(() => world.decisions.push({ ...decided, asked }))
-    ),
-  decideAll: (asked) =>
-    Effect.tap(store.decideAll(asked), (all) =>
-      Effect.sync(() =>
-        world.decisions.push(...all.map((decided, index) => ({ ...decided, asked: asked[index]! })))
-      )
-    ),
-  send: (runId, message) =>
-    Effect.tap(store.send(runId, message), (message) =>
-      Effect.sync(() => world.messages.push({ runId, message }))
-    )
-})
-
 /** The run that asked, from the id of its request. */
 const runOf = (requestId: string): Id.RunId => requestId.slice(0, requestId.lastIndexOf(".")) as Id.RunId
 
@@ -237,7 +192,7 @@ const appOf = (options: {
   const driven = <E>(driving: Effect.Effect<RunResult.RunResult, E, RunStore.RunStore>) =>
     Effect.tap(stored(driving), ({ runId, status }) =>
       Effect.sync(() => {
-        if (status === "completed" || status === "cancelled") world.ended.push({ runId, status })
+        if (status === "completed" || status === "cancelled") world.acknowledged.ended.push({ runId, status })
       })
     )
   const drive = (input: StoredStartInput | StoredContinueInput) => driven(runPromptStored(runtime, input))

@@ -3,11 +3,11 @@
  */
 import { isDeepStrictEqual } from "node:util"
 import { evolveAll, Id, Message, RunEvent, RunState } from "@fermata/sdk/domain"
-import { loadState } from "@fermata/sdk/durable"
-import { RunStore, type RunStoreError, SqlRunStore } from "@fermata/sdk/store"
+import { SqlRunStore } from "@fermata/sdk/store"
 import { RunChecker } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import { collect, type Collected } from "../../packages/sdk/src/testing/internal/simulation/world.ts"
 import { secretsIn } from "./canary.ts"
 import * as tools from "./tools.ts"
 import type { Database, Moment, World } from "./world.ts"
@@ -19,54 +19,9 @@ export interface Verdict {
   readonly outcome: ReadonlyArray<string>
 }
 
-/** Everything that a store has. */
-export interface Collected {
-  readonly journals: ReadonlyArray<RunChecker.Journal>
-  readonly inbox: RunChecker.Inbox
-  /** The runs' events, those of the runs that they build on first. */
-  readonly folded: ReadonlyArray<ReadonlyArray<RunEvent.RunEvent>>
-  /** Runs whose checkpoints say something else than their events. */
-  readonly astray: ReadonlyArray<Id.RunId>
-}
-
-/** Reads everything that a store has. */
-export const collect: (
-  store: RunStore.RunStore["Service"]
-) => Effect.Effect<Collected, RunStoreError.RunStoreError | RunStoreError.RunNotFound> = Effect.fnUntraced(
-  function* (store: RunStore.RunStore["Service"]) {
-    const heads: Array<RunStore.RunHead> = []
-    for (let page = yield* store.list({ limit: 1000 }); page.length > 0;) {
-      heads.push(...page)
-      page = yield* store.list({ limit: 1000, after: page[page.length - 1]!.runId })
-    }
-    const stored = yield* Effect.forEach(heads, ({ runId }) =>
-      Effect.all({
-        events: store.events(runId),
-        run: store.load(runId),
-        state: Effect.provideService(loadState(runId), RunStore.RunStore, store)
-      })
-    )
-    const astray = stored.flatMap(({ run, state }) =>
-      isDeepStrictEqual(unrevoked(state), unrevoked(evolveAll(undefined, run.events))) ? [] : [run.head.runId]
-    )
-    const journals = stored.map(({ events, run: { head } }) => ({
-      runId: head.runId,
-      events,
-      revision: head.revision,
-      status: head.status,
-      ...(head.parent === undefined ? {} : { parent: head.parent })
-    }))
-    const undelivered = stored.flatMap(({ run: { decisions, head } }) =>
-      decisions.map((decision) => ({ runId: head.runId, decision }))
-    )
-    const messages = stored.flatMap(({ run: { head, messages } }) =>
-      messages.map((message) => ({ runId: head.runId, message }))
-    )
-    const open = yield* store.pending({ limit: 1000 })
-    const folded = stored.map(({ run }) => run.events)
-    return { journals, inbox: { open, undelivered, messages }, folded, astray }
-  }
-)
+/** Whether the state that is read from checkpoints is another one than the events come to. */
+const isAstray = ({ events, state }: Collected): boolean =>
+  !isDeepStrictEqual(unrevoked(state), unrevoked(evolveAll(undefined, events)))
 
 /** The journals of runs that have ended do not say what was revoked since; the store does. */
 const unrevoked = (state: RunState.RunState | undefined) => ({
@@ -75,7 +30,10 @@ const unrevoked = (state: RunState.RunState | undefined) => ({
 })
 
 /** Effects of calls that started under a grant after its revocation had been acknowledged. */
-const afterRevocation = (world: World, { journals }: Collected): ReadonlyArray<string> => {
+const afterRevocation = (
+  world: World,
+  journals: ReadonlyArray<RunChecker.Journal>
+): ReadonlyArray<string> => {
   const grants = new Map<string, Id.GrantId>()
   for (const { events } of journals) {
     for (const wrapped of events) {
@@ -133,12 +91,14 @@ const stored = ({ open }: Database) =>
 export const judge = (world: World): Effect.Effect<Verdict> =>
   Effect.gen(function* () {
     const collected = yield* Effect.forEach(world.databases, (database) => Effect.scoped(stored(database)))
-    const journals = collected.flatMap(({ journals }) => journals)
+    const runs = collected.flatMap(({ runs }) => runs)
+    const journals = runs.map(({ journal }) => journal)
     const inbox = {
       open: collected.flatMap(({ inbox }) => inbox.open),
       undelivered: collected.flatMap(({ inbox }) => inbox.undelivered),
-      messages: collected.flatMap(({ inbox }) => inbox.messages ?? [])
+      messages: collected.flatMap(({ inbox }) => inbox.messages)
     }
+    const { appended, decisions, ended, messages } = world.acknowledged
     const dumps = yield* Effect.forEach(world.databases, ({ dump }) => dump)
     // Of a run that was removed, and is gone, nobody expects anything.
     const isKept = ({ runId }: { readonly runId: Id.RunId }) =>
@@ -152,15 +112,20 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
       effectTools: tools.effectTools,
       reconciled: world.reconciled,
       acknowledged: {
-        appended: world.appended.filter(isKept),
-        decisions: world.decisions.filter(isKept),
-        messages: world.messages.filter(isKept),
-        ended: world.ended.filter(isKept)
+        appended: appended.filter(isKept),
+        decisions: decisions.filter(isKept),
+        messages: messages.filter(isKept),
+        ended: ended.filter(isKept)
       },
       secrets: secretsIn([JSON.stringify([journals, inbox]), ...dumps.flat()])
     }).map(({ detail, invariant, runId }) => `${invariant} ${runId ?? ""}: ${detail}`)
     violations.push(
-      ...collected.flatMap((one) => afterRevocation(world, one)),
+      ...collected.flatMap(({ runs }) =>
+        afterRevocation(
+          world,
+          runs.map(({ journal }) => journal)
+        )
+      ),
       ...afterStop(world),
       ...world.strays.map(
         ({ idempotencyKey, tool }) => `stray ${idempotencyKey}: another agent's ${tool} ran`
@@ -168,16 +133,14 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
       ...afterEnd(journals),
       ...notCancelled(world, journals)
     )
-    for (const runId of collected.flatMap(({ astray }) => astray)) {
-      violations.push(`checkpoint ${runId}: what is read from it is not what the events come to`)
+    for (const { journal } of runs.filter(isAstray)) {
+      violations.push(`checkpoint ${journal.runId}: what is read from it is not what the events come to`)
     }
     for (const { damage } of world.databases) {
       const damaged = yield* damage
       if (damaged !== undefined) violations.push(`damaged: ${damaged}`)
     }
-    const outcome = collected.flatMap(({ folded }) =>
-      folded.map((events) => summary(evolveAll(undefined, events)))
-    )
+    const outcome = runs.map(({ events }) => summary(evolveAll(undefined, events)))
     return { violations, outcome: [...outcome.toSorted(), ...effectsOf(world)] }
   }).pipe(
     // What the store itself finds to be damaged is found.

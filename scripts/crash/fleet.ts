@@ -10,9 +10,9 @@ import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import { RunChecker } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
+import { collect } from "../../packages/sdk/src/testing/internal/simulation/world.ts"
 import { environment, sourceCondition } from "../internal/run.ts"
 import { secretsIn } from "./canary.ts"
-import { collect } from "./evidence.ts"
 import { dumpTables } from "./postgresDatabases.ts"
 import { connect } from "./postgresSessions.ts"
 import type { Orders } from "./worker.ts"
@@ -174,9 +174,10 @@ export interface Inspected {
 
 /** Checks the store against the log. All runs must be over. */
 export const inspect = async (store: string, log: Log, runs: number): Promise<Inspected> => {
-  const { inbox, journals } = await Effect.runPromise(
+  const { inbox, runs: stored } = await Effect.runPromise(
     Effect.provide(Effect.flatMap(RunStore.RunStore, collect), await layerOf(store))
   )
+  const journals = stored.map(({ journal }) => journal)
   const violations = RunChecker.check({
     journals,
     inbox,

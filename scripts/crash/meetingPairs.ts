@@ -104,7 +104,7 @@ const afterGrant: Use = (app) =>
     yield* Effect.flatMap(begin(app, { runId: earlier, sessionId, prompt }), (result) =>
       settle(app, result, granting)
     )
-    app.world.clock.advance(1000)
+    app.world.clock.jump(1000)
   })
 
 const archive = "archive"
@@ -149,7 +149,7 @@ const firsts: { readonly [name: string]: First } = {
     prepare: (app) =>
       Effect.andThen(
         start(app),
-        Effect.sync(() => app.world.clock.advance(2 * 3_600_000))
+        Effect.sync(() => app.world.clock.jump(2 * 3_600_000))
       ),
     use: go,
     meets: ["approves", "stops", "sends", "cancels"]

@@ -9,10 +9,11 @@ import type { FaultySqlClient } from "@fermata/sdk/testing"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { spread } from "../../packages/sdk/src/testing/internal/simulation/points.ts"
 import { type App, type Lived, live, type Plan, type Store } from "./app.ts"
 import { judge } from "./evidence.ts"
 import { type Meeting, pairs } from "./meetingPairs.ts"
-import { spread } from "./sweep.ts"
+import { faultOf, letterOf } from "./points.ts"
 import * as Turnstile from "./turnstile.ts"
 import { finish } from "./user.ts"
 import * as World from "./world.ts"
@@ -31,10 +32,6 @@ export interface Place {
   readonly second?: { readonly operation: number; readonly fault: Fault }
 }
 
-const letters = { b: "crashBefore", a: "crashAfter" } as const
-
-const letterOf = (fault: Fault): string => (fault === "pass" ? "" : fault === "crashBefore" ? "b" : "a")
-
 /** A name by which the meeting can be asked for again, such as `parks+cancels:12`, `parks+cancels:12b` or `parks+cancels:12/7a`. */
 const nameOf = ({ fault, operation, pair, second }: Place): string => {
   const other = second === undefined ? "" : `/${second.operation}${letterOf(second.fault)}`
@@ -47,12 +44,13 @@ export const parse = (text: string): Place | undefined => {
     /^([^:]+\+[^:]+):(\d+)([ab]?)(?:\/(\d+)([ab]))?$/.exec(text) ?? []
   const pair = pairs.find((pair) => pair.name === name)
   if (pair === undefined) return undefined
-  const faultOf = (letter: string | undefined): Fault => letters[letter as keyof typeof letters] ?? "pass"
   return {
     pair,
     operation: Number(operation),
-    fault: faultOf(letter),
-    ...(other === undefined ? {} : { second: { operation: Number(other), fault: faultOf(otherLetter) } })
+    fault: faultOf(letter ?? "") ?? "pass",
+    ...(other === undefined
+      ? {}
+      : { second: { operation: Number(other), fault: faultOf(otherLetter ?? "") ?? "pass" } })
   }
 }
 
@@ -164,7 +162,7 @@ export const meet = async (
       {
         ...options,
         owner: "worker-0",
-        plan: (_, what) => (what === pair.crashesAt ? "crashAfter" : "pass")
+        plan: (what) => (what === pair.crashesAt ? "crashAfter" : "pass")
       },
       pair.prepare
     )
@@ -177,7 +175,7 @@ export const meet = async (
     const turnstile = Turnstile.make<Turn>(stage.choose, world.activity)
     const process = (who: Who, use: (app: App) => Effect.Effect<unknown, unknown>) =>
       Effect.gen(function* () {
-        const plan: Plan = (_, what) => {
+        const plan: Plan = (what) => {
           const turn: Turn = { who, what, fault: "pass" }
           return Effect.map(turnstile.pass(turn), () => turn.fault)
         }

@@ -227,7 +227,7 @@ export const mutants: ReadonlyArray<Mutant> = [
       decide: (asked) =>
         Effect.catchTag(store.decide(asked), "AlreadyDecided", ({ decision, requestId }) =>
           Effect.map(store.request(requestId), ({ runId }) => {
-            world.decisions.push({ runId, decision, asked })
+            world.acknowledged.decisions.push({ runId, decision, asked })
             return { runId, decision }
           }).pipe(Effect.catchTag("RequestNotFound", Effect.die))
         )
@@ -262,7 +262,7 @@ export const mutants: ReadonlyArray<Mutant> = [
       park: (options) =>
         Effect.sync(() => {
           const { events, expected, lease } = options
-          world.appended.push({ runId: lease.runId, revision: expected, events })
+          world.acknowledged.appended.push({ runId: lease.runId, revision: expected, events })
           return { parked: true, revision: (expected + events.length) as Id.Revision }
         })
     })

@@ -3,17 +3,16 @@
  * and a point says what happens at one of them.
  */
 import type { FaultySqlClient } from "@fermata/sdk/testing"
+import type { Planned } from "../../packages/sdk/src/testing/internal/simulation/points.ts"
 
-/** Something that happens at an operation. */
-export interface Point {
-  /** Which process: 0 is the first, each later one was started after a crash. */
-  readonly process: number
-  /** The operation's number in that process, from 1. */
-  readonly operation: number
-  readonly fault: FaultySqlClient.Fault
-}
+/**
+ * Something that happens at an operation, by its number. The place is the process: 0 is the first, each later one was started after a
+ * crash.
+ */
+export type Point = Planned<FaultySqlClient.Fault>
 
 const letters: { readonly [letter: string]: FaultySqlClient.Fault } = {
+  "": "pass",
   b: "crashBefore",
   a: "crashAfter",
   y: "busy",
@@ -22,6 +21,11 @@ const letters: { readonly [letter: string]: FaultySqlClient.Fault } = {
   c: "connectionLost",
   l: "lostAcknowledgement"
 }
+
+/** The letter of a fault in the name of a point, and the fault of a letter. */
+export const letterOf = (fault: FaultySqlClient.Fault): string =>
+  Object.keys(letters).find((letter) => letters[letter] === fault) ?? "?"
+export const faultOf = (letter: string): FaultySqlClient.Fault | undefined => letters[letter]
 
 /** The faults after which the process goes on. */
 export const errors: ReadonlyArray<FaultySqlClient.Fault> = [
@@ -32,20 +36,15 @@ export const errors: ReadonlyArray<FaultySqlClient.Fault> = [
   "lostAcknowledgement"
 ]
 
-/** A name by which the point can be asked for again, such as `37a` or `37a/12b`. */
+/** A name by which the points can be asked for again, such as `37a` or `37a/12b`. */
 export const print = (points: ReadonlyArray<Point>): string =>
-  points
-    .map(({ fault, operation }) => {
-      const letter = Object.keys(letters).find((letter) => letters[letter] === fault) ?? "?"
-      return `${operation}${letter}`
-    })
-    .join("/")
+  points.map(({ fault, time }) => `${time}${letterOf(fault)}`).join("/")
 
 /** Reads such a name. */
 export const parse = (text: string): ReadonlyArray<Point> =>
   text.split("/").map((part, process) => {
-    const [, operation = "", letter = ""] = /^(\d+)([a-z])$/.exec(part) ?? []
-    const fault = letters[letter]
+    const [, time = "", letter = "?"] = /^(\d+)([a-z])$/.exec(part) ?? []
+    const fault = faultOf(letter)
     if (fault === undefined) throw new Error(`${text} is no point: write 37a, or 37a/12b for a pair.`)
-    return { process, operation: Number(operation), fault }
+    return { place: String(process), time: Number(time), fault }
   })

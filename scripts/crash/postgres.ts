@@ -13,9 +13,9 @@ import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import { type Proxy, proxyTo } from "../../packages/node/test/postgres/proxy.ts"
+import { generator } from "../../packages/sdk/src/testing/internal/simulation/random.ts"
 import { openPostgres, startPostgres } from "../internal/postgres.ts"
 import { inspect, readLog, spawn } from "./fleet.ts"
-import { generator } from "./random.ts"
 
 export interface PostgresStores {
   /** An empty database behind a proxy. */

@@ -7,9 +7,9 @@ import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
+import { generator } from "../../packages/sdk/src/testing/internal/simulation/random.ts"
 import { canary } from "./canary.ts"
 import { inspect, readLog, spawn, survivors, type Worker } from "./fleet.ts"
-import { generator } from "./random.ts"
 import type { Orders } from "./worker.ts"
 
 /** What the processes went through. */

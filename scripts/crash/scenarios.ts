@@ -160,7 +160,7 @@ const inSession =
       yield* Effect.flatMap(begin(app, { runId: firstRun, sessionId, prompt }), (result) =>
         settle(app, result)
       )
-      app.world.clock.advance(1000)
+      app.world.clock.jump(1000)
       return yield* Effect.flatMap(start(app), (result) => settle(app, result, choose))
     })
 
@@ -241,7 +241,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
     Effect.gen(function* () {
       const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
       if (!isHeld(result)) return result
-      app.world.clock.advance(2 * 3_600_000)
+      app.world.clock.jump(2 * 3_600_000)
       return yield* Effect.flatMap(app.go({ runId }), (result) => settle(app, result))
     })
   ),
@@ -327,7 +327,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
       const second = { runId: "run-2" as Id.RunId, sessionId, prompt: "Again." }
       yield* Effect.flatMap(begin(app, second), (result) => settle(app, result))
       const late = from + 2 * hour - clock.currentTimeMillisUnsafe()
-      if (late > 0) clock.advance(late)
+      if (late > 0) clock.jump(late)
       const third = { runId: "run-3" as Id.RunId, sessionId, prompt: "And again." }
       const result = yield* Effect.flatMap(begin(app, third), (result) => settle(app, result))
       yield* hasAsked(app, third.runId)

@@ -11,10 +11,10 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
+import { below, generator } from "../../packages/sdk/src/testing/internal/simulation/random.ts"
 import { type App, type Definition, live, type Plan, type Store } from "./app.ts"
 import { canary } from "./canary.ts"
 import { judge } from "./evidence.ts"
-import { generator } from "./random.ts"
 import * as tools from "./tools.ts"
 import * as Turnstile from "./turnstile.ts"
 import { scopeFor, begin, decide, finish, honest } from "./user.ts"
@@ -22,7 +22,6 @@ import * as World from "./world.ts"
 
 type Random = () => number
 
-const below = (random: Random, count: number) => Math.floor(random() * count)
 const one = <A>(random: Random, items: ReadonlyArray<A>): A => items[below(random, items.length)]!
 
 /** A number that depends on the text alone. */
@@ -153,7 +152,7 @@ const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
       return app.recover
     case 5:
       return Effect.sync(() =>
-        clock.advance(one(random, [1000, 10_000, hour, hour, -hour, 10 * 365 * 24 * hour]))
+        clock.jump(one(random, [1000, 10_000, hour, hour, -hour, 10 * 365 * 24 * hour]))
       )
     case 6:
       return random() < 0.3 ? app.cancel(runId, "changed my mind") : Effect.void
@@ -178,7 +177,7 @@ const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
     case 15:
       // What waits for an hour at most has waited too long.
       return Effect.andThen(
-        Effect.sync(() => clock.advance(1.1 * hour)),
+        Effect.sync(() => clock.jump(1.1 * hour)),
         random() < 0.5 ? app.recover : app.go({ runId })
       )
     default:
@@ -278,7 +277,7 @@ export const play = async ({ databases, mutate, seed }: SeedOptions): Promise<Re
   const worker = (index: number): Effect.Effect<void> =>
     Effect.gen(function* () {
       const mine = generator(hash(`worker ${seed} ${index}`))
-      const plan: Plan = (_, what) =>
+      const plan: Plan = (what) =>
         Effect.map(turnstile.pass(), () => (mine() < trouble * weight(what) ? one(mine, faults) : "pass"))
       for (let left = 6 + below(mine, 14); left > 0;) {
         const lived = yield* live(

@@ -1,10 +1,11 @@
-import * as Cause from "effect/Cause"
 /**
  * The sweep: every scenario is hit at every operation, before and after, and at pairs of operations; then it is recovered, the
  * user finishes, and everything is checked, also that it came to what it would have come to without the crash.
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Simulated from "../../packages/sdk/src/testing/internal/simulation/points.ts"
 import { type App, live, type Plan, type Store } from "./app.ts"
 import { judge, type Verdict } from "./evidence.ts"
 import * as Points from "./points.ts"
@@ -30,10 +31,10 @@ export const execute = (
   Effect.gen(function* () {
     const world = yield* World.make(databases, { fresh: scenario.fresh, two: scenario.two })
     const operations: Array<ReadonlyArray<string>> = []
+    const plans = Simulated.make(points)
     let failure: string | undefined
     for (let process = 0; process < maxProcesses; process++) {
-      const mine = points.filter((point) => point.process === process)
-      const plan: Plan = (operation) => mine.find((point) => point.operation === operation)?.fault ?? "pass"
+      const plan: Plan = () => plans.pass(String(process)).fault ?? "pass"
       const lived = yield* live(
         {
           world,
@@ -51,16 +52,19 @@ export const execute = (
       }
       failure = Exit.isFailure(lived.exit) ? Cause.pretty(lived.exit.cause) : "it was hit after its end"
       yield* world.expireLeases
-      world.clock.advance(1000)
+      world.clock.jump(1000)
     }
-    const verdict = yield* judge(world)
-    return failure === undefined
-      ? { ...verdict, operations }
-      : {
-          ...verdict,
-          violations: [...verdict.violations, `it does not come to an end: ${failure}`],
-          operations
-        }
+    const { outcome, violations } = yield* judge(world)
+    return {
+      outcome,
+      violations: [
+        ...violations,
+        ...(failure === undefined ? [] : [`it does not come to an end: ${failure}`]),
+        // A broken store may come to its end sooner.
+        ...(mutate === undefined ? plans.planned() : []).map((point) => `${point} was never passed`)
+      ],
+      operations
+    }
   }).pipe(Effect.scoped)
 
 /** A place in the sweep. */
@@ -74,10 +78,10 @@ const nameOf = ({ points, scenario }: Place): string => `${scenario.name}:${Poin
 /** The operations that can fail without a crash: statements. */
 const isStatement = (what: string) => /^[A-Z]/.test(what)
 
-const crashes = (process: number, operations: ReadonlyArray<string>): ReadonlyArray<Points.Point> =>
+const crashes = (place: string, operations: ReadonlyArray<string>): ReadonlyArray<Points.Point> =>
   operations.flatMap((_, index) => [
-    { process, operation: index + 1, fault: "crashBefore" as const },
-    { process, operation: index + 1, fault: "crashAfter" as const }
+    { place, time: index + 1, fault: "crashBefore" as const },
+    { place, time: index + 1, fault: "crashAfter" as const }
   ])
 
 const failures = (operations: ReadonlyArray<string>): ReadonlyArray<Points.Point> =>
@@ -85,15 +89,9 @@ const failures = (operations: ReadonlyArray<string>): ReadonlyArray<Points.Point
     isStatement(what)
       ? Points.errors
           .filter((fault) => fault !== "lostAcknowledgement" || what.startsWith("COMMIT"))
-          .map((fault) => ({ process: 0, operation: index + 1, fault }))
+          .map((fault) => ({ place: "0", time: index + 1, fault }))
       : []
   )
-
-/** Every `count`-th-or-so of the items, evenly, always the first. */
-export const spread = <A>(items: ReadonlyArray<A>, count: number): ReadonlyArray<A> => {
-  if (items.length <= count) return items
-  return Array.from({ length: count }, (_, index) => items[Math.floor((index * items.length) / count)]!)
-}
 
 /** What the sweep found. */
 export interface Swept {
@@ -150,43 +148,36 @@ export const sweep = (options: SweepOptions): Effect.Effect<Swept> =>
       violations.push(...calm.violations.map((violation) => `${scenario.name} ${violation}`))
       expected.set(scenario.name, calm.outcome)
       const [operations = []] = calm.operations
-      for (const point of [...crashes(0, operations), ...failures(operations)]) {
+      for (const point of [...crashes("0", operations), ...failures(operations)]) {
         singles.push({ scenario, points: [point] })
       }
     }
     const isDone = () => options.first === true && violations.length > 0
-    let done = 0
-    const pairs: Array<Place> = []
-    const chosen = spread(singles, Math.ceil(options.points * 0.6))
-    const at = { concurrency: databases.worlds, discard: true }
-    const tryAll = (places: ReadonlyArray<Place>, then: (found: Visit, place: Place) => void) =>
-      Effect.forEach(
-        places,
-        (place) =>
-          isDone()
-            ? Effect.void
-            : Effect.map(visit(databases, place, expected.get(place.scenario.name)!, mutate), (found) => {
-                violations.push(...found.complaints)
-                then(found, place)
-              }),
-        at
-      )
-    yield* tryAll(chosen, (found, place) => {
-      const [, recovery] = found.execution.operations
-      if (place.scenario.core && recovery !== undefined) {
-        for (const point of crashes(1, recovery)) {
-          pairs.push({ scenario: place.scenario, points: [...place.points, point] })
-        }
-      }
-      if (++done % 500 === 0) progress(`${done} of ${chosen.length} points, ${violations.length} violations`)
+    const done = { singles: 0, pairs: 0 }
+    yield* Simulated.sweep({
+      singles,
+      atMost: options.points,
+      concurrency: databases.worlds,
+      visit: (place) =>
+        Effect.gen(function* () {
+          if (isDone()) return undefined
+          const { complaints, execution } = yield* visit(
+            databases,
+            place,
+            expected.get(place.scenario.name)!,
+            mutate
+          )
+          violations.push(...complaints)
+          const count = ++done[place.points.length === 1 ? "singles" : "pairs"]
+          if (count % 500 === 0) {
+            progress(`${done.singles} points and ${done.pairs} pairs, ${violations.length} violations`)
+          }
+          return execution.operations[1]
+        }),
+      pairsOf: ({ points, scenario }, recovery) =>
+        recovery === undefined || !scenario.core
+          ? []
+          : crashes("1", recovery).map((point) => ({ scenario, points: [...points, point] }))
     })
-    const room = Math.max(0, options.points - chosen.length)
-    const twice = isDone() ? [] : spread(pairs, room)
-    let second = 0
-    yield* tryAll(twice, () => {
-      if (++second % 1000 === 0) {
-        progress(`${second} of ${twice.length} pairs, ${violations.length} violations`)
-      }
-    })
-    return { points: done + second, singles: done, pairs: second, violations }
+    return { ...done, points: done.singles + done.pairs, violations }
   })

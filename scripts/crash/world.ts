@@ -1,14 +1,13 @@
-import { type Id, RunEvent } from "@fermata/sdk/domain"
-import type { RunChecker } from "@fermata/sdk/testing"
 /**
  * What stays when a process is gone: the database, what the tools did to the outside world, and what people were told.
  */
+import { type Id, RunEvent } from "@fermata/sdk/domain"
+import type { RunChecker } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type * as SqlClient from "effect/sql/SqlClient"
-import * as SimulatedClock from "./simulatedClock.ts"
-
-type Told<K extends keyof RunChecker.Acknowledged> = NonNullable<RunChecker.Acknowledged[K]>[number]
+import * as SimulatedClock from "../../packages/sdk/src/testing/internal/simulation/clock.ts"
+import * as Simulated from "../../packages/sdk/src/testing/internal/simulation/world.ts"
 
 /** A database, and what stands beside it. */
 export interface Database {
@@ -54,22 +53,13 @@ export interface Moment {
 }
 
 /** What stays. */
-export interface World {
+export interface World extends Simulated.World {
   readonly databases: ReadonlyArray<Database>
   readonly expireLeases: Effect.Effect<boolean>
   /** What its databases do just now. */
   readonly activity: () => Promise<Activity>
-  readonly clock: SimulatedClock.SimulatedClock
-  /** What the tools did, oldest first. */
-  readonly effects: Array<RunChecker.Effect>
   /** What tools did that have nothing to do in a scenario. */
   readonly strays: Array<RunChecker.Effect>
-  readonly reconciled: Array<RunChecker.Reconciliation>
-  /** What a caller of the store was told is stored. */
-  readonly appended: Array<Told<"appended">>
-  readonly decisions: Array<Told<"decisions">>
-  readonly messages: Array<Told<"messages">>
-  readonly ended: Array<Told<"ended">>
   /** Runs that somebody removed, and saw that they are gone. */
   readonly removed: Set<Id.RunId>
   /** Grants whose revocation was acknowledged. */
@@ -93,6 +83,7 @@ export const make = (
       Effect.acquireRelease(databases.make(name, { empty: options.fresh === true }), ({ close }) => close)
     )
     return {
+      ...Simulated.make(SimulatedClock.make({ shortMs: 1000 })),
       databases: made,
       expireLeases: Effect.map(
         Effect.forEach(made, ({ expireLeases }) => expireLeases),
@@ -102,14 +93,7 @@ export const make = (
         const all = await Promise.all(made.map(({ activity }) => activity()))
         return all.find((one) => one === "working") ?? all.find((one) => one === "blocked") ?? "idle"
       },
-      clock: SimulatedClock.make(),
-      effects: [],
       strays: [],
-      reconciled: [],
-      appended: [],
-      decisions: [],
-      messages: [],
-      ended: [],
       removed: new Set(),
       revoked: new Map(),
       stopped: new Map(),

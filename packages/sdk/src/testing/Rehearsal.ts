@@ -34,6 +34,7 @@ import {
 } from "./internal/rehearsal/runs.ts"
 import { make as makeScene } from "./internal/rehearsal/scene.ts"
 import { decideShape, everyCrashShape, runShape } from "./internal/rehearsal/shapes.ts"
+import { sweep } from "./internal/simulation/points.ts"
 import type { EveryCrashOptions, RehearsalRunOptions, Setup } from "./RehearsalParts.ts"
 
 export type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
@@ -240,14 +241,16 @@ export const everyCrash = <R, E, R2>(
       )
     const undisturbed = yield* once([])
     const reports: Array<Report> = []
-    for (const first of undisturbed.passed as ReadonlyArray<Point>) {
-      if (!where(first)) continue
-      const report = yield* once([first])
-      reports.push({ ...report, undisturbed })
-      if (crashes === 1) continue
-      for (const second of report.passed.slice(report.passed.indexOf(first) + 1) as ReadonlyArray<Point>) {
-        if (where(second)) reports.push({ ...(yield* once([first, second])), undisturbed })
-      }
-    }
+    const wanted = (passed: ReadonlyArray<string>) =>
+      (passed as ReadonlyArray<Point>).filter((point) => where(point))
+    yield* sweep<ReadonlyArray<Point>, Report, ScenarioFailed, Exclude<R | R2, Scope.Scope>>({
+      singles: wanted(undisturbed.passed).map((point) => [point]),
+      visit: (points) =>
+        Effect.tap(once(points), (report) => Effect.sync(() => reports.push({ ...report, undisturbed }))),
+      pairsOf: ([first], { passed }) =>
+        crashes === 1
+          ? []
+          : wanted(passed.slice(passed.indexOf(first!) + 1)).map((second) => [first!, second])
+    })
     return reports
   })

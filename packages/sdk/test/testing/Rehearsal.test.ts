@@ -1,10 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Agent from "../../src/agent/Agent.ts"
+import type { Decision } from "../../src/domain/Decision.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
 import { ConnectionLost, ProviderFault } from "../../src/model/ModelError.ts"
 import type { RunResult } from "../../src/run/RunResult.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as Rehearsal from "../../src/testing/Rehearsal.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Tool from "../../src/tool/Tool.ts"
@@ -227,6 +230,7 @@ describe("Rehearsal", () => {
       )
       assert.strictEqual(report.crashes.length, 2)
       assert.strictEqual(report.bodies.length, 1)
+      Rehearsal.assertSafe(report)
     })
   )
 
@@ -600,6 +604,47 @@ describe("Rehearsal", () => {
       )
       Rehearsal.assertSafe(report)
       assert.notInclude(JSON.stringify(report.journals), "too late")
+    })
+  )
+
+  it.effect("catches a store that loses a decision that it acknowledged", () =>
+    Effect.gen(function* () {
+      const forgetful = Layer.effect(
+        RunStore,
+        Effect.map(RunStore, (store) => ({
+          ...store,
+          decide: (input) =>
+            Effect.map(store.request(input.requestId), ({ runId }) => ({
+              runId,
+              decision: { ...input, at: 0 } as Decision
+            }))
+        }))
+      ).pipe(Layer.provide(layerMemory))
+      const report = yield* Rehearsal.rehearse(
+        (effects) => ({ ...cashier()(effects), store: forgetful }),
+        (rehearsal) =>
+          Effect.gen(function* () {
+            const request = asked(yield* rehearsal.run("Refund order 7"))
+            asked(yield* rehearsal.decide(request, approve))
+          })
+      )
+      const error = thrown(() => Rehearsal.assertPromisesKept(report))
+      assert.deepInclude({ ...error }, { _tag: "PromiseBroken", invariant: "acknowledged" })
+      assert.include(error.detail, "the acknowledged decision on run-1.r1 is gone")
+    })
+  )
+
+  it.effect("catches a body that ran more often than it was released", () =>
+    Effect.gen(function* () {
+      const report = yield* Rehearsal.rehearse(cashier(), refundOnce)
+      Rehearsal.assertSafe(report)
+      const { evidence } = report
+      const twice = {
+        ...report,
+        evidence: { ...evidence, effects: [...evidence.effects!, ...evidence.effects!] }
+      }
+      const error = thrown(() => Rehearsal.assertPromisesKept(twice))
+      assert.strictEqual(error.invariant, "atMostOnce")
     })
   )
 

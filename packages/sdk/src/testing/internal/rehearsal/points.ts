@@ -10,6 +10,7 @@ import { lines, sentence } from "../../../domain/Display.ts"
 import type { Reason } from "../../../model/ModelError.ts"
 import type { Fault, Operation } from "../../FaultyRunStore.ts"
 import { operations } from "../../FaultyRunStore.ts"
+import { make as makePoints, type Points } from "../simulation/points.ts"
 
 type When = "before" | "after"
 
@@ -50,96 +51,62 @@ export class PointNotReached extends Schema.TaggedError<PointNotReached>()("Poin
 /** What a part of the outside world can fail with. */
 export type Failure = Fault | Reason | Error
 
-interface Planned {
-  readonly point: string
-  readonly place: string
-  /** Which time; `undefined` for the next. */
-  readonly time: number | undefined
-  readonly failure: Failure | undefined
-}
-
-/** What happens at a point that was just passed. */
-type Happening =
-  | { readonly _tag: "nothing"; readonly point: string }
-  | { readonly _tag: "crash"; readonly point: string }
-  | { readonly _tag: "fail"; readonly point: string; readonly failure: Failure }
-
-/** The points that were passed, and what is planned. */
-export interface Points {
-  readonly pass: (place: Place) => Happening
+/** The points of a rehearsal, and what is planned at them. */
+export interface RehearsalPoints extends Omit<Points<Failure | "crash">, "plan"> {
   /** Plans a crash, or with a `failure` that. */
   readonly plan: (point: Point, failure?: Failure) => Result.Result<void, PointInvalid>
-  /** All that were passed, in order, each with its number. */
-  readonly passed: ReadonlyArray<string>
-  /** What was planned and has not happened. */
-  readonly planned: () => ReadonlyArray<string>
 }
 
 const form = /^(before|after)-(model|tool|store|effect)(?::([^#]+))?(?:#([1-9]\d*))?$/
 
 /** `tools` are the tools that there are. */
-export const make = (tools: ReadonlySet<string>): Points => {
-  const passed: Array<string> = []
-  const times = new Map<string, number>()
-  let plans: ReadonlyArray<Planned> = []
+export const make = (tools: ReadonlySet<string>): RehearsalPoints => {
+  const points = makePoints<Failure | "crash">()
 
-  const parse = (point: string, failure: Failure | undefined): Result.Result<Planned, PointInvalid> => {
-    const invalid = (problem: string) => Result.fail(new PointInvalid({ point, problem }))
+  const problemOf = (point: string, failure: Failure | undefined): string | undefined => {
     const [, when, what, name, number] = form.exec(point) ?? []
     if (what === undefined) {
-      return invalid(
-        "points are before- or after- one of model, tool:NAME, store:OPERATION and effect:NAME, and may end in #NUMBER"
-      )
+      return "points are before- or after- one of model, tool:NAME, store:OPERATION and effect:NAME, and may end in #NUMBER"
     }
     if ((what === "model") !== (name === undefined)) {
-      return invalid(what === "model" ? "a model call has no name" : `say which ${what}, as in ${what}:NAME`)
+      return what === "model" ? "a model call has no name" : `say which ${what}, as in ${what}:NAME`
     }
     if (what === "tool" && !tools.has(name!)) {
-      return invalid(`no agent here has a tool "${name}"; the tools are ${[...tools].join(", ") || "none"}`)
+      return `no agent here has a tool "${name}"; the tools are ${[...tools].join(", ") || "none"}`
     }
     if (what === "store" && !operations.some((operation) => operation === name)) {
-      return invalid(`a store has no operation "${name}"; the operations are ${operations.join(", ")}`)
+      return `a store has no operation "${name}"; the operations are ${operations.join(", ")}`
     }
     if (failure !== undefined) {
-      if ((what === "store") !== (typeof failure === "string")) {
-        return invalid("a store fails with busy, full or connectionLost, and only a store does")
+      if ((what === "store") !== faults.some((fault) => fault === failure)) {
+        return "a store fails with busy, full or connectionLost, and only a store does"
       }
       if (what === "store" && when === "after" && failure !== "connectionLost") {
-        return invalid("after the store has done it, only the connection can be lost")
+        return "after the store has done it, only the connection can be lost"
       }
       if (what === "model" && !isReason(failure)) {
-        return invalid("a model fails with a reason of ModelError, such as RateLimited")
+        return "a model fails with a reason of ModelError, such as RateLimited"
       }
+      if (typeof failure !== "object" && what !== "store") return `a ${what} fails with an Error`
     }
-    const place = name === undefined ? `${when}-${what}` : `${when}-${what}:${name}`
-    const time = number === undefined ? undefined : Number(number)
-    if (time !== undefined && time <= (times.get(place) ?? 0)) {
-      return invalid(`it was passed already, ${times.get(place)} times so far`)
-    }
-    return Result.succeed({ point, place, time, failure })
+    const passed = points.count(point.split("#")[0] ?? "")
+    return Number(number) <= passed ? `it was passed already, ${passed} times so far` : undefined
   }
 
   return {
-    passed,
-    planned: () => plans.map(({ point }) => point),
-    plan: (point, failure) =>
-      Result.map(parse(point, failure), (planned) => {
-        plans = [...plans, planned]
-      }),
-    pass: (place) => {
-      const time = (times.get(place) ?? 0) + 1
-      times.set(place, time)
-      const point = `${place}#${time}`
-      passed.push(point)
-      const planned = plans.find((plan) => plan.place === place && (plan.time ?? time) === time)
-      if (planned === undefined) return { _tag: "nothing", point }
-      plans = plans.filter((plan) => plan !== planned)
-      return planned.failure === undefined
-        ? { _tag: "crash", point }
-        : { _tag: "fail", point, failure: planned.failure }
+    ...points,
+    plan: (point, failure) => {
+      const problem = problemOf(point, failure)
+      if (problem !== undefined) return Result.fail(new PointInvalid({ point, problem }))
+      const [place = "", number] = point.split("#")
+      const time = number === undefined ? undefined : Number(number)
+      points.plan({ place, time, fault: failure ?? "crash" })
+      return Result.void
     }
   }
 }
+
+const faults: ReadonlyArray<Fault> = ["busy", "full", "connectionLost"]
 
 const isReason = (failure: Failure): boolean =>
   typeof failure === "object" && "_tag" in failure && "isRetryable" in failure

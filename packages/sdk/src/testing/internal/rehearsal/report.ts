@@ -8,10 +8,10 @@ import type { Interruption } from "../../../domain/Interruption.ts"
 import type { Message } from "../../../domain/Message.ts"
 import type { Status } from "../../../domain/RunState.ts"
 import type { ModelRequest } from "../../../model/ModelRequest.ts"
-import type { Inbox, Journal } from "../../Evidence.ts"
+import type { Evidence, Inbox, Journal } from "../../Evidence.ts"
 import { check } from "../../RunChecker.ts"
 import { validateHistory } from "../../ScriptedModel.ts"
-import { beginning } from "./clock.ts"
+import { beginning } from "../simulation/clock.ts"
 import type { Body, EffectRecord } from "./ledger.ts"
 import type { Crash } from "./worker.ts"
 
@@ -38,6 +38,8 @@ export interface Report {
   /** The runs' events, and what the store's inbox says, for `RunChecker`. */
   readonly journals: ReadonlyArray<Journal>
   readonly inbox: Inbox
+  /** What else there is to check them by: the bodies that ran, and what the workers were told is stored. */
+  readonly evidence: Pick<Evidence, "acknowledged" | "effects" | "reconciled">
   /** What models were asked, in order. */
   readonly requests: ReadonlyArray<ModelRequest>
   /** The same scenario without a fault, where there was one. */
@@ -124,7 +126,7 @@ export class TranscriptInvalid extends Schema.TaggedError<TranscriptInvalid>()("
   }
 }
 
-/** The store holds what Fermata promises never to store. */
+/** The store lost what it acknowledged, or a run did what Fermata promises that none does. */
 export class PromiseBroken extends Schema.TaggedError<PromiseBroken>()("PromiseBroken", {
   invariant: Schema.String,
   detail: Schema.String,
@@ -259,8 +261,8 @@ export const assertNothingLost = (reports: Reports): void =>
 const statuses = (report: Report): string => report.runs.map(({ status }) => status).join()
 
 /**
- * The journals and the inbox keep what Fermata promises: one decision for each request, one result for each call, nothing after
- * the end, and what else `RunChecker` knows.
+ * The journals and the inbox keep what Fermata promises: one decision for each request, one result for each call, no body that was
+ * not released, everything that a worker was told is stored, nothing after the end, and what else `RunChecker` knows.
  *
  * **Errors**
  *
@@ -270,8 +272,8 @@ const statuses = (report: Report): string => report.runs.map(({ status }) => sta
  * @since 0.1.0
  */
 export const assertPromisesKept = (reports: Reports): void =>
-  each(reports, ({ inbox, journals }, crashes) => {
-    const [violation] = check({ inbox, journals })
+  each(reports, ({ evidence, inbox, journals }, crashes) => {
+    const [violation] = check({ ...evidence, inbox, journals })
     if (violation === undefined) return
     throw new PromiseBroken({ invariant: violation.invariant, detail: violation.detail, crashes })
   })

@@ -10,15 +10,14 @@ import type { InDoubtRequest, Interruption } from "../../../domain/Interruption.
 import { type AlreadyDecided, RequestNotFound } from "../../../domain/Rejection.ts"
 import { interruptions, providerMessages } from "../../../domain/RunState.ts"
 import { decideStored } from "../../../durable/decideStored.ts"
-import { loadState } from "../../../durable/loadState.ts"
 import { recover } from "../../../durable/recover.ts"
 import { runPromptStored, type RunPromptStoredError } from "../../../durable/runPromptStored.ts"
 import { type StoredStartInput } from "../../../durable/storedInput.ts"
 import type { Prompt } from "../../../run/prompt.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
-import { RunStore } from "../../../store/RunStore.ts"
 import { RunBusy } from "../../../store/RunStoreError.ts"
 import type { Evidence, RehearsalRunOptions } from "../../RehearsalParts.ts"
+import { collect } from "../simulation/world.ts"
 import type { Report } from "./report.ts"
 import { errorOf, RehearsalStuck, runtimeOf, type Scene, type Work } from "./scene.ts"
 
@@ -84,6 +83,8 @@ export const make = (scene: Scene): Runs => {
             return yield* runPromptStored(yield* runtimeOf(runtimes, head?.agent ?? ""), { runId })
           })
         )
+        const { status } = result
+        if (status === "completed" || status === "cancelled") world.acknowledged.ended.push({ runId, status })
         const doubts = result.status === "interrupted" ? result.interruptions.filter(isInDoubt) : []
         if (doubts.length === 0 || parts.inDoubt === "ask") return result
         const answer = parts.inDoubt ?? fromEvidence
@@ -224,40 +225,26 @@ const headOf = ({ unharmed, world }: Scene, runId: RunId) =>
 
 /** What it all came to. */
 export const reportOf = ({ unharmed, world }: Scene): Effect.Effect<Report, RehearsalError> =>
-  Effect.gen(function* () {
-    const { ledger, points, store } = world
-    const heads = (yield* store.list({ limit: 1_000 })).toReversed()
-    const runs = yield* Effect.forEach(heads, ({ runId }) =>
-      Effect.map(loadState(runId), (state) => ({
-        runId,
-        status: state.status,
-        open: interruptions(state),
-        messages: providerMessages(state)
-      }))
-    )
-    const journals = yield* Effect.forEach(heads, ({ parent, revision, runId, status }) =>
-      Effect.map(store.events(runId), (events) => ({
-        runId,
-        events,
-        revision,
-        status,
-        ...(parent === undefined ? {} : { parent })
-      }))
-    )
-    const undelivered = yield* Effect.forEach(heads, ({ runId }) =>
-      Effect.map(store.decisions(runId), (decisions) => decisions.map((decision) => ({ runId, decision })))
-    )
+  Effect.map(unharmed(collect(world.store)), ({ inbox, runs }) => {
+    const { acknowledged, effects, ledger, points, reconciled } = world
     return {
       crashes: world.crashes.slice(),
       passed: points.passed.slice(),
       effects: ledger.effects(),
       bodies: ledger.bodies(),
-      runs,
-      journals,
-      inbox: { open: yield* store.pending({ limit: 1_000 }), undelivered: undelivered.flat() },
+      runs: runs.map(({ journal, state }) => ({
+        runId: journal.runId,
+        status: state.status,
+        open: interruptions(state),
+        messages: providerMessages(state)
+      })),
+      journals: runs.map(({ journal }) => journal),
+      inbox,
+      evidence: { acknowledged, effects, reconciled },
       requests: world.requests.slice()
     }
-  }).pipe(Effect.provideService(RunStore, world.store), unharmed)
+  })
+
 /** What a race for one request came to. */
 export interface RaceResult {
   /** The decision that counts. */

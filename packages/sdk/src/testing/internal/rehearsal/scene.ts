@@ -26,7 +26,9 @@ import { ModelClient } from "../../../model/ModelClient.ts"
 import * as RunStore from "../../../store/RunStore.ts"
 import type { RunStoreError } from "../../../store/RunStoreError.ts"
 import type { Effects, Parts, Setup } from "../../RehearsalParts.ts"
-import * as RehearsalClock from "./clock.ts"
+import * as SimulatedClock from "../simulation/clock.ts"
+import { below, generator } from "../simulation/random.ts"
+import * as World from "../simulation/world.ts"
 import * as Ledger from "./ledger.ts"
 import * as Points from "./points.ts"
 import { readParts } from "./shapes.ts"
@@ -91,7 +93,7 @@ export const make = <R>(
 > =>
   Effect.gen(function* () {
     const services = yield* Effect.context<R | Scope.Scope>()
-    const clock = RehearsalClock.make()
+    const clock = SimulatedClock.make()
     const ledger = Ledger.make()
     const workers = new Map<string, Worker.Worker>()
     const parts = readParts(setup(effectsOf(clock, ledger, workers)))
@@ -99,11 +101,11 @@ export const make = <R>(
     const layer = Layer.fresh(parts.store ?? RunStore.layerMemory)
     const store = Context.get(yield* Layer.build(layer), RunStore.RunStore)
     const points = Points.make(new Set(parts.agents.flatMap(toolsOf)))
-    const random = makeRandom(parts.seed ?? 1)
+    const random = generator(parts.seed ?? 1)
     let activity = 0
     let abreast = 0
     const world: Worker.World = {
-      clock,
+      ...World.make(clock),
       points,
       ledger,
       store,
@@ -115,7 +117,7 @@ export const make = <R>(
         activity += 1
       },
       interleave: Effect.suspend(() =>
-        abreast === 0 ? Effect.void : Effect.repeat(Effect.yieldNow, { times: random(4) })
+        abreast === 0 ? Effect.void : Effect.repeat(Effect.yieldNow, { times: below(random, 4) })
       )
     }
     let runs = 0
@@ -223,7 +225,7 @@ export const make = <R>(
 
 /** Where the fakes of the outside world say that something has happened. */
 const effectsOf = (
-  clock: RehearsalClock.RehearsalClock,
+  clock: SimulatedClock.SimulatedClock,
   ledger: Ledger.Ledger,
   workers: ReadonlyMap<string, Worker.Worker>
 ): Effects => {
@@ -282,17 +284,6 @@ const toolsOf = (agent: Agent.Any): ReadonlyArray<string> => [
   ...(agent.options.tools ?? []).flatMap(({ name, target }) => (target === "tool" ? [name] : [])),
   ...(agent.options.subAgents ?? []).flatMap(toolsOf)
 ]
-
-/** Whole numbers below a bound, the same for the same seed (mulberry32). */
-const makeRandom = (seed: number) => {
-  let state = seed >>> 0
-  return (below: number): number => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
-  }
-}
 
 /** The typed error of a failed exit. */
 export const errorOf = <E>(exit: Exit.Exit<unknown, E>): E | undefined =>

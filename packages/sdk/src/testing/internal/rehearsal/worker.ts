@@ -19,10 +19,11 @@ import type { RunStore } from "../../../store/RunStore.ts"
 import type { Lease } from "../../../store/RunStorePort.ts"
 import type { AnyTool } from "../../../tool/Tool.ts"
 import type { ToolContext } from "../../../tool/ToolContext.ts"
+import type { Reconciled } from "../../../tool/ToolOptions.ts"
 import * as FaultyRunStore from "../../FaultyRunStore.ts"
-import type { RehearsalClock } from "./clock.ts"
+import { acknowledging, type World as SimulatedWorld } from "../simulation/world.ts"
 import type { Ledger } from "./ledger.ts"
-import type { Failure, Place, Points } from "./points.ts"
+import type { Failure, Place, RehearsalPoints } from "./points.ts"
 
 /** A worker that died. */
 export interface Crash {
@@ -32,9 +33,8 @@ export interface Crash {
 }
 
 /** What the workers of a rehearsal share, and outlives each of them. */
-export interface World {
-  readonly clock: RehearsalClock
-  readonly points: Points
+export interface World extends SimulatedWorld {
+  readonly points: RehearsalPoints
   readonly ledger: Ledger
   readonly store: RunStore["Service"]
   readonly model: ModelClient["Service"]
@@ -79,17 +79,11 @@ export const make = (world: World, owner: string): Worker => {
   const passNow = (place: Place): Failure | undefined | typeof dead => {
     if (!alive) return dead
     world.touch()
-    const happening = points.pass(place)
-    switch (happening._tag) {
-      case "nothing":
-        return undefined
-      case "fail":
-        return happening.failure
-      case "crash":
-        world.crashes.push({ point: happening.point, at: clock.currentTimeMillisUnsafe(), worker: owner })
-        kill()
-        return dead
-    }
+    const { fault, point } = points.pass(place)
+    if (fault !== "crash") return fault
+    world.crashes.push({ point, at: clock.currentTimeMillisUnsafe(), worker: owner })
+    kill()
+    return dead
   }
 
   const pass = (place: Place): Effect.Effect<Failure | undefined> =>
@@ -107,18 +101,20 @@ export const make = (world: World, owner: string): Worker => {
 
   const wrapTool = (tool: AnyTool): AnyTool => {
     if (tool.target !== "tool") return tool
-    const { handler } = tool.options
+    const { handler, reconcile } = tool.options
     const wrapped = (args: unknown, context: ToolContext): unknown => {
       const refused = passNow(`before-tool:${tool.name}`)
       if (refused === dead) return Effect.never
       if (refused !== undefined) return Effect.fail(refused)
+      const { agentPath, attempt, idempotencyKey: key } = context
+      world.effects.push({ idempotencyKey: key, tool: tool.name, attempt })
       const body = ledger.start({
         tool: tool.name,
         safety: tool.safety,
         idempotent: tool.idempotent,
-        agentPath: context.agentPath,
-        key: context.idempotencyKey,
-        attempt: context.attempt,
+        agentPath,
+        key,
+        attempt,
         worker: owner,
         startedAt: clock.currentTimeMillisUnsafe()
       })
@@ -168,7 +164,18 @@ export const make = (world: World, owner: string): Worker => {
       const end = ended(Exit.succeed(out))
       return end === dead ? Effect.never : Exit.isSuccess(end) ? out : end
     }
-    return { ...tool, options: { ...tool.options, handler: wrapped } }
+    const options = { ...tool.options, handler: wrapped }
+    if (reconcile === undefined) return { ...tool, options }
+    const reconciling: typeof reconcile = (idempotencyKey, args) => {
+      const noted = (found: Reconciled) => {
+        if (alive) world.reconciled.push({ idempotencyKey, answer: found._tag })
+        return found
+      }
+      const found = reconcile(idempotencyKey, args)
+      if (Effect.isEffect(found)) return Effect.map(found, noted)
+      return found instanceof Promise ? found.then(noted) : noted(found)
+    }
+    return { ...tool, options: { ...options, reconcile: reconciling } }
   }
 
   const wrap = <A extends Agent.Any>(agent: A): A => {
@@ -201,7 +208,11 @@ export const make = (world: World, owner: string): Worker => {
     crashed,
     leases,
     pass,
-    store: FaultyRunStore.make(noted, { before: storePoint("before"), after: storePoint("after") }),
+    // Only what comes back to a worker that lives is acknowledged.
+    store: acknowledging(
+      FaultyRunStore.make(noted, { before: storePoint("before"), after: storePoint("after") }),
+      world
+    ),
     model: wrapModel(world, pass),
     wrap
   }

@@ -6,3 +6,6 @@ export const generator = (seed: number): (() => number) => {
   for (let i = 0; i < 3; i++) next()
   return next
 }
+
+/** A whole number below the count. */
+export const below = (random: () => number, count: number): number => Math.floor(random() * count)

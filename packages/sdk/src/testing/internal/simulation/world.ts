@@ -1,0 +1,112 @@
+/**
+ * What is left of simulated processes: the time, what their tools did, what the store acknowledged to them, and what it holds.
+ */
+import * as Effect from "effect/Effect"
+import type { RunId } from "../../../domain/Id.ts"
+import type { RunEvent } from "../../../domain/RunEvent.ts"
+import type { RunState } from "../../../domain/RunState.ts"
+import { loadState } from "../../../durable/loadState.ts"
+import { RunStore } from "../../../store/RunStore.ts"
+import type { RunNotFound, RunStoreError } from "../../../store/RunStoreError.ts"
+import type { RunHead } from "../../../store/RunStorePort.ts"
+import type { Acknowledged, Effect as ToolEffect, Inbox, Journal, Reconciliation } from "../../Evidence.ts"
+import type { SimulatedClock } from "./clock.ts"
+
+type Store = RunStore["Service"]
+
+/** What outlives every simulated process. */
+export interface World {
+  readonly clock: SimulatedClock
+  /** What the tools did, oldest first. */
+  readonly effects: Array<ToolEffect>
+  /** What tools answered about calls in doubt. */
+  readonly reconciled: Array<Reconciliation>
+  /** What callers were told is stored. */
+  readonly acknowledged: {
+    readonly [K in keyof Acknowledged]-?: Array<NonNullable<Acknowledged[K]>[number]>
+  }
+}
+
+export const make = (clock: SimulatedClock): World => ({
+  clock,
+  effects: [],
+  reconciled: [],
+  acknowledged: { appended: [], decisions: [], messages: [], ended: [] }
+})
+
+/** The store of a process. What it acknowledges is written into the world. */
+export const acknowledging = (store: Store, { acknowledged }: World): Store => {
+  const { appended, decisions, messages } = acknowledged
+  const append = ({ events, expected, lease: { runId } }: Parameters<Store["append" | "park"]>[0]) =>
+    appended.push({ runId, revision: expected, events })
+  return {
+    ...store,
+    create: (options) =>
+      Effect.tap(store.create(options), () =>
+        Effect.sync(() => appended.push({ runId: options.runId, revision: 0, events: options.events }))
+      ),
+    append: (options) =>
+      Effect.tap(store.append(options), ({ revoked }) =>
+        Effect.sync(() => revoked === undefined && append(options))
+      ),
+    park: (options) =>
+      Effect.tap(store.park(options), ({ parked }) => Effect.sync(() => parked && append(options))),
+    decide: (asked) =>
+      Effect.tap(store.decide(asked), (decided) => Effect.sync(() => decisions.push({ ...decided, asked }))),
+    decideAll: (asked) =>
+      Effect.tap(store.decideAll(asked), (all) =>
+        Effect.sync(() =>
+          decisions.push(...all.map((decided, index) => ({ ...decided, asked: asked[index]! })))
+        )
+      ),
+    send: (runId, message) =>
+      Effect.tap(store.send(runId, message), (message) =>
+        Effect.sync(() => messages.push({ runId, message }))
+      )
+  }
+}
+
+/** One stored run. */
+export interface Collected {
+  readonly journal: Journal
+  /** The events that its state is folded from: those of the runs that it builds on, then its own. */
+  readonly events: ReadonlyArray<RunEvent>
+  /** Its state, as a program reads it. */
+  readonly state: RunState
+}
+
+/** Everything that a store holds, the oldest run first. */
+export const collect: (
+  store: Store
+) => Effect.Effect<
+  { readonly runs: ReadonlyArray<Collected>; readonly inbox: Required<Inbox> },
+  RunStoreError | RunNotFound
+> = Effect.fnUntraced(function* (store: Store) {
+  const heads: Array<RunHead> = []
+  for (let after: RunId | undefined; ; after = heads.at(-1)?.runId) {
+    const page = yield* store.list({ limit: pageSize, ...(after === undefined ? {} : { after }) })
+    heads.push(...page)
+    if (page.length < pageSize) break
+  }
+  const found = yield* Effect.forEach(heads.toReversed(), ({ runId }) =>
+    Effect.all({
+      events: store.events(runId),
+      stored: store.load(runId),
+      state: Effect.provideService(loadState(runId), RunStore, store)
+    })
+  )
+  const runs = found.map(({ events, state, stored }) => {
+    const { parent, revision, runId, status } = stored.head
+    const journal = { runId, events, revision, status, ...(parent === undefined ? {} : { parent }) }
+    return { journal, events: stored.events, state }
+  })
+  const undelivered = found.flatMap(({ stored: { decisions, head } }) =>
+    decisions.map((decision) => ({ runId: head.runId, decision }))
+  )
+  const messages = found.flatMap(({ stored: { head, messages } }) =>
+    messages.map((message) => ({ runId: head.runId, message }))
+  )
+  return { runs, inbox: { open: yield* store.pending({ limit: pageSize }), undelivered, messages } }
+})
+
+const pageSize = 1000
