@@ -54,7 +54,7 @@ import { Scrubber } from "../tool/Scrubber.ts"
 import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { makeBackground } from "./internal/background.ts"
-import { FermataClosed } from "./internal/closed.ts"
+import { FermataClosed } from "./internal/FermataClosed.ts"
 import type {
   DecideOptions,
   DecisionOn,
@@ -80,11 +80,10 @@ import {
   workShape
 } from "./internal/shapes.ts"
 import { startOf } from "./internal/start.ts"
-import { makeHub } from "./internal/updates.ts"
-import { isOver, watch } from "./internal/watch.ts"
+import { makeWatch } from "./internal/watch.ts"
 import { decisionOf, decisionOn, type RunConductor, type RunHandle } from "./RunHandle.ts"
 
-export { FermataClosed } from "./internal/closed.ts"
+export { FermataClosed } from "./internal/FermataClosed.ts"
 export type * from "./internal/options.ts"
 
 /**
@@ -208,7 +207,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const {
     agents,
     model,
-    store,
+    store: storeLayer,
     scrubber,
     by = "unnamed",
     drainTimeout = "2 seconds",
@@ -217,13 +216,13 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   await Effect.runPromise(checkOptions(options, { drainTimeout: "duration" }))
   const decider = attribute(by)
   if (Result.isFailure(decider)) throw decider.failure
+  requireDistinct(agents)
   const layer = Layer.mergeAll(
-    store,
+    storeLayer,
     Layer.succeed(ModelClient, model),
     ...(scrubber === undefined ? [] : [Layer.succeed(Scrubber, scrubber)])
   )
   const managed = ManagedRuntime.make(layer)
-  const hub = makeHub()
   const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
   const running = new Set<Promise<unknown>>()
   const live = new Map<string, Cancellation.CancellationToken>()
@@ -231,25 +230,21 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   const isClosed = () => leaving.soon.reason() !== undefined
 
   const peers = agents.map(({ name }) => name)
-  const bind = (agent: Any) => managed.runPromise(Runtime.make({ ...runtimeOptions, agent, peers }))
-  const runtimes = new Map<Any, Runtime.Runtime>()
-  try {
-    const names = new Set<string>()
-    for (const { name, options } of agents) {
-      for (const known of [name, ...(options.aliases ?? [])]) {
-        if (names.has(known)) {
-          throw new AgentDefinitionError({ agent: name, problem: `another agent answers to "${known}"` })
-        }
-        names.add(known)
-      }
+  // The store is opened here, so that what is wrong with it is known before the first run.
+  const opening = Effect.gen(function* () {
+    const store = yield* RunStore
+    const runtimes = new Map<Any, Runtime.Runtime>()
+    for (const agent of agents) {
+      runtimes.set(agent, yield* Runtime.make({ ...runtimeOptions, agent, peers }))
     }
-    // The store is opened here, so that what is wrong with it is known before the first run.
-    await managed.runPromise(Effect.asVoid(RunStore))
-    for (const agent of agents) runtimes.set(agent, await bind(agent))
-  } catch (error) {
+    return { context: yield* Effect.context<never>(), runtimes, store }
+  })
+  const { context, runtimes, store } = await managed.runPromise(opening).catch(async (error: unknown) => {
     await managed.dispose()
     throw error
-  }
+  })
+  // Others may listen with it, and do so after this is closed: it is not of the managed runtime.
+  const watching = makeWatch({ store, fork: Effect.runForkWith(context), isClosed })
 
   const notFound = (name: string) => new AgentNotFound({ agent: name, known: agents.map(({ name }) => name) })
   const offering = (name: string): Runtime.Runtime | undefined => {
@@ -275,13 +270,13 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     const onUpdate = (update: RunUpdate) => {
       if (update._tag !== "event" || !endsDrive(update.event)) live.set(update.runId, token)
       else live.delete(update.runId)
-      hub.publish(update)
+      watching.publish(update)
       return given.onUpdate?.(update)
     }
     return { cancellation: token, leaving, onUpdate }
   }
   const told = (given: Pick<PromptOptions, "onUpdate">) => (update: RunUpdate) => {
-    hub.publish(update)
+    watching.publish(update)
     return given.onUpdate?.(update)
   }
   const boundTo = <Output>(agent: string | Agent<never, Output>): Runtime.Runtime<Output> =>
@@ -304,9 +299,6 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     await run(cancelRun(runId as RunId, reason))
   }
   const headOf = (runId: string) => run(Effect.flatMap(RunStore, (store) => store.head(runId as RunId)))
-  const read = (runId: RunId, from: number, limit: number) =>
-    run(Effect.flatMap(RunStore, (store) => store.events(runId, { from, limit })))
-  const watched = { hub, headOf, read, isClosed }
 
   const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {
     runPrompt: async (agent, prompt, given = {}) => {
@@ -375,7 +367,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     },
     events: (runId, given) => {
       requireKnown("events", given, eventsShape)
-      return watch(watched, runId as RunId, given)
+      return watching.events(runId as RunId, given)
     },
     recover: async (given = {}) => {
       requireKnown("recover", given, recoverShape)
@@ -449,7 +441,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     close: async () => {
       for (const worker of workers) worker.abort()
       leaving.soon.cancel("The program is being closed.")
-      hub.wakeAll()
+      watching.close()
       // Not a bare timer: those take what is longer than 25 days for nothing.
       const drained = Effect.runFork(
         Effect.andThen(
@@ -467,8 +459,21 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   return { ...fermata, [Symbol.asyncDispose]: fermata.close }
 }
 
+const requireDistinct = (agents: FermataOptions["agents"]): void => {
+  const names = new Set<string>()
+  for (const { name, options } of agents) {
+    for (const known of [name, ...(options.aliases ?? [])]) {
+      if (names.has(known)) {
+        throw new AgentDefinitionError({ agent: name, problem: `another agent answers to "${known}"` })
+      }
+      names.add(known)
+    }
+  }
+}
+
 /** The name of an agent, also of what a program without types gave as one. */
 const nameOf = (agent: Any | null | undefined): string =>
   typeof agent?.name === "string" ? agent.name : kindOf(agent)
 
-const endsDrive = (event: RunEvent): boolean => event._tag === "run.held" || isOver(event)
+const endsDrive = ({ _tag }: RunEvent): boolean =>
+  _tag === "run.held" || _tag === "run.completed" || _tag === "run.cancelled" || _tag === "run.failed"

@@ -7,6 +7,7 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Stream from "effect/Stream"
 import type { AgentHandle, HandleStatus, HandleUpdate, HandleSendOptions } from "../dispatch/AgentHandle.ts"
 import type * as Conductor_ from "../dispatch/Conductor.ts"
 import * as Joins from "../dispatch/Conductor.ts"
@@ -18,9 +19,10 @@ import type { Principal } from "../domain/Principal.ts"
 import type { Explanation } from "../durable/explain.ts"
 import type { Prompt } from "../run/prompt.ts"
 import type { RunResult } from "../run/RunResult.ts"
+import { RunStoreError } from "../store/RunStoreError.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { requireBody } from "./internal/body.ts"
-import { whileOpen } from "./internal/closed.ts"
+import { FermataClosed } from "./internal/FermataClosed.ts"
 import { iterable } from "./internal/iterable.ts"
 import type { Decidable, DecideOptions, DecisionOn, ConductorDispatchOptions } from "./internal/options.ts"
 import { decideShape, decisionOnShape, requireKnown } from "./internal/shapes.ts"
@@ -173,7 +175,7 @@ export const fromHandle = <Output>(handle: AgentHandle<Output, unknown>, owner: 
     },
     statuses: () => iterable(handle.status.changes),
     interruptions: handle.interruptions,
-    events: () => iterable<HandleUpdate>(whileOpen(handle.events, isClosed), true),
+    events: () => iterable(whileOpen(handle.events, isClosed), { ahead: true }),
     wait: () => run(handle.wait),
     done: () => run(handle.done),
     cancel: (reason) => run(handle.cancel(reason)),
@@ -189,6 +191,15 @@ export const fromHandle = <Output>(handle: AgentHandle<Output, unknown>, owner: 
   return facade
 }
 
+/** The same stream, which says that its Fermata was closed where the store is gone with it. */
+const whileOpen = (
+  stream: AgentHandle<unknown, unknown>["events"],
+  isClosed: () => boolean
+): AgentHandle<unknown, unknown>["events"] =>
+  Stream.mapError(stream, (error) =>
+    error instanceof RunStoreError && isClosed() ? new FermataClosed() : error
+  )
+
 /** A conductor for programs that do not use Effect. */
 export const fromConductor = (options: {
   readonly conductor: Conductor_.Conductor
@@ -201,7 +212,7 @@ export const fromConductor = (options: {
   return {
     dispatch,
     handles: () => conductor.handles().map((handle) => fromHandle(handle, owner)),
-    events: () => iterable(conductor.events, true),
+    events: () => iterable(conductor.events, { ahead: true }),
     inbox: conductor.inbox.current,
     inboxes: () => iterable(conductor.inbox.changes),
     decide: async (request, body, options) => run(conductor.decide(decisionOf(request, body, options, by))),

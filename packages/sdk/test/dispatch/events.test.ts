@@ -3,6 +3,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as Agent from "../../src/agent/Agent.ts"
@@ -13,7 +14,7 @@ import { dispatchPrompt } from "../../src/dispatch/dispatchPrompt.ts"
 import { attach, dispatchPromptStored } from "../../src/dispatch/dispatchPromptStored.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
-import { layerMemory, type RunStore } from "../../src/store/RunStore.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approve, bind, call, only, probe, rebind, safe } from "../helpers/Fixture.ts"
 
@@ -230,6 +231,28 @@ describe("AgentHandle.events of a stored run", () => {
     )
   )
 
+  it.effect("are all read from a journal of several pages, after the end of the run, too", () =>
+    inOneStore(
+      Effect.scoped(
+        Effect.gen(function* () {
+          const turns = 150
+          const { runtime } = yield* rebind(
+            Agent.make("a", { tools: [safe("look").tool], limits: { maxTurns: turns } }),
+            ScriptedModel.make(({ turn }) => (turn < turns ? { calls: [call("look", `${turn}`)] } : "done"))
+          )
+          const handle = yield* dispatchPromptStored(runtime, { prompt: "go" })
+          const { state } = yield* handle.done
+          assert.isAbove(state.revision, 520)
+          const read = onlyEvents(yield* Stream.runCollect(handle.events))
+          assert.deepStrictEqual(
+            read.map((update) => (update._tag === "event" ? update.revision : 0)),
+            Array.from({ length: state.revision }, (_, i) => i + 1)
+          )
+        })
+      )
+    )
+  )
+
   it.effect("are followed while another process works on the run", () =>
     inOneStore(
       Effect.scoped(
@@ -247,5 +270,68 @@ describe("AgentHandle.events of a stored run", () => {
         })
       )
     )
+  )
+
+  it.effect("are not read again and again by a reader that began before a commit", () =>
+    Effect.gen(function* () {
+      const store = yield* Effect.provide(RunStore, Layer.fresh(layerMemory))
+      let reads = 0
+      const counted = RunStore.of({
+        ...store,
+        events: (...args) =>
+          Effect.suspend(() => {
+            reads += 1
+            return store.events(...args)
+          })
+      })
+      const ends = yield* Effect.forEach(["1", "2", "3"], () => Deferred.make<string>())
+      const begun = yield* Deferred.make<void>()
+      const tools = ends.map((end, index) =>
+        safe(`read${index + 1}`, {
+          handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(end))
+        })
+      )
+      const { runtime } = yield* bind(Agent.make("a", { tools: tools.map(({ tool }) => tool) }), [
+        { calls: ends.map((_, index) => call(`read${index + 1}`, `${index + 1}`)) },
+        "done"
+      ])
+      const read = yield* Effect.gen(function* () {
+        const completed = yield* Queue.unbounded<number>()
+        const handle = yield* dispatchPromptStored(
+          runtime,
+          { prompt: "go" },
+          {
+            onUpdate: (update) => {
+              if (update._tag === "event" && update.event._tag === "tool.completed")
+                Queue.offerUnsafe(completed, update.revision)
+            }
+          }
+        )
+        const end = (index: number) => Deferred.succeed(ends[index]!, "read")
+        yield* Deferred.await(begun)
+        yield* end(0)
+        const first = yield* Queue.take(completed)
+        assert.isBelow((yield* store.head(handle.runId)).revision, first)
+        const updates: Array<HandleUpdate> = []
+        const reading = yield* Effect.forkChild(
+          Stream.runForEach(handle.events, (update) =>
+            Effect.sync(() => {
+              if (update._tag === "event") updates.push(update)
+            })
+          )
+        )
+        yield* Effect.yieldNow
+        yield* end(1)
+        yield* Queue.take(completed)
+        for (let i = 0; i < 1000; i += 1) yield* Effect.yieldNow
+        assert.isBelow(reads, 10)
+        yield* end(2)
+        const { state } = yield* handle.done
+        yield* Fiber.join(reading)
+        assert.strictEqual(updates.length, state.revision)
+        return brief(updates)
+      }).pipe(Effect.scoped, Effect.provideService(RunStore, counted))
+      assert.strictEqual(new Set(read).size, read.length)
+    })
   )
 })

@@ -39,8 +39,7 @@ const filled = (...updates: ReadonlyArray<RunUpdate>): Backlog => {
 
 /** In short: what a reader gets. */
 const brief = (backlog: Backlog): ReadonlyArray<string> => {
-  const { isBehind, updates } = backlog.take()
-  const told = updates.map((update) => {
+  return backlog.take().pieces.map((update) => {
     const omitted = "omitted" in update && update.omitted !== undefined ? ` after ${update.omitted}` : ""
     switch (update._tag) {
       case "event":
@@ -55,7 +54,6 @@ const brief = (backlog: Backlog): ReadonlyArray<string> => {
         return update._tag
     }
   })
-  return isBehind ? ["behind", ...told] : told
 }
 
 describe("the backlog of a reader", () => {
@@ -98,9 +96,9 @@ describe("the backlog of a reader", () => {
     backlog.push(output("first", "early"))
     for (let index = 0; index < 1000; index += 1) backlog.push(output(line))
     backlog.push(output("!"))
-    const { updates } = backlog.take()
-    assert.strictEqual(updates.length, 1)
-    const [kept] = updates
+    const { pieces } = backlog.take()
+    assert.strictEqual(pieces.length, 1)
+    const [kept] = pieces
     if (kept?._tag !== "output") return assert.fail()
     assert.isAtMost(kept.chunk.length, mostCharacters)
     assert.isAbove(kept.chunk.length, mostCharacters - 10_000)
@@ -109,7 +107,7 @@ describe("the backlog of a reader", () => {
   })
 
   it("keeps the end of a piece that is too large by itself", () => {
-    const [kept] = filled(output(`${"x".repeat(5 * mostCharacters)}end`)).take().updates
+    const [kept] = filled(output(`${"x".repeat(5 * mostCharacters)}end`)).take().pieces
     if (kept?._tag !== "output") return assert.fail()
     assert.isTrue(kept.chunk.endsWith("xend"))
     assert.isAtMost(kept.chunk.length, mostCharacters)
@@ -126,16 +124,15 @@ describe("the backlog of a reader", () => {
     )
   })
 
-  it("lets the reader go back to the store when there are too many events, or too large ones", () => {
+  it("keeps the latest event when there are too many, or too large ones", () => {
     const many = Array.from({ length: mostEvents + 1 }, (_, index) => event(index + 1))
     const large = [event(1), event(2, "x".repeat(mostCharacters))]
     for (const events of [many, large]) {
-      const backlog = filled(output("lost"), ...events, event(1000), output("too"))
-      assert.isFalse(backlog.isEmpty)
-      assert.deepStrictEqual(brief(backlog), ["behind"])
-      backlog.push(event(1001))
-      backlog.push(output("new"))
-      assert.deepStrictEqual(brief(backlog), ["event 1001", "c out new after 7"])
+      const backlog = filled(output("lost"), ...events, output("new"), event(1000), output("more"))
+      const { revision } = events.at(-1) as { readonly revision: number }
+      const kept = events === many ? [`event ${revision}`, "c out new after 4", "event 1000"] : ["event 1000"]
+      assert.deepStrictEqual(brief(backlog), [...kept, events === many ? "c out more" : "c out more after 7"])
+      assert.isTrue(backlog.isEmpty)
     }
   })
 
@@ -153,7 +150,7 @@ describe("the backlog of a reader", () => {
         const backlog = filled(...updates)
         let given = 0
         for (const update of updates) given += lengthOf(update)
-        const taken = backlog.take().updates
+        const taken = backlog.take().pieces
         let held = 0
         let omitted = 0
         for (const update of taken) {
@@ -161,7 +158,7 @@ describe("the backlog of a reader", () => {
           if ("omitted" in update) omitted += update.omitted ?? 0
         }
         backlog.push(output("z"))
-        const [last] = backlog.take().updates
+        const [last] = backlog.take().pieces
         const rest = last?._tag === "output" ? (last.omitted ?? 0) : 0
         assert.isAtMost(held, mostCharacters)
         assert.strictEqual(held + omitted + rest, given)

@@ -30,12 +30,12 @@ const counting = (most = Number.POSITIVE_INFINITY) => {
 describe.each([false, true])("iterable, ahead: %s", (ahead) => {
   it("brings every piece in order, and ends", async () => {
     const pieces = Stream.concat(Stream.fromArray([1, 2, 3]), Stream.fromArray([4, 5]))
-    assert.deepEqual(await collected(iterable(pieces, ahead)), [1, 2, 3, 4, 5])
+    assert.deepEqual(await collected(iterable(pieces, { ahead })), [1, 2, 3, 4, 5])
   })
 
   it("runs the stream anew for each iterator, and not before it is asked", async () => {
     const { seen, stream } = counting(2)
-    const pieces = iterable(stream, ahead)
+    const pieces = iterable(stream, { ahead })
     pieces[Symbol.asyncIterator]()
     assert.deepEqual(seen, { asked: 0, closed: 0 })
     assert.deepEqual(await collected(pieces), [1, 2])
@@ -45,13 +45,13 @@ describe.each([false, true])("iterable, ahead: %s", (ahead) => {
 
   it("closes the stream when its reader stops", async () => {
     const { seen, stream } = counting()
-    for await (const piece of iterable(stream, ahead)) if (piece === 3) break
+    for await (const piece of iterable(stream, { ahead })) if (piece === 3) break
     assert.strictEqual(seen.closed, 1)
   })
 
   it("has nothing more after it was closed", async () => {
     const { stream } = counting()
-    const iterator = iterable(stream, ahead)[Symbol.asyncIterator]()
+    const iterator = iterable(stream, { ahead })[Symbol.asyncIterator]()
     await iterator.next()
     await iterator.return?.()
     assert.deepEqual(await iterator.next(), { done: true, value: undefined })
@@ -59,7 +59,7 @@ describe.each([false, true])("iterable, ahead: %s", (ahead) => {
 
   it("does nothing at all when it is closed before it was asked", async () => {
     const { seen, stream } = counting()
-    const iterator = iterable(stream, ahead)[Symbol.asyncIterator]()
+    const iterator = iterable(stream, { ahead })[Symbol.asyncIterator]()
     await iterator.return?.()
     assert.deepEqual(await iterator.next(), { done: true, value: undefined })
     assert.deepEqual(seen, { asked: 0, closed: 0 })
@@ -67,7 +67,7 @@ describe.each([false, true])("iterable, ahead: %s", (ahead) => {
 
   it("rejects with what the stream fails with, once, after the pieces before it", async () => {
     const failing = Stream.concat(Stream.fromArray([1, 2]), Stream.fail(new Error("It broke.")))
-    const iterator = iterable(failing, ahead)[Symbol.asyncIterator]()
+    const iterator = iterable(failing, { ahead })[Symbol.asyncIterator]()
     assert.deepEqual(await iterator.next(), { done: false, value: 1 })
     assert.deepEqual(await iterator.next(), { done: false, value: 2 })
     const error: unknown = await iterator.next().catch((error: unknown) => error)
@@ -76,7 +76,7 @@ describe.each([false, true])("iterable, ahead: %s", (ahead) => {
   })
 
   it("answers those who ask at the same time in their order", async () => {
-    const iterator = iterable(counting(2).stream, ahead)[Symbol.asyncIterator]()
+    const iterator = iterable(counting(2).stream, { ahead })[Symbol.asyncIterator]()
     const answers = await Promise.all([iterator.next(), iterator.next(), iterator.next(), iterator.next()])
     assert.deepEqual(
       answers.map(({ done, value }) => (done === true ? "end" : value)),
@@ -86,7 +86,7 @@ describe.each([false, true])("iterable, ahead: %s", (ahead) => {
 
   it("ends for who waits when it is closed meanwhile", async () => {
     const queue = Effect.runSync(Queue.unbounded<number>())
-    const iterator = iterable(Stream.fromQueue(queue), ahead)[Symbol.asyncIterator]()
+    const iterator = iterable(Stream.fromQueue(queue), { ahead })[Symbol.asyncIterator]()
     const waiting = iterator.next()
     await iterator.return?.()
     assert.deepEqual(await waiting, { done: true, value: undefined })
@@ -105,7 +105,7 @@ describe("iterable", () => {
 
   it("reads ahead by no more than what the stream brings at once", async () => {
     const { seen, stream } = counting()
-    const iterator = iterable(stream, true)[Symbol.asyncIterator]()
+    const iterator = iterable(stream, { ahead: true })[Symbol.asyncIterator]()
     await iterator.next()
     await iterator.next()
     assert.strictEqual(seen.asked, 3)

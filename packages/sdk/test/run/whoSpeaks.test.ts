@@ -13,7 +13,7 @@ import { attach } from "../../src/dispatch/dispatchPromptStored.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import { decideStored } from "../../src/durable/decideStored.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
-import { makeHub } from "../../src/promise/internal/updates.ts"
+import { Backlog } from "../../src/promise/internal/Backlog.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import { layerMemory } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
@@ -77,10 +77,9 @@ describe("the parts of answers, and what tools tell", () => {
   )
 
   it("are not run together for a slow watcher where two agents of one name speak", () => {
-    const hub = makeHub()
-    const { buffer } = hub.watch(runId)
+    const backlog = new Backlog()
     const said = (agentRunId: string, delta: string) =>
-      hub.publish({
+      backlog.push({
         _tag: "delta",
         runId,
         agentRunId: agentRunId as RunId,
@@ -91,7 +90,7 @@ describe("the parts of answers, and what tools tell", () => {
     said(readers[0], "a")
     said(readers[0], "b")
     said(readers[1], "c")
-    assert.deepStrictEqual(saidBy(buffer.take().updates), { [readers[0]]: "ab", [readers[1]]: "c" })
+    assert.deepStrictEqual(saidBy(backlog.take().pieces), { [readers[0]]: "ab", [readers[1]]: "c" })
   })
 
   it.effect("are told by the handle of the sub-agent that they are of, and no others", () =>

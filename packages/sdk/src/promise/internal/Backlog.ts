@@ -1,11 +1,12 @@
-import type { RunUpdate } from "../../agent/RunUpdate.ts"
 /**
  * The updates that a reader has not read yet, bounded whatever the reader does.
  *
  * Pieces of one text grow together instead of piling up. Of what passes by without being kept, the oldest is left out when there is too much,
- * and the next piece says how much that was. Events are never lost: when there are too many, the reader is behind, and reads them from
- * the store.
+ * and the next piece says how much that was. Events are never lost: when there are too many, only the latest is kept, and the reader
+ * reads those before it from the store.
  */
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import type { Buffer, Taken } from "../../dispatch/internal/watch/readers.ts"
 import { sizeOf } from "../../run/internal/updateSize.ts"
 
 type Passing = Exclude<RunUpdate, { readonly _tag: "event" }>
@@ -17,7 +18,7 @@ export const mostCharacters = 256 * 1024
 export const mostEvents = 256
 
 /** One reader's backlog. */
-export class Backlog {
+export class Backlog implements Buffer<RunUpdate> {
   private entries: Array<Entry | RunUpdate> = []
   /** The entries that the next piece of a text, or the next message about a call, is put into; until the next event. */
   private readonly open = new Map<string, Entry>()
@@ -28,10 +29,9 @@ export class Backlog {
   private first = 0
   /** Characters that were left out, until a piece can say so. */
   private omitted = 0
-  private isBehind = false
 
   get isEmpty(): boolean {
-    return this.entries.length === 0 && !this.isBehind
+    return this.entries.length === 0
   }
 
   push(update: RunUpdate): void {
@@ -51,17 +51,10 @@ export class Backlog {
     this.shrink()
   }
 
-  /** All that is there, taken out; or that the reader is behind, and has to read the events since its last one from the store. */
-  take(): { readonly updates: ReadonlyArray<RunUpdate>; readonly isBehind: boolean } {
-    const { entries, isBehind } = this
-    // What passed by before events that are still to be read is as old as these.
-    if (isBehind) this.forget()
-    const updates = isBehind
-      ? []
-      : entries.map((entry) => (entry instanceof Entry ? this.taken(entry) : entry))
+  take(): Taken<RunUpdate> {
+    const pieces = this.entries.map((entry) => (entry instanceof Entry ? this.taken(entry) : entry))
     this.clear()
-    this.isBehind = false
-    return { updates, isBehind }
+    return { pieces, skipped: 0 }
   }
 
   private taken(entry: Entry): RunUpdate {
@@ -71,15 +64,15 @@ export class Backlog {
   }
 
   private pushEvent(update: RunUpdate): void {
-    if (this.isBehind) return
+    const added = sizeOf(update)
+    if (this.events.count === mostEvents || this.events.size + added > mostCharacters) {
+      // What passed by before events that are still to be read is as old as these.
+      this.forget()
+      this.clear()
+    }
     this.open.clear()
-    const { count, size } = this.events
-    this.events = { count: count + 1, size: size + sizeOf(update) }
+    this.events = { count: this.events.count + 1, size: this.events.size + added }
     this.entries.push(update)
-    if (this.events.count <= mostEvents && this.events.size <= mostCharacters) return
-    this.forget()
-    this.clear()
-    this.isBehind = true
   }
 
   /** Counts what is left out. */

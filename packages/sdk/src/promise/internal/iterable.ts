@@ -9,11 +9,20 @@ import * as Stream from "effect/Stream"
 
 /**
  * The stream as an async iterable. Each iterator runs the stream once, in one fiber, from its first `next` on. It is asked for more when
- * all is handed out that it brought; with `ahead` at once, else when somebody asks, so that what is handed out is as new as can be.
+ * all is handed out that it brought; with `ahead` at once, else when somebody asks, so that what is handed out is as new as can be. It ends
+ * when `signal` is aborted.
  */
-export const iterable = <A>(stream: Stream.Stream<A, unknown>, ahead = false): AsyncIterable<A> => ({
-  [Symbol.asyncIterator]: () => new Reading(stream, ahead)
+export const iterable = <A>(
+  stream: Stream.Stream<A, unknown>,
+  options: ReadingOptions = {}
+): AsyncIterable<A> => ({
+  [Symbol.asyncIterator]: () => new Reading(stream, options)
 })
+
+interface ReadingOptions {
+  readonly ahead?: boolean
+  readonly signal?: AbortSignal | undefined
+}
 
 interface Waiter<A> {
   readonly resolve: (result: IteratorResult<A>) => void
@@ -25,6 +34,7 @@ const end: IteratorResult<never> = { done: true, value: undefined }
 class Reading<A> implements AsyncIterator<A> {
   private readonly stream: Stream.Stream<A, unknown>
   private readonly ahead: boolean
+  private readonly signal: AbortSignal | undefined
   private fiber: Fiber.Fiber<void, unknown> | undefined
   private isOver = false
   /** What the stream failed with, until somebody has been told. */
@@ -36,9 +46,10 @@ class Reading<A> implements AsyncIterator<A> {
   private readonly waiters: Array<Waiter<A>> = []
   private goOn: (() => void) | undefined
 
-  constructor(stream: Stream.Stream<A, unknown>, ahead: boolean) {
+  constructor(stream: Stream.Stream<A, unknown>, { ahead = false, signal }: ReadingOptions) {
     this.stream = stream
     this.ahead = ahead
+    this.signal = signal
   }
 
   next(): Promise<IteratorResult<A>> {
@@ -61,10 +72,10 @@ class Reading<A> implements AsyncIterator<A> {
   }
 
   async return(): Promise<IteratorResult<A>> {
+    this.over(Exit.void)
     this.pieces = []
-    if (this.fiber === undefined) this.over(Exit.void)
-    else await Effect.runPromise(Fiber.interrupt(this.fiber))
     this.failure = undefined
+    if (this.fiber !== undefined) await Effect.runPromise(Fiber.interrupt(this.fiber))
     return end
   }
 
@@ -80,7 +91,10 @@ class Reading<A> implements AsyncIterator<A> {
   }
 
   private begin(): void {
+    if (this.signal?.aborted === true) return this.over(Exit.void)
+    this.signal?.addEventListener("abort", this.abort)
     const read = Stream.runForEachArray(this.stream, (pieces) => {
+      if (this.isOver) return Effect.void
       this.pieces = pieces
       this.at = 0
       while (this.at < pieces.length && this.waiters.length > 0) {
@@ -102,8 +116,12 @@ class Reading<A> implements AsyncIterator<A> {
     }
   })
 
+  private readonly abort = (): void => void this.return()
+
   private over(exit: Exit.Exit<void, unknown>): void {
+    if (this.isOver) return
     this.isOver = true
+    this.signal?.removeEventListener("abort", this.abort)
     const waiters = this.waiters.splice(0)
     if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) {
       const error = Cause.squash(exit.cause)

@@ -108,6 +108,8 @@ export interface EventsOptions {
   readonly from?: number
   /** Until the run is held or over (`hold`, the default), or until it is over (`end`). */
   readonly until?: "hold" | "end"
+  /** Ends the watching. */
+  readonly signal?: AbortSignal
 }
 
 /** A filter of the store with its ids as plain strings. */

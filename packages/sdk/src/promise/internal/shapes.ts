@@ -86,7 +86,11 @@ export const decideShape = shapeOf<DecideOptions>(decide)
 
 export const decisionOnShape = shapeOf<DecisionOn>({ ...decide, request: "anything", decision: "anything" })
 
-export const eventsShape = shapeOf<EventsOptions>({ from: "anything", until: oneOf("hold", "end") })
+export const eventsShape = shapeOf<EventsOptions>({
+  from: "anything",
+  until: oneOf("hold", "end"),
+  signal: abortSignal
+})
 
 export const pruneShape = shapeOf<{ readonly endedBefore: number }>({ endedBefore: "anything" })
 

@@ -1,85 +1,85 @@
 /**
- * Watching a run, whoever drives it: this process tells its own updates at once, those of others are read from the store.
+ * The events of the runs of a Fermata, whoever works on them: what this process does is published to its readers at once, what others do
+ * is read from the store.
  */
+import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
+import type * as Stream from "effect/Stream"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import type { Reader } from "../../dispatch/internal/watch/readers.ts"
+import { readStored } from "../../dispatch/internal/watch/readStored.ts"
+import { listen } from "../../dispatch/internal/watch/StoreWatch.ts"
 import type { RunId } from "../../domain/Id.ts"
-import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { RunHead } from "../../store/RunStorePort.ts"
+import type { RunStore } from "../../store/RunStore.ts"
+import { Backlog } from "./Backlog.ts"
+import { FermataClosed } from "./FermataClosed.ts"
+import { iterable } from "./iterable.ts"
 import type { EventsOptions } from "./options.ts"
-import type { Hub } from "./updates.ts"
 
-/** Where what happens is told and kept. */
+/** Where what happens is published and stored. */
 export interface Watched {
-  readonly hub: Hub
-  /** So many events of a run from a place on. */
-  readonly read: (runId: RunId, from: number, limit: number) => Promise<ReadonlyArray<RunEvent>>
-  readonly headOf: (runId: RunId) => Promise<RunHead>
+  readonly store: RunStore["Service"]
+  readonly fork: (effect: Effect.Effect<unknown>) => Fiber.Fiber<unknown, unknown>
   readonly isClosed: () => boolean
 }
 
-/** How often the store is looked at for what other processes did to a run that is watched. */
-const pollMs = 250
-
-/** Events that are read from the store at once. */
-const pageSize = 64
-
-/** Everything that happens in a run: what is stored first, then what goes on. */
-export async function* watch(
-  { headOf, hub, isClosed, read }: Watched,
-  runId: RunId,
-  given: EventsOptions = {}
-): AsyncGenerator<RunUpdate> {
-  const { from = 0, until = "hold" } = given
-  const { buffer, stop } = hub.watch(runId)
-  // As the store reads it: a whole number, from 0. What is no number the store refuses.
-  let seen = Number.isFinite(from) ? Math.max(0, Math.trunc(from)) : from
-  // This process tells of itself: the store need not be looked at for every piece of an answer.
-  let lookAt = 0
-  try {
-    let last: RunEvent | undefined
-    for (let stale = true; ;) {
-      while (stale) {
-        const page = await read(runId, seen, pageSize)
-        stale = page.length === pageSize
-        for (const event of page) {
-          seen += 1
-          last = event
-          yield { _tag: "event", runId, revision: seen, event }
-        }
-      }
-      const { isBehind, updates } = buffer.take()
-      stale = isBehind
-      for (const update of updates) {
-        if (update._tag !== "event") {
-          yield update
-        } else if (update.revision === seen + 1) {
-          seen = update.revision
-          last = update.event
-          yield update
-        } else if (update.revision > seen) {
-          stale = true
-          break
-        }
-      }
-      if (stale) continue
-      if (isClosed()) return
-      if (isOver(last) || (until !== "end" && last?._tag === "run.held")) return
-      const now = performance.now()
-      if (now >= lookAt) {
-        lookAt = now + pollMs
-        const head = await headOf(runId)
-        stale = head.revision > seen
-        if (stale) continue
-        // What was asked for may lie behind the end, and then there is no event to tell it.
-        if (head.status !== "running" && (head.status !== "held" || until !== "end")) return
-      }
-      await buffer.wait(lookAt - now)
+/** Makes what the updates of a Fermata are published to. */
+export const makeWatch = ({ fork, isClosed, store }: Watched) => {
+  /** The readers of each run, and how to stop them. */
+  const readers = new Map<string, Map<Reader<RunUpdate>, () => void>>()
+  const addReader = (runId: RunId, reader: Reader<RunUpdate>) => {
+    if (isClosed()) {
+      reader.end()
+      return () => {}
     }
-  } finally {
-    stop()
+    // How it stands now may be in no event that is read: all may be known already.
+    reader.poke()
+    const ofRun = readers.get(runId) ?? new Map<Reader<RunUpdate>, () => void>()
+    readers.set(runId, ofRun)
+    const unlisten = listen(store, () => reader.poke(), fork)
+    const stop = () => {
+      unlisten()
+      ofRun.delete(reader)
+      if (ofRun.size === 0) readers.delete(runId)
+    }
+    ofRun.set(reader, stop)
+    return stop
+  }
+  const whileOpen = <A, E>(effect: Effect.Effect<A, E>) =>
+    Effect.suspend((): Effect.Effect<A, E | FermataClosed> =>
+      isClosed() ? Effect.fail(new FermataClosed()) : effect
+    )
+  return {
+    publish: (update: RunUpdate): void => {
+      for (const reader of readers.get(update.runId)?.keys() ?? []) reader.push(update)
+    },
+    /** Everything that happens in a run: what is stored first, then what goes on. */
+    events: (
+      runId: RunId,
+      { from = 0, signal, until = "hold" }: EventsOptions = {}
+    ): AsyncIterable<RunUpdate> => {
+      const updates = readStored(() => ({
+        runId,
+        // As the store reads it: a whole number, from 0. What is no number the store refuses.
+        from: Number.isFinite(from) ? Math.max(0, Math.trunc(from)) : from,
+        buffer: new Backlog(),
+        addReader: (reader) => addReader(runId, reader),
+        hasBegun: () => true,
+        read: (from, limit) => whileOpen(store.events(runId, { from, limit })),
+        head: whileOpen(store.head(runId)),
+        isEnd: (status) => status !== "running" && (status !== "held" || until !== "end")
+      }))
+      // Nothing is skipped by a backlog.
+      return iterable(updates as Stream.Stream<RunUpdate, unknown>, { signal })
+    },
+    /** Ends what is read. */
+    close: (): void => {
+      for (const ofRun of readers.values()) {
+        for (const [reader, stop] of ofRun) {
+          stop()
+          reader.end()
+        }
+      }
+    }
   }
 }
-
-/** Whether the event is the last of its run, unless somebody goes on with it. */
-export const isOver = (event: RunEvent | undefined): boolean =>
-  event?._tag === "run.completed" || event?._tag === "run.cancelled" || event?._tag === "run.failed"

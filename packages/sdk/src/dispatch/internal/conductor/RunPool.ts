@@ -27,7 +27,7 @@ import type { Start } from "../handle/runStart.ts"
 import { StoredHandle, type StoredOptions } from "../handle/StoredHandle.ts"
 import { type Input, UnstoredHandle } from "../handle/UnstoredHandle.ts"
 import { closeAll, makeOwner } from "../Owner.ts"
-import { readAll, Reader, reading } from "../watch/readers.ts"
+import { Latest, readAll, Reader, reading } from "../watch/readers.ts"
 import { type Gate, makeGate } from "./Gate.ts"
 import { Ledger } from "./Ledger.ts"
 
@@ -119,7 +119,7 @@ export class RunPool implements ConductorLink {
 
   get events(): Stream.Stream<ConductorUpdate> {
     return reading(
-      () => this.read(this.readers, new Reader<ConductorUpdate>({ most: readerRoom, sizeOf: sizeOfUpdate })),
+      () => this.read(this.readers, new Latest<ConductorUpdate>({ most: readerRoom, sizeOf: sizeOfUpdate })),
       (reader) => readAll(reader, (updates): ReadonlyArray<ConductorUpdate> => [{ _tag: "skipped", updates }])
     )
   }
@@ -132,7 +132,7 @@ export class RunPool implements ConductorLink {
         () => {
           const [reader, stop] = this.read(
             this.inboxes,
-            new Reader<void>({ most: 1, first: [undefined], counts: () => false })
+            new Latest<void>({ most: 1, first: [undefined], counts: () => false })
           )
           return [{ reader, last: undefined as string | undefined }, stop]
         },
@@ -310,7 +310,8 @@ export class RunPool implements ConductorLink {
     return list.toSorted((a, b) => a.request.at - b.request.at)
   }
 
-  private read<A>(readers: Set<Reader<A>>, reader: Reader<A>): readonly [Reader<A>, () => void] {
+  private read<A>(readers: Set<Reader<A>>, buffer: Latest<A>): readonly [Reader<A>, () => void] {
+    const reader = new Reader(buffer)
     if (this.drained === undefined) readers.add(reader)
     else reader.end()
     return [reader, () => void readers.delete(reader)]

@@ -390,10 +390,13 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     this.options.owner.owned.delete(this)
     this.ended()
     this.changed()
-    this.eachReader((reader) => reader.end())
+    this.eachReader((reader) => reader.end(true))
     this.options.conductor?.onOver(this)
   }
 }
+
+/** Updates that a reader may be behind. */
+export const readerRoom = 256
 
 /** A run of this process, stored or not, whatever its answer is. */
 export type AnyHandle = BaseHandle<unknown, StoredFault>

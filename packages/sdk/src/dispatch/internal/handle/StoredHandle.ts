@@ -24,6 +24,7 @@ import { requestEnd } from "../../../durable/internal/requestEnd.ts"
 import { sendMessage } from "../../../durable/sendMessage.ts"
 import { toResult } from "../../../run/internal/result.ts"
 import type { GivenOptions } from "../../../run/internal/startOptions.ts"
+import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Prompt } from "../../../run/prompt.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import { RunStore } from "../../../store/RunStore.ts"
@@ -32,9 +33,10 @@ import { type RunHead } from "../../../store/RunStorePort.ts"
 import { Scrubber } from "../../../tool/Scrubber.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
 import { ConductorClosed } from "../../DispatchError.ts"
+import { Latest } from "../watch/readers.ts"
 import { orRemoved, readStored } from "../watch/readStored.ts"
 import { watch } from "../watch/StoreWatch.ts"
-import { type AnyHandle, BaseHandle, type HandleOptions, notBegun } from "./BaseHandle.ts"
+import { type AnyHandle, BaseHandle, type HandleOptions, notBegun, readerRoom } from "./BaseHandle.ts"
 import { type Driven, elsewhere } from "./ended.ts"
 import { runStart, type Start } from "./runStart.ts"
 import { sleepUnless } from "./sleepUnless.ts"
@@ -102,12 +104,17 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> {
   }
 
   get events(): Stream.Stream<HandleUpdate, StoredFault> {
-    return readStored({
-      runId: this.runId,
-      store: this.options.store,
+    const { runId } = this
+    const { store } = this.options
+    return readStored(() => ({
+      runId,
+      from: 0,
+      buffer: new Latest({ most: readerRoom, counts: ({ _tag }) => _tag !== "event", sizeOf }),
       addReader: (reader) => this.addReader(reader),
-      hasBegun: () => this.begun
-    })
+      hasBegun: () => this.begun,
+      read: (from, limit) => orRemoved(store.events(runId, { from, limit }), runId),
+      head: orRemoved(store.head(runId), runId)
+    }))
   }
 
   get decide() {

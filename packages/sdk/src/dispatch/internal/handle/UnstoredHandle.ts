@@ -25,8 +25,8 @@ import type { ContinueInput, StartInput } from "../../../run/runInput.ts"
 import { runPrompt } from "../../../run/runPrompt.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError } from "../../AgentHandle.ts"
-import { Reader, readAll, reading } from "../watch/readers.ts"
-import { type AnyHandle, BaseHandle, type HandleOptions, notBegun } from "./BaseHandle.ts"
+import { Latest, Reader, readAll, reading } from "../watch/readers.ts"
+import { type AnyHandle, BaseHandle, type HandleOptions, notBegun, readerRoom } from "./BaseHandle.ts"
 import { stuckOn } from "./stuckOn.ts"
 
 /** A prompt, or a state to go on with. */
@@ -42,9 +42,6 @@ export const launch = <Output>(
   options: HandleOptions,
   prepare?: Prepare
 ): UnstoredHandle<Output> => new UnstoredHandle(runtime, input, options, prepare)
-
-/** Updates that a reader may be behind. */
-const readerRoom = 256
 
 export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   private input: Input | undefined
@@ -86,7 +83,8 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   get events(): Stream.Stream<HandleUpdate> {
     return reading(
       () => {
-        const reader = new Reader({ most: readerRoom, first: this.kept, missed: this.dropped, sizeOf })
+        const latest = { most: readerRoom, first: this.kept, missed: this.dropped, sizeOf }
+        const reader = new Reader(new Latest<RunUpdate>(latest))
         return [reader, this.addReader(reader)]
       },
       (reader) => readAll(reader, (updates) => [{ _tag: "skipped", runId: this.runId, updates }])

@@ -1,6 +1,6 @@
 /**
  * Looks after the stored runs that this process does not work on and has a handle for: those that are held, and those that another
- * process works on. One fiber for all of a store, as long as there are any.
+ * process works on; and wakes who reads the events of others. One fiber for all of a store, as long as there are any.
  */
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
@@ -31,26 +31,33 @@ export interface Watched {
 /** What is looked after in one store. */
 interface StoreWatch {
   readonly watched: Set<Watched>
+  /** Called at every look. */
+  readonly listeners: Set<() => void>
   /** Where the next look begins. */
   at: number
   fiber: Fiber.Fiber<unknown, unknown> | undefined
 }
 
+type Fork = (effect: Effect.Effect<unknown>) => Fiber.Fiber<unknown, unknown>
+
 const watches = new WeakMap<Store, StoreWatch>()
 
 /** Looks after a run from now on. Returns how to stop. */
-export const watch = (
-  store: Store,
-  watched: Watched,
-  fork: (effect: Effect.Effect<unknown>) => Fiber.Fiber<unknown>
-): (() => void) => {
-  const it = watches.get(store) ?? { watched: new Set<Watched>(), at: 0, fiber: undefined }
+export const watch = (store: Store, watched: Watched, fork: Fork): (() => void) =>
+  join(store, fork, ({ watched }) => watched, watched)
+
+/** Calls `listener` whenever the runs of a store may have changed. Returns how to stop. */
+export const listen = (store: Store, listener: () => void, fork: Fork): (() => void) =>
+  join(store, fork, ({ listeners }) => listeners, listener)
+
+const join = <A>(store: Store, fork: Fork, of: (it: StoreWatch) => Set<A>, one: A): (() => void) => {
+  const it = watches.get(store) ?? { watched: new Set(), listeners: new Set(), at: 0, fiber: undefined }
   watches.set(store, it)
-  it.watched.add(watched)
+  of(it).add(one)
   it.fiber ??= fork(looking(store, it))
   return () => {
-    it.watched.delete(watched)
-    if (it.watched.size > 0) return
+    of(it).delete(one)
+    if (it.watched.size > 0 || it.listeners.size > 0) return
     it.fiber?.interruptUnsafe()
     it.fiber = undefined
   }
@@ -71,7 +78,8 @@ const looking = Effect.fnUntraced(function* (store: Store, it: StoreWatch) {
 })
 
 /** How long until it is looked at again for what nobody tells. */
-const pollMs = ({ watched }: StoreWatch): number => {
+const pollMs = ({ listeners, watched }: StoreWatch): number => {
+  if (listeners.size > 0) return 500
   for (const { isElsewhere } of watched) if (isElsewhere) return 500
   return 2000
 }
@@ -81,6 +89,8 @@ const headsAtOnce = 100
 
 const lookAt = Effect.fnUntraced(
   function* (store: Store, it: StoreWatch) {
+    for (const listener of it.listeners) listener()
+    if (it.watched.size === 0) return
     const needSomebody = yield* ready(store, it)
     for (const one of Array.from(it.watched)) if (needSomebody.has(one.runId)) one.onReady()
     const held = [...it.watched].filter(({ isElsewhere }) => !isElsewhere)

@@ -1,70 +1,47 @@
 /**
- * Reading everything that happens in a stored run: what is in the journal first, then what is told here, and the journal again where
- * the reader was too slow or another process works on the run.
+ * Reading everything that happens in a stored run: what is in the journal first, then what is published here, and the journal again
+ * where the reader was too slow or another process works on the run. The events of a handle and `events` of a Fermata are read here.
  */
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { RunId } from "../../../domain/Id.ts"
-import { sizeOf } from "../../../run/internal/updateSize.ts"
-import type { RunStore } from "../../../store/RunStore.ts"
+import type { RunEvent } from "../../../domain/RunEvent.ts"
+import type { Status } from "../../../domain/RunState.ts"
 import { RunNotFound } from "../../../store/RunStoreError.ts"
-import type { HandleUpdate, StoredFault } from "../../AgentHandle.ts"
-import { Reader, reading } from "./readers.ts"
+import type { RunHead } from "../../../store/RunStorePort.ts"
+import type { HandleUpdate } from "../../AgentHandle.ts"
+import { type Buffer, Reader, reading } from "./readers.ts"
 
 /** Where it is read from. */
-export interface Source {
+export interface Source<E> {
   readonly runId: RunId
-  readonly store: RunStore["Service"]
+  /** Events that the reader knows already. */
+  readonly from: number
+  readonly buffer: Buffer<RunUpdate>
+  /** Adds a reader to those that what happens here is published to. Returns how to remove it. */
   readonly addReader: (reader: Reader<RunUpdate>) => () => void
+  /** Whether the run is in the store. */
   readonly hasBegun: () => boolean
+  /** A page of the journal. */
+  readonly read: (from: number, limit: number) => Effect.Effect<ReadonlyArray<RunEvent>, E>
+  readonly head: Effect.Effect<RunHead, E>
+  /** Whether a run that stands like this is read to its end. Default: only one whose readers are ended. */
+  readonly isEnd?: (status: Status) => boolean
 }
 
 /** Events that are read from the journal at once. */
 const pageSize = 256
 
-/** Updates that a reader may be behind. */
-const readerRoom = 256
-
-export const readStored = (source: Source): Stream.Stream<HandleUpdate, StoredFault> => {
-  const { hasBegun, runId, store } = source
-  return reading(
+export const readStored = <E>(source: () => Source<E>): Stream.Stream<HandleUpdate, E> =>
+  reading(
     () => {
-      const reader = new Reader<RunUpdate>({
-        most: readerRoom,
-        counts: ({ _tag }) => _tag !== "event",
-        sizeOf
-      })
-      reader.stale = true
-      const stop = source.addReader(reader)
-      return [new Progress(reader), stop]
+      const from = source()
+      const reader = new Reader(from.buffer)
+      return [new Progress(from, reader), from.addReader(reader)]
     },
-    (progress) =>
-      Effect.suspend((): Effect.Effect<ReadonlyArray<HandleUpdate> | undefined, StoredFault> => {
-        const { reader } = progress
-        if (!hasBegun()) return reader.ended ? Effect.succeed(undefined) : Effect.as(reader.news, [])
-        if (reader.stale) {
-          // What is told from here on makes it so again.
-          reader.stale = false
-          const reading = store.events(runId, { from: progress.revision, limit: pageSize })
-          return Effect.map(orRemoved(reading, runId), (events) => {
-            if (events.length === pageSize) reader.stale = true
-            return events.map((event) => {
-              progress.revision += 1
-              return { _tag: "event", runId, revision: progress.revision, event } as const
-            })
-          })
-        }
-        const pieces = progress.next(runId)
-        if (pieces.length > 0 || reader.stale) return Effect.succeed(pieces)
-        if (!reader.ended) return Effect.as(reader.news, [])
-        if (progress.isLast) return Effect.succeed(undefined)
-        progress.isLast = true
-        reader.stale = true
-        return Effect.succeed([])
-      })
+    (progress) => progress.read
   )
-}
 
 /** The same of a run that was there: one that is not found was removed. */
 export const orRemoved = <A, E>(
@@ -75,40 +52,111 @@ export const orRemoved = <A, E>(
     error instanceof RunNotFound && error.runId === runId ? new RunNotFound({ runId, removed: true }) : error
   )
 
+type Updates = ReadonlyArray<HandleUpdate>
+
 /** How far one reader is. */
-class Progress {
-  readonly reader: Reader<RunUpdate>
-  revision = 0
-  /** Whether the journal has been read after the end. */
-  isLast = false
-  /** What was told and waits until the journal has been read up to it. */
+class Progress<E> {
+  private readonly source: Source<E>
+  private readonly reader: Reader<RunUpdate>
+  private revision: number
+  private last: RunEvent | undefined
+  /** Whether the journal has to be read before anything that was published. */
+  private isBehind = true
+  /** What was published and waits until the journal has been read up to it. */
   private rest: ReadonlyArray<RunUpdate> = []
 
-  constructor(reader: Reader<RunUpdate>) {
+  constructor(source: Source<E>, reader: Reader<RunUpdate>) {
+    this.source = source
     this.reader = reader
+    this.revision = source.from
   }
 
-  /** What was told and follows on what was read. */
-  next(runId: RunId): ReadonlyArray<HandleUpdate> {
+  /** What comes next: an empty list is nothing yet, `undefined` the end. */
+  readonly read: Effect.Effect<Updates | undefined, E> = Effect.suspend(() => {
+    const { reader, source } = this
+    if (!source.hasBegun()) return reader.ended ? ended : this.wait
+    if (this.isBehind) return this.page
+    const published = this.published()
+    if (published.length > 0 || this.isBehind) return Effect.succeed(published)
+    const status = this.last === undefined ? undefined : statusAfter(this.last)
+    if (status !== undefined && source.isEnd?.(status) === true) return ended
+    if (reader.isStale) return this.look
+    return reader.ended ? ended : this.wait
+  })
+
+  private get wait(): Effect.Effect<Updates> {
+    return Effect.as(this.reader.news, [])
+  }
+
+  private get page(): Effect.Effect<Updates, E> {
+    const { reader, source } = this
+    return Effect.flatMap(source.read(this.revision, pageSize), (events): Effect.Effect<Updates> => {
+      const { runId } = source
+      const isMissing = events.length === 0 && this.rest.length > 0
+      if (isMissing && !reader.ended) return Effect.as(untilCommitted(reader), [])
+      if (isMissing) this.rest = []
+      this.isBehind = events.length === pageSize
+      return Effect.succeed(
+        events.map((event) => this.pass({ _tag: "event", runId, revision: this.revision + 1, event }))
+      )
+    })
+  }
+
+  /** Sees whether there is more in the store than what was published here. */
+  private get look(): Effect.Effect<Updates | undefined, E> {
+    this.reader.isStale = false
+    return Effect.map(this.source.head, ({ revision, status }) => {
+      this.isBehind = revision > this.revision
+      return !this.isBehind && this.source.isEnd?.(status) === true ? undefined : []
+    })
+  }
+
+  /** What was published and follows on what was read. */
+  private published(): Updates {
+    const { runId } = this.source
     const { pieces, skipped } = this.reader.take()
-    if (skipped === 0 && this.rest.length === 0 && pieces.every(({ _tag }) => _tag !== "event")) return pieces
-    const all = [...this.rest, ...pieces]
+    const all = this.rest.length === 0 ? pieces : [...this.rest, ...pieces]
     // What went before an event that was read already is as old as that.
     const known = all.findLastIndex((update) => update._tag === "event" && update.revision <= this.revision)
-    const told = all.slice(known + 1)
-    this.rest = []
     const read: Array<HandleUpdate> = skipped === 0 ? [] : [{ _tag: "skipped", runId, updates: skipped }]
-    for (const [index, update] of told.entries()) {
-      if (update._tag !== "event") read.push(update)
-      else if (update.revision === this.revision + 1) {
-        this.revision = update.revision
-        read.push(update)
-      } else {
-        this.rest = told.slice(index)
-        this.reader.stale = true
+    this.rest = []
+    for (let index = known + 1; index < all.length; index += 1) {
+      const update = all[index]!
+      if (update._tag === "event" && update.revision !== this.revision + 1) {
+        this.rest = all.slice(index)
+        this.isBehind = true
         break
       }
+      read.push(update._tag === "event" ? this.pass(update) : update)
     }
     return read
+  }
+
+  private pass(update: Extract<RunUpdate, { readonly _tag: "event" }>): HandleUpdate {
+    this.revision = update.revision
+    this.last = update.event
+    return update
+  }
+}
+
+/** Events are published before their commit where nobody acts on them: those before the reader's first may not be stored yet. */
+const untilCommitted = (reader: Reader<RunUpdate>): Effect.Effect<void> =>
+  Effect.raceFirst(reader.next, Effect.sleep("100 millis"))
+
+const ended = Effect.succeed(undefined)
+
+/** How a run stands whose last event this is, where that is held or over. */
+const statusAfter = ({ _tag }: RunEvent): Status | undefined => {
+  switch (_tag) {
+    case "run.held":
+      return "held"
+    case "run.completed":
+      return "completed"
+    case "run.cancelled":
+      return "cancelled"
+    case "run.failed":
+      return "error"
+    default:
+      return undefined
   }
 }

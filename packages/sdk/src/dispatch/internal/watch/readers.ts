@@ -10,22 +10,30 @@ import type { Observed } from "../../AgentHandle.ts"
 /** Characters that a reader may be behind. */
 const roomInCharacters = 256 * 1024
 
-/** One reader of something that is told piece by piece. */
-export class Reader<A> {
-  private buffer: Array<A> = []
+/** What one reader has not read yet. */
+export interface Buffer<A> {
+  readonly isEmpty: boolean
+  /** Takes a piece in, in bounded memory. */
+  readonly push: (piece: A) => void
+  /** All that is there, taken out, and how many pieces before it are missing. */
+  readonly take: () => Taken<A>
+}
+
+export interface Taken<A> {
+  readonly pieces: ReadonlyArray<A>
+  readonly skipped: number
+}
+
+/** The latest pieces: the oldest ones make room. */
+export class Latest<A> implements Buffer<A> {
+  private pieces: Array<A>
   /** What the pieces take; nothing, for those that were there from the start. */
-  private sizes: Array<number> = []
+  private sizes: Array<number>
   private size = 0
-  private skipped = 0
-  private isOver = false
-  private wakeUp: (() => void) | undefined
+  private skipped: number
   private readonly most: number
   private readonly counts: (piece: A) => boolean
   private readonly sizeOf: (piece: A) => number
-  /** Whether there is more than what was pushed. */
-  stale = false
-  /** What came in last. */
-  last: A | undefined
 
   constructor(options: {
     /** Pieces that it holds at a time, besides those that are there from the start. */
@@ -41,73 +49,95 @@ export class Reader<A> {
     const { counts = () => true, first = [], missed = 0, most, sizeOf = () => 0 } = options
     this.sizeOf = sizeOf
     this.most = most
-    this.buffer = first.slice()
+    this.pieces = first.slice()
     this.sizes = first.map(() => 0)
     this.skipped = missed
-    this.last = first.at(-1)
     this.counts = counts
   }
 
-  /** Takes a piece in; in the place of the oldest ones if there is no room. */
+  get isEmpty(): boolean {
+    return this.pieces.length === 0
+  }
+
   push(piece: A): void {
     const size = this.sizeOf(piece)
-    while (this.buffer.length > 0 && !this.hasRoom(size)) {
-      const [oldest] = this.buffer.splice(0, 1) as [A]
+    while (this.pieces.length > 0 && !this.hasRoom(size)) {
+      const [oldest] = this.pieces.splice(0, 1) as [A]
       this.size -= this.sizes.shift() ?? 0
       if (this.counts(oldest)) this.skipped += 1
     }
-    this.buffer.push(piece)
+    this.pieces.push(piece)
     this.sizes.push(size)
     this.size += size
-    this.last = piece
-    this.wake()
   }
 
   private hasRoom(size: number): boolean {
-    return this.buffer.length < this.most && this.size + size <= roomInCharacters
+    return this.pieces.length < this.most && this.size + size <= roomInCharacters
   }
 
-  /** Nothing comes any more. */
-  end(): void {
-    this.isOver = true
-    this.wake()
-  }
-
-  /** There is more than what was pushed. */
-  poke(): void {
-    this.stale = true
-    this.wake()
-  }
-
-  private wake(): void {
-    this.wakeUp?.()
-  }
-
-  /** What is there, and how many pieces before it are missing. */
-  take(): { readonly pieces: Array<A>; readonly skipped: number } {
-    const { buffer, skipped } = this
-    this.buffer = []
+  take(): Taken<A> {
+    const { pieces, skipped } = this
+    this.pieces = []
     this.sizes = []
     this.size = 0
     this.skipped = 0
-    return { pieces: buffer, skipped }
+    return { pieces, skipped }
+  }
+}
+
+/** One reader of something that is published piece by piece. */
+export class Reader<A> {
+  private readonly buffer: Buffer<A>
+  private isOver = false
+  private wake: (() => void) | undefined
+  /** Whether there may be more than what was pushed. */
+  isStale = false
+
+  constructor(buffer: Buffer<A>) {
+    this.buffer = buffer
+  }
+
+  push(piece: A): void {
+    this.buffer.push(piece)
+    this.wake?.()
+  }
+
+  /** Nothing is pushed any more. */
+  end(isStale = false): void {
+    this.isOver = true
+    this.isStale = isStale
+    this.wake?.()
+  }
+
+  /** There may be more than what was pushed. */
+  poke(): void {
+    this.isStale = true
+    this.wake?.()
+  }
+
+  take(): Taken<A> {
+    return this.buffer.take()
   }
 
   get ended(): boolean {
     return this.isOver
   }
 
-  /** Waits until somebody wakes it, unless something is there already. */
-  readonly news: Effect.Effect<void> = Effect.callback((resume) => {
-    if (this.buffer.length > 0 || this.isOver || this.stale) return resume(Effect.void)
-    this.wakeUp = () => {
-      this.wakeUp = undefined
+  /** Waits for the next push, poke or end. */
+  readonly next: Effect.Effect<void> = Effect.callback((resume) => {
+    this.wake = () => {
+      this.wake = undefined
       resume(Effect.void)
     }
     return Effect.sync(() => {
-      this.wakeUp = undefined
+      this.wake = undefined
     })
   })
+
+  /** The same, unless there was one already. */
+  readonly news: Effect.Effect<void> = Effect.suspend(() =>
+    this.buffer.isEmpty && !this.isOver && !this.isStale ? this.next : Effect.void
+  )
 }
 
 /** A stream of what somebody reads, from when it is run until nobody runs it any more. */
@@ -133,10 +163,11 @@ export const observed = <A>(it: {
   current: it.current,
   changes: reading(
     () => {
-      const reader = new Reader<A>({ most: 1, first: [it.current()] })
+      let last = it.current()
+      const reader = new Reader(new Latest({ most: 1, first: [last] }))
       const listener = () => {
         const now = it.current()
-        if (reader.last !== now) reader.push(now)
+        if (last !== now) reader.push((last = now))
         if (it.isOver()) reader.end()
       }
       const stop = it.listen(listener)
@@ -161,7 +192,7 @@ export const readAll = <A, B>(
   reader: Reader<A>,
   missing: (count: number) => ReadonlyArray<B>
 ): Effect.Effect<ReadonlyArray<A | B> | undefined> =>
-  Effect.suspend(() => {
+  Effect.suspend((): Effect.Effect<ReadonlyArray<A | B> | undefined> => {
     const { pieces, skipped } = reader.take()
     if (skipped > 0) return Effect.succeed([...missing(skipped), ...pieces])
     if (pieces.length > 0) return Effect.succeed(pieces)

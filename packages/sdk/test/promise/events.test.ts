@@ -1,0 +1,217 @@
+/**
+ * What a reader of `events` costs its store: nothing while its consumer does not ask, and nothing once it has ended.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import { TestClock } from "effect/testing"
+import { agent, tool } from "../../src/promise/define.ts"
+import * as Fermata from "../../src/promise/Fermata.ts"
+import { isFermataClosed } from "../../src/promise/guards.ts"
+import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+
+const runId = "run"
+
+/** A Fermata with a held run, on a clock of the test's own, and a count of what is read from its store. */
+const open = Effect.gen(function* () {
+  const store = yield* Effect.provide(RunStore, Layer.fresh(layerMemory))
+  const clock = yield* TestClock.make()
+  const seen = { reads: 0, listening: 0 }
+  const counted =
+    <Args extends ReadonlyArray<unknown>, A, E>(read: (...args: Args) => Effect.Effect<A, E>) =>
+    (...args: Args) =>
+      Effect.suspend(() => {
+        seen.reads += 1
+        return read(...args)
+      })
+  const listening = Effect.acquireRelease(
+    Effect.sync(() => {
+      seen.listening += 1
+    }),
+    () =>
+      Effect.sync(() => {
+        seen.listening -= 1
+      })
+  )
+  const watched = RunStore.of({
+    ...store,
+    head: counted(store.head),
+    load: counted(store.load),
+    ready: counted(store.ready),
+    events: counted(store.events),
+    changes: Stream.unwrap(Effect.as(listening, store.changes))
+  })
+  const pay = tool("pay", { handler: () => "paid" })
+  const make = Effect.acquireRelease(
+    Effect.promise(() =>
+      Fermata.make({
+        agents: [agent("clerk", { tools: [pay] })],
+        model: ScriptedModel.make(() => ({ calls: [{ tool: "pay" }] })).client,
+        store: Layer.merge(Layer.succeed(RunStore, watched), Layer.succeed(Clock.Clock, clock))
+      })
+    ),
+    (fermata) => Effect.promise(() => fermata.close())
+  )
+  const fermata = yield* make
+  yield* Effect.promise(() => fermata.runPrompt("clerk", "pay", { runId }))
+  /** How often the store is read while a minute passes. */
+  const readsInAMinute = Effect.suspend(() => {
+    const before = seen.reads
+    return Effect.map(clock.adjust("1 minute"), () => seen.reads - before)
+  })
+  return {
+    another: Effect.map(make, (fermata) => ({ waiting: waiting(fermata) })),
+    fermata,
+    readsInAMinute,
+    seen,
+    waiting: waiting(fermata)
+  }
+})
+
+/** A reader that has read everything so far and waits for more. */
+const waiting =
+  (fermata: Fermata.Fermata) =>
+  (options: Fermata.EventsOptions = {}) =>
+    Effect.promise(async () => {
+      const reader = fermata.events(runId, { until: "end", ...options })[Symbol.asyncIterator]()
+      for (let event = 1; event <= 5; event += 1) await reader.next()
+      return { reader, next: reader.next() }
+    })
+
+describe("events", () => {
+  it.live("reads the store while its consumer waits for more, and not while it is busy", () =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const waited = yield* open
+        yield* waited.waiting()
+        assert.isAbove(yield* waited.readsInAMinute, 10)
+        const busy = yield* open
+        const reader = busy.fermata.events(runId, { until: "end" })[Symbol.asyncIterator]()
+        yield* Effect.promise(() => reader.next())
+        assert.strictEqual(yield* busy.readsInAMinute, 0)
+      })
+    )
+  )
+
+  it.live("ends at once where all is known already, also beside another reader", () =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const { fermata, waiting } = yield* open
+        yield* waiting()
+        yield* Effect.promise(async () => {
+          for await (const _ of fermata.events(runId, { from: 5 })) assert.fail("It is known.")
+        })
+      })
+    )
+  )
+
+  it.live("goes on when another run that was looked after is over", () =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const { fermata, readsInAMinute, waiting } = yield* open
+        yield* waiting()
+        yield* Effect.promise(async () => {
+          const handle = await fermata.dispatch("clerk", "pay")
+          await handle.wait()
+          await handle.cancel()
+        })
+        assert.isAbove(yield* readsInAMinute, 10)
+      })
+    )
+  )
+
+  it.live("goes on when the Fermata that has listened to the store first is closed", () =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const first = yield* open
+        const second = yield* first.another
+        yield* first.waiting()
+        yield* second.waiting()
+        yield* Effect.promise(() => first.fermata.close())
+        assert.isAbove(yield* first.readsInAMinute, 10)
+      })
+    )
+  )
+
+  it.live("is refused by a Fermata that was closed", () =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const { fermata } = yield* open
+        const reading = fermata.events(runId)
+        yield* Effect.promise(() => fermata.close())
+        const error = yield* Effect.promise(() =>
+          reading[Symbol.asyncIterator]()
+            .next()
+            .catch((error: unknown) => error)
+        )
+        assert.isTrue(isFermataClosed(error))
+      })
+    )
+  )
+
+  const ends: Record<string, (opened: Effect.Success<typeof open>) => Effect.Effect<void>> = {
+    "its consumer has returned": ({ waiting }) =>
+      Effect.flatMap(waiting(), ({ reader }) => Effect.promise(async () => void (await reader.return?.()))),
+    "its consumer has left its loop": ({ fermata }) =>
+      Effect.promise(async () => {
+        for await (const _ of fermata.events(runId, { until: "end" })) break
+      }),
+    "its signal was aborted": ({ waiting }) =>
+      Effect.gen(function* () {
+        const controller = new AbortController()
+        const { next } = yield* waiting({ signal: controller.signal })
+        controller.abort()
+        assert.isTrue((yield* Effect.promise(() => next)).done)
+      }),
+    "its signal was aborted while its consumer was busy": ({ fermata }) =>
+      Effect.promise(async () => {
+        const controller = new AbortController()
+        const { signal } = controller
+        const reader = fermata.events(runId, { until: "end", signal })[Symbol.asyncIterator]()
+        await reader.next()
+        controller.abort()
+        assert.isTrue((await reader.next()).done)
+      }),
+    "it was begun with a signal that was aborted": ({ fermata }) =>
+      Effect.promise(async () => {
+        const signal = AbortSignal.abort()
+        for await (const _ of fermata.events(runId, { signal })) assert.fail("It was aborted.")
+      }),
+    "the run is over": ({ fermata, waiting }) =>
+      Effect.gen(function* () {
+        const { next, reader } = yield* waiting()
+        yield* Effect.promise(async () => {
+          await fermata.cancel(runId)
+          for (let read = await next; read.done !== true;) read = await reader.next()
+        })
+      }),
+    "its Fermata was closed while its consumer was busy": ({ fermata }) =>
+      Effect.promise(async () => {
+        const reader = fermata.events(runId, { until: "end" })[Symbol.asyncIterator]()
+        await reader.next()
+        await fermata.close()
+      }),
+    "its Fermata was closed": ({ fermata, waiting }) =>
+      Effect.gen(function* () {
+        const { next } = yield* waiting()
+        yield* Effect.promise(() => fermata.close())
+        assert.isTrue((yield* Effect.promise(() => next)).done)
+      })
+  }
+
+  for (const [when, end] of Object.entries(ends)) {
+    it.live(`neither reads the store nor listens to it after ${when}`, () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const opened = yield* open
+          yield* end(opened)
+          assert.strictEqual(opened.seen.listening, 0)
+          assert.strictEqual(yield* opened.readsInAMinute, 0)
+        })
+      )
+    )
+  }
+})
