@@ -15,14 +15,16 @@ import { makeMemory } from "./internal/memory/memory.ts"
 import { withSoundInput } from "./internal/soundInput.ts"
 import type { RunStorePort } from "./RunStorePort.ts"
 
-export type { ListFilter, PendingFilter, ReadyFilter } from "./internal/filters.ts"
 export type {
   Appended,
   Checkpoint,
   DamagedRun,
   Lease,
+  ListFilter,
   NewCheckpoint,
+  PendingFilter,
   PendingRequest,
+  ReadyFilter,
   ReadyRun,
   RestoredRun,
   RunHead,

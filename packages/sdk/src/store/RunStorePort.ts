@@ -1,21 +1,20 @@
-import type * as Arr from "effect/Array"
-import type * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
-import type * as Stream from "effect/Stream"
 /**
  * What a store of runs has to do: the port that `RunStore` names as a service, and that each database implements.
  *
  * @since 0.1.0
  */
+import type * as Arr from "effect/Array"
+import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import type * as Stream from "effect/Stream"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { GrantNotFound, Revocation, Revoked } from "../domain/Grant.ts"
 import type { GrantId, RequestId, Revision, RunId, SessionId, Timestamp } from "../domain/Id.ts"
-import type { Interruption } from "../domain/Interruption.ts"
+import type { Interruption, Kind } from "../domain/Interruption.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type { RunEnded, SessionBusy } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { Status } from "../domain/RunState.ts"
-import type { ListFilter, PendingFilter, ReadyFilter } from "./internal/filters.ts"
 import type {
   LeaseLost,
   MessageInvalid,
@@ -161,6 +160,48 @@ export interface RestoredRun {
   readonly messages?: ReadonlyArray<SentMessage>
   /** The reason of a request to cancel the run. */
   readonly cancelReason?: string
+}
+
+/** Which ready runs to list. */
+export interface ReadyFilter {
+  /** Only runs of these agents. Default: of all. */
+  readonly agents?: ReadonlyArray<string>
+  /** At most this many. Default 100, at most 1,000. */
+  readonly limit?: number
+  /** Go on after this run of an earlier page. One that was deleted starts over. */
+  readonly after?: RunId
+}
+
+/** Which requests to list. All conditions must hold. */
+export interface PendingFilter {
+  readonly runId?: RunId
+  readonly sessionId?: SessionId
+  readonly kind?: Kind
+  readonly tool?: string
+  /** Requests of this agent, anywhere in the path. */
+  readonly agent?: string
+  /** Asked before this time. */
+  readonly askedBefore?: Timestamp
+  /**
+   * Expiring before this time. A request whose time is up is decided, so it is not listed otherwise; with a time that has
+   * passed this finds the ones that nobody has worked on since.
+   */
+  readonly expiresBefore?: Timestamp
+  /** At most this many, oldest first. Default 100, at most 1,000. */
+  readonly limit?: number
+  /** Go on after this request of an earlier page, whatever became of it. One that was deleted starts over. */
+  readonly after?: RequestId
+}
+
+/** Which runs to list, newest first. */
+export interface ListFilter {
+  readonly sessionId?: SessionId
+  readonly agent?: string
+  readonly status?: Status
+  /** At most this many. Default 100, at most 1,000. */
+  readonly limit?: number
+  /** Go on after this run of an earlier page. One that was deleted starts over. */
+  readonly after?: RunId
 }
 
 /** Durable storage of runs. */

@@ -7,8 +7,7 @@ import type { RequestId, Timestamp } from "../../domain/Id.ts"
 import { sameDecision } from "../../domain/internal/judge.ts"
 import { isExpired, toolOf, warnAt } from "../../domain/Interruption.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { PendingRequest, ReadyRun } from "../RunStorePort.ts"
-import type { PendingFilter } from "./filters.ts"
+import type { PendingFilter, PendingRequest, ReadyRun } from "../RunStorePort.ts"
 import {
   areEnding,
   decisionOf,

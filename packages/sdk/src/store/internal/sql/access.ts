@@ -20,8 +20,7 @@ import type { Fragment } from "effect/sql/Statement"
 import { nativeTracer } from "effect/Tracer"
 import { OutcomeUnknown, RunStoreError, StoreBusy } from "../../RunStoreError.ts"
 import { isConnectionLost, isContention, toStoreError } from "./errors.ts"
-import { bounded, isLate, patienceOf } from "./lockTimeout.ts"
-import { mapStatements } from "./statements.ts"
+import { bounded, isLate, mapStatements, patienceOf } from "./lockTimeout.ts"
 
 /** One append, as a row. */
 interface JournalRow {
@@ -55,8 +54,8 @@ export interface SqlAccess {
   /** The rows of a run's journal, and their order. */
   readonly journalOf: (runId: string) => Fragment
   readonly journalOrder: Fragment
-  /** The rows of the journal that belong to `chain`: from a place on, in SQL, and those of earlier runs up to its `upto`. */
-  readonly journalInChain: (first: "0" | "coalesce(chain.start, 0)") => Fragment
+  /** The rows of the journal that belong to `chain`: from its `start` on, and those of earlier runs up to its `upto`. */
+  readonly journalInChain: Fragment
   /** The number of a new run among its other columns: the journal of a run that lost its head keeps its place. */
   readonly newNumber: { readonly column: Fragment; readonly value: Fragment }
   /** Adds a row to a run's journal. */
@@ -282,10 +281,9 @@ const dialectOf = (sql: SqlClient) =>
       writesAlone: false,
       journalOf: (runId: string) => sql`run_id = ${runId}`,
       journalOrder: sql.literal("sequence"),
-      journalInChain: (first: string) =>
-        sql.literal(
-          `journal.run_id = chain.run_id AND journal.sequence >= ${first} AND journal.sequence < ${endInChain}`
-        ),
+      journalInChain: sql.literal(
+        `journal.run_id = chain.run_id AND journal.sequence >= coalesce(chain.start, 0) AND journal.sequence < ${endInChain}`
+      ),
       newNumber: { column: sql.literal(""), value: sql.literal("") },
       insertBatch: ({ count, events, runId, sequence, version }: JournalRow) =>
         sql`INSERT INTO fermata_journal (run_id, sequence, count, version, events)
@@ -316,8 +314,7 @@ const dialectOf = (sql: SqlClient) =>
         (SELECT (number << 32) + 4294967295 FROM fermata_runs WHERE run_id = ${runId})`,
       journalOrder: sql.literal("id"),
       // The plus keeps SQLite from comparing the runs first, for which it would make an index of the whole journal.
-      journalInChain: (first: string) =>
-        sql.literal(`journal.id >= (chain.number << 32) + ${first}
+      journalInChain: sql.literal(`journal.id >= (chain.number << 32) + coalesce(chain.start, 0)
         AND journal.id < (chain.number << 32) + min(${endInChain}, 4294967296) AND +journal.run_id = chain.run_id`),
       newNumber: {
         column: sql.literal("number, "),

@@ -1,15 +1,84 @@
 /**
- * The journals of a run and of those that it builds on, put together from their rows.
+ * The journals of a run and of those that it builds on: found in one statement, and put together from their rows.
+ *
+ * The statement ends whatever the rows say: a damaged row can name the run itself, or one that builds on it. Each row of `chain`
+ * carries a run that was passed before (`mark`), which moves on at every depth that is a power of two. A circle meets its mark after
+ * three times its length at most (Brent's algorithm), without a list of the runs that were passed.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import type { RunId } from "../../../domain/Id.ts"
+import * as Schema from "effect/Schema"
+import type { SqlError } from "effect/sql/SqlError"
+import { Revision, RunId } from "../../../domain/Id.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
 import type { RunStoreError } from "../../RunStoreError.ts"
 import type { RunHead } from "../../RunStorePort.ts"
 import { damaged, sliceBatches } from "../journal.ts"
-import type { Start } from "./checkpoints.ts"
-import { type BatchRow, batchRows, type RawBatch } from "./rows.ts"
+import type { SqlAccess } from "./access.ts"
+import { readAll } from "./damage.ts"
+import { batchColumns, batchKind, type BatchRow, rawBatch, type RawBatch } from "./rows.ts"
+
+/** Where a chain of journals begins: after the checkpoint of a run, which is taken up at `upto` by the next one. */
+export interface Start {
+  readonly runId: RunId
+  readonly revision: number
+  readonly upto: number
+}
+
+/** A row of a chain: the run and the revision of the checkpoint that comes before it, or nulls. */
+export interface ChainRow {
+  readonly startRunId: unknown
+  readonly start: unknown
+  readonly batch: RawBatch
+}
+
+/** The mark that a row of `table`, one further than `chain`, carries. The first row carries its own run. */
+export const nextMark = (table: string): string =>
+  `CASE WHEN (chain.depth + 1) & chain.depth = 0 THEN ${table}.run_id ELSE chain.mark END`
+
+/** Joins a row only where it does not close a circle. Instead there is a row of nulls, as where a run is missing. */
+export const isUnmarked = (table: string): string => `${table}.run_id <> chain.mark`
+
+/** Makes the statement that finds the journals of a run and of those that it builds on. A run or a journal that is not there is a row of nulls. */
+export const makeChain = ({ journalInChain, sql }: SqlAccess) => {
+  const columns = sql.literal(batchColumns("chain.upto", "chain.depth"))
+  const numberOf = (table: string) =>
+    sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
+  const ofVersion = (version: number | null) => sql`LEFT JOIN fermata_checkpoints AS saved
+    ON saved.run_id = run.run_id AND saved.version = ${version}`
+
+  /** With a version, from the newest checkpoint of it that holds no more than the runs do. */
+  return (runId: RunId, version: number | null): Effect.Effect<ReadonlyArray<ChainRow>, SqlError> =>
+    Effect.map(
+      sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark, start) AS (
+      SELECT run.run_id, ${numberOf("run.")}run.parent_run_id, run.parent_revision, run.revision, 0, run.run_id,
+        CASE WHEN saved.revision <= run.revision THEN saved.revision END
+      FROM fermata_runs AS run ${ofVersion(version)} WHERE run.run_id = ${runId}
+      UNION ALL
+      SELECT run.run_id, ${numberOf("run.")}run.parent_run_id, run.parent_revision, chain.parent_revision,
+        chain.depth + 1, ${sql.literal(nextMark("run"))},
+        CASE WHEN saved.revision <= chain.parent_revision THEN saved.revision END
+      FROM chain LEFT JOIN fermata_runs AS run ON run.run_id = chain.parent_run_id
+        AND ${sql.literal(isUnmarked("run"))} ${ofVersion(version)}
+      WHERE chain.parent_run_id IS NOT NULL AND chain.start IS NULL
+    )
+    SELECT CASE WHEN chain.start IS NOT NULL THEN chain.run_id END, chain.start,
+      ${columns}
+    FROM chain LEFT JOIN fermata_journal AS journal ON ${journalInChain}`.values,
+      (rows) => rows.map(([startRunId, start, ...values]) => ({ startRunId, start, batch: rawBatch(values) }))
+    )
+}
+
+const isStart = Schema.is(Schema.Struct({ runId: RunId, revision: Revision }))
+
+/** The checkpoint that the rows of a chain begin after. */
+export const startOf = (rows: ReadonlyArray<ChainRow>): Start | undefined => {
+  for (const { batch, start: revision, startRunId: runId } of rows) {
+    const start = { runId, revision: Number(revision) }
+    if (runId !== null && isStart(start)) return { ...start, upto: Number(batch.upto) }
+  }
+  return undefined
+}
 
 /** The rows that were found, oldest first, if they leave nothing out; from `start` on, where they begin after a checkpoint. */
 export const whole = Effect.fnUntraced(function* (
@@ -18,7 +87,7 @@ export const whole = Effect.fnUntraced(function* (
   start?: Start
 ): Effect.fn.Return<ReadonlyArray<BatchRow>, RunStoreError> {
   if (found.some(({ runId }) => runId === null)) return yield* damaged(head.runId, "load")
-  const rows = oldestFirst(yield* batchRows("load", found))
+  const rows = oldestFirst(yield* readAll(batchKind, "load", found))
   const gap = gapIn(rows, head, start)
   return gap === undefined ? rows : yield* damaged(gap, "load")
 })

@@ -1,62 +1,18 @@
 /**
- * Checkpoints in SQL: written with what they belong to, found on the way from a run to those that it builds on, erased with their
- * runs.
+ * Checkpoints in SQL: written with what they belong to, found by the chain of a run (`chain.ts`), erased with their runs.
  *
  * A run has one checkpoint at most, its newest. The chunks that it wrote stay when a later one of the run takes its place, since
  * those of later runs refer to them. A run is deleted after all that build on it, so nothing refers to what is deleted with it.
  */
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
 import type { SqlError } from "effect/sql/SqlError"
-import { Revision, RunId } from "../../../domain/Id.ts"
+import type { Revision, RunId } from "../../../domain/Id.ts"
 import type { Checkpoint, NewCheckpoint } from "../../RunStorePort.ts"
 import type { SqlAccess } from "./access.ts"
-import { isUnmarked, nextMark } from "./cycle.ts"
-import { batchColumns, type RawBatch, rawBatch } from "./rows.ts"
-
-/** Where a chain of journals begins: after the checkpoint of a run, which is taken up at `upto` by the next one. */
-export interface Start {
-  readonly runId: RunId
-  readonly revision: number
-  readonly upto: number
-}
-
-/** A row of a chain: the run and the revision of the checkpoint that comes before it, or nulls. */
-interface Saved {
-  readonly startRunId: unknown
-  readonly start: unknown
-  readonly batch: RawBatch
-}
+import type { Start } from "./chain.ts"
 
 /** Makes the part of the store that deals with checkpoints. */
-export const makeCheckpoints = ({ journalInChain, run, sql }: SqlAccess) => {
-  const chainedBatch = sql.literal(batchColumns("chain.upto", "chain.depth"))
-  const numberOf = (table: string) =>
-    sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
-  const ofVersion = (version: number) => sql`LEFT JOIN fermata_checkpoints AS saved
-    ON saved.run_id = run.run_id AND saved.version = ${version}`
-
-  /** The journals of a run and of those that it builds on, from the newest checkpoint that holds no more than they do. */
-  const chain = (runId: RunId, version: number) =>
-    Effect.map(
-      sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark, start) AS (
-      SELECT run.run_id, ${numberOf("run.")}run.parent_run_id, run.parent_revision, run.revision, 0, run.run_id,
-        CASE WHEN saved.revision <= run.revision THEN saved.revision END
-      FROM fermata_runs AS run ${ofVersion(version)} WHERE run.run_id = ${runId}
-      UNION ALL
-      SELECT run.run_id, ${numberOf("run.")}run.parent_run_id, run.parent_revision, chain.parent_revision,
-        chain.depth + 1, ${sql.literal(nextMark("run"))},
-        CASE WHEN saved.revision <= chain.parent_revision THEN saved.revision END
-      FROM chain LEFT JOIN fermata_runs AS run ON run.run_id = chain.parent_run_id
-        AND ${sql.literal(isUnmarked("run"))} ${ofVersion(version)}
-      WHERE chain.parent_run_id IS NOT NULL AND chain.start IS NULL
-    )
-    SELECT CASE WHEN chain.start IS NOT NULL THEN chain.run_id END, chain.start,
-      ${chainedBatch}
-    FROM chain LEFT JOIN fermata_journal AS journal ON ${journalInChain("coalesce(chain.start, 0)")}`.values,
-      (rows) => rows.map(([startRunId, start, ...values]) => ({ startRunId, start, batch: rawBatch(values) }))
-    )
-
+export const makeCheckpoints = ({ run, sql }: SqlAccess) => {
   /** The texts of a checkpoint; `undefined` when they are not all there. */
   const read = Effect.fnUntraced(function* ({ revision, runId }: Start, version: number) {
     const [row] = yield* sql<{ readonly state: unknown; readonly chunks: unknown }>`SELECT state, chunks
@@ -121,16 +77,5 @@ export const makeCheckpoints = ({ journalInChain, run, sql }: SqlAccess) => {
     yield* sql`DELETE FROM fermata_checkpoints WHERE run_id = ${runId}`
   })
 
-  return { chain, read, write, erase }
-}
-
-const isStart = Schema.is(Schema.Struct({ runId: RunId, revision: Revision }))
-
-/** The checkpoint that the rows of {@link makeCheckpoints} `chain` begin after. */
-export const startOf = (rows: ReadonlyArray<Saved>): Start | undefined => {
-  for (const { batch, start: revision, startRunId: runId } of rows) {
-    const start = { runId, revision: Number(revision) }
-    if (runId !== null && isStart(start)) return { ...start, upto: Number(batch.upto) }
-  }
-  return undefined
+  return { read, write, erase }
 }

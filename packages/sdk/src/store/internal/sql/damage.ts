@@ -11,22 +11,24 @@ import type { DamagedRun } from "../../RunStorePort.ts"
 /** The columns of a row as the driver returns them. */
 type RawRow = Readonly<Record<string, unknown>>
 
-/** What the rows of a table hold. */
-export interface RowKind<A> {
-  readonly row: Schema.Codec<A, unknown>
-  /** The schema of each column. */
-  readonly fields: Readonly<Record<string, Schema.Codec<unknown, unknown>>>
+/** What the rows of a table hold, and what is made of each. */
+export interface RowKind<Row extends object, Value> {
+  readonly row: Schema.Codec<Row, unknown> & {
+    /** The schema of each column. */
+    readonly fields: Readonly<Record<string, Schema.Codec<unknown, unknown>>>
+  }
   /** The row as decoding would make it, where that is quickly found out. */
-  readonly quick: (row: unknown) => A | undefined
-  /** The columns that contradict others of the row. */
-  readonly contradictions: (row: A) => ReadonlyArray<string>
+  readonly quick?: (row: unknown) => Row | undefined
+  /** Whether columns agree with the others of the row. */
+  readonly agreements?: (row: Row) => { readonly [Column in keyof Row]?: boolean }
   /** What the row is, in words, by its ids. */
   readonly what: (row: RawRow) => string
+  readonly make: (row: Row) => Value
 }
 
-/** Rows, apart from those that cannot be read. */
-export interface Sorted<A> {
-  readonly sound: ReadonlyArray<A>
+/** What is made of rows, apart from those that cannot be read. */
+export interface Sorted<Value> {
+  readonly sound: ReadonlyArray<Value>
   readonly damaged: ReadonlyArray<DamagedRun>
 }
 
@@ -37,65 +39,65 @@ export const shown = (id: unknown): string => (isRunId(id) ? id : "(whose id is 
 
 /** What is wrong with a row, and what to do. */
 export const damagedColumns = (what: string, columns: ReadonlyArray<string>): string =>
-  `${what} is damaged (${[...new Set(columns)].join(", ")}), or was written by a newer version of Fermata: update, restore the store from a backup, or remove the run.`
+  `${what} is damaged (${columns.join(", ")}), or was written by a newer version of Fermata: update, restore the store from a backup, or remove the run.`
 
 /** Part of the store cannot be read. */
 export const unreadable = (operation: string, detail: string): RunStoreError =>
   new RunStoreError({ operation, reason: new StoreUnreadable({ detail }) })
 
 /** Separates the rows that can be read from the others. */
-export const sort = <A>(kind: RowKind<A>, rows: ReadonlyArray<unknown>): Sorted<A> => {
-  const sound: Array<A> = []
+export const sort = <Row extends object, Value>(
+  kind: RowKind<Row, Value>,
+  rows: ReadonlyArray<unknown>
+): Sorted<Value> => {
+  const sound: Array<Value> = []
   const damaged: Array<DamagedRun> = []
   for (const row of rows) {
     const read = readRow(kind, row)
-    if (Result.isSuccess(read)) sound.push(read.success)
-    else damaged.push(read.failure)
+    if (Result.isSuccess(read)) sound.push(kind.make(read.success))
+    else damaged.push(damageIn(kind, row as RawRow, read.failure))
   }
   return { sound, damaged }
 }
 
-/** The rows, or the first of them that cannot be read. */
-export const readAll = <A>(
-  kind: RowKind<A>,
+/** What is made of the rows, or the first of them that cannot be read. */
+export const readAll = <Row extends object, Value>(
+  kind: RowKind<Row, Value>,
   operation: string,
   rows: ReadonlyArray<unknown>
-): Effect.Effect<ReadonlyArray<A>, RunStoreError> => {
+): Effect.Effect<ReadonlyArray<Value>, RunStoreError> => {
   const { damaged, sound } = sort(kind, rows)
   const [first] = damaged
   return first === undefined ? Effect.succeed(sound) : Effect.fail(unreadable(operation, first.problem))
 }
 
-const readRow = <A>(kind: RowKind<A>, row: unknown): Result.Result<A, DamagedRun> => {
-  const quick = kind.quick(row)
-  const decoded = quick === undefined ? decode(kind, row) : Result.succeed(quick)
-  if (Result.isFailure(decoded)) return Result.fail(damageIn(kind, row, wrongColumns(kind, row)))
-  const columns = kind.contradictions(decoded.success)
-  return columns.length === 0 ? Result.succeed(decoded.success) : Result.fail(damageIn(kind, row, columns))
+/** A row, or the columns of it that are wrong. */
+const readRow = <Row extends object, Value>(
+  kind: RowKind<Row, Value>,
+  row: unknown
+): Result.Result<Row, ReadonlyArray<string>> => {
+  const quick = kind.quick?.(row)
+  const decoded = quick === undefined ? decode(kind.row, row) : Result.succeed(quick)
+  if (Result.isFailure(decoded)) return Result.fail(wrongColumns(kind.row.fields, row as RawRow))
+  const agreements = kind.agreements?.(decoded.success) ?? {}
+  const contradictions = Object.entries(agreements).flatMap(([column, agrees]) => (agrees ? [] : [column]))
+  return contradictions.length === 0 ? Result.succeed(decoded.success) : Result.fail(contradictions)
 }
 
-const decode = <A>({ row: schema }: RowKind<A>, row: unknown): Result.Result<A, unknown> => {
+const decode = <A>(schema: Schema.Codec<A, unknown>, value: unknown): Result.Result<A, unknown> => {
   try {
-    return Schema.decodeUnknownResult(schema)(row)
+    return Schema.decodeUnknownResult(schema)(value)
   } catch (error) {
     // A text that nests so deep that it cannot be taken apart.
     return Result.fail(error)
   }
 }
 
-const wrongColumns = <A>({ fields }: RowKind<A>, row: unknown): ReadonlyArray<string> =>
-  Object.entries(fields).flatMap(([name, field]) => {
-    try {
-      return Result.isFailure(Schema.decodeUnknownResult(field)((row as RawRow)[name])) ? [name] : []
-    } catch {
-      return [name]
-    }
-  })
+const wrongColumns = (fields: Readonly<Record<string, Schema.Codec<unknown, unknown>>>, row: RawRow) =>
+  Object.keys(fields).filter((name) => Result.isFailure(decode(fields[name]!, row[name])))
 
-const damageIn = <A>(kind: RowKind<A>, row: unknown, columns: ReadonlyArray<string>): DamagedRun => {
-  const raw = row as RawRow
-  return {
-    runId: shown(raw["run_id"]),
-    problem: damagedColumns(kind.what(raw), columns)
-  }
-}
+const damageIn = <Row extends object, Value>(
+  { what }: RowKind<Row, Value>,
+  row: RawRow,
+  columns: ReadonlyArray<string>
+): DamagedRun => ({ runId: shown(row["run_id"]), problem: damagedColumns(what(row), columns) })

@@ -44,147 +44,101 @@ const passingStates: ReadonlySet<string> = new Set([
 export const toStoreError = (operation: string, error: SqlError): RunStoreError =>
   new RunStoreError({ operation, reason: reasonOf(error) })
 
-/** What SQLite and Postgres report of a row in whose place there is another one. */
-const placesTaken: ReadonlySet<unknown> = new Set([1555, 2067, 2579, "23505"])
+type Reason = RunStoreError["reason"]
 
+const full = (detail: string) => (): Reason => new StorageFull({ detail })
+const cannotOpen = (detail: string) => (): Reason => new CannotOpen({ detail })
+const unreadable = (detail: string) => (): Reason => new StoreUnreadable({ detail })
+const fault =
+  (detail: string, retryable = true) =>
+  (): Reason =>
+    new StoreFault({ detail, retryable })
+
+const diskFull = full("the disk, or a limit on the file, is full")
+const diskError = fault("the disk reported an error. Check it, then try again.")
+const damaged = unreadable("the database is damaged. Restore it from a backup.")
+const restarting = fault("the database is shutting down or starting up. Try again.")
+const sessionEnded = fault("the database ended a session that took too long. Try again.")
+const prepared = fault("a connection pooler lost a prepared statement. Turn them off for this store.", false)
+const silentServer = fault(
+  "the database does not answer. Check that its server runs and can be reached, then try again."
+)
 /** All statements that may meet another row allow for it, unless that row belongs to a run that is not there as a whole. */
-const placeTaken =
+const placeTaken = unreadable(
   "a row is in the place of a new one, as when the entry of a run is lost and its other rows are not: check the store, then restore a backup, or go on under another id."
+)
 
-/** The reason behind whatever a driver threw. */
-const reasonOfCause = (cause: unknown): RunStoreError["reason"] | undefined => {
-  const code = codeOf(cause)
-  if (code === 13 || code === sqliteWriteFailed || code === "ENOSPC" || code === "53100") {
-    return new StorageFull({ detail: "the disk, or a limit on the file, is full" })
-  }
-  if (code === sqliteRefusedByTrigger) {
-    return new StoreFault({
-      detail:
-        "it is fenced, since a copy of it took its place: it can be read, and takes no writes. End this process, and start it with the copy.",
-      retryable: false
-    })
-  }
-  if (code !== undefined && placesTaken.has(code)) return new StoreUnreadable({ detail: placeTaken })
-  if (code === "EDQUOT") return new StorageFull({ detail: "the quota is used up" })
-  if (typeof code === "string") return reasonOfState(code)
-  if (code === undefined) return undefined
-  switch (code & 0xff) {
-    case 1:
-      return new StoreUnreadable({
-        detail: "its tables are not what this version expects: check it, or restore it from a backup."
-      })
-    case 8:
-      return new CannotOpen({ detail: "it can only be read. Make the file and its directory writable." })
-    case 10:
-      return new StoreFault({
-        detail: "the disk reported an error. Check it, then try again.",
-        retryable: true
-      })
-    case 11:
-      return new StoreUnreadable({ detail: "the database is damaged. Restore it from a backup." })
-    case 14:
-      return new CannotOpen({
-        detail: "the file cannot be opened. Check that its directory exists and is writable."
-      })
-    case 26:
-      return new StoreUnreadable({
-        detail: "the file is not a database. Choose another file, or move this one away."
-      })
-    default:
-      return undefined
-  }
-}
+/** The reasons behind codes: those of SQLite as numbers, the SQLSTATE of Postgres, what a disk or a socket reports. */
+const reasons: ReadonlyMap<number | string, () => Reason> = new Map<number | string, () => Reason>([
+  [13, diskFull],
+  // SQLITE_IOERR_WRITE: what SQLite reports for a file that must not grow any more.
+  [778, diskFull],
+  ["ENOSPC", diskFull],
+  ["53100", diskFull],
+  ["EDQUOT", full("the quota is used up")],
+  // SQLITE_CONSTRAINT_TRIGGER: the only triggers on Fermata's tables are those of a fence.
+  [
+    1811,
+    fault(
+      "it is fenced, since a copy of it took its place: it can be read, and takes no writes. End this process, and start it with the copy.",
+      false
+    )
+  ],
+  [1555, placeTaken],
+  [2067, placeTaken],
+  [2579, placeTaken],
+  ["23505", placeTaken],
+  ["ETIMEDOUT", silentServer],
+  ["57P01", restarting],
+  ["57P02", restarting],
+  ["57P03", restarting],
+  [
+    "53300",
+    fault("the database has no connection left. Let it take more, or use fewer here; then try again.")
+  ],
+  ["53200", fault("the database is out of memory. Try again.")],
+  [
+    "25006",
+    fault(
+      "the database can only be read at the moment. Connect to the primary, or try again when it can be written."
+    )
+  ],
+  ["25P03", sessionEnded],
+  ["25P04", sessionEnded],
+  ["57P05", sessionEnded],
+  ["58030", diskError],
+  ["XX001", damaged],
+  ["XX002", damaged],
+  ["3D000", cannotOpen("there is no such database on the server. Create it first, or check its name.")],
+  ["3F000", cannotOpen("the search path names no schema that exists. Create it, or check the path.")],
+  ["26000", prepared],
+  ["42P05", prepared],
+  [
+    "ERR_OUT_OF_RANGE",
+    unreadable("it holds a number that is larger than any that Fermata writes: restore it from a backup.")
+  ],
+  ["22021", fault("a text holds a NUL character, which the database does not take.", false)]
+])
 
-const silentServer = new StoreFault({
-  detail: "the database does not answer. Check that its server runs and can be reached, then try again.",
-  retryable: true
-})
+/** The same for SQLite's primary codes, which are the last byte of each of its codes. */
+const primaryReasons: ReadonlyMap<number, () => Reason> = new Map<number, () => Reason>([
+  [1, unreadable("its tables are not what this version expects: check it, or restore it from a backup.")],
+  [8, cannotOpen("it can only be read. Make the file and its directory writable.")],
+  [10, diskError],
+  [11, damaged],
+  [14, cannotOpen("the file cannot be opened. Check that its directory exists and is writable.")],
+  [26, unreadable("the file is not a database. Choose another file, or move this one away.")]
+])
 
-/** The reason behind an SQLSTATE of Postgres, or behind what a socket reports. */
-const reasonOfState = (state: string): RunStoreError["reason"] | undefined => {
-  switch (state) {
-    case "ETIMEDOUT":
-      return silentServer
-    case "57P01":
-    case "57P02":
-    case "57P03":
-      return new StoreFault({
-        detail: "the database is shutting down or starting up. Try again.",
-        retryable: true
-      })
-    case "53300":
-      return new StoreFault({
-        detail: "the database has no connection left. Let it take more, or use fewer here; then try again.",
-        retryable: true
-      })
-    case "53200":
-      return new StoreFault({ detail: "the database is out of memory. Try again.", retryable: true })
-    case "25006":
-      return new StoreFault({
-        detail:
-          "the database can only be read at the moment. Connect to the primary, or try again when it can be written.",
-        retryable: true
-      })
-    case "25P03":
-    case "25P04":
-    case "57P05":
-      return new StoreFault({
-        detail: "the database ended a session that took too long. Try again.",
-        retryable: true
-      })
-    case "58030":
-      return new StoreFault({
-        detail: "the disk reported an error. Check it, then try again.",
-        retryable: true
-      })
-    case "XX001":
-    case "XX002":
-      return new StoreUnreadable({ detail: "the database is damaged. Restore it from a backup." })
-    case "3D000":
-      return new CannotOpen({
-        detail: "there is no such database on the server. Create it first, or check its name."
-      })
-    case "3F000":
-      return new CannotOpen({
-        detail: "the search path names no schema that exists. Create it, or check the path."
-      })
-    case "26000":
-    case "42P05":
-      return new StoreFault({
-        detail: "a connection pooler lost a prepared statement. Turn them off for this store.",
-        retryable: false
-      })
-    case "ERR_OUT_OF_RANGE":
-      return new StoreUnreadable({
-        detail: "it holds a number that is larger than any that Fermata writes: restore it from a backup."
-      })
-    case "22021":
-      return new StoreFault({
-        detail: "a text holds a NUL character, which the database does not take.",
-        retryable: false
-      })
-    default:
-      return undefined
-  }
-}
-
-/** SQLITE_CONSTRAINT_TRIGGER: the only triggers on Fermata's tables are those of a fence. */
-const sqliteRefusedByTrigger = 1811
-
-/** SQLITE_IOERR_WRITE: what SQLite reports for a file that must not grow any more. */
-const sqliteWriteFailed = 778
-
-const reasonOf = (error: SqlError): RunStoreError["reason"] => {
-  const known = reasonOfCause(error.reason.cause)
-  if (known !== undefined) return known
+const reasonOf = (error: SqlError): Reason => {
+  const code = codeOf(error.reason.cause) ?? ""
+  const known = reasons.get(code) ?? (typeof code === "number" ? primaryReasons.get(code & 0xff) : undefined)
+  if (known !== undefined) return known()
   switch (error.reason._tag) {
     case "ConnectionError":
       return error.reason.operation === "connect"
-        ? silentServer
-        : new StoreFault({
-            detail: "the connection to the database was lost. Try again.",
-            retryable: true
-          })
+        ? silentServer()
+        : new StoreFault({ detail: "the connection to the database was lost. Try again.", retryable: true })
     case "AuthenticationError":
       return new CannotOpen({ detail: "the database refused the login. Check the user and the password." })
     case "AuthorizationError":

@@ -14,14 +14,9 @@ import type { GrantFilter, StoredGrant } from "../../StoredGrant.ts"
 import { latestTime, pageSize } from "../bounds.ts"
 import { deletedRun } from "../grants.ts"
 import type { SqlAccess } from "./access.ts"
-import { grantEntries, sortGrants } from "./grantRows.ts"
-import { makePages } from "./pages.ts"
-
-/** The columns of a grant, and the session of its run. */
-export const grantColumns = ({ sql }: SqlAccess) =>
-  sql.literal(`grant_id, run_id, session_id,
-    (SELECT session_id FROM fermata_runs AS run WHERE run.run_id = fermata_grants.run_id) AS run_session,
-    agent, tool, scope, given_at, expires_at, data, revoked_at, revocation`)
+import { readAll, sort } from "./damage.ts"
+import { grantColumns, grantKind } from "./grantRows.ts"
+import { equalTo, following, makePages } from "./pages.ts"
 
 /** Makes the part of the store that deals with grants. */
 export const makeGrants = (access: SqlAccess) => {
@@ -78,17 +73,12 @@ export const makeGrants = (access: SqlAccess) => {
     sql`SELECT ${columns} FROM fermata_grants WHERE grant_id = ${grantId} ${forUpdate}`
 
   const listed = Effect.fnUntraced(function* (filter: GrantFilter, size: number, skip: number) {
-    const conditions = [sql`(data IS NOT NULL OR session_id <> '')`]
-    if (filter.runId !== undefined) conditions.push(sql`run_id = ${filter.runId}`)
-    if (filter.sessionId !== undefined) conditions.push(sql`session_id = ${filter.sessionId}`)
-    if (filter.grantId !== undefined) conditions.push(sql`grant_id = ${filter.grantId}`)
-    if (filter.tool !== undefined) conditions.push(sql`tool = ${filter.tool}`)
-    if (filter.agent !== undefined) conditions.push(sql`agent = ${filter.agent}`)
-    if (filter.after !== undefined) {
-      const [last] = yield* sql<{ readonly given_at: number }>`SELECT given_at FROM fermata_grants
-        WHERE grant_id = ${filter.after}`
-      if (last !== undefined) conditions.push(sql`(given_at, grant_id) > (${last.given_at}, ${filter.after})`)
-    }
+    const { agent, grantId: grant_id, runId: run_id, sessionId: session_id, tool } = filter
+    const conditions = [
+      sql`(data IS NOT NULL OR session_id <> '')`,
+      ...equalTo(access, { run_id, session_id, grant_id, tool, agent }),
+      ...(yield* following(access, filter.after, byAge))
+    ]
     return yield* sql`SELECT ${columns} FROM fermata_grants WHERE ${sql.and(conditions)}
       ORDER BY given_at, grant_id LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`
   })
@@ -98,18 +88,21 @@ export const makeGrants = (access: SqlAccess) => {
     const limit = pageSize(filter.limit)
     const entries =
       filter.runId !== undefined || filter.grantId !== undefined
-        ? Effect.flatMap(query("grants", listed(filter, limit, 0)), (rows) => grantEntries("grants", rows))
+        ? Effect.flatMap(query("grants", listed(filter, limit, 0)), (rows) =>
+            readAll(grantKind, "grants", rows)
+          )
         : page({
             operation: "grants",
             limit,
             rows: (size, skip) => listed(filter, size, skip),
-            sort: sortGrants
+            kind: grantKind
           })
     return Effect.map(entries, (found) => found.flatMap(({ stored }) => stored ?? []))
   }
 
   const revokeGrant: RunStorePort["revokeGrant"] = ({ given, grantId, revocation }) => {
-    const find = (operation: string) => Effect.flatMap(read(grantId), (rows) => grantEntries(operation, rows))
+    const find = (operation: string) =>
+      Effect.flatMap(read(grantId), (rows) => readAll(grantKind, operation, rows))
     return write(
       "revokeGrant",
       Effect.gen(function* () {
@@ -186,7 +179,7 @@ export const makeGrants = (access: SqlAccess) => {
         const left = rows.get(leftId(grant.id, grant.at))
         const row = left ?? rows.get(grant.id)
         if (row === undefined) return undefined
-        const [entry] = sortGrants([row]).sound
+        const [entry] = sort(grantKind, [row]).sound
         const isOfEarlier = left === undefined && entry?.stored === undefined && entry?.given_at !== grant.at
         return entry !== undefined && isOfEarlier ? undefined : { entry }
       }
@@ -221,6 +214,8 @@ export const makeGrants = (access: SqlAccess) => {
     })
   }
 }
+
+const byAge = { table: "fermata_grants", time: "given_at", id: "grant_id", order: ">" }
 
 /** By whom a grant counts as revoked whose row is gone. */
 const lostRow = "the store, which has lost its row"

@@ -5,13 +5,10 @@ import * as Effect from "effect/Effect"
 import type { Fragment } from "effect/sql/Statement"
 import type { DamagedRun, RunStorePort } from "../../RunStorePort.ts"
 import type { SqlAccess } from "./access.ts"
-import type { Sorted } from "./damage.ts"
-import { sortGrants } from "./grantRows.ts"
-import { grantColumns } from "./grants.ts"
-import { sortRequests } from "./requestRows.ts"
-import { requestColumns } from "./requests.ts"
-import { sortHeads, sortMessages } from "./rows.ts"
-import { headColumns } from "./runs.ts"
+import { sort, type Sorted } from "./damage.ts"
+import { grantColumns, grantKind } from "./grantRows.ts"
+import { requestColumns, requestKind } from "./requestRows.ts"
+import { headColumns, headKind, messageKind } from "./rows.ts"
 
 /** A table, and the column that its rows are read in the order of. */
 interface Table {
@@ -25,9 +22,9 @@ interface Table {
 export const makeInspection = (access: SqlAccess): Pick<RunStorePort, "damaged"> => {
   const { query, sql } = access
   const tables: ReadonlyArray<Table> = [
-    { name: "fermata_runs", key: "run_id", columns: headColumns(access), sort: sortHeads },
-    { name: "fermata_requests", key: "request_id", columns: requestColumns(access), sort: sortRequests },
-    { name: "fermata_grants", key: "grant_id", columns: grantColumns(access), sort: sortGrants }
+    { name: "fermata_runs", key: "run_id", columns: headColumns(access), sort: sorts.runs },
+    { name: "fermata_requests", key: "request_id", columns: requestColumns(access), sort: sorts.requests },
+    { name: "fermata_grants", key: "grant_id", columns: grantColumns(access), sort: sorts.grants }
   ]
 
   const inspect = Effect.fnUntraced(function* (table: Table, found: Array<DamagedRun>) {
@@ -56,7 +53,12 @@ export const makeInspection = (access: SqlAccess): Pick<RunStorePort, "damaged">
 }
 
 /** The tables whose rows can be looked at by themselves. */
-const sorts = { runs: sortHeads, requests: sortRequests, messages: sortMessages, grants: sortGrants }
+const sorts = {
+  runs: (rows: ReadonlyArray<unknown>) => sort(headKind, rows),
+  requests: (rows: ReadonlyArray<unknown>) => sort(requestKind, rows),
+  messages: (rows: ReadonlyArray<unknown>) => sort(messageKind, rows),
+  grants: (rows: ReadonlyArray<unknown>) => sort(grantKind, rows)
+}
 
 /** What is wrong with rows, all columns of which are there, as the store finds it when it reads them; a sentence for each row. */
 export const rowProblems = (

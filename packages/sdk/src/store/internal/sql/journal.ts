@@ -20,17 +20,16 @@ import { answererIn, damaged, isTakingUp, sliceBatches } from "../journal.ts"
 import { takenBy } from "../messages.ts"
 import { areEnding, closingReason, isGoing, requestChanges } from "../requests.ts"
 import type { SqlAccess } from "./access.ts"
-import { eventsIn, isWhole, whole } from "./chain.ts"
-import { type makeCheckpoints, startOf } from "./checkpoints.ts"
-import { isUnmarked, nextMark } from "./cycle.ts"
-import { unreadable } from "./damage.ts"
+import { eventsIn, isWhole, makeChain, startOf, whole } from "./chain.ts"
+import type { makeCheckpoints } from "./checkpoints.ts"
+import { readAll, unreadable } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
 import { inForce } from "./lease.ts"
 import type { makeMessages } from "./messages.ts"
 import { makePlaces, untilNotOvertaken } from "./places.ts"
 import type { makeRequests } from "./requests.ts"
-import { batchColumns, batchRows, damagedEntry, heads, rawBatch } from "./rows.ts"
-import { headColumns, mailColumn, type News, newsColumns, newsOf } from "./runs.ts"
+import { batchColumns, batchKind, damagedEntry, makeHeads, rawBatch } from "./rows.ts"
+import { mailColumn, type News, newsColumns, newsOf } from "./runs.ts"
 
 type Service = RunStorePort
 type AppendOptions = Parameters<Service["append"]>[0] & Pick<Parameters<Service["park"]>[0], "checkpoint">
@@ -52,27 +51,23 @@ interface Before {
 
 const isRevision = Schema.is(Revision)
 
+/** The other parts of the store, which take part in the transactions on a journal. */
+export interface Parts {
+  readonly requests: ReturnType<typeof makeRequests>
+  readonly messages: ReturnType<typeof makeMessages>
+  readonly checkpoints: ReturnType<typeof makeCheckpoints>
+  readonly grants: ReturnType<typeof makeGrants>
+}
+
 /** Makes the part of the store that deals with journals. */
 export const makeJournal = (
   access: SqlAccess,
-  {
-    checkpoints,
-    grants,
-    messages,
-    requests
-  }: {
-    readonly requests: ReturnType<typeof makeRequests>
-    readonly messages: ReturnType<typeof makeMessages>
-    readonly checkpoints: ReturnType<typeof makeCheckpoints>
-    readonly grants: ReturnType<typeof makeGrants>
-  }
+  { checkpoints, grants, messages, requests }: Parts
 ): Pick<Service, "create" | "append" | "park" | "load" | "events"> => {
   const { forUpdate, journalOf, newNumber, now, query, read, run, sql, write } = access
-  const numberOf = (table: string) =>
-    sql.onDialectOrElse({ sqlite: () => sql.literal(`${table}number, `), orElse: () => sql.literal("") })
-  const columns = headColumns(access)
+  const heads = makeHeads(access)
   const ownBatch = sql.literal(batchColumns())
-  const chainedBatch = sql.literal(batchColumns("chain.upto", "chain.depth"))
+  const chain = makeChain(access)
   const places = makePlaces(access)
   const keeping = sql.literal("")
 
@@ -180,30 +175,12 @@ export const makeJournal = (
       ([row]) => row?.has_mail ?? false
     )
 
-  /** The journals of a run and of those that it builds on. One that is not there is a row of nulls. */
-  const chain = (runId: RunId) =>
-    Effect.map(
-      sql`WITH RECURSIVE chain (run_id, ${numberOf("")}parent_run_id, parent_revision, upto, depth, mark) AS (
-      SELECT run_id, ${numberOf("")}parent_run_id, parent_revision, revision, 0, run_id
-      FROM fermata_runs WHERE run_id = ${runId}
-      UNION ALL
-      SELECT parent.run_id, ${numberOf("parent.")}parent.parent_run_id, parent.parent_revision,
-        chain.parent_revision, chain.depth + 1, ${sql.literal(nextMark("parent"))}
-      FROM chain LEFT JOIN fermata_runs AS parent ON parent.run_id = chain.parent_run_id
-        AND ${sql.literal(isUnmarked("parent"))}
-      WHERE chain.parent_run_id IS NOT NULL
-    )
-    SELECT ${chainedBatch}
-    FROM chain LEFT JOIN fermata_journal AS journal ON ${access.journalInChain("0")}`.values,
-      (rows) => rows.map(rawBatch)
-    )
-
   /**
-   * The same from the newest checkpoint on, where there is one; `undefined` when it is not whole, or the journal does not go on where
+   * The journals of a run and of those that it builds on, from the newest checkpoint on, where there is one; `undefined` when it is not whole, or the journal does not go on where
    * it says: that is no reason not to read all of it.
    */
   const chainFrom = Effect.fnUntraced(function* (head: RunHead, version: number) {
-    const rows = yield* checkpoints.chain(head.runId, version)
+    const rows = yield* chain(head.runId, version)
     const start = startOf(rows)
     const checkpoint = start === undefined ? undefined : yield* checkpoints.read(start, version)
     if (checkpoint === undefined && rows.some(({ startRunId }) => startRunId !== null)) return undefined
@@ -299,15 +276,15 @@ export const makeJournal = (
       const stored = yield* read(
         "load",
         Effect.gen(function* () {
-          const [head] = yield* heads(
-            "load",
-            yield* run(sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`)
-          )
+          const head = yield* heads("load", sql`run_id = ${runId}`)
           if (head === undefined) return undefined
           const short =
             checkpointVersion === undefined ? undefined : yield* chainFrom(head, checkpointVersion)
           const found = short ?? {
-            rows: yield* whole(head, yield* chain(runId)),
+            rows: yield* whole(
+              head,
+              (yield* chain(runId, null)).map(({ batch }) => batch)
+            ),
             checkpoint: undefined
           }
           // Most of the time nothing waits, and a statement that only asks is there already.
@@ -347,7 +324,9 @@ export const makeJournal = (
       const revision = rows[0]?.revision
       if (revision === undefined) return yield* new RunNotFound({ runId })
       const written = rows.flatMap(({ batch }) => (batch.runId === null ? [] : [batch]))
-      const batches = (yield* batchRows("events", written)).toSorted((a, b) => a.sequence - b.sequence)
+      const batches = (yield* readAll(batchKind, "events", written)).toSorted(
+        (a, b) => a.sequence - b.sequence
+      )
       if (!isWhole(batches, { from, to }, revision)) return yield* damaged(runId, "events")
       return yield* Effect.fromResult(sliceBatches(batches, { from, to }, "events"))
     })

@@ -13,12 +13,13 @@ import type { RunStorePort } from "../../RunStorePort.ts"
 import type { Receipt, SentMessage } from "../../SentMessage.ts"
 import { decodeMessage, isSentTo, notTheSame, takenBy } from "../messages.ts"
 import type { SqlAccess } from "./access.ts"
-import { heads, messages } from "./rows.ts"
-import { headColumns } from "./runs.ts"
+import { readAll } from "./damage.ts"
+import { makeHeads, messageKind } from "./rows.ts"
 
 /** Makes the part of the store that deals with messages. */
 export const makeMessages = (access: SqlAccess) => {
   const { forUpdate, notify, run, sql, write } = access
+  const heads = makeHeads(access)
   /** Keeps a message behind all others of its run; nothing when its id is known. A message in the journal has no content here. */
   const insert = (runId: RunId, { at, content, ends, messageId, to }: Receipt & Partial<SentMessage>) =>
     sql`INSERT INTO fermata_messages (run_id, message_id, position, sent_at, status, recipient, intent, content) VALUES (
@@ -50,9 +51,7 @@ export const makeMessages = (access: SqlAccess) => {
       "send",
       Effect.gen(function* () {
         // The head is locked so that a message and a park, or the end of the run, cannot pass each other.
-        const rows =
-          yield* sql`SELECT ${headColumns(access)} FROM fermata_runs WHERE run_id = ${runId} ${forUpdate}`
-        const [head] = yield* heads("send", rows)
+        const head = yield* heads("send", sql`run_id = ${runId} ${forUpdate}`)
         if (head === undefined) return yield* new RunNotFound({ runId })
         const known = yield* recorded(runId, messageId)
         const wrong = known === undefined ? undefined : notTheSame(known, message)
@@ -94,7 +93,7 @@ export const makeMessages = (access: SqlAccess) => {
       Effect.flatMap(
         run(sql`SELECT run_id, message_id, sent_at, recipient, intent, content FROM fermata_messages
           WHERE run_id = ${runId} AND status = 'waiting' ORDER BY position`),
-        (rows) => messages(operation, rows)
+        (rows) => readAll(messageKind, operation, rows)
       )
   }
 }

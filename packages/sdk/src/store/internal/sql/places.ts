@@ -9,8 +9,7 @@ import { SessionBusy } from "../../../domain/RunError.ts"
 import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
 import type { RestoredRun } from "../../RunStorePort.ts"
 import type { SqlAccess } from "./access.ts"
-import { heads } from "./rows.ts"
-import { headColumns } from "./runs.ts"
+import { makeHeads } from "./rows.ts"
 
 type Place = Pick<RestoredRun, "parent" | "runId" | "sessionId">
 
@@ -26,7 +25,7 @@ export const untilNotOvertaken = <A, E>(transaction: Effect.Effect<A, E | Overta
 /** Makes the part of the store that looks for the places of runs; all of it for use inside a transaction. */
 export const makePlaces = (access: SqlAccess) => {
   const { sql } = access
-  const columns = headColumns(access)
+  const heads = makeHeads(access)
 
   return {
     /** The run of its own session that a run comes after; "" for the first one, whatever it builds on. */
@@ -63,15 +62,11 @@ export const makePlaces = (access: SqlAccess) => {
       { runId, sessionId }: Place,
       follows: string
     ): Effect.fn.Return<RunExists | SessionBusy | Overtaken, SqlError | RunStoreError> {
-      const [own] = yield* heads(
-        operation,
-        yield* sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`
-      )
+      const own = yield* heads(operation, sql`run_id = ${runId}`)
       if (own !== undefined) return new RunExists({ runId, status: own.status })
-      const [other] = yield* heads(
+      const other = yield* heads(
         operation,
-        yield* sql`SELECT ${columns} FROM fermata_runs
-          WHERE session_id = ${sessionId} AND coalesce(follows, parent_run_id, '') = ${follows}`
+        sql`session_id = ${sessionId} AND coalesce(follows, parent_run_id, '') = ${follows}`
       )
       if (other === undefined) return new Overtaken()
       return new SessionBusy({ sessionId, runId: other.runId, status: other.status })

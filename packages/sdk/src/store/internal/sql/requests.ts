@@ -19,9 +19,8 @@ import { isRepeated, sameDecision } from "../../../domain/internal/judge.ts"
 import { type Interruption, toolOf, warnAt } from "../../../domain/Interruption.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import type { RunStoreError } from "../../RunStoreError.ts"
-import type { RunStorePort } from "../../RunStorePort.ts"
+import type { PendingFilter, RunStorePort } from "../../RunStorePort.ts"
 import { pageSize } from "../bounds.ts"
-import type { PendingFilter } from "../filters.ts"
 import { grantOf } from "../grants.ts"
 import {
   decisionOf,
@@ -36,12 +35,15 @@ import {
   type RequestChange
 } from "../requests.ts"
 import type { SqlAccess } from "./access.ts"
+import { readAll } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
-import { makePages } from "./pages.ts"
-import { type InboxEntry, pathText, requests, sortRequests } from "./requestRows.ts"
+import { equalTo, following, makePages } from "./pages.ts"
+import { type InboxEntry, pathText, requestColumns, requestKind } from "./requestRows.ts"
 
 /** A request that somebody has decided meanwhile; nothing was written. */
 class NotOpen extends Data.TaggedError("NotOpen") {}
+
+const byAge = { table: "fermata_requests", time: "asked_at", id: "request_id", order: ">" }
 
 /** The run that a batch of events belongs to. */
 export interface Owner {
@@ -49,13 +51,6 @@ export interface Owner {
   readonly sessionId: SessionId
   readonly agent: string
 }
-
-/** The columns of a request. Its session and its agent are those of the run: the copies that it has of both are for old readers. */
-export const requestColumns = ({ sql }: SqlAccess) =>
-  sql.literal(`request_id, run_id,
-    (SELECT session_id FROM fermata_runs AS run WHERE run.run_id = fermata_requests.run_id) AS session_id,
-    (SELECT agent FROM fermata_runs AS run WHERE run.run_id = fermata_requests.run_id) AS agent,
-    kind, agent_path, tool, asked_at, expires_at, warn_at, on_expiry, request, status, decision, superseded_reason, superseded_by`)
 
 /** Makes the part of the store that deals with requests. */
 export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGrants>) => {
@@ -117,7 +112,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
   const keepGrant = (decision: Decision): Effect.Effect<unknown, SqlError> =>
     Effect.flatMap(
       Effect.flatMap(read(decision.requestId), (rows) =>
-        Effect.orElseSucceed(requests("decide", rows), () => [])
+        Effect.orElseSucceed(readAll(requestKind, "decide", rows), () => [])
       ),
       ([row]) => {
         const grant = row === undefined ? undefined : grantOf(row.pending.request, decision)
@@ -137,7 +132,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       decision._tag === "approve" && decision.grant !== undefined ? keepGrant(decision) : Effect.void
     if (taken !== undefined) return yield* Effect.as(keeping, true)
     if (yield* decideOpen(decision, "journaled")) return true
-    const [row] = yield* requests(operation, yield* read(decision.requestId))
+    const [row] = yield* readAll(requestKind, operation, yield* read(decision.requestId))
     if (row?.entry.decision === undefined) return true
     if (!sameDecision(row.entry.decision, decision)) return false
     yield* sql`UPDATE fermata_requests SET status = 'journaled'
@@ -162,7 +157,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
   })
 
   const find = Effect.fnUntraced(function* (operation: string, requestId: RequestId) {
-    const [row] = yield* requests(operation, yield* query(operation, read(requestId)))
+    const [row] = yield* readAll(requestKind, operation, yield* query(operation, read(requestId)))
     return row === undefined ? yield* new RequestNotFound({ requestId }) : row
   })
 
@@ -177,26 +172,19 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     size: number,
     skip: number
   ) {
-    const conditions = [sql`status = 'open'`]
-    if (filter.runId !== undefined) conditions.push(sql`run_id = ${filter.runId}`)
-    if (filter.sessionId !== undefined) {
-      conditions.push(sql`run_id IN (SELECT run_id FROM fermata_runs WHERE session_id = ${filter.sessionId})`)
-    }
-    if (filter.kind !== undefined) conditions.push(sql`kind = ${filter.kind}`)
-    if (filter.tool !== undefined) conditions.push(sql`tool = ${filter.tool}`)
-    if (filter.agent !== undefined) conditions.push(sql`${contains("agent_path", pathText([filter.agent]))}`)
-    if (filter.askedBefore !== undefined) conditions.push(sql`asked_at < ${filter.askedBefore}`)
-    conditions.push(
+    const conditions = [
+      sql`status = 'open'`,
+      ...equalTo(access, { run_id: filter.runId, kind: filter.kind, tool: filter.tool }),
+      ...(yield* following(access, filter.after, byAge)),
       filter.expiresBefore === undefined
         ? sql`(expires_at IS NULL OR expires_at > ${now} OR on_expiry <> 'deny')`
         : sql`expires_at < ${filter.expiresBefore}`
-    )
-    if (filter.after !== undefined) {
-      const [last] = yield* sql<{ readonly asked_at: number }>`SELECT asked_at FROM fermata_requests
-        WHERE request_id = ${filter.after}`
-      if (last !== undefined)
-        conditions.push(sql`(asked_at, request_id) > (${last.asked_at}, ${filter.after})`)
+    ]
+    if (filter.sessionId !== undefined) {
+      conditions.push(sql`run_id IN (SELECT run_id FROM fermata_runs WHERE session_id = ${filter.sessionId})`)
     }
+    if (filter.agent !== undefined) conditions.push(sql`${contains("agent_path", pathText([filter.agent]))}`)
+    if (filter.askedBefore !== undefined) conditions.push(sql`asked_at < ${filter.askedBefore}`)
     return yield* run(sql`SELECT ${columns} FROM fermata_requests WHERE ${sql.and(conditions)}
       ORDER BY asked_at, request_id LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`)
   })
@@ -222,7 +210,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
             Effect.tap(notify)
           ),
           Effect.map(
-            Effect.flatMap(read(decision.requestId), (rows) => requests("decide", rows)),
+            Effect.flatMap(read(decision.requestId), (rows) => readAll(requestKind, "decide", rows)),
             ([row]) =>
               row?.entry.decision !== undefined && sameDecision(row.entry.decision, record)
                 ? Option.some(true)
@@ -238,10 +226,10 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
   })
 
   /** The requests of several decisions, by id, as the transaction sees them. */
-  const readAll = Effect.fnUntraced(function* (decisions: ReadonlyArray<Decision>) {
+  const readEntries = Effect.fnUntraced(function* (decisions: ReadonlyArray<Decision>) {
     const found = new Map<RequestId, InboxEntry>()
     for (const { requestId } of decisions) {
-      const [row] = yield* requests("decideAll", yield* read(requestId))
+      const [row] = yield* readAll(requestKind, "decideAll", yield* read(requestId))
       if (row !== undefined) found.set(requestId, row)
     }
     return found
@@ -254,11 +242,11 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     const outcomeOf = (decision: Decision, { pending }: InboxEntry) => ({ runId: pending.runId, decision })
     const transaction = Effect.gen(function* () {
       if (!writesAlone) {
-        const runIds = [...(yield* readAll(decisions)).values()].map(({ pending }) => pending.runId)
+        const runIds = [...(yield* readEntries(decisions)).values()].map(({ pending }) => pending.runId)
         // In one order, so that two batches cannot wait for each other.
         for (const runId of [...new Set(runIds)].sort()) yield* lockHead(runId)
       }
-      const entries = yield* readAll(decisions)
+      const entries = yield* readEntries(decisions)
       const taken = yield* Effect.fromResult(judgeAll(decisions, (requestId) => entries.get(requestId), now))
       const fresh = taken.filter(({ isNew }) => isNew)
       for (const { decision, found } of fresh) yield* notEnding(found.pending.runId, decision.requestId)
@@ -269,7 +257,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       return taken.map(({ decision, found }) => outcomeOf(decision, found))
     })
     /** Whether an attempt whose commit was not answered recorded these decisions. */
-    const committed = Effect.map(readAll(decisions), (entries) => {
+    const committed = Effect.map(readEntries(decisions), (entries) => {
       const outcomes = decisions.flatMap((decision) => {
         const entry = entries.get(decision.requestId)
         const recorded = entry?.entry.decision
@@ -330,7 +318,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       const requestId = requestOfGrant(grantId)
       if (kept !== undefined || requestId === undefined) return
       const rows = yield* read(requestId)
-      const [row] = yield* Effect.orElseSucceed(requests("restore", rows), () => [])
+      const [row] = yield* Effect.orElseSucceed(readAll(requestKind, "restore", rows), () => [])
       const decision = row?.entry.decision
       if (decision?._tag === "approve" && decision.grant !== undefined) yield* keepGrant(decision)
     }),
@@ -347,7 +335,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       now: Timestamp
     ): Effect.Effect<ReadonlyArray<Decision>, SqlError | RunStoreError> =>
       undelivered(runId, now).pipe(
-        Effect.flatMap((rows) => requests(operation, rows)),
+        Effect.flatMap((rows) => readAll(requestKind, operation, rows)),
         Effect.map((rows) => oldestFirst(rows.flatMap(({ entry }) => decisionOf(entry, now) ?? [])))
       ),
 
@@ -364,7 +352,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
         operation: "pending",
         limit: pageSize(filter.limit),
         rows: (size, skip) => waiting(filter, now, size, skip),
-        sort: sortRequests
+        kind: requestKind
       })
       return entries.map(({ pending }) => pending)
     })

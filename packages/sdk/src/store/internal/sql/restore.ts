@@ -29,13 +29,11 @@ import { type RestoredRevocations, revocationsOf, revocationsWith } from "../gra
 import { answererIn, sliceBatches, startsWith } from "../journal.ts"
 import { closingReason, requestChanges } from "../requests.ts"
 import type { SqlAccess } from "./access.ts"
-import type { makeCheckpoints } from "./checkpoints.ts"
-import type { makeGrants } from "./grants.ts"
-import type { makeMessages } from "./messages.ts"
+import { readAll } from "./damage.ts"
+import type { Parts } from "./journal.ts"
 import { makePlaces, Overtaken, untilNotOvertaken } from "./places.ts"
-import type { makeRequests } from "./requests.ts"
-import { batchColumns, batchRows, heads, rawBatch } from "./rows.ts"
-import { eraseContents, headColumns } from "./runs.ts"
+import { batchColumns, batchKind, headColumns, headKind, rawBatch } from "./rows.ts"
+import { eraseContents } from "./runs.ts"
 
 /** A run of the archive that the store has, locked. */
 interface Locked {
@@ -48,17 +46,7 @@ interface Locked {
 /** Makes `restore`. */
 export const makeRestore = (
   access: SqlAccess,
-  {
-    checkpoints,
-    grants,
-    messages,
-    requests
-  }: {
-    readonly requests: ReturnType<typeof makeRequests>
-    readonly messages: ReturnType<typeof makeMessages>
-    readonly checkpoints: ReturnType<typeof makeCheckpoints>
-    readonly grants: ReturnType<typeof makeGrants>
-  }
+  { checkpoints, grants, messages, requests }: Parts
 ): RunStorePort["restore"] => {
   const { forUpdate, insertBatch, journalOf, journalOrder, newNumber, notify, sql, write } = access
   const columns = headColumns(access)
@@ -73,7 +61,7 @@ export const makeRestore = (
       readonly cancel_reason: string | null
     }>`SELECT ${columns} FROM fermata_runs
       WHERE run_id = ${runId} ${forUpdate}`
-    const [head] = yield* heads("restore", rows)
+    const [head] = yield* readAll(headKind, "restore", rows)
     const [row] = rows
     return head === undefined || row === undefined
       ? undefined
@@ -88,7 +76,7 @@ export const makeRestore = (
     const rows = yield* sql`SELECT ${ownBatch}
       FROM fermata_journal AS journal WHERE ${journalOf(runId)} AND sequence < ${to} ORDER BY ${journalOrder}`
       .values
-    const batches = yield* batchRows("restore", rows.map(rawBatch))
+    const batches = yield* readAll(batchKind, "restore", rows.map(rawBatch))
     return yield* Effect.fromResult(sliceBatches(batches, { from: 0, to }, "restore"))
   })
 

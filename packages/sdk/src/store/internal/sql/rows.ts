@@ -7,6 +7,8 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
+import type { SqlError } from "effect/sql/SqlError"
+import type { Fragment } from "effect/sql/Statement"
 import { Revision, RunId, SessionId } from "../../../domain/Id.ts"
 import { verbatim } from "../../../domain/internal/verbatim.ts"
 import { UserPart } from "../../../domain/Message.ts"
@@ -16,7 +18,9 @@ import type { RunHead } from "../../RunStorePort.ts"
 import { MessageId, type SentMessage } from "../../SentMessage.ts"
 import { latestTime } from "../bounds.ts"
 import { isCancellable } from "../requests.ts"
-import { damagedColumns, readAll, type RowKind, shown, sort, type Sorted } from "./damage.ts"
+import type { SqlAccess } from "./access.ts"
+import { damagedColumns, readAll, type RowKind, shown } from "./damage.ts"
+import { isLeased } from "./lease.ts"
 
 /** A number that other numbers can be told apart from; some drivers return 64-bit columns as `bigint`. */
 export const Whole = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
@@ -36,7 +40,7 @@ const NumericTime = Schema.Finite.check(isTime)
 export const isSameTime = (column: number | null, time: number | undefined): boolean =>
   column === null || time === undefined ? column === null && time === undefined : Math.abs(column - time) < 1
 
-const headFields = {
+const HeadRow = Schema.Struct({
   run_id: RunId,
   session_id: SessionId,
   parent_run_id: Schema.NullOr(RunId),
@@ -54,13 +58,12 @@ const headFields = {
   epoch: WholeRevision,
   cancel_reason: Schema.NullOr(Schema.String),
   follows: Schema.NullOr(Schema.String)
-}
-const HeadRow = Schema.Struct(headFields)
+})
 
 /** The same from drivers that return numbers. */
 const isNumericHeadRow = verbatim(
   Schema.Struct({
-    ...headFields,
+    ...HeadRow.fields,
     parent_revision: Schema.NullOr(Revision),
     revision: Revision,
     epoch: Revision,
@@ -74,13 +77,49 @@ const isNumericHeadRow = verbatim(
 export const damagedEntry = (runId: RunId, columns: ReadonlyArray<string>): string =>
   damagedColumns(`the entry of the run ${shown(runId)}`, columns)
 
-const headKind: RowKind<typeof HeadRow.Type> = {
-  fields: headFields,
+/** The heads of runs. */
+export const headKind: RowKind<typeof HeadRow.Type, RunHead> = {
   row: HeadRow,
   quick: (row) => (isNumericHeadRow(row) ? row : undefined),
   what: ({ run_id }) => `the entry of the run ${shown(run_id)}`,
-  contradictions: (row) =>
-    (row.parent_run_id === null) === (row.parent_revision === null) ? [] : ["parent_revision"]
+  agreements: (row) => ({ parent_revision: (row.parent_run_id === null) === (row.parent_revision === null) }),
+  make: (row) => ({
+    runId: row.run_id,
+    sessionId: row.session_id,
+    agent: row.agent,
+    ...(row.answered_by === null || row.answered_by === row.agent ? {} : { answeredBy: row.answered_by }),
+    status: row.status,
+    revision: row.revision,
+    ...(row.parent_run_id === null || row.parent_revision === null
+      ? {}
+      : { parent: { runId: row.parent_run_id, revision: row.parent_revision } }),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    ...(row.cancel_reason === null || !isCancellable(row.status) ? {} : { cancelReason: row.cancel_reason }),
+    ...(row.owner === null || row.lease_until === null
+      ? {}
+      : { lease: { owner: row.owner, until: row.lease_until } })
+  })
+}
+
+/** The columns of a head. A lease that is over is nobody's. */
+export const headColumns = (
+  access: SqlAccess
+) => access.sql`run_id, session_id, parent_run_id, parent_revision, agent,
+  answered_by, status, revision, CASE WHEN ${isLeased(access)} THEN owner END AS owner, lease_until, created_at, updated_at,
+  epoch, cancel_reason, follows`
+
+/** Makes the search for the head of the run to which a condition applies, by its id or by its place. */
+export const makeHeads = (access: SqlAccess) => {
+  const columns = headColumns(access)
+  return (
+    operation: string,
+    condition: Fragment
+  ): Effect.Effect<RunHead | undefined, SqlError | RunStoreError> =>
+    access.run(access.sql`SELECT ${columns} FROM fermata_runs WHERE ${condition}`).pipe(
+      Effect.flatMap((rows) => readAll(headKind, operation, rows)),
+      Effect.map(([head]) => head)
+    )
 }
 
 /** Whether the run is the one that is stored, or that of a sub-agent in it. */
@@ -89,23 +128,28 @@ export const isIn = (runId: string, root: string): boolean =>
 
 const isMessageId = Schema.is(MessageId)
 
-const messageFields = {
+const MessageRow = Schema.Struct({
   run_id: RunId,
   message_id: MessageId,
   sent_at: Time,
   recipient: Schema.NullOr(RunId),
   intent: Schema.NullOr(Schema.Literal("end")),
   content: Schema.fromJsonString(Schema.Array(UserPart))
-}
-const MessageRow = Schema.Struct(messageFields)
+})
 
-const messageKind: RowKind<typeof MessageRow.Type> = {
-  fields: messageFields,
+/** Messages that wait. */
+export const messageKind: RowKind<typeof MessageRow.Type, SentMessage> = {
   row: MessageRow,
-  quick: () => undefined,
   what: ({ message_id, run_id }) =>
     `the message ${isMessageId(message_id) ? `${message_id} ` : ""}to the run ${shown(run_id)}`,
-  contradictions: (row) => (row.recipient === null || isIn(row.recipient, row.run_id) ? [] : ["recipient"])
+  agreements: (row) => ({ recipient: row.recipient === null || isIn(row.recipient, row.run_id) }),
+  make: ({ content, intent, message_id, recipient, sent_at }) => ({
+    messageId: message_id,
+    content,
+    at: sent_at,
+    ...(recipient === null ? {} : { to: recipient }),
+    ...(intent === null ? {} : { ends: true })
+  })
 }
 
 const batchFields = { runId: RunId, version: Schema.Finite, text: Schema.String }
@@ -125,12 +169,12 @@ const isNumericBatchRow = verbatim(
   })
 )
 
-const batchKind: RowKind<BatchRow> = {
-  fields: BatchRow.fields,
+/** The rows of journals. */
+export const batchKind: RowKind<BatchRow, BatchRow> = {
   row: BatchRow,
   quick: (row) => (isNumericBatchRow(row) ? row : undefined),
   what: ({ runId }) => `the journal of the run ${shown(runId)}`,
-  contradictions: () => []
+  make: (row) => row
 }
 
 /** A row of a journal before it is checked. The row of a journal that is not there is one of nulls. */
@@ -147,58 +191,3 @@ export const rawBatch = (values: ReadonlyArray<unknown>): RawBatch => {
   const [runId, upto, depth, sequence, count, version, text] = values
   return { runId, upto, depth, sequence, count, version, text }
 }
-
-/** The rows of a journal. */
-export const batchRows = (
-  operation: string,
-  rows: ReadonlyArray<RawBatch>
-): Effect.Effect<ReadonlyArray<BatchRow>, RunStoreError> => readAll(batchKind, operation, rows)
-
-/** Heads, apart from the rows that hold none. */
-export const sortHeads = (rows: ReadonlyArray<unknown>): Sorted<RunHead> => {
-  const { damaged, sound } = sort(headKind, rows)
-  return { damaged, sound: sound.map(headOf) }
-}
-
-/** The heads that rows hold. */
-export const heads = (
-  operation: string,
-  rows: ReadonlyArray<unknown>
-): Effect.Effect<ReadonlyArray<RunHead>, RunStoreError> =>
-  Effect.map(readAll(headKind, operation, rows), (rows) => rows.map(headOf))
-
-const headOf = (row: typeof HeadRow.Type): RunHead => ({
-  runId: row.run_id,
-  sessionId: row.session_id,
-  agent: row.agent,
-  ...(row.answered_by === null || row.answered_by === row.agent ? {} : { answeredBy: row.answered_by }),
-  status: row.status,
-  revision: row.revision,
-  ...(row.parent_run_id === null || row.parent_revision === null
-    ? {}
-    : { parent: { runId: row.parent_run_id, revision: row.parent_revision } }),
-  createdAt: row.created_at,
-  updatedAt: row.updated_at,
-  ...(row.cancel_reason === null || !isCancellable(row.status) ? {} : { cancelReason: row.cancel_reason }),
-  ...(row.owner === null || row.lease_until === null
-    ? {}
-    : { lease: { owner: row.owner, until: row.lease_until } })
-})
-
-/** Messages that wait, apart from the rows that hold none. */
-export const sortMessages = (rows: ReadonlyArray<unknown>): Sorted<unknown> => sort(messageKind, rows)
-
-/** The messages that rows hold. */
-export const messages = (
-  operation: string,
-  rows: ReadonlyArray<unknown>
-): Effect.Effect<ReadonlyArray<SentMessage>, RunStoreError> =>
-  Effect.map(readAll(messageKind, operation, rows), (rows) =>
-    rows.map(({ content, intent, message_id, recipient, sent_at }) => ({
-      messageId: message_id,
-      content,
-      at: sent_at,
-      ...(recipient === null ? {} : { to: recipient }),
-      ...(intent === null ? {} : { ends: true })
-    }))
-  )

@@ -7,26 +7,18 @@ import * as Option from "effect/Option"
 import type { Fragment } from "effect/sql/Statement"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
 import { LeaseLost, RunBusy, RunContinued, RunNotFound } from "../../RunStoreError.ts"
-import type { ReadyRun, RunStorePort } from "../../RunStorePort.ts"
+import type { ListFilter, ReadyFilter, ReadyRun, RunStorePort } from "../../RunStorePort.ts"
 import { leaseMs, pageSize } from "../bounds.ts"
-import type { ListFilter, ReadyFilter } from "../filters.ts"
 import type { SqlAccess } from "./access.ts"
+import { isUnmarked, nextMark } from "./chain.ts"
 import type { makeCheckpoints } from "./checkpoints.ts"
-import { isUnmarked, nextMark } from "./cycle.ts"
-import { unreadable } from "./damage.ts"
+import { readAll, unreadable } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
-import { inForce, isDamaged, isFree, isLeased } from "./lease.ts"
-import { makePages } from "./pages.ts"
-import { damagedEntry, heads, sortHeads } from "./rows.ts"
+import { inForce, isDamaged, isFree } from "./lease.ts"
+import { equalTo, following, makePages } from "./pages.ts"
+import { damagedEntry, headColumns, headKind, makeHeads } from "./rows.ts"
 
 type Service = RunStorePort
-
-/** The columns of a head. A lease that is over is nobody's. */
-export const headColumns = (
-  access: SqlAccess
-) => access.sql`run_id, session_id, parent_run_id, parent_revision, agent,
-  answered_by, status, revision, CASE WHEN ${isLeased(access)} THEN owner END AS owner, lease_until, created_at, updated_at,
-  epoch, cancel_reason, follows`
 
 /** Makes the part of the store that deals with leases. */
 export const makeLeases = (
@@ -143,6 +135,7 @@ export const makeCatalogue = (
 ): Pick<Service, "head" | "latest" | "list" | "ready" | "remove" | "prune"> => {
   const { byParent, query, read, run, sql, toBeCancelled, write } = access
   const columns = headColumns(access)
+  const heads = makeHeads(access)
   const page = makePages(access)
 
   const erase = Effect.fnUntraced(function* (runId: RunId) {
@@ -167,16 +160,11 @@ export const makeCatalogue = (
     )
 
   const listed = Effect.fnUntraced(function* (filter: ListFilter, size: number, skip: number) {
-    const conditions = [sql`1 = 1`]
-    if (filter.sessionId !== undefined) conditions.push(sql`session_id = ${filter.sessionId}`)
-    if (filter.agent !== undefined) conditions.push(sql`agent = ${filter.agent}`)
-    if (filter.status !== undefined) conditions.push(sql`status = ${filter.status}`)
-    if (filter.after !== undefined) {
-      const [last] = yield* sql<{ readonly created_at: number }>`SELECT created_at FROM fermata_runs
-        WHERE run_id = ${filter.after}`
-      if (last !== undefined)
-        conditions.push(sql`(created_at, run_id) < (${last.created_at}, ${filter.after})`)
-    }
+    const { agent, sessionId: session_id, status } = filter
+    const conditions = [
+      ...equalTo(access, { session_id, agent, status }),
+      ...(yield* following(access, filter.after, { ...runsBy, time: "created_at", order: "<" }))
+    ]
     return yield* sql`SELECT ${columns} FROM fermata_runs WHERE ${sql.and(conditions)}
       ORDER BY created_at DESC, run_id DESC LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`
   })
@@ -186,14 +174,7 @@ export const makeCatalogue = (
    * which they are written, and would begin with all runs that are held otherwise.
    */
   const waitingForSomebody = Effect.fnUntraced(function* ({ after, agents, limit }: ReadyFilter, at: number) {
-    const [last] =
-      after === undefined
-        ? []
-        : yield* sql<{
-            readonly updated_at: number
-          }>`SELECT updated_at FROM fermata_runs WHERE run_id = ${after}`
-    const onward =
-      last === undefined ? sql`1 = 1` : sql`(updated_at, run_id) > (${last.updated_at}, ${after})`
+    const onward = yield* following(access, after, { ...runsBy, time: "updated_at", order: ">" })
     const free = isFree(access)
     const of = agents === undefined ? sql`` : sql` AND ${sql.in("run.agent", agents)}`
     // SQLite lets a damaged id be something else, by which nothing can be asked for.
@@ -221,7 +202,7 @@ export const makeCatalogue = (
           sql`entry.status = 'open' AND entry.expires_at <= ${at} AND entry.on_expiry = 'deny'`
         )}
         UNION ALL ${held("expiring", sql`entry.status = 'open' AND entry.warn_at <= ${at}`)}
-      ) AS ready WHERE ${onward}${isIdText}
+      ) AS ready WHERE ${sql.and(onward)}${isIdText}
       GROUP BY run_id, agent, updated_at ORDER BY updated_at, run_id LIMIT ${pageSize(limit)}`
   })
 
@@ -268,7 +249,7 @@ export const makeCatalogue = (
         SELECT 1 FROM fermata_runs AS next ${byParent}
           WHERE next.parent_run_id = run.run_id AND next.session_id = run.session_id
       ) ORDER BY created_at DESC, run_id DESC LIMIT 1`)
-    return (yield* heads("latest", rows))[0]
+    return (yield* readAll(headKind, "latest", rows))[0]
   })
 
   /**
@@ -291,8 +272,7 @@ export const makeCatalogue = (
 
   return {
     head: Effect.fnUntraced(function* (runId) {
-      const rows = yield* query("head", run(sql`SELECT ${columns} FROM fermata_runs WHERE run_id = ${runId}`))
-      const [head] = yield* heads("head", rows)
+      const head = yield* query("head", heads("head", sql`run_id = ${runId}`))
       return head ?? (yield* new RunNotFound({ runId }))
     }),
 
@@ -305,7 +285,7 @@ export const makeCatalogue = (
         operation: "list",
         limit: pageSize(filter.limit),
         rows: (size, skip) => listed(filter, size, skip),
-        sort: sortHeads
+        kind: headKind
       }),
 
     ready: Effect.fnUntraced(function* (filter = {}) {
@@ -361,6 +341,8 @@ export const eraseContents = Effect.fnUntraced(function* (
   yield* checkpoints.erase(runId)
 })
 
+const runsBy = { table: "fermata_runs", id: "run_id" }
+
 const pruneBatch = 50
 
 interface Found {
@@ -381,14 +363,9 @@ const urgency: ReadonlyArray<ReadyRun["reason"]> = [
 
 /** Why a run could not be taken. */
 const whyNot = Effect.fnUntraced(function* (access: SqlAccess, operation: string, runId: RunId) {
-  const rows = yield* access.sql`SELECT ${headColumns(access)} FROM fermata_runs WHERE run_id = ${runId}`
-  const [head] = yield* heads(operation, rows)
+  const head = yield* makeHeads(access)(operation, access.sql`run_id = ${runId}`)
   if (head === undefined) return new RunNotFound({ runId })
   // Given back in this very moment: whoever had it may be asked for by trying again.
-  const until = yield* Clock.currentTimeMillis
-  return new RunBusy({
-    runId,
-    owner: head.lease?.owner ?? "another process",
-    until: head.lease?.until ?? until
-  })
+  const { owner, until } = head.lease ?? { owner: "another process", until: yield* Clock.currentTimeMillis }
+  return new RunBusy({ runId, owner, until })
 })

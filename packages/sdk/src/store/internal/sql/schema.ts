@@ -287,7 +287,7 @@ const granted: Step = (sql) => [
   backfillGrants(sql)
 ]
 
-/** Says how long a lease is, and for which claim: see `sqlLease.ts`. Leases of before have no length. */
+/** Says how long a lease is, and for which claim: see `lease.ts`. Leases of before have no length. */
 const measured: Step = (sql) => [
   sql`ALTER TABLE fermata_runs ADD COLUMN lease_ms bigint`,
   sql`ALTER TABLE fermata_runs ADD COLUMN lease_epoch bigint`
