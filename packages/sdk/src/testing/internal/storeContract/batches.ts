@@ -53,157 +53,134 @@ const asking = Effect.fnUntraced(function* (store: Store) {
 })
 
 export const batches = ({ assert, test }: Group): void => {
-  test(
-    "takes several decisions together, on requests of one run and of others, and gives them in the order of the call",
-    Effect.fnUntraced(function* (store) {
-      yield* asking(store)
-      yield* TestClock.adjust("1 second")
-      const outcomes = yield* store.decideAll([deny(two), approve(inside), { ...approve(one), note: "fine" }])
-      assert.deepStrictEqual(outcomes, [
-        { runId: a, decision: { ...deny(two), at: 1000 } },
-        { runId: b, decision: { ...approve(inside), at: 1000 } },
-        { runId: a, decision: { ...approve(one), note: "fine", at: 1000 } }
-      ])
-      // Of one moment: in the order of their requests.
-      assert.deepStrictEqual(yield* store.decisions(a), [outcomes[2]?.decision, outcomes[0]?.decision])
-      assert.deepStrictEqual(yield* store.decisions(b), [outcomes[1]?.decision])
-      assert.deepStrictEqual(yield* open(store), [three])
-      assert.deepStrictEqual((yield* store.request(one)).decision, outcomes[2]?.decision)
-      assert.deepStrictEqual(yield* store.decideAll([]), [])
-    })
-  )
+  test("takes several decisions together, on requests of one run and of others, and gives them in the order of the call", function* (store) {
+    yield* asking(store)
+    yield* TestClock.adjust("1 second")
+    const outcomes = yield* store.decideAll([deny(two), approve(inside), { ...approve(one), note: "fine" }])
+    assert.deepStrictEqual(outcomes, [
+      { runId: a, decision: { ...deny(two), at: 1000 } },
+      { runId: b, decision: { ...approve(inside), at: 1000 } },
+      { runId: a, decision: { ...approve(one), note: "fine", at: 1000 } }
+    ])
+    // Of one moment: in the order of their requests.
+    assert.deepStrictEqual(yield* store.decisions(a), [outcomes[2]?.decision, outcomes[0]?.decision])
+    assert.deepStrictEqual(yield* store.decisions(b), [outcomes[1]?.decision])
+    assert.deepStrictEqual(yield* open(store), [three])
+    assert.deepStrictEqual((yield* store.request(one)).decision, outcomes[2]?.decision)
+    assert.deepStrictEqual(yield* store.decideAll([]), [])
+  })
 
-  test(
-    "takes none of several decisions when one is refused, wherever it stands",
-    Effect.fnUntraced(function* (store) {
-      yield* asking(store)
-      yield* store.decide(deny(three))
-      const before = [yield* open(store), yield* recorded(store)]
-      const refused: ReadonlyArray<readonly [string, unknown]> = [
-        ["RequestNotFound", approve(approval(a, 9).requestId)],
-        ["AlreadyDecided", approve(three)],
-        ["ArgumentsChanged", { ...approve(two), digest: "another" }],
-        ["DecisionNotApplicable", { _tag: "answer", requestId: two, by: "ada", answer: "yes" }],
-        ["GrantRefused", { ...approve(two), grant: { scope: "run" } }],
-        ["DecisionMalformed", { _tag: "approve", requestId: two }],
-        ["DecisionMalformed", { ...approve(two), by: "expiry" }],
-        ["DecisionMalformed", { ...approve(two), by: { id: "rules", kind: "policy" } }],
-        ["DecisionMalformed", { ...approve(two), principal: { id: "bob", kind: "person" } }],
-        ["DecisionMalformed", null]
-      ]
-      for (const [tag, input] of refused) {
-        for (const batch of [
-          [approve(one), approve(inside), input],
-          [input, approve(one), approve(inside)],
-          [approve(inside), input, approve(one)]
-        ]) {
-          const error = yield* Effect.flip(store.decideAll(batch as ReadonlyArray<DecisionInput>))
-          assert.strictEqual(error._tag, tag)
-          assert.deepStrictEqual([yield* open(store), yield* recorded(store)], before)
-        }
+  test("takes none of several decisions when one is refused, wherever it stands", function* (store) {
+    yield* asking(store)
+    yield* store.decide(deny(three))
+    const before = [yield* open(store), yield* recorded(store)]
+    const refused: ReadonlyArray<readonly [string, unknown]> = [
+      ["RequestNotFound", approve(approval(a, 9).requestId)],
+      ["AlreadyDecided", approve(three)],
+      ["ArgumentsChanged", { ...approve(two), digest: "another" }],
+      ["DecisionNotApplicable", { _tag: "answer", requestId: two, by: "ada", answer: "yes" }],
+      ["GrantRefused", { ...approve(two), grant: { scope: "run" } }],
+      ["DecisionMalformed", { _tag: "approve", requestId: two }],
+      ["DecisionMalformed", { ...approve(two), by: "expiry" }],
+      ["DecisionMalformed", { ...approve(two), by: { id: "rules", kind: "policy" } }],
+      ["DecisionMalformed", { ...approve(two), principal: { id: "bob", kind: "person" } }],
+      ["DecisionMalformed", null]
+    ]
+    for (const [tag, input] of refused) {
+      for (const batch of [
+        [approve(one), approve(inside), input],
+        [input, approve(one), approve(inside)],
+        [approve(inside), input, approve(one)]
+      ]) {
+        const error = yield* Effect.flip(store.decideAll(batch as ReadonlyArray<DecisionInput>))
+        assert.strictEqual(error._tag, tag)
+        assert.deepStrictEqual([yield* open(store), yield* recorded(store)], before)
       }
-      // What was refused stands in nobody's way.
-      yield* store.decideAll([approve(one), approve(inside), approve(two)])
-      assert.deepStrictEqual(yield* open(store), [])
-    })
-  )
+    }
+    // What was refused stands in nobody's way.
+    yield* store.decideAll([approve(one), approve(inside), approve(two)])
+    assert.deepStrictEqual(yield* open(store), [])
+  })
 
-  test(
-    "refuses two decisions on one request, unless the second is the first again with its key",
-    Effect.fnUntraced(function* (store) {
-      yield* asking(store)
-      for (const second of [deny(one), approve(one), keyed(approve(one), "k")]) {
-        const error = yield* Effect.flip(store.decideAll([approve(inside), approve(one), second]))
-        assert.deepStrictEqual([error._tag, fields(error)["requestId"]], ["AlreadyDecided", one])
-      }
-      assert.deepStrictEqual(yield* recorded(store), [])
-      const decision = { ...keyed(approve(one), "k"), at: 0 }
-      const outcome = { runId: a, decision }
-      const twice = [keyed(approve(one), "k"), keyed(approve(one), "k")]
-      assert.deepStrictEqual(yield* store.decideAll(twice), [outcome, outcome])
-      assert.deepStrictEqual(yield* store.decisions(a), [decision])
-    })
-  )
+  test("refuses two decisions on one request, unless the second is the first again with its key", function* (store) {
+    yield* asking(store)
+    for (const second of [deny(one), approve(one), keyed(approve(one), "k")]) {
+      const error = yield* Effect.flip(store.decideAll([approve(inside), approve(one), second]))
+      assert.deepStrictEqual([error._tag, fields(error)["requestId"]], ["AlreadyDecided", one])
+    }
+    assert.deepStrictEqual(yield* recorded(store), [])
+    const decision = { ...keyed(approve(one), "k"), at: 0 }
+    const outcome = { runId: a, decision }
+    const twice = [keyed(approve(one), "k"), keyed(approve(one), "k")]
+    assert.deepStrictEqual(yield* store.decideAll(twice), [outcome, outcome])
+    assert.deepStrictEqual(yield* store.decisions(a), [decision])
+  })
 
-  test(
-    "takes a batch that is sent again by its keys once, and what it adds",
-    Effect.fnUntraced(function* (store) {
-      yield* asking(store)
-      const batch = [keyed(approve(one), "k1"), keyed(approve(inside), "k2")]
-      const outcomes = yield* store.decideAll(batch)
-      yield* TestClock.adjust("1 minute")
-      assert.deepStrictEqual(yield* store.decideAll(batch), outcomes)
-      const more = yield* store.decideAll([...batch, keyed(deny(two), "k3")])
-      assert.deepStrictEqual(more, [
-        ...outcomes,
-        { runId: a, decision: { ...keyed(deny(two), "k3"), at: 60_000 } }
-      ])
-      const changed = yield* Effect.flip(store.decideAll([approve(three), keyed(deny(one), "k1")]))
-      assert.strictEqual(changed._tag, "AlreadyDecided")
-      assert.deepStrictEqual(yield* open(store), [three])
-    })
-  )
+  test("takes a batch that is sent again by its keys once, and what it adds", function* (store) {
+    yield* asking(store)
+    const batch = [keyed(approve(one), "k1"), keyed(approve(inside), "k2")]
+    const outcomes = yield* store.decideAll(batch)
+    yield* TestClock.adjust("1 minute")
+    assert.deepStrictEqual(yield* store.decideAll(batch), outcomes)
+    const more = yield* store.decideAll([...batch, keyed(deny(two), "k3")])
+    assert.deepStrictEqual(more, [
+      ...outcomes,
+      { runId: a, decision: { ...keyed(deny(two), "k3"), at: 60_000 } }
+    ])
+    const changed = yield* Effect.flip(store.decideAll([approve(three), keyed(deny(one), "k1")]))
+    assert.strictEqual(changed._tag, "AlreadyDecided")
+    assert.deepStrictEqual(yield* open(store), [three])
+  })
 
-  test(
-    "takes none of several decisions when the time of one request is up",
-    Effect.fnUntraced(function* (store) {
-      const stays = approval(a, 3, { expiresAt: 60_000, onExpiry: "stay" })
-      yield* heldOn(store, a, [approval(a, 1), approval(a, 2, { expiresAt: 60_000 }), stays])
-      yield* TestClock.adjust("1 minute")
-      const error = yield* Effect.flip(
-        store.decideAll([approve(one), approve(stays.requestId), approve(two)])
-      )
-      assert.deepStrictEqual([error._tag, fields(error)["by"]], ["AlreadyDecided", "expiry"])
-      assert.deepStrictEqual(yield* open(store), [one, stays.requestId])
-      assert.deepStrictEqual(yield* recorded(store), [`${two} expiry`])
-      yield* store.decideAll([approve(one), approve(stays.requestId)])
-      assert.deepStrictEqual(yield* open(store), [])
-    })
-  )
+  test("takes none of several decisions when the time of one request is up", function* (store) {
+    const stays = approval(a, 3, { expiresAt: 60_000, onExpiry: "stay" })
+    yield* heldOn(store, a, [approval(a, 1), approval(a, 2, { expiresAt: 60_000 }), stays])
+    yield* TestClock.adjust("1 minute")
+    const error = yield* Effect.flip(store.decideAll([approve(one), approve(stays.requestId), approve(two)]))
+    assert.deepStrictEqual([error._tag, fields(error)["by"]], ["AlreadyDecided", "expiry"])
+    assert.deepStrictEqual(yield* open(store), [one, stays.requestId])
+    assert.deepStrictEqual(yield* recorded(store), [`${two} expiry`])
+    yield* store.decideAll([approve(one), approve(stays.requestId)])
+    assert.deepStrictEqual(yield* open(store), [])
+  })
 
-  test(
-    "lets one of many overlapping batches win whole",
-    Effect.fnUntraced(function* (store) {
-      yield* asking(store)
-      const requests = [one, two, three, inside]
-      const attempts = Array.from({ length: 8 }, (_, index) => {
-        const by = `person ${index}`
-        const batch = (index % 2 === 0 ? requests : requests.toReversed()).map((id) => approve(id, by))
-        return Effect.exit(index < 6 ? store.decideAll(batch) : Effect.asVoid(store.decide(approve(one, by))))
-      })
-      const fibers = yield* Effect.forEach(attempts, (attempt) => Effect.forkChild(attempt))
-      const exits = yield* Effect.forEach(fibers, Fiber.join)
-      const winners = exits.flatMap((exit, index) => (exit._tag === "Success" ? [`person ${index}`] : []))
-      assert.strictEqual(winners.length, 1)
-      const batch = winners[0] === "person 6" || winners[0] === "person 7" ? [one] : requests
-      assert.deepStrictEqual(
-        (yield* recorded(store)).toSorted(),
-        batch.map((id) => `${id} ${winners[0]}`).toSorted()
-      )
+  test("lets one of many overlapping batches win whole", function* (store) {
+    yield* asking(store)
+    const requests = [one, two, three, inside]
+    const attempts = Array.from({ length: 8 }, (_, index) => {
+      const by = `person ${index}`
+      const batch = (index % 2 === 0 ? requests : requests.toReversed()).map((id) => approve(id, by))
+      return Effect.exit(index < 6 ? store.decideAll(batch) : Effect.asVoid(store.decide(approve(one, by))))
     })
-  )
+    const fibers = yield* Effect.forEach(attempts, (attempt) => Effect.forkChild(attempt))
+    const exits = yield* Effect.forEach(fibers, Fiber.join)
+    const winners = exits.flatMap((exit, index) => (exit._tag === "Success" ? [`person ${index}`] : []))
+    assert.strictEqual(winners.length, 1)
+    const batch = winners[0] === "person 6" || winners[0] === "person 7" ? [one] : requests
+    assert.deepStrictEqual(
+      (yield* recorded(store)).toSorted(),
+      batch.map((id) => `${id} ${winners[0]}`).toSorted()
+    )
+  })
 
-  test(
-    "wakes whoever waits for something to do, and finds the runs that were decided about",
-    Effect.fnUntraced(function* (store) {
-      yield* asking(store)
-      const listening = yield* Deferred.make<void>()
-      const heard = yield* Effect.forkChild(
-        Stream.runDrain(
-          Stream.take(
-            Stream.tap(store.changes, () => Deferred.succeed(listening, undefined)),
-            2
-          )
+  test("wakes whoever waits for something to do, and finds the runs that were decided about", function* (store) {
+    yield* asking(store)
+    const listening = yield* Deferred.make<void>()
+    const heard = yield* Effect.forkChild(
+      Stream.runDrain(
+        Stream.take(
+          Stream.tap(store.changes, () => Deferred.succeed(listening, undefined)),
+          2
         )
       )
-      yield* Deferred.await(listening)
-      yield* store.decideAll([approve(one), approve(inside)])
-      yield* Fiber.join(heard)
-      const ready = yield* store.ready()
-      assert.deepStrictEqual(ready.map(({ reason, runId }) => `${runId} ${reason}`).toSorted(), [
-        "run_a decided",
-        "run_b decided"
-      ])
-    })
-  )
+    )
+    yield* Deferred.await(listening)
+    yield* store.decideAll([approve(one), approve(inside)])
+    yield* Fiber.join(heard)
+    const ready = yield* store.ready()
+    assert.deepStrictEqual(ready.map(({ reason, runId }) => `${runId} ${reason}`).toSorted(), [
+      "run_a decided",
+      "run_b decided"
+    ])
+  })
 }

@@ -60,110 +60,92 @@ const park = (store: Store, runId: RunId, expected: number, given: NewCheckpoint
   })
 
 export const checkpoints = ({ assert, test }: Group): void => {
-  test(
-    "gives the newest checkpoint of the runs that a run builds on, with the events after it",
-    Effect.fnUntraced(function* (store) {
-      yield* first(store)
-      yield* next(store, b, a, 3, checkpoint("a at 3", ["0", "1"]))
-      yield* next(store, c, b, 1)
-      yield* next(store, d, c, 1, checkpoint("c at 1", ["2"], { runId: a, chunks: 2 }))
-      const ofA = { runId: a, revision: rev(3), version: 1, chunks: ["0", "1"], state: "a at 3" }
-      const ofC = { runId: c, revision: rev(1), version: 1, chunks: ["0", "1", "2"], state: "c at 1" }
-      assert.deepStrictEqual(yield* read(store, a), { checkpoint: ofA, events: [] })
-      assert.deepStrictEqual(yield* read(store, b), { checkpoint: ofA, events: [said(b)] })
-      assert.deepStrictEqual(yield* read(store, c), { checkpoint: ofC, events: [] })
-      assert.deepStrictEqual(yield* read(store, d), { checkpoint: ofC, events: [said(d)] })
-      const all = { checkpoint: undefined, events: [...manySaid(3), said(b), said(c), said(d)] }
-      const { checkpoint: none, events } = yield* store.load(d)
-      assert.deepStrictEqual({ checkpoint: none, events }, all)
-      assert.deepStrictEqual(yield* read(store, d, 2), all)
-    })
-  )
+  test("gives the newest checkpoint of the runs that a run builds on, with the events after it", function* (store) {
+    yield* first(store)
+    yield* next(store, b, a, 3, checkpoint("a at 3", ["0", "1"]))
+    yield* next(store, c, b, 1)
+    yield* next(store, d, c, 1, checkpoint("c at 1", ["2"], { runId: a, chunks: 2 }))
+    const ofA = { runId: a, revision: rev(3), version: 1, chunks: ["0", "1"], state: "a at 3" }
+    const ofC = { runId: c, revision: rev(1), version: 1, chunks: ["0", "1", "2"], state: "c at 1" }
+    assert.deepStrictEqual(yield* read(store, a), { checkpoint: ofA, events: [] })
+    assert.deepStrictEqual(yield* read(store, b), { checkpoint: ofA, events: [said(b)] })
+    assert.deepStrictEqual(yield* read(store, c), { checkpoint: ofC, events: [] })
+    assert.deepStrictEqual(yield* read(store, d), { checkpoint: ofC, events: [said(d)] })
+    const all = { checkpoint: undefined, events: [...manySaid(3), said(b), said(c), said(d)] }
+    const { checkpoint: none, events } = yield* store.load(d)
+    assert.deepStrictEqual({ checkpoint: none, events }, all)
+    assert.deepStrictEqual(yield* read(store, d, 2), all)
+  })
 
-  test(
-    "keeps the newest checkpoint of a run that waits again and again, and the chunks of the earlier ones",
-    Effect.fnUntraced(function* (store) {
-      yield* first(store)
-      yield* next(store, b, a, 3, checkpoint("a at 3", ["0"]))
-      assert.isTrue((yield* park(store, b, 1, checkpoint("b at 2", ["1"], { runId: a, chunks: 1 }))).parked)
-      yield* store.release(
-        yield* started(store, c, { parent: { runId: b, revision: rev(2) }, events: [said("fork")] })
-      )
-      assert.isTrue((yield* park(store, c, 1, checkpoint("c at 2", ["2"], { runId: b, chunks: 2 }))).parked)
-      yield* park(store, b, 2, checkpoint("b at 3", ["other", "3"], { runId: b, chunks: 2 }))
-      const ofB = {
-        runId: b,
-        revision: rev(3),
-        version: 1,
-        chunks: ["0", "1", "other", "3"],
-        state: "b at 3"
-      }
-      assert.deepStrictEqual(yield* read(store, b), { checkpoint: ofB, events: [] })
-      const ofC = { runId: c, revision: rev(2), version: 1, chunks: ["0", "1", "2"], state: "c at 2" }
-      assert.deepStrictEqual(yield* read(store, c), { checkpoint: ofC, events: [] })
-    })
-  )
+  test("keeps the newest checkpoint of a run that waits again and again, and the chunks of the earlier ones", function* (store) {
+    yield* first(store)
+    yield* next(store, b, a, 3, checkpoint("a at 3", ["0"]))
+    assert.isTrue((yield* park(store, b, 1, checkpoint("b at 2", ["1"], { runId: a, chunks: 1 }))).parked)
+    yield* store.release(
+      yield* started(store, c, { parent: { runId: b, revision: rev(2) }, events: [said("fork")] })
+    )
+    assert.isTrue((yield* park(store, c, 1, checkpoint("c at 2", ["2"], { runId: b, chunks: 2 }))).parked)
+    yield* park(store, b, 2, checkpoint("b at 3", ["other", "3"], { runId: b, chunks: 2 }))
+    const ofB = {
+      runId: b,
+      revision: rev(3),
+      version: 1,
+      chunks: ["0", "1", "other", "3"],
+      state: "b at 3"
+    }
+    assert.deepStrictEqual(yield* read(store, b), { checkpoint: ofB, events: [] })
+    const ofC = { runId: c, revision: rev(2), version: 1, chunks: ["0", "1", "2"], state: "c at 2" }
+    assert.deepStrictEqual(yield* read(store, c), { checkpoint: ofC, events: [] })
+  })
 
-  test(
-    "does not use a checkpoint that holds more than the run builds on",
-    Effect.fnUntraced(function* (store) {
-      yield* first(store)
-      yield* next(store, b, a, 3, checkpoint("a at 3", ["0"]))
-      yield* park(store, b, 1, checkpoint("b at 2", ["1"], { runId: a, chunks: 1 }))
-      for (const [runId, parent, events] of [
-        [c, { runId: b, revision: rev(1) }, [said(b), said("fork")]],
-        [d, { runId: a, revision: rev(2) }, [...manySaid(2), said("fork")]]
-      ] as const) {
-        yield* started(store, runId, { parent, events: [said("fork")] })
-        const found = yield* read(store, runId)
-        assert.deepStrictEqual(found.events, events)
-        assert.strictEqual(found.checkpoint?.state, runId === c ? "a at 3" : undefined)
-      }
-    })
-  )
+  test("does not use a checkpoint that holds more than the run builds on", function* (store) {
+    yield* first(store)
+    yield* next(store, b, a, 3, checkpoint("a at 3", ["0"]))
+    yield* park(store, b, 1, checkpoint("b at 2", ["1"], { runId: a, chunks: 1 }))
+    for (const [runId, parent, events] of [
+      [c, { runId: b, revision: rev(1) }, [said(b), said("fork")]],
+      [d, { runId: a, revision: rev(2) }, [...manySaid(2), said("fork")]]
+    ] as const) {
+      yield* started(store, runId, { parent, events: [said("fork")] })
+      const found = yield* read(store, runId)
+      assert.deepStrictEqual(found.events, events)
+      assert.strictEqual(found.checkpoint?.state, runId === c ? "a at 3" : undefined)
+    }
+  })
 
-  test(
-    "keeps no checkpoint of a run that could not be parked, and none that is older than the one there is",
-    Effect.fnUntraced(function* (store) {
-      yield* heldOn(store, a, [question(a, 1), approval(a, 2)])
-      yield* store.decide(approve(approval(a, 2).requestId))
-      assert.isTrue(!(yield* park(store, a, 2, checkpoint("a at 3", []))).parked)
-      assert.strictEqual((yield* read(store, a)).checkpoint, undefined)
-      yield* started(store, b, { events: manySaid(3), ttl: 0 })
-      yield* park(store, b, 3, checkpoint("b at 4", ["0"]))
-      const parent = { runId: b, revision: rev(2) }
-      yield* started(store, c, { parent, checkpoint: checkpoint("b at 2", ["?"]) })
-      const { checkpoint: kept, events } = yield* read(store, b)
-      assert.deepStrictEqual([kept?.state, kept?.chunks, events], ["b at 4", ["0"], []])
-    })
-  )
+  test("keeps no checkpoint of a run that could not be parked, and none that is older than the one there is", function* (store) {
+    yield* heldOn(store, a, [question(a, 1), approval(a, 2)])
+    yield* store.decide(approve(approval(a, 2).requestId))
+    assert.isTrue(!(yield* park(store, a, 2, checkpoint("a at 3", []))).parked)
+    assert.strictEqual((yield* read(store, a)).checkpoint, undefined)
+    yield* started(store, b, { events: manySaid(3), ttl: 0 })
+    yield* park(store, b, 3, checkpoint("b at 4", ["0"]))
+    const parent = { runId: b, revision: rev(2) }
+    yield* started(store, c, { parent, checkpoint: checkpoint("b at 2", ["?"]) })
+    const { checkpoint: kept, events } = yield* read(store, b)
+    assert.deepStrictEqual([kept?.state, kept?.chunks, events], ["b at 4", ["0"], []])
+  })
 
-  test(
-    "gives all events where a part of the checkpoint is missing, also to a run that builds on it",
-    Effect.fnUntraced(function* (store) {
-      yield* first(store)
-      yield* next(store, b, a, 3, checkpoint("a at 3", ["1"], { runId: d, chunks: 1 }))
-      const all = { checkpoint: undefined, events: [...manySaid(3), said(b)] }
-      assert.deepStrictEqual(yield* read(store, b), all)
-      assert.deepStrictEqual(yield* read(store, a), { ...all, events: manySaid(3) })
-      // The next one begins anew.
-      yield* next(store, c, b, 1, checkpoint("b at 1", ["0", "1"]))
-      const { checkpoint: found, events } = yield* read(store, c)
-      assert.deepStrictEqual([found?.state, found?.chunks, events], ["b at 1", ["0", "1"], [said(c)]])
-    })
-  )
+  test("gives all events where a part of the checkpoint is missing, also to a run that builds on it", function* (store) {
+    yield* first(store)
+    yield* next(store, b, a, 3, checkpoint("a at 3", ["1"], { runId: d, chunks: 1 }))
+    const all = { checkpoint: undefined, events: [...manySaid(3), said(b)] }
+    assert.deepStrictEqual(yield* read(store, b), all)
+    assert.deepStrictEqual(yield* read(store, a), { ...all, events: manySaid(3) })
+    // The next one begins anew.
+    yield* next(store, c, b, 1, checkpoint("b at 1", ["0", "1"]))
+    const { checkpoint: found, events } = yield* read(store, c)
+    assert.deepStrictEqual([found?.state, found?.chunks, events], ["b at 1", ["0", "1"], [said(c)]])
+  })
 
-  test(
-    "deletes a checkpoint with its run",
-    Effect.fnUntraced(function* (store) {
-      yield* first(store)
-      yield* next(store, b, a, 3, checkpoint("a at 3", ["0"]))
-      yield* next(store, c, b, 1, checkpoint("b at 1", ["1"], { runId: a, chunks: 1 }))
-      yield* store.remove(c)
-      yield* store.remove(b)
-      yield* next(store, b, a, 3)
-      const { checkpoint: found, events } = yield* read(store, b)
-      assert.deepStrictEqual([found?.state, found?.chunks, events], ["a at 3", ["0"], [said(b)]])
-    })
-  )
+  test("deletes a checkpoint with its run", function* (store) {
+    yield* first(store)
+    yield* next(store, b, a, 3, checkpoint("a at 3", ["0"]))
+    yield* next(store, c, b, 1, checkpoint("b at 1", ["1"], { runId: a, chunks: 1 }))
+    yield* store.remove(c)
+    yield* store.remove(b)
+    yield* next(store, b, a, 3)
+    const { checkpoint: found, events } = yield* read(store, b)
+    assert.deepStrictEqual([found?.state, found?.chunks, events], ["a at 3", ["0"], [said(b)]])
+  })
 }

@@ -40,99 +40,81 @@ export const endings = ({ assert, test }: Group): void => {
   })
   const passedOver = "it was decided when it no longer waited"
 
-  test(
-    "refuses decisions on a run once its cancellation was acknowledged",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a, { events: [opened(own)] })
-      yield* store.requestCancel(a, "enough")
-      const error = yield* Effect.flip(store.decide(approve(own.requestId)))
+  test("refuses decisions on a run once its cancellation was acknowledged", function* (store) {
+    const lease = yield* started(store, a, { events: [opened(own)] })
+    yield* store.requestCancel(a, "enough")
+    const error = yield* Effect.flip(store.decide(approve(own.requestId)))
+    assert.deepStrictEqual(fields(error), {
+      _tag: "RequestSuperseded",
+      requestId: own.requestId,
+      reason: `the run ${a} is being cancelled`
+    })
+    assert.strictEqual(yield* tagOf(store.decideAll([deny(own.requestId)])), "RequestSuperseded")
+    assert.deepStrictEqual(yield* store.decisions(a), [])
+    yield* store.append({ lease, expected: rev(1), events: [ended], status: "cancelled" })
+    assert.strictEqual(yield* tagOf(store.decide(approve(own.requestId))), "RequestSuperseded")
+  })
+
+  test("refuses decisions on a sub-agent once its end was asked for, on what is under it too, and on no other", function* (store) {
+    const below = approval(Id.childRunId(Id.toolCallId(child, 1, 1)), 1)
+    yield* heldOn(store, a, [own, childs, siblings, below])
+    yield* store.send(a, { ...saying("no"), to: child, ends: true })
+    for (const { requestId } of [childs, below]) {
+      const error = yield* Effect.flip(store.decide(approve(requestId)))
       assert.deepStrictEqual(fields(error), {
         _tag: "RequestSuperseded",
-        requestId: own.requestId,
-        reason: `the run ${a} is being cancelled`
+        requestId,
+        reason: `the run ${child} is being cancelled`
       })
-      assert.strictEqual(yield* tagOf(store.decideAll([deny(own.requestId)])), "RequestSuperseded")
-      assert.deepStrictEqual(yield* store.decisions(a), [])
-      yield* store.append({ lease, expected: rev(1), events: [ended], status: "cancelled" })
-      assert.strictEqual(yield* tagOf(store.decide(approve(own.requestId))), "RequestSuperseded")
-    })
-  )
+    }
+    const batch = [own, childs].map(({ requestId }) => approve(requestId))
+    assert.strictEqual(yield* tagOf(store.decideAll(batch)), "RequestSuperseded")
+    assert.deepStrictEqual(yield* store.decisions(a), [])
+    yield* store.decide(approve(own.requestId))
+    yield* store.decideAll([approve(siblings.requestId)])
+    assert.deepStrictEqual(
+      (yield* store.decisions(a)).map(({ requestId }) => requestId),
+      [own.requestId, siblings.requestId]
+    )
+  })
 
-  test(
-    "refuses decisions on a sub-agent once its end was asked for, on what is under it too, and on no other",
-    Effect.fnUntraced(function* (store) {
-      const below = approval(Id.childRunId(Id.toolCallId(child, 1, 1)), 1)
-      yield* heldOn(store, a, [own, childs, siblings, below])
-      yield* store.send(a, { ...saying("no"), to: child, ends: true })
-      for (const { requestId } of [childs, below]) {
-        const error = yield* Effect.flip(store.decide(approve(requestId)))
-        assert.deepStrictEqual(fields(error), {
-          _tag: "RequestSuperseded",
-          requestId,
-          reason: `the run ${child} is being cancelled`
-        })
-      }
-      const batch = [own, childs].map(({ requestId }) => approve(requestId))
-      assert.strictEqual(yield* tagOf(store.decideAll(batch)), "RequestSuperseded")
-      assert.deepStrictEqual(yield* store.decisions(a), [])
-      yield* store.decide(approve(own.requestId))
-      yield* store.decideAll([approve(siblings.requestId)])
-      assert.deepStrictEqual(
-        (yield* store.decisions(a)).map(({ requestId }) => requestId),
-        [own.requestId, siblings.requestId]
-      )
-    })
-  )
+  test("keeps a decision that came before the end was asked for, and says so again", function* (store) {
+    yield* heldOn(store, a, [childs])
+    const input = { ...approve(childs.requestId), idempotencyKey: "once" }
+    const { decision } = yield* store.decide(input)
+    yield* store.send(a, { ...saying("no"), to: child, ends: true })
+    assert.deepStrictEqual(yield* store.decide(input), { runId: a, decision })
+    assert.strictEqual(yield* tagOf(store.decide(deny(childs.requestId))), "AlreadyDecided")
+    assert.deepStrictEqual(yield* store.decisions(a), [decision])
+  })
 
-  test(
-    "keeps a decision that came before the end was asked for, and says so again",
-    Effect.fnUntraced(function* (store) {
-      yield* heldOn(store, a, [childs])
-      const input = { ...approve(childs.requestId), idempotencyKey: "once" }
-      const { decision } = yield* store.decide(input)
-      yield* store.send(a, { ...saying("no"), to: child, ends: true })
-      assert.deepStrictEqual(yield* store.decide(input), { runId: a, decision })
-      assert.strictEqual(yield* tagOf(store.decide(deny(childs.requestId))), "AlreadyDecided")
-      assert.deepStrictEqual(yield* store.decisions(a), [decision])
-    })
-  )
+  test("does not let a withdrawal pass over a decision that was taken meanwhile", function* (store) {
+    const lease = yield* started(store, a, { events: [opened(own), opened(siblings)] })
+    const { decision } = yield* store.decide(approve(own.requestId))
+    const append = { lease, expected: rev(2), status: "running" } as const
+    const events = [withdrawn(own.requestId)] as const
+    assert.strictEqual(yield* tagOf(store.append({ ...append, events })), "RunConflict")
+    assert.deepStrictEqual(yield* store.decisions(a), [decision])
+    yield* store.append({ ...append, events: [withdrawn(siblings.requestId)] })
+    assert.strictEqual(yield* tagOf(store.decide(approve(siblings.requestId))), "RequestSuperseded")
+  })
 
-  test(
-    "does not let a withdrawal pass over a decision that was taken meanwhile",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a, { events: [opened(own), opened(siblings)] })
-      const { decision } = yield* store.decide(approve(own.requestId))
-      const append = { lease, expected: rev(2), status: "running" } as const
-      const events = [withdrawn(own.requestId)] as const
-      assert.strictEqual(yield* tagOf(store.append({ ...append, events })), "RunConflict")
-      assert.deepStrictEqual(yield* store.decisions(a), [decision])
-      yield* store.append({ ...append, events: [withdrawn(siblings.requestId)] })
-      assert.strictEqual(yield* tagOf(store.decide(approve(siblings.requestId))), "RequestSuperseded")
-    })
-  )
+  test("lets the end of a sub-agent's run pass over a decision that was taken meanwhile", function* (store) {
+    const lease = yield* started(store, a, { events: [opened(childs)] })
+    yield* store.decide(approve(childs.requestId))
+    const events = [inChild(a, withdrawn(childs.requestId)), inChild(a, ended)] as const
+    yield* store.append({ lease, expected: rev(1), events, status: "running" })
+    assert.deepStrictEqual(yield* store.decisions(a), [])
+    assert.strictEqual(yield* tagOf(store.decide(approve(childs.requestId))), "RequestSuperseded")
+  })
 
-  test(
-    "lets the end of a sub-agent's run pass over a decision that was taken meanwhile",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a, { events: [opened(childs)] })
-      yield* store.decide(approve(childs.requestId))
-      const events = [inChild(a, withdrawn(childs.requestId)), inChild(a, ended)] as const
-      yield* store.append({ lease, expected: rev(1), events, status: "running" })
-      assert.deepStrictEqual(yield* store.decisions(a), [])
-      assert.strictEqual(yield* tagOf(store.decide(approve(childs.requestId))), "RequestSuperseded")
-    })
-  )
-
-  test(
-    "lets a run put on record that a decision that it has read applies to nothing",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a, { events: [opened(own)] })
-      yield* store.decide(approve(own.requestId))
-      const events = [withdrawn(own.requestId, passedOver)] as const
-      yield* store.append({ lease, expected: rev(1), events, status: "running" })
-      assert.deepStrictEqual(yield* store.decisions(a), [])
-    })
-  )
+  test("lets a run put on record that a decision that it has read applies to nothing", function* (store) {
+    const lease = yield* started(store, a, { events: [opened(own)] })
+    yield* store.decide(approve(own.requestId))
+    const events = [withdrawn(own.requestId, passedOver)] as const
+    yield* store.append({ lease, expected: rev(1), events, status: "running" })
+    assert.deepStrictEqual(yield* store.decisions(a), [])
+  })
 
   const failed: RunEvent = {
     _tag: "run.failed",
@@ -141,114 +123,99 @@ export const endings = ({ assert, test }: Group): void => {
   }
   const resumed: RunEvent = { _tag: "run.resumed", at: 10 }
 
-  test(
-    "takes no decision on a run that failed, and shows its requests again once it is resumed",
-    Effect.fnUntraced(function* (store) {
-      const gone = approval(a, 2)
-      const lease = yield* started(store, a, { events: [opened(own), opened(childs), opened(gone)] })
-      yield* store.append({ lease, expected: rev(3), events: [withdrawn(gone.requestId)], status: "running" })
-      yield* store.append({ lease, expected: rev(4), events: [failed], status: "error" })
-      assert.deepStrictEqual(yield* store.pending(), [])
-      for (const { requestId } of [own, childs]) {
-        const error = yield* Effect.flip(store.decide(approve(requestId)))
-        assert.deepStrictEqual(fields(error), {
-          _tag: "RequestSuperseded",
-          requestId,
-          reason: "the run has failed: resume it first"
-        })
-      }
-      yield* store.append({ lease, expected: rev(5), events: [resumed], status: "running" })
-      assert.deepStrictEqual(
-        (yield* store.pending()).map(({ request }) => request),
-        [own, childs]
-      )
-      assert.deepStrictEqual(yield* store.damaged, [])
-      assert.strictEqual(yield* tagOf(store.decide(approve(gone.requestId))), "RequestSuperseded")
-      const { decision } = yield* store.decide(approve(own.requestId))
-      assert.deepStrictEqual(yield* store.decisions(a), [decision])
-      // It may fail again.
-      const decided: RunEvent = { _tag: "request.decided", at: 11, decision }
-      yield* store.append({ lease, expected: rev(6), events: [decided, failed], status: "error" })
-      yield* store.append({ lease, expected: rev(8), events: [resumed], status: "running" })
-      assert.strictEqual(yield* tagOf(store.decide(deny(own.requestId))), "AlreadyDecided")
-      yield* store.decide(approve(childs.requestId))
-    })
-  )
+  test("takes no decision on a run that failed, and shows its requests again once it is resumed", function* (store) {
+    const gone = approval(a, 2)
+    const lease = yield* started(store, a, { events: [opened(own), opened(childs), opened(gone)] })
+    yield* store.append({ lease, expected: rev(3), events: [withdrawn(gone.requestId)], status: "running" })
+    yield* store.append({ lease, expected: rev(4), events: [failed], status: "error" })
+    assert.deepStrictEqual(yield* store.pending(), [])
+    for (const { requestId } of [own, childs]) {
+      const error = yield* Effect.flip(store.decide(approve(requestId)))
+      assert.deepStrictEqual(fields(error), {
+        _tag: "RequestSuperseded",
+        requestId,
+        reason: "the run has failed: resume it first"
+      })
+    }
+    yield* store.append({ lease, expected: rev(5), events: [resumed], status: "running" })
+    assert.deepStrictEqual(
+      (yield* store.pending()).map(({ request }) => request),
+      [own, childs]
+    )
+    assert.deepStrictEqual(yield* store.damaged, [])
+    assert.strictEqual(yield* tagOf(store.decide(approve(gone.requestId))), "RequestSuperseded")
+    const { decision } = yield* store.decide(approve(own.requestId))
+    assert.deepStrictEqual(yield* store.decisions(a), [decision])
+    // It may fail again.
+    const decided: RunEvent = { _tag: "request.decided", at: 11, decision }
+    yield* store.append({ lease, expected: rev(6), events: [decided, failed], status: "error" })
+    yield* store.append({ lease, expected: rev(8), events: [resumed], status: "running" })
+    assert.strictEqual(yield* tagOf(store.decide(deny(own.requestId))), "AlreadyDecided")
+    yield* store.decide(approve(childs.requestId))
+  })
 
   for (const [event, status] of [
     [ended, "cancelled"],
     [failed, "error"]
   ] as const) {
-    test(
-      `appends no end of a run that is ${status} without a decision that was taken, on its own request or a sub-agent's`,
-      Effect.fnUntraced(function* (store) {
-        const lease = yield* started(store, a, { events: [opened(own), opened(childs)] })
-        const append = { lease, expected: rev(2), status }
-        const { decision } = yield* store.decide(approve(own.requestId))
-        const refused = yield* Effect.flip(store.append({ ...append, events: [event] }))
-        assert.deepStrictEqual(fields(refused), { _tag: "RunConflict", runId: a, expected: 2, actual: 2 })
-        assert.deepStrictEqual((yield* store.load(a)).events, [opened(own), opened(childs)])
-        const decided: RunEvent = { _tag: "request.decided", at: 9, decision }
-        yield* store.decide(deny(childs.requestId))
-        const closing = [inChild(a, withdrawn(childs.requestId)), inChild(a, ended), event] as const
-        assert.strictEqual(
-          yield* tagOf(store.append({ ...append, events: [decided, ...closing] })),
-          "RunConflict"
-        )
-        const read = inChild(a, withdrawn(childs.requestId, passedOver))
-        yield* store.append({ ...append, events: [decided, read, event] })
-        assert.deepStrictEqual(yield* store.decisions(a), [])
-      })
-    )
+    test(`appends no end of a run that is ${status} without a decision that was taken, on its own request or a sub-agent's`, function* (store) {
+      const lease = yield* started(store, a, { events: [opened(own), opened(childs)] })
+      const append = { lease, expected: rev(2), status }
+      const { decision } = yield* store.decide(approve(own.requestId))
+      const refused = yield* Effect.flip(store.append({ ...append, events: [event] }))
+      assert.deepStrictEqual(fields(refused), { _tag: "RunConflict", runId: a, expected: 2, actual: 2 })
+      assert.deepStrictEqual((yield* store.load(a)).events, [opened(own), opened(childs)])
+      const decided: RunEvent = { _tag: "request.decided", at: 9, decision }
+      yield* store.decide(deny(childs.requestId))
+      const closing = [inChild(a, withdrawn(childs.requestId)), inChild(a, ended), event] as const
+      assert.strictEqual(
+        yield* tagOf(store.append({ ...append, events: [decided, ...closing] })),
+        "RunConflict"
+      )
+      const read = inChild(a, withdrawn(childs.requestId, passedOver))
+      yield* store.append({ ...append, events: [decided, read, event] })
+      assert.deepStrictEqual(yield* store.decisions(a), [])
+    })
   }
 
-  test(
-    "keeps a decision that was taken before its run failed for the run that is resumed",
-    Effect.fnUntraced(function* (store) {
-      const decision = { ...deny(childs.requestId), at: 5 }
-      // An earlier version did not read it before it wrote the failure.
-      const stored = { runId: a, sessionId: session("s1"), agent: "root", status: "error" } as const
-      yield* store.restore([{ ...stored, events: [opened(childs), failed] }], [decision], [])
-      const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
-      assert.deepStrictEqual(yield* store.decisions(a), [decision])
-      assert.strictEqual(yield* tagOf(store.decide(approve(childs.requestId))), "AlreadyDecided")
-      const decided = inChild(a, { _tag: "request.decided", at: 11, decision })
-      yield* store.append({ lease, expected: rev(2), events: [resumed, decided], status: "running" })
-      assert.deepStrictEqual(yield* store.decisions(a), [])
-    })
-  )
+  test("keeps a decision that was taken before its run failed for the run that is resumed", function* (store) {
+    const decision = { ...deny(childs.requestId), at: 5 }
+    // An earlier version did not read it before it wrote the failure.
+    const stored = { runId: a, sessionId: session("s1"), agent: "root", status: "error" } as const
+    yield* store.restore([{ ...stored, events: [opened(childs), failed] }], [decision], [])
+    const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
+    assert.deepStrictEqual(yield* store.decisions(a), [decision])
+    assert.strictEqual(yield* tagOf(store.decide(approve(childs.requestId))), "AlreadyDecided")
+    const decided = inChild(a, { _tag: "request.decided", at: 11, decision })
+    yield* store.append({ lease, expected: rev(2), events: [resumed, decided], status: "running" })
+    assert.deepStrictEqual(yield* store.decisions(a), [])
+  })
 
-  test(
-    "opens no request again of a run that was resumed without having failed",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a, { events: [opened(own), opened(childs)] })
-      yield* store.append({ lease, expected: rev(2), events: [withdrawn(own.requestId)], status: "held" })
-      yield* store.append({ lease, expected: rev(3), events: [resumed], status: "running" })
-      assert.deepStrictEqual(
-        (yield* store.pending()).map(({ request }) => request),
-        [childs]
-      )
-    })
-  )
+  test("opens no request again of a run that was resumed without having failed", function* (store) {
+    const lease = yield* started(store, a, { events: [opened(own), opened(childs)] })
+    yield* store.append({ lease, expected: rev(2), events: [withdrawn(own.requestId)], status: "held" })
+    yield* store.append({ lease, expected: rev(3), events: [resumed], status: "running" })
+    assert.deepStrictEqual(
+      (yield* store.pending()).map(({ request }) => request),
+      [childs]
+    )
+  })
 
-  test(
-    "records that a request expired when a decision of any kind comes too late, and no such decision itself",
-    Effect.fnUntraced(function* (store) {
-      const expiring = approval(a, 1, { expiresAt: 1000, onExpiry: "deny" })
-      const { requestId } = expiring
-      yield* heldOn(store, a, [expiring])
-      const unfit = { _tag: "fail", requestId, by: "ada" } as const
-      assert.strictEqual(yield* tagOf(store.decide(unfit)), "DecisionNotApplicable")
-      assert.deepStrictEqual(yield* store.decisions(a), [])
-      yield* TestClock.adjust(1000)
-      assert.strictEqual(yield* tagOf(store.decide(unfit)), "AlreadyDecided")
-      yield* TestClock.setTime(999)
-      // By a clock that is behind it is decided all the same.
-      assert.strictEqual(yield* tagOf(store.decide(approve(requestId))), "AlreadyDecided")
-      assert.deepStrictEqual(
-        (yield* store.decisions(a)).map(({ _tag, at, by }) => ({ _tag, at, by })),
-        [{ _tag: "deny", at: 1000, by: "expiry" }]
-      )
-    })
-  )
+  test("records that a request expired when a decision of any kind comes too late, and no such decision itself", function* (store) {
+    const expiring = approval(a, 1, { expiresAt: 1000, onExpiry: "deny" })
+    const { requestId } = expiring
+    yield* heldOn(store, a, [expiring])
+    const unfit = { _tag: "fail", requestId, by: "ada" } as const
+    assert.strictEqual(yield* tagOf(store.decide(unfit)), "DecisionNotApplicable")
+    assert.deepStrictEqual(yield* store.decisions(a), [])
+    yield* TestClock.adjust(1000)
+    assert.strictEqual(yield* tagOf(store.decide(unfit)), "AlreadyDecided")
+    yield* TestClock.setTime(999)
+    // By a clock that is behind it is decided all the same.
+    assert.strictEqual(yield* tagOf(store.decide(approve(requestId))), "AlreadyDecided")
+    assert.deepStrictEqual(
+      (yield* store.decisions(a)).map(({ _tag, at, by }) => ({ _tag, at, by })),
+      [{ _tag: "deny", at: 1000, by: "expiry" }]
+    )
+  })
 }

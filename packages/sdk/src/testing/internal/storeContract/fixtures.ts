@@ -43,7 +43,7 @@ export interface Group {
   readonly assert: TestRunner["assert"]
   readonly hooks: StoreHooks
   /** Tests one sentence with a fresh store. */
-  readonly test: (title: string, body: (store: Store) => Effect.Effect<unknown, unknown>) => void
+  readonly test: (title: string, body: (store: Store) => Effect.fn.Return<unknown, unknown>) => void
 }
 
 /** Runs groups of tests over a layer; each test builds its own. */
@@ -52,7 +52,11 @@ export const runGroups =
   (name: string, layer: Layer.Layer<RunStore, RunStoreError>, hooks: StoreHooks = {}): void =>
     runner.describe(`RunStore (${name})`, () => {
       const test: Group["test"] = (title, body) =>
-        runner.it.effect(title, () => Effect.provide(Effect.flatMap(RunStore, body), Layer.fresh(layer)))
+        runner.it.effect(title, () =>
+          Effect.flatMap(RunStore, (store) => Effect.gen(() => body(store))).pipe(
+            Effect.provide(Layer.fresh(layer))
+          )
+        )
       for (const group of groups) group({ assert: runner.assert, hooks, test })
     })
 

@@ -74,371 +74,317 @@ const start = (store: Store, lease: Lease, grants: ReadonlyArray<StoredGrant>, e
   store.append({ lease, expected: rev(expected), events: [said("start")], status: "running", grants })
 
 export const grants = ({ assert, test }: Group): void => {
-  test(
-    "keeps a grant from the decision that gives it, whether a person took it or the run recorded it",
-    Effect.fnUntraced(function* (store) {
-      yield* granted(store, a)
-      assert.deepStrictEqual(yield* store.grants({ runId: a }), [grantOf(a)])
-      const c = run("run_c")
-      yield* heldOn(store, c, [approval(c, 1)])
-      yield* store.decideAll([{ ...approve(Id.requestId(c, 1)), grant: scope }])
-      assert.deepStrictEqual(yield* store.grants({ runId: c }), [grantOf(c)])
-      const lease = yield* started(store, b, { events: [opened(approval(b, 1))] })
-      const decision = { ...approve(Id.requestId(b, 1)), grant: scope, at: 0 } as const
-      yield* store.append({
-        lease,
-        expected: rev(1),
-        events: [{ _tag: "request.decided", at: 0, decision }],
-        status: "running"
-      })
-      assert.deepStrictEqual(yield* store.grants(), [grantOf(a), grantOf(b), grantOf(c)])
+  test("keeps a grant from the decision that gives it, whether a person took it or the run recorded it", function* (store) {
+    yield* granted(store, a)
+    assert.deepStrictEqual(yield* store.grants({ runId: a }), [grantOf(a)])
+    const c = run("run_c")
+    yield* heldOn(store, c, [approval(c, 1)])
+    yield* store.decideAll([{ ...approve(Id.requestId(c, 1)), grant: scope }])
+    assert.deepStrictEqual(yield* store.grants({ runId: c }), [grantOf(c)])
+    const lease = yield* started(store, b, { events: [opened(approval(b, 1))] })
+    const decision = { ...approve(Id.requestId(b, 1)), grant: scope, at: 0 } as const
+    yield* store.append({
+      lease,
+      expected: rev(1),
+      events: [{ _tag: "request.decided", at: 0, decision }],
+      status: "running"
     })
-  )
+    assert.deepStrictEqual(yield* store.grants(), [grantOf(a), grantOf(b), grantOf(c)])
+  })
 
-  test(
-    "keeps no grant of an approval without one, of a denial, or of a decision that came second",
-    Effect.fnUntraced(function* (store) {
-      yield* heldOn(store, a, [approval(a, 1), approval(a, 2)])
-      yield* store.decide(approve(Id.requestId(a, 1)))
-      yield* store.decide(deny(Id.requestId(a, 2)))
-      const late = { ...approve(Id.requestId(a, 2)), grant: scope }
-      assert.strictEqual(yield* tagOf(store.decide(late)), "AlreadyDecided")
-      assert.deepStrictEqual(yield* store.grants(), [])
+  test("keeps no grant of an approval without one, of a denial, or of a decision that came second", function* (store) {
+    yield* heldOn(store, a, [approval(a, 1), approval(a, 2)])
+    yield* store.decide(approve(Id.requestId(a, 1)))
+    yield* store.decide(deny(Id.requestId(a, 2)))
+    const late = { ...approve(Id.requestId(a, 2)), grant: scope }
+    assert.strictEqual(yield* tagOf(store.decide(late)), "AlreadyDecided")
+    assert.deepStrictEqual(yield* store.grants(), [])
+  })
+
+  test("refuses a grant for the session on a sub-agent's request, and takes one for the run", function* (store) {
+    yield* heldOn(store, a, [approval(a, 1, { agentPath: ["root", "helper"] })])
+    const decision = approve(Id.requestId(a, 1))
+    const error = yield* Effect.flip(store.decide({ ...decision, grant: scope }))
+    assert.deepStrictEqual([error._tag, fields(error)["reason"]], ["GrantRefused", "subAgent"])
+    assert.deepStrictEqual(yield* store.grants(), [])
+    yield* store.decide({ ...decision, grant: { scope: "run" } })
+    assert.deepStrictEqual(
+      (yield* store.grants()).map(({ grant }) => grant.agent),
+      ["helper"]
+    )
+  })
+
+  test("writes nothing that relies on a grant that was revoked, and says who revoked it", function* (store) {
+    const lease = yield* granted(store, a)
+    const given = grantOf(a)
+    yield* start(store, lease, [given])
+    yield* store.revokeGrant({ grantId: given.grant.id, revocation })
+    const refused = yield* start(store, lease, [given], 2)
+    assert.deepStrictEqual(refused, {
+      revision: rev(2),
+      revoked: [{ grantId: given.grant.id, revocation }]
     })
-  )
+    assert.strictEqual((yield* store.events(a)).length, 2)
+    // The run goes on without it.
+    yield* start(store, lease, [], 2)
+  })
 
-  test(
-    "refuses a grant for the session on a sub-agent's request, and takes one for the run",
-    Effect.fnUntraced(function* (store) {
-      yield* heldOn(store, a, [approval(a, 1, { agentPath: ["root", "helper"] })])
-      const decision = approve(Id.requestId(a, 1))
-      const error = yield* Effect.flip(store.decide({ ...decision, grant: scope }))
-      assert.deepStrictEqual([error._tag, fields(error)["reason"]], ["GrantRefused", "subAgent"])
-      assert.deepStrictEqual(yield* store.grants(), [])
-      yield* store.decide({ ...decision, grant: { scope: "run" } })
-      assert.deepStrictEqual(
-        (yield* store.grants()).map(({ grant }) => grant.agent),
-        ["helper"]
-      )
-    })
-  )
+  test("looks at a grant in other runs too, and keeps one that it does not have when it is first relied on", function* (store) {
+    const given = grantOf(a)
+    const lease = yield* started(store, b)
+    yield* start(store, lease, [given])
+    assert.deepStrictEqual(yield* store.grants({ grantId: given.grant.id }), [given])
+    yield* store.revokeGrant({ grantId: given.grant.id, revocation })
+    assert.strictEqual((yield* start(store, lease, [given], 2)).revoked?.length, 1)
+  })
 
-  test(
-    "writes nothing that relies on a grant that was revoked, and says who revoked it",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* granted(store, a)
-      const given = grantOf(a)
-      yield* start(store, lease, [given])
-      yield* store.revokeGrant({ grantId: given.grant.id, revocation })
-      const refused = yield* start(store, lease, [given], 2)
-      assert.deepStrictEqual(refused, {
-        revision: rev(2),
-        revoked: [{ grantId: given.grant.id, revocation }]
-      })
-      assert.strictEqual((yield* store.events(a)).length, 2)
-      // The run goes on without it.
-      yield* start(store, lease, [], 2)
-    })
-  )
+  test("lets the first revocation stand, and refuses one of a grant that it does not have", function* (store) {
+    yield* granted(store, a)
+    const given = grantOf(a)
+    const { id: grantId } = given.grant
+    const first = yield* store.revokeGrant({ grantId, revocation })
+    assert.deepStrictEqual(first, { ...given, grant: { ...given.grant, revoked: revocation } })
+    const principal = { id: "cy", kind: "service" } as const
+    const second = { grantId, revocation: { by: "cy", principal, at: 8 } }
+    assert.deepStrictEqual(yield* store.revokeGrant(second), first)
+    const other = grantOf(b)
+    const none = { grantId: other.grant.id, revocation: second.revocation }
+    assert.strictEqual(yield* tagOf(store.revokeGrant(none)), "GrantNotFound")
+    const kept = yield* store.revokeGrant({ ...none, given: other })
+    assert.deepStrictEqual(kept.grant.revoked, second.revocation)
+  })
 
-  test(
-    "looks at a grant in other runs too, and keeps one that it does not have when it is first relied on",
-    Effect.fnUntraced(function* (store) {
-      const given = grantOf(a)
-      const lease = yield* started(store, b)
-      yield* start(store, lease, [given])
-      assert.deepStrictEqual(yield* store.grants({ grantId: given.grant.id }), [given])
-      yield* store.revokeGrant({ grantId: given.grant.id, revocation })
-      assert.strictEqual((yield* start(store, lease, [given], 2)).revoked?.length, 1)
-    })
-  )
+  test("lists grants by run, session, tool and agent, oldest first, in pages", function* (store) {
+    yield* granted(store, a)
+    yield* granted(store, b)
+    const both = [grantOf(a), grantOf(b)]
+    const ids = (filter: Parameters<Store["grants"]>[0]) =>
+      Effect.map(store.grants(filter), (found) => found.map(({ grant }) => grant.id))
+    const [first, second] = both.map(({ grant }) => grant.id)
+    assert.deepStrictEqual(yield* ids({ sessionId: session("s-run_b") }), [second])
+    assert.deepStrictEqual(yield* ids({ tool: "deploy", agent: "root" }), [first, second])
+    assert.deepStrictEqual(yield* ids({ tool: "erase" }), [])
+    assert.deepStrictEqual(yield* ids({ agent: "other" }), [])
+    assert.deepStrictEqual(yield* ids({ limit: 1 }), [first])
+    assert.deepStrictEqual(yield* ids({ after: first! }), [second])
+  })
 
-  test(
-    "lets the first revocation stand, and refuses one of a grant that it does not have",
-    Effect.fnUntraced(function* (store) {
-      yield* granted(store, a)
-      const given = grantOf(a)
-      const { id: grantId } = given.grant
-      const first = yield* store.revokeGrant({ grantId, revocation })
-      assert.deepStrictEqual(first, { ...given, grant: { ...given.grant, revoked: revocation } })
-      const principal = { id: "cy", kind: "service" } as const
-      const second = { grantId, revocation: { by: "cy", principal, at: 8 } }
-      assert.deepStrictEqual(yield* store.revokeGrant(second), first)
-      const other = grantOf(b)
-      const none = { grantId: other.grant.id, revocation: second.revocation }
-      assert.strictEqual(yield* tagOf(store.revokeGrant(none)), "GrantNotFound")
-      const kept = yield* store.revokeGrant({ ...none, given: other })
-      assert.deepStrictEqual(kept.grant.revoked, second.revocation)
-    })
-  )
+  test("deletes the grants of a run with it, but not that one was revoked: a copy of the run cannot bring it back", function* (store) {
+    const lease = yield* granted(store, a)
+    const given = grantOf(a)
+    yield* store.revokeGrant({ grantId: given.grant.id, revocation })
+    yield* store.release(lease)
+    yield* store.remove(a)
+    assert.deepStrictEqual(yield* store.grants(), [])
+    const other = yield* started(store, b)
+    const refused = yield* start(store, other, [given])
+    assert.deepStrictEqual(
+      refused.revoked?.map(({ grantId }) => grantId),
+      [given.grant.id]
+    )
+    const again = { grantId: given.grant.id, revocation }
+    assert.strictEqual(yield* tagOf(store.revokeGrant(again)), "GrantNotFound")
+  })
 
-  test(
-    "lists grants by run, session, tool and agent, oldest first, in pages",
-    Effect.fnUntraced(function* (store) {
-      yield* granted(store, a)
-      yield* granted(store, b)
-      const both = [grantOf(a), grantOf(b)]
-      const ids = (filter: Parameters<Store["grants"]>[0]) =>
-        Effect.map(store.grants(filter), (found) => found.map(({ grant }) => grant.id))
-      const [first, second] = both.map(({ grant }) => grant.id)
-      assert.deepStrictEqual(yield* ids({ sessionId: session("s-run_b") }), [second])
-      assert.deepStrictEqual(yield* ids({ tool: "deploy", agent: "root" }), [first, second])
-      assert.deepStrictEqual(yield* ids({ tool: "erase" }), [])
-      assert.deepStrictEqual(yield* ids({ agent: "other" }), [])
-      assert.deepStrictEqual(yield* ids({ limit: 1 }), [first])
-      assert.deepStrictEqual(yield* ids({ after: first! }), [second])
-    })
-  )
-
-  test(
-    "deletes the grants of a run with it, but not that one was revoked: a copy of the run cannot bring it back",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* granted(store, a)
-      const given = grantOf(a)
-      yield* store.revokeGrant({ grantId: given.grant.id, revocation })
-      yield* store.release(lease)
+  test("keeps the grant of a restored run revoked when it was revoked here before the run was deleted", function* (store) {
+    yield* store.restore([copyAt(a, 0)], [], [])
+    yield* store.revokeGrant({ grantId: grantOf(a).grant.id, revocation })
+    for (let round = 0; round < 2; round += 1) {
       yield* store.remove(a)
-      assert.deepStrictEqual(yield* store.grants(), [])
-      const other = yield* started(store, b)
-      const refused = yield* start(store, other, [given])
-      assert.deepStrictEqual(
-        refused.revoked?.map(({ grantId }) => grantId),
-        [given.grant.id]
-      )
-      const again = { grantId: given.grant.id, revocation }
-      assert.strictEqual(yield* tagOf(store.revokeGrant(again)), "GrantNotFound")
-    })
-  )
-
-  test(
-    "keeps the grant of a restored run revoked when it was revoked here before the run was deleted",
-    Effect.fnUntraced(function* (store) {
       yield* store.restore([copyAt(a, 0)], [], [])
-      yield* store.revokeGrant({ grantId: grantOf(a).grant.id, revocation })
-      for (let round = 0; round < 2; round += 1) {
-        yield* store.remove(a)
-        yield* store.restore([copyAt(a, 0)], [], [])
-        const expected = revokedBy(grantOf(a), "a run that was deleted", revocation.at)
-        assert.deepStrictEqual(yield* store.grants({ runId: a }), [expected])
-      }
-    })
-  )
+      const expected = revokedBy(grantOf(a), "a run that was deleted", revocation.at)
+      assert.deepStrictEqual(yield* store.grants({ runId: a }), [expected])
+    }
+  })
 
-  test(
-    "does not take the grant of a new run for that of a deleted one of the same id, nor the other way round",
-    Effect.fnUntraced(function* (store) {
-      const { id: grantId } = grantOf(a).grant
-      const other = yield* started(store, b)
-      for (const at of [1, 2, 3]) {
-        yield* store.restore([copyAt(a, at)], [], [])
-        assert.deepStrictEqual(yield* store.grants(), [grantAt(a, at)])
-        yield* start(store, other, [grantAt(a, at)], at)
-        const revoked = yield* store.revokeGrant({ grantId, revocation })
-        assert.deepStrictEqual(revoked, revokedBy(grantAt(a, at), "ben", 7))
-        yield* store.remove(a)
-      }
-      yield* store.restore([copyAt(a, 4)], [], [])
-      // What was left of all three is still there.
-      for (const at of [1, 2, 3]) {
-        const refused = yield* start(store, other, [grantAt(a, at)], 4)
-        assert.deepStrictEqual(refused.revoked?.length, 1)
-      }
-      assert.strictEqual((yield* start(store, other, [grantAt(a, 4)], 4)).revoked, undefined)
+  test("does not take the grant of a new run for that of a deleted one of the same id, nor the other way round", function* (store) {
+    const { id: grantId } = grantOf(a).grant
+    const other = yield* started(store, b)
+    for (const at of [1, 2, 3]) {
+      yield* store.restore([copyAt(a, at)], [], [])
+      assert.deepStrictEqual(yield* store.grants(), [grantAt(a, at)])
+      yield* start(store, other, [grantAt(a, at)], at)
+      const revoked = yield* store.revokeGrant({ grantId, revocation })
+      assert.deepStrictEqual(revoked, revokedBy(grantAt(a, at), "ben", 7))
       yield* store.remove(a)
-      yield* store.restore([copyAt(a, 2)], [], [])
-      const back = revokedBy(grantAt(a, 2), "a run that was deleted", 7)
-      assert.deepStrictEqual(yield* store.grants(), [back])
-    })
-  )
+    }
+    yield* store.restore([copyAt(a, 4)], [], [])
+    // What was left of all three is still there.
+    for (const at of [1, 2, 3]) {
+      const refused = yield* start(store, other, [grantAt(a, at)], 4)
+      assert.deepStrictEqual(refused.revoked?.length, 1)
+    }
+    assert.strictEqual((yield* start(store, other, [grantAt(a, 4)], 4)).revoked, undefined)
+    yield* store.remove(a)
+    yield* store.restore([copyAt(a, 2)], [], [])
+    const back = revokedBy(grantAt(a, 2), "a run that was deleted", 7)
+    assert.deepStrictEqual(yield* store.grants(), [back])
+  })
 
-  test(
-    "keeps a grant that a run gave after another of its id was deleted, also when it is first relied on",
-    Effect.fnUntraced(function* (store) {
-      yield* store.restore([copyAt(a, 1)], [], [])
-      yield* store.revokeGrant({ grantId: grantOf(a).grant.id, revocation })
-      yield* store.remove(a)
-      const other = yield* started(store, b)
-      assert.strictEqual((yield* start(store, other, [grantAt(a, 2)])).revoked, undefined)
-      assert.deepStrictEqual(yield* store.grants(), [grantAt(a, 2)])
-      assert.strictEqual((yield* start(store, other, [grantAt(a, 1)], 2)).revoked?.length, 1)
-    })
-  )
+  test("keeps a grant that a run gave after another of its id was deleted, also when it is first relied on", function* (store) {
+    yield* store.restore([copyAt(a, 1)], [], [])
+    yield* store.revokeGrant({ grantId: grantOf(a).grant.id, revocation })
+    yield* store.remove(a)
+    const other = yield* started(store, b)
+    assert.strictEqual((yield* start(store, other, [grantAt(a, 2)])).revoked, undefined)
+    assert.deepStrictEqual(yield* store.grants(), [grantAt(a, 2)])
+    assert.strictEqual((yield* start(store, other, [grantAt(a, 1)], 2)).revoked?.length, 1)
+  })
 
-  test(
-    "revokes the grants of restored runs that their journals say were revoked, in sub-agents too",
-    Effect.fnUntraced(function* (store) {
-      const { id: grantId } = grantOf(a).grant
-      const principal = { id: "ben", kind: "service" } as const
-      const event = { _tag: "grant.revoked", at: 8, grantId, by: "ben", principal } as const
-      yield* store.restore([{ ...copyAt(a, 0), rest: [event] }], [], [])
-      const expected = revokedBy(grantOf(a), "ben", 8)
-      const withPrincipal = { ...expected.grant, revoked: { by: "ben", principal, at: 8 } }
-      assert.deepStrictEqual(yield* store.grants({ runId: a }), [{ ...expected, grant: withPrincipal }])
-      const inside = { ...event, grantId: grantOf(b).grant.id, at: 9 }
-      yield* store.restore([copyAt(b, 0, [inChild(b, inside)])], [], [])
-      const [other] = yield* store.grants({ runId: b })
-      assert.deepStrictEqual(other?.grant.revoked?.at, 9)
-    })
-  )
+  test("revokes the grants of restored runs that their journals say were revoked, in sub-agents too", function* (store) {
+    const { id: grantId } = grantOf(a).grant
+    const principal = { id: "ben", kind: "service" } as const
+    const event = { _tag: "grant.revoked", at: 8, grantId, by: "ben", principal } as const
+    yield* store.restore([{ ...copyAt(a, 0), rest: [event] }], [], [])
+    const expected = revokedBy(grantOf(a), "ben", 8)
+    const withPrincipal = { ...expected.grant, revoked: { by: "ben", principal, at: 8 } }
+    assert.deepStrictEqual(yield* store.grants({ runId: a }), [{ ...expected, grant: withPrincipal }])
+    const inside = { ...event, grantId: grantOf(b).grant.id, at: 9 }
+    yield* store.restore([copyAt(b, 0, [inChild(b, inside)])], [], [])
+    const [other] = yield* store.grants({ runId: b })
+    assert.deepStrictEqual(other?.grant.revoked?.at, 9)
+  })
 
-  test(
-    "revokes what another store says of the grants of restored runs, and no grant of another run",
-    Effect.fnUntraced(function* (store) {
-      yield* store.restore([copyAt(a, 0)], [], [])
-      const { id: grantId } = grantOf(a).grant
-      const foreign = { _tag: "grant.revoked", at: 8, grantId, by: "eve" } as const
-      const claims = [revokedBy(grantOf(a), "eve", 8), revokedBy({ ...grantOf(a), runId: b }, "eve", 8)]
-      yield* store.restore([copyAt(b, 0, [foreign])], [], [], [...claims, revokedBy(grantOf(b), "ben", 8)])
-      assert.deepStrictEqual(yield* store.grants(), [grantOf(a), revokedBy(grantOf(b), "ben", 8)])
-    })
-  )
+  test("revokes what another store says of the grants of restored runs, and no grant of another run", function* (store) {
+    yield* store.restore([copyAt(a, 0)], [], [])
+    const { id: grantId } = grantOf(a).grant
+    const foreign = { _tag: "grant.revoked", at: 8, grantId, by: "eve" } as const
+    const claims = [revokedBy(grantOf(a), "eve", 8), revokedBy({ ...grantOf(a), runId: b }, "eve", 8)]
+    yield* store.restore([copyAt(b, 0, [foreign])], [], [], [...claims, revokedBy(grantOf(b), "ben", 8)])
+    assert.deepStrictEqual(yield* store.grants(), [grantOf(a), revokedBy(grantOf(b), "ben", 8)])
+  })
 
-  test(
-    "takes in what another archive of a run says was revoked, whatever else becomes of it",
-    Effect.fnUntraced(function* (store) {
-      const { id: grantId } = grantOf(a).grant
-      interface Case {
-        /** The copy that is here, and the one that comes. Each case has a grant of its own time: what is left of one stays. */
-        readonly copies: (
-          copy: RestoredRun,
-          up: (to: number, ...more: ReadonlyArray<RunEvent>) => RestoredRun
-        ) => readonly [RestoredRun, RestoredRun]
-        readonly isClaimed?: boolean
-        readonly refused?: string
-      }
-      const cases: ReadonlyArray<Case> = [
-        { copies: (copy) => [copy, copy] },
-        { copies: (copy, up) => [up(2), copy] },
-        { copies: (copy, up) => [up(3, said("more")), copy], refused: "older" },
-        { copies: (copy) => [copy, copy], isClaimed: true, refused: "older" },
-        { copies: (copy, up) => [up(2), copy], isClaimed: true, refused: "newer" },
-        { copies: (_, up) => [up(2, said("here")), up(2, said("there"))], refused: "apart" }
-      ]
-      for (const [index, { copies, isClaimed, refused }] of cases.entries()) {
-        const copy = copyAt(a, index)
-        const [first, ...rest] = copy.events
-        const [here, there] = copies(copy, (to, ...more) => ({
-          ...copy,
-          status: "held",
-          events: [first, ...rest.slice(0, to - 1), ...more]
-        }))
-        const claims = [revokedBy(grantAt(a, index), "ben", 8)]
-        yield* store.restore([here], [], [])
-        if (isClaimed === true) {
-          yield* store.release(yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" }))
-        }
-        const before = yield* store.events(a)
-        const outcome = yield* Effect.result(store.restore([there], [], [], claims))
-        assert.deepStrictEqual(
-          Result.isFailure(outcome) ? fields(outcome.failure) : undefined,
-          refused === undefined
-            ? undefined
-            : { _tag: "RunExists", runId: a, status: here.status, archive: refused, revoked: [grantId] }
-        )
-        if (refused !== undefined) assert.deepStrictEqual(yield* store.events(a), before)
-        assert.deepStrictEqual(yield* store.grants({ runId: a }), claims)
-        // The first revocation stands.
-        const again = [revokedBy(grantAt(a, index), "cy", 9)]
-        yield* Effect.result(store.restore([there], [], [], again))
-        assert.deepStrictEqual(yield* store.grants({ runId: a }), claims)
-        yield* store.remove(a)
-      }
-    })
-  )
-
-  test(
-    "takes in the revocations of the runs that are here when another run is in the place of the last one, and none of a run of another beginning",
-    Effect.fnUntraced(function* (store) {
-      const { id: grantId } = grantOf(a).grant
-      const claims = [revokedBy(grantOf(a), "ben", 8)]
-      const next = (runId: Id.RunId): RestoredRun => ({
-        runId,
-        sessionId: session(`s-${a}`),
-        agent: "root",
-        status: "completed",
-        parent: { runId: a, revision: rev(3) },
-        events: [said(`by ${runId}`)]
-      })
-      const other = { ...copyAt(a, 0), events: [said("other"), said("end")] } as const
-      yield* store.restore([copyAt(a, 0), next(b)], [], [])
-      const clash = yield* Effect.flip(store.restore([other], [], [], claims))
-      assert.deepStrictEqual(fields(clash), {
-        _tag: "RunExists",
-        runId: a,
-        status: "completed",
-        archive: "other",
-        revoked: []
-      })
-      assert.deepStrictEqual(yield* store.grants(), [grantOf(a)])
-      const c = run("run_c")
-      const busy = yield* Effect.flip(store.restore([copyAt(a, 0), next(c)], [], [], claims))
-      assert.deepStrictEqual(fields(busy), {
-        _tag: "SessionBusy",
-        sessionId: session(`s-${a}`),
-        runId: b,
-        status: "completed",
-        archived: c,
-        revoked: [grantId]
-      })
-      assert.deepStrictEqual(yield* store.grants(), claims)
-      assert.strictEqual((yield* store.list()).length, 2)
-    })
-  )
-
-  test(
-    "takes in, of a run that went on by itself here, the revocation of a grant that it gave, and of no grant that it will give",
-    Effect.fnUntraced(function* (store) {
-      const held: RestoredRun = {
-        ...copyAt(a, 0),
+  test("takes in what another archive of a run says was revoked, whatever else becomes of it", function* (store) {
+    const { id: grantId } = grantOf(a).grant
+    interface Case {
+      /** The copy that is here, and the one that comes. Each case has a grant of its own time: what is left of one stays. */
+      readonly copies: (
+        copy: RestoredRun,
+        up: (to: number, ...more: ReadonlyArray<RunEvent>) => RestoredRun
+      ) => readonly [RestoredRun, RestoredRun]
+      readonly isClaimed?: boolean
+      readonly refused?: string
+    }
+    const cases: ReadonlyArray<Case> = [
+      { copies: (copy) => [copy, copy] },
+      { copies: (copy, up) => [up(2), copy] },
+      { copies: (copy, up) => [up(3, said("more")), copy], refused: "older" },
+      { copies: (copy) => [copy, copy], isClaimed: true, refused: "older" },
+      { copies: (copy, up) => [up(2), copy], isClaimed: true, refused: "newer" },
+      { copies: (_, up) => [up(2, said("here")), up(2, said("there"))], refused: "apart" }
+    ]
+    for (const [index, { copies, isClaimed, refused }] of cases.entries()) {
+      const copy = copyAt(a, index)
+      const [first, ...rest] = copy.events
+      const [here, there] = copies(copy, (to, ...more) => ({
+        ...copy,
         status: "held",
-        events: [opened(approval(a, 1)), opened(approval(a, 2))]
+        events: [first, ...rest.slice(0, to - 1), ...more]
+      }))
+      const claims = [revokedBy(grantAt(a, index), "ben", 8)]
+      yield* store.restore([here], [], [])
+      if (isClaimed === true) {
+        yield* store.release(yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" }))
       }
-      // What is left of a run of this id that was deleted is no grant of this one.
-      const second = { ...approve(Id.requestId(a, 2)), grant: scope, at: 5 } as const
-      const given: RunEvent = { _tag: "request.decided", at: 5, decision: second }
-      yield* store.restore([{ ...held, events: [opened(approval(a, 2)), given] }], [], [])
-      yield* store.revokeGrant({ grantId: grantOf(a, 2).grant.id, revocation })
-      yield* store.remove(a)
-      yield* store.restore([held], [], [])
-      yield* store.release(yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" }))
-      yield* store.decide({ ...approve(Id.requestId(a, 1)), grant: scope })
-      const claims = [revokedBy(grantOf(a), "ben", 8), revokedBy(grantOf(a, 2), "ben", 8)]
-      const refused = yield* Effect.flip(store.restore([held], [], [], claims))
-      assert.deepStrictEqual(fields(refused)["revoked"], [grantOf(a).grant.id])
-      yield* store.decide({ ...approve(Id.requestId(a, 2)), grant: scope })
+      const before = yield* store.events(a)
+      const outcome = yield* Effect.result(store.restore([there], [], [], claims))
       assert.deepStrictEqual(
-        (yield* store.grants()).map(({ grant }) => grant.revoked?.by),
-        ["ben", undefined]
+        Result.isFailure(outcome) ? fields(outcome.failure) : undefined,
+        refused === undefined
+          ? undefined
+          : { _tag: "RunExists", runId: a, status: here.status, archive: refused, revoked: [grantId] }
       )
-    })
-  )
+      if (refused !== undefined) assert.deepStrictEqual(yield* store.events(a), before)
+      assert.deepStrictEqual(yield* store.grants({ runId: a }), claims)
+      // The first revocation stands.
+      const again = [revokedBy(grantAt(a, index), "cy", 9)]
+      yield* Effect.result(store.restore([there], [], [], again))
+      assert.deepStrictEqual(yield* store.grants({ runId: a }), claims)
+      yield* store.remove(a)
+    }
+  })
 
-  test(
-    "keeps what an archive says was revoked for the later archive of the run that gave it",
-    Effect.fnUntraced(function* (store) {
-      const held = { ...copyAt(a, 0), status: "held", events: [opened(approval(a, 1))] } as const
-      const claims = [revokedBy(grantOf(a), "ben", 8)]
-      yield* store.restore([held], [], [])
-      yield* store.restore([held], [], [], claims)
-      yield* store.restore([copyAt(a, 0)], [], [])
-      assert.deepStrictEqual(yield* store.grants(), claims)
+  test("takes in the revocations of the runs that are here when another run is in the place of the last one, and none of a run of another beginning", function* (store) {
+    const { id: grantId } = grantOf(a).grant
+    const claims = [revokedBy(grantOf(a), "ben", 8)]
+    const next = (runId: Id.RunId): RestoredRun => ({
+      runId,
+      sessionId: session(`s-${a}`),
+      agent: "root",
+      status: "completed",
+      parent: { runId: a, revision: rev(3) },
+      events: [said(`by ${runId}`)]
     })
-  )
+    const other = { ...copyAt(a, 0), events: [said("other"), said("end")] } as const
+    yield* store.restore([copyAt(a, 0), next(b)], [], [])
+    const clash = yield* Effect.flip(store.restore([other], [], [], claims))
+    assert.deepStrictEqual(fields(clash), {
+      _tag: "RunExists",
+      runId: a,
+      status: "completed",
+      archive: "other",
+      revoked: []
+    })
+    assert.deepStrictEqual(yield* store.grants(), [grantOf(a)])
+    const c = run("run_c")
+    const busy = yield* Effect.flip(store.restore([copyAt(a, 0), next(c)], [], [], claims))
+    assert.deepStrictEqual(fields(busy), {
+      _tag: "SessionBusy",
+      sessionId: session(`s-${a}`),
+      runId: b,
+      status: "completed",
+      archived: c,
+      revoked: [grantId]
+    })
+    assert.deepStrictEqual(yield* store.grants(), claims)
+    assert.strictEqual((yield* store.list()).length, 2)
+  })
 
-  test(
-    "lets a start come before a revocation or see it, whichever are at work at once",
-    Effect.fnUntraced(function* (store) {
-      for (let round = 0; round < 10; round += 1) {
-        const runId = run(`run_${round}`)
-        const lease = yield* granted(store, runId)
-        const given = grantOf(runId)
-        const revoking = yield* Effect.forkChild(store.revokeGrant({ grantId: given.grant.id, revocation }))
-        const starting = yield* Effect.forkChild(start(store, lease, [given]))
-        yield* Fiber.join(revoking)
-        const { revision, revoked } = yield* Fiber.join(starting)
-        assert.strictEqual(revision, revoked === undefined ? 2 : 1)
-        assert.strictEqual((yield* start(store, lease, [given], revision)).revoked?.length, 1)
-      }
-    })
-  )
+  test("takes in, of a run that went on by itself here, the revocation of a grant that it gave, and of no grant that it will give", function* (store) {
+    const held: RestoredRun = {
+      ...copyAt(a, 0),
+      status: "held",
+      events: [opened(approval(a, 1)), opened(approval(a, 2))]
+    }
+    // What is left of a run of this id that was deleted is no grant of this one.
+    const second = { ...approve(Id.requestId(a, 2)), grant: scope, at: 5 } as const
+    const given: RunEvent = { _tag: "request.decided", at: 5, decision: second }
+    yield* store.restore([{ ...held, events: [opened(approval(a, 2)), given] }], [], [])
+    yield* store.revokeGrant({ grantId: grantOf(a, 2).grant.id, revocation })
+    yield* store.remove(a)
+    yield* store.restore([held], [], [])
+    yield* store.release(yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" }))
+    yield* store.decide({ ...approve(Id.requestId(a, 1)), grant: scope })
+    const claims = [revokedBy(grantOf(a), "ben", 8), revokedBy(grantOf(a, 2), "ben", 8)]
+    const refused = yield* Effect.flip(store.restore([held], [], [], claims))
+    assert.deepStrictEqual(fields(refused)["revoked"], [grantOf(a).grant.id])
+    yield* store.decide({ ...approve(Id.requestId(a, 2)), grant: scope })
+    assert.deepStrictEqual(
+      (yield* store.grants()).map(({ grant }) => grant.revoked?.by),
+      ["ben", undefined]
+    )
+  })
+
+  test("keeps what an archive says was revoked for the later archive of the run that gave it", function* (store) {
+    const held = { ...copyAt(a, 0), status: "held", events: [opened(approval(a, 1))] } as const
+    const claims = [revokedBy(grantOf(a), "ben", 8)]
+    yield* store.restore([held], [], [])
+    yield* store.restore([held], [], [], claims)
+    yield* store.restore([copyAt(a, 0)], [], [])
+    assert.deepStrictEqual(yield* store.grants(), claims)
+  })
+
+  test("lets a start come before a revocation or see it, whichever are at work at once", function* (store) {
+    for (let round = 0; round < 10; round += 1) {
+      const runId = run(`run_${round}`)
+      const lease = yield* granted(store, runId)
+      const given = grantOf(runId)
+      const revoking = yield* Effect.forkChild(store.revokeGrant({ grantId: given.grant.id, revocation }))
+      const starting = yield* Effect.forkChild(start(store, lease, [given]))
+      yield* Fiber.join(revoking)
+      const { revision, revoked } = yield* Fiber.join(starting)
+      assert.strictEqual(revision, revoked === undefined ? 2 : 1)
+      assert.strictEqual((yield* start(store, lease, [given], revision)).revoked?.length, 1)
+    }
+  })
 }

@@ -26,280 +26,238 @@ const b = run("run_b")
 const request = approval(a, 1)
 
 export const messages = ({ assert, test }: Group): void => {
-  test(
-    "keeps a message to a run, at work or held and without a lease, until its journal has it",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a)
-      yield* heldOn(store, b, [approval(b, 1)])
-      yield* TestClock.adjust("1 second")
-      assert.deepStrictEqual(yield* store.send(a, saying("hello", "m1")), { messageId: "m1", at: 1000 })
-      yield* store.send(b, saying("hello", "m1"))
-      for (const runId of [a, b]) {
-        const waiting = [{ messageId: "m1", content: [text("hello")], at: 1000 }]
-        assert.deepStrictEqual(yield* store.messages(runId), waiting)
-        assert.deepStrictEqual((yield* store.load(runId)).messages, waiting)
-      }
-      yield* store.append({ lease, expected: rev(1), events: [taking("m1")], status: "running" })
-      assert.deepStrictEqual([yield* mail(store, a), yield* mail(store, b)], [[], ["m1: hello"]])
-      assert.deepStrictEqual((yield* store.load(a)).messages, [])
-    })
-  )
+  test("keeps a message to a run, at work or held and without a lease, until its journal has it", function* (store) {
+    const lease = yield* started(store, a)
+    yield* heldOn(store, b, [approval(b, 1)])
+    yield* TestClock.adjust("1 second")
+    assert.deepStrictEqual(yield* store.send(a, saying("hello", "m1")), { messageId: "m1", at: 1000 })
+    yield* store.send(b, saying("hello", "m1"))
+    for (const runId of [a, b]) {
+      const waiting = [{ messageId: "m1", content: [text("hello")], at: 1000 }]
+      assert.deepStrictEqual(yield* store.messages(runId), waiting)
+      assert.deepStrictEqual((yield* store.load(runId)).messages, waiting)
+    }
+    yield* store.append({ lease, expected: rev(1), events: [taking("m1")], status: "running" })
+    assert.deepStrictEqual([yield* mail(store, a), yield* mail(store, b)], [[], ["m1: hello"]])
+    assert.deepStrictEqual((yield* store.load(a)).messages, [])
+  })
 
-  test(
-    "makes an id for a message that has none",
-    Effect.fnUntraced(function* (store) {
-      yield* started(store, a)
-      const one = yield* store.send(a, saying("same"))
-      const two = yield* store.send(a, saying("same"))
-      assert.isTrue(/^m_\w{20,}$/.test(one.messageId) && one.messageId !== two.messageId)
-      assert.deepStrictEqual(yield* mail(store, a), [`${one.messageId}: same`, `${two.messageId}: same`])
-    })
-  )
+  test("makes an id for a message that has none", function* (store) {
+    yield* started(store, a)
+    const one = yield* store.send(a, saying("same"))
+    const two = yield* store.send(a, saying("same"))
+    assert.isTrue(/^m_\w{20,}$/.test(one.messageId) && one.messageId !== two.messageId)
+    assert.deepStrictEqual(yield* mail(store, a), [`${one.messageId}: same`, `${two.messageId}: same`])
+  })
 
-  test(
-    "takes a message that is sent again for the one that was sent first, also when the journal has it or the run is over",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a)
-      const first = yield* store.send(a, saying("first", "m1"))
-      yield* TestClock.adjust("1 minute")
-      const again = store.send(a, saying("second", "m1"))
-      assert.deepStrictEqual(yield* again, first)
-      assert.deepStrictEqual(yield* mail(store, a), ["m1: first"])
-      yield* store.append({ lease, expected: rev(1), events: [taking("m1")], status: "running" })
-      assert.deepStrictEqual(yield* again, first)
-      yield* store.append({ lease, expected: rev(2), events: [said("end")], status: "completed" })
-      assert.deepStrictEqual(yield* again, first)
-      assert.deepStrictEqual(yield* mail(store, a), [])
-    })
-  )
+  test("takes a message that is sent again for the one that was sent first, also when the journal has it or the run is over", function* (store) {
+    const lease = yield* started(store, a)
+    const first = yield* store.send(a, saying("first", "m1"))
+    yield* TestClock.adjust("1 minute")
+    const again = store.send(a, saying("second", "m1"))
+    assert.deepStrictEqual(yield* again, first)
+    assert.deepStrictEqual(yield* mail(store, a), ["m1: first"])
+    yield* store.append({ lease, expected: rev(1), events: [taking("m1")], status: "running" })
+    assert.deepStrictEqual(yield* again, first)
+    yield* store.append({ lease, expected: rev(2), events: [said("end")], status: "completed" })
+    assert.deepStrictEqual(yield* again, first)
+    assert.deepStrictEqual(yield* mail(store, a), [])
+  })
 
-  test(
-    "keeps messages in the order in which they were sent, also those of one moment",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a)
-      for (const id of ["z", "m", "a", "k"]) yield* store.send(a, saying(id, id))
-      yield* TestClock.adjust("1 second")
-      yield* store.send(a, saying("b", "b"))
-      const events = [taking("m"), taking("a")] as const
-      yield* store.append({ lease, expected: rev(1), events, status: "running" })
-      yield* store.send(a, saying("a2", "0"))
-      assert.deepStrictEqual(yield* mail(store, a), ["z: z", "k: k", "b: b", "0: a2"])
-    })
-  )
+  test("keeps messages in the order in which they were sent, also those of one moment", function* (store) {
+    const lease = yield* started(store, a)
+    for (const id of ["z", "m", "a", "k"]) yield* store.send(a, saying(id, id))
+    yield* TestClock.adjust("1 second")
+    yield* store.send(a, saying("b", "b"))
+    const events = [taking("m"), taking("a")] as const
+    yield* store.append({ lease, expected: rev(1), events, status: "running" })
+    yield* store.send(a, saying("a2", "0"))
+    assert.deepStrictEqual(yield* mail(store, a), ["z: z", "k: k", "b: b", "0: a2"])
+  })
 
-  test(
-    "refuses a message to a run that is not there or has ended, and what is not a message",
-    Effect.fnUntraced(function* (store) {
-      assert.strictEqual(yield* tagOf(store.send(a, saying("hello"))), "RunNotFound")
-      for (const status of ["completed", "cancelled", "error"] as const) {
-        yield* started(store, run(status), { status, ttl: 0 })
-        const error = yield* Effect.flip(store.send(run(status), saying("hello")))
-        assert.deepStrictEqual(fields(error), { _tag: "RunEnded", runId: status, status })
-      }
-      yield* started(store, a)
-      let deep: unknown = {}
-      for (let level = 0; level < 300; level += 1) deep = { deep }
-      const wrong: ReadonlyArray<unknown> = [
-        null,
-        "hello",
-        {},
-        { content: "hello" },
-        { content: [] },
-        { content: [{ _tag: "text" }] },
-        { content: [{ _tag: "text", text: 'sk-"; --\0', payload: deep }] },
-        { content: [{ _tag: "toolCall", callId: "c" }] },
-        { content: [text("hello")], messageId: "" },
-        { content: [text("hello")], messageId: "two words" },
-        { content: [text("hello")], messageId: "nul\0" },
-        { content: [text("hello")], messageId: "x".repeat(257) },
-        { content: [text("hello")], messageId: 7 }
-      ]
-      for (const message of wrong) {
-        const error = yield* Effect.flip(store.send(a, message as never))
-        assert.strictEqual(error._tag, "MessageInvalid")
-        assert.isTrue(!error.message.includes("sk-"), error.message)
-      }
-      assert.deepStrictEqual(yield* store.messages(a), [])
-      assert.deepStrictEqual(yield* store.messages(b), [])
-    })
-  )
+  test("refuses a message to a run that is not there or has ended, and what is not a message", function* (store) {
+    assert.strictEqual(yield* tagOf(store.send(a, saying("hello"))), "RunNotFound")
+    for (const status of ["completed", "cancelled", "error"] as const) {
+      yield* started(store, run(status), { status, ttl: 0 })
+      const error = yield* Effect.flip(store.send(run(status), saying("hello")))
+      assert.deepStrictEqual(fields(error), { _tag: "RunEnded", runId: status, status })
+    }
+    yield* started(store, a)
+    let deep: unknown = {}
+    for (let level = 0; level < 300; level += 1) deep = { deep }
+    const wrong: ReadonlyArray<unknown> = [
+      null,
+      "hello",
+      {},
+      { content: "hello" },
+      { content: [] },
+      { content: [{ _tag: "text" }] },
+      { content: [{ _tag: "text", text: 'sk-"; --\0', payload: deep }] },
+      { content: [{ _tag: "toolCall", callId: "c" }] },
+      { content: [text("hello")], messageId: "" },
+      { content: [text("hello")], messageId: "two words" },
+      { content: [text("hello")], messageId: "nul\0" },
+      { content: [text("hello")], messageId: "x".repeat(257) },
+      { content: [text("hello")], messageId: 7 }
+    ]
+    for (const message of wrong) {
+      const error = yield* Effect.flip(store.send(a, message as never))
+      assert.strictEqual(error._tag, "MessageInvalid")
+      assert.isTrue(!error.message.includes("sk-"), error.message)
+    }
+    assert.deepStrictEqual(yield* store.messages(a), [])
+    assert.deepStrictEqual(yield* store.messages(b), [])
+  })
 
-  test(
-    "gives a message back as it was sent, whatever it holds",
-    Effect.fnUntraced(function* (store) {
-      yield* started(store, a)
-      const content = [
-        text(`naïve 日本語 🎼 nul \0 "quoted" 'twice' \u2028 \\ \n`),
-        text("x".repeat(1e6)),
-        {
-          _tag: "file",
-          mediaType: "image/png",
-          source: { _tag: "bytes", base64: "AAEC" },
-          name: "'; --"
-        } as const
-      ]
-      const messageId = `<1.2@mail>/'";--%_\\`
-      yield* store.send(a, { messageId, content })
-      assert.deepStrictEqual(yield* store.messages(a), [{ messageId, content, at: 0 }])
-    })
-  )
-
-  test(
-    "knows a message in the journal of a sub-agent, by the root run",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a)
-      yield* store.send(a, saying("hello", "m1"))
-      const child = run("run_a.t1.1")
-      assert.strictEqual(yield* tagOf(store.send(child, saying("hello"))), "RunNotFound")
-      const events = [inChild(a, inChild(child, taking("m1")))] as const
-      yield* store.append({ lease, expected: rev(1), events, status: "running" })
-      assert.deepStrictEqual(yield* mail(store, a), [])
-    })
-  )
-
-  test(
-    "has a message in the journal once: an append that takes it again is refused, and nothing of it is written",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a)
-      yield* store.send(a, saying("hello", "m1"))
-      yield* store.send(a, saying("hello", "m2"))
-      yield* store.append({ lease, expected: rev(1), events: [taking("m1")], status: "running" })
-      for (const events of [
-        [taking("m2"), taking("m1")],
-        [taking("m2"), inChild(a, taking("m2"))]
-      ] as const) {
-        const twice = { lease, expected: rev(2), events, status: "running" } as const
-        assert.strictEqual(yield* tagOf(store.append(twice)), "RunConflict")
-        assert.strictEqual(yield* tagOf(store.park(twice)), "RunConflict")
-      }
-      assert.strictEqual((yield* store.head(a)).revision, 2)
-      assert.deepStrictEqual(yield* mail(store, a), ["m2: hello"])
-    })
-  )
-
-  test(
-    "takes a message that the journal has and nobody sent for sent",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a, { events: [said("0"), taking("m1")] })
-      yield* store.append({ lease, expected: rev(2), events: [taking("m2")], status: "running" })
-      for (const id of ["m1", "m2"]) {
-        assert.deepStrictEqual(yield* store.send(a, saying("late", id)), { messageId: id, at: 9 })
-      }
-      assert.deepStrictEqual(yield* store.messages(a), [])
-    })
-  )
-
-  test(
-    "deletes a run's messages with the run",
-    Effect.fnUntraced(function* (store) {
-      yield* heldOn(store, a, [request])
-      yield* store.send(a, saying("hello", "m1"))
-      yield* store.remove(a)
-      const lease = yield* started(store, b)
-      yield* store.send(b, saying("hello", "m1"))
-      yield* store.append({ lease, expected: rev(1), events: [said("end")], status: "completed" })
-      yield* store.release(lease)
-      yield* TestClock.adjust("1 hour")
-      assert.strictEqual(yield* store.prune({ endedBefore: 1e9 }), 1)
-      for (const runId of [a, b]) {
-        yield* started(store, runId)
-        assert.deepStrictEqual(yield* store.messages(runId), [])
-        assert.deepStrictEqual(yield* store.send(runId, saying("new", "m1")), {
-          messageId: "m1",
-          at: 3_600_000
-        })
-        assert.deepStrictEqual(yield* mail(store, runId), ["m1: new"])
-      }
-    })
-  )
-
-  test(
-    "restores the messages that a run had not taken, and no message that its journal has",
-    Effect.fnUntraced(function* (store) {
-      const held = {
-        runId: a,
-        sessionId: session("s"),
-        agent: "root",
-        status: "held",
-        events: [said("0"), taking("m1")]
+  test("gives a message back as it was sent, whatever it holds", function* (store) {
+    yield* started(store, a)
+    const content = [
+      text(`naïve 日本語 🎼 nul \0 "quoted" 'twice' \u2028 \\ \n`),
+      text("x".repeat(1e6)),
+      {
+        _tag: "file",
+        mediaType: "image/png",
+        source: { _tag: "bytes", base64: "AAEC" },
+        name: "'; --"
       } as const
-      const sent = [
-        { messageId: "m3", content: [text("three")], at: 8 },
-        { messageId: "m1", content: [text("one")], at: 5 },
-        { messageId: "m2", content: [text("two")], at: 7 }
-      ]
-      yield* TestClock.adjust("1 hour")
-      yield* store.restore([held], [], sent)
-      assert.deepStrictEqual(yield* store.messages(a), [sent[0], sent[2]])
-      assert.deepStrictEqual(yield* store.ready(), [{ runId: a, agent: "root", reason: "message" }])
-      assert.deepStrictEqual(yield* store.send(a, saying("again", "m2")), { messageId: "m2", at: 7 })
-    })
-  )
+    ]
+    const messageId = `<1.2@mail>/'";--%_\\`
+    yield* store.send(a, { messageId, content })
+    assert.deepStrictEqual(yield* store.messages(a), [{ messageId, content, at: 0 }])
+  })
 
-  test(
-    "keeps the end of a sub-agent of a run that failed until it is resumed, and of no run that ended otherwise",
-    Effect.fnUntraced(function* (store) {
-      const ending = { ...saying("enough", "m1"), to: run("run_a.t1.1"), ends: true } as const
-      yield* started(store, a, { status: "error", ttl: 0 })
-      const receipt = yield* store.send(a, ending)
-      assert.deepStrictEqual(yield* store.send(a, ending), receipt)
-      const waiting = [{ ...ending, at: 0 }]
-      assert.deepStrictEqual((yield* store.load(a)).messages, waiting)
-      assert.deepStrictEqual(yield* store.ready(), [])
-      for (const status of ["completed", "cancelled"] as const) {
-        yield* started(store, run(status), { status, ttl: 0 })
-        assert.strictEqual(yield* tagOf(store.send(run(status), ending)), "RunEnded")
-      }
-    })
-  )
+  test("knows a message in the journal of a sub-agent, by the root run", function* (store) {
+    const lease = yield* started(store, a)
+    yield* store.send(a, saying("hello", "m1"))
+    const child = run("run_a.t1.1")
+    assert.strictEqual(yield* tagOf(store.send(child, saying("hello"))), "RunNotFound")
+    const events = [inChild(a, inChild(child, taking("m1")))] as const
+    yield* store.append({ lease, expected: rev(1), events, status: "running" })
+    assert.deepStrictEqual(yield* mail(store, a), [])
+  })
 
-  test(
-    "keeps whom a message is for, and takes no message for another one because of its id",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a)
-      const to = run("run_a.t1.1")
-      yield* store.send(a, { ...saying("for the sub-agent", "m1"), to })
-      yield* store.send(a, { ...saying("enough", "m2"), to, ends: true })
-      yield* store.send(a, { ...saying("for the sub-agent", "m1"), to })
-      const waiting = [
-        { messageId: "m1", content: [text("for the sub-agent")], at: 0, to },
-        { messageId: "m2", content: [text("enough")], at: 0, to, ends: true }
-      ]
-      assert.deepStrictEqual(yield* store.messages(a), waiting)
-      assert.deepStrictEqual((yield* store.load(a)).messages, waiting)
-      for (const other of [saying("for the run", "m1"), { ...saying("?", "m1"), to: run("run_a.t1.2") }]) {
-        assert.strictEqual(yield* tagOf(store.send(a, other)), "MessageInvalid")
-      }
-      const events = [inChild(a, taking("m1"))] as const
-      yield* store.append({ lease, expected: rev(1), events, status: "running" })
-      assert.deepStrictEqual(yield* store.messages(a), waiting.slice(1))
-      assert.deepStrictEqual(yield* store.send(a, { ...saying("again", "m1"), to }), {
+  test("has a message in the journal once: an append that takes it again is refused, and nothing of it is written", function* (store) {
+    const lease = yield* started(store, a)
+    yield* store.send(a, saying("hello", "m1"))
+    yield* store.send(a, saying("hello", "m2"))
+    yield* store.append({ lease, expected: rev(1), events: [taking("m1")], status: "running" })
+    for (const events of [
+      [taking("m2"), taking("m1")],
+      [taking("m2"), inChild(a, taking("m2"))]
+    ] as const) {
+      const twice = { lease, expected: rev(2), events, status: "running" } as const
+      assert.strictEqual(yield* tagOf(store.append(twice)), "RunConflict")
+      assert.strictEqual(yield* tagOf(store.park(twice)), "RunConflict")
+    }
+    assert.strictEqual((yield* store.head(a)).revision, 2)
+    assert.deepStrictEqual(yield* mail(store, a), ["m2: hello"])
+  })
+
+  test("takes a message that the journal has and nobody sent for sent", function* (store) {
+    const lease = yield* started(store, a, { events: [said("0"), taking("m1")] })
+    yield* store.append({ lease, expected: rev(2), events: [taking("m2")], status: "running" })
+    for (const id of ["m1", "m2"]) {
+      assert.deepStrictEqual(yield* store.send(a, saying("late", id)), { messageId: id, at: 9 })
+    }
+    assert.deepStrictEqual(yield* store.messages(a), [])
+  })
+
+  test("deletes a run's messages with the run", function* (store) {
+    yield* heldOn(store, a, [request])
+    yield* store.send(a, saying("hello", "m1"))
+    yield* store.remove(a)
+    const lease = yield* started(store, b)
+    yield* store.send(b, saying("hello", "m1"))
+    yield* store.append({ lease, expected: rev(1), events: [said("end")], status: "completed" })
+    yield* store.release(lease)
+    yield* TestClock.adjust("1 hour")
+    assert.strictEqual(yield* store.prune({ endedBefore: 1e9 }), 1)
+    for (const runId of [a, b]) {
+      yield* started(store, runId)
+      assert.deepStrictEqual(yield* store.messages(runId), [])
+      assert.deepStrictEqual(yield* store.send(runId, saying("new", "m1")), {
         messageId: "m1",
-        at: 0
+        at: 3_600_000
       })
-      assert.strictEqual(yield* tagOf(store.send(a, saying("for the run", "m1"))), "MessageInvalid")
-      const wrong = { ...saying("?"), to: "no id" } as unknown as Parameters<typeof store.send>[1]
-      assert.strictEqual(yield* tagOf(store.send(a, wrong)), "MessageInvalid")
-    })
-  )
+      assert.deepStrictEqual(yield* mail(store, runId), ["m1: new"])
+    }
+  })
 
-  test(
-    "keeps each of many messages that are sent at once, and one of those with the same id",
-    Effect.fnUntraced(function* (store) {
-      yield* started(store, a)
-      const many = Array.from({ length: 20 }, (_, index) =>
-        Effect.all([
-          store.send(a, saying(String(index), `m${index}`)),
-          store.send(a, saying(String(index), "same"))
-        ])
-      )
-      const receipts = yield* Effect.all(many, { concurrency: "unbounded" })
-      assert.strictEqual(new Set(receipts.map(([, { at }]) => at)).size, 1)
-      const ids = (yield* store.messages(a)).map(({ messageId }) => messageId)
-      assert.deepStrictEqual(
-        ids.toSorted(),
-        ["same", ...Array.from({ length: 20 }, (_, index) => `m${index}`)].toSorted()
-      )
+  test("restores the messages that a run had not taken, and no message that its journal has", function* (store) {
+    const held = {
+      runId: a,
+      sessionId: session("s"),
+      agent: "root",
+      status: "held",
+      events: [said("0"), taking("m1")]
+    } as const
+    const sent = [
+      { messageId: "m3", content: [text("three")], at: 8 },
+      { messageId: "m1", content: [text("one")], at: 5 },
+      { messageId: "m2", content: [text("two")], at: 7 }
+    ]
+    yield* TestClock.adjust("1 hour")
+    yield* store.restore([held], [], sent)
+    assert.deepStrictEqual(yield* store.messages(a), [sent[0], sent[2]])
+    assert.deepStrictEqual(yield* store.ready(), [{ runId: a, agent: "root", reason: "message" }])
+    assert.deepStrictEqual(yield* store.send(a, saying("again", "m2")), { messageId: "m2", at: 7 })
+  })
+
+  test("keeps the end of a sub-agent of a run that failed until it is resumed, and of no run that ended otherwise", function* (store) {
+    const ending = { ...saying("enough", "m1"), to: run("run_a.t1.1"), ends: true } as const
+    yield* started(store, a, { status: "error", ttl: 0 })
+    const receipt = yield* store.send(a, ending)
+    assert.deepStrictEqual(yield* store.send(a, ending), receipt)
+    const waiting = [{ ...ending, at: 0 }]
+    assert.deepStrictEqual((yield* store.load(a)).messages, waiting)
+    assert.deepStrictEqual(yield* store.ready(), [])
+    for (const status of ["completed", "cancelled"] as const) {
+      yield* started(store, run(status), { status, ttl: 0 })
+      assert.strictEqual(yield* tagOf(store.send(run(status), ending)), "RunEnded")
+    }
+  })
+
+  test("keeps whom a message is for, and takes no message for another one because of its id", function* (store) {
+    const lease = yield* started(store, a)
+    const to = run("run_a.t1.1")
+    yield* store.send(a, { ...saying("for the sub-agent", "m1"), to })
+    yield* store.send(a, { ...saying("enough", "m2"), to, ends: true })
+    yield* store.send(a, { ...saying("for the sub-agent", "m1"), to })
+    const waiting = [
+      { messageId: "m1", content: [text("for the sub-agent")], at: 0, to },
+      { messageId: "m2", content: [text("enough")], at: 0, to, ends: true }
+    ]
+    assert.deepStrictEqual(yield* store.messages(a), waiting)
+    assert.deepStrictEqual((yield* store.load(a)).messages, waiting)
+    for (const other of [saying("for the run", "m1"), { ...saying("?", "m1"), to: run("run_a.t1.2") }]) {
+      assert.strictEqual(yield* tagOf(store.send(a, other)), "MessageInvalid")
+    }
+    const events = [inChild(a, taking("m1"))] as const
+    yield* store.append({ lease, expected: rev(1), events, status: "running" })
+    assert.deepStrictEqual(yield* store.messages(a), waiting.slice(1))
+    assert.deepStrictEqual(yield* store.send(a, { ...saying("again", "m1"), to }), {
+      messageId: "m1",
+      at: 0
     })
-  )
+    assert.strictEqual(yield* tagOf(store.send(a, saying("for the run", "m1"))), "MessageInvalid")
+    const wrong = { ...saying("?"), to: "no id" } as unknown as Parameters<typeof store.send>[1]
+    assert.strictEqual(yield* tagOf(store.send(a, wrong)), "MessageInvalid")
+  })
+
+  test("keeps each of many messages that are sent at once, and one of those with the same id", function* (store) {
+    yield* started(store, a)
+    const many = Array.from({ length: 20 }, (_, index) =>
+      Effect.all([
+        store.send(a, saying(String(index), `m${index}`)),
+        store.send(a, saying(String(index), "same"))
+      ])
+    )
+    const receipts = yield* Effect.all(many, { concurrency: "unbounded" })
+    assert.strictEqual(new Set(receipts.map(([, { at }]) => at)).size, 1)
+    const ids = (yield* store.messages(a)).map(({ messageId }) => messageId)
+    assert.deepStrictEqual(
+      ids.toSorted(),
+      ["same", ...Array.from({ length: 20 }, (_, index) => `m${index}`)].toSorted()
+    )
+  })
 }

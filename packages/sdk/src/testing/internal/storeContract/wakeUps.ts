@@ -34,117 +34,102 @@ const reasons = (store: Store) =>
   Effect.map(store.ready(), (ready) => ready.map(({ reason, runId }) => `${runId} ${reason}`).toSorted())
 
 export const wakeUps = ({ assert, test }: Group): void => {
-  test(
-    "does not park, and writes nothing, while a message waits that the events do not take",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a)
-      yield* store.send(a, saying("one", "m1"))
-      yield* store.send(a, saying("two", "m2"))
-      const parking = (events: readonly [RunEvent, ...ReadonlyArray<RunEvent>], expected: number) =>
-        store.park({ lease, expected: rev(expected), events, status: "held" })
-      assert.deepStrictEqual(yield* parking([said("held")], 1), { parked: false, revision: rev(1) })
-      assert.deepStrictEqual(yield* parking([taking("m1")], 1), { parked: false, revision: rev(1) })
-      assert.deepStrictEqual(yield* mail(store, a), ["m1: one", "m2: two"])
-      const head = yield* store.head(a)
-      assert.deepStrictEqual([head.status, head.revision, head.lease?.owner], ["running", 1, "me"])
-      const all = [taking("m1"), taking("m2"), said("held")] as const
-      assert.deepStrictEqual(yield* parking(all, 1), { parked: true, revision: rev(4) })
-      assert.deepStrictEqual([yield* mail(store, a), yield* store.ready()], [[], []])
-    })
-  )
+  test("does not park, and writes nothing, while a message waits that the events do not take", function* (store) {
+    const lease = yield* started(store, a)
+    yield* store.send(a, saying("one", "m1"))
+    yield* store.send(a, saying("two", "m2"))
+    const parking = (events: readonly [RunEvent, ...ReadonlyArray<RunEvent>], expected: number) =>
+      store.park({ lease, expected: rev(expected), events, status: "held" })
+    assert.deepStrictEqual(yield* parking([said("held")], 1), { parked: false, revision: rev(1) })
+    assert.deepStrictEqual(yield* parking([taking("m1")], 1), { parked: false, revision: rev(1) })
+    assert.deepStrictEqual(yield* mail(store, a), ["m1: one", "m2: two"])
+    const head = yield* store.head(a)
+    assert.deepStrictEqual([head.status, head.revision, head.lease?.owner], ["running", 1, "me"])
+    const all = [taking("m1"), taking("m2"), said("held")] as const
+    assert.deepStrictEqual(yield* parking(all, 1), { parked: true, revision: rev(4) })
+    assert.deepStrictEqual([yield* mail(store, a), yield* store.ready()], [[], []])
+  })
 
-  test(
-    "tells whoever drives the run, with the next append and with the lease, that there is a message or a decision",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a, { events: [opened(request)] })
-      let expected = 1
-      const news = (...events: readonly [RunEvent, ...ReadonlyArray<RunEvent>]) =>
-        Effect.gen(function* () {
-          const { revision, ...appended } = yield* store.append({
-            lease,
-            expected: rev(expected),
-            events,
-            status: "running"
-          })
-          expected = revision
-          const { lease: _, ...renewed } = yield* store.renew(lease, "1 hour")
-          assert.deepStrictEqual(appended, renewed)
-          return appended
+  test("tells whoever drives the run, with the next append and with the lease, that there is a message or a decision", function* (store) {
+    const lease = yield* started(store, a, { events: [opened(request)] })
+    let expected = 1
+    const news = (...events: readonly [RunEvent, ...ReadonlyArray<RunEvent>]) =>
+      Effect.gen(function* () {
+        const { revision, ...appended } = yield* store.append({
+          lease,
+          expected: rev(expected),
+          events,
+          status: "running"
         })
-      assert.deepStrictEqual(yield* news(said("1")), {})
-      yield* store.send(a, saying("hello", "m1"))
-      assert.deepStrictEqual(yield* news(said("2")), { hasMail: true })
-      yield* store.send(a, saying("hello", "m2"))
-      assert.deepStrictEqual(yield* news(taking("m1")), { hasMail: true })
-      assert.deepStrictEqual(yield* news(taking("m2")), {})
-      const { decision } = yield* store.decide(approve(request.requestId))
-      yield* store.requestCancel(a, "enough")
-      assert.deepStrictEqual(yield* news(said("3")), { hasMail: true, cancelReason: "enough" })
-      const decided = { _tag: "request.decided", at: 9, decision } as const
-      assert.deepStrictEqual(yield* news(decided), { cancelReason: "enough" })
-    })
-  )
+        expected = revision
+        const { lease: _, ...renewed } = yield* store.renew(lease, "1 hour")
+        assert.deepStrictEqual(appended, renewed)
+        return appended
+      })
+    assert.deepStrictEqual(yield* news(said("1")), {})
+    yield* store.send(a, saying("hello", "m1"))
+    assert.deepStrictEqual(yield* news(said("2")), { hasMail: true })
+    yield* store.send(a, saying("hello", "m2"))
+    assert.deepStrictEqual(yield* news(taking("m1")), { hasMail: true })
+    assert.deepStrictEqual(yield* news(taking("m2")), {})
+    const { decision } = yield* store.decide(approve(request.requestId))
+    yield* store.requestCancel(a, "enough")
+    assert.deepStrictEqual(yield* news(said("3")), { hasMail: true, cancelReason: "enough" })
+    const decided = { _tag: "request.decided", at: 9, decision } as const
+    assert.deepStrictEqual(yield* news(decided), { cancelReason: "enough" })
+  })
 
-  test(
-    "finds a held run that has a message, until the journal has it",
-    Effect.fnUntraced(function* (store) {
-      yield* heldOn(store, a, [request])
-      yield* started(store, b)
-      yield* store.send(b, saying("at work"))
-      yield* store.send(a, saying("hello", "m1"))
-      assert.deepStrictEqual(yield* reasons(store), ["run_a message"])
-      assert.deepStrictEqual(yield* store.ready({ agents: ["another"] }), [])
-      yield* store.decide(approve(request.requestId))
-      assert.deepStrictEqual(yield* reasons(store), ["run_a decided"])
-      yield* store.requestCancel(a, "enough")
-      assert.deepStrictEqual(yield* reasons(store), ["run_a cancelled"])
-      const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
-      assert.deepStrictEqual(yield* store.ready(), [])
-      const [decision] = yield* store.decisions(a)
-      const decided = { _tag: "request.decided", at: 9, decision: decision! } as const
-      yield* store.append({ lease, expected: rev(1), events: [decided, taking("m1")], status: "held" })
-      yield* store.release(lease)
-      assert.deepStrictEqual(yield* reasons(store), ["run_a cancelled"])
-      assert.deepStrictEqual(yield* mail(store, a), [])
-    })
-  )
+  test("finds a held run that has a message, until the journal has it", function* (store) {
+    yield* heldOn(store, a, [request])
+    yield* started(store, b)
+    yield* store.send(b, saying("at work"))
+    yield* store.send(a, saying("hello", "m1"))
+    assert.deepStrictEqual(yield* reasons(store), ["run_a message"])
+    assert.deepStrictEqual(yield* store.ready({ agents: ["another"] }), [])
+    yield* store.decide(approve(request.requestId))
+    assert.deepStrictEqual(yield* reasons(store), ["run_a decided"])
+    yield* store.requestCancel(a, "enough")
+    assert.deepStrictEqual(yield* reasons(store), ["run_a cancelled"])
+    const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
+    assert.deepStrictEqual(yield* store.ready(), [])
+    const [decision] = yield* store.decisions(a)
+    const decided = { _tag: "request.decided", at: 9, decision: decision! } as const
+    yield* store.append({ lease, expected: rev(1), events: [decided, taking("m1")], status: "held" })
+    yield* store.release(lease)
+    assert.deepStrictEqual(yield* reasons(store), ["run_a cancelled"])
+    assert.deepStrictEqual(yield* mail(store, a), [])
+  })
 
-  test(
-    "says that a run has a message before it says that time is up",
-    Effect.fnUntraced(function* (store) {
-      yield* heldOn(store, a, [approval(a, 1, { at: 0, expiresAt: 60_000 })])
-      yield* TestClock.adjust("1 hour")
-      assert.deepStrictEqual(yield* reasons(store), ["run_a expired"])
-      yield* store.send(a, saying("hello"))
-      yield* store.send(a, saying("hello"))
-      assert.deepStrictEqual(yield* reasons(store), ["run_a message"])
-      assert.strictEqual((yield* store.ready()).length, 1)
-    })
-  )
+  test("says that a run has a message before it says that time is up", function* (store) {
+    yield* heldOn(store, a, [approval(a, 1, { at: 0, expiresAt: 60_000 })])
+    yield* TestClock.adjust("1 hour")
+    assert.deepStrictEqual(yield* reasons(store), ["run_a expired"])
+    yield* store.send(a, saying("hello"))
+    yield* store.send(a, saying("hello"))
+    assert.deepStrictEqual(yield* reasons(store), ["run_a message"])
+    assert.strictEqual((yield* store.ready()).length, 1)
+  })
 
   const tells = (
     what: string,
     before: (store: Store) => Effect.Effect<Effect.Effect<unknown, unknown>, unknown>
   ) =>
-    test(
-      `tells whoever listens that ${what}`,
-      Effect.fnUntraced(function* (store) {
-        const act = yield* before(store)
-        const listening = yield* Deferred.make<void>()
-        const heard = yield* Effect.forkChild(
-          Stream.runDrain(
-            Stream.take(
-              Stream.tap(store.changes, () => Deferred.succeed(listening, undefined)),
-              2
-            )
+    test(`tells whoever listens that ${what}`, function* (store) {
+      const act = yield* before(store)
+      const listening = yield* Deferred.make<void>()
+      const heard = yield* Effect.forkChild(
+        Stream.runDrain(
+          Stream.take(
+            Stream.tap(store.changes, () => Deferred.succeed(listening, undefined)),
+            2
           )
         )
-        yield* Deferred.await(listening)
-        yield* act
-        yield* Fiber.join(heard)
-        assert.isTrue(true)
-      })
-    )
+      )
+      yield* Deferred.await(listening)
+      yield* act
+      yield* Fiber.join(heard)
+      assert.isTrue(true)
+    })
 
   tells("a message was sent", (store) =>
     Effect.as(heldOn(store, a, [request]), store.send(a, saying("hello")))
@@ -156,50 +141,44 @@ export const wakeUps = ({ assert, test }: Group): void => {
     )
   )
 
-  test(
-    "keeps what nobody took before the run ended: it wakes nobody, and waits again when the run goes on",
-    Effect.fnUntraced(function* (store) {
-      const lease = yield* started(store, a)
-      yield* store.send(a, saying("hello", "m1"))
-      yield* store.append({ lease, expected: rev(1), events: [said("failed")], status: "error" })
-      yield* store.release(lease)
-      assert.deepStrictEqual([yield* mail(store, a), yield* store.ready()], [["m1: hello"], []])
-      const next = yield* store.claim({ runId: a, owner: "you", ttl: "1 hour" })
-      yield* store.append({ lease: next, expected: rev(2), events: [said("on")], status: "running" })
-      const parking = { lease: next, expected: rev(3), events: [said("held")], status: "held" } as const
-      assert.strictEqual((yield* store.park(parking)).parked, false)
-      assert.strictEqual((yield* store.park({ ...parking, events: [taking("m1")] })).parked, true)
-    })
-  )
+  test("keeps what nobody took before the run ended: it wakes nobody, and waits again when the run goes on", function* (store) {
+    const lease = yield* started(store, a)
+    yield* store.send(a, saying("hello", "m1"))
+    yield* store.append({ lease, expected: rev(1), events: [said("failed")], status: "error" })
+    yield* store.release(lease)
+    assert.deepStrictEqual([yield* mail(store, a), yield* store.ready()], [["m1: hello"], []])
+    const next = yield* store.claim({ runId: a, owner: "you", ttl: "1 hour" })
+    yield* store.append({ lease: next, expected: rev(2), events: [said("on")], status: "running" })
+    const parking = { lease: next, expected: rev(3), events: [said("held")], status: "held" } as const
+    assert.strictEqual((yield* store.park(parking)).parked, false)
+    assert.strictEqual((yield* store.park({ ...parking, events: [taking("m1")] })).parked, true)
+  })
 
-  test(
-    "lets no message fall between a run and its being parked: who listens finds the run, or it is not parked",
-    Effect.fnUntraced(function* (store) {
-      const found = new Set<string>()
-      const listening = yield* Deferred.make<void>()
-      const woken = yield* Queue.unbounded<void>()
-      yield* Effect.forkChild(
-        Stream.runForEach(store.changes, () =>
-          Effect.gen(function* () {
-            for (const { reason, runId } of yield* store.ready()) if (reason === "message") found.add(runId)
-            yield* Deferred.succeed(listening, undefined)
-            yield* Queue.offer(woken, undefined)
-          })
-        )
+  test("lets no message fall between a run and its being parked: who listens finds the run, or it is not parked", function* (store) {
+    const found = new Set<string>()
+    const listening = yield* Deferred.make<void>()
+    const woken = yield* Queue.unbounded<void>()
+    yield* Effect.forkChild(
+      Stream.runForEach(store.changes, () =>
+        Effect.gen(function* () {
+          for (const { reason, runId } of yield* store.ready()) if (reason === "message") found.add(runId)
+          yield* Deferred.succeed(listening, undefined)
+          yield* Queue.offer(woken, undefined)
+        })
       )
-      yield* Deferred.await(listening)
-      for (let round = 0; round < 40; round += 1) {
-        const runId = run(`run_${round}`)
-        const lease = yield* started(store, runId)
-        const park = store.park({ lease, expected: rev(1), events: [said("held")], status: "held" })
-        const send = store.send(runId, saying("hello", "m1"))
-        const both = round % 2 === 0 ? ([park, send] as const) : ([send, park] as const)
-        const results = yield* Effect.all(both, { concurrency: "unbounded" })
-        assert.deepStrictEqual(yield* mail(store, runId), ["m1: hello"])
-        const isParked = results.some((result) => "parked" in result && result.parked)
-        assert.strictEqual((yield* store.head(runId)).status, isParked ? "held" : "running")
-        while (isParked && !found.has(runId)) yield* Queue.take(woken)
-      }
-    })
-  )
+    )
+    yield* Deferred.await(listening)
+    for (let round = 0; round < 40; round += 1) {
+      const runId = run(`run_${round}`)
+      const lease = yield* started(store, runId)
+      const park = store.park({ lease, expected: rev(1), events: [said("held")], status: "held" })
+      const send = store.send(runId, saying("hello", "m1"))
+      const both = round % 2 === 0 ? ([park, send] as const) : ([send, park] as const)
+      const results = yield* Effect.all(both, { concurrency: "unbounded" })
+      assert.deepStrictEqual(yield* mail(store, runId), ["m1: hello"])
+      const isParked = results.some((result) => "parked" in result && result.parked)
+      assert.strictEqual((yield* store.head(runId)).status, isParked ? "held" : "running")
+      while (isParked && !found.has(runId)) yield* Queue.take(woken)
+    }
+  })
 }
