@@ -1,9 +1,9 @@
-import { Id } from "@fermata/sdk/domain"
-import { exportRun, importRun } from "@fermata/sdk/durable"
-import type { ScriptedModel } from "@fermata/sdk/testing"
 /**
  * Who meets whom: what the first process works on, and what the second does beside it.
  */
+import { Id } from "@fermata/sdk/domain"
+import { exportRun, importRun } from "@fermata/sdk/durable"
+import type { ScriptedModel } from "@fermata/sdk/testing"
 import * as Effect from "effect/Effect"
 import {
   byTurn,
@@ -101,9 +101,7 @@ const upToDecision =
 /** A run of the session that is over and has left a grant. */
 const afterGrant: Use = (app) =>
   Effect.gen(function* () {
-    yield* Effect.flatMap(begin(app, { runId: earlier, sessionId, prompt }), (result) =>
-      settle(app, result, granting)
-    )
+    yield* settle(app, begin(app, { runId: earlier, sessionId, prompt }), granting)
     app.world.clock.jump(1000)
   })
 

@@ -1,9 +1,9 @@
-import { Id, Message } from "@fermata/sdk/domain"
-import { exportRun, importRun } from "@fermata/sdk/durable"
-import { type RunResult } from "@fermata/sdk/run"
 /**
  * What people do with agents, each as a program that can be repeated from the start after any crash.
  */
+import { Id, Message } from "@fermata/sdk/domain"
+import { exportRun, importRun } from "@fermata/sdk/durable"
+import { type RunResult } from "@fermata/sdk/run"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import {
@@ -46,10 +46,13 @@ export interface Scenario {
 const runId = "run" as Id.RunId
 const sessionId = "session" as Id.SessionId
 
+/** What people do, as an effect or as the generator of one. */
+type Use = (app: App) => Effect.Effect<unknown, unknown> | Effect.fn.Return<unknown, unknown>
+
 const scenario = (
   name: string,
   answer: Definition["answer"],
-  user: (app: App) => Effect.Effect<unknown, unknown>,
+  user: Use,
   options: {
     readonly core?: boolean
     readonly fresh?: boolean
@@ -62,14 +65,16 @@ const scenario = (
   fresh: options.fresh ?? false,
   two: options.two ?? false,
   definition: { agent: options.agent ?? plainAgent, answer },
-  user
+  user: Effect.fnUntraced(function* (app) {
+    return yield* user(app)
+  })
 })
 
 const start = (app: App) => begin(app, { runId, sessionId, prompt })
 const startAndSettle =
   (choose: Choose = honest, options?: { readonly oneByOne?: boolean }) =>
   (app: App) =>
-    Effect.flatMap(start(app), (result) => settle(app, result, choose, options))
+    settle(app, start(app), choose, options)
 
 const denying: Choose = (request, app) =>
   request._tag === "approval"
@@ -96,8 +101,52 @@ const doubtOnly: Choose = (request, app) => (request._tag === "inDoubt" ? honest
 const ownOnly: Choose = (request, app) =>
   request._tag === "inDoubt" || request.runId === runId ? honest(request, app) : undefined
 
+const firstRequest = Id.requestId(runId, 1)
+
+/** Grants what the run asks first, and revokes that when it asks a question or for a transfer. */
+const revoking = (grant: Choose): Use =>
+  function* (app) {
+    const result = yield* settle(app, start(app), (request, app) =>
+      (request.requestId === firstRequest ? grant : doubtOnly)(request, app)
+    )
+    const isDue =
+      result.status === "interrupted" &&
+      result.interruptions.some(
+        (request) =>
+          request._tag === "question" || (request._tag === "approval" && request.tool === "transfer")
+      )
+    if (isDue) yield* app.revoke(runId, Id.grantId(firstRequest))
+    return yield* settle(app, result)
+  }
+
+/** Cancels the run that is held. */
+const cancelling: Use = function* (app) {
+  const result = yield* settle(app, start(app), doubtOnly)
+  if (isHeld(result)) yield* app.cancel(runId, `changed my mind about ${canary}`)
+  return yield* app.go({ runId })
+}
+
+/** Another run of the session, until it is over. */
+const playNext = (app: App, name: string) =>
+  settle(app, begin(app, { runId: name as Id.RunId, sessionId, prompt: "Again." }))
+
+const forkId = "fork" as Id.RunId
+
+/** A fork of the run, until it is over. */
+const playFork: Use = function* (app) {
+  const forked = (yield* isThere(app, forkId))
+    ? app.go({ runId: forkId })
+    : app.fork({
+        runId,
+        prompt: `Again, ${canary}.`,
+        newRunId: forkId,
+        sessionId: "other" as Id.SessionId
+      })
+  return yield* settle(app, forked)
+}
+
 /** Exports a run that is held or over, removes it, imports it into the second database, and goes on there. */
-const moving = (upToHold: (app: App) => Effect.Effect<unknown, unknown>) => (app: App) =>
+const moving = (upToHold: Use) => (app: App) =>
   Effect.gen(function* () {
     const second = app.second!
     const { notes } = app.world
@@ -108,7 +157,7 @@ const moving = (upToHold: (app: App) => Effect.Effect<unknown, unknown>) => (app
       yield* app.store.remove(runId)
     }
     yield* unless("RunExists")(second.stored(importRun(JSON.parse(notes.get("archive")!))))
-    return yield* Effect.flatMap(second.go({ runId }), (result) => settle(second, result))
+    return yield* settle(second, second.go({ runId }))
   })
 
 /** Lets runs end, and removes them. They are whole, or gone. */
@@ -157,11 +206,9 @@ const inSession =
   (choose: Choose) =>
   (app: App): Effect.Effect<unknown, unknown> =>
     Effect.gen(function* () {
-      yield* Effect.flatMap(begin(app, { runId: firstRun, sessionId, prompt }), (result) =>
-        settle(app, result)
-      )
+      yield* settle(app, begin(app, { runId: firstRun, sessionId, prompt }))
       app.world.clock.jump(1000)
-      return yield* Effect.flatMap(start(app), (result) => settle(app, result, choose))
+      return yield* settle(app, start(app), choose)
     })
 
 const looks = Array.from({ length: 66 }, (_, index) => ["look", index] as const)
@@ -197,286 +244,178 @@ export const scenarios: ReadonlyArray<Scenario> = [
   ),
   scenario("sub-agent", delegating, startAndSettle(), { core: true, agent: withAssistant }),
   scenario("team", conducting, startAndSettle(), { core: true, agent: withTeam }),
-  scenario(
-    "cancel a team",
-    conducting,
-    (app) =>
-      Effect.gen(function* () {
-        const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
-        if (isHeld(result)) yield* app.cancel(runId, `changed my mind about ${canary}`)
-        return yield* app.go({ runId })
-      }),
-    { agent: withTeam }
-  ),
+  scenario("cancel a team", conducting, cancelling, { agent: withTeam }),
   scenario(
     "end one of a team",
     conducting,
-    (app) =>
-      Effect.gen(function* () {
-        let result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
-        if (isHeld(result)) {
-          const branch = Id.childRunId(Id.toolCallId(runId, 1, 1))
-          yield* app.send(branch, `And be quick, ${canary}.`, "m1")
-          yield* app.cancel(branch, `changed my mind about ${canary}`)
-          result = yield* app.go({ runId })
-        }
-        return yield* settle(app, result)
-      }),
+    function* (app) {
+      let result = yield* settle(app, start(app), doubtOnly)
+      if (isHeld(result)) {
+        const branch = Id.childRunId(Id.toolCallId(runId, 1, 1))
+        yield* app.send(branch, `And be quick, ${canary}.`, "m1")
+        yield* app.cancel(branch, `changed my mind about ${canary}`)
+        result = yield* app.go({ runId })
+      }
+      return yield* settle(app, result)
+    },
     { agent: withTeam }
   ),
-  scenario("cancel", byTurn(calls(["note"], ["charge"])), (app) =>
-    Effect.gen(function* () {
-      const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
-      if (isHeld(result)) yield* app.cancel(runId, `changed my mind about ${canary}`)
-      return yield* app.go({ runId })
-    })
-  ),
-  scenario("top-up", byTurn(calls(["note"]), calls(["charge"])), (app) =>
-    Effect.gen(function* () {
-      const result = yield* begin(app, { runId, sessionId, prompt, limits: { maxTurns: 1 } })
-      return yield* settle(app, result)
-    })
-  ),
-  scenario("expiry", byTurn(calls(["transfer"]), calls(["note"])), (app) =>
-    Effect.gen(function* () {
-      const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
-      if (!isHeld(result)) return result
-      app.world.clock.jump(2 * 3_600_000)
-      return yield* Effect.flatMap(app.go({ runId }), (result) => settle(app, result))
-    })
-  ),
-  scenario("session", byTurn(calls(["charge"], ["note"])), (app) =>
-    Effect.gen(function* () {
-      // The grant of the first run lets the second one's call through.
-      yield* Effect.flatMap(start(app), (result) => settle(app, result, granting))
-      const second = "run-2" as Id.RunId
-      return yield* Effect.flatMap(begin(app, { runId: second, sessionId, prompt: "Again." }), (result) =>
-        settle(app, result)
-      )
-    })
-  ),
+  scenario("cancel", byTurn(calls(["note"], ["charge"])), cancelling),
+  scenario("top-up", byTurn(calls(["note"]), calls(["charge"])), function* (app) {
+    const result = yield* begin(app, { runId, sessionId, prompt, limits: { maxTurns: 1 } })
+    return yield* settle(app, result)
+  }),
+  scenario("expiry", byTurn(calls(["transfer"]), calls(["note"])), function* (app) {
+    const result = yield* settle(app, start(app), doubtOnly)
+    if (!isHeld(result)) return result
+    app.world.clock.jump(2 * 3_600_000)
+    return yield* settle(app, app.go({ runId }))
+  }),
+  scenario("session", byTurn(calls(["charge"], ["note"])), function* (app) {
+    // The grant of the first run lets the second one's call through.
+    yield* settle(app, start(app), granting)
+    return yield* playNext(app, "run-2")
+  }),
   // The histories fill more than one chunk.
-  scenario("long", byTurn(calls(...looks), calls(["charge"])), (app) =>
-    Effect.gen(function* () {
-      yield* Effect.flatMap(start(app), (result) => settle(app, result))
-      const next = { runId: "run-2" as Id.RunId, sessionId, prompt: "Again." }
-      yield* Effect.flatMap(begin(app, next), (result) => settle(app, result))
-      const last = { runId: "run-3" as Id.RunId, sessionId, prompt: "And again." }
-      return yield* Effect.flatMap(begin(app, last), (result) => settle(app, result))
-    })
-  ),
-  scenario("revoke", byTurn(calls(["charge", 1]), question, calls(["charge", 2])), (app) =>
-    Effect.gen(function* () {
-      const first = Id.requestId(runId, 1)
-      const toQuestion: Choose = (request, app) =>
-        request.requestId === first ? granting(request, app) : doubtOnly(request, app)
-      let result = yield* Effect.flatMap(start(app), (result) => settle(app, result, toQuestion))
-      const asked = result.status === "interrupted" && result.interruptions[0]?._tag === "question"
-      if (asked) yield* app.revoke(runId, Id.grantId(first))
-      return yield* settle(app, result)
-    })
-  ),
+  scenario("long", byTurn(calls(...looks), calls(["charge"])), function* (app) {
+    yield* settle(app, start(app))
+    yield* playNext(app, "run-2")
+    return yield* playNext(app, "run-3")
+  }),
+  scenario("revoke", byTurn(calls(["charge", 1]), question, calls(["charge", 2])), revoking(granting)),
   // The call that the grant let through waits behind one that a person decides, and the grant is revoked meanwhile.
-  scenario("revoke behind", byTurn(calls(["charge", 1]), calls(["transfer", 2], ["charge", 3])), (app) =>
-    Effect.gen(function* () {
-      const first = Id.requestId(runId, 1)
-      const grantFirst: Choose = (request, app) =>
-        request.requestId === first ? granting(request, app) : doubtOnly(request, app)
-      const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, grantFirst))
-      const isWaiting =
-        result.status === "interrupted" &&
-        result.interruptions.some((request) => request._tag === "approval" && request.tool === "transfer")
-      if (isWaiting) yield* app.revoke(runId, Id.grantId(first))
-      return yield* settle(app, result)
-    })
+  scenario(
+    "revoke behind",
+    byTurn(calls(["charge", 1]), calls(["transfer", 2], ["charge", 3])),
+    revoking(granting)
   ),
   // The grant of a session is revoked where it was given; the next run of the session has a copy that says nothing of it.
-  scenario("revoke elsewhere", byTurn(calls(["charge"])), (app) =>
-    Effect.gen(function* () {
-      yield* Effect.flatMap(start(app), (result) => settle(app, result, granting))
-      yield* app.revoke(runId, Id.grantId(Id.requestId(runId, 1)))
-      const second = "run-2" as Id.RunId
-      return yield* Effect.flatMap(begin(app, { runId: second, sessionId, prompt: "Again." }), (result) =>
-        settle(app, result)
-      )
-    })
-  ),
+  scenario("revoke elsewhere", byTurn(calls(["charge"])), function* (app) {
+    yield* settle(app, start(app), granting)
+    yield* app.revoke(runId, Id.grantId(firstRequest))
+    return yield* playNext(app, "run-2")
+  }),
   // The fork has what the original was when it had the grant, and the revocation came before the fork.
-  scenario("fork after a revocation", byTurn(calls(["charge"])), (app) =>
-    Effect.gen(function* () {
-      const fork = { newRunId: "fork" as Id.RunId, sessionId: "other" as Id.SessionId }
-      yield* Effect.flatMap(start(app), (result) => settle(app, result, granting))
-      yield* app.revoke(runId, Id.grantId(Id.requestId(runId, 1)))
-      const forked = yield* (yield* isThere(app, fork.newRunId))
-        ? app.go({ runId: fork.newRunId })
-        : app.fork({ runId, prompt: `Again, ${canary}.`, ...fork })
-      const result = yield* settle(app, forked)
-      yield* hasAsked(app, fork.newRunId)
-      return result
-    })
-  ),
+  scenario("fork after a revocation", byTurn(calls(["charge"])), function* (app) {
+    yield* settle(app, start(app), granting)
+    yield* app.revoke(runId, Id.grantId(firstRequest))
+    yield* playFork(app)
+    yield* hasAsked(app, forkId)
+  }),
   // The next run of the session is let through, and the one after the grant has expired asks again.
-  scenario("expiring grant", byTurn(calls(["charge"])), (app) =>
-    Effect.gen(function* () {
-      const { clock, notes } = app.world
-      const hour = 3_600_000
-      if (!notes.has("from")) notes.set("from", String(clock.currentTimeMillisUnsafe()))
-      const from = Number(notes.get("from"))
-      const choose = grantingFor({ scope: "session", arguments: {}, expiresAt: from + hour })
-      yield* Effect.flatMap(start(app), (result) => settle(app, result, choose))
-      const second = { runId: "run-2" as Id.RunId, sessionId, prompt: "Again." }
-      yield* Effect.flatMap(begin(app, second), (result) => settle(app, result))
-      const late = from + 2 * hour - clock.currentTimeMillisUnsafe()
-      if (late > 0) clock.jump(late)
-      const third = { runId: "run-3" as Id.RunId, sessionId, prompt: "And again." }
-      const result = yield* Effect.flatMap(begin(app, third), (result) => settle(app, result))
-      yield* hasAsked(app, third.runId)
-      return result
-    })
-  ),
+  scenario("expiring grant", byTurn(calls(["charge"])), function* (app) {
+    const { clock, notes } = app.world
+    const hour = 3_600_000
+    if (!notes.has("from")) notes.set("from", String(clock.currentTimeMillisUnsafe()))
+    const from = Number(notes.get("from"))
+    const choose = grantingFor({ scope: "session", arguments: {}, expiresAt: from + hour })
+    yield* settle(app, start(app), choose)
+    yield* playNext(app, "run-2")
+    const late = from + 2 * hour - clock.currentTimeMillisUnsafe()
+    if (late > 0) clock.jump(late)
+    const result = yield* playNext(app, "run-3")
+    yield* hasAsked(app, result.runId)
+    return result
+  }),
   // A sub-agent is held in the background when another agent takes the conversation over; then its call is approved.
   scenario("handoff beside a held sub-agent", handingOverAtWork, startAndSettle(), { agent: withNamesakes }),
   // The grant of the lead covers its sub-agent in the background, until it is revoked while that is held.
   scenario(
     "background under a grant",
     grantingToHelper,
-    (app) =>
-      Effect.gen(function* () {
-        const first = Id.requestId(runId, 1)
-        const inherited = grantingFor({ scope: "run", arguments: {}, inherit: true })
-        const grantFirst: Choose = (request, app) =>
-          request.requestId === first ? inherited(request, app) : doubtOnly(request, app)
-        const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, grantFirst))
-        const isWaiting =
-          result.status === "interrupted" &&
-          result.interruptions.some((request) => request._tag === "approval" && request.tool === "transfer")
-        if (isWaiting) yield* app.revoke(runId, Id.grantId(first))
-        return yield* settle(app, result)
-      }),
+    revoking(grantingFor({ scope: "run", arguments: {}, inherit: true })),
     { agent: withHelper }
   ),
   // The archive builds on a run that is here, and that is pruned at the same time: it stays, or comes back with the archive.
   scenario(
     "import beside a prune",
     byTurn(calls(["charge"])),
-    (app) =>
-      Effect.gen(function* () {
-        const second = app.second!
-        const { clock, notes } = app.world
-        if (!notes.has("archive") || (yield* isThere(app, runId)) || (yield* isThere(app, firstRun))) {
-          if (!notes.has("archive")) {
-            yield* inSession(doubtOnly)(app)
-            notes.set("before", JSON.stringify(yield* app.stored(exportRun(firstRun))))
-            notes.set("archive", JSON.stringify(yield* app.stored(exportRun(runId))))
-          }
-          yield* unless("RunNotFound")(app.store.remove(runId))
-          yield* unless("RunNotFound")(app.store.remove(firstRun))
+    function* (app) {
+      const second = app.second!
+      const { clock, notes } = app.world
+      if (!notes.has("archive") || (yield* isThere(app, runId)) || (yield* isThere(app, firstRun))) {
+        if (!notes.has("archive")) {
+          yield* inSession(doubtOnly)(app)
+          notes.set("before", JSON.stringify(yield* app.stored(exportRun(firstRun))))
+          notes.set("archive", JSON.stringify(yield* app.stored(exportRun(runId))))
         }
-        const imported = (name: string) =>
-          unless("RunExists")(second.stored(importRun(JSON.parse(notes.get(name)!))))
-        if (!(yield* isThere(second, runId))) {
-          yield* imported("before")
-          const prune = second.store.prune({ endedBefore: 2 * clock.currentTimeMillisUnsafe() })
-          yield* Effect.all([imported("archive"), prune], { concurrency: 2 })
-        }
-        return yield* Effect.flatMap(second.go({ runId }), (result) => settle(second, result))
-      }),
+        yield* unless("RunNotFound")(app.store.remove(runId))
+        yield* unless("RunNotFound")(app.store.remove(firstRun))
+      }
+      const imported = (name: string) =>
+        unless("RunExists")(second.stored(importRun(JSON.parse(notes.get(name)!))))
+      if (!(yield* isThere(second, runId))) {
+        yield* imported("before")
+        const prune = second.store.prune({ endedBefore: 2 * clock.currentTimeMillisUnsafe() })
+        yield* Effect.all([imported("archive"), prune], { concurrency: 2 })
+      }
+      return yield* settle(second, second.go({ runId }))
+    },
     { two: true }
   ),
   // A grant for one agent's tool, and another agent with a tool of that name that takes the conversation over.
-  scenario(
-    "handoff",
-    handingOver,
-    (app) => Effect.flatMap(start(app), (result) => settle(app, result, granting)),
-    { agent: withBilling }
-  ),
+  scenario("handoff", handingOver, startAndSettle(granting), { agent: withBilling }),
   // The lead fails while a sub-agent in its background waits; resumed, the sub-agent can be decided.
   scenario(
     "failed lead",
     failingUntilMended,
-    (app) =>
-      Effect.gen(function* () {
-        const { notes } = app.world
-        const result = yield* start(app)
-        if (!notes.has(mended)) {
-          const failed = yield* settle(app, result, ownOnly)
-          if (failed.status !== "error") return yield* Effect.die(new Error(`It is ${failed.status}.`))
-          notes.set(mended, "")
-        }
-        return yield* Effect.flatMap(app.go({ runId }), (resumed) => settle(app, resumed))
-      }),
+    function* (app) {
+      const { notes } = app.world
+      const result = yield* start(app)
+      if (!notes.has(mended)) {
+        const failed = yield* settle(app, result, ownOnly)
+        if (failed.status !== "error") return yield* Effect.die(new Error(`It is ${failed.status}.`))
+        notes.set(mended, "")
+      }
+      return yield* settle(app, app.go({ runId }))
+    },
     { core: true, agent: withMendable }
   ),
-  scenario("message", byTurn(calls(["charge"])), (app) =>
-    Effect.gen(function* () {
-      let result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
-      const said = "And be quick."
-      const { events } = yield* app.store.load(runId)
-      const was = events.some(
-        (event) => event._tag === "message.queued" && Message.textOf(event.content) === said
-      )
-      if (!was && isHeld(result)) result = yield* app.go({ runId, message: said })
-      return yield* settle(app, result)
-    })
-  ),
-  scenario("send", byTurn(calls(["note"], ["charge"])), (app) =>
-    Effect.gen(function* () {
-      let result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
-      if (isHeld(result)) {
-        yield* app.send(runId, `And be quick, ${canary}.`, "m1")
-        yield* app.send(runId, "And thorough.", "m2")
-        result = yield* app.go({ runId })
-      }
-      return yield* settle(app, result)
-    })
-  ),
-  scenario("fork", byTurn(calls(["note"]), calls(["charge"])), (app) =>
-    Effect.gen(function* () {
-      const fork = { newRunId: "fork" as Id.RunId, sessionId: "other" as Id.SessionId }
-      yield* Effect.flatMap(start(app), (result) => settle(app, result))
-      const forked = (yield* isThere(app, fork.newRunId))
-        ? app.go({ runId: fork.newRunId })
-        : app.fork({ runId, prompt: `Again, ${canary}.`, ...fork })
-      return yield* Effect.flatMap(forked, (result) => settle(app, result))
-    })
-  ),
-  scenario("deny-and-stop", byTurn(calls(["charge", 1], ["charge", 2])), (app) =>
-    Effect.gen(function* () {
-      const result = yield* start(app)
-      const last = Id.requestId(runId, 2)
-      if (isHeld(result)) {
-        yield* decide(app, { _tag: "deny", requestId: last, by: "bob", then: "stop", message: "Stop." })
-      }
-      return yield* Effect.flatMap(app.go({ runId }), (result) => settle(app, result))
-    })
-  ),
+  scenario("message", byTurn(calls(["charge"])), function* (app) {
+    let result = yield* settle(app, start(app), doubtOnly)
+    const said = "And be quick."
+    const { events } = yield* app.store.load(runId)
+    const was = events.some(
+      (event) => event._tag === "message.queued" && Message.textOf(event.content) === said
+    )
+    if (!was && isHeld(result)) result = yield* app.go({ runId, message: said })
+    return yield* settle(app, result)
+  }),
+  scenario("send", byTurn(calls(["note"], ["charge"])), function* (app) {
+    let result = yield* settle(app, start(app), doubtOnly)
+    if (isHeld(result)) {
+      yield* app.send(runId, `And be quick, ${canary}.`, "m1")
+      yield* app.send(runId, "And thorough.", "m2")
+      result = yield* app.go({ runId })
+    }
+    return yield* settle(app, result)
+  }),
+  scenario("fork", byTurn(calls(["note"]), calls(["charge"])), function* (app) {
+    yield* settle(app, start(app))
+    return yield* playFork(app)
+  }),
+  scenario("deny-and-stop", byTurn(calls(["charge", 1], ["charge", 2])), function* (app) {
+    const result = yield* start(app)
+    const last = Id.requestId(runId, 2)
+    if (isHeld(result)) {
+      yield* decide(app, { _tag: "deny", requestId: last, by: "bob", then: "stop", message: "Stop." })
+    }
+    return yield* settle(app, app.go({ runId }))
+  }),
   scenario(
     "move",
     byTurn(calls(["note", 1], ["charge", 2]), calls(["charge", 3])),
-    moving((app) =>
-      Effect.gen(function* () {
-        const result = yield* Effect.flatMap(start(app), (result) => settle(app, result, doubtOnly))
-        // The decision goes along.
-        if (isHeld(result)) {
-          for (const request of result.interruptions) yield* decide(app, honest(request, app)!)
-        }
-      })
-    ),
+    moving(function* (app) {
+      const result = yield* settle(app, start(app), doubtOnly)
+      // The decision goes along.
+      if (isHeld(result)) {
+        for (const request of result.interruptions) yield* decide(app, honest(request, app)!)
+      }
+    }),
     { two: true, core: true }
   ),
   scenario("move-session", byTurn(calls(["charge"])), moving(inSession(doubtOnly)), { two: true }),
-  scenario(
-    "move-cancelled",
-    byTurn(calls(["look"]), calls(["charge"])),
-    moving((app) =>
-      Effect.gen(function* () {
-        const result = yield* start(app)
-        if (isHeld(result)) yield* app.cancel(runId, `changed my mind about ${canary}`)
-        return yield* app.go({ runId })
-      })
-    ),
-    { two: true }
-  ),
+  scenario("move-cancelled", byTurn(calls(["look"]), calls(["charge"])), moving(cancelling), { two: true }),
   scenario(
     "remove",
     byTurn(calls(["charge"])),

@@ -1,10 +1,10 @@
-import type { Decision, Grant, Id, Interruption } from "@fermata/sdk/domain"
-import type { StoredStartInput } from "@fermata/sdk/durable"
-import type { RunResult } from "@fermata/sdk/run"
 /**
  * The people of the scenarios. They do not know whether what they asked for has happened when a process dies, so they look,
  * and ask again: everything here may be done any number of times.
  */
+import type { Decision, Grant, Id, Interruption } from "@fermata/sdk/domain"
+import type { StoredStartInput } from "@fermata/sdk/durable"
+import type { RunResult } from "@fermata/sdk/run"
 import * as Effect from "effect/Effect"
 import type { App } from "./app.ts"
 import { canary } from "./canary.ts"
@@ -83,12 +83,12 @@ export const decide = (app: App, decision: Decision.DecisionInput) =>
 /** Decides and continues until the run is over, or waits for something that nobody here decides. */
 export const settle = (
   app: App,
-  result: RunResult.RunResult,
+  running: RunResult.RunResult | Effect.Effect<RunResult.RunResult, unknown>,
   choose: Choose = honest,
   options: { readonly oneByOne?: boolean } = {}
 ): Effect.Effect<RunResult.RunResult, unknown> =>
   Effect.gen(function* () {
-    let current = result
+    let current = Effect.isEffect(running) ? yield* running : running
     for (let round = 0; round < 60; round++) {
       if (current.status !== "interrupted") return current
       const decisions = current.interruptions.flatMap((request) => choose(request, app) ?? [])
