@@ -8,34 +8,22 @@
  *
  * @since 0.1.0
  */
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { DefinitionError } from "../agent/BoundAgent.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { RuntimeOptionsInvalid } from "../agent/RuntimeError.ts"
-import type { DecisionBody } from "../domain/Decision.ts"
 import { lines, messageOf, sentence } from "../domain/Display.ts"
-import type { RunId } from "../domain/Id.ts"
-import type { Interruption } from "../domain/Interruption.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
-import { cancelRun } from "../durable/cancelRun.ts"
-import type { Prompt } from "../run/prompt.ts"
-import type { RunResult } from "../run/RunResult.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
-import { type Failure, type PointInvalid, PointNotReached, type Point } from "./internal/rehearsal/points.ts"
+import type { PointNotReached, Point } from "./internal/rehearsal/points.ts"
 import type { Report } from "./internal/rehearsal/report.ts"
-import {
-  make as makeRuns,
-  reportOf,
-  type RaceResult,
-  type RehearsalError
-} from "./internal/rehearsal/runs.ts"
+import { make as makeRuns } from "./internal/rehearsal/runs.ts"
 import { make as makeScene } from "./internal/rehearsal/scene.ts"
-import { decideShape, everyCrashShape, runShape } from "./internal/rehearsal/shapes.ts"
+import { everyCrashShape } from "./internal/rehearsal/shapes.ts"
 import { sweep } from "./internal/simulation/points.ts"
-import type { EveryCrashOptions, RehearsalRunOptions, Setup } from "./RehearsalParts.ts"
+import type { EveryCrashOptions, Rehearsal, RehearsalError, Setup } from "./RehearsalParts.ts"
 
 export type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
 export {
@@ -43,7 +31,8 @@ export {
   type Place,
   type Point,
   PointInvalid,
-  PointNotReached
+  PointNotReached,
+  RehearsalStuck
 } from "./internal/rehearsal/points.ts"
 export {
   assertEffectsAtMostOnce,
@@ -61,8 +50,6 @@ export {
   TranscriptInvalid
 } from "./internal/rehearsal/report.ts"
 export { fromEvidence } from "./internal/rehearsal/runs.ts"
-export { RehearsalStuck } from "./internal/rehearsal/scene.ts"
-export type { RaceResult, RehearsalError } from "./internal/rehearsal/runs.ts"
 export type { Crash } from "./internal/rehearsal/worker.ts"
 export type { DecisionBody } from "../domain/Decision.ts"
 export type {
@@ -70,44 +57,13 @@ export type {
   EveryCrashOptions,
   Evidence,
   Parts,
+  RaceResult,
+  Rehearsal,
+  RehearsalError,
   RehearsalRunOptions,
   RunOptions,
   Setup
 } from "./RehearsalParts.ts"
-
-/**
- * One rehearsal.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Rehearsal {
-  /** Lets the worker die at each of these points, the next time it is passed, or (`#3`) the third time. */
-  readonly crashAt: (...points: ReadonlyArray<Point>) => Effect.Effect<void, PointInvalid>
-  /** Lets the store, the model, a tool or an effect fail at a point, once. */
-  readonly failAt: (point: Point, failure: Failure) => Effect.Effect<void, PointInvalid>
-  /** Runs a prompt until the run is held or over, with as many workers as that takes. */
-  readonly run: (prompt: Prompt, options?: RehearsalRunOptions) => Effect.Effect<RunResult, RehearsalError>
-  /** Decides a request and goes on with its run until it is held again or over. */
-  readonly decide: (
-    request: Interruption,
-    decision: DecisionBody,
-    options?: { readonly by?: string }
-  ) => Effect.Effect<RunResult, RehearsalError>
-  /** One worker for each decision: all decide the same request at once, and all resume the run at once. */
-  readonly race: (
-    request: Interruption,
-    ...decisions: ReadonlyArray<DecisionBody>
-  ) => Effect.Effect<RaceResult, RehearsalError>
-  /** Cancels a run, and goes on with it until it has ended. */
-  readonly cancel: (runId: string, reason: string) => Effect.Effect<RunResult, RehearsalError>
-  /** Moves the time on. */
-  readonly adjust: (duration: Duration.Input) => Effect.Effect<void>
-  /** What a program does when it starts: goes on with every run that needs somebody. */
-  readonly recover: Effect.Effect<ReadonlyArray<RunResult>, RehearsalError>
-  /** Recovers, and says what it all came to. Fails with `PointNotReached` when something planned has not happened. */
-  readonly finish: Effect.Effect<Report, RehearsalError | PointNotReached>
-}
 
 /**
  * Begins a rehearsal.
@@ -128,44 +84,7 @@ export const make = <R>(
   Rehearsal,
   OptionsInvalid | DefinitionError | RuntimeOptionsInvalid | RunStoreError,
   R | Scope.Scope
-> =>
-  Effect.map(makeScene(setup), (scene) => {
-    const { points } = scene.world
-    const runs = makeRuns(scene)
-    const plan = (list: ReadonlyArray<Point>, failure?: Failure) =>
-      Effect.forEach(list, (point) => Effect.fromResult(points.plan(point, failure)), { discard: true })
-    return {
-      crashAt: (...list) => plan(list),
-      failAt: (point, failure) => plan([point], failure),
-      adjust: scene.adjust,
-      recover: runs.recover,
-      run: (prompt, given = {}) =>
-        Effect.flatMap(requireOptions("rehearsal.run", given, runShape), (options) =>
-          runs.start(prompt, options)
-        ),
-      decide: (request, body, given = {}) =>
-        Effect.gen(function* () {
-          const { by = "rehearsal" } = yield* requireOptions("rehearsal.decide", given, decideShape)
-          const runId = yield* runs.rootOf(request)
-          yield* runs.take(request, body, by)
-          return yield* runs.goOn(runId)
-        }),
-      race: runs.race,
-      cancel: (runId, reason) =>
-        Effect.andThen(
-          runs.persist(() => cancelRun(runId as RunId, reason)),
-          runs.goOn(runId as RunId)
-        ),
-      finish: Effect.gen(function* () {
-        yield* runs.recover
-        const planned = points.planned()
-        if (planned.length > 0) {
-          return yield* new PointNotReached({ points: planned, passed: points.passed.slice() })
-        }
-        return yield* reportOf(scene)
-      })
-    }
-  })
+> => Effect.map(makeScene(setup), makeRuns)
 
 /** A scenario failed that ends well without a fault. */
 export class ScenarioFailed extends Schema.TaggedError<ScenarioFailed>()("ScenarioFailed", {

@@ -1,5 +1,5 @@
 /**
- * What a rehearsal is made of: the agents, the model, the fakes of the outside world, and how its runs are started.
+ * What a rehearsal is made of: the agents, the model, the fakes of the outside world; and what can be done in it.
  *
  * @since 0.1.0
  */
@@ -8,14 +8,25 @@ import type * as Effect from "effect/Effect"
 import type { Layer } from "effect/Layer"
 import type { Agent } from "../agent/AgentDefinition.ts"
 import type { RuntimeOptions } from "../agent/RuntimeDefinition.ts"
-import type { DecisionBody } from "../domain/Decision.ts"
-import type { InDoubtRequest } from "../domain/Interruption.ts"
+import type { Decision, DecisionBody } from "../domain/Decision.ts"
+import type { InDoubtRequest, Interruption } from "../domain/Interruption.ts"
+import type { AlreadyDecided } from "../domain/Rejection.ts"
+import type { RunPromptStoredError } from "../durable/runPromptStored.ts"
 import type { StoredStartInput } from "../durable/storedInput.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
+import type { Prompt } from "../run/prompt.ts"
+import type { RunResult } from "../run/RunResult.ts"
 import type { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
-import type { Point } from "./internal/rehearsal/points.ts"
+import type {
+  Failure,
+  Point,
+  PointInvalid,
+  PointNotReached,
+  RehearsalStuck
+} from "./internal/rehearsal/points.ts"
+import type { Report } from "./internal/rehearsal/report.ts"
 
 /** What is known of a call in doubt, in the rehearsal and nowhere else. */
 export interface Evidence {
@@ -79,4 +90,50 @@ export interface EveryCrashOptions {
   readonly crashes?: 1 | 2
   /** Only at these points. */
   readonly where?: (point: Point) => boolean
+}
+
+/** What a race for one request came to. */
+export interface RaceResult {
+  /** The decision that counts. */
+  readonly decision: Decision
+  /** What the others were told. */
+  readonly refused: ReadonlyArray<AlreadyDecided>
+  readonly result: RunResult
+}
+
+/** What can go wrong around a rehearsed run. */
+export type RehearsalError = RunPromptStoredError | RehearsalStuck
+
+/**
+ * One rehearsal.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Rehearsal {
+  /** Lets the worker die at each of these points, the next time it is passed, or (`#3`) the third time. */
+  readonly crashAt: (...points: ReadonlyArray<Point>) => Effect.Effect<void, PointInvalid>
+  /** Lets the store, the model, a tool or an effect fail at a point, once. */
+  readonly failAt: (point: Point, failure: Failure) => Effect.Effect<void, PointInvalid>
+  /** Runs a prompt until the run is held or over, with as many workers as that takes. */
+  readonly run: (prompt: Prompt, options?: RehearsalRunOptions) => Effect.Effect<RunResult, RehearsalError>
+  /** Decides a request and goes on with its run until it is held again or over. */
+  readonly decide: (
+    request: Interruption,
+    decision: DecisionBody,
+    options?: { readonly by?: string }
+  ) => Effect.Effect<RunResult, RehearsalError>
+  /** One worker for each decision: all decide the same request at once, and all resume the run at once. */
+  readonly race: (
+    request: Interruption,
+    ...decisions: ReadonlyArray<DecisionBody>
+  ) => Effect.Effect<RaceResult, RehearsalError>
+  /** Cancels a run, and goes on with it until it has ended. */
+  readonly cancel: (runId: string, reason: string) => Effect.Effect<RunResult, RehearsalError>
+  /** Moves the time on. */
+  readonly adjust: (duration: Duration.Input) => Effect.Effect<void>
+  /** What a program does when it starts: goes on with every run that needs somebody. */
+  readonly recover: Effect.Effect<ReadonlyArray<RunResult>, RehearsalError>
+  /** Recovers, and says what it all came to. Fails with `PointNotReached` when something planned has not happened. */
+  readonly finish: Effect.Effect<Report, RehearsalError | PointNotReached>
 }

@@ -57,10 +57,11 @@ type End =
 
 export const make = (): Ledger => {
   const bodies: Array<Body> = []
-  const recorded: Array<EffectRecord> = []
+  /** Effects that were recorded, and bodies that have ended, in order. */
+  const happened: Array<EffectRecord | Body> = []
   const recorders = new Set<string>()
-  const order = new Map<EffectRecord | Body, number>()
-  let count = 0
+  const isImplied = ({ safety, state, tool }: Body) =>
+    safety !== "readOnly" && state === "returned" && !recorders.has(tool)
   return {
     start: (given) => {
       let body: Body = { ...given, state: "running", records: false }
@@ -70,7 +71,7 @@ export const make = (): Ledger => {
           // What was recorded while it ran is about the body as it was then.
           body = { ...body, ...end }
           bodies[index] = body
-          order.set(body, count++)
+          happened.push(body)
         }
       }
     },
@@ -81,29 +82,18 @@ export const make = (): Ledger => {
     recording: ({ tool }) => {
       recorders.add(tool)
     },
-    has: (name, key) => recorded.some((effect) => effect.name === name && effect.key === key),
+    has: (name, key) => happened.some((one) => "name" in one && one.name === name && one.key === key),
     record: (effect) => {
-      order.set(effect, count++)
-      recorded.push(effect)
+      happened.push(effect)
     },
     bodies: () => bodies.map((body) => ({ ...body, records: recorders.has(body.tool) })),
-    effects: () => {
-      const implied = bodies
-        .filter(
-          (body) => body.safety !== "readOnly" && body.state === "returned" && !recorders.has(body.tool)
-        )
-        .map((body) => ({
-          at: order.get(body) ?? 0,
-          effect: {
-            name: body.tool,
-            key: body.key,
-            at: body.endedAt ?? body.startedAt,
-            recorded: false,
-            body
-          }
-        }))
-      const said = recorded.map((effect) => ({ at: order.get(effect) ?? 0, effect }))
-      return [...said, ...implied].sort((a, b) => a.at - b.at).map(({ effect }) => effect)
-    }
+    effects: () =>
+      happened.flatMap((one): ReadonlyArray<EffectRecord> => {
+        if ("name" in one) return [one]
+        const { endedAt, key, startedAt, tool } = one
+        return isImplied(one)
+          ? [{ name: tool, key, at: endedAt ?? startedAt, recorded: false, body: one }]
+          : []
+      })
   }
 }

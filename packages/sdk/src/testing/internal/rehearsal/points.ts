@@ -48,6 +48,18 @@ export class PointNotReached extends Schema.TaggedError<PointNotReached>()("Poin
   }
 }
 
+/** A rehearsal waits for something that will not happen by itself. */
+export class RehearsalStuck extends Schema.TaggedError<RehearsalStuck>()("RehearsalStuck", {
+  after: Schema.optionalKey(Schema.String)
+}) {
+  override get message() {
+    return (
+      sentence`Nothing has happened since ${this.after ?? "the rehearsal began"}. If something sleeps, move the time with adjust() while the ` +
+      `run goes on; if it takes real time, raise \`patience\`.`
+    )
+  }
+}
+
 /** What a part of the outside world can fail with. */
 export type Failure = Fault | Reason | Error
 

@@ -4,52 +4,35 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
-import type { Decision, DecisionBody, DecisionInput } from "../../../domain/Decision.ts"
+import { requireOptions } from "../../../agent/internal/soundOptions.ts"
+import type { DecisionBody, DecisionInput } from "../../../domain/Decision.ts"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
 import type { InDoubtRequest, Interruption } from "../../../domain/Interruption.ts"
 import { type AlreadyDecided, RequestNotFound } from "../../../domain/Rejection.ts"
 import { interruptions, providerMessages } from "../../../domain/RunState.ts"
+import { cancelRun } from "../../../durable/cancelRun.ts"
 import { decideStored } from "../../../durable/decideStored.ts"
 import { recover } from "../../../durable/recover.ts"
-import { runPromptStored, type RunPromptStoredError } from "../../../durable/runPromptStored.ts"
+import { runPromptStored } from "../../../durable/runPromptStored.ts"
 import { type StoredStartInput } from "../../../durable/storedInput.ts"
-import type { Prompt } from "../../../run/prompt.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import { RunBusy } from "../../../store/RunStoreError.ts"
-import type { Evidence, RehearsalRunOptions } from "../../RehearsalParts.ts"
+import type { Evidence, Rehearsal, RehearsalError } from "../../RehearsalParts.ts"
 import { collect } from "../simulation/world.ts"
+import { type Failure, type Point, PointNotReached, RehearsalStuck } from "./points.ts"
 import type { Report } from "./report.ts"
-import { errorOf, RehearsalStuck, runtimeOf, type Scene, type Work } from "./scene.ts"
-
-/** What can be done with the runs of a rehearsal. */
-interface Runs {
-  readonly recover: Effect.Effect<ReadonlyArray<RunResult>, RehearsalError>
-  readonly race: (
-    request: Interruption,
-    ...decisions: ReadonlyArray<DecisionBody>
-  ) => Effect.Effect<RaceResult, RehearsalError>
-  /** Works with one worker after the other until one gets through, or comes to an end that another would come to too. */
-  readonly persist: <A, E>(work: Work<A, E>) => Effect.Effect<A, E | RehearsalStuck>
-  readonly start: (prompt: Prompt, options: RehearsalRunOptions) => Effect.Effect<RunResult, RehearsalError>
-  /** Goes on with a run until it is held or over. */
-  readonly goOn: (runId: RunId) => Effect.Effect<RunResult, RehearsalError>
-  /** Takes a decision; a worker that died over it is followed by one that finds what it left. */
-  readonly take: (
-    request: Interruption,
-    body: DecisionBody,
-    by: string
-  ) => Effect.Effect<void, RehearsalError>
-  readonly rootOf: (request: Interruption) => Effect.Effect<RunId, RehearsalError>
-}
+import { errorOf, runtimeOf, type Scene, type Work } from "./scene.ts"
+import { decideShape, runShape } from "./shapes.ts"
 
 /** Workers that one run may take before it is given up. */
 const maxWorkers = 200
 
-export const make = (scene: Scene): Runs => {
+export const make = (scene: Scene): Rehearsal => {
   const { attempt, parts, unharmed, world } = scene
-  const { ledger, store } = world
+  const { ledger, points, store } = world
 
-  const persist: Runs["persist"] = (work) =>
+  /** Works with one worker after the other until one gets through, or comes to an end that another would come to too. */
+  const persist = <A, E>(work: Work<A, E>): Effect.Effect<A, E | RehearsalStuck> =>
     Effect.gen(function* () {
       for (let worker = 0; worker < maxWorkers; worker++) {
         const exit = yield* attempt(work)
@@ -66,6 +49,7 @@ export const make = (scene: Scene): Runs => {
       return yield* new RehearsalStuck(lastPoint(scene))
     })
 
+  /** Goes on with a run until it is held or over. */
   const goOn = (
     runId: RunId,
     start?: StoredStartInput & { readonly agent: string }
@@ -97,7 +81,12 @@ export const make = (scene: Scene): Runs => {
       }
     })
 
-  const take: Runs["take"] = (request, body, by) => {
+  /** Takes a decision; a worker that died over it is followed by one that finds what it left. */
+  const take = (
+    request: Interruption,
+    body: DecisionBody,
+    by: string
+  ): Effect.Effect<void, RehearsalError> => {
     let tries = 0
     return persist((runtimes) =>
       Effect.suspend(() => {
@@ -115,37 +104,53 @@ export const make = (scene: Scene): Runs => {
     )
   }
 
-  const rootOf: Runs["rootOf"] = (request) =>
+  const rootOf = (request: Interruption) =>
     Effect.map(unharmed(store.request(request.requestId)), ({ runId }) => runId)
 
   const decisionOn = (request: Interruption) =>
     Effect.map(unharmed(store.request(request.requestId)), ({ decision }) => decision)
 
+  const recoverAll: Rehearsal["recover"] = Effect.gen(function* () {
+    const running = yield* unharmed(store.list({ status: "running", limit: 1_000 }))
+    if (running.some(({ lease }) => lease !== undefined)) yield* scene.outliveLeases
+    const ready = yield* unharmed(store.ready({ limit: 1_000 }))
+    if (ready.length > 0) yield* persist((runtimes) => recover(runtimes))
+    // Whatever one pass has left, for a fault or a call in doubt, is gone on with here.
+    return yield* Effect.forEach(ready, ({ runId }) => goOn(runId))
+  })
+
+  const plan = (list: ReadonlyArray<Point>, failure?: Failure) =>
+    Effect.forEach(list, (point) => Effect.fromResult(points.plan(point, failure)), { discard: true })
+
   return {
-    persist,
-    goOn,
-    take,
-    rootOf,
-    start: (prompt, options) => {
-      const { limits, policy, sessionId } = options
-      const runId = (options.runId ?? scene.newRunId()) as RunId
-      return goOn(runId, {
-        prompt,
-        runId,
-        agent: options.agent ?? parts.agents[0]?.name ?? "",
-        ...(limits === undefined ? {} : { limits }),
-        ...(policy === undefined ? {} : { policy }),
-        ...(sessionId === undefined ? {} : { sessionId: sessionId as SessionId })
-      })
-    },
-    recover: Effect.gen(function* () {
-      const running = yield* unharmed(store.list({ status: "running", limit: 1_000 }))
-      if (running.some(({ lease }) => lease !== undefined)) yield* scene.outliveLeases
-      const ready = yield* unharmed(store.ready({ limit: 1_000 }))
-      if (ready.length > 0) yield* persist((runtimes) => recover(runtimes))
-      // Whatever one pass has left, for a fault or a call in doubt, is gone on with here.
-      return yield* Effect.forEach(ready, ({ runId }) => goOn(runId))
-    }),
+    crashAt: (...list) => plan(list),
+    failAt: (point, failure) => plan([point], failure),
+    adjust: scene.adjust,
+    recover: recoverAll,
+    run: (prompt, given = {}) =>
+      Effect.gen(function* () {
+        const { agent, limits, policy, runId, sessionId } = yield* requireOptions(
+          "rehearsal.run",
+          given,
+          runShape
+        )
+        const start = {
+          prompt,
+          runId: (runId ?? scene.newRunId()) as RunId,
+          agent: agent ?? parts.agents[0]?.name ?? "",
+          ...(limits === undefined ? {} : { limits }),
+          ...(policy === undefined ? {} : { policy }),
+          ...(sessionId === undefined ? {} : { sessionId: sessionId as SessionId })
+        }
+        return yield* goOn(start.runId, start)
+      }),
+    decide: (request, body, given = {}) =>
+      Effect.gen(function* () {
+        const { by = "rehearsal" } = yield* requireOptions("rehearsal.decide", given, decideShape)
+        const runId = yield* rootOf(request)
+        yield* take(request, body, by)
+        return yield* goOn(runId)
+      }),
     race: (request, ...bodies) =>
       Effect.gen(function* () {
         const runId = yield* rootOf(request)
@@ -174,7 +179,20 @@ export const make = (scene: Scene): Runs => {
         const decision = yield* decisionOn(request)
         if (decision === undefined) return yield* new RequestNotFound({ requestId: request.requestId })
         return { decision, refused, result }
-      })
+      }),
+    cancel: (runId, reason) =>
+      Effect.andThen(
+        persist(() => cancelRun(runId as RunId, reason)),
+        goOn(runId as RunId)
+      ),
+    finish: Effect.gen(function* () {
+      yield* recoverAll
+      const planned = points.planned()
+      if (planned.length > 0) {
+        return yield* new PointNotReached({ points: planned, passed: points.passed.slice() })
+      }
+      return yield* reportOf(scene)
+    })
   }
 }
 
@@ -224,7 +242,7 @@ const headOf = ({ unharmed, world }: Scene, runId: RunId) =>
   Effect.catchTag(unharmed(world.store.head(runId)), "RunNotFound", () => Effect.succeed(undefined))
 
 /** What it all came to. */
-export const reportOf = ({ unharmed, world }: Scene): Effect.Effect<Report, RehearsalError> =>
+const reportOf = ({ unharmed, world }: Scene): Effect.Effect<Report, RehearsalError> =>
   Effect.map(unharmed(collect(world.store)), ({ inbox, runs }) => {
     const { acknowledged, effects, ledger, points, reconciled } = world
     return {
@@ -244,15 +262,3 @@ export const reportOf = ({ unharmed, world }: Scene): Effect.Effect<Report, Rehe
       requests: world.requests.slice()
     }
   })
-
-/** What a race for one request came to. */
-export interface RaceResult {
-  /** The decision that counts. */
-  readonly decision: Decision
-  /** What the others were told. */
-  readonly refused: ReadonlyArray<AlreadyDecided>
-  readonly result: RunResult
-}
-
-/** What can go wrong around a rehearsed run. */
-export type RehearsalError = RunPromptStoredError | RehearsalStuck

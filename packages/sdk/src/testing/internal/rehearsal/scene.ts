@@ -11,14 +11,12 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Agent from "../../../agent/Agent.ts"
 import { answersTo, type DefinitionError } from "../../../agent/BoundAgent.ts"
 import { RunIds } from "../../../agent/RunIds.ts"
 import * as Runtime from "../../../agent/Runtime.ts"
 import type { RuntimeOptionsInvalid } from "../../../agent/RuntimeError.ts"
-import { sentence } from "../../../domain/Display.ts"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
 import { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
 import { AgentNotFound } from "../../../domain/RunError.ts"
@@ -31,20 +29,9 @@ import { below, generator } from "../simulation/random.ts"
 import * as World from "../simulation/world.ts"
 import * as Ledger from "./ledger.ts"
 import * as Points from "./points.ts"
+import { RehearsalStuck } from "./points.ts"
 import { readParts } from "./shapes.ts"
 import * as Worker from "./worker.ts"
-
-/** A rehearsal waits for something that will not happen by itself. */
-export class RehearsalStuck extends Schema.TaggedError<RehearsalStuck>()("RehearsalStuck", {
-  after: Schema.optionalKey(Schema.String)
-}) {
-  override get message() {
-    return (
-      sentence`Nothing has happened since ${this.after ?? "the rehearsal began"}. If something sleeps, move the time with adjust() while the ` +
-      `run goes on; if it takes real time, raise \`patience\`.`
-    )
-  }
-}
 
 /** What a worker does. */
 export type Work<A, E> = (
