@@ -6,30 +6,21 @@
  *
  * @since 0.1.0
  */
-import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
 import * as Result from "effect/Result"
-import type { Agent, Any } from "../agent/AgentDefinition.ts"
-import { answersTo } from "../agent/BoundAgent.ts"
+import type { Agent } from "../agent/AgentDefinition.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
-import { turnOnEnd, turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { checkOptions } from "../agent/internal/soundOptions.ts"
-import * as Runtime from "../agent/Runtime.ts"
 import type { RunUpdate } from "../agent/RunUpdate.ts"
 import type * as Conductor from "../dispatch/Conductor.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
-import type { GrantId, RunId, SessionId } from "../domain/Id.ts"
-import { kindOf } from "../domain/internal/kindOf.ts"
+import type { GrantId, RunId } from "../domain/Id.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import { attribute } from "../domain/Principal.ts"
-import { AgentNotFound } from "../domain/RunError.ts"
-import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { exportRun, importRun, type RunArchive } from "../durable/archive.ts"
-import { cancelRun } from "../durable/cancelRun.ts"
 import { checkStoredRun } from "../durable/checkStoredRun.ts"
 import { decideAllStored, decideStored } from "../durable/decideStored.ts"
 import { explain, type Explanation } from "../durable/explain.ts"
@@ -41,7 +32,6 @@ import { revokeGrant } from "../durable/revokeGrant.ts"
 import { runPromptStored } from "../durable/runPromptStored.ts"
 import { sendMessage, type SendOptions } from "../durable/sendMessage.ts"
 import { type RecoverOptions } from "../durable/storedInput.ts"
-import * as Worker from "../durable/Worker.ts"
 import { ModelClient } from "../model/ModelClient.ts"
 import type { ResumeReport } from "../run/checkResume.ts"
 import type { Prompt } from "../run/prompt.ts"
@@ -51,10 +41,10 @@ import type { DamagedRun, PendingRequest, RunHead } from "../store/RunStorePort.
 import type { Receipt } from "../store/SentMessage.ts"
 import type { GrantFilter, StoredGrant } from "../store/StoredGrant.ts"
 import { Scrubber } from "../tool/Scrubber.ts"
-import { AgentDefinitionError } from "../tool/ToolError.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { makeBackground } from "./internal/background.ts"
-import { FermataClosed } from "./internal/FermataClosed.ts"
+import { bindAgents, requireDistinct } from "./internal/bindAgents.ts"
+import { continueOf, forkOf, startOf } from "./internal/inputs.ts"
 import type {
   DecideOptions,
   DecisionOn,
@@ -79,8 +69,8 @@ import {
   resumeShape,
   workShape
 } from "./internal/shapes.ts"
-import { startOf } from "./internal/start.ts"
 import { makeWatch } from "./internal/watch.ts"
+import { makeWork } from "./internal/work.ts"
 import { decisionOf, decisionOn, type RunConductor, type RunHandle } from "./RunHandle.ts"
 
 export { FermataClosed } from "./internal/FermataClosed.ts"
@@ -205,7 +195,7 @@ export interface Fermata extends AsyncDisposable {
 export const make = async (options: FermataOptions): Promise<Fermata> => {
   requireKnown("createFermata", options ?? null, fermataShape)
   const {
-    agents,
+    agents: definitions,
     model,
     store: storeLayer,
     scrubber,
@@ -216,154 +206,62 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
   await Effect.runPromise(checkOptions(options, { drainTimeout: "duration" }))
   const decider = attribute(by)
   if (Result.isFailure(decider)) throw decider.failure
-  requireDistinct(agents)
+  requireDistinct(definitions)
   const layer = Layer.mergeAll(
     storeLayer,
     Layer.succeed(ModelClient, model),
     ...(scrubber === undefined ? [] : [Layer.succeed(Scrubber, scrubber)])
   )
   const managed = ManagedRuntime.make(layer)
-  const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
-  const running = new Set<Promise<unknown>>()
-  const live = new Map<string, Cancellation.CancellationToken>()
-  const workers = new Set<AbortController>()
-  const isClosed = () => leaving.soon.reason() !== undefined
-
-  const peers = agents.map(({ name }) => name)
   // The store is opened here, so that what is wrong with it is known before the first run.
-  const opening = Effect.gen(function* () {
-    const store = yield* RunStore
-    const runtimes = new Map<Any, Runtime.Runtime>()
-    for (const agent of agents) {
-      runtimes.set(agent, yield* Runtime.make({ ...runtimeOptions, agent, peers }))
-    }
-    return { context: yield* Effect.context<never>(), runtimes, store }
+  const opening = Effect.all({
+    store: RunStore,
+    context: Effect.context<never>(),
+    agents: bindAgents(definitions, runtimeOptions)
   })
-  const { context, runtimes, store } = await managed.runPromise(opening).catch(async (error: unknown) => {
+  const { agents, context, store } = await managed.runPromise(opening).catch(async (error: unknown) => {
     await managed.dispose()
     throw error
   })
-  // Others may listen with it, and do so after this is closed: it is not of the managed runtime.
-  const watching = makeWatch({ store, fork: Effect.runForkWith(context), isClosed })
-
-  const notFound = (name: string) => new AgentNotFound({ agent: name, known: agents.map(({ name }) => name) })
-  const offering = (name: string): Runtime.Runtime | undefined => {
-    for (const [agent, runtime] of runtimes) if (answersTo(agent, name)) return runtime
-    return undefined
-  }
-  const runtimeOf = (name: string): Runtime.Runtime => {
-    const runtime = offering(name)
-    if (runtime === undefined) throw notFound(name)
-    return runtime
-  }
-
-  const run = <A, E>(effect: Effect.Effect<A, E, RunStore | ModelClient>): Promise<A> => {
-    if (isClosed()) return Effect.runPromise(turnOnFailure(Effect.fail(new FermataClosed())))
-    const promise = managed.runPromise(turnOnEnd(effect))
-    running.add(promise)
-    const done = () => running.delete(promise)
-    promise.then(done, done)
-    return promise
-  }
-  const runOptions = (given: Pick<PromptOptions, "signal" | "onUpdate">) => {
-    const token = given.signal === undefined ? Cancellation.make() : Cancellation.fromSignal(given.signal)
-    const onUpdate = (update: RunUpdate) => {
-      if (update._tag !== "event" || !endsDrive(update.event)) live.set(update.runId, token)
-      else live.delete(update.runId)
-      watching.publish(update)
-      return given.onUpdate?.(update)
-    }
-    return { cancellation: token, leaving, onUpdate }
-  }
-  const told = (given: Pick<PromptOptions, "onUpdate">) => (update: RunUpdate) => {
-    watching.publish(update)
-    return given.onUpdate?.(update)
-  }
-  const boundTo = <Output>(agent: string | Agent<never, Output>): Runtime.Runtime<Output> =>
-    (typeof agent === "string"
-      ? runtimeOf(agent)
-      : (runtimes.get(agent) ?? runtimeOf(nameOf(agent)))) as Runtime.Runtime<Output>
-  const background = makeBackground({
-    run,
-    by,
-    isClosed,
-    drainTimeout,
-    runtimes: () => [...runtimes.values()],
-    runtimeOf,
-    runOptions,
-    onUpdate: told({})
-  })
-  /** Runs of this process are stopped at once; those of others hear of it through the store. */
-  const cancel = async (runId: string, reason: string): Promise<void> => {
-    live.get(runId)?.cancel(reason)
-    await run(cancelRun(runId as RunId, reason))
-  }
-  const headOf = (runId: string) => run(Effect.flatMap(RunStore, (store) => store.head(runId as RunId)))
+  const runtimes = agents.all
+  const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+  // Others may listen to the store with it, and do so after this is closed: it is not of the managed runtime.
+  const watching = makeWatch({ store, fork: Effect.runForkWith(context), closed: leaving.soon })
+  const work = makeWork({ managed, runtimes, leaving, drainTimeout, publish: watching.publish })
+  const { run, runOptions } = work
+  const background = makeBackground({ ...work, agents, by, drainTimeout })
+  const agentOf = async (runId: string) => (await run(store.head(runId as RunId))).agent
 
   const fermata: Omit<Fermata, typeof Symbol.asyncDispose> = {
     runPrompt: async (agent, prompt, given = {}) => {
       requireKnown("runPrompt", given, promptShape)
-      return run(runPromptStored(boundTo(agent), startOf(prompt, given), runOptions(given)))
+      return run(runPromptStored(agents.of(agent), startOf(prompt, given), runOptions(given)))
     },
     dispatch: async (agent, prompt, given) => {
       requireKnown("dispatch", given, dispatchShape)
-      return background.dispatch(boundTo(agent), prompt, given)
+      return background.dispatch(agents.of(agent), prompt, given)
     },
     attach: background.attach,
     conductor: background.conductor,
     resume: async (runId, given = {}) => {
       requireKnown("resume", given, resumeShape)
       // Of one agent it is, or is refused: what goes on with it looks itself.
-      const [only, ...others] = runtimes.values()
-      const runtime =
-        only !== undefined && others.length === 0 ? only : runtimeOf((await headOf(runId)).agent)
-      const { answeredBy, decisions, prompt, limits, policy } = given
-      return run(
-        runPromptStored(
-          runtime,
-          {
-            runId: runId as RunId,
-            ...(decisions === undefined ? {} : { decisions }),
-            ...(prompt === undefined ? {} : { message: prompt }),
-            ...(answeredBy === undefined ? {} : { answeredBy }),
-            ...(limits === undefined ? {} : { limits }),
-            ...(policy === undefined ? {} : { policy })
-          },
-          runOptions(given)
-        )
-      )
+      const [only, ...others] = runtimes
+      const runtime = only !== undefined && others.length === 0 ? only : agents.named(await agentOf(runId))
+      return run(runPromptStored(runtime, continueOf(runId, given), runOptions(given)))
     },
     send: (runId, prompt, given) => run(sendMessage(runId as RunId, prompt, given)),
     fork: async (runId, prompt, given = {}) => {
       requireKnown("fork", given, forkShape)
-      const { answeredBy, limits, newRunId, policy, revision, sessionId } = given
-      const runtime = runtimeOf(given.agent ?? (await headOf(runId)).agent)
-      return run(
-        forkRun(
-          runtime,
-          {
-            runId: runId as RunId,
-            prompt,
-            ...(answeredBy === undefined ? {} : { answeredBy }),
-            ...(revision === undefined ? {} : { revision }),
-            ...(newRunId === undefined ? {} : { newRunId: newRunId as RunId }),
-            ...(sessionId === undefined ? {} : { sessionId: sessionId as SessionId }),
-            ...(limits === undefined ? {} : { limits }),
-            ...(policy === undefined ? {} : { policy })
-          },
-          runOptions(given)
-        )
-      )
+      const runtime = agents.named(given.agent ?? (await agentOf(runId)))
+      return run(forkRun(runtime, forkOf(runId, prompt, given), runOptions(given)))
     },
     rewindPoints: (runId) => run(rewindPoints(runId as RunId)),
-    pending: (filter) =>
-      run(Effect.flatMap(RunStore, (store) => store.pending(filter as PendingFilter | undefined))),
-    decide: async (given, body, options) => {
-      return run(decideStored([...runtimes.values()], decisionOf(given, body, options, by)))
-    },
+    pending: (filter) => run(store.pending(filter as PendingFilter | undefined)),
+    decide: async (given, body, options) => run(decideStored(runtimes, decisionOf(given, body, options, by))),
     decideAll: async (given) => {
       const inputs = Array.isArray(given) ? given.map((one: DecisionOn) => decisionOn(one, by)) : given
-      return run(decideAllStored([...runtimes.values()], inputs as ReadonlyArray<DecisionInput>))
+      return run(decideAllStored(runtimes, inputs as ReadonlyArray<DecisionInput>))
     },
     events: (runId, given) => {
       requireKnown("events", given, eventsShape)
@@ -374,106 +272,42 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       return run(
         Effect.andThen(
           checkOptions(given, { limit: "number", concurrency: "number" }),
-          Effect.suspend(() => recover([...runtimes.values()], { leaving, ...given, onUpdate: told(given) }))
+          Effect.suspend(() => recover(runtimes, { leaving, ...given, onUpdate: work.publishing(given) }))
         )
       )
     },
-    work: async (options = {}) => {
-      requireKnown("work", options, workShape)
+    work: async (given = {}) => {
+      requireKnown("work", given, workShape)
       const numbers = { concurrency: "number", pollInterval: "duration", drainTimeout: "duration" } as const
-      await Effect.runPromise(checkOptions(options, numbers))
-      const { signal, ...given } = options
-      const stop = new AbortController()
-      const abort = () => stop.abort()
-      if (isClosed()) throw new FermataClosed()
-      if (signal?.aborted === true) return
-      signal?.addEventListener("abort", abort, { once: true })
-      workers.add(stop)
-      const working = managed.runPromiseExit(
-        Worker.run([...runtimes.values()], {
-          drainTimeout,
-          ...given,
-          onUpdate: told(given),
-          onTakingUp: (runId, cancellation) => {
-            live.set(runId, cancellation)
-            given.onTakingUp?.(runId, cancellation)
-          },
-          onTakenUp: (run) => {
-            live.delete(run.runId)
-            return given.onTakenUp?.(run)
-          }
-        }),
-        { signal: stop.signal }
-      )
-      running.add(working)
-      const exit = await working
-      running.delete(working)
-      workers.delete(stop)
-      signal?.removeEventListener("abort", abort)
-      // It ends by being stopped, or by a defect.
-      if (!stop.signal.aborted && Exit.isFailure(exit)) throw Cause.squash(exit.cause)
+      await Effect.runPromise(checkOptions(given, numbers))
+      return work.work(given)
     },
-    explain: (runId) => run(explain(runId as RunId, { runtimes: [...runtimes.values()] })),
-    cancel: async (runId, reason = "cancelled by the caller") => cancel(runId, String(reason)),
-    runs: (filter) => run(Effect.flatMap(RunStore, (store) => store.list(filter as ListFilter | undefined))),
-    damagedRuns: () => run(Effect.flatMap(RunStore, (store) => store.damaged)),
+    explain: (runId) => run(explain(runId as RunId, { runtimes })),
+    cancel: async (runId, reason = "cancelled by the caller") => work.cancel(runId, String(reason)),
+    runs: (filter) => run(store.list(filter as ListFilter | undefined)),
+    damagedRuns: () => run(store.damaged),
     state: (runId) => run(loadState(runId as RunId)),
     checkResume: async (runId) => {
-      const { agent } = await headOf(runId)
-      const runtime = offering(agent)
+      const agent = await agentOf(runId)
+      const runtime = agents.find(agent)
       return runtime === undefined
-        ? { changes: [], blocking: [notFound(agent)] }
+        ? { changes: [], blocking: [agents.notFound(agent)] }
         : run(checkStoredRun(runId as RunId, runtime.bound))
     },
-    grants: (filter) =>
-      run(Effect.flatMap(RunStore, (store) => store.grants(filter as GrantFilter | undefined))),
+    grants: (filter) => run(store.grants(filter as GrantFilter | undefined)),
     revokeGrant: async (runId, grantId, options) => {
       requireKnown("revokeGrant", options, decideShape)
       return run(revokeGrant(runId as RunId, grantId as GrantId, options?.by ?? by))
     },
     exportRun: (runId) => run(exportRun(runId as RunId)),
     importRun: (archive) => run(importRun(archive)),
-    remove: (runId) => run(Effect.flatMap(RunStore, (store) => store.remove(runId as RunId))),
+    remove: (runId) => run(store.remove(runId as RunId)),
     prune: async (given) => {
       requireKnown("prune", given, pruneShape)
-      return run(Effect.flatMap(RunStore, (store) => store.prune(given)))
+      return run(store.prune(given))
     },
-    close: async () => {
-      for (const worker of workers) worker.abort()
-      leaving.soon.cancel("The program is being closed.")
-      watching.close()
-      // Not a bare timer: those take what is longer than 25 days for nothing.
-      const drained = Effect.runFork(
-        Effect.andThen(
-          Effect.sleep(drainTimeout),
-          Effect.sync(() => leaving.now.cancel("The program was closed."))
-        )
-      )
-      await background.close()
-      await Promise.allSettled(running)
-      drained.interruptUnsafe()
-      await managed.dispose()
-    }
+    close: () => work.close(background.close)
   }
 
   return { ...fermata, [Symbol.asyncDispose]: fermata.close }
 }
-
-const requireDistinct = (agents: FermataOptions["agents"]): void => {
-  const names = new Set<string>()
-  for (const { name, options } of agents) {
-    for (const known of [name, ...(options.aliases ?? [])]) {
-      if (names.has(known)) {
-        throw new AgentDefinitionError({ agent: name, problem: `another agent answers to "${known}"` })
-      }
-      names.add(known)
-    }
-  }
-}
-
-/** The name of an agent, also of what a program without types gave as one. */
-const nameOf = (agent: Any | null | undefined): string =>
-  typeof agent?.name === "string" ? agent.name : kindOf(agent)
-
-const endsDrive = ({ _tag }: RunEvent): boolean =>
-  _tag === "run.held" || _tag === "run.completed" || _tag === "run.cancelled" || _tag === "run.failed"

@@ -25,23 +25,22 @@ import {
   type RunConductor,
   type RunHandle
 } from "../RunHandle.ts"
+import { startOf } from "./inputs.ts"
 import type { ConductorDispatchOptions, PromptOptions } from "./options.ts"
 import { conductedShape, requireKnown } from "./shapes.ts"
-import { startOf } from "./start.ts"
 
 /** What belongs to the Fermata. */
 interface Owned extends Owner {
   readonly run: <A, E>(effect: Effect.Effect<A, E, RunStore>) => Promise<A>
   readonly drainTimeout: Duration.Input
-  readonly runtimes: () => ReadonlyArray<Runtime>
-  readonly runtimeOf: (agent: string) => Runtime
+  readonly agents: { readonly all: ReadonlyArray<Runtime>; readonly named: (agent: string) => Runtime }
   readonly runOptions: (given: PromptOptions) => Required<Pick<StoredRunOptions, "cancellation" | "onUpdate">>
-  readonly onUpdate: (update: RunUpdate) => void
+  readonly publishing: () => (update: RunUpdate) => void
 }
 
 /** Makes what is in the background, and what closes it. */
 export const makeBackground = (owner: Owned) => {
-  const { drainTimeout, onUpdate, run, runOptions, runtimeOf, runtimes } = owner
+  const { agents, drainTimeout, publishing, run, runOptions } = owner
   const scope = Scope.makeUnsafe()
   const within = <A, E, R>(effect: Effect.Effect<A, E, R | Scope.Scope>, of: Scope.Scope = scope) =>
     Effect.provideService(Effect.provideService(effect, Scope.Scope, of), DrainTimeout, drainTimeout)
@@ -71,8 +70,8 @@ export const makeBackground = (owner: Owned) => {
       requireKnown("dispatch", options, conductedShape)
       const { name, ...given } = options
       const handle: AgentHandle<Output, unknown> = await run(
-        made.dispatchStored(runtimeOf(agent) as Runtime<Output>, startOf(prompt, given), {
-          onUpdate,
+        made.dispatchStored(agents.named(agent) as Runtime<Output>, startOf(prompt, given), {
+          onUpdate: publishing(),
           ...named(name)
         })
       )
@@ -85,7 +84,7 @@ export const makeBackground = (owner: Owned) => {
   return {
     dispatch,
     attach: async (runId: string): Promise<RunHandle> =>
-      fromHandle(await run(within(attach(runtimes(), runId as RunId, { onUpdate }))), owner),
+      fromHandle(await run(within(attach(agents.all, runId as RunId, { onUpdate: publishing() }))), owner),
     conductor,
     close: () => runAnyhow(Scope.close(scope, Exit.void))
   }

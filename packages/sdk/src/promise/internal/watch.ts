@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type * as Stream from "effect/Stream"
+import type { CancellationToken } from "../../agent/Cancellation.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { Reader } from "../../dispatch/internal/watch/readers.ts"
 import { readStored } from "../../dispatch/internal/watch/readStored.ts"
@@ -20,13 +21,15 @@ import type { EventsOptions } from "./options.ts"
 export interface Watched {
   readonly store: RunStore["Service"]
   readonly fork: (effect: Effect.Effect<unknown>) => Fiber.Fiber<unknown, unknown>
-  readonly isClosed: () => boolean
+  /** Cancelled when the Fermata is closed. */
+  readonly closed: CancellationToken
 }
 
 /** Makes what the updates of a Fermata are published to. */
-export const makeWatch = ({ fork, isClosed, store }: Watched) => {
-  /** The readers of each run, and how to stop them. */
-  const readers = new Map<string, Map<Reader<RunUpdate>, () => void>>()
+export const makeWatch = ({ closed, fork, store }: Watched) => {
+  const isClosed = () => closed.reason() !== undefined
+  /** The readers of each run. */
+  const readers = new Map<string, Set<Reader<RunUpdate>>>()
   const addReader = (runId: RunId, reader: Reader<RunUpdate>) => {
     if (isClosed()) {
       reader.end()
@@ -34,15 +37,19 @@ export const makeWatch = ({ fork, isClosed, store }: Watched) => {
     }
     // How it stands now may be in no event that is read: all may be known already.
     reader.poke()
-    const ofRun = readers.get(runId) ?? new Map<Reader<RunUpdate>, () => void>()
-    readers.set(runId, ofRun)
+    const ofRun = readers.get(runId) ?? new Set()
+    readers.set(runId, ofRun.add(reader))
     const unlisten = listen(store, () => reader.poke(), fork)
     const stop = () => {
+      unlink()
       unlisten()
       ofRun.delete(reader)
       if (ofRun.size === 0) readers.delete(runId)
     }
-    ofRun.set(reader, stop)
+    const unlink = closed.onCancel(() => {
+      stop()
+      reader.end()
+    })
     return stop
   }
   const whileOpen = <A, E>(effect: Effect.Effect<A, E>) =>
@@ -51,7 +58,7 @@ export const makeWatch = ({ fork, isClosed, store }: Watched) => {
     )
   return {
     publish: (update: RunUpdate): void => {
-      for (const reader of readers.get(update.runId)?.keys() ?? []) reader.push(update)
+      for (const reader of readers.get(update.runId) ?? []) reader.push(update)
     },
     /** Everything that happens in a run: what is stored first, then what goes on. */
     events: (
@@ -71,15 +78,6 @@ export const makeWatch = ({ fork, isClosed, store }: Watched) => {
       }))
       // Nothing is skipped by a backlog.
       return iterable(updates as Stream.Stream<RunUpdate, unknown>, { signal })
-    },
-    /** Ends what is read. */
-    close: (): void => {
-      for (const ofRun of readers.values()) {
-        for (const [reader, stop] of ofRun) {
-          stop()
-          reader.end()
-        }
-      }
     }
   }
 }

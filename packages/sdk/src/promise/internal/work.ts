@@ -1,0 +1,125 @@
+/**
+ * What a Fermata works on in this process, until it is closed.
+ */
+import * as Cause from "effect/Cause"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Cancellation from "../../agent/Cancellation.ts"
+import { turnOnEnd, turnOnFailure } from "../../agent/internal/eventLoop.ts"
+import type { Runtime } from "../../agent/Runtime.ts"
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
+import type { RunId } from "../../domain/Id.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import { cancelRun } from "../../durable/cancelRun.ts"
+import * as Worker from "../../durable/Worker.ts"
+import type { ModelClient } from "../../model/ModelClient.ts"
+import type { Leaving } from "../../run/leaving.ts"
+import type { RunStore } from "../../store/RunStore.ts"
+import { FermataClosed } from "./FermataClosed.ts"
+import type { PromptOptions, WorkOptions } from "./options.ts"
+
+export const makeWork = (options: {
+  readonly managed: ManagedRuntime.ManagedRuntime<RunStore | ModelClient, unknown>
+  readonly runtimes: ReadonlyArray<Runtime>
+  readonly leaving: Leaving
+  readonly drainTimeout: Duration.Input
+  readonly publish: (update: RunUpdate) => void
+}) => {
+  const { drainTimeout, leaving, managed, publish, runtimes } = options
+  const running = new Set<Promise<unknown>>()
+  /** What cancels the runs that this process drives. */
+  const tokens = new Map<string, Cancellation.CancellationToken>()
+  const workers = new Set<AbortController>()
+  const isClosed = () => leaving.soon.reason() !== undefined
+
+  /** What has to be over before the store is closed. */
+  const keep = <P extends Promise<unknown>>(promise: P): P => {
+    running.add(promise)
+    const done = () => running.delete(promise)
+    promise.then(done, done)
+    return promise
+  }
+  const run = <A, E>(effect: Effect.Effect<A, E, RunStore | ModelClient>): Promise<A> =>
+    isClosed()
+      ? Effect.runPromise(turnOnFailure(Effect.fail(new FermataClosed())))
+      : keep(managed.runPromise(turnOnEnd(effect)))
+  /** Publishes each update, and passes it on to the caller. */
+  const publishing =
+    (given: Pick<PromptOptions, "onUpdate"> = {}) =>
+    (update: RunUpdate) => {
+      publish(update)
+      return given.onUpdate?.(update)
+    }
+  return {
+    isClosed,
+    run,
+    publishing,
+    /** How a run is driven that `cancel` reaches. */
+    runOptions: (given: Pick<PromptOptions, "signal" | "onUpdate">) => {
+      const token = given.signal === undefined ? Cancellation.make() : Cancellation.fromSignal(given.signal)
+      const onUpdate = publishing(given)
+      return {
+        cancellation: token,
+        leaving,
+        onUpdate: (update: RunUpdate) => {
+          if (update._tag !== "event" || !endsDrive(update.event)) tokens.set(update.runId, token)
+          else tokens.delete(update.runId)
+          return onUpdate(update)
+        }
+      }
+    },
+    /** Stops a run of this process at once; those of others hear of it through the store. */
+    cancel: (runId: string, reason: string): Promise<void> => {
+      tokens.get(runId)?.cancel(reason)
+      return run(Effect.asVoid(cancelRun(runId as RunId, reason)))
+    },
+    /** Works until the signal is aborted or the Fermata is closed. */
+    work: async ({ signal, ...given }: WorkOptions): Promise<void> => {
+      const stop = new AbortController()
+      const abort = () => stop.abort()
+      if (isClosed()) throw new FermataClosed()
+      if (signal?.aborted === true) return
+      signal?.addEventListener("abort", abort, { once: true })
+      workers.add(stop)
+      const working = Worker.run(runtimes, {
+        drainTimeout,
+        ...given,
+        onUpdate: publishing(given),
+        onTakingUp: (runId, cancellation) => {
+          tokens.set(runId, cancellation)
+          given.onTakingUp?.(runId, cancellation)
+        },
+        onTakenUp: (run) => {
+          tokens.delete(run.runId)
+          return given.onTakenUp?.(run)
+        }
+      })
+      const exit = await keep(managed.runPromiseExit(working, { signal: stop.signal }))
+      workers.delete(stop)
+      signal?.removeEventListener("abort", abort)
+      // It ends by being stopped, or by a defect.
+      if (!stop.signal.aborted && Exit.isFailure(exit)) throw Cause.squash(exit.cause)
+    },
+    /** Begins nothing more and lets go of what goes on; `others` is waited for with it. */
+    close: async (others: () => Promise<void>): Promise<void> => {
+      for (const worker of workers) worker.abort()
+      leaving.soon.cancel("The program is being closed.")
+      // Not a bare timer: those take what is longer than 25 days for nothing.
+      const drained = Effect.runFork(
+        Effect.andThen(
+          Effect.sleep(drainTimeout),
+          Effect.sync(() => leaving.now.cancel("The program was closed."))
+        )
+      )
+      await others()
+      await Promise.allSettled(running)
+      drained.interruptUnsafe()
+      await managed.dispose()
+    }
+  }
+}
+
+const endsDrive = ({ _tag }: RunEvent): boolean =>
+  _tag === "run.held" || _tag === "run.completed" || _tag === "run.cancelled" || _tag === "run.failed"
