@@ -1,7 +1,7 @@
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
-import { type Agent, agent, approve, createFermata, deny, tool } from "@fermata/node"
+import { agent, approve, createFermata, deny, tool } from "@fermata/node"
 import { ScriptedModel } from "@fermata/sdk/testing"
 import { afterEach, assert, beforeEach, describe, it } from "vitest"
 
@@ -30,7 +30,7 @@ const programs = (
 ) => {
   const publisher = (whose: string) =>
     agent("publisher", { tools: [tool("publish", { handler: () => void ran.push(whose) })] })
-  const billing: Agent.Any = agent("billing", {
+  const billing = agent("billing", {
     subAgents: billings ? [publisher("billing's")] : [],
     delegation: "delegate"
   })

@@ -8,7 +8,7 @@
  */
 import * as Result from "effect/Result"
 import * as ApprovalPolicy_ from "../domain/ApprovalPolicy.ts"
-import type { AnyTool, Tool } from "../tool/Tool.ts"
+import type { AnyTool, Inferred, Tool } from "../tool/Tool.ts"
 import type { Agent, AgentOptions, Any } from "./AgentDefinition.ts"
 import { definedPolicy, definitionProblem } from "./internal/definitionOptions.ts"
 
@@ -16,6 +16,14 @@ export type { Agent, AgentOptions, Any, InstructionsContext } from "./AgentDefin
 
 type ToolServices<T> = T extends Tool<infer R> ? R : never
 type AgentServices<A> = A extends Agent<infer R, infer _Output> ? R : never
+
+/** The services that an agent and the agents that it can reach need. */
+type Needs<
+  Tools extends ReadonlyArray<AnyTool>,
+  SubAgents extends ReadonlyArray<Any>,
+  Handoffs extends ReadonlyArray<Any>,
+  Instructions
+> = ToolServices<Tools[number]> | AgentServices<SubAgents[number] | Handoffs[number]> | Inferred<Instructions>
 
 /**
  * Defines an agent.
@@ -31,17 +39,21 @@ type AgentServices<A> = A extends Agent<infer R, infer _Output> ? R : never
 export const make = <
   const Tools extends ReadonlyArray<AnyTool> = [],
   const SubAgents extends ReadonlyArray<Any> = [],
+  const Handoffs extends ReadonlyArray<Any> = [],
+  Instructions = never,
   Output = undefined
 >(
   name: string,
-  options: Omit<AgentOptions<any, Output>, "tools" | "subAgents"> & {
+  options: Omit<AgentOptions<never, Output>, "instructions" | "tools" | "subAgents" | "handoffs"> & {
     readonly tools?: Tools
     readonly subAgents?: SubAgents
-  } = {}
-): Agent<ToolServices<Tools[number]> | AgentServices<SubAgents[number]>, Output> => {
+    readonly handoffs?: Handoffs | (() => Handoffs)
+  } & Pick<AgentOptions<Instructions, Output>, "instructions"> = {}
+): Agent<Needs<Tools, SubAgents, Handoffs, Instructions>, Output> => {
   const problem = definitionProblem(String(name), options)
   if (problem !== undefined) throw problem
   const policy = definedPolicy(String(name), options.policy ?? ApprovalPolicy_.ask)
   if (Result.isFailure(policy)) throw policy.failure
-  return { name, options, policy: policy.success }
+  type R = Needs<Tools, SubAgents, Handoffs, Instructions>
+  return { name, options: options as AgentOptions<R, Output>, policy: policy.success }
 }

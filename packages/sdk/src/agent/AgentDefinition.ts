@@ -18,10 +18,13 @@ export interface InstructionsContext {
   readonly turn: number
 }
 
-/** The definition of an agent. `R` are the services that its tools need, `Output` what its answers are decoded to. */
+/**
+ * The definition of an agent. `R` are the services that its instructions, its tools, its sub-agents and those that it hands over to need, `Output` what
+ * its answers are decoded to.
+ */
 export interface AgentOptions<R, Output> {
   /** What it is told before everything else: text, or a function that is asked before each model call. */
-  readonly instructions?: string | ((context: InstructionsContext) => Awaitable<string>)
+  readonly instructions?: string | ((context: InstructionsContext) => Awaitable<string, R>)
   readonly tools?: ReadonlyArray<Tool<R>>
   /** Agents that it can give work to. Their requests surface in its runs. */
   readonly subAgents?: ReadonlyArray<Agent<R, any>>
@@ -53,7 +56,7 @@ export interface AgentOptions<R, Output> {
 }
 
 /**
- * An agent. `R` are the services that its tools and sub-agents need, `Output` what its answers are decoded to.
+ * An agent. `R` are the services that it and the agents that it can reach need, `Output` what its answers are decoded to.
  *
  * @category models
  * @since 0.1.0

@@ -11,6 +11,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { ModelClient } from "../model/ModelClient.ts"
+import type { Inferred } from "../tool/Tool.ts"
 import type * as BoundAgent from "./BoundAgent.ts"
 import { assemble } from "./internal/assemble.ts"
 import type { Runtime as Definition, RuntimeOptions } from "./RuntimeDefinition.ts"
@@ -56,11 +57,16 @@ export type BindOptions<R, Output> = Pick<
  * - `RuntimeOptionsInvalid` — names every option that is wrong or unknown, and what it takes.
  * - `ToolNameTaken`, `ToolDefinitionError`, `AgentDefinitionError` — mend the definition.
  */
-export const make = <R, Output>(
-  options: BindOptions<R, Output>
-): Effect.Effect<Runtime<Output>, RuntimeOptionsInvalid | BoundAgent.DefinitionError, R | ModelClient> =>
+export const make = <R, Output, Callback = never>(
+  options: Omit<BindOptions<R, Output>, "approvalCallback"> &
+    Pick<RuntimeOptions<Callback, Output>, "approvalCallback">
+): Effect.Effect<
+  Runtime<Output>,
+  RuntimeOptionsInvalid | BoundAgent.DefinitionError,
+  R | Inferred<Callback> | ModelClient
+> =>
   Effect.gen(function* () {
-    const checked = yield* check<R, Output>(options)
+    const checked = yield* check(options as BindOptions<R | Inferred<Callback>, Output>)
     // Nothing that could bring these about is among the options.
     return yield* Effect.catchTag(
       assemble(checked),

@@ -24,7 +24,7 @@ import type { CloseStatus, ExtensionFailed, RuntimeClosed } from "./RuntimeError
 import type { RuntimeHooks } from "./RuntimeHooks.ts"
 import type { RuntimeSettings } from "./RuntimeSettings.ts"
 
-/** What a runtime is told when it is created. `R` are the services that its tools need. */
+/** What a runtime is told when it is created. `R` are the services that its agent and its callbacks need. */
 export interface RuntimeOptions<R, Output> extends RuntimeSettings {
   readonly agent: Agent<R, Output>
   /**
@@ -32,7 +32,7 @@ export interface RuntimeOptions<R, Output> extends RuntimeSettings {
    * holds the run, and so does a decision about another request than the one it was asked about. It is asked about what is open
    * whenever somebody goes on with a run. Default: every request holds the run.
    */
-  readonly approvalCallback?: (request: Interruption) => Awaitable<DecisionInput | undefined>
+  readonly approvalCallback?: (request: Interruption) => Awaitable<DecisionInput | undefined, R>
   /** Adds tools that need to know the runtime, and what is opened and closed with it. Default: none. */
   readonly extensions?: ReadonlyArray<AnyExtension>
   /** Told what happens in the runs. Default: nobody. */

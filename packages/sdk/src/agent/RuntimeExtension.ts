@@ -7,7 +7,7 @@
  *
  * @since 0.1.0
  */
-import type { AnyTool, Services, Tool } from "../tool/Tool.ts"
+import type { AnyTool, Inferred, Services, Tool } from "../tool/Tool.ts"
 import type { Awaitable } from "../tool/ToolOptions.ts"
 import type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
 import type { CloseStatus } from "./RuntimeError.ts"
@@ -28,14 +28,15 @@ export type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
  * @category constructors
  * @since 0.1.0
  */
-export const make = <T extends AnyTool = never, Start = void, Close = void>(
+export const make = <T extends AnyTool = never, Start = never, Close = never>(
   name: string,
   options: {
     readonly tools?: (context: RuntimeContext) => ReadonlyArray<T>
-    readonly onStart?: (context: RuntimeContext) => Start & Awaitable<void, any>
-    readonly onClose?: (status: CloseStatus, context: RuntimeContext) => Close & Awaitable<void, any>
+    readonly onStart?: (context: RuntimeContext) => Awaitable<void, Start>
+    readonly onClose?: (status: CloseStatus, context: RuntimeContext) => Awaitable<void, Close>
   }
-): RuntimeExtension<ToolServices<T> | Services<Start> | Services<Close>> => ({ name, ...options })
+): RuntimeExtension<ToolServices<T> | Inferred<Start | Close>> =>
+  ({ name, ...options }) as RuntimeExtension<ToolServices<T> | Inferred<Start | Close>>
 
 /** The services that a tool, or each tool of a union, needs. */
 export type ToolServices<T> = T extends Tool<infer R> ? R : never

@@ -1,4 +1,3 @@
-import type { Decision } from "../domain/Decision.ts"
 /**
  * What a program may be told about the runs of a runtime, for metrics, logs and progress: plain callbacks.
  *
@@ -7,6 +6,8 @@ import type { Decision } from "../domain/Decision.ts"
  *
  * @since 0.1.0
  */
+import type * as Cause from "effect/Cause"
+import type { Decision } from "../domain/Decision.ts"
 import { evolve } from "../domain/evolve.ts"
 import * as History from "../domain/History.ts"
 import type { RunId, SessionId, Timestamp, ToolCallId } from "../domain/Id.ts"
@@ -17,6 +18,7 @@ import type { FinishReason, RunEvent } from "../domain/RunEvent.ts"
 import type { RunState, ToolCall } from "../domain/RunState.ts"
 import { findCall, findChild, isEnded, isSettled } from "../domain/RunState.ts"
 import type { ModelUsage, SessionUsage } from "../domain/Usage.ts"
+import { causeOf } from "./internal/causes.ts"
 import { notify } from "./internal/userCode.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
 
@@ -83,6 +85,11 @@ export interface ToolCallTold extends Told {
   readonly attempt: number
   /** Milliseconds since it was last started; left out for one that never was. */
   readonly ms?: number
+  /**
+   * How its code has failed, without secrets: what it failed with, threw or was rejected with, and where. Left out where the failure is not
+   * one of code that ran in this process.
+   */
+  readonly cause?: Cause.Cause<unknown>
 }
 
 /** A request was made, was decided, no longer waits, or will soon expire. */
@@ -253,11 +260,13 @@ const tellCalls = (hooks: RuntimeHooks, { after, before, event }: Change, whose:
     const told = { ...whose, callId, tool }
     if (isSettled(call)) continue
     if (outcome !== undefined) {
+      const cause = "callId" in event && event.callId === callId ? causeOf(event) : undefined
       notify(hooks.onToolCall, {
         ...told,
         status: outcome,
         attempt: call.attempt,
-        ...elapsed(call, event.at)
+        ...elapsed(call, event.at),
+        ...(cause === undefined ? {} : { cause })
       })
     } else if (now?.status === "started" && now.attempt > call.attempt) {
       notify(hooks.onToolCall, { ...told, status: "started", attempt: now.attempt })

@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Scope from "effect/Scope"
 import type { ModelClient } from "../model/ModelClient.ts"
+import type { Inferred } from "../tool/Tool.ts"
 import type { RegistryError } from "./buildRuntimeRegistry.ts"
 import { assemble } from "./internal/assemble.ts"
 import type { Runtime } from "./Runtime.ts"
@@ -65,16 +66,18 @@ export type CreateRuntimeError =
 export const createRuntime = <
   R,
   Output,
+  Callback = never,
   const Extensions extends ReadonlyArray<AnyExtension> = ReadonlyArray<RuntimeExtension>
 >(
-  options: Omit<RuntimeOptions<R, Output>, "extensions"> & { readonly extensions?: Extensions }
+  options: Omit<RuntimeOptions<R, Output>, "approvalCallback" | "extensions"> &
+    Pick<RuntimeOptions<Callback, Output>, "approvalCallback"> & { readonly extensions?: Extensions }
 ): Effect.Effect<
   Runtime<Output>,
   CreateRuntimeError,
-  R | ExtensionServices<Extensions[number]> | ModelClient | Scope.Scope
+  R | Inferred<Callback> | ExtensionServices<Extensions[number]> | ModelClient | Scope.Scope
 > =>
   Effect.gen(function* () {
-    const checked = yield* check<R, Output>(options)
+    const checked = yield* check(options as RuntimeOptions<R | Inferred<Callback>, Output>)
     const runtime = yield* Effect.acquireRelease(assemble(checked), ({ close }, exit) =>
       close(statusOf(exit))
     )

@@ -9,6 +9,7 @@ import type { ModelClient } from "../model/ModelClient.ts"
 import type { AnyTool, Tool } from "../tool/Tool.ts"
 import type { RegistryError } from "./buildRuntimeRegistry.ts"
 import { choose } from "./internal/choose.ts"
+import { servicesOf } from "./internal/userCode.ts"
 import type { Runtime } from "./Runtime.ts"
 import {
   type CapabilityProfileNotFound,
@@ -75,7 +76,7 @@ export const reconfigureRuntime = <const Tools extends ReadonlyArray<AnyTool> = 
     const services =
       tools === undefined
         ? runtime.services
-        : Context.merge(yield* Effect.context<ToolServices<Tools[number]>>(), runtime.services)
+        : Context.merge(servicesOf(yield* Effect.context<ToolServices<Tools[number]>>()), runtime.services)
     return yield* choose(runtime, {
       choice: ({ mode: lastMode, model: lastModel, profile: lastProfile, tools: lastTools }) => {
         const named = profile === undefined ? undefined : runtime.profiles.get(profile)

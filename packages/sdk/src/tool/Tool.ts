@@ -11,6 +11,7 @@ import type * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import type { Safety } from "../domain/Interruption.ts"
 import type { UserPart } from "../domain/Message.ts"
 import type { Target } from "../domain/ToolCall.ts"
@@ -21,8 +22,9 @@ import type { ToolOptions } from "./ToolOptions.ts"
 
 export type { ApprovalContext, ApprovalOptions, Awaitable, Reconciled, ToolOptions } from "./ToolOptions.ts"
 
-/** The services that a handler's result needs. */
-export type Services<Out> = Out extends Effect.Effect<infer _A, infer _E, infer R> ? R : never
+/** The services that a result needs. Each call has a `Scope` of its own. */
+export type Services<Out> =
+  Out extends Effect.Effect<infer _A, infer _E, infer R> ? Exclude<R, Scope.Scope> : never
 
 /**
  * A tool, ready to be given to an agent.
@@ -40,11 +42,21 @@ export interface Tool<R = never> {
   readonly idempotent: boolean
   readonly aliases: ReadonlyArray<string>
   readonly options: ToolOptions<unknown, unknown>
-  /** The services that the handler needs; a type only. */
+  /** The services that the handler and the callbacks need; a type only. */
   readonly "~services"?: (_: never) => R
 }
 
-/** A tool, whatever its handler needs. */
+/**
+ * The services that callbacks were inferred to need, and never inferred from what the definition is used for. None where nothing is known of
+ * them, as in `ReturnType<typeof make>`.
+ */
+export type Inferred<R> = [R] extends [infer S]
+  ? unknown extends S
+    ? never
+    : Exclude<S, Scope.Scope>
+  : never
+
+/** A tool, whatever it needs. */
 export type AnyTool = Tool<any>
 
 /** Services, whichever they are: what a program's tools need is known where a runtime is made, and nowhere after. */
@@ -73,10 +85,22 @@ const noArguments = Schema.Struct({})
  * @category constructors
  * @since 0.1.0
  */
-export const make = <A = {}, Out = unknown>(
+export const make = <
+  A = {},
+  Out = unknown,
+  NeedsApproval = never,
+  Reconcile = never,
+  Risk = never,
+  Preview = never
+>(
   name: string,
-  options: ToolOptions<A, Out>
-): Tool<Services<Out>> => {
+  // The services of each callback are inferred by themselves.
+  options: Omit<ToolOptions<A, Out>, "needsApproval" | "reconcile" | "risk" | "preview"> &
+    Pick<ToolOptions<A, Out, NeedsApproval>, "needsApproval"> &
+    Pick<ToolOptions<A, Out, Reconcile>, "reconcile"> &
+    Pick<ToolOptions<A, Out, Risk>, "risk"> &
+    Pick<ToolOptions<A, Out, Preview>, "preview">
+): Tool<Services<Out> | Inferred<NeedsApproval | Reconcile | Risk | Preview>> => {
   const misfits = definitionMisfits(options ?? null)
   if (misfits.length > 0) {
     const problem = misfits.map(({ problem }) => problem).join("; ")

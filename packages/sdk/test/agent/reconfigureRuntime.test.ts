@@ -278,11 +278,11 @@ describe("reconfigureRuntime", () => {
 
   it.effect("replaces the tools also of an agent that gets the conversation back", () =>
     Effect.gen(function* () {
-      const front: Agent.Agent<never, undefined> = Agent.make("front", {
+      const front: Agent.Agent = Agent.make("front", {
         tools: [read.tool],
         handoffs: () => [back]
       })
-      const back: Agent.Any = Agent.make("back", { handoffs: () => [front] })
+      const back: Agent.Agent = Agent.make("back", { handoffs: () => [front] })
       const runtime = yield* createRuntime({ agent: front }).pipe(
         Effect.provideService(ModelClient, ScriptedModel.make([]).client)
       )

@@ -26,7 +26,7 @@ import {
 /** Runs one call of a tool, and tells what became of it. */
 const one = (
   tool: Tool.Tool,
-  options: Parameters<typeof bind>[2] & { readonly policy?: ApprovalPolicy } = {}
+  options: Parameters<typeof bind<never, undefined>>[2] & { readonly policy?: ApprovalPolicy } = {}
 ) =>
   Effect.gen(function* () {
     const { policy, ...more } = options
@@ -430,7 +430,7 @@ describe("a grant", () => {
 })
 
 describe("an approval callback", () => {
-  const held = (approvalCallback: NonNullable<Parameters<typeof bind>[2]>["approvalCallback"]) => {
+  const held = (approvalCallback: NonNullable<Parameters<typeof bind<never>>[2]>["approvalCallback"]) => {
     const { tool, ran } = probe("write")
     return Effect.map(one(tool, { approvalCallback: approvalCallback! }), (result) => ({ result, ran }))
   }

@@ -133,8 +133,8 @@ const sessionId = "s" as SessionId
 /** A desk and a billing that hand over to each other. */
 const office = (billingOptions: Partial<Agent.AgentOptions<never, undefined>> = {}) => {
   const refund = probe("refund")
-  const desk: Agent.Any = Agent.make("desk", { instructions: "Greet.", handoffs: () => [billing] })
-  const billing: Agent.Any = Agent.make("billing", {
+  const desk: Agent.Agent = Agent.make("desk", { instructions: "Greet.", handoffs: () => [billing] })
+  const billing: Agent.Agent = Agent.make("billing", {
     instructions: "Refund.",
     tools: [refund.tool],
     handoffs: () => [desk],

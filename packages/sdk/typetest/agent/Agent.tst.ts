@@ -1,6 +1,6 @@
 import { Agent, type ModelClient, type RunResult, Runtime, runPrompt, Tool } from "@fermata/sdk"
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { describe, expect, it } from "tstyche"
 import { z } from "zod"
@@ -44,12 +44,59 @@ describe("Tool.make", () => {
     expect(charge).type.toBe<Tool.Tool<Payments>>()
     expect(Tool.make("t", { handler: async () => 1 })).type.toBe<Tool.Tool<never>>()
   })
+  it("knows the services that each of its callbacks needs", () => {
+    const paying = () => Payments.use((payments) => payments.charge(1))
+    const mailing = () => Mail.use((mail) => mail.send("ann"))
+    const handler = () => ""
+    expect(Tool.make("t", { handler, needsApproval: () => Effect.as(paying(), true) })).type.toBe<
+      Tool.Tool<Payments>
+    >()
+    expect(Tool.make("t", { handler, risk: paying, preview: () => Effect.as(mailing(), "") })).type.toBe<
+      Tool.Tool<Payments | Mail>
+    >()
+    const reconcile = () => Effect.as(mailing(), { _tag: "notHappened" } as const)
+    expect(Tool.make("t", { handler, reconcile })).type.toBe<Tool.Tool<Mail>>()
+  })
+  it("needs no scope from its caller", () => {
+    const acquire = Effect.acquireRelease(Effect.succeed("file"), () => Effect.void)
+    expect(Tool.make("t", { handler: () => acquire })).type.toBe<Tool.Tool<never>>()
+    expect(
+      Tool.make("t", {
+        handler: () => Effect.andThen(acquire, Payments),
+        needsApproval: () => Effect.as(acquire, true),
+        risk: () => acquire,
+        preview: () => Effect.andThen(acquire, Effect.as(Mail, "")),
+        reconcile: () => Effect.as(acquire, { _tag: "unknown" } as const)
+      })
+    ).type.toBe<Tool.Tool<Payments | Mail>>()
+  })
 })
 
 describe("Agent.make", () => {
   const clerk = Agent.make("clerk", { tools: [charge, send], output: Schema.Struct({ ok: Schema.Boolean }) })
   it("adds up the services of its tools", () => {
     expect(clerk).type.toBe<Agent.Agent<Payments | Mail, { readonly ok: boolean }>>()
+  })
+  it("adds up those of its instructions, its sub-agents and the agents that it hands over to", () => {
+    const paying = Agent.make("paying", { tools: [charge] })
+    const mailing = Agent.make("mailing", { tools: [send] })
+    expect(Agent.make("a", { subAgents: [paying, mailing] })).type.toBe<Agent.Agent<Payments | Mail>>()
+    expect(Agent.make("a", { handoffs: [paying, mailing] })).type.toBe<Agent.Agent<Payments | Mail>>()
+    expect(Agent.make("a", { handoffs: () => [paying], subAgents: [mailing] })).type.toBe<
+      Agent.Agent<Payments | Mail>
+    >()
+    expect(Agent.make("a", { instructions: () => Effect.as(Mail, "") })).type.toBe<Agent.Agent<Mail>>()
+    expect(
+      Agent.make("a", { instructions: () => Effect.acquireRelease(Effect.succeed(""), () => Effect.void) })
+    ).type.toBe<Agent.Agent>()
+    expect(Agent.make("a", { subAgents: [Agent.make("b", { handoffs: [paying] })] })).type.toBe<
+      Agent.Agent<Payments>
+    >()
+  })
+  it("lets agents hand over to each other, whose types say what both need", () => {
+    const desk: Agent.Agent<Payments> = Agent.make("desk", { handoffs: () => [billing] })
+    const billing: Agent.Agent<Payments> = Agent.make("billing", { tools: [charge], handoffs: () => [desk] })
+    expect(desk).type.not.toBeAssignableTo<Agent.Agent>()
   })
   it("asks for them, and for a model, when it is bound", () => {
     expect(Runtime.make({ agent: clerk })).type.toBeAssignableTo<

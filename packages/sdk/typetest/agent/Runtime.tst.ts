@@ -1,8 +1,8 @@
-import { Agent, createRuntime, reconfigureRuntime, type Runtime, RuntimeExtension } from "@fermata/sdk/agent"
+import { Agent, createRuntime, reconfigureRuntime, Runtime, RuntimeExtension } from "@fermata/sdk/agent"
 import type { ModelClient } from "@fermata/sdk/model"
 import { Tool } from "@fermata/sdk/tool"
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { describe, expect, it } from "tstyche"
@@ -53,6 +53,18 @@ describe("createRuntime", () => {
       extensions: [{ name: "notes", tools: ({ profile }) => (profile.name === "plan" ? [] : [free]) }]
     })
     expect<Needs<typeof runtime>>().type.toBe<ModelClient.ModelClient | Scope.Scope>()
+  })
+  it("needs what the agents need that its agent hands over to, and what its callback needs", () => {
+    const runtime = createRuntime({
+      agent: Agent.make("desk", { handoffs: [clerk] }),
+      approvalCallback: () => Clerk.use(({ wake }) => Effect.as(wake, undefined))
+    })
+    expect<Needs<typeof runtime>>().type.toBe<Payments | Clerk | ModelClient.ModelClient | Scope.Scope>()
+    const bound = Runtime.make({
+      agent: Agent.make("desk", { tools: [send] }),
+      approvalCallback: () => Effect.as(Clerk, undefined)
+    })
+    expect<Needs<typeof bound>>().type.toBe<Mail | Clerk | ModelClient.ModelClient>()
   })
   it("refuses an option that it does not know", () => {
     expect(createRuntime).type.not.toBeCallableWith({ agent: plain, leaseTTL: "1 minute" })

@@ -14,6 +14,7 @@ import type { Runtime, RuntimeOptions } from "../RuntimeDefinition.ts"
 import { configure, type ConfigureError } from "./configuration.ts"
 import { makeLifecycle } from "./lifecycle.ts"
 import { LiveRuns } from "./LiveRuns.ts"
+import { servicesOf } from "./userCode.ts"
 
 /** What is filled in; the rest follows from the profile, the agent, or chance. */
 const defaults = {
@@ -51,7 +52,7 @@ export const assemble = <R, Output>(
         ...(mode === undefined ? {} : { mode }),
         ...(model === undefined ? {} : { model })
       },
-      { model: yield* ModelClient, services: yield* Effect.context<R>() }
+      { model: yield* ModelClient, services: servicesOf(yield* Effect.context<R>()) }
     )
     made = {
       kind: "local",

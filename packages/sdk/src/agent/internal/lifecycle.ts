@@ -5,14 +5,15 @@ import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import { sentence } from "../../domain/Display.ts"
+import * as Scope from "effect/Scope"
 import type { CancellationToken } from "../Cancellation.ts"
 import type { AnyExtension, Runtime } from "../RuntimeDefinition.ts"
 import { type CloseStatus, ExtensionFailed, RuntimeClosed } from "../RuntimeError.ts"
 import { contextOf } from "./configuration.ts"
 import type { LiveRuns } from "./LiveRuns.ts"
-import { awaited, describe, within } from "./userCode.ts"
+import { call, describe } from "./userCode.ts"
 
 /** What a runtime's beginning and end are made of. */
 export interface LifecycleOptions {
@@ -37,12 +38,18 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
   const opened: Array<AnyExtension> = []
   let closed: CloseStatus | undefined
   let opening: Fiber.Fiber<unknown, unknown> | undefined
+  // What the extensions acquire when they start is released when they have closed.
+  const resources = Scope.makeUnsafe()
+  const lasting = <A>(out: A): A =>
+    Effect.isEffect(out) ? (Effect.provideService(out, Scope.Scope, resources) as A) : out
+  const calledOf = (code: string, { name: extension }: AnyExtension) => ({ code, agent, extension })
 
   const open = Effect.gen(function* () {
     for (const extension of extensions) {
       const runtime = options.runtime()
+      const starting = () => extension.onStart?.(contextOf(runtime))
       yield* Effect.mapError(
-        awaited(runtime, () => extension.onStart?.(contextOf(runtime))),
+        call(runtime, calledOf("onStart", extension), () => lasting(starting())),
         (cause) =>
           new ExtensionFailed({
             extension: extension.name,
@@ -60,15 +67,11 @@ export const makeLifecycle = (options: LifecycleOptions): Lifecycle => {
       yield* Effect.timeoutOption(runs.ended, closeTimeout)
       for (const extension of opened.toReversed()) {
         const runtime = options.runtime()
-        const closing = awaited(runtime, () => extension.onClose?.(status, contextOf(runtime)))
+        const closing = () => extension.onClose?.(status, contextOf(runtime))
         // The others are closed all the same.
-        const inTime = within(runtime, closeMs, closing, () => `it took more than ${closeMs} ms`)
-        yield* Effect.catchCause(inTime, (cause) =>
-          Effect.logWarning(
-            sentence`The extension "${extension.name}" could not close: ${describe(runtime, Cause.squash(cause))}`
-          )
-        )
+        yield* Effect.ignoreCause(call(runtime, calledOf("onClose", extension), closing, closeMs))
       }
+      yield* Effect.timeoutOption(Scope.close(resources, Exit.void), closeTimeout)
     })
 
   let closing: Effect.Effect<void> | undefined

@@ -1,20 +1,34 @@
 /**
- * Code of the program that is not Fermata's: what it returns, throws or rejects with, how long it may take, and how a failure of it reads.
+ * Code of the program: what it is called with, what it returns, throws or rejects with, how long it may take, and how a failure of it is
+ * shown. Tool bodies, rules, callbacks and instructions all run here.
+ *
+ * Each call has a scope of its own and a span of its own, runs under the context of the run, and its failure is logged once.
  */
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import * as Console from "effect/Console"
+import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import { messageOf, text } from "../../domain/Display.ts"
+import * as Random from "effect/Random"
+import * as References from "effect/References"
+import * as Scheduler from "effect/Scheduler"
+import * as Scope from "effect/Scope"
+import * as Tracer from "effect/Tracer"
+import { messageOf, sentence, text } from "../../domain/Display.ts"
+import { encodeFailure } from "../../tool/internal/encodeFailure.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"
-import type { AnyServices } from "../../tool/Tool.ts"
+import type { AnyServices, AnyTool } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import type { Awaitable } from "../../tool/ToolOptions.ts"
+import { CancellationToken } from "../Cancellation.ts"
 import { setDeadline } from "./deadlines.ts"
+import { redactCause } from "./redactCause.ts"
 
 /** What code of the program runs with: a runtime, most of the time. */
-interface Surroundings {
+export interface Surroundings {
   /** The services that its effects need. */
   readonly services: AnyServices
   readonly scrubber: Scrubber
@@ -59,29 +73,107 @@ export const ignoreRejection = (value: unknown): void => {
   if (value instanceof Promise) value.catch(() => {})
 }
 
-/** Waits for what a function of the program returns. What it throws is a failure. */
-export const awaited = <A>(
-  runtime: Surroundings,
-  f: () => Awaitable<A, unknown>
-): Effect.Effect<A, unknown> =>
-  Effect.suspend(() => {
-    const out = f()
-    if (Effect.isEffect(out)) return Effect.provideContext(out as Effect.Effect<A, unknown>, runtime.services)
-    return isPromise<A>(out) ? fromPromise(out) : Effect.succeed(out as A)
-  }).pipe(Effect.catchDefect((defect) => Effect.fail(defect)))
+/** Which code of the program is called, for which agent or call: the name of its span, and the annotations of its failure in the log. */
+export interface Called {
+  /** Its key in the definition, such as `handler` or `needsApproval`. */
+  readonly code: string
+  readonly agent: string
+  readonly runId?: string
+  readonly tool?: string
+  readonly callId?: string
+  readonly extension?: string
+}
 
-/** Like {@link awaited}, with a timeout in milliseconds: the run's lease is held meanwhile. */
-export const awaitedWithin = <A>(
+/**
+ * Calls user code and waits for what it returns, `ms` milliseconds at most, under the context of the fiber that asks, in a span and a scope
+ * of its own. What it throws is a failure. A failure is logged here, and nowhere else.
+ */
+export const call = <A>(
   runtime: Surroundings,
-  ms: number,
-  f: () => Awaitable<A, unknown>
-): Effect.Effect<A, unknown> =>
-  within(
-    runtime,
-    ms,
-    awaited(runtime, f),
-    () => new ToolFailure({ description: `it did not answer within ${ms} ms` })
+  called: Called,
+  f: () => Awaitable<A, unknown>,
+  ms?: number
+): Effect.Effect<A, unknown> => {
+  const running = Effect.suspend((): Effect.Effect<A, unknown> => {
+    const out = f()
+    if (Effect.isEffect(out)) return supplied(runtime, out as Effect.Effect<A, unknown>)
+    return isPromise<A>(out) ? fromPromise(out) : Effect.succeed(out as A)
+  })
+  const late = () => new ToolFailure({ description: `it did not answer within ${ms} ms` })
+  return inSpan(runtime, called, ms === undefined ? running : within(runtime, ms, running, late)).pipe(
+    Effect.tapCause((cause) =>
+      Cause.hasInterruptsOnly(cause) ? Effect.void : logFailure(runtime, called, cause)
+    ),
+    Effect.catchDefect((defect) => Effect.fail(defect))
   )
+}
+
+/**
+ * Gives an effect of the program the services that its runtime has captured, and a scope that is closed when it ends. Whatever the context
+ * of the run has wins over what was captured.
+ */
+export const supplied = <A, E>(
+  { services }: Pick<Surroundings, "services">,
+  effect: Effect.Effect<A, E>
+): Effect.Effect<A, E> =>
+  Effect.scoped(
+    Effect.updateContext(effect, (current: Context.Context<never>) => Context.merge(services, current))
+  )
+
+/**
+ * What a runtime keeps of the context that it is made in: services. What belongs to the fiber that makes it, such as its span, its scope,
+ * its log annotations and its clock, is taken from the run.
+ */
+export const servicesOf = (context: AnyServices): AnyServices => Context.omit(...ofFiber)(context)
+
+const ofFiber = [
+  ...Object.values(References),
+  CancellationToken,
+  Clock.Clock,
+  Console.Console,
+  Random.Random,
+  Scheduler.Scheduler,
+  Scope.Scope,
+  Tracer.MinimumTraceLevel,
+  Tracer.ParentSpan,
+  Tracer.Tracer
+]
+
+/** Whether a tracer does something with spans: Effect's own keeps them in memory for nobody. */
+export const isTraced = (context: Context.Context<never>): boolean =>
+  Context.get(context, Tracer.Tracer) !== Tracer.nativeTracer
+
+/** Runs user code in a span of its own, if there is a tracer that does something with it. The span ends with the cause of a failure. */
+export const inSpan = <A, E, R>(
+  { scrubber }: Pick<Surroundings, "scrubber">,
+  { code, ...attributes }: Called,
+  effect: Effect.Effect<A, E, R>
+): Effect.Effect<A, E, R> =>
+  Effect.withFiber(({ context }) => {
+    if (!isTraced(context)) return effect
+    return Effect.flatMap(Effect.makeSpan(`fermata.${code}`, { attributes }), (span) =>
+      Effect.onExit(Effect.withParentSpan(effect, span, { captureStackTrace: false }), (exit) =>
+        Clock.clockWith((clock) =>
+          Effect.sync(() => {
+            // What user code returns is not for a span.
+            const end = Exit.isFailure(exit) ? Exit.failCause(redactCause(scrubber, exit.cause)) : Exit.void
+            span.end(clock.currentTimeNanosUnsafe(), end)
+          })
+        )
+      )
+    )
+  })
+
+/** Logs how user code has failed, without secrets. */
+export const logFailure = (
+  { scrubber }: Pick<Surroundings, "scrubber">,
+  called: Called,
+  cause: Cause.Cause<unknown>
+): Effect.Effect<void> =>
+  Effect.logWarning(
+    sentence`The ${called.code} of ${called.tool ?? called.extension ?? called.agent} failed.`,
+    redactCause(scrubber, cause)
+  ).pipe(Effect.annotateLogs({ ...called }), Effect.ignoreCause)
 
 /** The promise of a program may be rejected with anything. */
 const fromPromise = <A>(promise: Promise<A>): Effect.Effect<A, unknown> =>
@@ -142,4 +234,11 @@ export const describe = (runtime: Surroundings, cause: unknown): string => {
   } catch {
     return "an error that cannot be shown"
   }
+}
+
+/** What went wrong with a call of a tool, for the model: the same words, and the encoded fields of a typed error. */
+export const describeFailure = (runtime: Surroundings, { options }: AnyTool, error: unknown): string => {
+  const fields = encodeFailure(options.failure, error)
+  const said = describe(runtime, error)
+  return fields === undefined ? said : `${said}\n${text(runtime.scrubber.scrub(fields))}`
 }

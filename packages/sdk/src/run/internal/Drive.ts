@@ -6,6 +6,7 @@
  */
 import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import type * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -14,7 +15,9 @@ import type * as Semaphore from "effect/Semaphore"
 import { holderOf } from "../../agent/BoundAgent.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { type BoundAgent } from "../../agent/Entry.ts"
+import { keepCause } from "../../agent/internal/causes.ts"
 import { Missing, type Obstacle } from "../../agent/internal/definitions.ts"
+import { redactCause } from "../../agent/internal/redactCause.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { LiveRun } from "../../agent/RuntimeDefinition.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
@@ -68,6 +71,8 @@ export class Drive implements Given, LiveRun {
   /** Nobody, once the drive is over. */
   onUpdate: ((update: RunUpdate) => void) | undefined
   readonly perform: Perform
+  /** That of the fiber that drives: user code runs under it. */
+  context: Context.Context<never> = Context.empty()
   state: RunState
   /** The state at the last commit, as far as that is known. */
   committed: RunState | undefined
@@ -265,8 +270,9 @@ export const isActedOn = (event: RunEvent): boolean => {
 }
 
 /** Folds an event of the root's run. */
-export const emitRoot = (drive: Drive, given: RunEvent): void => {
+export const emitRoot = (drive: Drive, given: RunEvent, cause?: Cause.Cause<unknown>): void => {
   const event = redactEvent(drive.runtime.scrubber, given)
+  if (cause !== undefined) keepCause(event, redactCause(drive.runtime.scrubber, cause))
   drive.state = evolve(drive.state, event)
   if (drive.fresh !== undefined && isWait(event)) drive.fresh = undefined
   if (drive.onUpdate === undefined) {
@@ -279,9 +285,12 @@ export const emitRoot = (drive: Drive, given: RunEvent): void => {
   else tell(drive, told)
 }
 
-/** Folds an event of the scope's run. */
-export const emit = ({ drive, path }: Pick<Scope, "drive" | "path">, event: RunEvent): void =>
-  emitRoot(drive, path.length === 0 ? event : wrap(event, path))
+/** Folds an event of the scope's run; `cause` is how user code failed, for hooks. */
+export const emit = (
+  { drive, path }: Pick<Scope, "drive" | "path">,
+  event: RunEvent,
+  cause?: Cause.Cause<unknown>
+): void => emitRoot(drive, path.length === 0 ? event : wrap(event, path), cause)
 
 /** Whether time may have passed, or authority may have changed, before this event. */
 const isWait = (event: RunEvent): boolean => {

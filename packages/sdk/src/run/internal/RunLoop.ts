@@ -138,6 +138,7 @@ const driving = (
   restoreCaller: ConstructorParameters<typeof Supervisor>[3]
 ): Effect.Effect<RunState, DriveError> => {
   const { leaving, token } = running
+  running.context = context
   const unlisten = enter(running)
   const supervisor = new Supervisor(
     running,

@@ -193,7 +193,7 @@ const authorizeUnasked = (
     return Effect.succeed(standing(false))
   }
   return Effect.gen(function* () {
-    const needs = needsOf(scope, entry, yield* value())
+    const needs = needsOf(scope, call, entry, yield* value())
     const { needed } = Effect.isEffect(needs) ? yield* needs : needs
     return standing(needed)
   }).pipe(

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import * as Cancellation from "../../agent/Cancellation.ts"
-import { awaited } from "../../agent/internal/userCode.ts"
+import { call } from "../../agent/internal/userCode.ts"
 import { decide, decideAt, expiries } from "../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { decisionMisfits } from "../../domain/internal/given.ts"
@@ -15,6 +15,7 @@ import type { Interruption } from "../../domain/Interruption.ts"
 import { answerable } from "../../domain/RunState.ts"
 import { asking, stopAsking } from "./asking.ts"
 import { isBeside, startBeside, wake } from "./beside.ts"
+import { calledOf } from "./calledOf.ts"
 import { type Drive, flush, isEnding, isStopped, now, Scope } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 import { takeDecisions, takeMail, takeMailBeside } from "./leave.ts"
@@ -62,7 +63,7 @@ const askAll = Effect.fnUntraced(function* (root: Scope, supervisor: Supervisor)
     yield* flush(drive)
     // A callback that fails, or answers what does not fit, has not decided: the request stays open.
     if (drive.beside !== undefined) drive.beside.asking = request.requestId
-    const answer = yield* Effect.exit(supervisor.run(askCallback(drive, request)))
+    const answer = yield* Effect.exit(supervisor.run(askCallback(root, request)))
     if (drive.beside !== undefined) drive.beside.asking = undefined
     if (Exit.isFailure(answer) && isStopped(root, answer.cause)) {
       // It has not been heard.
@@ -92,13 +93,17 @@ const takeAnswer = (drive: Drive, decision: Decision): Effect.Effect<void, Journ
   })
 
 /** What the approval callback makes of a request: a decision about it that fits, or nothing. */
-const askCallback = Effect.fnUntraced(function* (drive: Drive, request: Interruption) {
+const askCallback = Effect.fnUntraced(function* (root: Scope, request: Interruption) {
+  const { drive } = root
   const { runtime } = drive
   const { approvalCallback } = runtime.options
   if (approvalCallback === undefined) return undefined
   // A copy: what is shown to people, and compared, is not the callback's to change.
   const shown = copyJson(request) as Interruption | undefined
-  const answer = readOnce(yield* awaited(runtime, () => approvalCallback(shown ?? request)), 1)
+  const answer = readOnce(
+    yield* call(runtime, calledOf(root, "approvalCallback"), () => approvalCallback(shown ?? request)),
+    1
+  )
   if (answer === undefined || isAboutAnother(answer, request) || decisionMisfits(answer).length > 0)
     return undefined
   const decoded = yield* decodeDecision({ ...answer, requestId: request.requestId }, drive.clock)

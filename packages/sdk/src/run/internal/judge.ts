@@ -7,7 +7,7 @@ import type * as Schema from "effect/Schema"
  * Whether a call may run as it is, or somebody is asked: by its tool, by the policies that bind its agent, and by grants.
  */
 import type { Entry } from "../../agent/Entry.ts"
-import { awaitedWithin, describe } from "../../agent/internal/userCode.ts"
+import { call as callUserCode, describe } from "../../agent/internal/userCode.ts"
 import * as ApprovalPolicy from "../../domain/ApprovalPolicy.ts"
 import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
@@ -21,8 +21,12 @@ import { policiesAbove, policiesOf } from "../../domain/RunState.ts"
 import type { Target } from "../../domain/ToolCall.ts"
 import type { Decoder } from "../../tool/DataSchema.ts"
 import { type DecodedArguments, describeDecoded } from "../../tool/internal/decodedArguments.ts"
+import type { AnyTool } from "../../tool/Tool.ts"
+import type { Awaitable } from "../../tool/ToolOptions.ts"
+import { calledOf } from "./calledOf.ts"
 import { approvalDigest } from "./digest.ts"
 import { type Scope, isCallOpen, emit, now, stateOf, judgingMs, nextRequestId, isStopped } from "./Drive.ts"
+import { failCall } from "./failCall.ts"
 import { findGrant } from "./findGrant.ts"
 import { redactJson, holdsWithheld } from "./redact.ts"
 
@@ -132,7 +136,7 @@ export const judge = (
   understood: Understood,
   reason?: string
 ): Rest => {
-  const needs = needsOf(scope, entry, understood.value)
+  const needs = needsOf(scope, call, entry, understood.value)
   if (!Effect.isEffect(needs)) return judged(scope, call, entry, understood, { ...needs, ...because(reason) })
   return Effect.flatMap(
     needs,
@@ -149,11 +153,16 @@ export interface Need {
 }
 
 /** What the tool's own rule says about a call. A rule that fails asks. */
-export const needsOf = (scope: Scope, { tool }: ToolEntry, value: unknown): Need | Effect.Effect<Need> => {
+export const needsOf = (
+  scope: Scope,
+  call: ToolCall,
+  { tool }: ToolEntry,
+  value: unknown
+): Need | Effect.Effect<Need> => {
   const needs = tool.options.needsApproval ?? tool.safety !== "readOnly"
   if (typeof needs === "boolean") return { needed: needs }
   const { runId, sessionId, agentPath } = stateOf(scope)
-  const asked = awaitedWithin<boolean>(scope.drive.runtime, judgingMs(scope, tool), () =>
+  const asked = askTool(scope, call, tool, "needsApproval", () =>
     needs(value, { runId, sessionId, agentPath })
   )
   return Effect.map(Effect.exit(asked), (answer) =>
@@ -162,6 +171,17 @@ export const needsOf = (scope: Scope, { tool }: ToolEntry, value: unknown): Need
       : { needed: true, reason: `The approval rule of ${tool.name} failed, so it is asked about.` }
   )
 }
+
+/** Asks a tool's own code about a call: it may take as long as the call may. */
+export const askTool = <A>(
+  scope: Scope,
+  call: ToolCall,
+  tool: AnyTool,
+  code: "needsApproval" | "risk" | "preview" | "reconcile",
+  ask: () => Awaitable<A, unknown>
+): Effect.Effect<A, unknown> =>
+  callUserCode(scope.drive.runtime, calledOf(scope, code, call, tool), ask, judgingMs(scope, tool))
+
 const judged = (
   scope: Scope,
   call: ToolCall,
@@ -235,12 +255,10 @@ export const openApproval = Effect.fnUntraced(function* (
   const shown =
     preview === undefined
       ? undefined
-      : yield* Effect.option(
-          awaitedWithin<unknown>(drive.runtime, judgingMs(scope, tool), () => preview(value))
-        )
+      : yield* Effect.option(askTool<unknown>(scope, call, tool, "preview", () => preview(value)))
   const risky =
     typeof risk === "function"
-      ? yield* Effect.option(awaitedWithin<unknown>(drive.runtime, judgingMs(scope, tool), () => risk(value)))
+      ? yield* Effect.option(askTool<unknown>(scope, call, tool, "risk", () => risk(value)))
       : undefined
   const state = stateOf(scope)
   const identity = {
@@ -286,17 +304,16 @@ export const guarded = (
     const rest = judge()
     return rest === undefined ? undefined : ending(scope, call, rest)
   } catch (defect) {
-    return void failed(scope, call, defect)
+    return void failed(scope, call, Cause.die(defect))
   }
 }
 const ending = (scope: Scope, call: ToolCall, rest: Effect.Effect<void, unknown>) =>
   Effect.map(Effect.exit(rest), (exit) => {
-    if (Exit.isFailure(exit) && !isStopped(scope, exit.cause)) failed(scope, call, Cause.squash(exit.cause))
+    if (Exit.isFailure(exit) && !isStopped(scope, exit.cause)) failed(scope, call, exit.cause)
   })
 
 /** The definition of the tool is at fault. The call is over, or it would be classified for ever. */
-const failed = (scope: Scope, { id, name }: ToolCall, defect: unknown): void => {
-  const why = describe(scope.drive.runtime, defect)
-  const content = [text(`${name} could not be prepared, and has not run: ${why}`)]
-  emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId: id, content })
+const failed = (scope: Scope, call: ToolCall, cause: Cause.Cause<unknown>): void => {
+  const why = describe(scope.drive.runtime, Cause.squash(cause))
+  failCall(scope, call, "definition", cause, `${call.name} could not be prepared, and has not run: ${why}`)
 }

@@ -4,46 +4,72 @@
  * A handler returns a value, a promise or an effect. One that is told to stop may finish within its grace period; after that it is left
  * behind.
  */
-import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { setDeadline } from "../../agent/internal/deadlines.ts"
-import { graceMs, isPromise } from "../../agent/internal/userCode.ts"
+import { graceMs, inSpan, isPromise, isTraced, supplied } from "../../agent/internal/userCode.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
+import { calledOf } from "./calledOf.ts"
 import { isThere, type Scope, stateOf } from "./Drive.ts"
 import type { Running } from "./Supervisor.ts"
 
 /** The key that every attempt of a call shares. */
 export const idempotencyKey = (call: ToolCall): string => call.id
 
-/** Calls the handler, whatever it returns: a value, a promise or an effect. */
+/** Calls the handler, whatever it returns: a value, a promise or an effect. What is known at once takes no fiber. */
 export const invoke = (
   scope: Scope,
   call: ToolCall,
   tool: AnyTool,
   value: unknown
-): Effect.Effect<unknown, unknown> | Running<unknown, unknown> => {
-  const { runtime } = scope.drive
+): Exit.Exit<unknown, unknown> | Running<unknown, unknown> => {
+  const { clock, context: runContext, runtime } = scope.drive
   const context = new CallContext(scope, call)
-  const out = tool.options.handler(value, context)
-  const kind = kindOf(out)
-  if (kind === "effect") {
-    return Effect.onInterrupt(
-      Effect.provideContext(out as Effect.Effect<unknown, unknown>, runtime.services),
-      () => Effect.sync(() => context.abort())
-    )
+  let isStopped = false
+  let abandon: (() => void) | undefined
+  const settled = (promise: Promise<unknown>) =>
+    Effect.callback<unknown, unknown>((resume) => {
+      abandon = () => resume(Exit.interrupt())
+      // Anything may call itself a promise.
+      void Promise.resolve(promise).then(
+        (value) => resume(Exit.succeed(value)),
+        // What it says about having been stopped is no news.
+        (cause: unknown) => resume(isStopped ? Exit.interrupt() : Exit.fail(cause))
+      )
+    })
+  const begin = (): Effect.Effect<unknown, unknown> => {
+    const out = tool.options.handler(value, context)
+    switch (kindOf(out)) {
+      case "effect":
+        return Exit.isExit(out) ? out : supplied(runtime, Effect.interruptible(out as AnyEffect))
+      case "promise":
+        return settled(out as Promise<unknown>)
+      case "value":
+        return Exit.succeed(out)
+    }
   }
-  if (kind === "value") return Effect.succeed(out)
-  return following(
-    out as Promise<unknown>,
-    () => context.abort(),
-    scope.drive.clock,
-    () => graceMs(runtime)
-  )
+  const body = isTraced(runContext)
+    ? inSpan(runtime, calledOf(scope, "handler", call, tool), Effect.suspend(begin))
+    : begin()
+  if (Exit.isExit(body)) return body as Exit.Exit<unknown, unknown>
+  // Only the handler's own effect is interrupted: what a promise brings within its grace period is its result.
+  const fiber = Effect.runForkWith(runContext)(body, { uninterruptible: true })
+  const stop = () => {
+    if (isStopped) return
+    isStopped = true
+    context.abort()
+    if (abandon !== undefined) fiber.addObserver(setDeadline(clock, graceMs(runtime), abandon))
+    fiber.interruptUnsafe()
+  }
+  const follow: Running<unknown, unknown>["follow"] = (observer) =>
+    void fiber.addObserver((exit) => observer.ended(exit))
+  return fiber.pollUnsafe() ?? { follow, stop }
 }
+
+type AnyEffect = Effect.Effect<unknown, unknown>
 
 /** What a handler has returned. One that throws when it is looked at is a value: the handler has run all the same. */
 const kindOf = (out: unknown): "effect" | "promise" | "value" => {
@@ -126,43 +152,6 @@ class CallContext implements ToolContext {
   }
 }
 
-/**
- * A promise that is told to stop by its signal, and is then given its grace period to say what it came to: here too, since what tries
- * a body again must not hear of a try that was left behind.
- */
-const following = (
-  promise: Promise<unknown>,
-  abort: () => void,
-  clock: Clock.Clock,
-  graceMs: () => number
-): Running<unknown, unknown> => {
-  let unset: (() => void) | undefined
-  let giveUp = () => {}
-  return {
-    follow: (waiting) => {
-      let isOver = false
-      const over = (exit: Exit.Exit<unknown, unknown>) => {
-        if (isOver) return
-        isOver = true
-        unset?.()
-        waiting.ended(exit)
-      }
-      giveUp = () => over(Exit.interrupt())
-      // Anything may call itself a promise.
-      void Promise.resolve(promise).then(
-        (value) => over(Exit.succeed(value)),
-        // What it says about having been stopped is no news.
-        (cause: unknown) => (unset === undefined ? over(Exit.fail(cause)) : giveUp())
-      )
-    },
-    stop: () => {
-      if (unset !== undefined) return
-      unset = setDeadline(clock, graceMs(), () => giveUp())
-      abort()
-    }
-  }
-}
-
 /** What a body that is tried again returned after it was told to stop. */
 export interface Flight {
   late?: Exit.Exit<unknown, unknown>
@@ -170,7 +159,7 @@ export interface Flight {
 
 /** A body as an effect, for what tries it again. */
 export const asEffect = (
-  begin: () => Effect.Effect<unknown, unknown> | Running<unknown, unknown>,
+  begin: () => Exit.Exit<unknown, unknown> | Running<unknown, unknown>,
   flight: Flight
 ): Effect.Effect<unknown, unknown> =>
   Effect.suspend(() => {
@@ -181,7 +170,7 @@ export const asEffect = (
       // As good a reason to try again as a rejected promise.
       return Effect.fail(cause)
     }
-    if (Effect.isEffect(begun)) return begun
+    if (Exit.isExit(begun)) return begun
     return Effect.callback<unknown, unknown>((resume) => {
       const ended = new Promise<void>((done) =>
         begun.follow({

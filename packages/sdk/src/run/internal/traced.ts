@@ -2,16 +2,11 @@
  * Spans, where somebody looks at them.
  */
 import * as Effect from "effect/Effect"
-import * as Tracer from "effect/Tracer"
+import { isTraced } from "../../agent/internal/userCode.ts"
 
-/**
- * The effect in a span of this name, if there is a tracer that does something with spans: Effect's own keeps them in memory for nobody,
- * and one would be kept for as long as a run waits.
- */
+/** The effect in a span of this name, if it is traced: a span would be kept for as long as a run waits. */
 export const traced = <A, E, R>(effect: Effect.Effect<A, E, R>, name: string): Effect.Effect<A, E, R> =>
-  Effect.flatMap(Effect.tracer, (tracer) =>
-    tracer === Tracer.nativeTracer
-      ? effect
-      : // Without the stack of the call, which would be kept too.
-        Effect.withSpan(effect, name, { captureStackTrace: false })
+  Effect.withFiber(({ context }) =>
+    // Without the stack of the call, which would be kept too.
+    isTraced(context) ? Effect.withSpan(effect, name, { captureStackTrace: false }) : effect
   )

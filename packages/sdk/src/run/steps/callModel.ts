@@ -5,7 +5,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
-import { attempt, attemptEffect, awaited, describe, ignoreRejection } from "../../agent/internal/userCode.ts"
+import { attempt, attemptEffect, call, describe, ignoreRejection } from "../../agent/internal/userCode.ts"
 import type { ContextInput, ContextTooLarge, PreparedContext } from "../../context/ContextPolicy.ts"
 import { isWrappingUp } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
@@ -16,6 +16,7 @@ import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
+import { calledOf } from "../internal/calledOf.ts"
 import {
   type Drive,
   type Scope,
@@ -50,7 +51,9 @@ export const callModel = (question: Question): Effect.Effect<void> => {
   const { instructions = "" } = agent.options
   if (typeof instructions === "string") return askWith(question, instructions)
   const state = stateOf(scope)
-  const instructed = supervisor.run(awaited<string>(runtime, () => instructions({ state, turn })))
+  const instructed = supervisor.run(
+    call<string>(runtime, calledOf(scope, "instructions"), () => instructions({ state, turn }))
+  )
   return whenKnown(instructed, (instructed) => {
     const text: unknown = Exit.isSuccess(instructed) ? instructed.value : undefined
     if (typeof text === "string") return askWith(question, text)

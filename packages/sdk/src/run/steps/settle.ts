@@ -8,7 +8,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
-import { awaitedWithin, describe, within } from "../../agent/internal/userCode.ts"
+import { describeFailure, within } from "../../agent/internal/userCode.ts"
 import { sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
@@ -26,13 +26,14 @@ import {
   flush,
   isCallOpen,
   isStopped,
-  judgingMs,
   now,
   stateOf,
   timeLeftOf,
   toolTimeoutMs
 } from "../internal/Drive.ts"
+import { failCall } from "../internal/failCall.ts"
 import type { JournalError } from "../internal/Journal.ts"
+import { askTool } from "../internal/judge.ts"
 import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
 import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
 import type { Supervisor, Work } from "../internal/Supervisor.ts"
@@ -141,7 +142,7 @@ class Body implements Work<unknown, unknown, ToolFailure> {
   }
 
   onEnd(exit: Exit.Exit<unknown, unknown>): void {
-    record(this.scope, this.ready.call, exit)
+    record(this.scope, this.ready, exit)
   }
 
   onSkip(): void {
@@ -156,9 +157,10 @@ const notStarted = (scope: Scope, call: ToolCall): void =>
 /** One that is tried again. Each try has its time, as long as there is any. */
 const retried = (
   scope: Scope,
-  { call, entry, value }: Prepared,
+  ready: Prepared,
   schedule: NonNullable<AnyTool["options"]["retry"]>
 ): Work<unknown, unknown, ToolFailure> => {
+  const { call, entry, value } = ready
   const { tool } = entry
   const flight: Flight = {}
   let failed: { readonly error: unknown } | undefined
@@ -194,7 +196,7 @@ const retried = (
         while: () => (isWorthwhile() ? mayGoOn(scope) : Effect.succeed(false))
       }),
     // What came within its grace is the result.
-    onEnd: (exit) => record(scope, call, Exit.isSuccess(exit) ? exit : (flight.late ?? exit)),
+    onEnd: (exit) => record(scope, ready, Exit.isSuccess(exit) ? exit : (flight.late ?? exit)),
     onSkip: () => notStarted(scope, call)
   }
 }
@@ -214,8 +216,7 @@ const timeoutText = (call: ToolCall, time: string): string =>
     : `${call.name} did not finish within ${time}; it may have taken effect all the same.`
 
 /** Records what a body came to; an interrupted one that brought nothing is left to whoever interrupted it. */
-const record = (scope: Scope, call: ToolCall, exit: Exit.Exit<unknown, unknown>): void => {
-  const { runtime } = scope.drive
+const record = (scope: Scope, { call, entry }: Prepared, exit: Exit.Exit<unknown, unknown>): void => {
   const at = now(scope.drive)
   const completed = (value: unknown) =>
     emit(scope, { _tag: "tool.completed", at, callId: call.id, content: shown(scope, call, value) })
@@ -223,8 +224,8 @@ const record = (scope: Scope, call: ToolCall, exit: Exit.Exit<unknown, unknown>)
   if (isStopped(scope, exit.cause)) return
   const why = Cause.hasInterruptsOnly(exit.cause)
     ? "it stopped itself"
-    : describe(runtime, Cause.squash(exit.cause))
-  emit(scope, { _tag: "tool.failed", at, callId: call.id, content: [text(`${call.name} failed: ${why}`)] })
+    : describeFailure(scope.drive.runtime, entry.tool, Cause.squash(exit.cause))
+  failCall(scope, call, "handler", exit.cause, `${call.name} failed: ${why}`)
 }
 
 /** Most results are: that is seen faster than by the schema. */
@@ -317,7 +318,7 @@ const ask = (scope: Scope, call: ToolCall): Effect.Effect<Reconciled> =>
     const { reconcile } = entry.tool.options
     if (reconcile === undefined) return unknown
     const value = yield* valueOf(scope, call, entry)
-    const found = yield* awaitedWithin<unknown>(scope.drive.runtime, judgingMs(scope, entry.tool), () =>
+    const found = yield* askTool<unknown>(scope, call, entry.tool, "reconcile", () =>
       reconcile(idempotencyKey(call), value)
     )
     return isReconciled(found) ? found : unknown

@@ -3,6 +3,7 @@
  * would not be.
  */
 import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import {
   callable,
   duration,
@@ -23,6 +24,7 @@ const shape = shapeOf<ToolOptions<unknown, unknown>>({
   description: string,
   parameters: "anything",
   handler: callable,
+  failure: { takes: "an Effect Schema", is: Schema.isSchema },
   safety: oneOf(...Safety.literals),
   needsApproval: either(flag, callable),
   idempotent: flag,

@@ -127,8 +127,7 @@ export const make = <R>(
       ).pipe(
         Effect.provideService(ModelClient, worker.model),
         Effect.provideService(RunIds, ids),
-        // What tools need comes from outside, and their time from the rehearsal.
-        Effect.provideService(Clock.Clock, clock),
+        // What tools need comes from outside.
         Effect.provideContext(services)
       )
     // What is wrong with a definition is known before anything runs.
