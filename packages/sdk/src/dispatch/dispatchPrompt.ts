@@ -12,7 +12,7 @@ import type { Runtime } from "../agent/Runtime.ts"
 import type { ContinueInput, StartInput } from "../run/runInput.ts"
 import type { AgentHandle, HandleError } from "./AgentHandle.ts"
 import type { DispatchOptions } from "./dispatchOptions.ts"
-import { launch } from "./internal/handle/UnstoredHandle.ts"
+import { UnstoredHandle } from "./internal/handle/UnstoredHandle.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
 import { dispatchShape } from "./internal/shapes.ts"
 
@@ -50,7 +50,7 @@ export const dispatchPrompt: <Output>(
   options: DispatchOptions = {}
 ) {
   yield* requireOptions("dispatchPrompt", options, dispatchShape)
-  const live = launch(runtime, input, {
+  const live = new UnstoredHandle(runtime, input, {
     owner: yield* ownerOfScope,
     context: yield* Effect.context<never>(),
     clock: yield* Clock.Clock,

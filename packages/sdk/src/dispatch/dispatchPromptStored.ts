@@ -20,7 +20,7 @@ import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
 import type { StoredDispatchOptions } from "./dispatchOptions.ts"
 import { attachTo, attachToSubAgent } from "./internal/handle/attachTo.ts"
-import { StoredHandle, type StoredOptions } from "./internal/handle/StoredHandle.ts"
+import { newStored, type StoredOptions } from "./internal/handle/StoredHandle.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
 import { storedDispatchShape } from "./internal/shapes.ts"
 
@@ -54,13 +54,7 @@ export const dispatchPromptStored: <Output>(
     yield* requireOptions("dispatchPromptStored", options, storedDispatchShape)
     yield* checkIds(input)
     const taken = yield* takeGiven(input)
-    const at = yield* optionsOf(options)
-    const now = at.clock.currentTimeMillisUnsafe()
-    const ids = {
-      runId: input.runId ?? runtime.ids.runId(now),
-      sessionId: input.sessionId ?? runtime.ids.sessionId(now)
-    }
-    const live = new StoredHandle(runtime, ids, at, { input: { ...taken, ...ids } })
+    const live = newStored(runtime, taken, yield* optionsOf(options))
     live.begin()
     // Who is stopped here will never have the handle.
     yield* Effect.onInterrupt(live.beginning, () =>

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Exit from "effect/Exit"
 import * as fc from "fast-check"
-import { elsewhere } from "../../../src/dispatch/internal/handle/ended.ts"
 import {
+  elsewhere,
   type HandleEvent,
   type HandleState,
   initial,
@@ -59,7 +59,7 @@ const last = (from: State, ...events: ReadonlyArray<Event>): string => {
 describe("what becomes of a dispatched run", () => {
   it("begins at once, or when there is a place", () => {
     assert.strictEqual(last(free, begin), "driving running notify drive")
-    assert.strictEqual(last(conducted, begin), "queued queued enterGate")
+    assert.strictEqual(last(conducted, begin), "queued queued enterGate notify")
     assert.strictEqual(last(conducted, begin, placed), "driving running notify drive")
     assert.strictEqual(last(conducted, { ...begin, hasPlace: true }), "driving running notify drive")
     assert.strictEqual(
@@ -80,26 +80,44 @@ describe("what becomes of a dispatched run", () => {
     assert.strictEqual(last(free, begin, driven(elsewhere)), "elsewhere running notify park")
     assert.strictEqual(last(free, found(interrupted)), "held held notify park")
     assert.strictEqual(last(free, found(elsewhere)), "elsewhere running notify park")
-    assert.strictEqual(last(free, found(completed)), "over completed cleanUp")
+    assert.strictEqual(last(free, found(completed)), "over completed cleanUp notify")
   })
 
   it("goes on with what came in while it was at work, without being held in between", () => {
     assert.strictEqual(last(free, begin, driven(interrupted, true)), "driving running notify drive")
-    assert.strictEqual(last(conducted, begin, placed, driven(interrupted, true)), "queued queued enterGate")
+    assert.strictEqual(
+      last(conducted, begin, placed, driven(interrupted, true)),
+      "queued queued enterGate leaveGate notify"
+    )
   })
 
   it("goes on when it is called, and lets go of what it watches first", () => {
     assert.strictEqual(last(free, begin, driven(interrupted), call), "driving running unpark notify drive")
     assert.strictEqual(
       last(conducted, begin, placed, driven(interrupted), call),
-      "queued queued unpark enterGate"
+      "queued queued unpark enterGate notify"
     )
     assert.deepStrictEqual(after(free, begin, driven(elsewhere), look).phase, {
       _tag: "driving",
-      urge: "look"
+      urge: "look",
+      hasPlace: false
     })
     assert.strictEqual(last(free, begin, call), "driving running", "it is at work")
     assert.strictEqual(last(conducted, begin, call), "queued queued", "it waits for a place")
+  })
+
+  it("gives its place to another run when it has left it, and says so after that", () => {
+    assert.strictEqual(last(conducted, begin, placed, driven(interrupted)), "held held park leaveGate notify")
+    assert.strictEqual(
+      last(conducted, begin, placed, driven(completed)),
+      "over completed cleanUp leaveGate notify"
+    )
+    const cancelled: Event = { _tag: "cancel", reason: "enough" }
+    assert.strictEqual(
+      last(conducted, begin, cancelled, driven(completed)),
+      "over completed cleanUp notify",
+      "it had none"
+    )
   })
 
   it("waits for the rest of what is being sent before it goes on", () => {
@@ -124,26 +142,26 @@ describe("what becomes of a dispatched run", () => {
       "a drive that was held before it heard of that is followed by one that ends the run"
     )
     assert.strictEqual(last(free, found(elsewhere, "enough")), "driving running notify drive")
-    assert.strictEqual(last(free, found(completed, "enough")), "over completed cleanUp")
+    assert.strictEqual(last(free, found(completed, "enough")), "over completed cleanUp notify")
   })
 
   it("is tried again after a failure that may pass, unless it is to end", () => {
-    assert.strictEqual(last(free, begin, driven(failed)), "over error cleanUp")
-    assert.strictEqual(last(restarted, begin, driven(failed)), "backingOff queued backOff")
+    assert.strictEqual(last(free, begin, driven(failed)), "over error cleanUp notify")
+    assert.strictEqual(last(restarted, begin, driven(failed)), "backingOff queued backOff notify")
     assert.strictEqual(last(restarted, begin, driven(failed), retry), "driving running notify drive")
     assert.strictEqual(last(restarted, begin, driven(failed), call), "backingOff queued")
     assert.strictEqual(
       last(restarted, begin, driven(failed), cancel),
       "driving running withdraw notify drive"
     )
-    assert.strictEqual(last(restarted, begin, cancel, driven(failed)), "over error cleanUp")
-    assert.strictEqual(last(restarted, begin, driven(result("error"))), "over error cleanUp")
+    assert.strictEqual(last(restarted, begin, cancel, driven(failed)), "over error cleanUp notify")
+    assert.strictEqual(last(restarted, begin, driven(result("error"))), "over error cleanUp notify")
   })
 
   it("is over when its drive fails, or when nothing can come of it any more", () => {
-    assert.strictEqual(last(free, begin, lost), "over error cleanUp")
-    assert.strictEqual(last(free, begin, finish), "over completed cleanUp")
-    assert.strictEqual(last(conducted, begin, finish), "over completed withdraw cleanUp")
+    assert.strictEqual(last(free, begin, lost), "over error cleanUp notify")
+    assert.strictEqual(last(free, begin, finish), "over completed cleanUp notify")
+    assert.strictEqual(last(conducted, begin, finish), "over completed withdraw cleanUp notify")
     for (const event of [begin, placed, driven(interrupted), call, sending, cancel, retry, finish]) {
       const ended = after(free, begin, driven(completed))
       assert.deepStrictEqual(transition(ended, event), [ended, []])

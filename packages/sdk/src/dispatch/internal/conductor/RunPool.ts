@@ -15,6 +15,7 @@ import { type Rejection, RequestNotFound } from "../../../domain/Rejection.ts"
 import type { AgentNotFound } from "../../../domain/RunError.ts"
 import { unwrap } from "../../../domain/RunEvent.ts"
 import { isEnded, type RunState } from "../../../domain/RunState.ts"
+import type { StoredStartInput } from "../../../durable/storedInput.ts"
 import { takeGiven } from "../../../run/internal/staging.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { AgentHandle, HandleError, Observed, StoredFault } from "../../AgentHandle.ts"
@@ -23,8 +24,7 @@ import { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "../../D
 import type { ConductorOptions } from "../../dispatchOptions.ts"
 import { attachTo } from "../handle/attachTo.ts"
 import type { AnyHandle, ConductorLink, BaseHandle, HandleOptions } from "../handle/BaseHandle.ts"
-import type { Start } from "../handle/runStart.ts"
-import { StoredHandle, type StoredOptions } from "../handle/StoredHandle.ts"
+import { newStored, type Start, type StoredOptions } from "../handle/StoredHandle.ts"
 import { type Input, UnstoredHandle } from "../handle/UnstoredHandle.ts"
 import { closeAll, makeOwner } from "../Owner.ts"
 import { Latest, readAll, Reader, reading } from "../watch/readers.ts"
@@ -77,20 +77,12 @@ export class RunPool implements ConductorLink {
 
   dispatchStored<Output>(
     runtime: Runtime<Output>,
-    input: Start,
+    input: StoredStartInput,
     given: GivenStored
   ): Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault | ConductorFull> {
-    return this.letIn(() => {
-      const now = given.clock.currentTimeMillisUnsafe()
-      const ids = {
-        runId: input.runId ?? runtime.ids.runId(now),
-        sessionId: input.sessionId ?? runtime.ids.sessionId(now)
-      }
-      return new StoredHandle(runtime, ids, this.with(given), {
-        input: { ...input, ...ids },
-        prepare: (live, input) => this.prepare(live, input)
-      })
-    })
+    return this.letIn(() =>
+      newStored(runtime, input, this.with(given), (live, input) => this.prepare(live, input))
+    )
   }
 
   attach(

@@ -19,7 +19,7 @@ import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import type { Rejection } from "../../../domain/Rejection.ts"
-import type { RunError } from "../../../domain/RunError.ts"
+import type { AgentNotFound, RunError, ToolUnavailable } from "../../../domain/RunError.ts"
 import type { RunState } from "../../../domain/RunState.ts"
 import type { Explanation } from "../../../durable/explain.ts"
 import type { GivenOptions } from "../../../run/internal/startOptions.ts"
@@ -30,7 +30,6 @@ import type {
   HandleError,
   HandleStatus,
   HandleUpdate,
-  Observed,
   SendError,
   HandleSendOptions,
   StoredFault
@@ -38,11 +37,10 @@ import type {
 import type { ConductorBudgetExceeded, ConductorClosed } from "../../DispatchError.ts"
 import type { Gate } from "../conductor/Gate.ts"
 import type { Owned, Owner } from "../Owner.ts"
-import { observed, type Reader } from "../watch/readers.ts"
-import { Watchable } from "../watch/Watchable.ts"
-import type { Driven, Ended } from "./ended.ts"
+import type { Reader } from "../watch/readers.ts"
 import {
-  type DriveExit,
+  type Driven,
+  type Ended,
   type HandleAction,
   type HandleEvent,
   type HandleState,
@@ -51,11 +49,12 @@ import {
   transition,
   type Urge
 } from "./HandleState.ts"
+import { ObservedHandle } from "./ObservedHandle.ts"
 import { attempts, type NextAttempt, type Restart } from "./restart.ts"
 import { say } from "./say.ts"
 
 export abstract class BaseHandle<Output, E extends StoredFault>
-  extends Watchable
+  extends ObservedHandle<Output, E>
   implements AgentHandle<Output, E>, Owned
 {
   runId: RunId
@@ -67,14 +66,11 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   /** How it stands, and why. */
   private current: HandleState<Output, E>
   private token: Cancellation.CancellationToken | undefined
-  private hasPlace = false
   /** Takes it out of what it waits in: for a place, for its time. */
   private withdraw: (() => void) | undefined
   private nextAttempt: NextAttempt | undefined
   private unlink: (() => void) | undefined
   private readers: Set<Reader<RunUpdate>> | undefined
-  /** While it is being found out how the run stands: whether there is something to publish. */
-  private unpublished: boolean | undefined
 
   constructor(
     runtime: Runtime<Output>,
@@ -110,8 +106,8 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   abstract deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | E>
   /** The requests that are open now, also those that this handle has not heard of yet. */
   abstract get openRequests(): Effect.Effect<ReadonlyArray<Interruption>, E>
-  /** Says something to a new run that begins where the open turn of this one did. */
-  abstract fork(prompt: Prompt, given: GivenOptions): Effect.Effect<AgentHandle<Output, E>, SendError | E>
+  /** A run that is not begun, and that begins where the open turn of this one did. */
+  protected abstract forked(prompt: Prompt, given: GivenOptions): BaseHandle<Output, E>
   abstract get state(): () => RunState | undefined
   abstract close(reason: string): Effect.Effect<void>
   abstract get interruptions(): () => ReadonlyArray<Interruption>
@@ -149,22 +145,12 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     return this.options.name
   }
 
-  get status(): Observed<HandleStatus> {
-    return observed({
-      current: () => statusIn(this.current),
-      isOver: () => this.over,
-      listen: (listener) => this.listen(listener)
-    })
+  protected get currentStatus(): HandleStatus {
+    return statusIn(this.current)
   }
 
-  get wait(): Effect.Effect<RunResult<Output>, HandleError | E> {
-    return Effect.flatten(
-      this.when(() => (this.over || this.current.phase._tag === "held" ? this.exit : undefined))
-    )
-  }
-
-  get done(): Effect.Effect<RunResult<Output>, HandleError | E> {
-    return Effect.flatten(this.when(() => (this.over ? this.exit : undefined)))
+  protected get outcome(): Ended<Output, E> | undefined {
+    return this.exit
   }
 
   get cancel() {
@@ -189,20 +175,19 @@ export abstract class BaseHandle<Output, E extends StoredFault>
       })
   }
 
-  /** What is shown of it: none of what the run works with. */
-  toJSON() {
-    const { name, runId, sessionId } = this
-    const status = statusIn(this.current)
-    return { _id: "AgentHandle", runId, sessionId, ...(name === undefined ? {} : { name }), status }
-  }
-
-  [Symbol.for("nodejs.util.inspect.custom")]() {
-    return this.toJSON()
+  /** Says something to a new run that begins where the open turn of this one did. */
+  fork(prompt: Prompt, given: GivenOptions): Effect.Effect<AgentHandle<Output, E>, SendError | E> {
+    return Effect.suspend(() => {
+      const refused = this.options.conductor?.refuse()
+      if (refused !== undefined) return Effect.fail(refused)
+      const forked = this.forked(prompt, given)
+      forked.begin()
+      return Effect.as(forked.beginning, forked)
+    })
   }
 
   /** Begins, as soon as there is a place; with one that it has already, at once. */
   begin(hasPlace = false): void {
-    this.hasPlace = hasPlace
     this.dispatch({ _tag: "begin", hasPlace, cancelReason: this.link() })
   }
 
@@ -223,7 +208,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   /** Waits until it has begun, or waits for a place, or will not begin. */
   get beginning(): Effect.Effect<void, HandleError | E> {
     return Effect.flatMap(
-      this.when(() => this.begun || statusIn(this.current) === "queued" || this.over || undefined),
+      this.when(() => this.begun || this.currentStatus === "queued" || this.over || undefined),
       (): Effect.Effect<void, HandleError | E> =>
         this.begun || this.exit === undefined ? Effect.void : Effect.asVoid(this.exit)
     )
@@ -279,10 +264,6 @@ export abstract class BaseHandle<Output, E extends StoredFault>
 
   /** How it stands, or what it waits for, is not as it was. */
   protected changed(): void {
-    if (this.unpublished !== undefined) {
-      this.unpublished = true
-      return
-    }
     this.notify()
     this.options.conductor?.onChange(this)
   }
@@ -304,6 +285,8 @@ export abstract class BaseHandle<Output, E extends StoredFault>
         return this.changed()
       case "enterGate":
         return this.enterGate(action.wasAtWork)
+      case "leaveGate":
+        return this.options.conductor?.gate.leave()
       case "withdraw":
         this.withdraw?.()
         this.withdraw = undefined
@@ -329,37 +312,19 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     const withdraw = this.options.conductor?.gate.enter(() => {
       isPlaced = true
       this.withdraw = undefined
-      this.hasPlace = true
       this.dispatch({ _tag: "placed" })
     }, wasAtWork)
-    if (isPlaced) return
-    this.withdraw = withdraw
-    this.changed()
+    if (!isPlaced) this.withdraw = withdraw
   }
 
   private launchDrive(): void {
     const token = Cancellation.make()
     this.token = token
     if (this.cancelReason !== undefined) token.cancel(this.cancelReason)
-    this.launch(this.drive(token)).addObserver((exit) => this.driven(exit))
-  }
-
-  private driven(exit: DriveExit<Output, E>): void {
-    const hadPlace = this.hasPlace
-    this.token = undefined
-    this.hasPlace = false
-    this.unpublished = false
-    this.dispatch({ _tag: "driven", exit, hasNews: this.hasNews() })
-    const isUnpublished = this.takeUnpublished()
-    // What has waited for the place goes on in here, before anybody is told that it is free.
-    if (hadPlace) this.options.conductor?.gate.leave()
-    if (isUnpublished) this.changed()
-  }
-
-  private takeUnpublished(): boolean {
-    const { unpublished = false } = this
-    this.unpublished = undefined
-    return unpublished
+    this.launch(this.drive(token)).addObserver((exit) => {
+      this.token = undefined
+      this.dispatch({ _tag: "driven", exit, hasNews: this.hasNews() })
+    })
   }
 
   private backOff(error: RunError, exit: Ended<Output, E>): void {
@@ -380,16 +345,13 @@ export abstract class BaseHandle<Output, E extends StoredFault>
       // A schedule that throws gives up.
       else if (Exit.isSuccess(waited) || !Cause.hasInterruptsOnly(waited.cause)) this.finish(exit)
     })
-    if (isOver) return
-    this.withdraw = () => fiber.interruptUnsafe()
-    this.changed()
+    if (!isOver) this.withdraw = () => fiber.interruptUnsafe()
   }
 
   private cleanUp(): void {
     this.unlink?.()
     this.options.owner.owned.delete(this)
     this.ended()
-    this.changed()
     this.eachReader((reader) => reader.end(true))
     this.options.conductor?.onOver(this)
   }
@@ -426,6 +388,25 @@ export interface ConductorLink {
   readonly onOver: (live: AnyHandle) => void
   /** Why there may not be one more; else it is counted. */
   readonly refuse: () => ConductorBudgetExceeded | ConductorClosed | undefined
+}
+
+/** The ids of a run that begins: those that its input gives, or new ones. */
+export const newIds = (
+  { ids }: Runtime,
+  given: { readonly runId?: RunId; readonly sessionId?: SessionId },
+  { clock }: HandleOptions
+) => {
+  const now = clock.currentTimeMillisUnsafe()
+  return { runId: given.runId ?? ids.runId(now), sessionId: given.sessionId ?? ids.sessionId(now) }
+}
+
+/** Fails where a run waits for what no decision can give it: its handle ends with that, and the run stays as it is. */
+export const orStuck = <Output>(
+  result: RunResult<Output>
+): Effect.Effect<RunResult<Output>, AgentNotFound | ToolUnavailable> => {
+  const isStuck = result.status === "interrupted" && result.interruptions.length === 0
+  const problem = isStuck ? result.missing?.[0] : undefined
+  return problem === undefined ? Effect.succeed(result) : Effect.fail(problem)
 }
 
 /** What there is to say about a run that waits for a place. */

@@ -6,9 +6,17 @@
  */
 import * as Exit from "effect/Exit"
 import type { RunError } from "../../../domain/RunError.ts"
+import type { RunResult } from "../../../run/RunResult.ts"
 import type { HandleError, HandleStatus } from "../../AgentHandle.ts"
-import { type Driven, elsewhere, type Ended, statusOf } from "./ended.ts"
-import { mayPass } from "./restart.ts"
+
+/** Instead of a result: another process works on the run. */
+export const elsewhere = Symbol("elsewhere")
+
+/** What a drive comes to. */
+export type Driven<Output> = RunResult<Output> | typeof elsewhere
+
+/** What the run came to. */
+export type Ended<Output, E> = Exit.Exit<RunResult<Output>, HandleError | E>
 
 /** Whether a run is to be gone on with, or only looked at: another process may have done what there is to do. */
 export type Urge = "goOn" | "look"
@@ -20,8 +28,8 @@ type Phase =
   | { readonly _tag: "queued"; readonly urge: Urge }
   /** It has failed, and waits before it is tried again. */
   | { readonly _tag: "backingOff" }
-  /** This process works on it. */
-  | { readonly _tag: "driving"; readonly urge: Urge }
+  /** This process works on it, in a place of its conductor's or without one. */
+  | { readonly _tag: "driving"; readonly urge: Urge; readonly hasPlace: boolean }
   /** It waits for a decision. */
   | { readonly _tag: "held" }
   /** Another process works on it. */
@@ -74,6 +82,8 @@ export type HandleAction<Output, E> =
   | { readonly _tag: "notify" }
   /** Waits for a place. A run that was at work before goes first. */
   | { readonly _tag: "enterGate"; readonly wasAtWork: boolean }
+  /** Gives its place to another run. */
+  | { readonly _tag: "leaveGate" }
   /** Stops waiting: for a place, or before it is tried again. */
   | { readonly _tag: "withdraw" }
   | { readonly _tag: "drive" }
@@ -118,6 +128,16 @@ export const statusIn = ({ exit, phase }: HandleState<unknown, unknown>): Handle
   }
 }
 
+/** How a run stands that has come to this. */
+export const statusOf = (exit: Ended<unknown, unknown>): HandleStatus => {
+  if (Exit.isFailure(exit)) {
+    const error = Exit.findErrorOption(exit)
+    const tag = error._tag === "Some" ? (error.value as { readonly _tag?: string })._tag : undefined
+    return tag === "RunLetGo" ? "letGo" : "error"
+  }
+  return exit.value.status === "interrupted" ? "held" : exit.value.status
+}
+
 /** What an event makes of a run, and what is to be done about it, in this order. */
 export const transition = <Output, E>(
   state: HandleState<Output, E>,
@@ -130,14 +150,17 @@ export const transition = <Output, E>(
       // It was cancelled before, and is at work on that.
       if (phase._tag !== "new") return [state, none]
       const begun = { ...state, cancelReason: event.cancelReason }
-      return event.hasPlace ? drive(begun, "goOn") : enter(begun, "goOn", false)
+      return event.hasPlace ? drive(begun, "goOn", true) : enter(begun, "goOn", false)
     }
     case "placed":
-      return phase._tag === "queued" ? drive(state, phase.urge) : [state, none]
+      return phase._tag === "queued" ? drive(state, phase.urge, true) : [state, none]
     case "driven":
-      return Exit.isSuccess(event.exit)
-        ? settle(state, event.exit.value, event.hasNews)
-        : over(state, Exit.failCause(event.exit.cause))
+      return leave(
+        phase,
+        Exit.isSuccess(event.exit)
+          ? settle(state, event.exit.value, event.hasNews)
+          : over(state, Exit.failCause(event.exit.cause))
+      )
     case "found": {
       if (phase._tag !== "new") return [state, none]
       const found = { ...state, cancelReason: event.cancelReason }
@@ -170,17 +193,27 @@ const enter = <Output, E>(
   wasAtWork: boolean
 ): Transition<Output, E> =>
   state.needsPlace && state.cancelReason === undefined
-    ? [{ ...state, phase: { _tag: "queued", urge } }, [{ _tag: "enterGate", wasAtWork }]]
+    ? [{ ...state, phase: { _tag: "queued", urge } }, [{ _tag: "enterGate", wasAtWork }, { _tag: "notify" }]]
     : drive(state, urge)
 
-const drive = <Output, E>(state: HandleState<Output, E>, urge: Urge): Transition<Output, E> => [
-  { ...state, phase: { _tag: "driving", urge } },
+const drive = <Output, E>(
+  state: HandleState<Output, E>,
+  urge: Urge,
+  hasPlace = false
+): Transition<Output, E> => [
+  { ...state, phase: { _tag: "driving", urge, hasPlace } },
   [{ _tag: "notify" }, { _tag: "drive" }]
 ]
 
+/** Gives its place back when it has left it, and then says so: what has waited for the place is at work by then. */
+const leave = <Output, E>(before: Phase, [next, actions]: Transition<Output, E>): Transition<Output, E> =>
+  before._tag === "driving" && before.hasPlace
+    ? [next, [...actions.filter(({ _tag }) => _tag !== "notify"), { _tag: "leaveGate" }, { _tag: "notify" }]]
+    : [next, actions]
+
 const over = <Output, E>(state: HandleState<Output, E>, exit: Ended<Output, E>): Transition<Output, E> => [
   { ...state, phase: { _tag: "over" }, exit },
-  isWaiting(state) ? [{ _tag: "withdraw" }, { _tag: "cleanUp" }] : [{ _tag: "cleanUp" }]
+  [...(isWaiting(state) ? [{ _tag: "withdraw" } as const] : []), { _tag: "cleanUp" }, { _tag: "notify" }]
 ]
 
 const isWaiting = ({ phase }: HandleState<unknown, unknown>): boolean =>
@@ -205,8 +238,13 @@ const settle = <Output, E>(
     return [{ ...state, exit, phase: { _tag: "held" } }, [{ _tag: "notify" }, { _tag: "park" }]]
   }
   if (!state.isRestarted || state.cancelReason !== undefined || !mayPass(result)) return over(state, exit)
-  return [{ ...state, phase: { _tag: "backingOff" } }, [{ _tag: "backOff", error: result.error, exit }]]
+  const backOff = { _tag: "backOff", error: result.error, exit } as const
+  return [{ ...state, phase: { _tag: "backingOff" } }, [backOff, { _tag: "notify" }]]
 }
+
+/** Whether the run has failed in a way that may pass. */
+const mayPass = (result: RunResult<unknown>): result is Extract<RunResult, { status: "error" }> =>
+  result.status === "error" && result.error._tag === "ModelFailed" && result.error.isRetryable
 
 /** Goes on with a run that nothing here works on or waits for; later, while something is being sent to it. */
 const call = <Output, E>(state: HandleState<Output, E>, urge: Urge): Transition<Output, E> => {

@@ -18,10 +18,13 @@ import { interruptions, isEnded, type RunState } from "../../../domain/RunState.
 import { cancelRun } from "../../../durable/cancelRun.ts"
 import { decideStored } from "../../../durable/decideStored.ts"
 import { explain, type Explanation } from "../../../durable/explain.ts"
+import { forkRun } from "../../../durable/forkRun.ts"
 import { isCallbackAsked } from "../../../durable/internal/continueStored.ts"
 import { type LoadedRun, loadRun } from "../../../durable/internal/loadRun.ts"
 import { requestEnd } from "../../../durable/internal/requestEnd.ts"
+import { runPromptStored } from "../../../durable/runPromptStored.ts"
 import { sendMessage } from "../../../durable/sendMessage.ts"
+import type { ForkInput, StoredStartInput } from "../../../durable/storedInput.ts"
 import { toResult } from "../../../run/internal/result.ts"
 import type { GivenOptions } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
@@ -31,18 +34,26 @@ import { RunStore } from "../../../store/RunStore.ts"
 import { RunNotFound } from "../../../store/RunStoreError.ts"
 import { type RunHead } from "../../../store/RunStorePort.ts"
 import { Scrubber } from "../../../tool/Scrubber.ts"
-import type { AgentHandle, HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
+import type { HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
 import { ConductorClosed } from "../../DispatchError.ts"
 import { Latest } from "../watch/readers.ts"
 import { orRemoved, readStored } from "../watch/readStored.ts"
 import { watch } from "../watch/StoreWatch.ts"
-import { type AnyHandle, BaseHandle, type HandleOptions, notBegun, readerRoom } from "./BaseHandle.ts"
-import { type Driven, elsewhere } from "./ended.ts"
-import { runStart, type Start } from "./runStart.ts"
-import { sleepUnless } from "./sleepUnless.ts"
-import { stuckOn } from "./stuckOn.ts"
+import {
+  type AnyHandle,
+  BaseHandle,
+  type HandleOptions,
+  newIds,
+  notBegun,
+  orStuck,
+  readerRoom
+} from "./BaseHandle.ts"
+import { type Driven, elsewhere } from "./HandleState.ts"
 
 type Store = RunStore["Service"]
+
+/** A prompt; or a prompt to a fork of another run. */
+export type Start = StoredStartInput | (ForkInput & { readonly newRunId: RunId })
 
 /** How a stored run is dispatched, besides its input. */
 export interface StoredOptions extends HandleOptions {
@@ -153,26 +164,13 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> {
     )
   }
 
-  fork(
-    prompt: Prompt,
-    given: GivenOptions
-  ): Effect.Effect<AgentHandle<Output, StoredFault>, SendError | StoredFault> {
-    return Effect.suspend(() => {
-      const refused = this.options.conductor?.refuse()
-      if (refused !== undefined) return Effect.fail(refused)
-      const { ids } = this.runtime
-      const at = this.options.clock.currentTimeMillisUnsafe()
-      const newRunId = ids.runId(at)
-      const sessionId = ids.sessionId(at)
-      // A conductor sets aside what the fork may spend by its limits: with those that it inherits.
-      const limits = { ...this.lastState?.startedWith?.limits, ...given.limits }
-      const forked = new StoredHandle(this.runtime, { runId: newRunId, sessionId }, this.options, {
-        input: { ...given, limits, runId: this.runId, prompt, newRunId, sessionId },
-        prepare: this.prepare
-      })
-      forked.begin()
-      return Effect.as(forked.beginning, forked)
-    })
+  protected forked(prompt: Prompt, given: GivenOptions): StoredHandle<Output> {
+    const { runId, runtime } = this
+    // A conductor sets aside what the fork may spend by its limits: with those that it inherits.
+    const limits = { ...this.lastState?.startedWith?.limits, ...given.limits }
+    const ids = newIds(runtime, {}, this.options)
+    const input = { ...given, limits, runId, prompt, newRunId: ids.runId, sessionId: ids.sessionId }
+    return new StoredHandle(runtime, ids, this.options, { input, prepare: this.prepare })
   }
 
   /** Takes over what is known of a run that is in the store. */
@@ -290,14 +288,20 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> {
       leaving: this.options.owner.leaving,
       onUpdate: (update: RunUpdate) => this.publish(update)
     }
-    return this.inStore(runStart(this.runtime, input, options)).pipe(
+    const working =
+      "newRunId" in input
+        ? // Neither can be: it is the last revision of a session that was just made.
+          Effect.catchTag(
+            forkRun(this.runtime, input, options),
+            ["RevisionNotFound", "SessionTaken"],
+            Effect.die
+          )
+        : runPromptStored(this.runtime, input, options)
+    return this.inStore(working).pipe(
       // Others may have got further before it was claimed here.
       Effect.tap(({ state }) => (state.revision > this.revision ? this.catchUp : Effect.void)),
       Effect.tap(({ state }) => Effect.sync(() => this.knows(state, interruptions(state)))),
-      Effect.tap((result) => {
-        const problem = stuckOn(result)
-        return problem === undefined ? Effect.void : Effect.fail(problem)
-      }),
+      Effect.tap(orStuck),
       Effect.catchTag(["RunBusy", "RunConflict", "LeaseLost"], () =>
         Effect.succeed<Driven<Output>>(elsewhere)
       ),
@@ -447,13 +451,28 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> {
   /** Waits a moment, unless it is to end or to be let go of. */
   private pause(token: Cancellation.CancellationToken): Effect.Effect<void, RunLetGo> {
     const { soon } = this.options.owner.leaving
+    const cancelled = Effect.callback<void>((resume) => {
+      const unlink = [token, soon].map((token) => token.onCancel(() => resume(Effect.void)))
+      return Effect.sync(() => unlink.forEach((unlink) => unlink()))
+    })
     return Effect.andThen(
-      sleepUnless("1 second", [token, soon]),
+      Effect.raceFirst(Effect.sleep("1 second"), cancelled),
       Effect.suspend(() =>
         soon.reason() === undefined ? Effect.void : Effect.fail(new RunLetGo({ runId: this.runId }))
       )
     )
   }
+}
+
+/** A handle of a run that is not in the store yet. */
+export const newStored = <Output>(
+  runtime: Runtime<Output>,
+  input: StoredStartInput,
+  options: StoredOptions,
+  prepare?: PrepareStored
+): StoredHandle<Output> => {
+  const ids = newIds(runtime, input, options)
+  return new StoredHandle(runtime, ids, options, { input: { ...input, ...ids }, prepare })
 }
 
 /** The requests of a run without those that are decided and not yet acted on. */

@@ -32,15 +32,17 @@ import type {
   StoredFault
 } from "../../AgentHandle.ts"
 import { SubAgentNotForked } from "../../DispatchError.ts"
-import { observed } from "../watch/readers.ts"
-import { Watchable } from "../watch/Watchable.ts"
-import { statusOf, type Ended } from "./ended.ts"
+import { statusOf, type Ended } from "./HandleState.ts"
+import { ObservedHandle } from "./ObservedHandle.ts"
 import { say } from "./say.ts"
 import type { StoredHandle } from "./StoredHandle.ts"
 
 type Failure = HandleError | StoredFault
 
-export class SubAgentHandle extends Watchable implements AgentHandle<unknown, StoredFault> {
+export class SubAgentHandle
+  extends ObservedHandle<unknown, StoredFault>
+  implements AgentHandle<unknown, StoredFault>
+{
   readonly runId: RunId
   readonly name = undefined
   over = false
@@ -49,7 +51,7 @@ export class SubAgentHandle extends Watchable implements AgentHandle<unknown, St
   private child: RunState
   /** Events of the root's own journal that `child` is folded from. */
   private revision: number
-  private now: HandleStatus = "running"
+  protected currentStatus: HandleStatus = "running"
   private readonly unlisten: () => void
 
   constructor(
@@ -68,14 +70,6 @@ export class SubAgentHandle extends Watchable implements AgentHandle<unknown, St
 
   get sessionId() {
     return this.child.sessionId
-  }
-
-  get status() {
-    return observed({
-      current: () => this.now,
-      isOver: () => this.over,
-      listen: (listener: () => void) => this.listen(listener)
-    })
   }
 
   get state() {
@@ -116,14 +110,6 @@ export class SubAgentHandle extends Watchable implements AgentHandle<unknown, St
         Stream.flatMap(({ own }) => Stream.fromIterable(own))
       )
     })
-  }
-
-  get wait(): Effect.Effect<RunResult, Failure> {
-    return Effect.flatten(this.when(() => (this.over || this.now === "held" ? this.result : undefined)))
-  }
-
-  get done(): Effect.Effect<RunResult, Failure> {
-    return Effect.flatten(this.when(() => (this.over ? this.result : undefined)))
   }
 
   get cancel() {
@@ -177,15 +163,6 @@ export class SubAgentHandle extends Watchable implements AgentHandle<unknown, St
     this.look()
   }
 
-  toJSON() {
-    const { now: status, runId, sessionId } = this
-    return { _id: "AgentHandle", runId, sessionId, status }
-  }
-
-  [Symbol.for("nodejs.util.inspect.custom")]() {
-    return this.toJSON()
-  }
-
   /** Sees how it stands now. */
   look(): void {
     if (this.over) return
@@ -195,7 +172,7 @@ export class SubAgentHandle extends Watchable implements AgentHandle<unknown, St
     const open = this.interruptions().length
     this.over = isEnded(this.child) || root.over
     const now = this.standing(open)
-    this.now = now
+    this.currentStatus = now
     if (this.over) this.unlisten()
     this.notify()
   }
@@ -212,7 +189,7 @@ export class SubAgentHandle extends Watchable implements AgentHandle<unknown, St
   }
 
   /** What it has come to by now. */
-  private get result(): Ended<unknown, StoredFault> | Effect.Effect<RunResult, Failure> {
+  protected get outcome(): Ended<unknown, StoredFault> | Effect.Effect<RunResult, Failure> {
     const { child } = this
     const { exit, runtime } = this.root
     if (isEnded(child)) return Effect.flatMap(this.definition, (holder) => resultOf(child, holder, []))

@@ -26,22 +26,21 @@ import { runPrompt } from "../../../run/runPrompt.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError } from "../../AgentHandle.ts"
 import { Latest, Reader, readAll, reading } from "../watch/readers.ts"
-import { type AnyHandle, BaseHandle, type HandleOptions, notBegun, readerRoom } from "./BaseHandle.ts"
-import { stuckOn } from "./stuckOn.ts"
+import {
+  type AnyHandle,
+  BaseHandle,
+  type HandleOptions,
+  newIds,
+  notBegun,
+  orStuck,
+  readerRoom
+} from "./BaseHandle.ts"
 
 /** A prompt, or a state to go on with. */
 export type Input = StartInput | ContinueInput
 
 /** What is made of an input when the run begins; with a conductor, what its budgets leave. */
 export type Prepare = (live: AnyHandle, input: Input) => Effect.Effect<Input, HandleError>
-
-/** Starts a run that is not stored. */
-export const launch = <Output>(
-  runtime: Runtime<Output>,
-  input: Input,
-  options: HandleOptions,
-  prepare?: Prepare
-): UnstoredHandle<Output> => new UnstoredHandle(runtime, input, options, prepare)
 
 export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   private input: Input | undefined
@@ -59,7 +58,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   private dropped = 0
   private expiring: Fiber.Fiber<void> | undefined
 
-  constructor(runtime: Runtime<Output>, input: Input, options: HandleOptions, prepare: Prepare | undefined) {
+  constructor(runtime: Runtime<Output>, input: Input, options: HandleOptions, prepare?: Prepare) {
     super(runtime, idsOf(runtime, input, options), options)
     this.input = "state" in input ? input : { ...input, runId: this.runId, sessionId: this.sessionId }
     this.prepare = prepare
@@ -125,22 +124,16 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     return this.mailed((mailbox) => mailbox.send(prompt))
   }
 
-  fork(prompt: Prompt, given: GivenOptions): Effect.Effect<AgentHandle<Output>, SendError> {
-    return Effect.suspend(() => {
-      const state = this.state()
-      if (state === undefined) return Effect.as(this.deliver(prompt), this)
-      const refused = this.options.conductor?.refuse()
-      if (refused !== undefined) return Effect.fail(refused)
-      const sessionId = this.runtime.ids.sessionId(this.options.clock.currentTimeMillisUnsafe())
-      const forked = launch(
-        this.runtime,
-        { ...given, state: beforeOpenTurn(state, sessionId), prompt },
-        this.options,
-        this.prepare
-      )
-      forked.begin()
-      return Effect.as(forked.beginning, forked)
-    })
+  override fork(prompt: Prompt, given: GivenOptions): Effect.Effect<AgentHandle<Output>, SendError> {
+    return Effect.suspend(() =>
+      this.state() === undefined ? Effect.as(this.deliver(prompt), this) : super.fork(prompt, given)
+    )
+  }
+
+  protected forked(prompt: Prompt, given: GivenOptions): UnstoredHandle<Output> {
+    const sessionId = this.runtime.ids.sessionId(this.options.clock.currentTimeMillisUnsafe())
+    const state = beforeOpenTurn(this.state()!, sessionId)
+    return new UnstoredHandle(this.runtime, { ...given, state, prompt }, this.options, this.prepare)
   }
 
   close(reason: string): Effect.Effect<void> {
@@ -158,11 +151,8 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
           mailbox,
           onUpdate
         }).pipe(
-          Effect.flatMap((result) => {
-            this.keep(result.state)
-            const problem = stuckOn(result)
-            return problem === undefined ? Effect.succeed(result) : Effect.fail(problem)
-          })
+          Effect.tap(({ state }) => Effect.sync(() => this.keep(state))),
+          Effect.flatMap(orStuck)
         )
       if (lastState !== undefined) return go({ state: lastState })
       if (input === undefined) return Effect.die(new Error("It was begun already."))
@@ -178,7 +168,9 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     this.decided = undefined
     const expiresAt = earliestExpiry(this.interruptions())
     if (expiresAt === undefined) return
-    this.expiring = this.launch(sleepUntil(expiresAt))
+    this.expiring = this.launch(
+      Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(0, expiresAt - now)))
+    )
     this.expiring.addObserver((exit) => {
       if (exit._tag === "Success") this.resume()
     })
@@ -250,17 +242,11 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   }
 }
 
-const idsOf = (runtime: Runtime, input: Input, { clock }: HandleOptions) => {
-  const now = clock.currentTimeMillisUnsafe()
-  if ("state" in input) {
-    const { runId, sessionId } = input.state
-    const isNew = isEnded(input.state) && input.prompt !== undefined
-    return { runId: isNew ? runtime.ids.runId(now) : runId, sessionId }
-  }
-  return {
-    runId: input.runId ?? runtime.ids.runId(now),
-    sessionId: input.sessionId ?? runtime.ids.sessionId(now)
-  }
+const idsOf = (runtime: Runtime, input: Input, options: HandleOptions) => {
+  if (!("state" in input)) return newIds(runtime, input, options)
+  const { runId, sessionId } = input.state
+  const isNew = isEnded(input.state) && input.prompt !== undefined
+  return isNew ? newIds(runtime, { sessionId }, options) : { runId, sessionId }
 }
 
 /** The runtime, for a run after one that has ended: its id is in the handle before it begins. */
@@ -292,16 +278,3 @@ const earliestExpiry = (requests: ReadonlyArray<Interruption>): Timestamp | unde
   }
   return earliest
 }
-
-/** Timers cannot be set for longer than some weeks. */
-const longestMs = 24 * 60 * 60 * 1000
-
-const sleepUntil = (time: Timestamp): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (now) =>
-    now >= time
-      ? Effect.void
-      : Effect.andThen(
-          Effect.sleep(Math.min(time - now, longestMs)),
-          Effect.suspend(() => sleepUntil(time))
-        )
-  )

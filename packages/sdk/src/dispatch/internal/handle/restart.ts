@@ -6,7 +6,6 @@ import * as Effect from "effect/Effect"
 import * as Pull from "effect/Pull"
 import * as Schedule from "effect/Schedule"
 import type { RunError } from "../../../domain/RunError.ts"
-import type { RunResult } from "../../../run/RunResult.ts"
 
 /**
  * How often, and after which time, a run that has failed with an error that may pass goes on from where it stood: `times` and a
@@ -42,7 +41,3 @@ export const attempts = (restart: Restart): Effect.Effect<NextAttempt> => {
 }
 
 const longestMs = 60_000
-
-/** Whether the run has failed in a way that may pass. */
-export const mayPass = (result: RunResult<unknown>): result is Extract<RunResult, { status: "error" }> =>
-  result.status === "error" && result.error._tag === "ModelFailed" && result.error.isRetryable

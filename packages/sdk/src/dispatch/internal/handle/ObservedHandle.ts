@@ -1,0 +1,79 @@
+/**
+ * A handle as those see it who look at its run and wait for it: its status, what it came to, and what is shown of it. Nothing is kept for
+ * them before the first one listens.
+ */
+import * as Effect from "effect/Effect"
+import type { RunId, SessionId } from "../../../domain/Id.ts"
+import type { RunResult } from "../../../run/RunResult.ts"
+import type { HandleError, HandleStatus, Observed } from "../../AgentHandle.ts"
+import { observed } from "../watch/readers.ts"
+
+export abstract class ObservedHandle<Output, E> {
+  private listeners: Set<() => void> | undefined
+
+  abstract readonly runId: RunId
+  abstract readonly sessionId: SessionId
+  abstract readonly name: string | undefined
+  /** Whether nothing changes any more. */
+  abstract readonly over: boolean
+  protected abstract readonly currentStatus: HandleStatus
+  /** What the run came to when it was held last, or in the end. */
+  protected abstract readonly outcome: Effect.Effect<RunResult<Output>, HandleError | E> | undefined
+
+  get status(): Observed<HandleStatus> {
+    return observed({
+      current: () => this.currentStatus,
+      isOver: () => this.over,
+      listen: (listener) => this.listen(listener)
+    })
+  }
+
+  get wait(): Effect.Effect<RunResult<Output>, HandleError | E> {
+    return Effect.flatten(
+      this.when(() => (this.over || this.currentStatus === "held" ? this.outcome : undefined))
+    )
+  }
+
+  get done(): Effect.Effect<RunResult<Output>, HandleError | E> {
+    return Effect.flatten(this.when(() => (this.over ? this.outcome : undefined)))
+  }
+
+  /** What is shown of it: none of what the run works with. */
+  toJSON() {
+    const { currentStatus: status, name, runId, sessionId } = this
+    return { _id: "AgentHandle", runId, sessionId, ...(name === undefined ? {} : { name }), status }
+  }
+
+  [Symbol.for("nodejs.util.inspect.custom")]() {
+    return this.toJSON()
+  }
+
+  /** Calls `listener` after each change. Returns how to stop. */
+  listen(listener: () => void): () => void {
+    if (this.over) return () => {}
+    const listeners = (this.listeners ??= new Set())
+    listeners.add(listener)
+    return () => {
+      listeners.delete(listener)
+    }
+  }
+
+  protected notify(): void {
+    for (const listener of this.listeners ?? []) listener()
+  }
+
+  /** What `take` returns as soon as it is something. */
+  protected when<A>(take: () => A | undefined): Effect.Effect<A> {
+    return Effect.callback((resume) => {
+      const now = take()
+      if (now !== undefined) return resume(Effect.succeed(now))
+      const stop = this.listen(() => {
+        const then = take()
+        if (then === undefined) return
+        stop()
+        resume(Effect.succeed(then))
+      })
+      return Effect.sync(stop)
+    })
+  }
+}
