@@ -1,59 +1,97 @@
 /**
- * Places for runs that are at work at the same time. Whoever was at work before goes first; otherwise first come, first served.
+ * Places for runs that are at work at the same time. A run that was at work before goes first; otherwise first come, first served.
  */
+import * as Effect from "effect/Effect"
+import { atLeast } from "../../../agent/internal/soundOptions.ts"
+import { ConductorFull } from "../../DispatchError.ts"
+import type { ConductorOptions } from "../../dispatchOptions.ts"
 
-/** Where a run asks for a place. */
-export interface Gate {
-  /** Calls `go` when there is a place, at once if there is one now. Returns how to stop waiting. */
-  readonly enter: (go: () => void, wasAtWork: boolean) => () => void
-  /** Gives a place back. */
-  readonly leave: () => void
-  readonly running: () => number
-  /** New ones that wait. */
-  readonly queued: () => number
-  readonly places: number
-  /** Lets nobody in any more. */
-  readonly close: () => void
-}
+/** Runs that wait for a place, by default. */
+const mostQueued = 10_000
 
-/** A gate with so many places. */
-export const makeGate = (places: number): Gate => {
-  let running = 0
-  let isClosed = false
-  const again = new Set<() => void>()
-  const fresh = new Set<() => void>()
-  const next = (): (() => void) | undefined => {
-    for (const waiting of [again, fresh]) {
-      for (const go of waiting) {
-        waiting.delete(go)
-        return go
-      }
-    }
-    return undefined
+/** Where runs ask for a place. */
+export class Gate {
+  private readonly places: number
+  private readonly overflow: ConductorOptions["overflow"]
+  private readonly mostQueued: number
+  private running = 0
+  private isClosed = false
+  private readonly again = new Set<() => void>()
+  private readonly fresh = new Set<() => void>()
+  /** How those that wait to be admitted are sent on without a place. */
+  private readonly blocked = new Set<() => void>()
+
+  constructor({ concurrency, maxQueued, overflow }: ConductorOptions) {
+    this.places = atLeast(1, concurrency, 10)
+    this.overflow = overflow
+    this.mostQueued = atLeast(0, maxQueued, mostQueued)
   }
-  return {
-    places,
-    enter: (go, wasAtWork) => {
-      if (running < places && !isClosed) {
-        running += 1
-        go()
-        return () => {}
-      }
-      const waiting = wasAtWork ? again : fresh
-      waiting.add(go)
-      return () => {
-        waiting.delete(go)
-      }
-    },
-    leave: () => {
-      const go = isClosed ? undefined : next()
-      if (go === undefined) running -= 1
-      else go()
-    },
-    running: () => running,
-    queued: () => fresh.size,
-    close: () => {
-      isClosed = true
+
+  get free(): number {
+    return this.places - this.running
+  }
+
+  /** Calls `go` when there is a place, at once if there is one now. Returns how to stop waiting. */
+  enter(go: () => void, wasAtWork: boolean): () => void {
+    if (this.free > 0 && !this.isClosed) {
+      this.running += 1
+      go()
+      return () => {}
     }
+    const waiting = wasAtWork ? this.again : this.fresh
+    waiting.add(go)
+    return () => {
+      waiting.delete(go)
+    }
+  }
+
+  /** Gives a place back. */
+  leave(): void {
+    const [next] = this.isClosed ? [] : this.again.size > 0 ? this.again : this.fresh
+    if (next === undefined) {
+      this.running -= 1
+      return
+    }
+    this.again.delete(next)
+    this.fresh.delete(next)
+    next()
+  }
+
+  /** Waits until one more run may be dispatched; says whether it has a place already. */
+  get admitted(): Effect.Effect<boolean, ConductorFull> {
+    return Effect.suspend((): Effect.Effect<boolean, ConductorFull> => {
+      const { overflow = "queue", running } = this
+      const queued = this.fresh.size
+      if (this.free > 0 || this.isClosed) return Effect.succeed(false)
+      if (overflow === "block") return this.placed
+      if (overflow === "queue" && queued < this.mostQueued) return Effect.succeed(false)
+      return Effect.fail(new ConductorFull({ running, queued }))
+    })
+  }
+
+  /** Waits for a place; or, with none, until the gate is closed. */
+  private get placed(): Effect.Effect<boolean> {
+    return Effect.callback((resume) => {
+      const stop = () => {
+        withdraw()
+        this.blocked.delete(end)
+      }
+      const end = () => {
+        stop()
+        resume(Effect.succeed(false))
+      }
+      const withdraw = this.enter(() => {
+        this.blocked.delete(end)
+        resume(Effect.succeed(true))
+      }, false)
+      this.blocked.add(end)
+      return Effect.sync(stop)
+    })
+  }
+
+  /** Gives no place away any more. */
+  close(): void {
+    this.isClosed = true
+    for (const end of this.blocked) end()
   }
 }

@@ -5,12 +5,15 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type { Runtime } from "../../../agent/Runtime.ts"
 import { spent } from "../../../domain/Budget.ts"
 import { problemsOf } from "../../../domain/internal/given.ts"
 import { optionMisfits, shapeOf } from "../../../domain/internal/misfits.ts"
 import type { Limits } from "../../../domain/Limits.ts"
-import { LimitsInvalid } from "../../../domain/RunError.ts"
-import type { RunState } from "../../../domain/RunState.ts"
+import { LimitsInvalid, type PolicyInvalid } from "../../../domain/RunError.ts"
+import { isEnded, type RunState } from "../../../domain/RunState.ts"
+import { takeGiven } from "../../../run/internal/staging.ts"
+import type { GivenOptions } from "../../../run/internal/startOptions.ts"
 import { ConductorBudgetExceeded, type SharedBudget } from "../../DispatchError.ts"
 
 /** What the runs of a conductor may consume together. What is left out is unlimited. */
@@ -71,6 +74,12 @@ const partNames = ["tokens", "cost", "turns"] as const
 
 type Amounts = { [P in Part]?: number }
 
+/** What a run is begun with. */
+export interface AllottedInput extends GivenOptions {
+  readonly state?: RunState
+  readonly prompt?: unknown
+}
+
 export class Ledger {
   private readonly limits: SharedLimits
   private readonly spentOf = { tokens: 0, cost: 0, turns: 0 }
@@ -105,7 +114,7 @@ export class Ledger {
    * Sets aside what a run may spend, and returns the limits that keep it within: its own, or what is left if that is less. One
    * without a limit of its own gets an equal part of what is left for each free place.
    */
-  reserve(
+  private reserve(
     key: object,
     run: { readonly limits: Limits; readonly isAlone: boolean; readonly before?: RunState | undefined },
     freePlaces: number
@@ -129,6 +138,28 @@ export class Ledger {
     for (const part of partNames) this.reservedOf[part] += amounts[part] ?? 0
     this.reserved.set(key, { amounts, before: run.before })
     return limits
+  }
+
+  /** An input with the limits that keep its run within what is set aside for it. */
+  allot<I extends AllottedInput>(
+    key: object,
+    { bound }: Runtime,
+    given: I,
+    freePlaces: number
+  ): Effect.Effect<I, ConductorBudgetExceeded | LimitsInvalid | PolicyInvalid> {
+    // Before they are counted with: what is no number would leave no budget at all.
+    return Effect.flatMap(takeGiven(given), (input) => {
+      // A new run after one that has ended continues what the caller of that one gave.
+      const isNew = input.state === undefined || (isEnded(input.state) && input.prompt !== undefined)
+      const before = isNew ? undefined : input.state
+      const own = { ...bound.limits, ...input.state?.startedWith?.limits }
+      const limits: Limits = { ...(before?.limits ?? own), ...input.limits }
+      const isAlone = (bound.agent.options.subAgents ?? []).length === 0
+      const reserved = this.reserve(key, { limits, isAlone, before }, freePlaces)
+      if (reserved instanceof ConductorBudgetExceeded) return Effect.fail(reserved)
+      if (Object.keys(reserved).length === 0) return Effect.succeed(input)
+      return Effect.succeed({ ...input, "~allotted": reserved })
+    })
   }
 
   /** Counts what a run spends from now on, that keeps its own limits. */

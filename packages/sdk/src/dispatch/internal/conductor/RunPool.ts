@@ -4,40 +4,35 @@
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type * as Stream from "effect/Stream"
-import { atLeast, millisOr } from "../../../agent/internal/soundOptions.ts"
+import * as Stream from "effect/Stream"
+import { millisOr } from "../../../agent/internal/soundOptions.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import type { RunId } from "../../../domain/Id.ts"
-import type { Limits } from "../../../domain/Limits.ts"
 import { type Rejection, RequestNotFound } from "../../../domain/Rejection.ts"
 import type { AgentNotFound } from "../../../domain/RunError.ts"
 import { unwrap } from "../../../domain/RunEvent.ts"
-import { isEnded, type RunState } from "../../../domain/RunState.ts"
+import type { RunState } from "../../../domain/RunState.ts"
 import type { StoredStartInput } from "../../../durable/storedInput.ts"
-import { takeGiven } from "../../../run/internal/staging.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { AgentHandle, HandleError, Observed, StoredFault } from "../../AgentHandle.ts"
 import type { ConductorUpdate, Drained, InboxEntry } from "../../ConductorUpdate.ts"
-import { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "../../DispatchError.ts"
+import { type ConductorBudgetExceeded, ConductorClosed, type ConductorFull } from "../../DispatchError.ts"
 import type { ConductorOptions } from "../../dispatchOptions.ts"
 import { attachTo } from "../handle/attachTo.ts"
 import type { AnyHandle, ConductorLink, BaseHandle, HandleOptions } from "../handle/BaseHandle.ts"
-import { newStored, type Start, type StoredOptions } from "../handle/StoredHandle.ts"
+import { newStored, type StoredOptions } from "../handle/StoredHandle.ts"
 import { type Input, UnstoredHandle } from "../handle/UnstoredHandle.ts"
 import { closeAll, makeOwner } from "../Owner.ts"
 import { Latest, readAll, Reader, reading } from "../watch/readers.ts"
-import { type Gate, makeGate } from "./Gate.ts"
-import { Ledger } from "./Ledger.ts"
+import { Gate } from "./Gate.ts"
+import { type AllottedInput, Ledger } from "./Ledger.ts"
 
 /** What a run is dispatched with, besides what the conductor adds. */
 type Given = Omit<HandleOptions, "owner" | "conductor">
 
 type GivenStored = Omit<StoredOptions, "owner" | "conductor">
-
-/** Runs that wait for a place, unless somebody has said otherwise. */
-const mostQueued = 10_000
 
 /** Updates that a reader may be behind. */
 const readerRoom = 1024
@@ -51,18 +46,15 @@ export class RunPool implements ConductorLink {
   private readonly byId = new Map<string, AnyHandle>()
   private readonly readers = new Set<Reader<ConductorUpdate>>()
   private readonly inboxes = new Set<Reader<void>>()
-  /** Those who wait to be let in, and how they are told that they will not be. */
-  private readonly blocked = new Set<() => void>()
   private isClosed = false
   private drained: ReadonlyArray<Drained> | undefined
   /** Who waits for the drain that goes on; more than one may. */
   private draining: Deferred.Deferred<ReadonlyArray<Drained>> | undefined
 
   constructor(options: ConductorOptions) {
-    const { concurrency, limits = {} } = options
     this.options = options
-    this.ledger = new Ledger(limits)
-    this.gate = makeGate(atLeast(1, concurrency, 10))
+    this.ledger = new Ledger(options.limits ?? {})
+    this.gate = new Gate(options)
   }
 
   dispatch<Output>(
@@ -70,9 +62,7 @@ export class RunPool implements ConductorLink {
     input: Input,
     given: Given
   ): Effect.Effect<AgentHandle<Output>, HandleError | ConductorFull> {
-    return this.letIn(
-      () => new UnstoredHandle(runtime, input, this.with(given), (live, input) => this.prepare(live, input))
-    )
+    return this.letIn(() => new UnstoredHandle(runtime, input, this.with(given), this.prepare))
   }
 
   dispatchStored<Output>(
@@ -80,9 +70,7 @@ export class RunPool implements ConductorLink {
     input: StoredStartInput,
     given: GivenStored
   ): Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault | ConductorFull> {
-    return this.letIn(() =>
-      newStored(runtime, input, this.with(given), (live, input) => this.prepare(live, input))
-    )
+    return this.letIn(() => newStored(runtime, input, this.with(given), this.prepare))
   }
 
   attach(
@@ -121,25 +109,11 @@ export class RunPool implements ConductorLink {
     return {
       current,
       changes: reading(
-        () => {
-          const [reader, stop] = this.read(
-            this.inboxes,
-            new Latest<void>({ most: 1, first: [undefined], counts: () => false })
-          )
-          return [{ reader, last: undefined as string | undefined }, stop]
-        },
-        (watching) =>
-          Effect.map(
-            readAll(watching.reader, () => []),
-            (changes) => {
-              if (changes === undefined || changes.length === 0) return changes as undefined | []
-              const list = current()
-              const ids = list.map(({ request }) => request.requestId).join(" ")
-              if (ids === watching.last) return []
-              watching.last = ids
-              return [list]
-            }
-          )
+        () => this.read(this.inboxes, new Latest<void>({ most: 1, first: [undefined], counts: () => false })),
+        (reader) => readAll(reader, () => [])
+      ).pipe(
+        Stream.map(current),
+        Stream.changesWith((before, now) => idsOf(before) === idsOf(now))
       )
     }
   }
@@ -221,7 +195,7 @@ export class RunPool implements ConductorLink {
     make: () => BaseHandle<Output, E>
   ): Effect.Effect<BaseHandle<Output, E>, HandleError | ConductorFull | E> {
     return Effect.uninterruptibleMask((restore) =>
-      Effect.flatMap(restore(this.room), (hasPlace) => {
+      Effect.flatMap(restore(this.gate.admitted), (hasPlace) => {
         const refused = this.refuse()
         if (refused !== undefined) {
           if (hasPlace) this.gate.leave()
@@ -240,58 +214,9 @@ export class RunPool implements ConductorLink {
     )
   }
 
-  /** Waits until one more may come in; says whether it has a place already. */
-  private get room(): Effect.Effect<boolean, ConductorFull> {
-    return Effect.suspend((): Effect.Effect<boolean, ConductorFull> => {
-      const { maxQueued, overflow = "queue" } = this.options
-      const running = this.gate.running()
-      const queued = this.gate.queued()
-      if (running < this.gate.places || this.isClosed) return Effect.succeed(false)
-      if (overflow === "block") return this.place
-      if (overflow === "queue" && queued < atLeast(0, maxQueued, mostQueued)) return Effect.succeed(false)
-      return Effect.fail(new ConductorFull({ running, queued }))
-    })
-  }
-
-  /** Waits for a place; or, with none, until the conductor is closed. */
-  private get place(): Effect.Effect<boolean> {
-    return Effect.callback((resume) => {
-      const withdraw = this.gate.enter(() => {
-        this.blocked.delete(end)
-        resume(Effect.succeed(true))
-      }, false)
-      const end = () => {
-        withdraw()
-        this.blocked.delete(end)
-        resume(Effect.succeed(false))
-      }
-      this.blocked.add(end)
-      return Effect.sync(() => {
-        withdraw()
-        this.blocked.delete(end)
-      })
-    })
-  }
-
   /** Sets aside what a run may spend of what all share, as soon as it has a place. */
-  private prepare<I extends Input | Start>(live: AnyHandle, given: I): Effect.Effect<I, HandleError> {
-    // Before they are counted with: what is no number would leave no budget at all.
-    return Effect.flatMap(takeGiven(given), (input) => {
-      const { bound } = live.runtime as Runtime
-      const before = beforeOf(input)
-      const own = { ...bound.limits, ...inheritedOf(input)?.limits }
-      const limits: Limits = { ...(before?.limits ?? own), ...input.limits }
-      const isAlone = (bound.agent.options.subAgents ?? []).length === 0
-      const reserved = this.ledger.reserve(
-        live,
-        { limits, isAlone, before },
-        this.gate.places - this.gate.running() + 1
-      )
-      if (reserved instanceof ConductorBudgetExceeded) return Effect.fail(reserved)
-      if (Object.keys(reserved).length === 0) return Effect.succeed(input)
-      return Effect.succeed({ ...input, "~allotted": reserved })
-    })
-  }
+  private readonly prepare = <I extends AllottedInput>(live: AnyHandle, given: I) =>
+    this.ledger.allot(live, live.runtime, given, this.gate.free + 1)
 
   private pending(): ReadonlyArray<InboxEntry> {
     const list: Array<InboxEntry> = []
@@ -312,7 +237,6 @@ export class RunPool implements ConductorLink {
   private close(): Effect.Effect<ReadonlyArray<Drained>> {
     this.isClosed = true
     this.gate.close()
-    for (const end of this.blocked) end()
     const lives = this.handles
     const held = new Map<AnyHandle, RunState>()
     for (const live of lives) {
@@ -348,13 +272,8 @@ export class RunPool implements ConductorLink {
 
 const closing = "The conductor was closed."
 
-/** The run that an input goes on with. */
-const beforeOf = (input: Input | Start): RunState | undefined =>
-  "state" in input && !(isEnded(input.state) && input.prompt !== undefined) ? input.state : undefined
-
-/** What the caller of the run gave that a new run continues. */
-const inheritedOf = (input: Input | Start) =>
-  "state" in input && beforeOf(input) === undefined ? input.state.startedWith : undefined
+const idsOf = (entries: ReadonlyArray<InboxEntry>): string =>
+  entries.map(({ request }) => request.requestId).join(" ")
 
 const sizeOfUpdate = (update: ConductorUpdate): number =>
   update._tag === "update" ? sizeOf(update.update) : 0

@@ -75,7 +75,7 @@ export type HandleEvent<Output, E> =
   | { readonly _tag: "finish"; readonly exit: Ended<Output, E> }
 
 /** How the work on a run has ended. */
-export type DriveExit<Output, E> = Exit.Exit<Driven<Output>, HandleError | E>
+type DriveExit<Output, E> = Exit.Exit<Driven<Output>, HandleError | E>
 
 export type HandleAction<Output, E> =
   /** Says that something has changed. */
