@@ -29,8 +29,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "starts a body before its start is committed",
     file: "run/steps/settle.ts",
-    line: "const held = Effect.flatMapEager(flush(drive), () => confirmHeld(drive))",
-    broken: "const held = Effect.flatMapEager(Effect.void, () => confirmHeld(drive))",
+    line: "for (const { call } of ready) start(scope, call)\n  yield* flush(drive)",
+    broken: "for (const { call } of ready) start(scope, call)",
     finder: { scenario: "act" }
   },
   {
@@ -128,7 +128,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "decodes arguments again for the body",
     file: "run/internal/prepareCall.ts",
-    line: "if (schema !== undefined && rendering === undefined) return Effect.succeed(copyJson(shownOf(call)))",
+    line: "if (schema !== undefined && rendering === undefined) return Effect.succeed(cloneJson(shownOf(call)))",
     broken: "if (schema !== undefined && rendering === undefined) return decode(call.arguments ?? {})",
     finder: { tests: ["node/test/authority/arguments.test.ts"] }
   },
@@ -142,8 +142,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "begins a body after a stop that was acknowledged before its start",
     file: "run/steps/settle.ts",
-    line: "(drive.hasMail ? Effect.flatMapEager(hearStops(scope), bodies) : bodies())",
-    broken: "bodies()",
+    line: "if (drive.hasMail) yield* hearStops(scope)",
+    broken: "",
     finder: { meeting: "releases+stops" }
   },
   {
@@ -213,8 +213,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "begins sub-agents past the budget",
     file: "run/steps/subAgents.ts",
-    line: 'if (room === "room") yield* drive.perform(scope, step, supervisor)',
-    broken: "yield* drive.perform(scope, step, supervisor)",
+    line: 'if (room === "room") yield* drive.perform(scope, step)',
+    broken: "yield* drive.perform(scope, step)",
     finder: { tests: ["sdk/test/run", "sdk/test/durable"] }
   },
   {
@@ -263,9 +263,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "repeats a body whose grant was revoked",
     file: "run/internal/prepareCall.ts",
-    line: 'if (standing._tag === "lapsed" && mayHaveRun) {',
-    broken:
-      'if (standing._tag === "lapsed" && mayHaveRun) return Effect.succeed({ call, tool: entry.tool, value: shownOf(call) })\n  if (standing._tag === "lapsed" && mayHaveRun) {',
+    line: 'if (standing._tag === "lapsed" && mayHaveRun) return openInDoubt(scope, call, standing.reason)',
+    broken: 'if (standing._tag === "lapsed" && mayHaveRun) return { call, entry, value: shownOf(call) }',
     finder: { tests: ["sdk/test/run/judgedAgain.test.ts"] }
   },
   {

@@ -258,9 +258,12 @@ const none: ReadonlyArray<never> = []
 export const isOpen = (record: RequestRecord): boolean =>
   record.decision === undefined && record.superseded === undefined
 
+const hasChildren = ({ background, calls }: RunState): boolean =>
+  background !== undefined || calls.some(({ child }) => child !== undefined)
+
 /** Every open request of the run and of the sub-agents inside it, in the order of the calls. */
 export const interruptions = (state: RunState): ReadonlyArray<Interruption> => {
-  if (state.requests.length === 0 && state.calls.length === 0 && state.background === undefined) return none
+  if (state.requests.length === 0 && !hasChildren(state)) return none
   const open = state.requests.filter(isOpen).map((record) => record.request)
   const inside = children(state).flatMap(({ child }) => interruptions(child))
   return inside.length === 0 ? open : [...open, ...inside]
@@ -269,7 +272,7 @@ export const interruptions = (state: RunState): ReadonlyArray<Interruption> => {
 /** The open requests whose decision can still change something: a run that a decision has stopped waits for none. */
 export const answerable = (state: RunState): ReadonlyArray<Interruption> => {
   if (state.stop !== undefined) return none
-  if (state.requests.length === 0 && state.calls.length === 0 && state.background === undefined) return none
+  if (state.requests.length === 0 && !hasChildren(state)) return none
   const open = state.requests.filter(isOpen).map((record) => record.request)
   const inside = children(state).flatMap(({ child }) => answerable(child))
   return inside.length === 0 ? open : [...open, ...inside]

@@ -3,7 +3,6 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -17,9 +16,7 @@ import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import { cancelRun } from "../../src/durable/cancelRun.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
-import { awaitBeside } from "../../src/run/internal/beside.ts"
-import { Drive, Scope } from "../../src/run/internal/Drive.ts"
-import { Supervisor } from "../../src/run/internal/Supervisor.ts"
+import { awaitChange, Drive, Scope } from "../../src/run/internal/Drive.ts"
 import { noJournal } from "../../src/run/internal/unstoredJournal.ts"
 import { type Leaving } from "../../src/run/leaving.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
@@ -144,10 +141,7 @@ describe("a run that is cancelled at any moment in a program that goes on", () =
           staged: []
         })
         own.token.cancel("enough")
-        yield* awaitBeside(
-          new Scope(drive, own.token),
-          new Supervisor(drive, [own.token, now.token], Context.empty())
-        )
+        yield* awaitChange(new Scope(drive, own.token))
         assert.strictEqual(now.listening.size, 0)
       })
   )

@@ -60,6 +60,19 @@ export const copyJson = (value: unknown, levels: number = maxGivenDepth): Schema
   return Array.isArray(value) ? copyList(value, levels - 1) : copyObject(value, levels - 1)
 }
 
+/** A copy of what is known to be plain JSON, such as what a text was parsed to. */
+export const cloneJson = (json: Schema.Json): Schema.Json => {
+  if (typeof json !== "object" || json === null) return json
+  if (Array.isArray(json)) return json.map((item: Schema.Json) => cloneJson(item))
+  // A literal keeps a key that an assignment would take for the prototype.
+  const copy: Record<string, Schema.Json> = { ...(json as Schema.JsonObject) }
+  for (const name of Object.keys(copy)) {
+    const item = copy[name]
+    if (typeof item === "object" && item !== null) copy[name] = cloneJson(item)
+  }
+  return copy
+}
+
 const copyList = (list: ReadonlyArray<unknown>, levels: number): Schema.Json | undefined => {
   const copy: Array<Schema.Json> = []
   for (let index = 0; index < list.length; index += 1) {
@@ -74,7 +87,8 @@ const copyObject = (object: object, levels: number): Schema.Json | undefined => 
   const prototype: unknown = Object.getPrototypeOf(object)
   if (prototype !== Object.prototype && prototype !== null) return undefined
   const names = Object.keys(object)
-  if (Reflect.ownKeys(object).length > names.length) return undefined
+  if (Object.getOwnPropertySymbols(object).length > 0) return undefined
+  if (Object.getOwnPropertyNames(object).length > names.length) return undefined
   const copy: Record<string, Schema.Json> = {}
   for (const name of names) {
     const field = (object as Readonly<Record<string, unknown>>)[name]

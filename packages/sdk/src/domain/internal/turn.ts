@@ -68,8 +68,14 @@ const closeTurn = (state: RunState, calls: ReadonlyArray<ToolCall>): RunState =>
     history = History.append(history, RunState_.toolMessage(call, History.size(history), state.startedAt))
     if (call.child !== undefined) requests = [...requests, ...requestsInside(call.child)]
   }
+  return appendQueued({ ...withoutSuperseded(state), history, requests, calls: none })
+}
+
+/** Most turns are not superseded, and leaving a field out copies the others one by one. */
+const withoutSuperseded = (state: RunState): RunState => {
+  if (state.superseded === undefined) return state
   const { superseded: _, ...rest } = state
-  return appendQueued({ ...rest, history, requests, calls: none })
+  return rest
 }
 
 const none: ReadonlyArray<never> = []

@@ -59,11 +59,10 @@ export const reading = <A, E>(
 ): Effect.Effect<void, E> | Reading<A, E> => {
   const source = sources.get(stream) as Source<A, E> | undefined
   if (source !== undefined) return new Reading(source, sink)
-  return Stream.runForEachArray(stream, (pieces) => {
-    for (const piece of pieces) sink.add(piece)
-    return Effect.void
-  })
+  return Stream.runFold(stream, nothing, (_, piece) => sink.add(piece))
 }
+
+const nothing = (): void => {}
 
 /** The same as an effect. */
 export const readAll = <A, E>(stream: Stream.Stream<A, E>, sink: Sink<A>): Effect.Effect<void, E> =>

@@ -7,11 +7,9 @@
 import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import type * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type * as Exit from "effect/Exit"
-import type * as Semaphore from "effect/Semaphore"
+import * as Result from "effect/Result"
 import { holderOf } from "../../agent/BoundAgent.ts"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { type BoundAgent } from "../../agent/Entry.ts"
@@ -36,8 +34,9 @@ import type { Leaving } from "../leaving.ts"
 import { takenBack } from "./grantUse.ts"
 import type { Journal, JournalError } from "./Journal.ts"
 import { redactEvent } from "./redact.ts"
-import type { Supervisor } from "./Supervisor.ts"
+import { Supervisor } from "./Supervisor.ts"
 import { endedAfter, foldEach, withoutWithdrawn } from "./takeBack.ts"
+import { Tasks } from "./Tasks.ts"
 
 /** What can go wrong while a run is driven. */
 export type DriveError = JournalError | ToolUnavailable | AgentNotFound
@@ -83,8 +82,15 @@ export class Drive implements Given, LiveRun {
   isBegun = false
   /** Model calls in flight, in any run of the tree. */
   asking = 0
-  /** What goes on beside the loop; made when something does. */
-  beside: Beside | undefined = undefined
+  /** What the first task failed with: the loop fails with it, too. */
+  failure: Cause.Cause<DriveError> | undefined = undefined
+  /** How often something has changed that a loop may wait for. */
+  changes = 0
+  private ownTasks: Tasks<DriveError> | undefined = undefined
+  /** The requests that the approval callback was asked about; made when it is. */
+  asked: Set<string> | undefined = undefined
+  /** The one about which it has not answered yet. */
+  askedNow: RequestId | undefined = undefined
   missing: Missing | undefined
   /** Calls that were let through since the run last waited for anything. */
   fresh: Set<string> | undefined = undefined
@@ -107,6 +113,21 @@ export class Drive implements Given, LiveRun {
     this.hasMail = given.hasMail
     this.staged = given.staged.slice()
     this.missing = given.missing
+  }
+
+  /** What goes on beside the loop. Most runs have nothing. */
+  get tasks(): Tasks<DriveError> {
+    return (this.ownTasks ??= new Tasks<DriveError>(this))
+  }
+
+  /** Whether the loop is the only one that commits, and takes mail. */
+  isAlone(): boolean {
+    return this.ownTasks === undefined || this.ownTasks.size === 0
+  }
+
+  notify(): void {
+    this.changes += 1
+    this.ownTasks?.resume()
   }
 
   /** How the root's run stands to the definitions of the program. */
@@ -148,31 +169,7 @@ const isTurnOpen = (state: RunState): boolean =>
 /** A step that a run takes by itself: neither over nor waiting for somebody. */
 export type Doing = Exclude<Step, { readonly _tag: "Hold" | "Finish" }>
 
-type Perform = (scope: Scope, step: Doing, supervisor: Supervisor) => Effect.Effect<void, DriveError>
-
-/** What goes on beside the loop: sub-agents, and somebody being asked. */
-export interface Beside {
-  /** By the call that started the sub-agent. */
-  readonly fibers: Map<
-    string,
-    { readonly ended: Deferred.Deferred<void>; readonly token: Cancellation.CancellationToken }
-  >
-  /** What was stopped: it is not begun again, whoever looks before its end is in the state. */
-  readonly stopped: Set<string>
-  /** Called, once each, when something has ended beside whoever waits. */
-  readonly waiting: Set<() => void>
-  /** How often something has. */
-  ended: number
-  /** The first thing that failed: the whole drive fails with it. */
-  failure?: Exit.Failure<unknown, unknown>
-  /** Requests that the approval callback was asked about. */
-  readonly asked: Set<string>
-  /** The one about which it has not answered yet. */
-  asking?: RequestId | undefined
-  readonly commits: Semaphore.Semaphore
-  /** Whoever takes mail. */
-  readonly mail: Semaphore.Semaphore
-}
+type Perform = (scope: Scope, step: Doing) => Effect.Effect<void, DriveError>
 
 const none: ReadonlyArray<never> = []
 
@@ -186,7 +183,9 @@ export class Scope {
   readonly token: Cancellation.CancellationToken
   /** What a sub-agent's run was started with, where the program has it. The root's is the runtime's, which may change. */
   private readonly startedWith: BoundAgent | undefined
-  /** How much had ended beside the run when it was last asked what happens next. */
+  /** Supervises what the run's loop waits for. */
+  readonly supervisor: Supervisor
+  /** How much had changed when the loop last looked at the state. */
   seen = 0
 
   constructor(
@@ -201,6 +200,8 @@ export class Scope {
     this.token = token
     this.parent = parent
     this.path = parent === undefined || callId === undefined ? none : [...parent.path, callId]
+    const { leaving } = drive
+    this.supervisor = new Supervisor(drive, leaving === undefined ? [token] : [token, leaving.now])
   }
 
   /** The agent that the run was started with; `undefined` where the program does not have it. */
@@ -264,7 +265,7 @@ const findState = ({ drive, path }: Scope): RunState | undefined => {
 export const isThere = (scope: Scope): boolean => findState(scope) !== undefined
 
 /** What must be committed before anybody is told. */
-export const isActedOn = (event: RunEvent): boolean => {
+const isActedOn = (event: RunEvent): boolean => {
   const { _tag } = unwrap(event).event
   return _tag.startsWith("request.") || _tag.startsWith("run.") || _tag.startsWith("grant.")
 }
@@ -306,66 +307,60 @@ export const tellAll = (drive: Drive): void => {
   if (drive.untold.length > 0) for (const told of drive.untold.splice(0)) tell(drive, told)
 }
 
-/**
- * Commits what is staged, then tells it. One commit at a time: when it has ended, all that was staged before is stored. Where that takes
- * no time it has ended when this returns, so it is called when it is to happen, and not before.
- */
-export const flush = (drive: Drive): Effect.Effect<void, JournalError> => {
-  if (drive.staged.length === 0) return Effect.void
-  if (drive.beside === undefined) return commit(drive)
-  return drive.beside.commits.withPermit(Effect.suspend(() => commit(drive)))
-}
+/** Commits what is staged, then publishes it. One commit at a time: when it has ended, all that was staged before is stored. */
+export const flush = (drive: Drive): Effect.Effect<void, JournalError> =>
+  Effect.suspend(() => {
+    if (drive.staged.length === 0) return Effect.void
+    return drive.isAlone() ? commit(drive) : drive.tasks.commits.withPermit(commit(drive))
+  })
 
-const commit = (drive: Drive): Effect.Effect<void, JournalError> => {
-  const events = drive.staged.slice()
-  if (events.length === 0) return Effect.void
-  const { state } = drive
-  const { revision } = state
-  // A store refuses an end that a decision came before; without one, nobody does.
-  if (drive.hasMail && drive.journal.isShared !== true && areEnding(events)) {
-    drive.hasMail = false
-    return Effect.flatMap(takeBack(drive), () => commit(drive))
-  }
-  const refused = (error: JournalError) =>
-    isRefused(error)
-      ? Effect.flatMap(takeBack(drive), (isTaken) => (isTaken ? Effect.undefined : Effect.fail(error)))
-      : Effect.fail(error)
-  const appended = Effect.catchEager(drive.journal.append(events, state), refused)
-  return Effect.flatMapEager(appended, (news) => {
-    if (news === undefined) return commit(drive)
-    const { cancelReason, hasMail, revoked } = news
+/** Appends until nothing is staged that was when it began. */
+const commit = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<void, JournalError> {
+  while (drive.staged.length > 0) {
+    const events = drive.staged.slice()
+    const { state } = drive
+    // A store refuses an end that a decision came before; without a store, this does.
+    if (drive.hasMail && drive.journal.isShared !== true && areEnding(events)) {
+      drive.hasMail = false
+      yield* takeBack(drive)
+      continue
+    }
+    const appended = yield* Effect.result(drive.journal.append(events, state))
+    if (Result.isFailure(appended)) {
+      if (isRefused(appended.failure) && (yield* takeBack(drive))) continue
+      return yield* Effect.fail(appended.failure)
+    }
+    const { cancelReason, hasMail, revoked } = appended.success
     if (revoked !== undefined) {
       for (const event of takenBack(drive.state, events, revoked, now(drive))) emitRoot(drive, event)
-      return commit(drive)
+      continue
     }
     drive.committed = state
     if (hasMail === true) drive.hasMail = true
     // Others may have staged more meanwhile.
-    if (drive.staged.length === events.length) drive.staged.length = 0
-    else drive.staged.splice(0, events.length)
-    if (drive.untold.length > 0) tellUntil(drive, revision)
+    drive.staged.splice(0, events.length)
+    publishUntil(drive, state.revision)
     if (cancelReason !== undefined) drive.token.cancel(cancelReason)
-    return Effect.void
-  })
-}
+    return
+  }
+})
 
 /** Whether a store has refused one of the events, and not the revision. */
 const isRefused = (error: unknown): boolean => error instanceof RunConflict && error.expected === error.actual
 
 /** Takes back what is staged and cannot be written because of decisions that came first. Whether there is anything like that. */
-const takeBack = (drive: Drive): Effect.Effect<boolean, JournalError> =>
-  Effect.gen(function* () {
-    const { decisions } = yield* drive.journal.mail(() => [])
-    const { committed, staged } = drive
-    if (committed === undefined) return false
-    const ended = endedAfter(committed, staged, decisions)
-    const events =
-      ended?.map((event) => redactEvent(drive.runtime.scrubber, event)) ?? withoutWithdrawn(staged, decisions)
-    if (events === undefined) return false
-    restage(drive, committed, events)
-    if (ended === undefined) drive.hasMail = true
-    return true
-  })
+const takeBack = Effect.fnUntraced(function* (drive: Drive) {
+  const { decisions } = yield* drive.journal.mail(() => [])
+  const { committed, staged } = drive
+  if (committed === undefined) return false
+  const ended = endedAfter(committed, staged, decisions)
+  const events =
+    ended?.map((event) => redactEvent(drive.runtime.scrubber, event)) ?? withoutWithdrawn(staged, decisions)
+  if (events === undefined) return false
+  restage(drive, committed, events)
+  if (ended === undefined) drive.hasMail = true
+  return true
+})
 
 /** Puts events in the place of what is staged, after the state at the last commit. */
 const restage = (drive: Drive, committed: RunState, events: ReadonlyArray<RunEvent>): void => {
@@ -382,10 +377,19 @@ const restage = (drive: Drive, committed: RunState, events: ReadonlyArray<RunEve
   })
 }
 
-const tellUntil = (drive: Drive, revision: number): void => {
+const publishUntil = (drive: Drive, revision: number): void => {
   const open = drive.untold.findIndex((told) => told.revision > revision)
   for (const told of drive.untold.splice(0, open < 0 ? drive.untold.length : open)) tell(drive, told)
 }
+
+/**
+ * Waits until something changes that the scope's loop has not seen, or the loop is stopped. What people act on is stored and published
+ * before.
+ */
+export const awaitChange = Effect.fnUntraced(function* ({ drive, seen, supervisor }: Scope) {
+  if (drive.staged.some(isActedOn)) yield* flush(drive)
+  if (drive.changes === seen) yield* supervisor.run(drive.tasks.changed)
+})
 
 /** The id that the next request of the scope's run has. */
 export const nextRequestId = (scope: Scope) => {

@@ -8,10 +8,9 @@
  *
  * @since 0.1.0
  */
+import type * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
-import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Effectable from "effect/Effectable"
 import * as Exit from "effect/Exit"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { type Missing, obstacleOf } from "../../agent/internal/definitions.ts"
@@ -23,11 +22,11 @@ import { next, type Step } from "../../domain/next.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { type RunState, isEnded } from "../../domain/RunState.ts"
 import type { Leaving } from "../leaving.ts"
-import { askModel } from "../steps/askModel.ts"
+import { callModel } from "../steps/callModel.ts"
 import { classifyAll } from "../steps/classify.ts"
 import { decodeOutput } from "../steps/decodeOutput.ts"
 import { handOff } from "../steps/handOff.ts"
-import { openLimit, withdrawLimits } from "../steps/limits.ts"
+import { askLimit, withdrawLimits } from "../steps/limits.ts"
 import { reconcile, settle } from "../steps/settle.ts"
 import { settleAgents } from "../steps/settleAgents.ts"
 import {
@@ -38,7 +37,6 @@ import {
   startBackground
 } from "../steps/subAgents.ts"
 import { wakeAtExpiry } from "./asking.ts"
-import { cannotGoOn, endedBeside, settleBeside, wake } from "./beside.ts"
 import { cancellation } from "./cancellation.ts"
 import { finish, hold, letGo } from "./comeToRest.ts"
 import { confirmHeld } from "./confirmHeld.ts"
@@ -57,10 +55,10 @@ import {
 } from "./Drive.ts"
 import { failWith } from "./failWith.ts"
 import { holdIdle } from "./holdIdle.ts"
-import type { Journal, JournalError } from "./Journal.ts"
-import { leave, takeMail } from "./leave.ts"
+import type { Journal } from "./Journal.ts"
+import { takeMail } from "./leave.ts"
 import { beginsUnheard, hearStops, mayBeHalted } from "./stops.ts"
-import { Supervisor } from "./Supervisor.ts"
+import { cannotGoOn } from "./Tasks.ts"
 
 /** How a run is driven. */
 export interface DriveOptions {
@@ -85,32 +83,13 @@ export interface DriveOptions {
   readonly onStart?: (state: () => RunState) => void
 }
 
-/**
- * Drives a run until it is held or over, or let go of, and returns its state then. To be run once. What it was given is not kept: a run
- * may wait for long.
- */
+/** Drives a run until it is held or over, or let go of, and returns its state then. To be run once. */
 export const drive = (options: DriveOptions): Effect.Effect<RunState, DriveError> =>
-  new Driving(begin(options))
-
-/** An object, and not a function: it is kept for as long as the run waits, and all that it needs with it. */
-class Driving extends Effectable.Class<RunState, DriveError> {
-  private readonly running: Drive
-
-  constructor(running: Drive) {
-    super()
-    this.running = running
-  }
-
-  // An interruption may come at any time: it is turned into a cancellation, and the run comes to its end first.
-  asEffect(): Effect.Effect<RunState, DriveError> {
-    return Effect.uninterruptibleMask((restoreCaller) =>
-      Effect.withFiber(({ context }) => driving(this.running, context, restoreCaller))
-    )
-  }
-}
+  // What it was given is not kept: a run may wait for long.
+  driving(begin(options), options.onStart)
 
 const begin = (options: DriveOptions): Drive => {
-  const running = new Drive({
+  const drive = new Drive({
     runtime: options.runtime,
     token: options.token,
     leaving: options.leaving,
@@ -123,48 +102,40 @@ const begin = (options: DriveOptions): Drive => {
     missing: options.missing,
     staged: options.staged
   })
-  if (running.onUpdate !== undefined) {
+  if (drive.onUpdate !== undefined) {
     const untold = [...(options.committed ?? []), ...options.staged]
     const before = options.state.revision - untold.length
-    untold.forEach((event, index) => running.untold.push({ event, revision: before + index + 1 }))
+    untold.forEach((event, index) => drive.untold.push({ event, revision: before + index + 1 }))
   }
-  options.onStart?.(() => running.state)
-  return running
+  return drive
 }
 
-const driving = (
-  running: Drive,
-  context: Context.Context<never>,
-  restoreCaller: ConstructorParameters<typeof Supervisor>[3]
-): Effect.Effect<RunState, DriveError> => {
-  const { leaving, token } = running
-  running.context = context
-  const unlisten = enter(running)
-  const supervisor = new Supervisor(
-    running,
-    leaving === undefined ? [token] : [token, leaving.now],
-    context,
-    restoreCaller
+/** Somebody who watches must not be able to break the run. */
+const guarded =
+  (onUpdate: (update: RunUpdate) => void) =>
+  (update: RunUpdate): void =>
+    notify(onUpdate, update)
+
+// An interruption may come at any time: it is turned into a cancellation, and the run comes to its end first.
+const driving = (drive: Drive, onStart: DriveOptions["onStart"]): Effect.Effect<RunState, DriveError> =>
+  Effect.uninterruptibleMask((restoreCaller) =>
+    Effect.gen(function* () {
+      drive.context = yield* Effect.context<never>()
+      const root = new Scope(drive, drive.token)
+      root.supervisor.restoreCaller = restoreCaller
+      const unlisten = enter(drive)
+      onStart?.(() => drive.state)
+      const exit = yield* Effect.exit(loop(root))
+      const end = Exit.isSuccess(exit) ? exit : yield* Effect.exit(failed(drive, exit.cause))
+      unlisten()
+      root.supervisor.close()
+      drive.token.release()
+      drive.runtime.runs.delete(drive)
+      // What was left behind may go on telling.
+      drive.onUpdate = undefined
+      return yield* end
+    })
   )
-  const left = (exit: Exit.Exit<RunState, DriveError>) => {
-    unlisten()
-    supervisor.close()
-    token.release()
-    running.runtime.runs.delete(running)
-    // What was left behind may go on telling.
-    running.onUpdate = undefined
-    return exit
-  }
-  return Effect.matchCauseEffect(Effect.suspend(new Loop(running, supervisor).go), {
-    onSuccess: (state) => left(Exit.succeed(state)),
-    onFailure: (cause) => {
-      // What goes on beside the loop can write nothing either.
-      token.cancel(cannotGoOn)
-      const ended = Effect.andThen(settleBeside(running), failWith(running, cause))
-      return Effect.flatMap(Effect.exit(ended), left)
-    }
-  })
-}
 
 /** Lets whoever has to do with the run find it. Returns how to stop listening for its mail. */
 const enter = (drive: Drive): (() => void) => {
@@ -174,133 +145,96 @@ const enter = (drive: Drive): (() => void) => {
   if (closed !== undefined) drive.cancel(closed)
   return journal.onMail(() => {
     drive.hasMail = true
-    wake(drive)
+    drive.notify()
   })
 }
 
-/** Somebody who watches must not be able to break the run. */
-const guarded =
-  (onUpdate: (update: RunUpdate) => void) =>
-  (update: RunUpdate): void =>
-    notify(onUpdate, update)
-
-/** The loop of the root's run. One waits with its run: small. */
-class Loop {
-  private readonly root: Scope
-  private readonly supervisor: Supervisor
-
-  constructor(drive: Drive, supervisor: Supervisor) {
-    this.root = new Scope(drive, drive.token)
-    this.supervisor = supervisor
-  }
-
-  /** Takes one step after the other until the run is held or over. */
-  readonly go = (): Effect.Effect<RunState, DriveError> => {
-    const { root } = this
-    const { drive } = root
-    if (!drive.isBegun) return Effect.flatMapEager(beginning(drive), this.go)
-    if (isTurnDue()) return Effect.flatMap(turn, this.go)
-    const step = nextAlone(root)
-    if (step === undefined) return this.attend()
-    if (isTaken(step)) return this.take(step)
-    if (step._tag !== "Finish" || step.end._tag !== "completed" || isEnded(drive.state)) return this.attend()
-    const left = leave(drive, { _tag: "run.completed", at: now(drive) })
-    return Effect.flatMapEager(left, (isLeft) => (isLeft ? Effect.succeed(drive.state) : this.go()))
-  }
-
-  private attend(): Effect.Effect<RunState, DriveError> {
-    const { supervisor, root } = this
-    return Effect.flatMap(attending(root, supervisor), (step) =>
-      step === undefined ? Effect.succeed(root.drive.state) : this.take(step)
-    )
-  }
-
-  private take(step: Doing): Effect.Effect<RunState, DriveError> {
-    return Effect.flatMap(take(this.root, step, this.supervisor), this.go)
-  }
+/** The loop has failed. What goes on beside it can write nothing either. */
+const failed = (drive: Drive, cause: Cause.Cause<DriveError>): Effect.Effect<RunState, DriveError> => {
+  drive.token.cancel(cannotGoOn)
+  return Effect.andThen(drive.tasks.settled, failWith(drive, cause))
 }
 
-/** The next step, where there is nothing to see to before it: most of the time. */
-const nextAlone = (root: Scope): Step | undefined => {
+/** Takes one step of the root's run after the other, until it is held or over, or let go of. */
+const loop = Effect.fnUntraced(function* (root: Scope): Effect.fn.Return<RunState, DriveError> {
   const { drive } = root
-  const { background } = drive.state
-  const isAlone = drive.beside === undefined && background === undefined && !drive.hasMail && !drive.hasEnding
-  if (!isAlone || isEnding(root) || drive.journal.isStale()) return undefined
-  const step = next(drive.state, drive.above)
-  return mayBeHalted(root) && beginsUnheard(drive.state, step) ? undefined : step
-}
-
-/** Commits and tells what it was begun with. */
-const beginning = (drive: Drive): Effect.Effect<void, JournalError> => {
-  drive.isBegun = true
   if (!isEnded(drive.state)) holdIdle(drive)
   if (drive.staged.length === 0) tellAll(drive)
-  return startsWithCalls(drive) ? Effect.void : flush(drive)
-}
-
-/** Whether the loop takes the step as it is. */
-const isTaken = (step: Step): step is Doing =>
-  step._tag !== "Finish" && step._tag !== "DecodeOutput" && step._tag !== "Hold"
-
-/** Sees to all that comes before the next step. Returns the step; none, when the run is held or over. */
-const attending = Effect.fnUntraced(function* (root: Scope, supervisor: Supervisor) {
-  const { drive } = root
+  if (!startsWithCalls(drive)) yield* flush(drive)
   let isHeard = false
   while (true) {
-    const { failure } = drive.beside ?? {}
-    if (failure !== undefined) {
-      return yield* failure as Exit.Failure<never, JournalError>
-    }
+    if (isTurnDue()) yield* turn
+    if (drive.failure !== undefined) return yield* Effect.failCause(drive.failure)
     const cancelled = drive.token.reason()
-    root.seen = endedBeside(drive)
+    root.seen = drive.changes
     // What was decided before a run is cancelled belongs to what is said of it.
     if (drive.hasMail || drive.hasEnding || cancelled !== undefined) {
       yield* takeMail(drive)
       // It may be for a sub-agent of one that waits.
-      wake(drive)
+      drive.notify()
     }
     const step = next(drive.state, drive.above)
     if (cancelled !== undefined && !(step._tag === "Finish" && isEnded(drive.state))) {
-      yield* settleBeside(drive)
-      for (const event of cancellation(drive.state, now(drive), cancelled)) emitRoot(drive, event)
-      yield* flush(drive)
-      return undefined
+      yield* cancel(drive, cancelled)
+      return drive.state
     }
-    switch (step._tag) {
-      case "Finish":
-        if (yield* finish(root, step, supervisor)) return undefined
-        break
-      case "DecodeOutput":
-        if (root.holder === undefined) {
-          drive.addMissing(obstacleOf(root.first, drive.state))
-          break
-        }
-        if (yield* decodeOutput(root, step.text, supervisor)) return undefined
-        if (drive.leaving?.now.reason() !== undefined && drive.token.reason() === undefined) {
-          yield* letGo(drive)
-          return undefined
-        }
-        break
-      case "Hold":
-        if (yield* hold(root, supervisor)) return undefined
-        break
-      default:
-        // It was cancelled since: that is an end, and not a letting go.
-        if (drive.token.reason() !== undefined) break
-        if (isEnding(root)) {
-          yield* letGo(drive)
-          return undefined
-        }
-        if (!isHeard && mayBeHalted(root) && beginsUnheard(drive.state, step)) {
-          isHeard = true
-          yield* hearStops(root)
-          break
-        }
-        yield* confirmHeld(drive)
-        yield* goOnInBackground(root)
-        return step
+    if (step._tag === "Hold" || step._tag === "Finish" || step._tag === "DecodeOutput") {
+      if (yield* comeToRest(root, step)) return drive.state
+      continue
     }
+    // It was cancelled since: that is an end, and not a letting go.
+    if (drive.token.reason() !== undefined) continue
+    if (isEnding(root)) {
+      yield* letGo(drive)
+      return drive.state
+    }
+    if (!isHeard && beginsUnheard(drive.state, step) && mayBeHalted(root)) {
+      isHeard = true
+      yield* hearStops(root)
+      continue
+    }
+    isHeard = false
+    if (drive.journal.isStale()) yield* confirmHeld(drive)
+    if (drive.state.background !== undefined) yield* goOnInBackground(root)
+    // Where a step waits for sub-agents, people can be asked meanwhile.
+    yield* step._tag === "AwaitChildren" || step._tag === "ResumeChildren"
+      ? asking(root, perform(root, step))
+      : perform(root, step)
   }
+})
+
+/** Cancels the run, with everything under it. */
+const cancel = Effect.fnUntraced(function* (drive: Drive, reason: string) {
+  yield* drive.tasks.settled
+  for (const event of cancellation(drive.state, now(drive), reason)) emitRoot(drive, event)
+  yield* flush(drive)
+})
+
+/** Takes a step that may bring the run to rest. Says whether it has. */
+const comeToRest = (
+  root: Scope,
+  step: Extract<Step, { readonly _tag: "Hold" | "Finish" | "DecodeOutput" }>
+): Effect.Effect<boolean, DriveError> => {
+  switch (step._tag) {
+    case "Hold":
+      return hold(root)
+    case "Finish":
+      return finish(root, step)
+    case "DecodeOutput":
+      return decode(root, step.text)
+  }
+}
+
+const decode = Effect.fnUntraced(function* (root: Scope, text: string) {
+  const { drive } = root
+  if (root.holder === undefined) {
+    drive.addMissing(obstacleOf(root.first, drive.state))
+    return false
+  }
+  if (yield* decodeOutput(root, text)) return true
+  if (drive.leaving?.now.reason() === undefined || drive.token.reason() !== undefined) return false
+  yield* letGo(drive)
+  return true
 })
 
 /**
@@ -313,18 +247,13 @@ const startsWithCalls = (drive: Drive): boolean =>
   drive.staged.every((event) => event._tag === "request.decided" || event._tag === "run.resumed") &&
   next(drive.state, drive.above)._tag === "SettleToolCalls"
 
-/** Takes a step. Where it waits for sub-agents, people can be asked meanwhile. */
-const take = (root: Scope, step: Doing, supervisor: Supervisor): Effect.Effect<void, DriveError> =>
-  step._tag === "AwaitChildren" || step._tag === "ResumeChildren"
-    ? takeBeside(root, step, supervisor)
-    : perform(root, step, supervisor)
-
-const takeBeside = Effect.fnUntraced(function* (root: Scope, step: Doing, supervisor: Supervisor) {
+/** Asks people about what the sub-agents need while the step waits for them. */
+const asking = Effect.fnUntraced(function* (root: Scope, step: Effect.Effect<void, DriveError>) {
   const { drive } = root
   yield* drive.journal.watch
   yield* decideInline(root)
   const unset = wakeAtExpiry(drive)
-  yield* Effect.ensuring(perform(root, step, supervisor), Effect.sync(unset))
+  yield* Effect.ensuring(step, Effect.sync(unset))
 })
 
 /** Whether a step is the agent's own: the others are about budgets, and about the runs under it. */
@@ -341,35 +270,36 @@ const needsDefinition = ({ _tag }: Doing): boolean => {
   }
 }
 
+const waitForDefinition = (scope: Scope): Effect.Effect<void> =>
+  Effect.sync(() => scope.drive.addMissing(obstacleOf(scope.first, stateOf(scope))))
+
 /** Makes one step happen, in the run of one agent of the tree. */
-const perform = (scope: Scope, step: Doing, supervisor: Supervisor): Effect.Effect<void, DriveError> => {
+const perform = (scope: Scope, step: Doing): Effect.Effect<void, DriveError> => {
   if (needsDefinition(step) && scope.holder === undefined) {
     // The runtime has been reconfigured since the run was taken up.
-    return Effect.succeed(scope.drive.addMissing(obstacleOf(scope.first, stateOf(scope))))
+    return waitForDefinition(scope)
   }
   switch (step._tag) {
     case "CallModel":
-      return askModel(scope, step.turn, supervisor)
+      return callModel(scope, step.turn)
     case "ClassifyCalls":
-      return classifyAll(scope, step.callIds, supervisor)
+      return classifyAll(scope, step.callIds)
     case "SettleToolCalls":
-      return settle(scope, step.callIds, supervisor)
+      return settle(scope, step.callIds)
     case "Reconcile":
-      return reconcile(scope, step.callIds, supervisor)
+      return reconcile(scope, step.callIds)
     case "AskLimit":
-      return Effect.succeed(openLimit(scope, step.exceeded))
+      return askLimit(scope, step.exceeded)
     case "DecodeOutput":
-      return Effect.asVoid(decodeOutput(scope, step.text, supervisor))
+      return Effect.asVoid(decodeOutput(scope, step.text))
     case "Withdraw":
-      withdrawLimits(scope, step.requests)
-      // Before anything follows from it: a decision that came first takes it back.
-      return flush(scope.drive)
+      return withdrawLimits(scope, step.requests)
     case "AskWrapUp":
       return askWrapUp(scope, step.exceeded)
     case "ResumeChildren":
-      return resumeChildren(scope, step.callIds, supervisor)
+      return resumeChildren(scope, step.callIds)
     case "AwaitChildren":
-      return awaitChildren(scope, supervisor)
+      return awaitChildren(scope)
     case "StartBackground":
       return startBackground(scope, step.callId)
     case "SettleAgents":

@@ -41,7 +41,7 @@ export interface Work<A, E, E2> {
 }
 
 /** Makes an effect interruptible again, where its caller was. */
-type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 type Tokens = readonly [Cancellation.CancellationToken, ...ReadonlyArray<Cancellation.CancellationToken>]
 
@@ -56,33 +56,26 @@ export class Supervisor {
   readonly around: Surroundings
   /** Those that stop the work. The first is the loop's own. */
   readonly tokens: Tokens
-  /** The context of the loop's fiber: the work has it too. */
-  private readonly context: Context.Context<never>
-  private readonly restoreCaller: Restore | undefined
+  /** Set where the loop goes on in the fiber of a caller, which may be interrupted. */
+  restoreCaller: Restore | undefined = undefined
   private readonly flights = new Set<{ readonly stop: () => void }>()
   private unlinks: ReadonlyArray<() => void> | undefined = undefined
 
-  constructor(
-    around: Surroundings,
-    tokens: Tokens,
-    context: Context.Context<never>,
-    restoreCaller?: Restore
-  ) {
+  constructor(around: Surroundings, tokens: Tokens) {
     this.around = around
     this.tokens = tokens
-    this.context = context
-    this.restoreCaller = restoreCaller
   }
 
-  /** Waits for supervised work. What ends at once takes no time. */
+  /** How supervised work ends. It has the context of the fiber that waits for it. */
   run<A, E, E2 = never>(
     work: Effect.Effect<A, E> | Running<A, E>,
     deadline?: Deadline<E2>
-  ): Effect.Effect<A, E | E2> {
-    return Effect.suspend(() => {
-      if (this.isStopped() && !Exit.isExit(work)) return Exit.interrupt()
-      const begun = this.begin(work, deadline)
-      return Exit.isExit(begun) ? begun : this.waiting(begun.wait)
+  ): Effect.Effect<Exit.Exit<A, E | E2>> {
+    if (Exit.isExit(work)) return Exit.succeed(work as Exit.Exit<A, E>)
+    return Effect.withFiber(({ context }) => {
+      if (this.isStopped()) return Exit.succeed(Exit.interrupt())
+      const begun = this.begin(context, work, deadline)
+      return Exit.isExit(begun) ? Exit.succeed(begun) : this.waiting(begun.wait)
     })
   }
 
@@ -96,40 +89,39 @@ export class Supervisor {
     mayBegin: () => Effect.Effect<boolean>
   ): Effect.Effect<void> {
     const concurrency = Math.max(1, most)
-    return Effect.suspend(() => {
-      const [only, ...others] = work
-      if (only === undefined) return Effect.void
-      if (others.length === 0) return this.one(only, (wait) => this.waiting(wait))
-      const each = Effect.forEach(
-        work,
-        (one, index) =>
-          index < concurrency
-            ? this.one(one)
-            : Effect.flatMap(mayBegin(), (may) => (may ? this.one(one) : Effect.sync(() => one.onSkip()))),
-        { concurrency, discard: true }
-      )
-      // The caller is heard while they go on.
-      return Effect.flatMap(Effect.forkDetach(each, { startImmediately: true }), (fiber) =>
-        this.waiting(Fiber.join(fiber))
-      )
-    })
+    const [only, ...others] = work
+    if (only === undefined) return Effect.void
+    if (others.length === 0) return this.one(only, (wait) => this.waiting(wait))
+    const each = Effect.forEach(
+      work,
+      (one, index) =>
+        index < concurrency
+          ? this.one(one)
+          : Effect.flatMap(mayBegin(), (may) => (may ? this.one(one) : Effect.sync(() => one.onSkip()))),
+      { concurrency, discard: true }
+    )
+    // The caller is heard while they go on.
+    return Effect.flatMap(Effect.forkDetach(each, { startImmediately: true }), (fiber) =>
+      this.waiting(Effect.asVoid(Fiber.await(fiber)))
+    )
   }
 
   /** One of several, or the only one. */
   private one<A, E, E2>(
     work: Work<A, E, E2>,
-    waiting: (wait: Effect.Effect<A, E | E2>) => Effect.Effect<A, E | E2> = (wait) => wait
+    waiting: <B>(wait: Effect.Effect<B>) => Effect.Effect<B> = (wait) => wait
   ): Effect.Effect<void> {
-    return Effect.suspend(() => {
+    return Effect.withFiber(({ context }) => {
       // Nothing is begun that is to be stopped.
       if (this.isStopped()) return Effect.sync(() => work.onSkip())
       const begun = this.begin(
+        context,
         attempt(() => work.begin()),
         work.deadline?.()
       )
       return Exit.isExit(begun)
         ? Effect.sync(() => work.onEnd(begun))
-        : Effect.map(Effect.exit(waiting(begun.wait)), (exit) => work.onEnd(exit))
+        : Effect.map(waiting(begun.wait), (exit) => work.onEnd(exit))
     })
   }
 
@@ -137,11 +129,10 @@ export class Supervisor {
    * Waits for something that ends by itself when the run is stopped, in the fiber of a caller: an interruption cancels the run, and is
    * acted on when the run has ended.
    */
-  waiting<A, E>(wait: Effect.Effect<A, E>): Effect.Effect<A, E> {
+  private waiting<A>(wait: Effect.Effect<A>): Effect.Effect<A> {
     const { restoreCaller, tokens } = this
     if (restoreCaller === undefined) return wait
-    return Effect.flatMap(Effect.exit(restoreCaller(Effect.exit(wait))), (exit) => {
-      if (Exit.isSuccess(exit)) return exit.value
+    return Effect.catchCause(restoreCaller(wait), () => {
       tokens[0].cancel("The program that ran it stopped it.")
       return wait
     })
@@ -159,12 +150,13 @@ export class Supervisor {
 
   /** Begins work; what has ended at once is an exit. */
   private begin<A, E, E2>(
+    context: Context.Context<never>,
     work: Effect.Effect<A, E> | Running<A, E>,
     deadline: Deadline<E2> | undefined
   ): Exit.Exit<A, E | E2> | Flight<A, E, E2> {
     if (Exit.isExit(work)) return work as Exit.Exit<A, E>
     if (!Effect.isEffect(work)) return new Flight(this, work, deadline)
-    const fiber = Effect.runForkWith(this.context)(work)
+    const fiber = Effect.runForkWith(context)(work)
     return fiber.pollUnsafe() ?? new Flight(this, ofFiber(fiber), deadline)
   }
 
@@ -203,7 +195,7 @@ class Flight<A, E, E2> implements Timed {
   private isLate = false
   private grace: (() => void) | undefined = undefined
   private exit: Exit.Exit<A, E | E2> | undefined = undefined
-  private resume: ((exit: Exit.Exit<A, E | E2>) => void) | undefined = undefined
+  private resume: ((exit: Exit.Exit<Exit.Exit<A, E | E2>>) => void) | undefined = undefined
 
   constructor(supervisor: Supervisor, running: Running<A, E>, deadline: Deadline<E2> | undefined) {
     this.supervisor = supervisor
@@ -217,10 +209,10 @@ class Flight<A, E, E2> implements Timed {
   }
 
   /** Waits until it has ended, or is abandoned. */
-  get wait(): Effect.Effect<A, E | E2> {
+  get wait(): Effect.Effect<Exit.Exit<A, E | E2>> {
     return Effect.callback((resume) => {
       if (this.exit === undefined) this.resume = resume
-      else resume(this.exit)
+      else resume(Exit.succeed(this.exit))
     })
   }
 
@@ -248,7 +240,7 @@ class Flight<A, E, E2> implements Timed {
     if (late !== undefined) unsetTimed(supervisor.around.clock, this)
     const isTimedOut = late !== undefined && this.isLate && !supervisor.isStopped() && isInterrupted(exit)
     this.exit = isTimedOut ? Exit.fail(late(this.dueAfter)) : exit
-    this.resume?.(this.exit)
+    this.resume?.(Exit.succeed(this.exit))
   }
 }
 

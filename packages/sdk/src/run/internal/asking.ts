@@ -1,9 +1,8 @@
-import { setDeadline } from "../../agent/internal/deadlines.ts"
 /**
  * The approval callback while it is asked beside the loop, and the time at which requests expire meanwhile.
  */
+import { setDeadline } from "../../agent/internal/deadlines.ts"
 import { answerable } from "../../domain/RunState.ts"
-import { isBeside, wake } from "./beside.ts"
 import { type Drive, now } from "./Drive.ts"
 
 /** The name under which the callback is asked beside the loop. */
@@ -11,11 +10,9 @@ export const asking = "approvalCallback"
 
 /** Stops asking about a request that waits no longer. A callback that never answers must not keep the run, or the next request, waiting. */
 export const stopAsking = (drive: Drive): void => {
-  const { beside } = drive
-  const requestId = beside?.asking
-  if (requestId === undefined || !isBeside(drive, asking)) return
-  if (answerable(drive.state).some((request) => request.requestId === requestId)) return
-  beside?.fibers.get(asking)?.token.cancel("The request was decided.")
+  const { askedNow, state, tasks } = drive
+  if (askedNow === undefined || answerable(state).some(({ requestId }) => requestId === askedNow)) return
+  tasks.requestStop(asking, "The request was decided.")
 }
 
 /** Timers cannot be set for longer than some weeks. */
@@ -31,5 +28,5 @@ export const wakeAtExpiry = (drive: Drive): (() => void) => {
   )
   if (times.length === 0) return () => {}
   const left = Math.min(...times) - now(drive)
-  return setDeadline(drive.clock, left > 0 ? Math.min(left, longestMs) : pauseMs, () => wake(drive))
+  return setDeadline(drive.clock, left > 0 ? Math.min(left, longestMs) : pauseMs, () => drive.notify())
 }

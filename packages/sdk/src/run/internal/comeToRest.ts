@@ -5,37 +5,39 @@ import * as Effect from "effect/Effect"
 import { next, type Step } from "../../domain/next.ts"
 import { children, isEnded } from "../../domain/RunState.ts"
 import { asking, wakeAtExpiry } from "./asking.ts"
-import { awaitBeside, isAnythingBeside, settleBeside, stopBeside } from "./beside.ts"
 import { cancellation } from "./cancellation.ts"
 import { decideInline, isToBeAsked } from "./decideInline.ts"
-import { type Drive, emitRoot, flush, isEnding, now, type Scope } from "./Drive.ts"
+import { awaitChange, type Drive, emitRoot, flush, isEnding, now, type Scope } from "./Drive.ts"
 import { leave } from "./leave.ts"
 import { isHalted } from "./stops.ts"
-import type { Supervisor } from "./Supervisor.ts"
 
 /** Leaves the run as it stands. */
 export const letGo = Effect.fnUntraced(function* (drive: Drive) {
-  yield* stopBeside(drive, [asking], "The run is let go of.")
-  yield* settleBeside(drive)
+  yield* drive.tasks.stop([asking], "The run is let go of.")
+  yield* drive.tasks.settled
   yield* flush(drive)
 })
 
 /** Parks the run, unless something can be decided right now. */
-export const hold = Effect.fnUntraced(function* (root: Scope, supervisor: Supervisor) {
+export const hold = Effect.fnUntraced(function* (root: Scope) {
   const { drive } = root
   const { revision } = drive.state
   if (isEnding(root)) {
     // Whoever takes it up asks: what is held waits for somebody to come back.
     const isLetGo = drive.token.reason() === undefined && isToBeAsked(drive)
-    yield* stopBeside(drive, [asking], "The run is let go of.")
+    yield* drive.tasks.stop([asking], "The run is let go of.")
     if (isLetGo && drive.token.reason() === undefined) {
       yield* letGo(drive)
       return true
     }
   } else if (yield* decideInline(root)) return false
-  if (isAnythingBeside(drive)) {
+  if (!drive.isAlone()) {
+    if (drive.leaving?.now.reason() !== undefined) {
+      yield* drive.tasks.settled
+      return false
+    }
     const unset = wakeAtExpiry(drive)
-    yield* Effect.ensuring(awaitBeside(root, supervisor), Effect.sync(unset))
+    yield* Effect.ensuring(awaitChange(root), Effect.sync(unset))
     return false
   }
   // Whoever was asked may have cancelled it, or has not been heard.
@@ -56,24 +58,23 @@ const waitsForDefinition = ({ above, state }: Drive): boolean =>
 /** Ends the run of the root, unless it has mail. A run that has failed keeps its sub-agents as they stand: it may be continued. */
 export const finish = Effect.fnUntraced(function* (
   root: Scope,
-  step: Extract<Step, { readonly _tag: "Finish" }>,
-  supervisor: Supervisor
+  step: Extract<Step, { readonly _tag: "Finish" }>
 ) {
   const { drive } = root
   if (isHalted(root) && !isEnded(drive.state)) {
-    yield* stopBeside(drive, [asking], endReason(step))
+    yield* drive.tasks.stop([asking], endReason(step))
     // What was started finishes.
-    if (isAnythingBeside(drive)) {
+    if (!drive.isAlone()) {
       if (drive.leaving?.now.reason() !== undefined) {
         yield* letGo(drive)
         return true
       }
-      yield* awaitBeside(root, supervisor)
+      yield* awaitChange(root)
       return false
     }
   }
-  yield* stopBeside(drive, [asking, ...children(drive.state).map(({ callId }) => callId)], endReason(step))
-  yield* settleBeside(drive)
+  yield* drive.tasks.stop([asking, ...children(drive.state).map(({ callId }) => callId)], endReason(step))
+  yield* drive.tasks.settled
   const at = now(drive)
   if (!isEnded(drive.state)) {
     switch (step.end._tag) {

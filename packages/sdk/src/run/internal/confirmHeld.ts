@@ -7,9 +7,6 @@ import type { JournalError } from "./Journal.ts"
 
 /** Makes sure that the run is still this process's before something happens that cannot be taken back. */
 export const confirmHeld = (drive: Drive): Effect.Effect<void, JournalError> =>
-  drive.journal.isStale() ? confirm(drive) : Effect.void
-
-const confirm = (drive: Drive): Effect.Effect<void, JournalError> =>
   Effect.map(drive.journal.pulse, ({ cancelReason, hasMail }) => {
     if (hasMail === true) drive.hasMail = true
     if (cancelReason !== undefined) drive.token.cancel(cancelReason)

@@ -14,14 +14,12 @@ import { readOnce } from "../../domain/internal/readOnce.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { answerable } from "../../domain/RunState.ts"
 import { asking, stopAsking } from "./asking.ts"
-import { isBeside, startBeside, wake } from "./beside.ts"
 import { calledOf } from "./calledOf.ts"
 import { type Drive, flush, isEnding, isStopped, now, Scope } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 import { takeDecisions, takeMail, takeMailBeside } from "./leave.ts"
 import { holdsWithheld, redactDecision } from "./redact.ts"
 import { checkEdited, decodeDecision } from "./staging.ts"
-import type { Supervisor } from "./Supervisor.ts"
 
 /**
  * Decisions that need nobody to come back: expiry, and the approval callback, which is asked beside the loop, one request after
@@ -36,45 +34,46 @@ export const decideInline = Effect.fnUntraced(function* (root: Scope) {
     if (drive.state.revision !== revision) return true
   }
   stopAsking(drive)
-  if (drive.runtime.options.approvalCallback === undefined || isBeside(drive, asking)) return false
+  if (drive.runtime.options.approvalCallback === undefined || drive.tasks.has(asking)) return false
   if (nextToAsk(drive) === undefined) return false
   // A person may be quicker.
   yield* drive.journal.watch
-  const token = Cancellation.make(drive.token)
-  yield* startBeside(drive, asking, token, (supervisor) => askAll(new Scope(drive, token), supervisor))
+  const asks = new Scope(drive, Cancellation.make(drive.token))
+  yield* drive.tasks.start(asking, asks, askAll(asks))
   return false
 })
 
 /** Whether the callback has still to say something: it is asked again by whoever goes on with the run. */
 export const isToBeAsked = (drive: Drive): boolean =>
   drive.runtime.options.approvalCallback !== undefined &&
-  (isBeside(drive, asking) || nextToAsk(drive) !== undefined)
+  (drive.tasks.has(asking) || nextToAsk(drive) !== undefined)
 
 const nextToAsk = (drive: Drive): Interruption | undefined =>
-  answerable(drive.state).find(({ requestId }) => drive.beside?.asked.has(requestId) !== true)
+  answerable(drive.state).find(({ requestId }) => drive.asked?.has(requestId) !== true)
 
 /** Asks about one request after the other, and lets the loop go on with each answer. */
-const askAll = Effect.fnUntraced(function* (root: Scope, supervisor: Supervisor) {
+const askAll = Effect.fnUntraced(function* (root: Scope) {
   const { drive } = root
+  const asked = (drive.asked ??= new Set())
   for (let request = nextToAsk(drive); request !== undefined; request = nextToAsk(drive)) {
     if (isEnding(root)) return
-    drive.beside?.asked.add(request.requestId)
+    asked.add(request.requestId)
     // Whoever the callback shows it to finds it in the store.
     yield* flush(drive)
     // A callback that fails, or answers what does not fit, has not decided: the request stays open.
-    if (drive.beside !== undefined) drive.beside.asking = request.requestId
-    const answer = yield* Effect.exit(supervisor.run(askCallback(root, request)))
-    if (drive.beside !== undefined) drive.beside.asking = undefined
+    drive.askedNow = request.requestId
+    const answer = yield* root.supervisor.run(askCallback(root, request))
+    drive.askedNow = undefined
     if (Exit.isFailure(answer) && isStopped(root, answer.cause)) {
       // It has not been heard.
-      drive.beside?.asked.delete(request.requestId)
+      asked.delete(request.requestId)
       return
     }
     if (Exit.isFailure(answer) || answer.value === undefined) continue
     yield* takeAnswer(drive, answer.value)
     // It may stop a run, which is then not asked about any more.
     if (drive.hasMail) yield* takeMailBeside(drive)
-    wake(drive)
+    drive.notify()
   }
 })
 

@@ -6,7 +6,6 @@ import type { ToolCallId } from "../../domain/Id.ts"
 import type { RunFailure } from "../../domain/RunError.ts"
 import { wrap } from "../../domain/RunEvent.ts"
 import { children } from "../../domain/RunState.ts"
-import { stopBeside, wake } from "./beside.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
 import { now, emit, type Scope, stateOf } from "./Drive.ts"
 
@@ -28,13 +27,13 @@ export const stopAll = Effect.fnUntraced(function* (
 ) {
   const { drive } = scope
   if (callIds.length === 0) return
-  yield* stopBeside(drive, callIds, reason)
+  yield* drive.tasks.stop(callIds, reason)
   const named = new Set(callIds)
   for (const { callId, child } of children(stateOf(scope))) {
     if (!named.has(callId)) continue
     for (const event of childCancellation(child, now(drive), reason)) emit(scope, wrap(event, [callId]))
   }
-  wake(drive)
+  drive.notify()
 })
 
 /** The run could not go on. What is under it is stopped first: a run that has failed leaves nobody at work. */
@@ -43,8 +42,7 @@ export const failRun = Effect.fnUntraced(function* (scope: Scope, failure: RunFa
   const reason = `The run of ${stateOf(scope).agent.name} has failed.`
   if (scope.parent === undefined) {
     // It may be continued, and they with it: they are stopped where they stand.
-    yield* stopBeside(
-      drive,
+    yield* drive.tasks.stop(
       children(stateOf(scope)).map(({ callId }) => callId),
       reason
     )

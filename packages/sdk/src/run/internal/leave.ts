@@ -13,7 +13,6 @@ import { wrap } from "../../domain/RunEvent.ts"
 import { type RunState, findChild, isEnded } from "../../domain/RunState.ts"
 import type { Mail } from "../Mail.ts"
 import { stopAsking } from "./asking.ts"
-import { stopBeside, tellToStop, wake } from "./beside.ts"
 import { childCancellation } from "./cancellation.ts"
 import { type Drive, emitRoot, flush, now, tellAll } from "./Drive.ts"
 import { eventsOf } from "./eventsOf.ts"
@@ -22,26 +21,21 @@ import { redactEvent } from "./redact.ts"
 import { takeMessage } from "./takeMessage.ts"
 
 /** Lets go of the run with a last event, unless there is something new to act on: then `false`, and the run goes on. */
-export const leave = (drive: Drive, last: RunEvent): Effect.Effect<boolean, JournalError> => {
+export const leave = Effect.fnUntraced(function* (drive: Drive, last: RunEvent) {
   const event = redactEvent(drive.runtime.scrubber, last)
   const after = evolve(drive.state, event)
-  return Effect.flatMapEager(drive.journal.park(drive.staged.concat(event), after), (isParked) => {
-    if (!isParked) return stay(drive)
-    drive.staged.length = 0
-    drive.state = after
-    drive.committed = after
-    if (drive.onUpdate !== undefined) drive.untold.push({ event, revision: after.revision })
-    tellAll(drive)
-    return Effect.succeed(true)
-  })
-}
-
-/** There is something new to act on. */
-const stay = Effect.fnUntraced(function* (drive: Drive) {
-  yield* takeMail(drive)
-  const { cancelReason } = yield* drive.journal.pulse
-  if (cancelReason !== undefined) drive.token.cancel(cancelReason)
-  return false
+  if (!(yield* drive.journal.park(drive.staged.concat(event), after))) {
+    yield* takeMail(drive)
+    const { cancelReason } = yield* drive.journal.pulse
+    if (cancelReason !== undefined) drive.token.cancel(cancelReason)
+    return false
+  }
+  drive.staged.length = 0
+  drive.state = after
+  drive.committed = after
+  if (drive.onUpdate !== undefined) drive.untold.push({ event, revision: after.revision })
+  tellAll(drive)
+  return true
 })
 
 /** Takes what was decided and said meanwhile into the run, and ends what somebody has asked to end. */
@@ -53,7 +47,7 @@ export const takeMail = Effect.fnUntraced(function* (drive: Drive) {
   if (ending.length === 0) return
   // Whoever has asked for it need not wait for what the lead does next.
   yield* flush(drive)
-  wake(drive)
+  drive.notify()
 })
 
 /**
@@ -63,15 +57,15 @@ export const takeMail = Effect.fnUntraced(function* (drive: Drive) {
 export const takeMailBeside = Effect.fnUntraced(function* (drive: Drive) {
   const { ending, isNews } = yield* takeOnce(drive)
   if (ending.length > 0) drive.hasEnding = true
-  for (const { content, to } of ending) tellToStop(drive, to, textOf(content))
-  if (isNews) wake(drive)
+  for (const { content, to } of ending) drive.tasks.requestStop(to, textOf(content))
+  if (isNews) drive.notify()
 })
 
 type Ending = Mail["messages"][number] & { readonly to: RunId }
 
 /** Folds all mail but what ends a sub-agent, which is returned. One at a time, or two would fold the same. */
 const take = (drive: Drive): Effect.Effect<Taken, JournalError> =>
-  drive.beside === undefined ? folding(drive) : drive.beside.mail.withPermit(folding(drive))
+  drive.isAlone() ? folding(drive) : drive.tasks.mail.withPermit(folding(drive))
 
 interface Taken {
   readonly isNews: boolean
@@ -79,10 +73,10 @@ interface Taken {
 }
 
 /** The same, unless somebody else has done so while this one waited for its turn. */
-const takeOnce = (drive: Drive): Effect.Effect<Taken, JournalError> => {
-  const unlessTaken = Effect.suspend(() => (drive.hasMail ? folding(drive) : Effect.succeed(nothing)))
-  return drive.beside === undefined ? unlessTaken : drive.beside.mail.withPermit(unlessTaken)
-}
+const takeOnce = (drive: Drive): Effect.Effect<Taken, JournalError> =>
+  drive.tasks.mail.withPermit(
+    Effect.suspend(() => (drive.hasMail ? folding(drive) : Effect.succeed(nothing)))
+  )
 
 const nothing: Taken = { isNews: false, ending: [] }
 
@@ -123,7 +117,7 @@ const endForSubAgent = Effect.fnUntraced(function* (
   const { path } = lineOf(message.to)
   const reason = textOf(message.content)
   const last = path.at(-1)
-  if (last !== undefined) yield* stopBeside(drive, [last], reason)
+  if (last !== undefined) yield* drive.tasks.stop([last], reason)
   const at = now(drive)
   emitRoot(drive, takeMessage(drive.state, message, at))
   const child = path.reduce<RunState | undefined>(

@@ -12,15 +12,14 @@ import type * as Schema from "effect/Schema"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 import { lines, sentence } from "../../domain/Display.ts"
-import { copyJson, sameJson } from "../../domain/internal/json.ts"
+import { cloneJson, sameJson } from "../../domain/internal/json.ts"
 import { callIdOf } from "../../domain/Interruption.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
 import { type MayRepeat, type ToolCall, findCall } from "../../domain/RunState.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { outOfTime } from "../steps/limits.ts"
-import { authorize, isEdited, type Judging, shownOf, type Standing, toolEntryOf } from "./authorize.ts"
+import { authorize, isEdited, type Judging, shownOf, toolEntryOf } from "./authorize.ts"
 import { emit, isCallOpen, isStopped, nextRequestId, now, type Scope, stateOf, timeLeftOf } from "./Drive.ts"
-import type { JournalError } from "./Journal.ts"
 import {
   type ToolEntry,
   type Understood,
@@ -32,9 +31,7 @@ import {
   openApproval,
   parse
 } from "./judge.ts"
-import type { Supervisor } from "./Supervisor.ts"
 import { idempotencyKey } from "./toolBody.ts"
-import { whenKnown } from "./whenKnown.ts"
 
 /** A call whose body may start. */
 export interface Prepared {
@@ -43,59 +40,36 @@ export interface Prepared {
   readonly value: unknown
 }
 
-export const isPrepared = (one: Prepared | undefined): one is Prepared => one !== undefined
-
-const nothing = Effect.succeed(undefined)
-
 /** The arguments cannot be what was shown any more. */
 const stale = Symbol("stale")
 
-/** A call on its way to its body. */
-interface Preparing extends Judging {
-  readonly supervisor: Supervisor
-}
-
 /** Prepares a call; `undefined` where it has its result already, or is asked about again. */
-export const prepare = (
-  scope: Scope,
-  call: ToolCall | undefined,
-  supervisor: Supervisor
-): Effect.Effect<Prepared | undefined, JournalError | ToolUnavailable> => {
-  if (call === undefined) return nothing
-  if ((timeLeftOf(scope) ?? 1) <= 0) return Effect.as(outOfTime(scope, call), undefined)
+export const prepare = Effect.fnUntraced(function* (scope: Scope, call: ToolCall | undefined) {
+  if (call === undefined) return undefined
+  if ((timeLeftOf(scope) ?? 1) <= 0) {
+    yield* outOfTime(scope, call)
+    return undefined
+  }
   const entry = toolEntryOf(scope.bound, call)
   if (entry === undefined) return unavailable(scope, call, "missing")
   const mayHaveRun =
     call.attempt > 0 && call.safety !== "readOnly" && scope.drive.clear?.has(call.id) !== true
-  const preparing = { scope, call, entry, supervisor, mayHaveRun }
-  const standing = authorize(preparing, () => valueOf(scope, call, entry))
-  return Exit.isExit(standing)
-    ? withStanding(preparing, standing as Exit.Exit<Standing>)
-    : whenKnown(supervisor.run(standing), (exit) => withStanding(preparing, exit))
-}
-
-const withStanding = (
-  preparing: Preparing,
-  exit: Exit.Exit<Standing>
-): Effect.Effect<Prepared | undefined, JournalError | ToolUnavailable> => {
+  const judging = { scope, call, entry, mayHaveRun }
+  const judged = yield* scope.supervisor.run(authorize(judging, () => valueOf(scope, call, entry)))
   // Stopped while the tool's own rule was asked.
-  if (Exit.isFailure(exit)) return nothing
-  const { supervisor, call, entry, mayHaveRun, scope } = preparing
-  const standing = exit.value
-  if (standing._tag === "denied") return nothing
-  if (standing._tag === "changed") return understandAgain(preparing, standing.reason)
-  if (standing._tag === "lapsed" && mayHaveRun) {
-    openInDoubt(scope, call, standing.reason)
-    return nothing
-  }
-  return whenKnown(supervisor.run<unknown, unknown>(valueOf(scope, call, entry)), (value) => {
-    if (Exit.isFailure(value)) return withoutValue(preparing, value.cause)
-    if (standing._tag === "holds") return Effect.succeed({ call, entry, value: value.value })
-    const shown = shownOf(call)
-    const args = { arguments: call.arguments ?? shown, shown, rendering: call.rendering }
-    return rejudge(preparing, { args, value: value.value }, standing.reason)
-  })
-}
+  if (Exit.isFailure(judged)) return undefined
+  const standing = judged.value
+  if (standing._tag === "denied") return undefined
+  if (standing._tag === "changed") return yield* understandAgain(judging, standing.reason)
+  if (standing._tag === "lapsed" && mayHaveRun) return openInDoubt(scope, call, standing.reason)
+  const decoded = yield* scope.supervisor.run<unknown, unknown>(valueOf(scope, call, entry))
+  if (Exit.isFailure(decoded)) return yield* withoutValue(judging, decoded.cause)
+  const { value } = decoded
+  if (standing._tag === "holds") return { call, entry, value }
+  const shown = shownOf(call)
+  const args = { arguments: call.arguments ?? shown, shown, rendering: call.rendering }
+  return yield* rejudge(judging, { args, value }, standing.reason)
+})
 
 /** The value that the body gets: what was shown. `isTried` compares it also where nothing was shown. */
 export const valueOf = (
@@ -107,7 +81,7 @@ export const valueOf = (
   const decode = (json: unknown) => decodeArguments(entry, stateOf(scope).limits, json)
   if (isEdited(scope, call)) return decodeEdited(entry.decoder, decode, shownOf(call))
   const { rendering, schema } = call
-  if (schema !== undefined && rendering === undefined) return Effect.succeed(copyJson(shownOf(call)))
+  if (schema !== undefined && rendering === undefined) return Effect.succeed(cloneJson(shownOf(call)))
   // No JSON, or of a version that did not keep the value: decoded again, and compared with what was shown.
   return Effect.flatMap(decode(call.arguments ?? {}), (value) => {
     // Nothing was shown, and no grant was compared with it.
@@ -121,18 +95,21 @@ export const valueOf = (
 }
 
 const withoutValue = (
-  { call, entry, scope }: Preparing,
+  { call, entry, scope }: Judging,
   cause: Cause.Cause<unknown>
-): Effect.Effect<undefined, JournalError | ToolUnavailable> => {
+): Effect.Effect<undefined> => {
   if (isStopped(scope, cause)) return nothing
   const problem = Cause.squash(cause)
   if (problem === stale) {
     const reason = sentence`The schema of ${entry.tool.name} makes something else of its arguments than was shown.`
     return askAgain(scope, call, entry, call.arguments ?? {}, reason)
   }
-  if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
-  return askAgain(scope, call, entry, call.proposed, unfitting(scope, problem))
+  if (call.proposed !== undefined)
+    return askAgain(scope, call, entry, call.proposed, unfitting(scope, problem))
+  return Effect.sync(() => unavailable(scope, call, "schemaChanged"))
 }
+
+const nothing: Effect.Effect<undefined> = Effect.undefined
 
 const unfitting = ({ drive }: Scope, problem: unknown): string =>
   sentence`The edited arguments do not fit: ${lines(describe(drive.runtime, problem))}`
@@ -142,87 +119,79 @@ const unavailable = (
   scope: Scope,
   { arguments: args, id, name }: ToolCall,
   reason: ToolUnavailable["reason"]
-): Effect.Effect<undefined> => {
+): undefined => {
   const problem = new ToolUnavailable({ runId: stateOf(scope).runId, tool: name, reason })
   scope.drive.addMissing({ id, arguments: args, problem })
-  return nothing
 }
 
 /** Decodes the arguments with the tool of today, and asks: about a call that may have taken effect, whether it has. */
-const understandAgain = (
-  preparing: Preparing,
-  reason: string
-): Effect.Effect<undefined, JournalError | ToolUnavailable> => {
-  const { supervisor, call, entry, mayHaveRun, scope } = preparing
+const understandAgain = Effect.fnUntraced(function* (judging: Judging, reason: string) {
+  const { call, entry, mayHaveRun, scope } = judging
   const edited = isEdited(scope, call)
   const json = edited ? call.arguments : parse(call.argumentsText)
   if (json === undefined) return unavailable(scope, call, "schemaChanged")
   const decode = (json: unknown) => decodeArguments(entry, stateOf(scope).limits, json)
   const decoding = edited ? decodeEdited(entry.decoder, decode, json) : decode(json)
-  return whenKnown(supervisor.run<unknown, unknown>(decoding), (decoded) => {
-    if (Exit.isFailure(decoded)) {
-      if (isStopped(scope, decoded.cause)) return nothing
-      if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
-      const why = `${reason} ${unfitting(scope, Cause.squash(decoded.cause))}`
-      return askAgain(scope, call, entry, call.proposed, edited ? why : reason)
-    }
-    const args = describeArguments(scope, entry, json, decoded.value)
-    if (mayHaveRun) {
-      classifyTool(scope, call, entry, args, {})
-      openInDoubt(scope, findCall(stateOf(scope), call.id) ?? call, reason)
-      return nothing
-    }
-    return rejudge(preparing, { args, value: decoded.value }, reason)
-  })
-}
+  const decoded = yield* scope.supervisor.run<unknown, unknown>(decoding)
+  if (Exit.isFailure(decoded)) {
+    if (isStopped(scope, decoded.cause)) return undefined
+    if (call.proposed === undefined) return unavailable(scope, call, "schemaChanged")
+    const why = `${reason} ${unfitting(scope, Cause.squash(decoded.cause))}`
+    return yield* askAgain(scope, call, entry, call.proposed, edited ? why : reason)
+  }
+  const args = describeArguments(scope, entry, json, decoded.value)
+  if (!mayHaveRun) return yield* rejudge(judging, { args, value: decoded.value }, reason)
+  classifyTool(scope, call, entry, args, {})
+  return openInDoubt(scope, findCall(stateOf(scope), call.id) ?? call, reason)
+})
 
 const rejudge = (
-  { supervisor, call, entry, scope }: Preparing,
+  { call, entry, scope }: Judging,
   understood: Understood,
   reason: string
-): Effect.Effect<undefined> => {
-  const rest = guarded(scope, call, () => judge(scope, call, entry, understood, reason))
-  return rest === undefined ? nothing : Effect.as(Effect.exit(supervisor.run(rest)), undefined)
-}
+): Effect.Effect<undefined> =>
+  Effect.suspend(() => {
+    const rest = guarded(scope, call, () => judge(scope, call, entry, understood, reason))
+    return rest === undefined ? nothing : Effect.as(scope.supervisor.run(rest), undefined)
+  })
 
 /** A call whose arguments are something else at every look would be asked about without end, where a callback answers. */
 const mostRequests = 10
 
 /** Asks about the call with these arguments, whoever let it through before. */
-const askAgain = (
+const askAgain = Effect.fnUntraced(function* (
   scope: Scope,
   call: ToolCall,
   entry: ToolEntry,
   json: Schema.Json,
   reason: string
-): Effect.Effect<undefined> => {
+) {
   const { limits, requests } = stateOf(scope)
   if (
     call.startedAt === undefined &&
     requests.filter(({ request }) => callIdOf(request) === call.id).length >= mostRequests
   ) {
     const { name } = entry.tool
-    deny(
+    return deny(
       scope,
       call,
       sentence`${name} was asked about ${mostRequests} times, and what would run was something else each time. It has not run.`
     )
-    return nothing
   }
-  return Effect.flatMap(Effect.exit(decodeArguments(entry, limits, json)), (decoded) => {
-    const value = Exit.isSuccess(decoded) ? decoded.value : json
-    const args = describeArguments(scope, entry, json, value)
-    const asking = guarded(scope, call, () => {
-      classifyTool(scope, call, entry, args, {})
-      return openApproval(scope, call, entry, args.shown, value, reason)
-    })
-    return Effect.as(asking ?? Effect.void, undefined)
+  const decoded = yield* Effect.exit(decodeArguments(entry, limits, json))
+  const value = Exit.isSuccess(decoded) ? decoded.value : json
+  const args = describeArguments(scope, entry, json, value)
+  const asking = guarded(scope, call, () => {
+    classifyTool(scope, call, entry, args, {})
+    return openApproval(scope, call, entry, args.shown, value, reason)
   })
-}
+  if (asking !== undefined) yield* asking
+  return undefined
+})
 
 /** Asks what became of a call that started. */
-export const openInDoubt = (scope: Scope, call: ToolCall, reason?: string): void => {
-  if (!isCallOpen(scope, call.id)) return
+export const openInDoubt = (scope: Scope, call: ToolCall, reason?: string): undefined => {
+  if (!isCallOpen(scope, call.id)) return undefined
   const state = stateOf(scope)
   const at = now(scope.drive)
   const definition = toolEntryOf(scope.bound, call)?.definition

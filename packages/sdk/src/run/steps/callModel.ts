@@ -5,10 +5,13 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
+import type { BoundAgent } from "../../agent/Entry.ts"
 import { attempt, attemptEffect, call, describe, ignoreRejection } from "../../agent/internal/userCode.ts"
 import type { ContextInput, ContextTooLarge, PreparedContext } from "../../context/ContextPolicy.ts"
-import { isWrappingUp } from "../../domain/Budget.ts"
+import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
+import type { Exceeded } from "../../domain/Limits.ts"
+import { exhausted } from "../../domain/next.ts"
 import { cutOff } from "../../model/internal/answerFaults.ts"
 import { reading } from "../../model/internal/iterated.ts"
 import { changed } from "../../model/internal/modelError.ts"
@@ -19,9 +22,11 @@ import { countRequest, remember } from "../../model/Tokenizer.ts"
 import { calledOf } from "../internal/calledOf.ts"
 import {
   type Drive,
+  type DriveError,
   type Scope,
   emit,
   isStopped,
+  isThere,
   nextRequestId,
   now,
   stateOf,
@@ -30,76 +35,84 @@ import {
 import { failRun } from "../internal/failRun.ts"
 import { soundAnswer, soundUsage } from "../internal/soundAnswer.ts"
 import { isHalted } from "../internal/stops.ts"
-import { type Supervisor, type Deadline } from "../internal/Supervisor.ts"
-import { whenKnown } from "../internal/whenKnown.ts"
+import type { Deadline } from "../internal/Supervisor.ts"
 import { openLimit } from "./limits.ts"
 
-/** A turn's question to the model. */
-interface Question {
-  readonly scope: Scope
-  readonly turn: number
-  readonly supervisor: Supervisor
-  /** Called once the model has been asked, whatever came of it. */
-  readonly whenAsked: (scope: Scope) => void
-}
-
-/** Asks the model for the turn's answer. Ends without an event when it was interrupted. */
-export const callModel = (question: Question): Effect.Effect<void> => {
-  const { supervisor, scope, turn } = question
-  const { runtime } = scope.drive
-  const { agent } = scope.bound
-  const { instructions = "" } = agent.options
-  if (typeof instructions === "string") return askWith(question, instructions)
-  const state = stateOf(scope)
-  const instructed = supervisor.run(
-    call<string>(runtime, calledOf(scope, "instructions"), () => instructions({ state, turn }))
-  )
-  return whenKnown(instructed, (instructed) => {
-    const text: unknown = Exit.isSuccess(instructed) ? instructed.value : undefined
-    if (typeof text === "string") return askWith(question, text)
-    if (Exit.isFailure(instructed) && isStopped(scope, instructed.cause)) return ended(question, Effect.void)
-    const why = Exit.isFailure(instructed)
-      ? describe(runtime, Cause.squash(instructed.cause))
-      : "what they returned is not a text"
-    const description = `The instructions of ${agent.name} failed: ${why}`
-    return ended(question, failRun(scope, { _tag: "RunDefect", description }))
-  })
-}
-
-/** What is left to do, and then the question is over. */
-const ended = ({ scope, whenAsked }: Question, rest: Effect.Effect<void>): Effect.Effect<void> => {
-  if (!Exit.isExit(rest)) return Effect.map(rest, () => whenAsked(scope))
-  whenAsked(scope)
-  return rest
-}
-
-/** Prepares the context, and asks. */
-const askWith = (question: Question, instructions: string): Effect.Effect<void> => {
-  const { supervisor, scope } = question
-  const { drive, bound } = scope
-  const { contextPolicy, tokenizer } = drive.runtime
-  const { history, limits } = stateOf(scope)
-  const prepared = supervisor.run(
-    attemptEffect(() =>
-      contextPolicy.prepare({
-        instructions,
-        messages: History.toArray(history),
-        limits,
-        ...roomOf(scope),
-        countTokens: (context) => countRequest(tokenizer, { ...context, tools: bound.definitions })
-      })
-    )
-  )
-  return whenKnown(prepared, (prepared) => {
-    if (Exit.isFailure(prepared)) return ended(question, notPrepared(scope, prepared.cause))
-    const request = attempt(() => requestOf(question, prepared.value))
-    return Exit.isExit(request)
-      ? ended(question, notPrepared(scope, Cause.fail(noContext)))
-      : askFor(question, request)
-  })
-}
+/** Asks the model for the turn's answer within the budgets, and says which of them are running out then. */
+export const callModel = Effect.fnUntraced(function* (scope: Scope, turn: number) {
+  const { bound, drive } = scope
+  const before = stateOf(scope)
+  const late = isWrappingUp(before) ? undefined : exceeded(before, now(drive))
+  if (late !== undefined) return yield* outOfBudget(scope, late)
+  if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
+  drive.asking += 1
+  const { instructions: given = "" } = bound.agent.options
+  const instructions = typeof given === "string" ? given : yield* callInstructions(scope, turn, given)
+  if (instructions !== undefined) {
+    const prepared = yield* scope.supervisor.run(contextOf(scope, instructions))
+    const request = Exit.isSuccess(prepared) ? requestOf(scope, turn, prepared.value) : undefined
+    if (request !== undefined) yield* ask(scope, request)
+    else yield* notPrepared(scope, Exit.isFailure(prepared) ? prepared.cause : Cause.fail(noContext))
+  }
+  drive.asking -= 1
+  warn(scope)
+})
 
 const noContext = new TypeError("it has returned no instructions and messages")
+
+/** What the context policy makes of the conversation. */
+const contextOf = (scope: Scope, instructions: string): Effect.Effect<PreparedContext, ContextTooLarge> => {
+  const { bound, drive } = scope
+  const { contextPolicy, tokenizer } = drive.runtime
+  const { history, limits } = stateOf(scope)
+  return attemptEffect(() =>
+    contextPolicy.prepare({
+      instructions,
+      messages: History.toArray(history),
+      limits,
+      ...roomOf(scope),
+      countTokens: (context) => countRequest(tokenizer, { ...context, tools: bound.definitions })
+    })
+  )
+}
+
+/** Does about a budget what the run's limits and whoever can be asked say. */
+const outOfBudget = (scope: Scope, exceeded: Exceeded): Effect.Effect<void, DriveError> => {
+  const step = exhausted(stateOf(scope), exceeded)
+  if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return scope.drive.perform(scope, step)
+  return step._tag === "Finish" && step.end._tag === "failed" ? failRun(scope, step.end.failure) : Effect.void
+}
+
+const warn = (scope: Scope): void => {
+  const { drive } = scope
+  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
+    if (!isThere(at)) continue
+    for (const budget of nearing(stateOf(at), now(drive))) {
+      emit(at, { _tag: "budget.nearing", at: now(drive), ...budget })
+    }
+  }
+}
+
+/** What a function of the program gives as instructions; `undefined` where it failed, or the run was stopped. */
+const callInstructions = Effect.fnUntraced(function* (
+  scope: Scope,
+  turn: number,
+  instructions: Exclude<BoundAgent["agent"]["options"]["instructions"], string | undefined>
+) {
+  const { runtime } = scope.drive
+  const state = stateOf(scope)
+  const instructed = yield* scope.supervisor.run(
+    call<unknown>(runtime, calledOf(scope, "instructions"), () => instructions({ state, turn }))
+  )
+  if (Exit.isFailure(instructed) && isStopped(scope, instructed.cause)) return undefined
+  if (Exit.isSuccess(instructed) && typeof instructed.value === "string") return instructed.value
+  const why = Exit.isFailure(instructed)
+    ? describe(runtime, Cause.squash(instructed.cause))
+    : "what they returned is not a text"
+  const description = `The instructions of ${scope.bound.agent.name} failed: ${why}`
+  yield* failRun(scope, { _tag: "RunDefect", description })
+  return undefined
+})
 
 const notPrepared = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
   if (isStopped(scope, cause)) return Effect.void
@@ -111,21 +124,39 @@ const notPrepared = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<v
   })
 }
 
-/** Asks for the answer in parts. A client that throws has failed. */
-const askFor = (question: Question, request: ModelRequest): Effect.Effect<void> => {
-  const { supervisor, scope } = question
-  const { model } = scope.drive.runtime
+/** Asks for the answer in parts. Where that failed before the first part was out, asks for a whole one, once. */
+const ask = Effect.fnUntraced(function* (scope: Scope, request: ModelRequest) {
+  const { drive, supervisor } = scope
+  const { model } = drive.runtime
   const collector = makeCollector()
-  const told = scope.drive.onUpdate === undefined ? undefined : telling(scope, request, collector)
-  // Nobody would close what it opens.
+  const told = drive.onUpdate === undefined ? undefined : telling(scope, request, collector)
+  // A client that throws has failed. Nothing is opened that would not be closed.
   const begun = supervisor.isStopped()
     ? Exit.interrupt()
     : attempt(() => reading(requireStream(model.stream(request)), told ?? collector))
-  return Effect.flatMap(Effect.exit(supervisor.run(begun, deadlineOf(scope))), (exit) => {
-    told?.close()
-    return streamed(question, request, collector, exit)
-  })
-}
+  const streamed = yield* supervisor.run(begun, deadlineOf(scope))
+  told?.close()
+  const response = Exit.isSuccess(streamed) ? collector.response() : undefined
+  if (response !== undefined) {
+    const fault = take(scope, request, response)
+    return fault === undefined ? undefined : yield* notAnswered(scope, Cause.fail(fault))
+  }
+  const cause = Exit.isSuccess(streamed) ? Cause.fail(cutOff()) : streamed.cause
+  const error: unknown = Cause.squash(cause)
+  const mayComeWhole = isModelError(error) && !collector.hasContent() && mayBeWhole(error)
+  if (!mayComeWhole || isOutOfTime(scope) || isHalted(scope)) return yield* notAnswered(scope, cause)
+  charge(scope, error)
+  const { agentPath, runId: agentRunId, turn } = request
+  const { runId } = drive.state
+  drive.onUpdate?.({ _tag: "fallback", runId, agentRunId, agentPath, turn, reason: error.reason._tag })
+  const whole = yield* supervisor.run(
+    attemptEffect(() => model.complete(request)),
+    deadlineOf(scope)
+  )
+  if (Exit.isFailure(whole)) return yield* notAnswered(scope, whole.cause)
+  const fault = take(scope, request, whole.value)
+  if (fault !== undefined) yield* notAnswered(scope, Cause.fail(fault))
+})
 
 /** What a client of a program without types returns may be anything. */
 const requireStream = <A>(stream: A): A => {
@@ -152,38 +183,10 @@ const telling = ({ drive }: Scope, request: ModelRequest, collector: Collector) 
   }
 }
 
-/** Takes the answer. Where asking failed before the first part was out, asks for a whole one, once. */
-const streamed = (
-  question: Question,
-  request: ModelRequest,
-  collector: Collector,
-  exit: Exit.Exit<void, ModelError>
-): Effect.Effect<void> => {
-  const { supervisor, scope, turn } = question
-  const { drive } = scope
-  const response = Exit.isSuccess(exit) ? collector.response() : undefined
-  if (response !== undefined) return ended(question, answered(scope, request, response))
-  const cause = Exit.isSuccess(exit) ? Cause.fail(cutOff()) : exit.cause
-  const error: unknown = Cause.squash(cause)
-  const isWhole = isModelError(error) && !collector.hasContent() && mayBeWhole(error)
-  if (!isWhole || isOutOfTime(scope) || isHalted(scope)) return ended(question, notAnswered(scope, cause))
-  charge(scope, error)
-  const { agentPath, runId: agentRunId } = request
-  const { runId } = drive.state
-  drive.onUpdate?.({ _tag: "fallback", runId, agentRunId, agentPath, turn, reason: error.reason._tag })
-  const whole = attemptEffect(() => drive.runtime.model.complete(request))
-  return Effect.flatMap(Effect.exit(supervisor.run(whole, deadlineOf(scope))), (exit) =>
-    ended(
-      question,
-      Exit.isSuccess(exit) ? answered(scope, request, exit.value) : notAnswered(scope, exit.cause)
-    )
-  )
-}
-
-/** Throws where the policy, maybe written without types, has returned no context. */
-const requestOf = ({ scope, turn }: Question, prepared: PreparedContext): ModelRequest => {
-  const { instructions, messages } = prepared
-  if (typeof instructions !== "string" || !Array.isArray(messages)) throw noContext
+/** `undefined` where the policy, maybe written without types, has returned no context. */
+const requestOf = (scope: Scope, turn: number, prepared: PreparedContext): ModelRequest | undefined => {
+  const { instructions, messages } = (prepared ?? {}) as Partial<PreparedContext>
+  if (typeof instructions !== "string" || !Array.isArray(messages)) return undefined
   const { drive, bound } = scope
   const state = stateOf(scope)
   const { profile, settings } = bound.agent.options
@@ -219,16 +222,16 @@ const retryOf =
   (retry) =>
     drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, agentRunId, agentPath, turn, ...retry })
 
-const answered = (scope: Scope, request: ModelRequest, response: ModelResponse): Effect.Effect<void> => {
+/** Takes an answer. Returns what is wrong with one that is none; it has cost something all the same. */
+const take = (scope: Scope, request: ModelRequest, response: ModelResponse): ModelError | undefined => {
   const answer = soundAnswer(response)
   const { usage } = answer
-  // It has cost something all the same.
-  if ("fault" in answer) return notAnswered(scope, Cause.fail(changed(answer.fault, { usage })))
+  if ("fault" in answer) return changed(answer.fault, { usage })
   const { content, finishReason, lastInputTokens, profile } = answer
   remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
   const event = { _tag: "model.answered", at: now(scope.drive), content, usage, finishReason } as const
   emit(scope, profile === undefined ? event : { ...event, profile })
-  return Effect.void
+  return undefined
 }
 
 const notAnswered = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<void> => {

@@ -28,18 +28,13 @@ import {
   parse,
   emitIfOpen
 } from "../internal/judge.ts"
-import type { Supervisor } from "../internal/Supervisor.ts"
 
 /** Classifies the calls one after another; supervised from the first on that takes time. */
-export const classifyAll = (
-  scope: Scope,
-  callIds: ReadonlyArray<ToolCallId>,
-  supervisor: Supervisor
-): Effect.Effect<void> =>
+export const classifyAll = (scope: Scope, callIds: ReadonlyArray<ToolCallId>): Effect.Effect<void> =>
   Effect.suspend(() => {
     for (let index = 0; index < callIds.length; index += 1) {
       const rest = classifyOne(scope, callIds[index]!)
-      if (rest !== undefined) return withOthers(scope, rest, callIds.slice(index + 1), supervisor)
+      if (rest !== undefined) return withOthers(scope, rest, callIds.slice(index + 1))
     }
     return Effect.void
   })
@@ -47,13 +42,12 @@ export const classifyAll = (
 const withOthers = (
   scope: Scope,
   rest: Effect.Effect<void>,
-  callIds: ReadonlyArray<ToolCallId>,
-  supervisor: Supervisor
+  callIds: ReadonlyArray<ToolCallId>
 ): Effect.Effect<void> => {
   const others = Effect.forEach(callIds, (callId) => classifyOne(scope, callId) ?? Effect.void, {
     discard: true
   })
-  return Effect.asVoid(Effect.exit(supervisor.run(Effect.andThen(rest, others))))
+  return Effect.asVoid(scope.supervisor.run(Effect.andThen(rest, others)))
 }
 
 const classifyOne = (scope: Scope, callId: ToolCallId): Effect.Effect<void> | undefined => {

@@ -10,23 +10,17 @@ import { decodeWithin } from "../../agent/internal/decoding.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { asking } from "../internal/asking.ts"
-import { settleBeside, stopBeside } from "../internal/beside.ts"
 import { emit, isStopped, now, type Scope, stateOf } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
 import { leave } from "../internal/leave.ts"
-import type { Supervisor } from "../internal/Supervisor.ts"
 
 /** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */
-export const decodeOutput = Effect.fnUntraced(function* (
-  scope: Scope,
-  answer: string,
-  supervisor: Supervisor
-) {
+export const decodeOutput = Effect.fnUntraced(function* (scope: Scope, answer: string) {
   const { bound, drive } = scope
   const complete = Effect.fnUntraced(function* (event: RunEvent) {
     if (scope.parent === undefined) {
-      yield* stopBeside(drive, [asking], "The run has ended.")
-      yield* settleBeside(drive)
+      yield* drive.tasks.stop([asking], "The run has ended.")
+      yield* drive.tasks.settled
       return yield* leave(drive, event)
     }
     emit(scope, event)
@@ -38,8 +32,8 @@ export const decodeOutput = Effect.fnUntraced(function* (
   const decoded =
     json === undefined
       ? Exit.fail("it is not JSON")
-      : yield* Effect.exit(
-          supervisor.run<unknown, unknown>(decodeWithin(decoder, stateOf(scope).limits.toolTimeoutMs, json))
+      : yield* scope.supervisor.run<unknown, unknown>(
+          decodeWithin(decoder, stateOf(scope).limits.toolTimeoutMs, json)
         )
   if (Exit.isSuccess(decoded)) {
     const output = Result.try(() => decoder.encode?.(decoded.value) ?? (json as Schema.Json))

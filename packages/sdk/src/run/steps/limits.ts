@@ -16,8 +16,9 @@ import { text } from "../../domain/Message.ts"
 import { onNothingLeft, type Step } from "../../domain/next.ts"
 import type { RunFailure } from "../../domain/RunError.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
-import { type Scope, stateOf, now, emit, nextRequestId, statesOf } from "../internal/Drive.ts"
+import { type Scope, stateOf, now, emit, flush, nextRequestId, statesOf } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
+import type { JournalError } from "../internal/Journal.ts"
 
 /** Asks whether a used-up budget may be topped up. */
 export const openLimit = (scope: Scope, exceeded: Exceeded): void => {
@@ -37,13 +38,23 @@ export const openLimit = (scope: Scope, exceeded: Exceeded): void => {
   })
 }
 
+export const askLimit = (scope: Scope, exceeded: Exceeded): Effect.Effect<void> =>
+  Effect.sync(() => openLimit(scope, exceeded))
+
 /** Nobody needs to give more of a budget that has room again. */
-export const withdrawLimits = (scope: Scope, requests: ReadonlyArray<Interruption>): void => {
-  for (const { requestId } of requests) {
-    const reason = "there is room in the budget again: a sub-agent has not used all that was set aside for it"
-    emit(scope, { _tag: "request.superseded", at: now(scope.drive), requestId, reason })
-  }
-}
+export const withdrawLimits = (
+  scope: Scope,
+  requests: ReadonlyArray<Interruption>
+): Effect.Effect<void, JournalError> =>
+  Effect.suspend(() => {
+    for (const { requestId } of requests) {
+      const reason =
+        "there is room in the budget again: a sub-agent has not used all that was set aside for it"
+      emit(scope, { _tag: "request.superseded", at: now(scope.drive), requestId, reason })
+    }
+    // Before anything follows from it: a decision that came first takes it back.
+    return flush(scope.drive)
+  })
 
 /** The runs from the root to this one. */
 const lineOf = (scope: Scope): ReadonlyArray<Scope> =>

@@ -12,7 +12,6 @@ import { describeFailure, within } from "../../agent/internal/userCode.ts"
 import { sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
-import type { ToolUnavailable } from "../../domain/RunError.ts"
 import { type ToolCall, findCall, isRepeatable } from "../../domain/RunState.ts"
 import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
 import { type AnyTool, toContent } from "../../tool/Tool.ts"
@@ -32,34 +31,66 @@ import {
   toolTimeoutMs
 } from "../internal/Drive.ts"
 import { failCall } from "../internal/failCall.ts"
-import type { JournalError } from "../internal/Journal.ts"
 import { askTool } from "../internal/judge.ts"
-import { isPrepared, openInDoubt, prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
+import { openInDoubt, prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
 import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
-import type { Supervisor, Work } from "../internal/Supervisor.ts"
+import type { Work } from "../internal/Supervisor.ts"
 import { asEffect, type Flight, idempotencyKey, invoke } from "../internal/toolBody.ts"
-import { eachWhenKnown } from "../internal/whenKnown.ts"
 
 /** Runs calls that may run: several are reads and run together, one alone may be anything. */
-export const settle = (
-  scope: Scope,
-  callIds: ReadonlyArray<ToolCallId>,
-  supervisor: Supervisor
-): Effect.Effect<void, JournalError | ToolUnavailable> => {
+export const settle = Effect.fnUntraced(function* (scope: Scope, callIds: ReadonlyArray<ToolCallId>) {
+  const { drive, supervisor } = scope
   const state = stateOf(scope)
-  const { toolConcurrency } = state.limits
-  // What may no longer be let through when its turn comes is judged then, and not started before.
-  const next =
-    callIds.length > toolConcurrency && mayLapse(scope, callIds)
-      ? callIds.slice(0, Math.max(1, toolConcurrency))
-      : callIds
-  const preparing = eachWhenKnown(next, (callId) => prepare(scope, findCall(state, callId), supervisor))
-  const isToStart = (one: Prepared | undefined): one is Prepared =>
-    isPrepared(one) && isCallOpen(scope, one.call.id)
-  return Effect.flatMapEager(preparing, (ready) =>
-    run(scope, ready.every(isToStart) ? ready : ready.filter(isToStart), supervisor)
-  )
+  const prepared: Array<Prepared> = []
+  for (const callId of dueOf(scope, callIds)) {
+    const one = yield* prepare(scope, findCall(state, callId))
+    if (one !== undefined) prepared.push(one)
+  }
+  const ready = prepared.filter(({ call }) => isCallOpen(scope, call.id))
+  // What was stopped before it was begun has not been begun.
+  if (ready.length === 0 || supervisor.isStopped()) return
+  for (const { call } of ready) start(scope, call)
+  yield* flush(drive)
+  // The commit may have been answered to a process that was frozen since.
+  if (drive.journal.isStale()) yield* confirmHeld(drive)
+  // The commit says whether something was decided before it: a body that was stopped then has not begun.
+  if (drive.hasMail) yield* hearStops(scope)
+  // A grant that was revoked meanwhile has taken the start of its calls back.
+  const started = ready.filter(({ call }) => findCall(stateOf(scope), call.id)?.status === "started")
+  if (isTurnHalted(scope)) {
+    for (const { call } of started) notStarted(scope, call)
+  } else {
+    // A rule that was asked for the others of the turn is asked again behind a body that may have taken time.
+    drive.fresh = undefined
+    for (const { call } of started) drive.clear?.delete(call.id)
+    yield* runBodies(scope, started)
+  }
+  // A read may be repeated; whatever else has happened is committed before the next thing happens.
+  if (ready.some(({ call }) => call.safety !== "readOnly")) yield* flush(drive)
+})
+
+/** The calls whose turn it is. What may no longer be let through when its turn comes is judged then, and not started before. */
+const dueOf = (scope: Scope, callIds: ReadonlyArray<ToolCallId>): ReadonlyArray<ToolCallId> => {
+  const { toolConcurrency } = stateOf(scope).limits
+  return callIds.length > toolConcurrency && mayLapse(scope, callIds)
+    ? callIds.slice(0, Math.max(1, toolConcurrency))
+    : callIds
 }
+
+const start = (scope: Scope, call: ToolCall): void =>
+  emit(scope, {
+    _tag: "tool.started",
+    at: now(scope.drive),
+    callId: call.id,
+    idempotencyKey: idempotencyKey(call)
+  })
+
+const runBodies = (scope: Scope, started: ReadonlyArray<Prepared>): Effect.Effect<void> =>
+  scope.supervisor.all(
+    started.map((ready) => bodyOf(scope, ready)),
+    stateOf(scope).limits.toolConcurrency,
+    () => mayGoOn(scope)
+  )
 
 /** Whether what lets one of the calls through may end while others run: a grant, a policy with a time, the tool's own rule. */
 const mayLapse = (scope: Scope, callIds: ReadonlyArray<ToolCallId>): boolean =>
@@ -69,49 +100,6 @@ const mayLapse = (scope: Scope, callIds: ReadonlyArray<ToolCallId>): boolean =>
     if (call === undefined || call.grantId !== undefined) return call !== undefined
     return typeof toolEntryOf(scope.bound, call)?.tool.options.needsApproval === "function"
   })
-
-const run = (
-  scope: Scope,
-  prepared: ReadonlyArray<Prepared>,
-  supervisor: Supervisor
-): Effect.Effect<void, JournalError> => {
-  const { drive } = scope
-  // What was stopped before it was begun has not been begun.
-  if (prepared.length === 0 || supervisor.isStopped()) return Effect.void
-  for (const { call } of prepared) {
-    emit(scope, {
-      _tag: "tool.started",
-      at: now(drive),
-      callId: call.id,
-      idempotencyKey: idempotencyKey(call)
-    })
-  }
-  const bodies = () => {
-    const started = prepared.every(isStarted) ? prepared : prepared.filter(isStarted)
-    if (isTurnHalted(scope)) {
-      for (const { call } of started) notStarted(scope, call)
-      return Effect.void
-    }
-    // A rule that was asked for the others of the turn is asked again behind a body that may have taken time.
-    drive.fresh = undefined
-    if (drive.clear !== undefined) for (const { call } of started) drive.clear.delete(call.id)
-    return supervisor.all(
-      started.map((ready) => bodyOf(scope, ready)),
-      stateOf(scope).limits.toolConcurrency,
-      () => mayGoOn(scope)
-    )
-  }
-  // The commit tells whether something was decided before it, and a body that was stopped before has not been begun.
-  const unlessHalted = () => (drive.hasMail ? Effect.flatMapEager(hearStops(scope), bodies) : bodies())
-  // A read may be repeated; whatever else has happened is committed before the next thing happens.
-  const areReads = prepared.every(({ call }) => call.safety === "readOnly")
-  const committed = () => (areReads ? Effect.void : flush(drive))
-  // The commit may have been answered to a process that was frozen since.
-  const held = Effect.flatMapEager(flush(drive), () => confirmHeld(drive))
-  // A grant that was revoked meanwhile has taken the start of its calls back.
-  const isStarted = ({ call }: Prepared) => findCall(stateOf(scope), call.id)?.status === "started"
-  return Effect.flatMapEager(Effect.flatMapEager(held, unlessHalted), committed)
-}
 
 /** The body of a call, how long it may take, and what becomes of its end. */
 const bodyOf = (scope: Scope, ready: Prepared): Work<unknown, unknown, ToolFailure> => {
@@ -250,11 +238,7 @@ const shown = (scope: Scope, call: ToolCall, value: unknown): ReadonlyArray<User
  * Bodies that a process that is gone had started, or that may have run in a store that is lost: repeats them, asks the tool, or
  * opens an `inDoubt` request.
  */
-export const reconcile = Effect.fnUntraced(function* (
-  scope: Scope,
-  callIds: ReadonlyArray<ToolCallId>,
-  supervisor: Supervisor
-) {
+export const reconcile = Effect.fnUntraced(function* (scope: Scope, callIds: ReadonlyArray<ToolCallId>) {
   for (const callId of callIds) {
     const found = findCall(stateOf(scope), callId)
     if (found === undefined) continue
@@ -264,11 +248,11 @@ export const reconcile = Effect.fnUntraced(function* (
       isRepeatable(found) &&
       (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")
     ) {
-      yield* settle(scope, [callId], supervisor)
+      yield* settle(scope, [callId])
       continue
     }
     const call = found.status === "started" ? found : presumeStarted(scope, found)
-    const asked = yield* Effect.exit(supervisor.run(ask(scope, call)))
+    const asked = yield* scope.supervisor.run(ask(scope, call))
     if (Exit.isFailure(asked) && isStopped(scope, asked.cause)) return
     const answer = Exit.isSuccess(asked) ? asked.value : unknown
     const at = now(scope.drive)
@@ -290,7 +274,7 @@ export const reconcile = Effect.fnUntraced(function* (
           break
         }
         ;(scope.drive.clear ??= new Set()).add(callId)
-        yield* settle(scope, [callId], supervisor)
+        yield* settle(scope, [callId])
         break
       case "unknown":
         openInDoubt(
@@ -304,8 +288,7 @@ export const reconcile = Effect.fnUntraced(function* (
 
 /** The call as one whose start is lost with its journal. The start counts as an attempt, so that the body sees a later one. */
 const presumeStarted = (scope: Scope, call: ToolCall): ToolCall => {
-  const key = idempotencyKey(call)
-  emit(scope, { _tag: "tool.started", at: now(scope.drive), callId: call.id, idempotencyKey: key })
+  start(scope, call)
   return findCall(stateOf(scope), call.id) ?? call
 }
 

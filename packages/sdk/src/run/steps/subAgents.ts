@@ -26,18 +26,10 @@ import {
   type BackgroundRun,
   type RunState
 } from "../../domain/RunState.ts"
-import {
-  allowAgain,
-  awaitBeside,
-  countBeside,
-  endedBeside,
-  isBeside,
-  startBeside,
-  stopBeside
-} from "../internal/beside.ts"
 import { childCancellation, closedRequests } from "../internal/cancellation.ts"
 import { confirmHeld } from "../internal/confirmHeld.ts"
 import {
+  awaitChange,
   emit,
   flush,
   isEnding,
@@ -53,7 +45,6 @@ import type { JournalError } from "../internal/Journal.ts"
 import { takeMailBeside } from "../internal/leave.ts"
 import { profileOptions } from "../internal/startOptions.ts"
 import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/stops.ts"
-import type { Supervisor } from "../internal/Supervisor.ts"
 import { askAbove, roomAbove } from "./limits.ts"
 
 /** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
@@ -107,11 +98,7 @@ export const startBackground = (scope: Scope, callId: ToolCallId): Effect.Effect
   Effect.sync(() => begin(scope, callId))
 
 /** Goes on with the sub-agents of these calls, and waits until one of them has got somewhere. */
-export const resumeChildren = Effect.fnUntraced(function* (
-  scope: Scope,
-  callIds: ReadonlyArray<ToolCallId>,
-  supervisor: Supervisor
-) {
+export const resumeChildren = Effect.fnUntraced(function* (scope: Scope, callIds: ReadonlyArray<ToolCallId>) {
   for (const callId of callIds) {
     // What was promised to the one before may be all that was left.
     if (findCall(stateOf(scope), callId)?.child === undefined && mayStart(statesOf(scope))) {
@@ -123,18 +110,18 @@ export const resumeChildren = Effect.fnUntraced(function* (
     scope,
     children(stateOf(scope)).filter(({ callId }) => wanted.has(callId))
   )
-  const isWaitedFor = callIds.some((callId) => isBeside(scope.drive, callId))
-  if (isWaitedFor) yield* awaitBeside(scope, supervisor)
+  const isWaitedFor = callIds.some((callId) => scope.drive.tasks.has(callId))
+  if (isWaitedFor) yield* awaitChange(scope)
 })
 
 /** Goes on with what is in the background, and waits until something of it has got somewhere. */
-export const awaitChildren = Effect.fnUntraced(function* (scope: Scope, supervisor: Supervisor) {
+export const awaitChildren = Effect.fnUntraced(function* (scope: Scope) {
   const { missing } = scope.drive
   const known = missing?.size
   yield* goOnInBackground(scope)
   // What was found missing does not go on: then there may be nothing to wait for.
   if (scope.drive.missing !== missing || missing?.size !== known) return
-  yield* awaitBeside(scope, supervisor)
+  yield* awaitChange(scope)
 })
 
 /** Goes on with everything in the background that can and for which there is room. */
@@ -148,7 +135,11 @@ export const goOnInBackground = (scope: Scope): Effect.Effect<void> =>
 
 /** Whether one of them has no fiber. Most of the time all have: then there is nothing to look at more closely. */
 const isAnyIdle = (drive: Drive, background: ReadonlyArray<BackgroundRun>): boolean =>
-  background.some(({ callId, child }) => child !== undefined && !isBeside(drive, callId))
+  background.some(({ callId, child }) => child !== undefined && !drive.tasks.has(callId))
+
+/** How many sub-agents of a run are at work. */
+const countAtWork = (drive: Drive, state: RunState): number =>
+  children(state).filter(({ callId }) => drive.tasks.has(callId)).length
 
 /** Goes on with those that can, as far as there is room. */
 const goOn = Effect.fnUntraced(function* (
@@ -159,13 +150,13 @@ const goOn = Effect.fnUntraced(function* (
   const before = stateOf(scope)
   // One at least: with none, nobody would ever get anywhere.
   const most = Math.max(1, before.limits.agentConcurrency ?? Limits.defaults.agentConcurrency)
-  let room = most - countBeside(drive, children(before))
+  let room = most - countAtWork(drive, before)
   const above = aboveOf(statesOf(scope), drive.above)
   for (const { callId, child } of candidates) {
     if (room <= 0 || isEnding(scope)) return
-    if (child === undefined || isEnded(child) || isBeside(drive, callId) || !canAdvance(child, above))
+    if (child === undefined || isEnded(child) || drive.tasks.has(callId) || !canAdvance(child, above))
       continue
-    if (drive.beside?.stopped.has(callId) === true) continue
+    if (drive.tasks.isStopped(callId)) continue
     // Another that was gone on with may have let this one come to its end meanwhile.
     if (!isThere(scope)) return
     const latest = findChild(stateOf(scope), callId)
@@ -180,9 +171,11 @@ const goOn = Effect.fnUntraced(function* (
     room -= 1
     // It hears what is said to it, also while its lead is asked something that takes long.
     yield* drive.journal.watch
-    yield* startBeside(drive, callId, childScope.token, (supervisor) =>
+    yield* drive.tasks.start(
+      callId,
+      childScope,
       Effect.andThen(
-        driveChild(childScope, callId, supervisor),
+        driveChild(childScope, callId),
         // There is room for another one now, whatever its parent is doing.
         Effect.suspend(() => (isEnding(scope) || !isThere(scope) ? Effect.void : goOnInBackground(scope)))
       )
@@ -191,7 +184,7 @@ const goOn = Effect.fnUntraced(function* (
 })
 
 /** Goes on with one sub-agent until it is over, or held, or waits for a budget above it. */
-const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId, supervisor: Supervisor) {
+const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId) {
   const { drive, parent } = scope
   if (parent === undefined) return
   let isHeard = false
@@ -201,7 +194,7 @@ const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId
       yield* turn
       continue
     }
-    scope.seen = endedBeside(drive)
+    scope.seen = drive.changes
     if (drive.hasMail) yield* takeMailBeside(drive)
     const child = isThere(parent) ? findChild(stateOf(parent), callId) : undefined
     if (child === undefined || isEnded(child)) break
@@ -220,24 +213,23 @@ const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId
     if (child.status === "held") emit(scope, { _tag: "run.resumed", at: now(drive) })
     if (step._tag === "Finish") {
       // What was started under a run that was stopped finishes first.
-      if (child.stop !== undefined && countBeside(drive, children(child)) > 0) {
-        yield* awaitBeside(scope, supervisor)
+      if (child.stop !== undefined && countAtWork(drive, child) > 0) {
+        yield* awaitChange(scope)
         continue
       }
       yield* finishChild(scope, step)
       break
     }
-    yield* confirmHeld(drive)
+    if (drive.journal.isStale()) yield* confirmHeld(drive)
     yield* goOnInBackground(scope)
     const room = roomAbove(scope, step)
-    if (room === "room") yield* drive.perform(scope, step, supervisor)
+    if (room === "room") yield* drive.perform(scope, step)
     else if (room !== "waits") yield* failRun(scope, room)
   }
   // Whoever stops it waits for all of it.
   const reason = scope.token.reason()
   if (reason !== undefined && isThere(scope)) {
-    yield* stopBeside(
-      drive,
+    yield* drive.tasks.stop(
       children(stateOf(scope)).map(({ callId }) => callId),
       reason
     )
@@ -254,7 +246,7 @@ const finishChild = Effect.fnUntraced(function* (
   const { end } = step
   if (end._tag === "cancelled") {
     const under = children(stateOf(scope)).map(({ callId }) => callId)
-    yield* stopBeside(drive, under, end.reason)
+    yield* drive.tasks.stop(under, end.reason)
     for (const event of childCancellation(stateOf(scope), now(drive), end.reason)) emit(scope, event)
     return
   }
@@ -283,13 +275,10 @@ export const askWrapUp = Effect.fnUntraced(function* (scope: Scope, { budget, li
   const attached = stateOf(scope).calls.flatMap((call) =>
     call.child === undefined || isSettled(call) ? [] : [call.id]
   )
-  yield* stopBeside(drive, attached, used)
+  yield* drive.tasks.stop(attached, used)
   const isReleased = yield* isReleasedMeanwhile(scope)
   const toEnd = attached.filter((callId) => !isReleasedIn(scope, callId))
-  allowAgain(
-    drive,
-    attached.filter((callId) => !toEnd.includes(callId))
-  )
+  for (const callId of attached) if (!toEnd.includes(callId)) drive.tasks.allow(callId)
   yield* stopAll(scope, toEnd, used)
   if (isReleased) return
   const { calls, requests } = stateOf(scope)
