@@ -5,7 +5,7 @@
  */
 import type * as Duration from "effect/Duration"
 import * as Schema from "effect/Schema"
-import { millisOf } from "../domain/internal/durations.ts"
+import { millisOf } from "../domain/internal/untyped.ts"
 import { CapabilityProfile } from "./CapabilityProfile.ts"
 
 const durationFrom = (least: number) =>

@@ -89,28 +89,22 @@ const ofToolCalls = ["toolCalls", "treeToolCalls"] as const
 
 /** The first budget that leaves no room for another model call of the run, or `undefined`. */
 export const exceeded = (state: RunState, now = 0): Limits.Exceeded | undefined => {
-  for (const budget of ofModelCalls) {
-    if (isUsedUp(state, budget, now)) return report(state, budget, now)
-  }
-  return undefined
+  const budget = ofModelCalls.find((budget) => isUsedUp(state, budget, now))
+  return budget && report(state, budget, now)
 }
 
 /** A budget of which everything that is left was promised to sub-agents, or `undefined`. */
 export const promisedAway = (state: RunState): Limits.Exceeded | undefined => {
-  for (const budget of parted) {
-    const left = available(state, budget)
-    if (left !== undefined && left <= 0) return reportPromised(state, budget)
-  }
-  return undefined
+  const budget = parted.find((budget) => (available(state, budget) ?? 1) <= 0)
+  return budget && reportPromised(state, budget)
 }
 
 /** The budget of tool calls that the calls which were asked for exceed, or `undefined`. */
 export const exceededByCalls = (state: RunState): Limits.Exceeded | undefined => {
-  for (const budget of ofToolCalls) {
-    const limit = Limits.budgetOf(state.limits, budget)
-    if (limit !== undefined && spent(state, budget, 0) > limit) return report(state, budget, 0)
-  }
-  return undefined
+  const budget = ofToolCalls.find(
+    (budget) => spent(state, budget, 0) > (Limits.budgetOf(state.limits, budget) ?? Infinity)
+  )
+  return budget && report(state, budget, 0)
 }
 
 /** A budget of one of the runs above that has nothing left. */

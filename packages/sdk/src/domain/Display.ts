@@ -9,7 +9,7 @@
  *
  * @since 0.1.0
  */
-import { blank } from "./internal/blank.ts"
+import { blank } from "./internal/names.ts"
 
 /** Spaces of other widths; those that ordinary text has (no break, narrow, ideographic) stay. */
 const spaces = String.raw`\u1680\u2000-\u200A\u205F`

@@ -98,46 +98,23 @@ export const exceeded = (limits: Limits, usage: SessionUsage): Exceeded | undefi
   return undefined
 }
 
+/** The limit of each budget. */
+const limitOf = {
+  turns: "maxTurns",
+  toolCalls: "maxToolCalls",
+  treeTurns: "maxTreeTurns",
+  treeToolCalls: "maxTreeToolCalls",
+  tokens: "maxTokens",
+  cost: "maxCostUsd",
+  wallTime: "maxWallMs",
+  context: "maxContextTokens"
+} as const satisfies { readonly [B in Budget]: keyof Limits }
+
 /** The limits with one budget set to a new total. */
-export const withBudget = (limits: Limits, budget: Budget, limit: number): Limits => {
-  switch (budget) {
-    case "turns":
-      return { ...limits, maxTurns: limit }
-    case "toolCalls":
-      return { ...limits, maxToolCalls: limit }
-    case "tokens":
-      return { ...limits, maxTokens: limit }
-    case "cost":
-      return { ...limits, maxCostUsd: limit }
-    case "treeTurns":
-      return { ...limits, maxTreeTurns: limit }
-    case "treeToolCalls":
-      return { ...limits, maxTreeToolCalls: limit }
-    case "wallTime":
-      return { ...limits, maxWallMs: limit }
-    case "context":
-      return { ...limits, maxContextTokens: limit }
-  }
-}
+export const withBudget = (limits: Limits, budget: Budget, limit: number): Limits => ({
+  ...limits,
+  [limitOf[budget]]: limit
+})
 
 /** What a budget allows; `undefined` is unlimited. */
-export const budgetOf = (limits: Limits, budget: Budget): number | undefined => {
-  switch (budget) {
-    case "turns":
-      return limits.maxTurns
-    case "toolCalls":
-      return limits.maxToolCalls
-    case "tokens":
-      return limits.maxTokens
-    case "cost":
-      return limits.maxCostUsd
-    case "treeTurns":
-      return limits.maxTreeTurns
-    case "treeToolCalls":
-      return limits.maxTreeToolCalls
-    case "wallTime":
-      return limits.maxWallMs
-    case "context":
-      return limits.maxContextTokens
-  }
-}
+export const budgetOf = (limits: Limits, budget: Budget): number | undefined => limits[limitOf[budget]]

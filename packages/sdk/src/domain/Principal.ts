@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 import { sentence } from "./Display.ts"
 import { keysOf, misfits } from "./internal/misfits.ts"
 import { isBlank, isReserved } from "./internal/names.ts"
-import { readOnce } from "./internal/readOnce.ts"
+import { readOnce } from "./internal/untyped.ts"
 
 /**
  * A party that decides. Its id is not blank.

@@ -12,12 +12,11 @@ import { GrantId, Revision, RunId, SessionId } from "./Id.ts"
 import { Budget } from "./Limits.ts"
 import { Misfit } from "./Misfit.ts"
 
+const ofBudget = { budget: Budget, limit: Schema.Finite, spent: Schema.Finite }
+const ofModel = { reason: Schema.String, description: Schema.String, isRetryable: Schema.Boolean }
+
 /** A budget is used up. Continue the state with larger limits. */
-export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", {
-  budget: Budget,
-  limit: Schema.Finite,
-  spent: Schema.Finite
-}) {
+export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", ofBudget) {
   override get message() {
     return this.budget === "cost" && this.spent < this.limit
       ? sentence`The cost of this run is unknown, and its limit is $${this.limit}: give the model's prices, or lift maxCostUsd.`
@@ -26,11 +25,7 @@ export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("Budget
 }
 
 /** The model did not answer. `reason` is the model client's word for it. */
-export class ModelFailed extends Schema.TaggedError<ModelFailed>()("ModelFailed", {
-  reason: Schema.String,
-  description: Schema.String,
-  isRetryable: Schema.Boolean
-}) {
+export class ModelFailed extends Schema.TaggedError<ModelFailed>()("ModelFailed", ofModel) {
   override get message() {
     return sentence`The model call failed (${this.reason}): ${lines(this.description)}${this.isRetryable ? " Continue the state to try again." : ""}`
   }
@@ -57,12 +52,8 @@ export type RunError = BudgetExceeded | ModelFailed | RunDefect | WorkersLost
 
 /** Why a run failed, as the plain data that a state holds. */
 export const RunFailure = Schema.Union([
-  Schema.TaggedStruct("BudgetExceeded", { budget: Budget, limit: Schema.Finite, spent: Schema.Finite }),
-  Schema.TaggedStruct("ModelFailed", {
-    reason: Schema.String,
-    description: Schema.String,
-    isRetryable: Schema.Boolean
-  }),
+  Schema.TaggedStruct("BudgetExceeded", ofBudget),
+  Schema.TaggedStruct("ModelFailed", ofModel),
   Schema.TaggedStruct("RunDefect", { description: Schema.String }),
   Schema.TaggedStruct("WorkersLost", { times: Schema.Finite })
 ])

@@ -262,19 +262,20 @@ const hasChildren = ({ background, calls }: RunState): boolean =>
   background !== undefined || calls.some(({ child }) => child !== undefined)
 
 /** Every open request of the run and of the sub-agents inside it, in the order of the calls. */
-export const interruptions = (state: RunState): ReadonlyArray<Interruption> => {
-  if (state.requests.length === 0 && !hasChildren(state)) return none
-  const open = state.requests.filter(isOpen).map((record) => record.request)
-  const inside = children(state).flatMap(({ child }) => interruptions(child))
-  return inside.length === 0 ? open : [...open, ...inside]
-}
+export const interruptions = (state: RunState): ReadonlyArray<Interruption> => openRequests(state, () => true)
 
 /** The open requests whose decision can still change something: a run that a decision has stopped waits for none. */
-export const answerable = (state: RunState): ReadonlyArray<Interruption> => {
-  if (state.stop !== undefined) return none
-  if (state.requests.length === 0 && !hasChildren(state)) return none
+export const answerable = (state: RunState): ReadonlyArray<Interruption> =>
+  openRequests(state, ({ stop }) => stop === undefined)
+
+/** The open requests of the runs that are looked into. Most runs have none, and nothing is made to find that out. */
+const openRequests = (
+  state: RunState,
+  isLookedInto: (run: RunState) => boolean
+): ReadonlyArray<Interruption> => {
+  if ((state.requests.length === 0 && !hasChildren(state)) || !isLookedInto(state)) return none
   const open = state.requests.filter(isOpen).map((record) => record.request)
-  const inside = children(state).flatMap(({ child }) => answerable(child))
+  const inside = children(state).flatMap(({ child }) => openRequests(child, isLookedInto))
   return inside.length === 0 ? open : [...open, ...inside]
 }
 

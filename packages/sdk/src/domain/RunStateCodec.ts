@@ -38,24 +38,16 @@ export const encode = (state: RunState): string => JSON.stringify(state)
  * - `RunStateMalformed` — not JSON, no version, or not of the shape that its version has.
  * - `RunStateTooNew` — written by a newer Fermata; update, then read it again.
  */
-export const decode = (text: string): Result.Result<RunState, RunStateMalformed | RunStateTooNew> => {
-  const parsed = parse(text)
-  return Result.isFailure(parsed) ? Result.fail(parsed.failure) : decodeUnknown(parsed.success)
-}
+export const decode = (text: string): Result.Result<RunState, RunStateMalformed | RunStateTooNew> =>
+  Result.flatMap(parse(text), decodeUnknown)
 
 /** Like {@link decode}, from a value that was parsed already. */
-export const decodeUnknown = (
-  value: unknown
-): Result.Result<RunState, RunStateMalformed | RunStateTooNew> => {
-  const shallow = requireShallow(value)
-  if (Result.isFailure(shallow)) return Result.fail(shallow.failure)
-  const current = migrate(value, version)
-  if (Result.isFailure(current)) return Result.fail(current.failure)
-  const state = decodeState(current.success)
-  return Result.isFailure(state)
-    ? Result.fail(new RunStateMalformed({ issues: state.failure.message }))
-    : Result.succeed(state.success)
-}
+export const decodeUnknown = (value: unknown): Result.Result<RunState, RunStateMalformed | RunStateTooNew> =>
+  Result.gen(function* () {
+    yield* requireShallow(value)
+    const current = yield* migrate(value, version)
+    return yield* Result.mapError(decodeState(current), malformed)
+  })
 
 /** Whether a list of events is one that can be read back when it has been written. */
 export const areReadable = (events: ReadonlyArray<RunEvent>): boolean =>
@@ -72,16 +64,14 @@ export const decodeEvents = (
   if (rowVersion > eventVersion) {
     return Result.fail(new RunStateTooNew({ version: rowVersion, supported: eventVersion }))
   }
-  const parsed = parse(text)
-  if (Result.isFailure(parsed)) return Result.fail(parsed.failure)
-  if (isAsWritten(parsed.success)) return Result.succeed(parsed.success)
-  const shallow = requireShallow(parsed.success)
-  if (Result.isFailure(shallow)) return Result.fail(shallow.failure)
-  const events = decodeEventList(parsed.success)
-  return Result.isFailure(events)
-    ? Result.fail(new RunStateMalformed({ issues: events.failure.message }))
-    : Result.succeed(events.success)
+  return Result.flatMap(parse(text), (value) =>
+    isAsWritten(value)
+      ? Result.succeed(value)
+      : Result.flatMap(requireShallow(value), () => Result.mapError(decodeEventList(value), malformed))
+  )
 }
+
+const malformed = ({ message }: Schema.SchemaError) => new RunStateMalformed({ issues: message })
 
 const parse = (text: string): Result.Result<unknown, RunStateMalformed> =>
   Result.try({

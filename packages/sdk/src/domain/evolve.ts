@@ -14,8 +14,7 @@ import type { Revision } from "./Id.ts"
 import * as Id from "./Id.ts"
 import { exhausted, limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
 import { charge, childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
-import { decided, superseded } from "./internal/decided.ts"
-import { supersede } from "./internal/superseded.ts"
+import { decided, supersede, superseded } from "./internal/decided.ts"
 import {
   appendQueued,
   appendUser,

@@ -31,7 +31,7 @@ import type { ToolCallId } from "./Id.ts"
 import { isTurnReleased } from "./internal/released.ts"
 import * as Room from "./internal/room.ts"
 import type { Above } from "./internal/room.ts"
-import type { Interruption } from "./Interruption.ts"
+import type { Interruption, LimitRequest } from "./Interruption.ts"
 import * as Limits from "./Limits.ts"
 import type { RunFailure } from "./RunError.ts"
 import type { RunState, ToolCall } from "./RunState.ts"
@@ -121,11 +121,15 @@ const unlessUnavailable = (state: RunState, step: Step, above: Above): Step => {
     case "Withdraw":
     case "AwaitChildren":
       return step
-    default: {
-      const attached = advancing(state, above)
-      return attached.length > 0 ? { _tag: "ResumeChildren", callIds: attached } : waiting(state, above)
-    }
+    default:
+      return onlyBelow(state, above)
   }
+}
+
+/** What can happen in the sub-agents of a run that can do nothing itself. */
+const onlyBelow = (state: RunState, above: Above): Step => {
+  const attached = advancing(state, above)
+  return attached.length > 0 ? { _tag: "ResumeChildren", callIds: attached } : waiting(state, above)
 }
 
 /** A step that processes die over is not taken for ever. Waiting for somebody is none: no process has died of that. */
@@ -178,9 +182,7 @@ const isInDoubt = ({ child }: { readonly child?: RunState }, above: Above): bool
 /** What the budgets above leave of a step. What brings a run to its end takes nothing of them. */
 const within = (state: RunState, step: Step, above: Above): Step => {
   if (Room.isClosed(state.limits, above)) {
-    if (step._tag === "Finish" || step._tag === "DecodeOutput") return step
-    const attached = advancing(state, above)
-    return attached.length > 0 ? { _tag: "ResumeChildren", callIds: attached } : waiting(state, above)
+    return step._tag === "Finish" || step._tag === "DecodeOutput" ? step : onlyBelow(state, above)
   }
   const waits = step._tag === "CallModel" && Room.waitsForRoom(state.limits, above)
   return waits ? waiting(state, above) : step
@@ -242,15 +244,13 @@ const idOf = ({ id }: ToolCall): ToolCallId => id
 const isUnavailable = (call: ToolCall, { unavailable }: Above): boolean =>
   unavailable !== undefined && call.child === undefined && unavailable.call(call)
 
+/** Whether somebody is asked for more of a budget. */
+const isAskedFor = ({ requests }: RunState, isOne: (request: LimitRequest) => boolean): boolean =>
+  requests.some((record) => record.request._tag === "limit" && isOpen(record) && isOne(record.request))
+
 /** Whether the run asks for more time: until that is decided, no tool is called. */
-const asksForTime = ({ requests, runId }: RunState): boolean =>
-  requests.some(
-    (record) =>
-      isOpen(record) &&
-      record.request._tag === "limit" &&
-      record.request.budget === "wallTime" &&
-      record.request.runId === runId
-  )
+const asksForTime = (state: RunState): boolean =>
+  isAskedFor(state, ({ budget, runId }) => budget === "wallTime" && runId === state.runId)
 
 const isOrphan = (call: ToolCall): boolean => call.status === "started" && call.target !== "agent"
 
@@ -422,11 +422,8 @@ export const exhausted = (
   exceeded: Limits.Exceeded,
   above: Above = Room.nothingAbove
 ): Step => {
-  if (state.requests.some((record) => isOpen(record) && record.request._tag === "limit"))
-    return waiting(state, above)
-  if (isToWrapUp(state)) {
-    return { _tag: "AskWrapUp", exceeded }
-  }
+  if (isAskedFor(state, () => true)) return waiting(state, above)
+  if (isToWrapUp(state)) return { _tag: "AskWrapUp", exceeded }
   return mayAsk(state, exceeded)
     ? { _tag: "AskLimit", exceeded }
     : failed({ _tag: "BudgetExceeded", ...exceeded })
@@ -441,9 +438,7 @@ export const onNothingLeft = (
   { exceeded, isPromised }: NothingLeft
 ): "seenTo" | "comesToItsEnd" | "asks" | "refused" => {
   const { budget } = exceeded
-  const isAsked = state.requests.some(
-    (record) => isOpen(record) && record.request._tag === "limit" && record.request.budget === budget
-  )
+  const isAsked = isAskedFor(state, (request) => request.budget === budget)
   if (isAsked || state.wrappingUp?.budget === budget) return "seenTo"
   // What is promised may come back: that is not the end yet.
   if (!isPromised && state.wrappingUp === undefined && isToWrapUp(state)) return "comesToItsEnd"

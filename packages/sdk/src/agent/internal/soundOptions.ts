@@ -3,10 +3,8 @@
  * replaced by their defaults, so that nothing waits for ever because of one.
  */
 import * as Effect from "effect/Effect"
-import { millisOf } from "../../domain/internal/durations.ts"
-import { kindOf } from "../../domain/internal/kindOf.ts"
 import { type Shape } from "../../domain/internal/misfits.ts"
-import { readOnce } from "../../domain/internal/readOnce.ts"
+import { kindOf, millisOf, readOnce } from "../../domain/internal/untyped.ts"
 import { type OptionsInvalid, problemOf } from "../../domain/OptionsInvalid.ts"
 import { RuntimeOptionsInvalid } from "../RuntimeError.ts"
 

@@ -1,19 +1,25 @@
 /**
- * What a decision means for the run that asked: calls that are released or settled, grants, budgets, the end.
+ * What a decision means for the run that asked: calls that are released or settled, grants, budgets, the end, and turns that the user
+ * has superseded.
+ *
+ * A decision with `supersedes` names the run to which something else was said. It supersedes the open turn of that run and of each run
+ * from there down to its request: the sub-agents that it waits for are stopped. Calls that have begun come to their end; every other call
+ * has its result at once, whichever of the decisions on the turn is folded first.
  */
 import { name, sentence, text as shown } from "../Display.ts"
 import * as Grant from "../Grant.ts"
 import * as History from "../History.ts"
-import type { ToolCallId } from "../Id.ts"
+import type { Timestamp, ToolCallId } from "../Id.ts"
 import * as Id from "../Id.ts"
 import { callIdOf } from "../Interruption.ts"
-import type { AssistantPart } from "../Message.ts"
+import type { AssistantPart, ToolOutcome } from "../Message.ts"
 import { text } from "../Message.ts"
-import type { RunEvent } from "../RunEvent.ts"
-import type { RequestRecord, RunState } from "../RunState.ts"
+import { type RunEvent, unwrap } from "../RunEvent.ts"
+import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import { toppedUp } from "./budgets.ts"
-import { asText, settle, updateCall, updateRequest } from "./turn.ts"
+import { recordOf } from "./released.ts"
+import { asText, releasedText, settle, updateCall, updateRequest } from "./turn.ts"
 
 type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
 
@@ -24,27 +30,19 @@ export const decided = (state: RunState, event: Event<"request.decided">): RunSt
   const { request } = record
   const after = updateRequest(state, decision.requestId, (record) => ({ ...record, decision }))
   const callId = callIdOf(request)
+  const settled = (state: RunState, outcome: ToolOutcome, said: string) =>
+    callId === undefined ? state : settle(state, callId, outcome, [text(said)], event.at)
   switch (decision._tag) {
     case "approve":
       return request._tag === "approval" ? approved(after, request, decision) : after
-    case "deny": {
-      const stopped = stopping(after)
-      return callId === undefined
-        ? stopped
-        : settle(stopped, callId, "denied", [text(denialText(decision.message, decision.by))], event.at)
-    }
+    case "deny":
+      return settled(stopping(after), "denied", denialText(decision.message, decision.by))
     case "answer":
-      return callId === undefined
-        ? after
-        : settle(after, callId, "completed", [text(decision.answer)], event.at)
+      return settled(after, "completed", decision.answer)
     case "supply":
-      return callId === undefined
-        ? after
-        : settle(after, callId, "supplied", [text(asText(decision.result))], event.at)
+      return settled(after, "supplied", asText(decision.result))
     case "fail":
-      return callId === undefined
-        ? after
-        : settle(after, callId, "failed", [text(shown(decision.message ?? "This call failed."))], event.at)
+      return settled(after, "failed", shown(decision.message ?? "This call failed."))
     case "retry":
       return callId === undefined
         ? after
@@ -133,3 +131,50 @@ const denialText = (message: string | undefined, by: string): string =>
   message === undefined || message === ""
     ? `This call was denied by ${name(by)}. It has not run.`
     : shown(message)
+
+/** Supersedes the open turn where the event says so, and settles what has not begun in a superseded turn. */
+export const supersede = (state: RunState, event: RunEvent): RunState => {
+  const marked = state.superseded === undefined ? mark(state, event) : state
+  return marked.superseded === undefined ? marked : dropCalls(marked, event.at)
+}
+
+const mark = (state: RunState, event: RunEvent): RunState => {
+  if (event._tag !== "request.decided" && event._tag !== "child.advanced") return state
+  const { event: inner } = unwrap(event)
+  if (inner._tag !== "request.decided" || state.calls.length === 0) return state
+  const { decision } = inner
+  const run = "supersedes" in decision ? decision.supersedes : undefined
+  if (run === undefined || !Id.isWithin(state.runId, run)) return state
+  const stop = { by: decision.by, reason: superseding }
+  return {
+    ...state,
+    superseded: { by: decision.by, run },
+    calls: state.calls.map((call) =>
+      call.child === undefined || RunState_.isSettled(call) || call.child.stop !== undefined
+        ? call
+        : { ...call, child: { ...call.child, stop } }
+    )
+  }
+}
+
+const superseding = "the user has said something else instead"
+
+const dropCalls = (state: RunState, at: Timestamp): RunState => {
+  let after = state
+  for (const call of state.calls) {
+    if (call.status !== "requested" && call.status !== "ready") continue
+    after = settle(after, call.id, "cancelled", [text(droppedText(state, call))], at)
+  }
+  return after
+}
+
+const droppedText = (state: RunState, call: ToolCall): string => {
+  const why = state.superseded?.run === state.runId ? `${superseding}; it follows` : superseding
+  const decision = recordOf(state, call)?.decision
+  if (decision?._tag === "approve" || decision?._tag === "retry") {
+    return releasedText(decision._tag, decision.by, why)
+  }
+  return call.attempt === 0
+    ? `This call has not run: ${why}.`
+    : `This call was started and it is not known whether it took effect. It was not run again: ${why}.`
+}

@@ -11,7 +11,7 @@ import type { Misfit } from "../Misfit.ts"
 import { shape as principal } from "../Principal.ts"
 import { LimitsInvalid, PolicyInvalid } from "../RunError.ts"
 import { keysOf, type Keys, misfits, optionMisfits, type Shape } from "./misfits.ts"
-import { readOnce } from "./readOnce.ts"
+import { readOnce } from "./untyped.ts"
 
 interface Members {
   readonly members: ReadonlyArray<{

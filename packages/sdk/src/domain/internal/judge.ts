@@ -103,45 +103,26 @@ export const check = (
   request: Interruption,
   decision: Decision
 ): Result.Result<void, DecisionNotApplicable | ArgumentsChanged | GrantRefused> => {
-  if (!applicable[request._tag].includes(decision._tag)) {
-    return Result.fail(
-      new DecisionNotApplicable({
-        requestId: request.requestId,
-        kind: request._tag,
-        decision: decision._tag,
-        allowed: applicable[request._tag]
-      })
+  const { requestId } = request
+  const notApplicable = (allowed: ReadonlyArray<string>) =>
+    Result.fail(
+      new DecisionNotApplicable({ requestId, kind: request._tag, decision: decision._tag, allowed })
     )
-  }
+  const allowed = applicable[request._tag]
+  if (!allowed.includes(decision._tag)) return notApplicable(allowed)
   if (request._tag === "approval" && decision.digest !== undefined && decision.digest !== request.digest) {
-    return Result.fail(
-      new ArgumentsChanged({
-        requestId: request.requestId,
-        expected: request.digest,
-        actual: decision.digest
-      })
-    )
+    return Result.fail(new ArgumentsChanged({ requestId, expected: request.digest, actual: decision.digest }))
   }
   if (request._tag === "approval" && decision._tag === "approve" && decision.grant !== undefined) {
-    if (request.safety === "privileged") {
-      return Result.fail(new GrantRefused({ requestId: request.requestId, tool: request.tool }))
-    }
-    if (decision.grant.scope === "session" && request.agentPath.length > 1) {
-      const { requestId, tool } = request
+    const { agentPath, safety, tool } = request
+    if (safety === "privileged") return Result.fail(new GrantRefused({ requestId, tool }))
+    if (decision.grant.scope === "session" && agentPath.length > 1) {
       return Result.fail(new GrantRefused({ requestId, tool, reason: "subAgent" }))
     }
   }
   if (request._tag === "limit" && decision._tag === "topUp" && !isRoom(request, decision.limit)) {
-    return Result.fail(
-      new DecisionNotApplicable({
-        requestId: request.requestId,
-        kind: "limit",
-        decision: "topUp",
-        allowed: [
-          `topUp with a ${request.budget === "cost" ? "limit" : "whole number"} above ${request.spent}`
-        ]
-      })
-    )
+    const amount = request.budget === "cost" ? "limit" : "whole number"
+    return notApplicable([`topUp with a ${amount} above ${request.spent}`])
   }
   return Result.void
 }

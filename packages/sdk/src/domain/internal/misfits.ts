@@ -1,14 +1,13 @@
-import { line } from "../Display.ts"
 /**
  * Finds the keys that a given value has and that nothing reads. The one check of this kind: what may be given is said by a {@link Shape}.
  *
  * It is for what a program gives, at the moment it gives it. Stored data is read by its schemas, which pass over fields that they do not
  * know, so that a later version may add some.
  */
+import { line } from "../Display.ts"
 import type { Misfit } from "../Misfit.ts"
-import { millisOf } from "./durations.ts"
 import { maxGivenDepth } from "./json.ts"
-import { kindOf } from "./kindOf.ts"
+import { isPlain, kindOf, millisOf } from "./untyped.ts"
 
 /** What a value may have. A value that is no object has no keys: whether it fits is for the decoder to say. */
 export type Shape =
@@ -154,19 +153,6 @@ const inside = ({ path, whole }: Place, key: string): Place => ({
 })
 
 const named = ({ path, whole }: Place): string => (path === "" ? whole : `"${line(path)}" of ${whole}`)
-
-/** Made by a literal, by `JSON.parse`, or without a prototype; in any realm. What else there is keeps its values where no key shows them. */
-export const isPlain = (value: object): boolean => {
-  if (Array.isArray(value)) return false
-  const prototype: unknown = Object.getPrototypeOf(value)
-  return (
-    prototype === null ||
-    prototype === Object.prototype ||
-    (Object.getPrototypeOf(prototype) === null &&
-      Object.hasOwn(prototype as object, "isPrototypeOf") &&
-      Object.keys(prototype as object).length === 0)
-  )
-}
 
 const notPlain = (value: unknown, place: Place): Misfit => {
   const isOfClass = typeof value === "object" && value !== null && !Array.isArray(value)

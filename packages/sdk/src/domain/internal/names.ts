@@ -6,7 +6,12 @@
  * take no room, in lower case, with each letter of the table below in the place of those that look like it. The table holds the letters
  * of the reserved names alone, from the scripts whose letters are mistaken for them: Latin, Cyrillic, Greek and Armenian, and the digits.
  */
-import { blank } from "./blank.ts"
+
+/**
+ * Characters that fonts draw as nothing though Unicode counts them as letters or symbols: the braille cell without dots, the object
+ * replacement character, the musical null notehead, fillers of Khitan and Egyptian. For a class of a regular expression with the flag `u`.
+ */
+export const blank = String.raw`\u2800\uFFFC\u{1D159}\u{16FE4}\u{13441}\u{13442}`
 
 /** What is not seen in a name: marks, white space, controls, what takes no room, and what is drawn as nothing. */
 const unseen = new RegExp(

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import { lineOf, type RunId, type ToolCallId } from "../../domain/Id.ts"
-import { childState } from "../../domain/internal/childState.ts"
+import { childState } from "../../domain/internal/subAgents.ts"
 import { next } from "../../domain/next.ts"
 import { isEnded, type RunState, type Status } from "../../domain/RunState.ts"
 import { notARun } from "../../store/internal/soundInput.ts"

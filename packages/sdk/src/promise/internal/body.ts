@@ -3,7 +3,7 @@
  */
 import { bodyMisfits, grantShape, problemsOf } from "../../domain/internal/given.ts"
 import { keysOf, optionMisfits } from "../../domain/internal/misfits.ts"
-import { readOnce } from "../../domain/internal/readOnce.ts"
+import { readOnce } from "../../domain/internal/untyped.ts"
 import type { Misfit } from "../../domain/Misfit.ts"
 import { DecisionMalformed } from "../../domain/Rejection.ts"
 

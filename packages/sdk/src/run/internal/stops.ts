@@ -7,7 +7,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import { lineTo } from "../../domain/internal/lineTo.ts"
+import { lineTo } from "../../domain/internal/subAgents.ts"
 import type { Step } from "../../domain/next.ts"
 import { findCall, interruptions, type RunState } from "../../domain/RunState.ts"
 import { type Drive, type Scope } from "./Drive.ts"

@@ -3,7 +3,7 @@
  * is appended to a run behind its end.
  */
 import { lineOf, type RunId } from "../../domain/Id.ts"
-import { lineTo } from "../../domain/internal/lineTo.ts"
+import { lineTo } from "../../domain/internal/subAgents.ts"
 import { text, type UserPart } from "../../domain/Message.ts"
 import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
 import { isEnded, type RunState } from "../../domain/RunState.ts"

@@ -11,8 +11,7 @@ import { childRunId, isWithin, RequestId, type RunId, type Timestamp } from "../
 import { decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
 import { copyJson, isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { expiryAt, judge, type Standing, type Verdict } from "../../domain/internal/judge.ts"
-import { kindOf } from "../../domain/internal/kindOf.ts"
-import { readOnce } from "../../domain/internal/readOnce.ts"
+import { kindOf, readOnce } from "../../domain/internal/untyped.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { attributeUnknown, misattribution } from "../../domain/Principal.ts"
 import {

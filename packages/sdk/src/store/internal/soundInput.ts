@@ -6,59 +6,47 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { GrantNotFound } from "../../domain/Grant.ts"
-import { kindOf } from "../../domain/internal/kindOf.ts"
-import { keysOf, misfits } from "../../domain/internal/misfits.ts"
+import type { RunId } from "../../domain/Id.ts"
+import { keysOf, type Kind, misfits, string, strings } from "../../domain/internal/misfits.ts"
+import { kindOf } from "../../domain/internal/untyped.ts"
 import { RequestNotFound } from "../../domain/Rejection.ts"
 import { RunNotFound, RunStoreError, StoreFault } from "../RunStoreError.ts"
 import type { RunStorePort } from "../RunStorePort.ts"
 import { latestTime } from "./bounds.ts"
 
-type Service = RunStorePort
 type Fields = Readonly<Record<string, unknown>>
-
-/** What a value has to be: a word for it, and whether a value is that. */
-interface Kind {
-  readonly name: string
-  readonly is: (value: unknown) => boolean
-}
-
-const text: Kind = { name: "a string", is: (value) => typeof value === "string" }
-const texts: Kind = {
-  name: "a list of strings",
-  is: (value) => Array.isArray(value) && value.every(text.is)
-}
 
 /** It may be infinite: a page has a bound of its own. */
 const amount: Kind = {
-  name: "a number",
+  takes: "a number",
   is: (value) => typeof value === "number" && !Number.isNaN(value)
 }
 const time: Kind = {
-  name: "a finite number of milliseconds, such as Date.now() returns",
+  takes: "a finite number of milliseconds, such as Date.now() returns",
   is: Number.isFinite
 }
 const length: Kind = {
-  name: "a duration",
+  takes: "a duration",
   is: (value) =>
     (typeof value !== "number" || !Number.isNaN(value)) &&
     Option.isSome(Duration.fromInput(value as Duration.Input))
 }
 
-const page = { limit: amount, after: text }
+const page = { limit: amount, after: string }
 const filters = {
-  grants: { runId: text, sessionId: text, grantId: text, tool: text, agent: text, ...page },
+  grants: { runId: string, sessionId: string, grantId: string, tool: string, agent: string, ...page },
   pending: {
-    runId: text,
-    sessionId: text,
-    kind: text,
-    tool: text,
-    agent: text,
+    runId: string,
+    sessionId: string,
+    kind: string,
+    tool: string,
+    agent: string,
     askedBefore: time,
     expiresBefore: time,
     ...page
   },
-  list: { sessionId: text, agent: text, status: text, ...page },
-  ready: { agents: texts, ...page },
+  list: { sessionId: string, agent: string, status: string, ...page },
+  ready: { agents: strings, ...page },
   events: { from: amount, limit: amount }
 }
 
@@ -75,11 +63,11 @@ const timesInBounds = <Given extends object>(given: Given): Given => {
 }
 
 /** A store that refuses with a typed error what is asked of it with values of other kinds than its types say. */
-export const withSoundInput = (store: Service): Service => {
+export const withSoundInput = (store: RunStorePort): RunStorePort => {
   const aboutRun =
-    <Rest extends ReadonlyArray<unknown>, A, E>(ask: (runId: any, ...rest: Rest) => Effect.Effect<A, E>) =>
-    (runId: any, ...rest: Rest): Effect.Effect<A, E | RunNotFound> =>
-      text.is(runId) ? ask(runId, ...rest) : Effect.fail(notARun(runId))
+    <Rest extends ReadonlyArray<unknown>, A, E>(ask: (runId: RunId, ...rest: Rest) => Effect.Effect<A, E>) =>
+    (runId: RunId, ...rest: Rest): Effect.Effect<A, E | RunNotFound> =>
+      string.is(runId) ? ask(runId, ...rest) : Effect.fail(notARun(runId))
   const listing =
     <Given extends object, A, E>(
       operation: keyof typeof filters,
@@ -93,11 +81,11 @@ export const withSoundInput = (store: Service): Service => {
   const checked = <A, E>(
     operation: string,
     what: string,
-    { is, name }: Kind,
+    { is, takes }: Kind,
     given: unknown,
     ask: () => Effect.Effect<A, E>
   ): Effect.Effect<A, E | RunStoreError> =>
-    is(given) ? ask() : Effect.fail(refusal(operation, what, given, name))
+    is(given) ? ask() : Effect.fail(refusal(operation, what, given, takes))
   const ttl = "the length of the lease"
   return {
     ...store,
@@ -112,20 +100,20 @@ export const withSoundInput = (store: Service): Service => {
     requestCancel: aboutRun(store.requestCancel),
     remove: aboutRun(store.remove),
     claim: (options) =>
-      text.is(options.runId)
+      string.is(options.runId)
         ? checked("claim", ttl, length, options.ttl, () => store.claim(options))
         : Effect.fail(notARun(options.runId)),
     renew: (lease, length_) => checked("renew", ttl, length, length_, () => store.renew(lease, length_)),
-    decisions: (runId) => checked("decisions", "the run's id", text, runId, () => store.decisions(runId)),
-    messages: (runId) => checked("messages", "the run's id", text, runId, () => store.messages(runId)),
+    decisions: (runId) => checked("decisions", "the run's id", string, runId, () => store.decisions(runId)),
+    messages: (runId) => checked("messages", "the run's id", string, runId, () => store.messages(runId)),
     latest: (sessionId) =>
-      checked("latest", "the session's id", text, sessionId, () => store.latest(sessionId)),
+      checked("latest", "the session's id", string, sessionId, () => store.latest(sessionId)),
     request: (requestId) =>
-      text.is(requestId)
+      string.is(requestId)
         ? store.request(requestId)
         : Effect.fail(new RequestNotFound({ requestId: kindOf(requestId) })),
     revokeGrant: (options) =>
-      text.is(options.grantId)
+      string.is(options.grantId)
         ? store.revokeGrant(options)
         : Effect.fail(new GrantNotFound({ grantId: "", given: kindOf(options.grantId) })),
     grants: listing("grants", store.grants),
@@ -142,43 +130,27 @@ export const withSoundInput = (store: Service): Service => {
 }
 
 /** What is wrong with what an operation is given besides the id of a run. */
-const unsound = (operation: keyof typeof filters, given: unknown): RunStoreError | undefined => {
-  if (typeof given !== "object" || given === null) {
-    return refusal(
-      operation,
-      operation === "events" ? "what it is asked for" : "the filter",
-      given,
-      "an object"
-    )
-  }
+const unsound = (operation: keyof typeof filters, given: object): RunStoreError | undefined => {
+  const isFilter = operation !== "events"
+  const place = isFilter ? "the filter" : "what it is asked for"
+  if (typeof given !== "object" || given === null) return refusal(operation, place, given, "an object")
   const kinds: Readonly<Record<string, Kind>> = filters[operation]
-  const place = operation === "events" ? "what it is asked for" : "the filter"
   // A key that is not known would let more through than was asked for.
   const [misfit] = misfits(given, keysOf(Object.keys(kinds)), place)
-  if (misfit !== undefined) {
-    return new RunStoreError({
-      operation,
-      reason: new StoreFault({ detail: `${misfit.problem}.`, retryable: false })
-    })
-  }
-  for (const [name, { is, name: expected }] of Object.entries(kinds)) {
+  if (misfit !== undefined) return fault(operation, `${misfit.problem}.`)
+  for (const [name, { is, takes }] of Object.entries(kinds)) {
     const value = (given as Fields)[name]
-    if (value !== undefined && !is(value)) {
-      const what = operation === "events" ? name : `the filter's ${name}`
-      return refusal(operation, what, value, expected)
-    }
+    if (value === undefined || is(value)) continue
+    return refusal(operation, isFilter ? `the filter's ${name}` : name, value, takes)
   }
   return undefined
 }
 
+const fault = (operation: string, detail: string): RunStoreError =>
+  new RunStoreError({ operation, reason: new StoreFault({ detail, retryable: false }) })
+
 const refusal = (operation: string, what: string, given: unknown, expected: string): RunStoreError =>
-  new RunStoreError({
-    operation,
-    reason: new StoreFault({
-      detail: `${what} is ${wordFor(given)}, and has to be ${expected}.`,
-      retryable: false
-    })
-  })
+  fault(operation, `${what} is ${wordFor(given)}, and has to be ${expected}.`)
 
 /** What is no number says so itself. */
 const wordFor = (given: unknown): string =>

@@ -10,7 +10,7 @@ import { definitionInLine, missingIn } from "../../../agent/internal/definitions
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { DecisionInput } from "../../../domain/Decision.ts"
 import { isWithin, type RequestId, type RunId, type ToolCallId } from "../../../domain/Id.ts"
-import { childAfter, childState, eventWithin } from "../../../domain/internal/childState.ts"
+import { childAfter, childState, eventWithin } from "../../../domain/internal/subAgents.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { next } from "../../../domain/next.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"

@@ -14,7 +14,7 @@ import {
   shapeOf,
   string
 } from "../../../domain/internal/misfits.ts"
-import { readOnce } from "../../../domain/internal/readOnce.ts"
+import { readOnce } from "../../../domain/internal/untyped.ts"
 import { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
 import type { EveryCrashOptions, Parts, RehearsalRunOptions } from "../../RehearsalParts.ts"
 

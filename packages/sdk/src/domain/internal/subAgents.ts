@@ -1,10 +1,22 @@
 /**
- * The run of a sub-agent by itself, found in the journal of the run that it lies in; also when it has ended, and left that run's state.
+ * The runs of sub-agents by the calls that lead to them: in the state of the run that they lie in, and in its journal, where they are
+ * also when they have ended and left that state.
  */
 import { evolve } from "../evolve.ts"
 import type { ToolCallId } from "../Id.ts"
 import type { RunEvent } from "../RunEvent.ts"
-import { isEnded, type RunState } from "../RunState.ts"
+import { findChild, isEnded, type RunState } from "../RunState.ts"
+
+/** The states of the runs that these calls lead through, the root's first, as far as the runs are at work. */
+export const lineTo = (root: RunState, callIds: ReadonlyArray<ToolCallId>): ReadonlyArray<RunState> => {
+  const line = [root]
+  for (const callId of callIds) {
+    const child = findChild(line[line.length - 1]!, callId)
+    if (child === undefined) return line
+    line.push(child)
+  }
+  return line
+}
 
 /** The event of a sub-agent's run, or of one under it, that an event of the root is; `undefined` when it is of another run. */
 export const eventWithin = (event: RunEvent, path: ReadonlyArray<ToolCallId>): RunEvent | undefined => {
