@@ -3,7 +3,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
@@ -11,7 +10,7 @@ import * as Auth from "./Auth.ts"
 import { continuing } from "./internal/anthropic/continuing.ts"
 import { messages } from "./internal/anthropic/messages.ts"
 import { makeClient } from "./internal/http/transport.ts"
-import { requireProfileOptions } from "./internal/profileOptions.ts"
+import { profileWith } from "./internal/profileOptions.ts"
 import { ModelClient } from "./ModelClient.ts"
 import type { ModelProfile } from "./ModelProfile.ts"
 
@@ -30,17 +29,17 @@ export interface Options extends Partial<Omit<ModelProfile, "protocol" | "model"
  * @category constructors
  * @since 0.1.0
  */
-export const profile = (given: Options): ModelProfile => {
-  requireProfileOptions("AnthropicMessages", given)
-  const { apiKey = Config.Redacted("ANTHROPIC_API_KEY"), ...options } = given
-  return {
-    name: options.model,
-    baseUrl: "https://api.anthropic.com/v1",
-    auth: Auth.apiKey(apiKey, { missing }),
-    ...options,
-    protocol: "messages"
-  }
-}
+export const profile = (options: Options): ModelProfile =>
+  profileWith(
+    {
+      of: "AnthropicMessages",
+      protocol: "messages",
+      baseUrl: "https://api.anthropic.com/v1",
+      keyName: "ANTHROPIC_API_KEY",
+      auth: Auth.apiKey
+    },
+    options
+  )
 
 /**
  * A client.
@@ -68,5 +67,3 @@ export const make = (options: Options): Effect.Effect<ModelClient["Service"], ne
  */
 export const layer = (options: Options): Layer.Layer<ModelClient, never, HttpClient.HttpClient> =>
   Layer.effect(ModelClient, make(options))
-
-const missing = "There is no key for this model: set ANTHROPIC_API_KEY, or pass apiKey."

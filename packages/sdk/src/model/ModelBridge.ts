@@ -18,18 +18,15 @@ import type { ToolCallId } from "../domain/Id.ts"
 import type { FilePart, Message } from "../domain/Message.ts"
 import type { FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
-import { cutCall, cutOff } from "./internal/answerFaults.ts"
-import { type Blocks, makeBlocks } from "./internal/blocks.ts"
-import { wholeArguments, writtenArguments } from "./internal/callArguments.ts"
-import { wireIds } from "./internal/callIds.ts"
 import { priced, sound } from "./internal/cost.ts"
+import { argumentsValue, writtenArguments } from "./internal/fields.ts"
 import { requestIdOf, shouldRetry, shown } from "./internal/http/responseError.ts"
-import { retryAfter } from "./internal/http/retry.ts"
-import { retrying as withRetries } from "./internal/http/retrying.ts"
-import { changed, modelError } from "./internal/modelError.ts"
+import { retryAfter, retrying as withRetries } from "./internal/http/retrying.ts"
+import { changed, cutCall, cutOff, modelError } from "./internal/modelError.ts"
+import { type Blocks, makeBlocks } from "./internal/pieces.ts"
 import { reasonOf } from "./internal/providerErrors.ts"
 import { leftOut, makeWarnings } from "./internal/warnings.ts"
-import { wireName } from "./internal/wireName.ts"
+import { wireIds, wireName } from "./internal/wireNames.ts"
 import type { ModelClient } from "./ModelClient.ts"
 import { type ModelError, ProviderFault } from "./ModelError.ts"
 import type { ModelPart } from "./ModelPart.ts"
@@ -233,10 +230,7 @@ export const callIds = (messages: ReadonlyArray<Message>, length?: number): Read
 export const toolName = (name: string): string => wireName(name)
 
 /** The arguments of a call of the history as a value. What is not an object is wrapped in one. */
-export const argumentsOf = (text: string): unknown => {
-  const whole = wholeArguments(text)
-  return whole === undefined ? { malformed: text } : whole === "" ? {} : JSON.parse(whole)
-}
+export const argumentsOf: (text: string) => unknown = argumentsValue
 
 /** What is known of an error. */
 export interface ErrorDetails {

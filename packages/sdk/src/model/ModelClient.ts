@@ -9,11 +9,10 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
-import { cutOff } from "./internal/answerFaults.ts"
 import { iterated, readAll } from "./internal/iterated.ts"
+import { cutOff } from "./internal/modelError.ts"
 import type { ModelError } from "./ModelError.ts"
-import type { Collector, ModelPart, ModelResponse } from "./ModelPart.ts"
-import { makeCollector } from "./ModelPart.ts"
+import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "./ModelPart.ts"
 import type { ModelRequest } from "./ModelRequest.ts"
 
 /**

@@ -8,13 +8,20 @@
 import type * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
+import type * as Auth from "./Auth.ts"
 import { makeClient } from "./internal/http/transport.ts"
 import { chat } from "./internal/openai/chat.ts"
-import { type Options, openAiProfile } from "./internal/openai/endpoint.ts"
+import { openAi, profileWith } from "./internal/profileOptions.ts"
 import { ModelClient } from "./ModelClient.ts"
 import type { ModelProfile } from "./ModelProfile.ts"
 
-export type { Options } from "./internal/openai/endpoint.ts"
+/** What is asked, and where. Only `model` has to be said. */
+export interface Options extends Partial<Omit<ModelProfile, "protocol" | "model">> {
+  /** The provider's name for the model. */
+  readonly model: string
+  /** Default: the environment's `OPENAI_API_KEY`, read at each call. Ignored where `auth` is given. */
+  readonly apiKey?: Auth.Secret
+}
 
 /**
  * The profile that these options make: OpenAI's address, the key as a bearer token, and the model's name as its own. Throws
@@ -23,7 +30,8 @@ export type { Options } from "./internal/openai/endpoint.ts"
  * @category constructors
  * @since 0.1.0
  */
-export const profile = (options: Options): ModelProfile => openAiProfile("chat", options)
+export const profile = (options: Options): ModelProfile =>
+  profileWith({ ...openAi, of: "OpenAiChat", protocol: "chat" }, options)
 
 /**
  * A client.

@@ -9,12 +9,13 @@ import type * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as Layer from "effect/Layer"
 import { makeClient } from "./internal/http/transport.ts"
-import { type Options, openAiProfile } from "./internal/openai/endpoint.ts"
 import { responses } from "./internal/openai/responses.ts"
+import { openAi, profileWith } from "./internal/profileOptions.ts"
 import { ModelClient } from "./ModelClient.ts"
 import type { ModelProfile } from "./ModelProfile.ts"
+import type { Options } from "./OpenAiChat.ts"
 
-export type { Options } from "./internal/openai/endpoint.ts"
+export type { Options } from "./OpenAiChat.ts"
 
 /**
  * The profile that these options make: OpenAI's address, the key as a bearer token, and the model's name as its own. Throws
@@ -23,7 +24,8 @@ export type { Options } from "./internal/openai/endpoint.ts"
  * @category constructors
  * @since 0.1.0
  */
-export const profile = (options: Options): ModelProfile => openAiProfile("responses", options)
+export const profile = (options: Options): ModelProfile =>
+  profileWith({ ...openAi, of: "OpenAiResponses", protocol: "responses" }, options)
 
 /**
  * A client.

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ToolCallId } from "../../src/domain/Id.ts"
-import { wireIds } from "../../src/model/internal/callIds.ts"
 import { chat } from "../../src/model/internal/openai/chat.ts"
+import { wireIds } from "../../src/model/internal/wireNames.ts"
 import type { ModelProfile } from "../../src/model/ModelProfile.ts"
 import { answer, call, requestOf, result, user } from "./Histories.ts"
 

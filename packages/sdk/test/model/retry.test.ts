@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Random from "effect/Random"
 import * as TestClock from "effect/testing/TestClock"
-import { beforeRetry } from "../../src/model/internal/http/retry.ts"
+import { beforeRetry } from "../../src/model/internal/http/retrying.ts"
 import { InvalidRequest, ModelError, ProviderFault, RateLimited } from "../../src/model/ModelError.ts"
 import type { ModelRetry } from "../../src/model/ModelRequest.ts"
 

@@ -1,6 +1,9 @@
-/** Making a model's errors, and making them anew with something changed. */
+/**
+ * Making a model's errors, and making them anew with something changed; and what is wrong with answers that did not come to their end,
+ * or came to it and still are none.
+ */
 import type { ModelUsage } from "../../domain/Usage.ts"
-import { ModelError, type Reason } from "../ModelError.ts"
+import { ConnectionLost, InvalidResponse, ModelError, type Reason } from "../ModelError.ts"
 
 /** What there is of an error besides its reason; what is left out is not known. */
 interface Details {
@@ -30,3 +33,37 @@ export const described = (reason: Reason, description: string): Reason => {
   const Same = reason.constructor as new (fields: object) => Reason
   return new Same({ ...reason, description })
 }
+
+/** A stream without its proper end. */
+export const cutOff = (): ModelError =>
+  modelError(new ConnectionLost({ description: "The answer was cut off before its end." }))
+
+/** What came is something else. */
+export const invalid = (description: string, retryable?: boolean): ModelError =>
+  modelError(new InvalidResponse({ description }), { retryable })
+
+/** An answer that ended in the middle of acting. Asking again would end in the same place. */
+export const cutCall = (name: string): ModelError =>
+  invalid(
+    `The answer reached its limit on output tokens while it was calling ${name}: raise maxOutputTokens, or ask for less at once.`,
+    false
+  )
+
+/** A call that nobody can act on. */
+export const brokenCall = (name: string): ModelError => invalid(`The call to ${name} is not whole.`)
+
+/** An event that says nothing, in the middle of others. */
+export const notJson = (): ModelError => invalid("There is an event in the answer that is not JSON.")
+
+/** An answer in more pieces than any answer has. */
+export const tooManyPieces = (): ModelError => invalid("The answer has too many pieces to be one.")
+
+/** A body that is no answer of the protocol, such as `a chat completion`. */
+export const notAnAnswer = (answer: string): ModelError =>
+  invalid(
+    `What came back is not ${answer}. Check the profile's base URL, and that the server speaks this protocol.`
+  )
+
+/** An answer of a client of somebody's own, maybe written without types, that is none. Asking again would bring the same. */
+export const ofClient = (what: string): ModelError =>
+  invalid(`The model client answered with ${what}: mend the client, whose answer is a ModelResponse.`, false)

@@ -1,5 +1,6 @@
 /**
- * Tells the pieces of an answer one after the other, although a provider may write several of them at the same time.
+ * Tells the pieces of an answer one after the other, although a provider may write several of them at the same time: by their places, or,
+ * for libraries around models, as blocks that each have an id.
  *
  * The first piece that is still open is told as it grows; the others wait for their turn with what they have so far. When a
  * piece is closed and the provider's final word differs from the sum of what was told, the final word is told with its end.
@@ -29,6 +30,8 @@ export interface Ending {
   readonly text?: string
   /** What the provider wants back with it, or in its place. */
   readonly payload?: Schema.Json
+  /** Whether the end of a text is told although the provider wants nothing back with it. */
+  readonly isTold?: boolean
   /** The whole of a piece that is neither text nor reasoning. */
   readonly part?: ModelPart
 }
@@ -80,7 +83,7 @@ export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
       piece.text = whole
       grow(piece, emit)
     }
-    if (agrees && ending.payload === undefined) return
+    if (agrees && ending.payload === undefined && ending.isTold !== true) return
     emit({
       _tag: piece.kind === "text" ? "text-end" : "reasoning-end",
       ...(agrees ? {} : { text: whole }),
@@ -129,3 +132,63 @@ export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
     areTooMany: () => pieces.size > mostPieces
   }
 }
+
+type Kind = "text" | "reasoning"
+
+/**
+ * Turns blocks that each have an id, as the libraries around models have them, into parts. Blocks may overlap. Changed in place: one lives for one
+ * answer.
+ */
+export interface Blocks {
+  readonly start: (kind: Kind, id: string, payload?: Schema.JsonObject) => void
+  /** A block that was not started is. */
+  readonly delta: (kind: Kind, id: string, delta: string, payload?: Schema.JsonObject) => void
+  readonly end: (kind: Kind, id: string, payload?: Schema.JsonObject) => void
+  /** Ends every block that is still open; before a call, a file or the end of the answer. */
+  readonly endAll: () => void
+}
+
+interface Block extends Piece {
+  readonly key: string
+  payload: Schema.JsonObject
+}
+
+/** No blocks yet. Payloads are given to `provider` again, and to nobody else. */
+export const makeBlocks = (provider: string, emit: (part: ModelPart) => void): Blocks => {
+  const pieces = makePieces<Block>(provider)
+  const open = new Map<string, Block>()
+  let count = 0
+
+  /** The open block of an id. Each namespace of its payload adds to what came before, as a signature does that comes with the last delta. */
+  const blockOf = (kind: Kind, id: string, payload: Schema.JsonObject = {}): Block => {
+    const key = `${kind}:${id}`
+    let block = open.get(key)
+    if (block === undefined) {
+      block = { index: count++, kind, key, text: "", told: 0, ending: undefined, payload: {} }
+      open.set(key, pieces.add(block, emit))
+    }
+    for (const [name, value] of Object.entries(payload)) {
+      const before = block.payload[name]
+      const joined = isObject(before) && isObject(value) ? { ...before, ...value } : value
+      block.payload = { ...block.payload, [name]: joined }
+    }
+    return block
+  }
+
+  const close = (block: Block) => {
+    const { key, payload, text } = block
+    open.delete(key)
+    const hasPayload = Object.keys(payload).length > 0
+    pieces.close(block, hasPayload ? { payload } : { isTold: text !== "" }, emit)
+  }
+
+  return {
+    start: blockOf,
+    delta: (kind, id, delta, payload) => pieces.write(blockOf(kind, id, payload), delta, emit),
+    end: (kind, id, payload) => close(blockOf(kind, id, payload)),
+    endAll: () => open.forEach(close)
+  }
+}
+
+const isObject = (value: Schema.Json | undefined): value is Schema.JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value)

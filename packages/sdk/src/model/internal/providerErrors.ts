@@ -5,7 +5,6 @@
  * Codes and types are believed first, then the text (for the two things that providers only say in words: that the request is
  * too long for the model, and that the money is gone), then the status.
  */
-import type { Reason } from "../ModelError.ts"
 import {
   ContextOverflow,
   InvalidRequest,
@@ -13,6 +12,7 @@ import {
   ProviderFault,
   QuotaExhausted,
   RateLimited,
+  type Reason,
   StreamUnsupported
 } from "../ModelError.ts"
 import { type Fields, fieldsOf, textOf } from "./fields.ts"

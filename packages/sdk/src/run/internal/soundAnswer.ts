@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { AnsweredPart, FinishReason } from "../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
-import { ofClient } from "../../model/internal/answerFaults.ts"
+import { ofClient } from "../../model/internal/modelError.ts"
 import type { ModelError } from "../../model/ModelError.ts"
 import type { Ending, ModelResponse } from "../../model/ModelPart.ts"
 

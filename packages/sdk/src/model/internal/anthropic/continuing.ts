@@ -14,8 +14,8 @@ import type { ModelClient } from "../../ModelClient.ts"
 import type { ModelError } from "../../ModelError.ts"
 import { makeCollector, type ModelPart, type ModelResponse } from "../../ModelPart.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
-import { invalid } from "../answerFaults.ts"
 import { afterSpending, failedAfterSpending, type Spent } from "../cost.ts"
+import { invalid } from "../modelError.ts"
 
 type Client = ModelClient["Service"]
 

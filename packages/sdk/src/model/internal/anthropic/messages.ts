@@ -11,14 +11,12 @@ import type { ModelError } from "../../ModelError.ts"
 import type { ModelResponse } from "../../ModelPart.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import type { ModelRequest, ModelSettings } from "../../ModelRequest.ts"
-import { notAnAnswer } from "../answerFaults.ts"
+import { wholeAnswer } from "../decoding.ts"
 import { fieldsOf } from "../fields.ts"
-import { wholeAnswer } from "../http/wholeAnswer.ts"
-import { modelError } from "../modelError.ts"
+import { instructionsOf } from "../inWords.ts"
+import { modelError, notAnAnswer } from "../modelError.ts"
 import { outputBound } from "../outputBound.ts"
-import { outputInWords } from "../outputInWords.ts"
-import type { Protocol } from "../protocol.ts"
-import { providerOf } from "../protocol.ts"
+import { type Protocol, providerOf } from "../protocol.ts"
 import { reasonOf } from "../providerErrors.ts"
 import { messagesDecoder } from "./messagesDecoder.ts"
 import { encodeHistory } from "./messagesHistory.ts"
@@ -35,10 +33,7 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
     output === undefined || (compatibility.structuredOutput ?? "jsonSchema") !== "jsonSchema"
       ? undefined
       : closedSchema(output.schema)
-  const system =
-    output === undefined || schema !== undefined
-      ? request.instructions
-      : outputInWords(request.instructions, output.schema)
+  const system = instructionsOf(request, schema !== undefined)
   const history = encodeHistory(request.messages, profile)
   const { effort, thinking } = thinkingOf(profile.model, settings, maxTokens, history)
   const thinks =

@@ -12,18 +12,13 @@ import { isDeeperThan, maxGivenDepth } from "../../../domain/internal/json.ts"
 import type { FinishReason } from "../../../domain/RunEvent.ts"
 import type { ModelError } from "../../ModelError.ts"
 import type { ModelPart } from "../../ModelPart.ts"
-import { brokenCall, cutCall, cutOff, invalid, tooManyPieces } from "../answerFaults.ts"
-import { wholeArguments, writtenArguments } from "../callArguments.ts"
-import type { Fields } from "../fields.ts"
-import { fieldsOf, textOf } from "../fields.ts"
-import { readTypedEvents } from "../http/typedEvents.ts"
-import { modelError } from "../modelError.ts"
-import type { Ending, Piece } from "../pieces.ts"
-import { makePieces, placeIn } from "../pieces.ts"
+import { readTypedEvents } from "../decoding.ts"
+import { argumentsValue, type Fields, fieldsOf, textOf, wholeArguments, writtenArguments } from "../fields.ts"
+import { brokenCall, cutCall, cutOff, invalid, modelError, tooManyPieces } from "../modelError.ts"
+import { type Ending, makePieces, type Piece, placeIn } from "../pieces.ts"
 import type { AnswerDecoder } from "../protocol.ts"
 import { reasonOf } from "../providerErrors.ts"
-import type { MessagesUsage } from "./messagesUsage.ts"
-import { addUsage, usageOf } from "./messagesUsage.ts"
+import { addUsage, type MessagesUsage, usageOf } from "./messagesUsage.ts"
 
 type Emit = (part: ModelPart) => void
 
@@ -236,8 +231,7 @@ const endingOf = (block: Block): Ending => {
     default: {
       if (unknown) return {}
       if (input === "") return keep(fields)
-      const whole = wholeArguments(input)
-      return whole === undefined ? {} : keep({ ...fields, input: whole === "" ? {} : JSON.parse(whole) })
+      return wholeArguments(input) === undefined ? {} : keep({ ...fields, input: argumentsValue(input) })
     }
   }
 }

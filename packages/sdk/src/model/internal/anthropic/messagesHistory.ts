@@ -9,12 +9,10 @@ import type * as Schema from "effect/Schema"
 import type { ToolCallId } from "../../../domain/Id.ts"
 import type { AssistantMessage, FilePart, Message, ToolMessage, UserPart } from "../../../domain/Message.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
-import { wholeArguments } from "../callArguments.ts"
-import { wireIds } from "../callIds.ts"
-import { fieldsOf } from "../fields.ts"
-import { leftOut, textOfFile, titleOf } from "../filesInWords.ts"
+import { argumentsValue, fieldsOf } from "../fields.ts"
+import { leftOut, textOfFile, titleOf } from "../inWords.ts"
 import { providerOf } from "../protocol.ts"
-import { wireName } from "../wireName.ts"
+import { wireIds, wireName } from "../wireNames.ts"
 
 type Ids = ReadonlyMap<ToolCallId, string>
 
@@ -105,7 +103,7 @@ const answerBlocks = (
           type: "tool_use",
           id: ids.get(part.callId) ?? part.callId,
           name: wireName(part.name),
-          input: inputOf(part.arguments)
+          input: argumentsValue(part.arguments)
         })
         break
       case "file":
@@ -113,11 +111,6 @@ const answerBlocks = (
     }
   }
   return blocks
-}
-
-const inputOf = (text: string): Schema.JsonObject => {
-  const whole = wholeArguments(text)
-  return whole === undefined ? { malformed: text } : whole === "" ? {} : JSON.parse(whole)
 }
 
 const resultBlock = (message: ToolMessage, ids: Ids, provider: string): Schema.JsonObject => {

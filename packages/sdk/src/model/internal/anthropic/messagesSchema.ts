@@ -50,24 +50,12 @@ const closeNode = (value: unknown): Schema.JsonObject => {
   const out: Record<string, Schema.Json> = {}
   const rest: Array<string> = []
   for (const [key, inner] of Object.entries(node)) {
-    if (inner === undefined) continue
+    if (inner === undefined || silent.has(key)) continue
+    if (known.has(key) || isTaken(key, inner)) {
+      out[key] = inner
+      continue
+    }
     switch (key) {
-      case "$schema":
-      case "$id":
-      case "$comment":
-      case "default":
-      case "examples":
-      case "additionalProperties":
-        break
-      case "type":
-      case "title":
-      case "description":
-      case "enum":
-      case "const":
-      case "$ref":
-      case "required":
-        out[key] = inner
-        break
       case "items":
         out[key] = closeNode(inner)
         break
@@ -83,14 +71,6 @@ const closeNode = (value: unknown): Schema.JsonObject => {
         out[key] = Object.fromEntries(
           Object.entries(fieldsOf(inner) ?? {}).map(([name, property]) => [name, closeNode(property)])
         )
-        break
-      case "format":
-        if (typeof inner === "string" && formats.has(inner)) out[key] = inner
-        else rest.push(`${key}: ${JSON.stringify(inner)}`)
-        break
-      case "minItems":
-        if (inner === 0 || inner === 1) out[key] = inner
-        else rest.push(`${key}: ${JSON.stringify(inner)}`)
         break
       default:
         rest.push(`${key}: ${JSON.stringify(inner)}`)
@@ -122,6 +102,16 @@ const takesAnyKey = ({ additionalProperties, patternProperties, properties }: Sc
 
 /** Without one of these a schema allows anything. */
 const says = ["type", "enum", "const", "anyOf", "allOf", "$ref"]
+
+/** What says nothing to a model that has to be said. */
+const silent = new Set(["$schema", "$id", "$comment", "default", "examples", "additionalProperties"])
+
+const known = new Set(["type", "title", "description", "enum", "const", "$ref", "required"])
+
+/** Keywords of which some values are known. */
+const isTaken = (key: string, value: Schema.Json): boolean =>
+  (key === "format" && typeof value === "string" && formats.has(value)) ||
+  (key === "minItems" && (value === 0 || value === 1))
 
 const formats: ReadonlySet<string> = new Set([
   "date-time",

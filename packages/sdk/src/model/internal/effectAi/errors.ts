@@ -3,7 +3,6 @@ import * as AiError from "effect/ai/AiError"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import type { ModelUsage } from "../../../domain/Usage.ts"
-import type { Reason } from "../../ModelError.ts"
 import {
   ConnectionLost,
   InvalidRequest,
@@ -12,7 +11,8 @@ import {
   NotAuthorized,
   ProviderFault,
   QuotaExhausted,
-  RateLimited
+  RateLimited,
+  type Reason
 } from "../../ModelError.ts"
 import type { Prices } from "../../ModelProfile.ts"
 import { priced, sound } from "../cost.ts"

@@ -3,25 +3,27 @@ import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 /** A request of ours as the prompt and the tools of an `effect/ai` language model. */
 import * as Effect from "effect/Effect"
-import type { AssistantMessage, FilePart, ToolMessage, UserPart } from "../../../domain/Message.ts"
-import { textOf } from "../../../domain/Message.ts"
+import {
+  type AssistantMessage,
+  type FilePart,
+  textOf,
+  type ToolMessage,
+  type UserPart
+} from "../../../domain/Message.ts"
 import { argumentsOf, callIds } from "../../ModelBridge.ts"
 import type { ModelRequest, ToolDefinition } from "../../ModelRequest.ts"
 import { fieldsOf } from "../fields.ts"
-import { leftOut } from "../filesInWords.ts"
-import { outputInWords } from "../outputInWords.ts"
-import { wireName } from "../wireName.ts"
+import { instructionsOf, leftOut } from "../inWords.ts"
+import { wireName } from "../wireNames.ts"
 
 /** The history, the instructions first. What a model of another name wants back stays at home. */
-export const promptOf = (
-  { instructions, messages, output }: ModelRequest,
-  provider: string
-): Prompt.Prompt => {
+export const promptOf = (request: ModelRequest, provider: string): Prompt.Prompt => {
+  const { messages } = request
   const ids = callIds(messages)
   const idOf = ({ callId }: Pick<ToolMessage, "callId">) => ids.get(callId) ?? callId
   const out: Array<Prompt.Message> = []
   // A language model streams text only, so structured output is asked for in words.
-  const system = output === undefined ? instructions : outputInWords(instructions, output.schema)
+  const system = instructionsOf(request, false)
   if (system !== "") out.push(Prompt.systemMessage({ content: system }))
   let results: Array<Prompt.ToolResultPart> = []
   const pushResults = () => {

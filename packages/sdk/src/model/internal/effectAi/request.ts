@@ -5,16 +5,20 @@ import * as Tool from "effect/ai/Tool"
 /** What an `effect/ai` language model is asked, as a request of ours, and our answer as the parts of its. */
 import * as Base64 from "effect/encoding/Base64"
 import type * as Schema from "effect/Schema"
-import type { RunId, SessionId } from "../../../domain/Id.ts"
-import { toolCallId } from "../../../domain/Id.ts"
-import type { AssistantPart, FilePart, Message, ToolMessage, UserPart } from "../../../domain/Message.ts"
-import { text } from "../../../domain/Message.ts"
+import { type RunId, type SessionId, toolCallId } from "../../../domain/Id.ts"
+import {
+  type AssistantPart,
+  type FilePart,
+  type Message,
+  text,
+  type ToolMessage,
+  type UserPart
+} from "../../../domain/Message.ts"
 import type { FinishReason } from "../../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../../domain/Usage.ts"
 import type { ModelResponse } from "../../ModelPart.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
-import { wholeArguments } from "../callArguments.ts"
-import { fieldsOf, textOf } from "../fields.ts"
+import { argumentsValue, fieldsOf, textOf, wholeArguments } from "../fields.ts"
 
 /** There is no run behind a language model's call; the names only have to be there. */
 const runId = "effect-ai" as RunId
@@ -204,10 +208,8 @@ export const callPart = (
   ...metadataOf(call)
 })
 
-const paramsOf = (written: string): unknown => {
-  const whole = wholeArguments(written)
-  return whole === undefined ? written : whole === "" ? {} : JSON.parse(whole)
-}
+const paramsOf = (written: string): unknown =>
+  wholeArguments(written) === undefined ? written : argumentsValue(written)
 
 /** A file that came with its bytes. */
 export const fileParts = ({ mediaType, source }: FilePart): ReadonlyArray<Response.FilePartEncoded> =>

@@ -8,7 +8,9 @@ import type * as HttpClientError from "effect/http/HttpClientError"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import type * as HttpClientResponse from "effect/http/HttpClientResponse"
 import * as UrlParams from "effect/http/UrlParams"
-import { ConnectionLost, InvalidResponse, ModelError, ProviderFault } from "../../ModelError.ts"
+import { ConnectionLost, type ModelError, ProviderFault } from "../../ModelError.ts"
+import { fieldsOf, parseJson } from "../fields.ts"
+import { invalid, modelError } from "../modelError.ts"
 import { reasonOf } from "../providerErrors.ts"
 import { shown } from "./responseError.ts"
 import { beginning, discreetly } from "./send.ts"
@@ -47,21 +49,18 @@ export const renew = (
         Effect.map(textOf(response), (text) => ({ status: response.status, text }))
       ),
       Effect.timeout("30 seconds"),
-      Effect.mapError(
-        () =>
-          new ModelError({
-            reason: new ConnectionLost({ description: "The issuer of the login could not be reached." })
-          })
+      Effect.mapError(() =>
+        modelError(new ConnectionLost({ description: "The issuer of the login could not be reached." }))
       ),
       discreetly
     )
-    const body = parsed(text)
+    const body = parseJson(text)
     if (status >= 200 && status < 300) {
       const description = "The issuer of the login answered without an access token."
       return {
         _tag: "renewed",
         body,
-        unreadable: new ModelError({ reason: new InvalidResponse({ description }) })
+        unreadable: invalid(description)
       }
     }
     const code = codeIn(body)
@@ -70,9 +69,7 @@ export const renew = (
     const said = reasonOf(body, { status }).description
     const description = `The issuer of the login answered with status ${status}: ${said}`
     const retryable = status === 408 || status === 429 || status >= 500
-    return yield* shown(new ModelError({ reason: new ProviderFault({ description }), retryable }), [
-      refreshToken
-    ])
+    return yield* shown(modelError(new ProviderFault({ description }), { retryable }), [refreshToken])
   })
 
 /** Tokens are short. What is longer is cut off, and then it is no JSON. */
@@ -96,18 +93,9 @@ const dead = new Set([
   "refresh_token_invalidated"
 ])
 
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
 /** `{"error":"invalid_grant"}` as in RFC 6749, or `{"error":{"code":"refresh_token_reused"}}`. */
 const codeIn = (body: unknown): string | undefined => {
-  const error = (body as { readonly error?: unknown } | null | undefined)?.error
-  const code =
-    typeof error === "object" && error !== null ? (error as { readonly code?: unknown }).code : error
+  const error = fieldsOf(body)?.error
+  const code = fieldsOf(error)?.code ?? error
   return typeof code === "string" && /^[\w.-]{1,60}$/.test(code) ? code : undefined
 }

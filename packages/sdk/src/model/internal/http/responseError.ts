@@ -5,13 +5,18 @@ import * as Effect from "effect/Effect"
  * address is likely to be wrong.
  */
 import * as Base64 from "effect/encoding/Base64"
-import type { ModelError, Reason } from "../../ModelError.ts"
-import { InvalidRequest, InvalidResponse, ProviderFault } from "../../ModelError.ts"
+import {
+  InvalidRequest,
+  InvalidResponse,
+  type ModelError,
+  ProviderFault,
+  type Reason
+} from "../../ModelError.ts"
 import type { ModelProfile, ProtocolName } from "../../ModelProfile.ts"
+import { parseJson } from "../fields.ts"
 import { changed, described, modelError } from "../modelError.ts"
-import type { ErrorFacts } from "../providerErrors.ts"
-import { reasonOf, speaksOfModel, speaksOfRequest } from "../providerErrors.ts"
-import { retryAfter } from "./retry.ts"
+import { type ErrorFacts, reasonOf, speaksOfModel, speaksOfRequest } from "../providerErrors.ts"
+import { retryAfter } from "./retrying.ts"
 
 type Headers = Readonly<Record<string, string | undefined>>
 
@@ -83,12 +88,7 @@ const escaped = (text: string): string => text.replaceAll(/[^a-z0-9]/gi, String.
 /** A body as JSON where it is JSON, else as text. */
 const parsed = (body: string): unknown => {
   const text = body.trim()
-  if (!/^[{["]/.test(text)) return text
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
+  return /^[{["]/.test(text) ? (parseJson(text) ?? text) : text
 }
 
 /** OpenAI's and Anthropic's own clients obey this header; so does this one. */

@@ -8,12 +8,11 @@ import * as Sse from "effect/encoding/Sse"
 import * as Result from "effect/Result"
 import type { ModelUsage } from "../../../domain/Usage.ts"
 import type { ModelError } from "../../ModelError.ts"
-import type { ModelPart, ModelResponse } from "../../ModelPart.ts"
-import { partsOf } from "../../ModelPart.ts"
+import { type ModelPart, type ModelResponse, partsOf } from "../../ModelPart.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
-import { invalid } from "../answerFaults.ts"
 import { priced, sound } from "../cost.ts"
-import { changed } from "../modelError.ts"
+import { parseJson } from "../fields.ts"
+import { changed, invalid } from "../modelError.ts"
 import type { Protocol } from "../protocol.ts"
 
 /** Reads one body. Changed in place: one lives for one response. */
@@ -98,12 +97,8 @@ export const makeAnswerReader = (
   }
   const endWhole = () => {
     ended = true
-    let body: unknown
-    try {
-      body = JSON.parse(pieces)
-    } catch {
-      return fail(invalid("The answer is not JSON, or was cut off.", true))
-    }
+    const body = parseJson(pieces)
+    if (body === undefined) return fail(invalid("The answer is not JSON, or was cut off.", true))
     const decoded = protocol.decode(body, profile)
     if (Result.isFailure(decoded)) return fail(decoded.failure)
     const answer = decoded.success

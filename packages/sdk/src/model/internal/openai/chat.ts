@@ -5,10 +5,10 @@
 import type * as Schema from "effect/Schema"
 import type { Compatibility } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
+import { instructionsOf } from "../inWords.ts"
 import { outputBound } from "../outputBound.ts"
-import { outputInWords } from "../outputInWords.ts"
 import type { Protocol } from "../protocol.ts"
-import { wireName } from "../wireName.ts"
+import { wireName } from "../wireNames.ts"
 import { decode, decoder } from "./chatDecoder.ts"
 import { encodeMessages } from "./chatMessages.ts"
 import { given, isStrict, settingFields, toolFields } from "./fields.ts"
@@ -19,10 +19,7 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   const settings = { ...profile.settings, ...request.settings }
   const asked = output === undefined ? "none" : (compatibility.structuredOutput ?? "jsonSchema")
   // `json_object` demands that the messages speak of JSON, and does not know the schema.
-  const instructions =
-    output === undefined || asked === "jsonSchema"
-      ? request.instructions
-      : outputInWords(request.instructions, output.schema)
+  const instructions = instructionsOf(request, asked === "jsonSchema")
   return {
     model: profile.model,
     messages: encodeMessages(request, instructions, profile),

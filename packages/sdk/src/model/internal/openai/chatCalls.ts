@@ -8,8 +8,7 @@
 import type * as Schema from "effect/Schema"
 import { isDeeperThan, maxGivenDepth } from "../../../domain/internal/json.ts"
 import type { ModelPart } from "../../ModelPart.ts"
-import { wholeArguments } from "../callArguments.ts"
-import { fieldsOf, textOf } from "../fields.ts"
+import { fieldsOf, textOf, wholeArguments } from "../fields.ts"
 import { mostPieces } from "../pieces.ts"
 
 /** One call, as far as it has come. */

@@ -11,18 +11,13 @@ import type { ModelUsage } from "../../../domain/Usage.ts"
 import { type ModelError, ProviderFault } from "../../ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../ModelPart.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
-import { cutCall, cutOff, invalid, notAnAnswer, notJson, tooManyPieces } from "../answerFaults.ts"
-import { writtenArguments } from "../callArguments.ts"
-import type { Fields } from "../fields.ts"
-import { countOf, fieldsOf, textOf } from "../fields.ts"
-import { wholeAnswer } from "../http/wholeAnswer.ts"
-import { modelError } from "../modelError.ts"
-import type { AnswerDecoder } from "../protocol.ts"
-import { providerOf } from "../protocol.ts"
+import { wholeAnswer } from "../decoding.ts"
+import { countOf, type Fields, fieldsOf, parseJson, textOf, writtenArguments } from "../fields.ts"
+import { cutCall, cutOff, invalid, modelError, notAnAnswer, notJson, tooManyPieces } from "../modelError.ts"
+import { type AnswerDecoder, providerOf } from "../protocol.ts"
 import { reasonOf } from "../providerErrors.ts"
 import { extraOf, makeChatCalls } from "./chatCalls.ts"
-import type { ReasoningField } from "./chatReasoning.ts"
-import { makeReasoningDetails, payloadFor, reasoningIn } from "./chatReasoning.ts"
+import { makeReasoningDetails, payloadFor, type ReasoningField, reasoningIn } from "./chatReasoning.ts"
 import { finishOf, usageIn } from "./chatUsage.ts"
 
 type Emit = (part: ModelPart) => void
@@ -43,7 +38,7 @@ export const decoder = (profile: ModelProfile): AnswerDecoder => {
       }
       // Nothing may follow an event that cannot be read: a piece of the answer would be missing.
       if (unread) return notJson()
-      const body = parse(text)
+      const body = parseJson(text)
       if (name === "error") return modelError(reasonOf(body ?? readableText(text)))
       if (body === undefined) {
         // Only the last event can have been cut; which one is the last is known when there is no other.
@@ -217,14 +212,6 @@ const textsIn = (value: unknown): string =>
     : Array.isArray(value)
       ? value.map((part: unknown) => textOf(fieldsOf(part)?.text) ?? "").join("")
       : ""
-
-const parse = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
 
 /** An error that was cut is no text for people. */
 const readableText = (text: string): string => (text.startsWith("{") || text.startsWith("[") ? "" : text)

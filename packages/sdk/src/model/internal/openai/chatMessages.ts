@@ -8,12 +8,10 @@ import type * as Schema from "effect/Schema"
 import type { AssistantMessage, FilePart, ToolMessage, UserPart } from "../../../domain/Message.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
-import { wholeArguments } from "../callArguments.ts"
-import { wireIds } from "../callIds.ts"
-import { fieldsOf } from "../fields.ts"
-import { leftOut, textOfFile, titleOf } from "../filesInWords.ts"
+import { argumentsText, fieldsOf } from "../fields.ts"
+import { leftOut, textOfFile, titleOf } from "../inWords.ts"
 import { providerOf } from "../protocol.ts"
-import { wireName } from "../wireName.ts"
+import { wireIds, wireName } from "../wireNames.ts"
 import { extraOf } from "./chatCalls.ts"
 import { replayReasoning } from "./chatReasoning.ts"
 
@@ -111,12 +109,6 @@ const assistantMessage = (
           })
         })
   }
-}
-
-/** Some servers parse the arguments of past calls and fail on what is not an object. */
-const argumentsText = (text: string): string => {
-  const whole = wholeArguments(text)
-  return whole === "" ? "{}" : (whole ?? JSON.stringify({ malformed: text }))
 }
 
 const resultText = ({ content }: ToolMessage, provider: string): string => {

@@ -8,8 +8,7 @@
 import type * as Schema from "effect/Schema"
 import type { ReasoningPart } from "../../../domain/Message.ts"
 import type { Compatibility } from "../../ModelProfile.ts"
-import type { Fields } from "../fields.ts"
-import { fieldsOf, textOf } from "../fields.ts"
+import { type Fields, fieldsOf, textOf } from "../fields.ts"
 import { extraOf } from "./chatCalls.ts"
 
 /** A field that holds reasoning as text; `thinking` is Mistral's, which is a part of the content. */

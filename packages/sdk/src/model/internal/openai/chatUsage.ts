@@ -37,7 +37,7 @@ export const usageIn = (value: unknown): ModelUsage | undefined => {
 }
 
 /** US dollars, where the provider says so: OpenRouter plainly, Perplexity in parts, xAI in ticks of which 10^10 are a dollar. */
-const costIn = ({ cost, cost_in_usd_ticks: ticks }: Readonly<Record<string, unknown>>) => {
+export const costIn = ({ cost, cost_in_usd_ticks: ticks }: Readonly<Record<string, unknown>>) => {
   const usd = typeof ticks === "number" ? ticks / 1e10 : (fieldsOf(cost)?.total_cost ?? cost)
   return typeof usd === "number" && Number.isFinite(usd) && usd >= 0 ? usd : undefined
 }

@@ -11,16 +11,14 @@ import type { ModelError } from "../../ModelError.ts"
 import type { ModelResponse } from "../../ModelPart.ts"
 import type { Compatibility, ModelProfile } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
-import { notAnAnswer } from "../answerFaults.ts"
+import { wholeAnswer } from "../decoding.ts"
 import { fieldsOf } from "../fields.ts"
-import { wholeAnswer } from "../http/wholeAnswer.ts"
-import { modelError } from "../modelError.ts"
+import { instructionsOf } from "../inWords.ts"
+import { modelError, notAnAnswer } from "../modelError.ts"
 import { outputBound } from "../outputBound.ts"
-import { outputInWords } from "../outputInWords.ts"
-import type { Protocol } from "../protocol.ts"
-import { providerOf } from "../protocol.ts"
+import { type Protocol, providerOf } from "../protocol.ts"
 import { reasonOf } from "../providerErrors.ts"
-import { wireName } from "../wireName.ts"
+import { wireName } from "../wireNames.ts"
 import { given, isStrict, settingFields, toolFields } from "./fields.ts"
 import { responsesDecoder } from "./responsesDecoder.ts"
 import { encodeInput } from "./responsesInput.ts"
@@ -31,10 +29,7 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   const settings = { ...profile.settings, ...request.settings }
   const store = compatibility.store === true
   const asked = compatibility.structuredOutput ?? "jsonSchema"
-  const instructions =
-    output === undefined || asked === "jsonSchema"
-      ? request.instructions
-      : outputInWords(request.instructions, output.schema)
+  const instructions = instructionsOf(request, asked === "jsonSchema")
   const effort = compatibility.reasoningEffort === false ? undefined : settings.reasoningEffort
   return {
     model: profile.model,

@@ -13,16 +13,14 @@ import type { FinishReason } from "../../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../../domain/Usage.ts"
 import { InvalidRequest, type ModelError, ProviderFault } from "../../ModelError.ts"
 import type { ModelPart } from "../../ModelPart.ts"
-import { brokenCall, cutCall, cutOff, tooManyPieces } from "../answerFaults.ts"
-import type { Fields } from "../fields.ts"
-import { countOf, fieldsOf, textOf } from "../fields.ts"
-import { readTypedEvents } from "../http/typedEvents.ts"
-import { modelError } from "../modelError.ts"
+import { readTypedEvents } from "../decoding.ts"
+import { countOf, type Fields, fieldsOf, textOf } from "../fields.ts"
+import { brokenCall, cutCall, cutOff, modelError, tooManyPieces } from "../modelError.ts"
 import { makePieces, placeIn } from "../pieces.ts"
 import type { AnswerDecoder } from "../protocol.ts"
 import { reasonOf } from "../providerErrors.ts"
-import type { Channel, Item } from "./responsesItem.ts"
-import { callKeyOf, callOf, endingOf, isRefusal, nameOf } from "./responsesItem.ts"
+import { costIn } from "./chatUsage.ts"
+import { callKeyOf, callOf, type Channel, endingOf, isRefusal, type Item, nameOf } from "./responsesItem.ts"
 
 type Emit = (part: ModelPart) => void
 
@@ -325,15 +323,13 @@ const usageIn = (value: unknown): ModelUsage | undefined => {
   const cached = countOf(cached_tokens)
   const written = countOf(cache_write_tokens)
   const reasoning = countOf(fieldsOf(usage.output_tokens_details)?.reasoning_tokens)
-  // 10^10 of xAI's ticks are a dollar.
-  const ticks = usage.cost_in_usd_ticks
-  const cost = typeof ticks === "number" ? ticks / 1e10 : usage.cost
+  const cost = costIn(usage)
   return {
     inputTokens: countOf(usage.input_tokens) ?? 0,
     ...(cached === undefined ? {} : { cachedInputTokens: cached }),
     ...(written === undefined ? {} : { cacheWriteTokens: written }),
     outputTokens: countOf(usage.output_tokens) ?? 0,
     ...(reasoning === undefined ? {} : { reasoningTokens: reasoning }),
-    ...(typeof cost === "number" && Number.isFinite(cost) && cost >= 0 ? { costUsd: cost } : {})
+    ...(cost === undefined ? {} : { costUsd: cost })
   }
 }

@@ -9,12 +9,10 @@ import type * as Schema from "effect/Schema"
 import type { ToolCallId } from "../../../domain/Id.ts"
 import type { AssistantMessage, FilePart, Message, ToolMessage, UserPart } from "../../../domain/Message.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
-import { wholeArguments } from "../callArguments.ts"
-import { wireIds } from "../callIds.ts"
-import { fieldsOf } from "../fields.ts"
-import { leftOut, textOfFile, titleOf } from "../filesInWords.ts"
+import { argumentsText, fieldsOf } from "../fields.ts"
+import { leftOut, textOfFile, titleOf } from "../inWords.ts"
 import { providerOf } from "../protocol.ts"
-import { wireName } from "../wireName.ts"
+import { wireIds, wireName } from "../wireNames.ts"
 
 type Ids = ReadonlyMap<ToolCallId, string>
 
@@ -143,12 +141,6 @@ const sent = (payload: Schema.Json | undefined, stored: boolean): Schema.JsonObj
         value !== null && (stored || key !== "id") && (key !== "status" || item.type !== "reasoning")
     )
   )
-}
-
-/** Some servers parse the arguments of past calls and fail on what is not an object. */
-const argumentsText = (text: string): string => {
-  const whole = wholeArguments(text)
-  return whole === "" ? "{}" : (whole ?? JSON.stringify({ malformed: text }))
 }
 
 const textPart = (text: string): Schema.JsonObject => ({ type: "input_text", text })

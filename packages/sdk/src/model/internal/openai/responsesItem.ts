@@ -3,9 +3,7 @@
  */
 import type * as Schema from "effect/Schema"
 import { isDeeperThan, maxGivenDepth } from "../../../domain/internal/json.ts"
-import { writtenArguments } from "../callArguments.ts"
-import type { Fields } from "../fields.ts"
-import { fieldsOf, textOf } from "../fields.ts"
+import { type Fields, fieldsOf, textOf, writtenArguments } from "../fields.ts"
 import type { Ending, Piece } from "../pieces.ts"
 
 /** Where a text of an item belongs: what is said, a summary of the reasoning, or the reasoning itself. */

@@ -1,5 +1,5 @@
 /**
- * How calls are called on the wire.
+ * How calls and tools are named on the wire.
  *
  * A call and its result are tied together by an id, and a provider refuses a request in which an id is empty, said twice, too
  * long or spelled with other letters than it likes. Its own ids may be any of that: they are used where they can be, and ids made
@@ -7,6 +7,10 @@
  */
 import type { ToolCallId } from "../../domain/Id.ts"
 import type { Message } from "../../domain/Message.ts"
+
+/** A name as every provider takes it: of a tool, of an output, and of the tools that a model made up. */
+export const wireName = (name: string): string =>
+  name.replaceAll(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64) || "unnamed"
 
 /** What a provider takes as an id. */
 export interface IdForm {

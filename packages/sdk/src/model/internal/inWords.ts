@@ -1,7 +1,8 @@
-/** Files where a provider takes only words: what is in them, or at least that they were there. */
+/** What a provider takes only in words: files, or at least that they were there, and the schema of structured output. */
 import * as Base64 from "effect/encoding/Base64"
 import * as Result from "effect/Result"
 import type { FilePart } from "../../domain/Message.ts"
+import type { ModelRequest } from "../ModelRequest.ts"
 
 export const titleOf = ({ mediaType, name }: FilePart): string => name ?? mediaType
 
@@ -13,3 +14,9 @@ export const textOfFile = ({ mediaType, source }: FilePart): string | undefined 
   if (!mediaType.startsWith("text/") && mediaType !== "application/json") return undefined
   return Result.getOrUndefined(Base64.decodeString(source.base64))
 }
+
+/** The instructions of a request; where the provider cannot be given the schema of the output, with the schema. */
+export const instructionsOf = ({ instructions, output }: ModelRequest, isGivenSchema: boolean): string =>
+  output === undefined || isGivenSchema
+    ? instructions
+    : `${instructions === "" ? "" : `${instructions}\n\n`}Give the final answer as a JSON object, and nothing else, that fits this JSON Schema:\n${JSON.stringify(output.schema)}`
