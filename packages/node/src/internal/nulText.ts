@@ -39,8 +39,8 @@ const fromDatabase = (value: unknown): unknown =>
     ? value.replaceAll(/\uFDD0([01])/g, (_, digit) => (digit === "1" ? mark : "\0"))
     : value
 
-const fromRows = (rows: ReadonlyArray<any>): ReadonlyArray<any> =>
-  rows.map((row: object) => (Object.values(row).some(isMarked) ? fromRow(row) : row))
+const fromRows = (rows: ReadonlyArray<object>): ReadonlyArray<object> =>
+  rows.map((row) => (Object.values(row).some(isMarked) ? fromRow(row) : row))
 
 const isMarked = (value: unknown): boolean => typeof value === "string" && value.includes(mark)
 

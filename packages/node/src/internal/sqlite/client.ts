@@ -86,7 +86,7 @@ const connectionTo = (database: DatabaseSync): Connection => {
         return Exit.fail(reported(error))
       }
     })
-  const rows = (prepared: Prepared, values: ReadonlyArray<unknown>): ReadonlyArray<any> => {
+  const rows = (prepared: Prepared, values: ReadonlyArray<unknown>): ReadonlyArray<object> => {
     const { hasRows, isRead, statement } = prepared
     const given = values as ReadonlyArray<SQLInputValue>
     if (!hasRows) {
@@ -104,7 +104,7 @@ const connectionTo = (database: DatabaseSync): Connection => {
   const arrays = (prepared: Prepared, values: ReadonlyArray<unknown>) => {
     prepared.statement.setReturnArrays(true)
     try {
-      return rows(prepared, values)
+      return rows(prepared, values) as ReadonlyArray<ReadonlyArray<unknown>>
     } finally {
       prepared.statement.setReturnArrays(false)
     }
@@ -130,7 +130,7 @@ const isTooLarge = (error: unknown): boolean =>
   error instanceof RangeError && "code" in error && error.code === "ERR_OUT_OF_RANGE"
 
 /** Reads once more, with large numbers as they are: what reads the row refuses them, and no other. */
-const large = (statement: StatementSync, values: ReadonlyArray<SQLInputValue>): ReadonlyArray<any> => {
+const large = (statement: StatementSync, values: ReadonlyArray<SQLInputValue>): ReadonlyArray<object> => {
   statement.setReadBigInts(true)
   try {
     return statement.all(...values).map(narrowed)

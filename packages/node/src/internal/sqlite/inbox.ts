@@ -1,5 +1,5 @@
 /**
- * Whether the requests and the messages of a SQLite store can be read, and say what their runs say.
+ * Whether the requests, the messages and the grants of a SQLite store can be read, and say what their runs say.
  */
 import type { DatabaseSync } from "node:sqlite"
 import { SqlRunStore } from "@fermata/sdk/store"
@@ -72,5 +72,26 @@ const checkMessage = (found: Findings, row: Row): void => {
     const read = { recipient: null, intent: null, ...row, ...(waits ? {} : { content: "[]" }) }
     for (const problem of SqlRunStore.rowProblems("messages", [read])) found.problem(problem)
     if (typeof row["position"] !== "number") found.problem(`${name} has no place among the others.`)
+  }
+}
+
+/** Checks every grant, and stops now and then. */
+export function* checkGrants(database: DatabaseSync, found: Findings): Generator<void> {
+  const rows = rowsOf(
+    database,
+    `SELECT entry.*, run.session_id AS run_session FROM fermata_grants AS entry
+      LEFT JOIN fermata_runs AS run ON run.run_id = entry.run_id ORDER BY entry.grant_id`
+  )
+  let count = 0
+  for (const row of rows) {
+    const problems = SqlRunStore.rowProblems("grants", [row])
+    for (const problem of problems) found.problem(problem)
+    // A revocation outlives its run, and an import keeps it before the run is there.
+    if (problems.length === 0 && row["run_session"] === null && row["revoked_at"] === null) {
+      found.problem(
+        `The grant ${String(row["grant_id"])} belongs to ${String(row["run_id"])}, but there is no such run: restore a backup, or revoke it.`
+      )
+    }
+    if (++count % atOnce === 0) yield
   }
 }

@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type { Decision } from "../../../domain/Decision.ts"
 import type { RequestId, Revision, RunId, Timestamp } from "../../../domain/Id.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import { RunEnded, SessionBusy } from "../../../domain/RunError.ts"
@@ -39,7 +40,8 @@ import {
   endingRefusal,
   isGoing,
   judgeAll,
-  judgeEntry
+  judgeEntry,
+  type RequestEntry
 } from "../requests.ts"
 import { makeSignal } from "../signal.ts"
 import { assemble, keeping } from "./checkpoints.ts"
@@ -141,6 +143,17 @@ export const makeMemory = (): RunStorePort => {
       const found = yield* eventsFrom(before, run.parent?.revision ?? 0, version)
       return { ...found, events: [...found.events, ...(yield* eventsIn(run, to))] }
     })
+
+  const erase = (runId: RunId) => {
+    runs.delete(runId)
+    Grants.erase(grants, runId)
+  }
+
+  /** Records a decision on a request of a run, and the grant that it creates. */
+  const record = (run: Run, entry: RequestEntry, decision: Decision) => {
+    run.inbox = new Map(run.inbox).set(decision.requestId, { ...entry, status: "decided", decision })
+    Grants.keepOf(grants, run, decision)
+  }
 
   const findRequest = (requestId: RequestId) => {
     for (const run of runs.values()) {
@@ -268,11 +281,8 @@ export const makeMemory = (): RunStorePort => {
     claim: ({ owner, runId, ttl }) =>
       atomically((now) =>
         Result.flatMap(found(runId), (run) => {
-          const holder = ownerOf(run, now)
-          if (holder !== undefined) {
-            return Result.fail(new RunBusy({ runId, owner: holder, until: run.leaseUntil }))
-          }
-          return Result.succeed(leaseTo(run, owner, ttl, now))
+          const busy = heldByOther(run, now)
+          return busy === undefined ? Result.succeed(leaseTo(run, owner, ttl, now)) : Result.fail(busy)
         })
       ),
 
@@ -299,17 +309,12 @@ export const makeMemory = (): RunStorePort => {
         Result.gen(function* () {
           const decision = yield* decodeInput(input, now)
           const { entry, run } = yield* findRequest(decision.requestId)
-          const { first, record, refusal } = judgeEntry(entry, decision, now)
-          const late = record === decision ? endingRefusal(decision.requestId, endingIn(run)) : undefined
+          const verdict = judgeEntry(entry, decision, now)
+          const { first, refusal } = verdict
+          const isNew = verdict.record === decision
+          const late = isNew ? endingRefusal(decision.requestId, endingIn(run)) : undefined
           if (late !== undefined) return yield* Result.fail(late)
-          if (record !== undefined) {
-            run.inbox = new Map(run.inbox).set(decision.requestId, {
-              ...entry,
-              status: "decided",
-              decision: record
-            })
-            Grants.keepOf(grants, run, record)
-          }
+          if (verdict.record !== undefined) record(run, entry, verdict.record)
           return refusal === undefined
             ? { runId: run.runId, decision: first ?? decision }
             : yield* Result.fail(refusal)
@@ -326,12 +331,7 @@ export const makeMemory = (): RunStorePort => {
             const late = isNew ? endingRefusal(decision.requestId, endingIn(found.run)) : undefined
             if (late !== undefined) return yield* Result.fail(late)
           }
-          for (const { decision, found, isNew } of taken) {
-            const { entry, run } = found
-            if (!isNew) continue
-            run.inbox = new Map(run.inbox).set(decision.requestId, { ...entry, status: "decided", decision })
-            Grants.keepOf(grants, run, decision)
-          }
+          for (const { decision, found, isNew } of taken) if (isNew) record(found.run, found.entry, decision)
           return taken.map(({ decision, found }) => ({ runId: found.run.runId, decision }))
         })
       ).pipe(Effect.tap(signal.tell)),
@@ -443,14 +443,11 @@ export const makeMemory = (): RunStorePort => {
       atomically((now) =>
         Result.gen(function* () {
           const run = yield* found(runId)
-          const holder = ownerOf(run, now)
-          if (holder !== undefined) {
-            return yield* Result.fail(new RunBusy({ runId, owner: holder, until: run.leaseUntil }))
-          }
+          const busy = heldByOther(run, now)
+          if (busy !== undefined) return yield* Result.fail(busy)
           const child = childOf(run)
           if (child !== undefined) return yield* Result.fail(new RunContinued({ runId, by: child.runId }))
-          runs.delete(runId)
-          Grants.erase(grants, runId)
+          erase(runId)
         })
       ),
 
@@ -461,8 +458,7 @@ export const makeMemory = (): RunStorePort => {
           const held = ownerOf(run, now) !== undefined
           if (held || closingReason(run.status) === undefined || run.updatedAt >= endedBefore || childOf(run))
             continue
-          runs.delete(run.runId)
-          Grants.erase(grants, run.runId)
+          erase(run.runId)
           count += 1
         }
         return Result.succeed(count)
@@ -472,6 +468,11 @@ export const makeMemory = (): RunStorePort => {
 
 const busyWith = ({ runId, sessionId, status }: Run): SessionBusy =>
   new SessionBusy({ sessionId, runId, status })
+
+const heldByOther = (run: Run, now: Timestamp): RunBusy | undefined => {
+  const owner = ownerOf(run, now)
+  return owner === undefined ? undefined : new RunBusy({ runId: run.runId, owner, until: run.leaseUntil })
+}
 
 const conflictOf = ({ revision, runId }: Run, expected: Revision): RunConflict =>
   new RunConflict({ runId, expected, actual: revision as Revision })

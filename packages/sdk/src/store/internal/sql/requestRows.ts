@@ -14,7 +14,7 @@ import type { SqlAccess } from "./access.ts"
 import { type RowKind, shown } from "./damage.ts"
 import { isIn, isSameTime, Whole } from "./rows.ts"
 
-const requestFields = {
+const RequestRow = Schema.Struct({
   request_id: RequestId,
   run_id: RunId,
   /** Those of the run, by its own entry. */
@@ -26,10 +26,7 @@ const requestFields = {
   on_expiry: Schema.String,
   status: RequestStatus,
   superseded_reason: Schema.NullOr(Schema.String),
-  superseded_by: Schema.NullOr(RequestId)
-}
-const RequestRow = Schema.Struct({
-  ...requestFields,
+  superseded_by: Schema.NullOr(RequestId),
   asked_at: Whole,
   expires_at: Schema.NullOr(Whole),
   warn_at: Schema.NullOr(Whole),
@@ -38,17 +35,8 @@ const RequestRow = Schema.Struct({
 })
 type RequestRow = typeof RequestRow.Type
 
-/** The same after its texts were parsed, from drivers that return numbers. */
-const isParsedRequestRow = verbatim(
-  Schema.Struct({
-    ...requestFields,
-    asked_at: Schema.Finite,
-    expires_at: Schema.NullOr(Schema.Finite),
-    warn_at: Schema.NullOr(Schema.Finite),
-    request: Interruption,
-    decision: Schema.NullOr(Decision)
-  })
-)
+/** Whether a row is what decoding would make of it, once its texts were parsed. */
+const isDecodedRequest = verbatim(Schema.toType(RequestRow))
 
 /** The columns of a request. Its session and its agent are those of the run: the copies that it has of both are for old readers. */
 export const requestColumns = ({ sql }: SqlAccess) =>
@@ -87,9 +75,7 @@ export const requestKind: RowKind<RequestRow, InboxEntry> = {
         decision: typeof decision === "string" ? JSON.parse(decision) : decision
       }
       // A text that says that there is none is not one of ours.
-      return isParsedRequestRow(parsed) && (decision === null || parsed.decision !== null)
-        ? parsed
-        : undefined
+      return isDecodedRequest(parsed) && (decision === null || parsed.decision !== null) ? parsed : undefined
     } catch {
       return undefined
     }

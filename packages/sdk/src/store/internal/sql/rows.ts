@@ -32,9 +32,7 @@ export const Whole = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
 const WholeRevision = Whole.pipe(Schema.decodeTo(Revision))
 
 /** A time that has a date: what is beyond cannot be shown. */
-const isTime = Schema.isBetween({ minimum: 0, maximum: latestTime })
-export const Time = Whole.check(isTime)
-const NumericTime = Schema.Finite.check(isTime)
+export const Time = Whole.check(Schema.isBetween({ minimum: 0, maximum: latestTime }))
 
 /** Whether a column has a time. One that keeps whole milliseconds keeps a part of one no better. */
 export const isSameTime = (column: number | null, time: number | undefined): boolean =>
@@ -60,18 +58,8 @@ const HeadRow = Schema.Struct({
   follows: Schema.NullOr(Schema.String)
 })
 
-/** The same from drivers that return numbers. */
-const isNumericHeadRow = verbatim(
-  Schema.Struct({
-    ...HeadRow.fields,
-    parent_revision: Schema.NullOr(Revision),
-    revision: Revision,
-    epoch: Revision,
-    lease_until: Schema.NullOr(NumericTime),
-    created_at: NumericTime,
-    updated_at: NumericTime
-  })
-)
+/** Whether a row is what decoding would make of it, as from drivers that return numbers. */
+const isDecodedHead = verbatim(Schema.toType(HeadRow))
 
 /** What is wrong with the entry of a run whose columns cannot be what they say. */
 export const damagedEntry = (runId: RunId, columns: ReadonlyArray<string>): string =>
@@ -80,7 +68,7 @@ export const damagedEntry = (runId: RunId, columns: ReadonlyArray<string>): stri
 /** The heads of runs. */
 export const headKind: RowKind<typeof HeadRow.Type, RunHead> = {
   row: HeadRow,
-  quick: (row) => (isNumericHeadRow(row) ? row : undefined),
+  quick: (row) => (isDecodedHead(row) ? row : undefined),
   what: ({ run_id }) => `the entry of the run ${shown(run_id)}`,
   agreements: (row) => ({ parent_revision: (row.parent_run_id === null) === (row.parent_revision === null) }),
   make: (row) => ({
@@ -152,27 +140,25 @@ export const messageKind: RowKind<typeof MessageRow.Type, SentMessage> = {
   })
 }
 
-const batchFields = { runId: RunId, version: Schema.Finite, text: Schema.String }
-const BatchRow = Schema.Struct({ ...batchFields, upto: Whole, sequence: Whole, count: Whole, depth: Whole })
+const BatchRow = Schema.Struct({
+  runId: RunId,
+  version: Schema.Finite,
+  text: Schema.String,
+  upto: Whole,
+  sequence: Whole,
+  count: Whole,
+  depth: Whole
+})
 
 /** A row of a journal, the revision that is asked for at most, and how many runs later the run is that is asked for. */
 export type BatchRow = typeof BatchRow.Type
 
-/** The same from drivers that return numbers. */
-const isNumericBatchRow = verbatim(
-  Schema.Struct({
-    ...batchFields,
-    upto: Schema.Finite,
-    sequence: Schema.Finite,
-    count: Schema.Finite,
-    depth: Schema.Finite
-  })
-)
+const isDecodedBatch = verbatim(Schema.toType(BatchRow))
 
 /** The rows of journals. */
 export const batchKind: RowKind<BatchRow, BatchRow> = {
   row: BatchRow,
-  quick: (row) => (isNumericBatchRow(row) ? row : undefined),
+  quick: (row) => (isDecodedBatch(row) ? row : undefined),
   what: ({ runId }) => `the journal of the run ${shown(runId)}`,
   make: (row) => row
 }
