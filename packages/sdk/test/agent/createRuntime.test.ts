@@ -13,6 +13,7 @@ import { createRuntime } from "../../src/agent/createRuntime.ts"
 import * as Runtime from "../../src/agent/Runtime.ts"
 import type { RuntimeContext, RuntimeExtension } from "../../src/agent/RuntimeDefinition.ts"
 import type { CloseStatus } from "../../src/agent/RuntimeError.ts"
+import * as RuntimeExtension_ from "../../src/agent/RuntimeExtension.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
@@ -41,6 +42,43 @@ const logging = (
 const liveRun = (runId: string, isMidTurn = () => false) => ({ runId, isMidTurn, cancel: () => {} })
 
 describe("createRuntime", () => {
+  it.effect(
+    "releases what an extension acquires when it starts, after the runs and the extension have ended",
+    () =>
+      Effect.gen(function* () {
+        const log: Array<string> = []
+        const note = (line: string) =>
+          Effect.sync(() => {
+            log.push(line)
+          })
+        const begun = yield* Deferred.make<void>()
+        const slow = safe("slow", {
+          handler: () =>
+            Effect.onInterrupt(Effect.andThen(Deferred.succeed(begun, undefined), Effect.never), () =>
+              note("interrupted")
+            )
+        })
+        const scope = yield* Scope.make()
+        const runtime = yield* createRuntime({
+          agent: Agent.make("a", { tools: [slow.tool] }),
+          extensions: [
+            RuntimeExtension_.make("db", {
+              onStart: () => Effect.asVoid(Effect.acquireRelease(note("opened"), () => note("released"))),
+              onClose: () => note("closed")
+            })
+          ]
+        }).pipe(
+          Effect.provideService(ModelClient, ScriptedModel.make([{ calls: [call("slow", "1")] }]).client),
+          Scope.provide(scope)
+        )
+        const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
+        yield* Deferred.await(begun)
+        yield* Scope.close(scope, Exit.void)
+        expect(yield* Fiber.join(running), "cancelled")
+        assert.deepStrictEqual(log, ["opened", "interrupted", "closed", "released"])
+      })
+  )
+
   it.effect("makes a runtime that runs prompts, begins with its profile, and knows itself", () =>
     Effect.gen(function* () {
       const runtime = yield* createRuntime({

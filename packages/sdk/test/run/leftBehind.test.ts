@@ -61,6 +61,48 @@ const states = (calls: ReadonlyArray<{ readonly tool: string; readonly state: st
 const cancelled =
   "work cancelled: This call was stopped while it ran; it is not known whether it took effect."
 
+describe("a body that is tried again", () => {
+  const lateTries: Record<string, (late: Deferred.Deferred<string>) => unknown> = {
+    "a promise": (late) => Effect.runPromise(Deferred.await(late)),
+    "an effect": (late) => Effect.uninterruptible(Deferred.await(late))
+  }
+  for (const [what, wait] of Object.entries(lateTries)) {
+    it.effect(`does not hear of a try that was abandoned: ${what}`, () =>
+      Effect.gen(function* () {
+        const late = yield* Deferred.make<string>()
+        const again = yield* Deferred.make<void>()
+        const second = yield* Deferred.make<never, Error>()
+        let tries = 0
+        const work = safe("work", {
+          timeout: "1 second",
+          retry: Schedule.recurs(1),
+          handler: () => {
+            tries += 1
+            return tries === 1
+              ? wait(late)
+              : Effect.andThen(Deferred.succeed(again, undefined), Deferred.await(second))
+          }
+        })
+        const { runtime } = yield* bind(Agent.make("a", { tools: [work.tool] }), [
+          { calls: [call("work", "1")] },
+          "done"
+        ])
+        const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }), {
+          startImmediately: true
+        })
+        yield* TestClock.adjust("1 second")
+        yield* TestClock.adjust("20 millis")
+        yield* Deferred.await(again)
+        yield* Deferred.succeed(late, "too late")
+        yield* turn
+        yield* Deferred.fail(second, new Error("broken"))
+        const done = expect(yield* Fiber.join(running), "completed")
+        assert.deepStrictEqual(results(done.state), ["work failed: work failed: broken"])
+      })
+    )
+  }
+})
+
 describe("a tool's effect that cannot be stopped", () => {
   it.effect("is left behind when its run is cancelled; what it comes to then is nobody's to hear", () =>
     Effect.gen(function* () {

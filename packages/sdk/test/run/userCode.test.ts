@@ -473,6 +473,18 @@ describe("a failure of user code", () => {
     })
   )
 
+  it.effect("is logged where a rule interrupts itself", () =>
+    Effect.gen(function* () {
+      const { logged, logs } = recording()
+      const write = probe("write", { needsApproval: () => Effect.interrupt })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+        { calls: [call("write", "1")] }
+      ])
+      only(yield* logged(runPrompt(runtime, { prompt: "go" })), "approval")
+      assert.lengthOf(logs, 1)
+    })
+  )
+
   it.effect("is logged where a rule does not answer in time", () =>
     Effect.gen(function* () {
       const { logged, logs } = recording()
@@ -504,6 +516,27 @@ describe("a failure of user code", () => {
       const running = yield* Effect.forkChild(
         logged(runPrompt(runtime, { prompt: "go" }, { cancellation: token })),
         { startImmediately: true }
+      )
+      yield* Deferred.await(begun)
+      token.cancel("enough")
+      expect(yield* Fiber.join(running), "cancelled")
+      assert.deepStrictEqual(logs, [])
+    })
+  )
+
+  it.effect("is not what stopping a run does to a rule that is asked", () =>
+    Effect.gen(function* () {
+      const { logged, logs } = recording()
+      const begun = yield* Deferred.make<void>()
+      const write = probe("write", {
+        needsApproval: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
+      })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
+        { calls: [call("write", "1")] }
+      ])
+      const token = Cancellation.make()
+      const running = yield* Effect.forkChild(
+        logged(runPrompt(runtime, { prompt: "go" }, { cancellation: token }))
       )
       yield* Deferred.await(begun)
       token.cancel("enough")
@@ -544,9 +577,12 @@ describe("a failure of user code", () => {
         note: Schema.String
       }) {}
       const at = DateTime.makeUnsafe("2026-01-02T03:04:05Z")
+      const scrubber = Scrubber.make({ secrets: [secret], paths: [{ path: "/home/ann", show: "~" }] })
       const tools = [
         safe("refuse", { handler: () => Effect.fail(new Refused({ code: 51 })) }),
-        safe("late", { handler: () => Promise.reject(new Late({ until: at, note: secret })) }),
+        safe("late", {
+          handler: () => Promise.reject(new Late({ until: at, note: `${secret} in /home/ann/x` }))
+        }),
         safe("declared", {
           failure: Schema.Struct({ code: Schema.NumberFromString }),
           handler: () => Effect.fail({ code: 7, other: "hidden" })
@@ -562,11 +598,11 @@ describe("a failure of user code", () => {
       const { runtime } = yield* bind(Agent.make("a", { tools: tools.map(({ tool }) => tool) }), [
         { calls: tools.map(({ tool }, index) => call(tool.name, String(index))) },
         "done"
-      ]).pipe(Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [secret] })))
+      ]).pipe(Effect.provideService(Scrubber.Scrubber, scrubber))
       const done = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
       assert.deepStrictEqual(results(done.state), [
         'refuse failed: refuse failed: The card was refused.\n{"_tag":"Refused","code":51}',
-        'late failed: late failed: Late\n{"_tag":"Late","until":"2026-01-02T03:04:05.000Z","note":"[redacted]"}',
+        'late failed: late failed: Late\n{"_tag":"Late","until":"2026-01-02T03:04:05.000Z","note":"[redacted] in ~/x"}',
         'declared failed: declared failed: an unknown error\n{"code":"7"}',
         "undeclared failed: undeclared failed: The card was refused.",
         "plain failed: plain failed: In my words."

@@ -4,7 +4,7 @@
  *
  * Each call has a scope of its own and a span of its own, runs under the context of the run, and its failure is logged once.
  */
-import * as Cause from "effect/Cause"
+import type * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Console from "effect/Console"
 import * as Context from "effect/Context"
@@ -101,9 +101,8 @@ export const call = <A>(
   })
   const late = () => new ToolFailure({ description: `it did not answer within ${ms} ms` })
   return inSpan(runtime, called, ms === undefined ? running : within(runtime, ms, running, late)).pipe(
-    Effect.tapCause((cause) =>
-      Cause.hasInterruptsOnly(cause) ? Effect.void : logFailure(runtime, called, cause)
-    ),
+    // Code that is stopped does not get here; code that interrupts itself has failed.
+    Effect.tapCause((cause) => logFailure(runtime, called, cause)),
     Effect.catchDefect((defect) => Effect.fail(defect))
   )
 }

@@ -29,10 +29,8 @@ export const invoke = (
   const { clock, context: runContext, runtime } = scope.drive
   const context = new CallContext(scope, call)
   let isStopped = false
-  let abandon: (() => void) | undefined
   const settled = (promise: Promise<unknown>) =>
     Effect.callback<unknown, unknown>((resume) => {
-      abandon = () => resume(Exit.interrupt())
       // Anything may call itself a promise.
       void Promise.resolve(promise).then(
         (value) => resume(Exit.succeed(value)),
@@ -57,16 +55,26 @@ export const invoke = (
   if (Exit.isExit(body)) return body as Exit.Exit<unknown, unknown>
   // Only the handler's own effect is interrupted: what a promise brings within its grace period is its result.
   const fiber = Effect.runForkWith(runContext)(body, { uninterruptible: true })
-  const stop = () => {
-    if (isStopped) return
-    isStopped = true
-    context.abort()
-    if (abandon !== undefined) fiber.addObserver(setDeadline(clock, graceMs(runtime), abandon))
-    fiber.interruptUnsafe()
-  }
-  const follow: Running<unknown, unknown>["follow"] = (observer) =>
-    void fiber.addObserver((exit) => observer.ended(exit))
-  return fiber.pollUnsafe() ?? { follow, stop }
+  let end: ((exit: Exit.Exit<unknown, unknown>) => void) | undefined
+  return (
+    fiber.pollUnsafe() ?? {
+      follow: (observer) => {
+        end = (exit) => {
+          end = undefined
+          observer.ended(exit)
+        }
+        fiber.addObserver((exit) => end?.(exit))
+      },
+      stop: () => {
+        if (isStopped) return
+        isStopped = true
+        context.abort()
+        // Here too: what tries a body again must not hear of a try that was abandoned.
+        fiber.addObserver(setDeadline(clock, graceMs(runtime), () => end?.(Exit.interrupt())))
+        fiber.interruptUnsafe()
+      }
+    }
+  )
 }
 
 type AnyEffect = Effect.Effect<unknown, unknown>
