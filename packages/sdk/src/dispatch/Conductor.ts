@@ -7,11 +7,9 @@
  *
  * @since 0.1.0
  */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
-import * as Cancellation from "../agent/Cancellation.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
@@ -33,6 +31,7 @@ import type { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "./
 import type { ConductOptions, ConductorOptions } from "./dispatchOptions.ts"
 import { checkShared, type Spending } from "./internal/conductor/Ledger.ts"
 import { RunPool } from "./internal/conductor/RunPool.ts"
+import { surroundings } from "./internal/handle/BaseHandle.ts"
 import { conductorShape, conductShape, storedConductShape } from "./internal/shapes.ts"
 
 export { all, asCompleted, firstSuccess, quorum } from "./internal/conductor/joins.ts"
@@ -137,30 +136,30 @@ export const make = (
     yield* checkShared(options.limits ?? {})
     const orchestra = new RunPool(options)
     yield* Effect.addFinalizer(() => orchestra.drain)
-    const live = Effect.gen(function* () {
-      return {
-        context: yield* Effect.context<never>(),
-        clock: yield* Clock.Clock,
-        cancellation: yield* Cancellation.CancellationToken
-      }
-    })
     return {
       dispatch: (runtime, input, given = {}) =>
         Effect.flatMap(
           checkDispatch(input, "state" in input ? continueShape : startShape, given, conductShape),
-          (taken) => Effect.flatMap(live, (at) => orchestra.dispatch(runtime, taken, { ...at, ...given }))
+          (taken) =>
+            Effect.flatMap(surroundings(given), (at) =>
+              orchestra.dispatch(runtime, taken, { ...given, ...at })
+            )
         ),
       dispatchStored: (runtime, input, given = {}) =>
         Effect.flatMap(checkDispatch(input, storedStartShape, given, storedConductShape), (taken) =>
           Effect.flatMap(RunStore, (store) =>
-            Effect.flatMap(live, (at) => orchestra.dispatchStored(runtime, taken, { ...at, ...given, store }))
+            Effect.flatMap(surroundings(given), (at) =>
+              orchestra.dispatchStored(runtime, taken, { ...given, ...at, store })
+            )
           )
         ),
       attach: (runtimes, runId, given = {}) =>
         Effect.andThen(
           requireOptions("attach", given, storedConductShape),
           Effect.flatMap(RunStore, (store) =>
-            Effect.flatMap(live, (at) => orchestra.attach(runtimes, runId, { ...at, ...given, store }))
+            Effect.flatMap(surroundings(given), (at) =>
+              orchestra.attach(runtimes, runId, { ...given, ...at, store })
+            )
           )
         ),
       handles: () => orchestra.handles,

@@ -3,15 +3,14 @@
  *
  * @since 0.1.0
  */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import * as Cancellation from "../agent/Cancellation.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import type { ContinueInput, StartInput } from "../run/runInput.ts"
 import type { AgentHandle, HandleError } from "./AgentHandle.ts"
 import type { DispatchOptions } from "./dispatchOptions.ts"
+import { surroundings } from "./internal/handle/BaseHandle.ts"
 import { UnstoredHandle } from "./internal/handle/UnstoredHandle.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
 import { dispatchShape } from "./internal/shapes.ts"
@@ -52,10 +51,8 @@ export const dispatchPrompt: <Output>(
   yield* requireOptions("dispatchPrompt", options, dispatchShape)
   const live = new UnstoredHandle(runtime, input, {
     owner: yield* ownerOfScope,
-    context: yield* Effect.context<never>(),
-    clock: yield* Clock.Clock,
     ...options,
-    cancellation: options.cancellation ?? (yield* Cancellation.CancellationToken)
+    ...(yield* surroundings(options))
   })
   live.begin()
   // Who is stopped here will never have the handle.

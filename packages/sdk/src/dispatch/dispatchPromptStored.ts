@@ -3,10 +3,8 @@
  *
  * @since 0.1.0
  */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import * as Cancellation from "../agent/Cancellation.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import { lineOf, type RunId } from "../domain/Id.ts"
@@ -19,8 +17,9 @@ import { notARun } from "../store/internal/soundInput.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
 import type { StoredDispatchOptions } from "./dispatchOptions.ts"
-import { attachTo, attachToSubAgent } from "./internal/handle/attachTo.ts"
-import { newStored, type StoredOptions } from "./internal/handle/StoredHandle.ts"
+import { surroundings } from "./internal/handle/BaseHandle.ts"
+import type { StoredOptions } from "./internal/handle/StoredHandle.ts"
+import { attachTo, attachToSubAgent, newStored } from "./internal/handle/storedHandles.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
 import { storedDispatchShape } from "./internal/shapes.ts"
 
@@ -110,9 +109,7 @@ const optionsOf = Effect.fnUntraced(function* (options: StoredDispatchOptions) {
   return {
     owner: yield* ownerOfScope,
     store: yield* RunStore,
-    context: yield* Effect.context<never>(),
-    clock: yield* Clock.Clock,
     ...options,
-    cancellation: options.cancellation ?? (yield* Cancellation.CancellationToken)
+    ...(yield* surroundings(options))
   } satisfies StoredOptions
 })

@@ -1,7 +1,6 @@
 /**
  * The runs of a conductor: let in, counted, told about, and closed together.
  */
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
@@ -20,9 +19,9 @@ import type { AgentHandle, HandleError, Observed, StoredFault } from "../../Agen
 import type { ConductorUpdate, Drained, InboxEntry } from "../../ConductorUpdate.ts"
 import { type ConductorBudgetExceeded, ConductorClosed, type ConductorFull } from "../../DispatchError.ts"
 import type { ConductorOptions } from "../../dispatchOptions.ts"
-import { attachTo } from "../handle/attachTo.ts"
 import type { AnyHandle, ConductorLink, BaseHandle, HandleOptions } from "../handle/BaseHandle.ts"
-import { newStored, type StoredOptions } from "../handle/StoredHandle.ts"
+import type { StoredOptions } from "../handle/StoredHandle.ts"
+import { attachTo, newStored } from "../handle/storedHandles.ts"
 import { type Input, UnstoredHandle } from "../handle/UnstoredHandle.ts"
 import { closeAll, makeOwner } from "../Owner.ts"
 import { Latest, readAll, Reader, reading } from "../watch/readers.ts"
@@ -48,8 +47,8 @@ export class RunPool implements ConductorLink {
   private readonly inboxes = new Set<Reader<void>>()
   private isClosed = false
   private drained: ReadonlyArray<Drained> | undefined
-  /** Who waits for the drain that goes on; more than one may. */
-  private draining: Deferred.Deferred<ReadonlyArray<Drained>> | undefined
+  /** Closes it once, for all who ask. */
+  readonly drain = Effect.runSync(Effect.cached(Effect.uninterruptible(Effect.suspend(() => this.close()))))
 
   constructor(options: ConductorOptions) {
     this.options = options
@@ -143,20 +142,6 @@ export class RunPool implements ConductorLink {
         meant.length
       )
     })
-  }
-
-  get drain(): Effect.Effect<ReadonlyArray<Drained>> {
-    return Effect.uninterruptible(
-      Effect.suspend(() => {
-        if (this.draining !== undefined) return Deferred.await(this.draining)
-        const draining = Deferred.makeUnsafe<ReadonlyArray<Drained>>()
-        this.draining = draining
-        return Effect.onExit(
-          Effect.suspend(() => this.close()),
-          (exit) => Deferred.done(draining, exit)
-        )
-      })
-    )
   }
 
   onMade(live: AnyHandle): void {

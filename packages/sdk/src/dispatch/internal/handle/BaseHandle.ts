@@ -1,9 +1,10 @@
 /**
  * What every handle of a run of this process can do, stored or not: at work, held, waiting for a place, or over.
  */
-import type * as Clock from "effect/Clock"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
+import * as Cancellation from "../../../agent/Cancellation.ts"
 import { isPromise } from "../../../agent/internal/userCode.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
@@ -117,7 +118,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   }
 
   /** Told everything that happens. */
-  protected publish(update: RunUpdate): void {
+  publish(update: RunUpdate): void {
     if (!this.begun) {
       this.begun = true
       this.notify()
@@ -187,6 +188,15 @@ export interface ConductorLink {
   /** Why there may not be one more; else it is counted. */
   readonly refuse: () => ConductorBudgetExceeded | ConductorClosed | undefined
 }
+
+/** What a handle takes from the program that dispatches its run. */
+export const surroundings = Effect.fnUntraced(function* (given: Pick<HandleOptions, "cancellation">) {
+  return {
+    context: yield* Effect.context<never>(),
+    clock: yield* Clock.Clock,
+    cancellation: given.cancellation ?? (yield* Cancellation.CancellationToken)
+  }
+})
 
 /** The ids of a run that begins: those that its input gives, or new ones. */
 export const newIds = (

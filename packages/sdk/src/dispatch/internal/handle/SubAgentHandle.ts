@@ -17,8 +17,7 @@ import { RequestNotFound } from "../../../domain/Rejection.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { isEnded, type RunState } from "../../../domain/RunState.ts"
 import { cancelRun } from "../../../durable/cancelRun.ts"
-import { explain, type Explanation } from "../../../durable/explain.ts"
-import { sendMessage } from "../../../durable/sendMessage.ts"
+import type { Explanation } from "../../../durable/explain.ts"
 import { resultOf } from "../../../run/internal/result.ts"
 import type { Prompt } from "../../../run/prompt.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
@@ -139,14 +138,11 @@ export class SubAgentHandle
   }
 
   get explain(): Effect.Effect<Explanation, StoredFault> {
-    return this.root.inStore(
-      Effect.catchTag(explain(this.runId, { runtimes: [this.root.runtime] }), "OptionsInvalid", Effect.die)
-    )
+    return this.root.explained(this.runId)
   }
 
   deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | StoredFault> {
-    const sending = sendMessage(this.runId, prompt, messageId === undefined ? {} : { messageId })
-    return Effect.map(this.root.inStore(sending), () => this.root.cameIn())
+    return this.root.deliverTo(this.runId, prompt, messageId)
   }
 
   fork(): Effect.Effect<never, SubAgentNotForked> {

@@ -10,7 +10,7 @@ import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import * as History from "../../../domain/History.ts"
-import type { RequestId, RunId, SessionId, Timestamp } from "../../../domain/Id.ts"
+import type { RequestId, RunId, SessionId } from "../../../domain/Id.ts"
 import { isAnyToRun } from "../../../domain/internal/released.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { next } from "../../../domain/next.ts"
@@ -166,10 +166,12 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   protected parked(): void {
     this.closeMailbox()
     this.decided = undefined
-    const expiresAt = earliestExpiry(this.interruptions())
-    if (expiresAt === undefined) return
+    const expiries = this.interruptions().flatMap(({ expiresAt, onExpiry }) =>
+      expiresAt === undefined || onExpiry === "stay" ? [] : [expiresAt]
+    )
+    if (expiries.length === 0) return
     this.expiring = this.launch(
-      Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(0, expiresAt - now)))
+      Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(0, Math.min(...expiries) - now)))
     )
     this.expiring.addObserver((exit) => {
       if (exit._tag === "Success") this.resume()
@@ -193,7 +195,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     this.input = undefined
   }
 
-  protected override publish(update: RunUpdate): void {
+  override publish(update: RunUpdate): void {
     if (!this.begun) this.input = undefined
     const most = this.options.keepEvents ?? 64
     if (update._tag === "event") {
@@ -268,13 +270,4 @@ const beforeOpenTurn = (state: RunState, sessionId: SessionId): RunState => {
     requests: [],
     queued: []
   }
-}
-
-const earliestExpiry = (requests: ReadonlyArray<Interruption>): Timestamp | undefined => {
-  let earliest: Timestamp | undefined
-  for (const { expiresAt, onExpiry } of requests) {
-    if (expiresAt === undefined || onExpiry === "stay") continue
-    if (earliest === undefined || expiresAt < earliest) earliest = expiresAt
-  }
-  return earliest
 }

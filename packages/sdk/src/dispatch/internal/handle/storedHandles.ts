@@ -1,5 +1,5 @@
 /**
- * Making a handle of a run that is in a store.
+ * Making a handle of a stored run: of one that begins, or of one that is in the store.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -10,11 +10,24 @@ import { AgentNotFound, RunLetGo } from "../../../domain/RunError.ts"
 import { isEnded } from "../../../domain/RunState.ts"
 import { loadRun } from "../../../durable/internal/loadRun.ts"
 import { findSubRun } from "../../../durable/internal/subRun.ts"
+import type { StoredStartInput } from "../../../durable/storedInput.ts"
 import { RunNotFound } from "../../../store/RunStoreError.ts"
 import type { StoredRun } from "../../../store/RunStorePort.ts"
 import type { StoredFault } from "../../AgentHandle.ts"
-import { StoredHandle, type StoredOptions } from "./StoredHandle.ts"
+import { newIds } from "./BaseHandle.ts"
+import { type PrepareStored, StoredHandle, type StoredOptions } from "./StoredHandle.ts"
 import { SubAgentHandle } from "./SubAgentHandle.ts"
+
+/** A handle of a run that is not in the store yet. */
+export const newStored = <Output>(
+  runtime: Runtime<Output>,
+  input: StoredStartInput,
+  options: StoredOptions,
+  prepare?: PrepareStored
+): StoredHandle<Output> => {
+  const ids = newIds(runtime, input, options)
+  return new StoredHandle(runtime, ids, options, { input: { ...input, ...ids }, prepare })
+}
 
 /** Loads the run, and goes on with it or watches it, as it stands. */
 export const attachTo = Effect.fnUntraced(function* (
