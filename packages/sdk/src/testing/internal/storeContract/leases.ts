@@ -1,26 +1,14 @@
 /**
- * The contract of leases, cancellation and deletion.
+ * The contract of leases, also where the clock by which they are judged is set back, and of cancellation.
  */
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/testing/TestClock"
-import {
-  approval,
-  approve,
-  type Group,
-  heldOn,
-  manySaid,
-  opened,
-  rev,
-  run,
-  said,
-  started,
-  fields,
-  tagOf
-} from "./fixtures.ts"
+import { approval, approve, type Group, opened, rev, run, said, started, fields, tagOf } from "./fixtures.ts"
 
 const a = run("run_a")
 const b = run("run_b")
+const minutes = 60_000
 
 export const leases = ({ assert, test }: Group): void => {
   test("refuses to claim a run that somebody holds, even for the same owner", function* (store) {
@@ -156,64 +144,90 @@ export const leases = ({ assert, test }: Group): void => {
   })
 }
 
-export const deletion = ({ assert, test }: Group): void => {
-  test("deletes a run with everything that belongs to it", function* (store) {
-    const request = approval(a, 1)
-    yield* heldOn(store, a, [request])
-    yield* store.remove(a)
-    assert.strictEqual(yield* tagOf(store.load(a)), "RunNotFound")
-    assert.strictEqual(yield* tagOf(store.events(a)), "RunNotFound")
-    assert.strictEqual(yield* tagOf(store.request(request.requestId)), "RequestNotFound")
-    assert.deepStrictEqual([yield* store.pending(), yield* store.list()], [[], []])
-    assert.strictEqual(yield* tagOf(store.remove(a)), "RunNotFound")
-    yield* started(store, a, { events: [opened(request)] })
-    assert.strictEqual((yield* store.load(a)).events.length, 1)
+export const clockSetBack = ({ assert, hooks: { setBack }, test }: Group): void => {
+  test("keeps a lease in force whatever the length of the one before", function* (store) {
+    const lease = yield* started(store, a, { ttl: "1 minute" })
+    const longer = yield* store.renew(lease, "2 hours")
+    yield* store.append({ lease: longer.lease, expected: rev(1), events: [said("1")], status: "running" })
+    const shorter = yield* store.renew(longer.lease, "1 minute")
+    assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "you", ttl: 1 })), "RunBusy")
+    yield* store.release(shorter.lease)
+    const next = yield* store.claim({ runId: a, owner: "you", ttl: "3 hours" })
+    assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "me", ttl: 1 })), "RunBusy")
+    yield* store.append({ lease: next, expected: rev(2), events: [said("2")], status: "running" })
   })
 
-  test("does not delete a run that somebody works on", function* (store) {
-    const lease = yield* started(store, a)
+  if (setBack === undefined) return
+
+  test("gives a run to the next who claims it when the clock was set back after its lease was given", function* (store) {
+    const old = yield* started(store, a, { ttl: "15 seconds" })
+    assert.deepStrictEqual(yield* store.ready(), [])
+    yield* setBack(37 * minutes)
+    assert.strictEqual((yield* store.head(a)).lease, undefined)
+    assert.strictEqual((yield* store.list())[0]?.lease, undefined)
+    assert.deepStrictEqual(yield* store.ready(), [{ runId: a, agent: "root", reason: "orphaned" }])
+    const lease = yield* store.claim({ runId: a, owner: "you", ttl: "15 seconds" })
+    assert.strictEqual(lease.epoch, old.epoch + 1)
+    const late = { lease: old, expected: rev(1), events: [said("late")], status: "running" } as const
+    assert.strictEqual(yield* tagOf(store.append(late)), "LeaseLost")
+    yield* store.release(old)
+    // One that was given after that is like any other.
+    assert.strictEqual((yield* store.head(a)).lease?.owner, "you")
+    assert.deepStrictEqual(yield* store.ready(), [])
+    assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "me", ttl: 1 })), "RunBusy")
+    const renewed = yield* store.renew(lease, "15 seconds")
+    yield* store.append({ lease: renewed.lease, expected: rev(1), events: [said("1")], status: "running" })
+  })
+
+  test("keeps every write of an owner that lives while the clock is set back, until another owner claims its run", function* (store) {
+    const lease = yield* started(store, a, { ttl: "15 seconds" })
+    yield* setBack(37 * minutes)
+    yield* store.append({ lease, expected: rev(1), events: [said("1")], status: "running" })
+    const renewed = (yield* store.renew(lease, "15 seconds")).lease
+    assert.strictEqual((yield* store.head(a)).lease?.owner, renewed.owner)
+    assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "you", ttl: 1 })), "RunBusy")
+    yield* setBack(37 * minutes)
+    const next = yield* store.claim({ runId: a, owner: "you", ttl: "15 seconds" })
+    const late = { lease: renewed, expected: rev(2), events: [said("late")], status: "held" } as const
+    assert.strictEqual(yield* tagOf(store.append(late)), "LeaseLost")
+    assert.strictEqual(yield* tagOf(store.park(late)), "LeaseLost")
+    assert.strictEqual(yield* tagOf(store.renew(renewed, "15 seconds")), "LeaseLost")
+    assert.strictEqual((yield* store.head(a)).revision, 2)
+    yield* setBack(37 * minutes)
+    const parked = yield* store.park({ ...late, lease: next, events: [said("2")] })
+    assert.deepStrictEqual(parked, { parked: true, revision: rev(3) })
+  })
+
+  test("leaves a run to its owner when the clock is set back by less than the length of its lease", function* (store) {
+    const lease = yield* started(store, a, { ttl: "15 minutes" })
+    yield* setBack(10 * minutes)
+    assert.strictEqual((yield* store.head(a)).lease?.owner, lease.owner)
+    assert.deepStrictEqual(yield* store.ready(), [])
+    assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "you", ttl: 1 })), "RunBusy")
     assert.strictEqual(yield* tagOf(store.remove(a)), "RunBusy")
-    yield* store.release(lease)
+    yield* store.append({ lease, expected: rev(1), events: [said("1")], status: "running" })
+    yield* setBack(10 * minutes)
+    assert.deepStrictEqual(yield* store.ready(), [{ runId: a, agent: "root", reason: "orphaned" }])
+  })
+
+  test("judges a lease that was renewed or claimed again by its last length", function* (store) {
+    const lease = yield* started(store, a, { ttl: "2 hours" })
+    yield* store.renew(lease, "15 seconds")
+    yield* store.release(yield* started(store, b, { ttl: "2 hours" }))
+    yield* store.claim({ runId: b, owner: "me", ttl: "15 seconds" })
+    yield* setBack(37 * minutes)
+    assert.strictEqual((yield* store.ready()).length, 2)
+    for (const runId of [a, b]) yield* store.claim({ runId, owner: "you", ttl: "15 seconds" })
+  })
+
+  test("removes and prunes a run whose lease was given before the clock was set back", function* (store) {
+    yield* started(store, a, { ttl: "15 seconds" })
+    yield* started(store, b, { ttl: "15 seconds", status: "completed" })
+    assert.strictEqual(yield* tagOf(store.remove(a)), "RunBusy")
+    assert.strictEqual(yield* store.prune({ endedBefore: 1e15 }), 0)
+    yield* setBack(37 * minutes)
     yield* store.remove(a)
-  })
-
-  test("does not delete a run that a later one builds on", function* (store) {
-    yield* started(store, a, { ttl: 0 })
-    yield* started(store, b, { ttl: 0, parent: { runId: a, revision: rev(1) } })
-    const error = yield* Effect.flip(store.remove(a))
-    assert.deepStrictEqual(fields(error), { _tag: "RunContinued", runId: a, by: b })
-    assert.deepStrictEqual((yield* store.load(b)).events, [said("0"), said("0")])
-    yield* store.remove(b)
-    yield* store.remove(a)
-  })
-
-  test("prunes the runs that ended before a time and counts them", function* (store) {
-    yield* started(store, run("completed"), { status: "completed", ttl: 0 })
-    yield* started(store, run("cancelled"), { status: "cancelled", ttl: 0 })
-    yield* started(store, run("failed"), { status: "error", ttl: 0, events: manySaid(3) })
-    yield* started(store, run("leased"), { status: "completed", ttl: "2 hours" })
-    yield* started(store, run("running"), { ttl: 0 })
-    yield* heldOn(store, run("held"), [approval(run("held"), 1)])
-    yield* TestClock.adjust("1 hour")
-    yield* started(store, run("later"), { status: "completed", ttl: 0 })
-    assert.strictEqual(yield* store.prune({ endedBefore: 3_600_000 }), 3)
-    const left = (yield* store.list()).map((head) => String(head.runId))
-    assert.deepStrictEqual(left.toSorted(), ["held", "later", "leased", "running"])
-    assert.strictEqual(yield* store.prune({ endedBefore: 3_600_000 }), 0)
-  })
-
-  test("keeps an ended run that a later run builds on, and prunes a session that ended as a whole", function* (store) {
-    const c = run("run_c")
-    const ended = { status: "completed", ttl: 0 } as const
-    yield* started(store, a, ended)
-    yield* TestClock.adjust("1 second")
-    yield* started(store, b, { ...ended, parent: { runId: a, revision: rev(1) } })
-    yield* TestClock.adjust("1 second")
-    const lease = yield* started(store, c, { parent: { runId: b, revision: rev(1) } })
-    assert.strictEqual(yield* store.prune({ endedBefore: 1e9 }), 0)
-    yield* store.append({ lease, expected: rev(1), events: [said("end")], status: "completed" })
-    yield* store.release(lease)
-    assert.strictEqual(yield* store.prune({ endedBefore: 1e9 }), 3)
+    assert.strictEqual(yield* store.prune({ endedBefore: 1e15 }), 1)
     assert.deepStrictEqual(yield* store.list(), [])
   })
 }

@@ -2,12 +2,12 @@
  * One journal, event by event: what each event may do where it stands, and a ledger of what was decided, started and recorded.
  */
 import type * as Schema from "effect/Schema"
-import type { Decision } from "../../../domain/Decision.ts"
-import { evolve, evolveAll } from "../../../domain/evolve.ts"
-import * as Grant from "../../../domain/Grant.ts"
-import type { RequestId, RunId, ToolCallId } from "../../../domain/Id.ts"
-import { callIdOf, type Interruption, isExpired } from "../../../domain/Interruption.ts"
-import { type RunEvent, unwrap } from "../../../domain/RunEvent.ts"
+import type { Decision } from "../../domain/Decision.ts"
+import { evolve, evolveAll } from "../../domain/evolve.ts"
+import * as Grant from "../../domain/Grant.ts"
+import type { RequestId, RunId, ToolCallId } from "../../domain/Id.ts"
+import { callIdOf, type Interruption, isExpired } from "../../domain/Interruption.ts"
+import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import {
   findCall,
   findChild,
@@ -16,9 +16,9 @@ import {
   messages,
   providerMessages,
   type RunState
-} from "../../../domain/RunState.ts"
-import type { Evidence, Invariant, Journal, Violation } from "../../Evidence.ts"
-import { validateHistory } from "../../ScriptedModel.ts"
+} from "../../domain/RunState.ts"
+import type { Evidence, Invariant, Journal, Violation } from "../Evidence.ts"
+import { validateHistory } from "../ScriptedModel.ts"
 
 /** What the journal says about one call, counted from its events alone. */
 export interface CallLedger {

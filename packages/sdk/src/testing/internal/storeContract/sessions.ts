@@ -1,0 +1,260 @@
+/**
+ * The contract of runs that build on other runs: those that follow in a session, forks, and what may be deleted under them.
+ */
+import * as Effect from "effect/Effect"
+import * as TestClock from "effect/testing/TestClock"
+import type { RunId } from "../../../domain/Id.ts"
+import type { RunEvent } from "../../../domain/RunEvent.ts"
+import type { RunStore } from "../../../store/RunStore.ts"
+import {
+  approval,
+  fields,
+  type Group,
+  heldOn,
+  manySaid,
+  opened,
+  rev,
+  run,
+  said,
+  session,
+  started,
+  tagOf
+} from "./fixtures.ts"
+
+type Store = RunStore["Service"]
+
+const [a, b, c, d] = ["run_a", "run_b", "run_c", "run_d"].map(run) as [RunId, RunId, RunId, RunId]
+const sessionId = session("one")
+const failed: RunEvent = { _tag: "run.failed", at: 9, failure: { _tag: "RunDefect", description: "no" } }
+const resumed: RunEvent = { _tag: "run.resumed", at: 10 }
+
+/** A run that failed after two events, and is worked on. */
+const failing = (store: Store, runId: RunId, of = sessionId) =>
+  started(store, runId, { sessionId: of, events: [said("0"), failed], status: "error" })
+
+const next = (store: Store, runId: RunId, revision: number, from = a, of = sessionId) =>
+  started(store, runId, { sessionId: of, parent: { runId: from, revision: rev(revision) } })
+
+/** Sessions that go on after a run that failed: with that run, or with the next one, never with both. */
+export const successors = ({ assert, test }: Group): void => {
+  test("does not take up a run that failed once the next one of its session builds on its end", function* (store) {
+    const lease = yield* failing(store, a)
+    yield* next(store, b, 2)
+    const busy = { _tag: "SessionBusy", sessionId, runId: b, status: "running" }
+    for (const status of ["running", "held"] as const) {
+      const taken = { lease, expected: rev(2), events: [resumed, said("more")], status } as const
+      assert.deepStrictEqual(fields(yield* Effect.flip(store.append(taken))), busy)
+      assert.deepStrictEqual(fields(yield* Effect.flip(store.park(taken))), busy)
+    }
+    assert.deepStrictEqual((yield* store.load(a)).events, [said("0"), failed])
+    // It can still be put on record what became of it.
+    const cancelled: RunEvent = { _tag: "run.cancelled", at: 11, reason: "no longer needed", calls: [] }
+    yield* store.append({ lease, expected: rev(2), events: [resumed, cancelled], status: "cancelled" })
+    assert.strictEqual((yield* store.latest(sessionId))?.runId, b)
+  })
+
+  test("takes up a run that failed though forks build on it, and one that went on before a next one was begun", function* (store) {
+    const lease = yield* failing(store, a)
+    yield* next(store, b, 2, a, session("two"))
+    yield* store.append({ lease, expected: rev(2), events: [resumed, failed], status: "error" })
+    yield* store.append({ lease, expected: rev(4), events: [resumed], status: "running" })
+    yield* store.append({ lease, expected: rev(5), events: [said("1")], status: "completed" })
+    yield* next(store, c, 6)
+  })
+
+  test("takes up a run that had gone on further than where the next one of its session builds on it", function* (store) {
+    // An earlier version let both go on.
+    const later = { runId: b, sessionId, agent: "root", status: "completed", events: [said("b")] } as const
+    yield* store.restore(
+      [
+        {
+          runId: a,
+          sessionId,
+          agent: "root",
+          status: "held",
+          events: [said("0"), failed],
+          rest: [resumed, said("1")]
+        },
+        { ...later, parent: { runId: a, revision: rev(2) } }
+      ],
+      [],
+      []
+    )
+    const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
+    yield* store.append({ lease, expected: rev(4), events: [resumed], status: "running" })
+  })
+
+  test("begins the next run of a session only on what the last one came to", function* (store) {
+    const lease = yield* failing(store, a)
+    const refused = (status: string) => ({ _tag: "SessionBusy", sessionId, runId: a, status })
+    const refusal = (revision: number) => Effect.map(Effect.flip(next(store, b, revision)), fields)
+    assert.deepStrictEqual(yield* refusal(1), refused("error"))
+    yield* store.append({ lease, expected: rev(2), events: [resumed], status: "running" })
+    assert.deepStrictEqual(yield* refusal(2), refused("running"))
+    assert.deepStrictEqual(yield* refusal(3), refused("running"))
+    yield* store.append({ lease, expected: rev(3), events: [said("1")], status: "held" })
+    assert.deepStrictEqual(yield* refusal(4), refused("held"))
+    assert.strictEqual(yield* tagOf(store.head(b)), "RunNotFound")
+    yield* store.append({ lease, expected: rev(4), events: manySaid(1), status: "completed" })
+    yield* next(store, b, 5)
+  })
+
+  test("goes on with a run that failed or with the next one when both are asked for at once", function* (store) {
+    for (let round = 0; round < 10; round++) {
+      const [first, second] = [run(`first_${round}`), run(`second_${round}`)]
+      const of = session(`s-${round}`)
+      const lease = yield* failing(store, first, of)
+      const takeUp = store.append({ lease, expected: rev(2), events: [resumed], status: "running" })
+      const begin = next(store, second, 2, first, of)
+      const attempts = [Effect.isSuccess(takeUp), Effect.isSuccess(begin)]
+      const won = yield* Effect.all(round % 2 === 0 ? attempts : attempts.toReversed(), { concurrency: 2 })
+      assert.strictEqual(won.filter((isDone) => isDone).length, 1)
+    }
+  })
+}
+
+const [one, two] = [session("one"), session("two")]
+
+/** A run of another session that builds on the first events of a run. */
+const forked = (
+  store: Store,
+  runId: RunId,
+  from: RunId,
+  revision: number,
+  sessionId = session(`s-${runId}`)
+) =>
+  started(store, runId, {
+    sessionId,
+    parent: { runId: from, revision: rev(revision) },
+    events: [said(`by ${runId}`)],
+    ttl: 0
+  })
+
+const refusal = (start: Effect.Effect<unknown, unknown>) =>
+  Effect.map(Effect.flip(start), (error) => fields(error)["_tag"])
+
+/** Runs of a session of their own that build on a part of another session's run. */
+export const forks = ({ assert, test }: Group): void => {
+  test("lets a fork build on any part of a run, of a fork, and of a run that somebody works on", function* (store) {
+    const lease = yield* started(store, a, { events: manySaid(4), sessionId: one })
+    yield* forked(store, b, a, 3)
+    yield* forked(store, c, a, 3)
+    yield* forked(store, d, b, 1)
+    yield* store.append({ lease, expected: rev(4), events: manySaid(2, 4), status: "running" })
+    assert.deepStrictEqual((yield* store.load(c)).events, [...manySaid(3), said("by run_c")])
+    assert.deepStrictEqual((yield* store.load(d)).events, [
+      ...manySaid(3),
+      said("by run_b"),
+      said("by run_d")
+    ])
+    assert.strictEqual((yield* store.latest(one))?.runId, a)
+    assert.strictEqual((yield* store.latest(session("s-run_b")))?.runId, b)
+  })
+
+  test("keeps a fork as the first run of its session, which is one line of runs like any other", function* (store) {
+    yield* started(store, a, { events: manySaid(4), sessionId: one, status: "completed", ttl: 0 })
+    yield* forked(store, b, a, 2, two)
+    const taken = { _tag: "SessionBusy", sessionId: two, runId: b, status: "running" }
+    const other = run("run_e")
+    assert.deepStrictEqual(fields(yield* Effect.flip(started(store, other, { sessionId: two }))), taken)
+    assert.deepStrictEqual(fields(yield* Effect.flip(forked(store, other, a, 3, two))), taken)
+    assert.strictEqual(yield* refusal(forked(store, other, b, 1, one)), "SessionBusy")
+    const ended = yield* store.claim({ runId: b, owner: "me", ttl: "1 hour" })
+    yield* store.append({ lease: ended, expected: rev(1), events: [said("the end")], status: "completed" })
+    const parent = { runId: b, revision: rev(2) }
+    yield* started(store, c, { sessionId: two, parent, ttl: 0 })
+    assert.strictEqual(yield* refusal(started(store, other, { sessionId: two, parent })), "SessionBusy")
+    assert.strictEqual((yield* store.latest(two))?.runId, c)
+    yield* forked(store, d, b, 1, session("three"))
+  })
+
+  test("starts one of many that begin a session at once, forks or not", function* (store) {
+    yield* started(store, a, { events: manySaid(4), sessionId: one })
+    yield* started(store, b, { events: manySaid(4) })
+    const starts = Array.from({ length: 18 }, (_, index) => {
+      const runId = run(`run_${index}`)
+      const start =
+        index % 3 === 0
+          ? started(store, runId, { sessionId: two })
+          : forked(store, runId, index % 3 === 1 ? a : b, 2, two)
+      return Effect.exit(start)
+    })
+    const exits = yield* Effect.all(starts, { concurrency: "unbounded" })
+    assert.strictEqual(exits.filter((exit) => exit._tag === "Success").length, 1)
+    assert.strictEqual((yield* store.list({ sessionId: two })).length, 1)
+  })
+
+  test("does not delete a run that a fork builds on", function* (store) {
+    yield* started(store, a, { events: manySaid(2), sessionId: one, status: "completed", ttl: 0 })
+    yield* forked(store, b, a, 1)
+    assert.deepStrictEqual(fields(yield* Effect.flip(store.remove(a))), {
+      _tag: "RunContinued",
+      runId: a,
+      by: b
+    })
+    assert.strictEqual(yield* store.prune({ endedBefore: 1e9 }), 0)
+    yield* store.remove(b)
+    yield* store.remove(a)
+  })
+}
+
+export const deletion = ({ assert, test }: Group): void => {
+  test("deletes a run with everything that belongs to it", function* (store) {
+    const request = approval(a, 1)
+    yield* heldOn(store, a, [request])
+    yield* store.remove(a)
+    assert.strictEqual(yield* tagOf(store.load(a)), "RunNotFound")
+    assert.strictEqual(yield* tagOf(store.events(a)), "RunNotFound")
+    assert.strictEqual(yield* tagOf(store.request(request.requestId)), "RequestNotFound")
+    assert.deepStrictEqual([yield* store.pending(), yield* store.list()], [[], []])
+    assert.strictEqual(yield* tagOf(store.remove(a)), "RunNotFound")
+    yield* started(store, a, { events: [opened(request)] })
+    assert.strictEqual((yield* store.load(a)).events.length, 1)
+  })
+
+  test("does not delete a run that somebody works on", function* (store) {
+    const lease = yield* started(store, a)
+    assert.strictEqual(yield* tagOf(store.remove(a)), "RunBusy")
+    yield* store.release(lease)
+    yield* store.remove(a)
+  })
+
+  test("does not delete a run that a later one builds on", function* (store) {
+    yield* started(store, a, { ttl: 0 })
+    yield* started(store, b, { ttl: 0, parent: { runId: a, revision: rev(1) } })
+    const error = yield* Effect.flip(store.remove(a))
+    assert.deepStrictEqual(fields(error), { _tag: "RunContinued", runId: a, by: b })
+    assert.deepStrictEqual((yield* store.load(b)).events, [said("0"), said("0")])
+    yield* store.remove(b)
+    yield* store.remove(a)
+  })
+
+  test("prunes the runs that ended before a time and counts them", function* (store) {
+    yield* started(store, run("completed"), { status: "completed", ttl: 0 })
+    yield* started(store, run("cancelled"), { status: "cancelled", ttl: 0 })
+    yield* started(store, run("failed"), { status: "error", ttl: 0, events: manySaid(3) })
+    yield* started(store, run("leased"), { status: "completed", ttl: "2 hours" })
+    yield* started(store, run("running"), { ttl: 0 })
+    yield* heldOn(store, run("held"), [approval(run("held"), 1)])
+    yield* TestClock.adjust("1 hour")
+    yield* started(store, run("later"), { status: "completed", ttl: 0 })
+    assert.strictEqual(yield* store.prune({ endedBefore: 3_600_000 }), 3)
+    const left = (yield* store.list()).map((head) => String(head.runId))
+    assert.deepStrictEqual(left.toSorted(), ["held", "later", "leased", "running"])
+    assert.strictEqual(yield* store.prune({ endedBefore: 3_600_000 }), 0)
+  })
+
+  test("keeps an ended run that a later run builds on, and prunes a session that ended as a whole", function* (store) {
+    const ended = { status: "completed", ttl: 0 } as const
+    yield* started(store, a, ended)
+    yield* TestClock.adjust("1 second")
+    yield* started(store, b, { ...ended, parent: { runId: a, revision: rev(1) } })
+    yield* TestClock.adjust("1 second")
+    const lease = yield* started(store, c, { parent: { runId: b, revision: rev(1) } })
+    assert.strictEqual(yield* store.prune({ endedBefore: 1e9 }), 0)
+    yield* store.append({ lease, expected: rev(1), events: [said("end")], status: "completed" })
+    yield* store.release(lease)
+    assert.strictEqual(yield* store.prune({ endedBefore: 1e9 }), 3)
+    assert.deepStrictEqual(yield* store.list(), [])
+  })
+}
