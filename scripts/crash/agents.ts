@@ -24,21 +24,19 @@ export const byTurn =
   ({ turn }: ModelRequest.ModelRequest) =>
     answers[turn - 1] ?? `Done: ${canary}.`
 
-export const plainAgent = (outside: Outside) =>
-  Agent.make("clerk", { tools: [...tools.make(outside)], limits: { maxRecoveries: 1000 } })
+/** What all agents have. */
+const own = (outside: Outside, maxTurns?: number) => ({
+  tools: [...tools.make(outside)],
+  limits: { maxRecoveries: 1000, ...(maxTurns === undefined ? {} : { maxTurns }) }
+})
+
+export const plainAgent = (outside: Outside) => Agent.make("clerk", own(outside))
 
 export const prompt = `Do it, the key is ${canary}.`
 export const withAssistant = (outside: Outside) =>
   Agent.make("clerk", {
-    tools: [...tools.make(outside)],
-    limits: { maxRecoveries: 1000 },
-    subAgents: [
-      Agent.make("assistant", {
-        description: "Helps",
-        tools: [...tools.make(outside)],
-        limits: { maxRecoveries: 1000 }
-      })
-    ]
+    ...own(outside),
+    subAgents: [Agent.make("assistant", { description: "Helps", ...own(outside) })]
   })
 
 export const delegating = (request: ModelRequest.ModelRequest) =>
@@ -60,27 +58,28 @@ const delegate = (agent: string, background: boolean) => ({
 })
 
 /** Two agents with tools of the same names; the second takes over. */
-export const withBilling = (outside: Outside) => {
-  const limits = { maxRecoveries: 1000 }
-  const billing = Agent.make("billing", { tools: [...tools.make(outside)], limits })
-  return Agent.make("clerk", { tools: [...tools.make(outside)], limits, handoffs: [billing] })
-}
+export const withBilling = (outside: Outside) =>
+  Agent.make("clerk", { ...own(outside), handoffs: [Agent.make("billing", own(outside))] })
 
 export const handingOver = (request: ModelRequest.ModelRequest) =>
   byTurn(calls(["charge", 1]), { calls: [{ tool: "transfer_to_billing" }] }, calls(["charge", 2]))(request)
 
 /** The clerk has left a sub-agent in the background; the agent that takes over has one of the same name, which has nothing to do here. */
 export const withNamesakes = (outside: Outside) => {
-  const limits = { maxRecoveries: 1000, maxTurns: 20 }
-  const own = { tools: [...tools.make(outside)], limits }
-  const stray: Outside = {
-    ...outside,
-    world: { ...outside.world, effects: outside.world.strays }
-  }
-  const leaf = Agent.make("leaf", own)
-  const namesake = Agent.make("leaf", { tools: [...tools.make(stray)], limits })
-  const billing = Agent.make("billing", { ...own, subAgents: [namesake], delegation: "delegate" })
-  return Agent.make("clerk", { ...own, subAgents: [leaf], handoffs: [billing], delegation: "delegate" })
+  const stray = { ...outside, world: { ...outside.world, effects: outside.world.strays } }
+  const leaf = Agent.make("leaf", own(outside, 20))
+  const namesake = Agent.make("leaf", own(stray, 20))
+  const billing = Agent.make("billing", {
+    ...own(outside, 20),
+    subAgents: [namesake],
+    delegation: "delegate"
+  })
+  return Agent.make("clerk", {
+    ...own(outside, 20),
+    subAgents: [leaf],
+    handoffs: [billing],
+    delegation: "delegate"
+  })
 }
 
 export const handingOverAtWork = (request: ModelRequest.ModelRequest) =>
@@ -94,10 +93,12 @@ export const handingOverAtWork = (request: ModelRequest.ModelRequest) =>
       )(request)
 
 /** A sub-agent in the background whose calls a grant of its lead may cover. */
-export const withHelper = (outside: Outside) => {
-  const own = { tools: [...tools.make(outside)], limits: { maxRecoveries: 1000, maxTurns: 20 } }
-  return Agent.make("clerk", { ...own, subAgents: [Agent.make("leaf", own)], delegation: "delegate" })
-}
+export const withHelper = (outside: Outside) =>
+  Agent.make("clerk", {
+    ...own(outside, 20),
+    subAgents: [Agent.make("leaf", own(outside, 20))],
+    delegation: "delegate"
+  })
 
 export const grantingToHelper = (request: ModelRequest.ModelRequest) =>
   request.agentPath.at(-1) === "leaf"
@@ -110,11 +111,10 @@ export const grantingToHelper = (request: ModelRequest.ModelRequest) =>
 
 /** Three agents deep, each level at work beside the others, each held somewhere. */
 export const withTeam = (outside: Outside) => {
-  const limits = { maxRecoveries: 1000, maxTurns: 20 }
-  const own = { tools: [...tools.make(outside)], limits }
-  const leaf = Agent.make("leaf", own)
-  const branch = Agent.make("branch", { ...own, subAgents: [leaf], delegation: "delegate" })
-  return Agent.make("clerk", { ...own, subAgents: [branch, leaf], delegation: "delegate" })
+  const given = own(outside, 20)
+  const leaf = Agent.make("leaf", given)
+  const branch = Agent.make("branch", { ...given, subAgents: [leaf], delegation: "delegate" })
+  return Agent.make("clerk", { ...given, subAgents: [branch, leaf], delegation: "delegate" })
 }
 
 export const conducting = (request: ModelRequest.ModelRequest) => {
@@ -137,16 +137,13 @@ export const conducting = (request: ModelRequest.ModelRequest) => {
 }
 
 /** A lead whose model refuses its instructions until they are mended, with an agent that it starts in the background. */
-export const withMendable = (outside: Outside) => {
-  const limits = { maxRecoveries: 1000 }
-  const own = { tools: [...tools.make(outside)], limits }
-  return Agent.make("clerk", {
-    ...own,
+export const withMendable = (outside: Outside) =>
+  Agent.make("clerk", {
+    ...own(outside),
     instructions: () => (outside.world.notes.has(mended) ? mended : "Broken."),
-    subAgents: [Agent.make("leaf", own)],
+    subAgents: [Agent.make("leaf", own(outside))],
     delegation: "delegate"
   })
-}
 
 /** What says that the instructions are mended, and what they are then. */
 export const mended = "Mended."

@@ -74,6 +74,13 @@ type Second =
 
 const start = (app: App) => begin(app, { runId, sessionId, prompt })
 const go = (app: App) => app.go({ runId })
+const fork = (app: App, runId: Id.RunId, number: number) =>
+  app.fork({
+    runId,
+    prompt,
+    newRunId: `fork-${number}` as Id.RunId,
+    sessionId: `other-${number}` as Id.SessionId
+  })
 const plain = (...answers: ReadonlyArray<ScriptedModel.ScriptedAnswer>): Definition => ({
   agent: plainAgent,
   answer: byTurn(...answers)
@@ -155,13 +162,7 @@ const firsts: { readonly [name: string]: First } = {
   forks: {
     definition: plain(calls(["charge", 1])),
     prepare: afterGrant,
-    use: (app) =>
-      app.fork({
-        runId: earlier,
-        prompt,
-        newRunId: "fork-1" as Id.RunId,
-        sessionId: "other-1" as Id.SessionId
-      }),
+    use: (app) => fork(app, earlier, 1),
     before: earlier,
     grants: earlier,
     meets: ["revokes", "forks", "prunes", "removes"]
@@ -242,13 +243,7 @@ const seconds: {
     }),
   revokes: (app, { grants = runId }) => app.revoke(grants, grantId(grants)),
   cancels: (app) => app.cancel(runId, "changed my mind"),
-  forks: (app, { before = runId }) =>
-    app.fork({
-      runId: before,
-      prompt,
-      newRunId: "fork-2" as Id.RunId,
-      sessionId: "other-2" as Id.SessionId
-    }),
+  forks: (app, { before = runId }) => fork(app, before, 2),
   prunes: (app) =>
     Effect.andThen(
       mayGo(app, earlier, runId, "fork-1" as Id.RunId),

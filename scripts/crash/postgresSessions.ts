@@ -13,8 +13,8 @@ import * as Reactivity from "effect/reactivity/Reactivity"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
 import type * as SqlClient from "effect/sql/SqlClient"
-import type { Connection } from "effect/sql/SqlConnection"
 import { withNulText } from "../../packages/node/src/internal/nulText.ts"
+import { mapStatements } from "../../packages/sdk/src/store/internal/sql/lockTimeout.ts"
 import type { Activity, Database } from "./world.ts"
 
 /** A session that some process has, or had. */
@@ -115,15 +115,6 @@ export const makeWork = (watch: SqlClient.SqlClient, database: string): Work => 
         Effect.sync(() => changed(-1))
       )
     })
-  const watchedConnection = (connection: Connection): Connection => ({
-    ...connection,
-    execute: (sql, params, transform) => during(connection.execute(sql, params, transform)),
-    executeRaw: (sql, params) => during(connection.executeRaw(sql, params)),
-    executeValues: (sql, params) => during(connection.executeValues(sql, params)),
-    executeValuesUnprepared: (sql, params) => during(connection.executeValuesUnprepared(sql, params)),
-    executeUnprepared: (sql, params, transform) =>
-      during(connection.executeUnprepared(sql, params, transform))
-  })
   const blocked = async (): Promise<Activity> => {
     const waiting = await Effect.runPromise(
       watch`SELECT DISTINCT pid FROM pg_locks
@@ -136,7 +127,7 @@ export const makeWork = (watch: SqlClient.SqlClient, database: string): Work => 
   return {
     during,
     watched: (client) => {
-      const reserve = Effect.map(client.reserve, watchedConnection)
+      const reserve = Effect.map(client.reserve, (connection) => mapStatements(connection, during))
       return new Proxy(client, {
         get: (target, property) => (property === "reserve" ? reserve : Reflect.get(target, property))
       })

@@ -13,29 +13,31 @@ import { inspect, readLog, spawn, survivors, type Worker } from "./fleet.ts"
 import type { Orders } from "./worker.ts"
 
 /** What the processes went through. */
-export interface Processed {
-  kills: number
+export type Processed = ReturnType<typeof nothing>
+
+const nothing = () => ({
+  kills: 0,
   /** Of processes that drove a tree of sub-agents. */
-  treeKills: number
-  stops: number
-  terminations: number
-  slowestStopMs: number
-  runs: number
-  effects: number
+  treeKills: 0,
+  stops: 0,
+  terminations: 0,
+  slowestStopMs: 0,
+  runs: 0,
+  effects: 0,
   /** Of bodies that were at work when their process was frozen for longer than its lease. */
-  lateEffects: number
-  doubts: number
-  decideTries: number
-  resumeTries: number
+  lateEffects: 0,
+  doubts: 0,
+  decideTries: 0,
+  resumeTries: 0,
   /** Of a worker at the file of its open store. */
-  looks: number
-  fullDisks: number
-  leftOver: number
+  looks: 0,
+  fullDisks: 0,
+  leftOver: 0,
   /** Until a run whose process was gone was taken up. */
-  medianTakeoverMs: number
-  slowestTakeoverMs: number
-  violations: Array<string>
-}
+  medianTakeoverMs: 0,
+  slowestTakeoverMs: 0,
+  violations: [] as Array<string>
+})
 
 export interface ProcessOptions {
   /** Makes an empty store and gives its name. */
@@ -61,25 +63,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
   const { progress, workers } = options
   const random = generator(options.seed)
   const directory = Fs.mkdtempSync(Path.join(Os.tmpdir(), "fermata-processes-"))
-  const total: Processed = {
-    kills: 0,
-    treeKills: 0,
-    stops: 0,
-    terminations: 0,
-    slowestStopMs: 0,
-    runs: 0,
-    effects: 0,
-    lateEffects: 0,
-    doubts: 0,
-    decideTries: 0,
-    resumeTries: 0,
-    looks: 0,
-    fullDisks: 0,
-    leftOver: 0,
-    medianTakeoverMs: 0,
-    slowestTakeoverMs: 0,
-    violations: []
-  }
+  const total = nothing()
   const report = (text: string) => {
     total.violations.push(text)
     progress(text)
