@@ -590,8 +590,7 @@ describe("a failure of user code", () => {
         // What is declared is what is shown: another error has its message alone.
         safe("undeclared", {
           failure: Schema.Struct({ code: Schema.Number }),
-          handler: () =>
-            Effect.fail(new Refused({ code: 51 })).pipe(Effect.mapError((e) => new Error(e.message)))
+          handler: () => Promise.reject(new Error(new Refused({ code: 51 }).message))
         }),
         safe("plain", { handler: () => Effect.fail(new ToolFailure({ description: "In my words." })) })
       ]
