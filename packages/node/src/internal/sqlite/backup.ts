@@ -3,9 +3,10 @@ import { randomUUID } from "node:crypto"
  * A copy of a SQLite store that is taken while others work on it.
  */
 import { rm, stat } from "node:fs/promises"
-import { backup as copyDatabase } from "node:sqlite"
+import { backup as copyDatabase, type DatabaseSync } from "node:sqlite"
 import type { RunStoreError } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
 import { BackupExists } from "../BackupExists.ts"
 import { codeOf, createEmpty, nameIfFree } from "../newFile.ts"
 import { cannotOpen, openExisting, thrown } from "./file.ts"
@@ -18,31 +19,46 @@ export const backup = (options: {
   readonly to: string
 }): Effect.Effect<void, RunStoreError.RunStoreError | BackupExists> =>
   Effect.scoped(
-    Effect.gen(function* () {
-      const source = yield* openExisting("backup", options.filename)
-      if (yield* exists(options.to)) return yield* new BackupExists()
-      const partial = `${options.to}.${randomUUID()}.part`
-      // Where the folder is none, there is nothing to remove, and the reason is reported below.
-      yield* Effect.addFinalizer(() =>
-        Effect.promise(() =>
-          Promise.allSettled([rm(partial, { force: true }), rm(`${partial}-journal`, { force: true })])
-        )
-      )
-      yield* attempt("backup", async () => {
-        const { mode } = await stat(options.filename)
-        await createEmpty(partial, mode & 0o777)
-      })
-      yield* attempt("backup", () => copyDatabase(source, partial, { rate: allPages }))
-      const placed = yield* attempt("backup", () => nameIfFree(partial, options.to))
-      if (!placed) return yield* new BackupExists()
-    })
+    Effect.flatMap(openExisting("backup", options.filename), (source) =>
+      writeNew("backup", options.to, (partial) => copyInto("backup", source, options.filename, partial))
+    )
   ).pipe(Effect.uninterruptible)
 
+/** Writes a new file under another name, and gives it its own when it is whole. What is left of one that is not is removed. */
+export const writeNew = <A, E, R>(
+  operation: string,
+  to: string,
+  write: (partial: string) => Effect.Effect<A, E, R>
+): Effect.Effect<A, E | RunStoreError.RunStoreError | BackupExists, R | Scope.Scope> =>
+  Effect.gen(function* () {
+    if (yield* exists(to)) return yield* new BackupExists()
+    const partial = `${to}.${randomUUID()}.part`
+    // Where the folder is none, there is nothing to remove, and the reason is reported below.
+    yield* Effect.addFinalizer(() =>
+      Effect.promise(() =>
+        Promise.allSettled(
+          ["", "-journal", "-wal", "-shm"].map((end) => rm(`${partial}${end}`, { force: true }))
+        )
+      )
+    )
+    const written = yield* write(partial)
+    const placed = yield* attempt(operation, () => nameIfFree(partial, to))
+    return placed ? written : yield* new BackupExists()
+  })
+
+/** Copies a store into a new file, which those may read who may read the store. */
+export const copyInto = (operation: string, source: DatabaseSync, from: string, to: string) =>
+  attempt(operation, async () => {
+    const { mode } = await stat(from)
+    await createEmpty(to, mode & 0o777)
+    await copyDatabase(source, to, { rate: allPages })
+  })
+
 /** At once: a copy in several steps starts over whenever another connection writes in between. */
-export const allPages = 0x7fffffff
+const allPages = 0x7fffffff
 
 /** Something with files; its failures in words. */
-export const attempt = <A>(operation: string, act: () => Promise<A>) =>
+const attempt = <A>(operation: string, act: () => Promise<A>) =>
   Effect.tryPromise({
     try: act,
     catch: (error) =>
@@ -54,7 +70,7 @@ export const attempt = <A>(operation: string, act: () => Promise<A>) =>
 const folderProblems: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "EACCES", "EPERM", "EROFS"])
 
 /** Whether there is a file of this name. */
-export const exists = (path: string): Effect.Effect<boolean> =>
+const exists = (path: string): Effect.Effect<boolean> =>
   Effect.promise(() =>
     stat(path).then(
       () => true,

@@ -1,16 +1,13 @@
-import { randomUUID } from "node:crypto"
 /**
  * Makes a store of a backup.
  */
-import { rm, stat } from "node:fs/promises"
-import { backup as copyDatabase, DatabaseSync } from "node:sqlite"
+import { DatabaseSync } from "node:sqlite"
 import { doubtLaterEffects, type Id } from "@fermata/sdk"
 import { RunStore, type RunStoreError } from "@fermata/sdk/store"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { BackupExists } from "../BackupExists.ts"
-import { createEmpty, nameIfFree } from "../newFile.ts"
-import { allPages, attempt, exists } from "./backup.ts"
+import type { BackupExists } from "../BackupExists.ts"
+import { copyInto, writeNew } from "./backup.ts"
 import { removeFence } from "./fence.ts"
 import { openExisting, patiently } from "./file.ts"
 import { layer } from "./open.ts"
@@ -24,37 +21,23 @@ export const restore = (options: {
   RunStoreError.RunStoreError | BackupExists
 > =>
   Effect.scoped(
-    Effect.gen(function* () {
-      const { from, to } = options
-      if (yield* exists(to)) return yield* new BackupExists()
-      const partial = `${to}.${randomUUID()}.part`
-      yield* Effect.addFinalizer(() =>
-        Effect.promise(() =>
-          Promise.allSettled(
-            ["", "-journal", "-wal", "-shm"].map((end) => rm(`${partial}${end}`, { force: true }))
+    writeNew(
+      "restore",
+      options.to,
+      Effect.fnUntraced(function* (partial) {
+        yield* Effect.scoped(
+          Effect.flatMap(openExisting("restore", options.from), (source) =>
+            copyInto("restore", source, options.from, partial)
           )
         )
-      )
-      yield* Effect.scoped(
-        Effect.gen(function* () {
-          const source = yield* openExisting("restore", from)
-          yield* attempt("restore", async () => {
-            const { mode } = await stat(from)
-            await createEmpty(partial, mode & 0o777)
-            await copyDatabase(source, partial, { rate: allPages })
-          })
-        })
-      )
-      yield* patiently("restore", () => freshen(partial))
-      const marked = yield* marking.pipe(
-        Effect.provide(Layer.fresh(layer({ filename: partial }))),
-        // Only this process knows the name of the copy.
-        Effect.catchTags({ RunBusy: Effect.die, RunConflict: Effect.die, LeaseLost: Effect.die })
-      )
-      const placed = yield* attempt("restore", () => nameIfFree(partial, to))
-      if (!placed) return yield* new BackupExists()
-      return marked
-    })
+        yield* patiently("restore", () => freshen(partial))
+        return yield* marking.pipe(
+          Effect.provide(Layer.fresh(layer({ filename: partial }))),
+          // Only this process knows the name of the copy.
+          Effect.catchTags({ RunBusy: Effect.die, RunConflict: Effect.die, LeaseLost: Effect.die })
+        )
+      })
+    )
   ).pipe(Effect.uninterruptible)
 
 /** Marks the runs, and finds those that cannot be read. */
