@@ -149,35 +149,30 @@ export interface Blocks {
 }
 
 interface Block extends Piece {
-  readonly key: string
+  readonly kind: Kind
+  readonly id: string
   payload: Schema.JsonObject
 }
 
 /** No blocks yet. Payloads are given to `provider` again, and to nobody else. */
 export const makeBlocks = (provider: string, emit: (part: ModelPart) => void): Blocks => {
   const pieces = makePieces<Block>(provider)
-  const open = new Map<string, Block>()
+  const open = { text: new Map<string, Block>(), reasoning: new Map<string, Block>() }
   let count = 0
 
-  /** The open block of an id. Each namespace of its payload adds to what came before, as a signature does that comes with the last delta. */
-  const blockOf = (kind: Kind, id: string, payload: Schema.JsonObject = {}): Block => {
-    const key = `${kind}:${id}`
-    let block = open.get(key)
+  const blockOf = (kind: Kind, id: string, payload: Schema.JsonObject | undefined): Block => {
+    let block = open[kind].get(id)
     if (block === undefined) {
-      block = { index: count++, kind, key, text: "", told: 0, ending: undefined, payload: {} }
-      open.set(key, pieces.add(block, emit))
+      block = { index: count++, kind, id, text: "", told: 0, ending: undefined, payload: none }
+      open[kind].set(id, pieces.add(block, emit))
     }
-    for (const [name, value] of Object.entries(payload)) {
-      const before = block.payload[name]
-      const joined = isObject(before) && isObject(value) ? { ...before, ...value } : value
-      block.payload = { ...block.payload, [name]: joined }
-    }
+    if (payload !== undefined) block.payload = joined(block.payload, payload)
     return block
   }
 
   const close = (block: Block) => {
-    const { key, payload, text } = block
-    open.delete(key)
+    const { id, kind, payload, text } = block
+    open[kind].delete(id)
     const hasPayload = Object.keys(payload).length > 0
     pieces.close(block, hasPayload ? { payload } : { isTold: text !== "" }, emit)
   }
@@ -186,8 +181,21 @@ export const makeBlocks = (provider: string, emit: (part: ModelPart) => void): B
     start: blockOf,
     delta: (kind, id, delta, payload) => pieces.write(blockOf(kind, id, payload), delta, emit),
     end: (kind, id, payload) => close(blockOf(kind, id, payload)),
-    endAll: () => open.forEach(close)
+    endAll: () => {
+      for (const blocks of Object.values(open)) blocks.forEach(close)
+    }
   }
+}
+
+const none: Schema.JsonObject = {}
+
+/** Each namespace of a payload adds to what came before, as a signature does that comes with the last delta. */
+const joined = (before: Schema.JsonObject, more: Schema.JsonObject): Schema.JsonObject => {
+  const added = Object.entries(more).map(([name, value]) => {
+    const known = before[name]
+    return [name, isObject(known) && isObject(value) ? { ...known, ...value } : value]
+  })
+  return { ...before, ...Object.fromEntries(added) }
 }
 
 const isObject = (value: Schema.Json | undefined): value is Schema.JsonObject =>

@@ -17,11 +17,11 @@ export const grantOf = (request: Interruption, decision: Decision): Grant.Grant 
 
 /** Whether a filter lists a grant. */
 export const isListed = ({ grant, runId, sessionId }: StoredGrant, filter: GrantFilter): boolean =>
-  (filter.runId === undefined || filter.runId === runId) &&
-  (filter.sessionId === undefined || filter.sessionId === sessionId) &&
-  (filter.grantId === undefined || filter.grantId === grant.id) &&
-  (filter.tool === undefined || filter.tool === grant.tool) &&
-  (filter.agent === undefined || filter.agent === grant.agent)
+  (filter.runId ?? runId) === runId &&
+  (filter.sessionId ?? sessionId) === sessionId &&
+  (filter.grantId ?? grant.id) === grant.id &&
+  (filter.tool ?? grant.tool) === grant.tool &&
+  (filter.agent ?? grant.agent) === grant.agent
 
 /** The order of a list: by time, then by id. */
 export const byTime = (one: StoredGrant, other: StoredGrant): number =>

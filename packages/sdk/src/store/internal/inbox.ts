@@ -125,4 +125,5 @@ export const matches = (pending: PendingRequest, filter: PendingFilter, now: Tim
 
 /** Puts the oldest first; requests of the same time by id. */
 export const byAge = (a: PendingRequest, b: PendingRequest): number =>
-  a.request.at - b.request.at || (a.request.requestId < b.request.requestId ? -1 : 1)
+  a.request.at - b.request.at ||
+  (a.request.requestId < b.request.requestId ? -1 : a.request.requestId === b.request.requestId ? 0 : 1)

@@ -27,6 +27,21 @@ type Emit = (part: ModelPart) => void
 /** The names of the events that are read; `message` is what an event without a name is called. */
 const ours = /^(?:message|error|response\..*)$/
 
+/** The events that tell of texts: of their deltas, or of what they came to, in the field that is `said`. */
+const texts: ReadonlyMap<
+  string,
+  { readonly channel: Channel; readonly said?: string; readonly isRefusal?: true }
+> = new Map([
+  ["response.output_text.delta", { channel: "said" }],
+  ["response.output_text.done", { channel: "said", said: "text" }],
+  ["response.refusal.delta", { channel: "said", isRefusal: true }],
+  ["response.refusal.done", { channel: "said", said: "refusal", isRefusal: true }],
+  ["response.reasoning_summary_text.delta", { channel: "summary" }],
+  ["response.reasoning_summary_text.done", { channel: "summary", said: "text" }],
+  ["response.reasoning_text.delta", { channel: "raw" }],
+  ["response.reasoning_text.done", { channel: "raw", said: "text" }]
+])
+
 /** Also reads an answer in one piece, which is like the last event of a stream. */
 export interface ResponsesDecoder extends AnswerDecoder {
   readonly last: (response: Fields) => ModelError | undefined
@@ -167,33 +182,14 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
   }
 
   const event = (type: string, data: Fields, emit: Emit): ModelError | undefined => {
+    const text = texts.get(type)
+    if (text !== undefined) {
+      refused ||= text.isRefusal === true
+      if (text.said === undefined) addText(data, text.channel, emit)
+      else setText(data, data[text.said], text.channel, emit)
+      return
+    }
     switch (type) {
-      case "response.output_text.delta":
-        addText(data, "said", emit)
-        return
-      case "response.refusal.delta":
-        refused = true
-        addText(data, "said", emit)
-        return
-      case "response.reasoning_summary_text.delta":
-        addText(data, "summary", emit)
-        return
-      case "response.reasoning_text.delta":
-        addText(data, "raw", emit)
-        return
-      case "response.output_text.done":
-        setText(data, data.text, "said", emit)
-        return
-      case "response.refusal.done":
-        refused = true
-        setText(data, data.refusal, "said", emit)
-        return
-      case "response.reasoning_summary_text.done":
-        setText(data, data.text, "summary", emit)
-        return
-      case "response.reasoning_text.done":
-        setText(data, data.text, "raw", emit)
-        return
       case "response.function_call_arguments.delta": {
         if (typeof data.delta !== "string") return
         const item = itemOf(data, "function_call", emit)

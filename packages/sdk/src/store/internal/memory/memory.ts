@@ -107,41 +107,36 @@ export const makeMemory = (): RunStorePort => {
       return { run, inbox, mail }
     })
 
-  const eventsIn = (run: Run, to: number) => sliceBatches(run.batches, { from: 0, to }, "load")
-
-  const eventsOf = (run: Run, to: number): Result.Result<ReadonlyArray<RunEvent>, RunStoreError> =>
-    Result.gen(function* () {
-      const before = run.parent === undefined ? undefined : runs.get(run.parent.runId)
-      const inherited = before === undefined ? [] : yield* eventsOf(before, run.parent?.revision ?? 0)
-      return [...inherited, ...(yield* eventsIn(run, to))]
-    })
-
   const keep = (runId: RunId, revision: number, checkpoint: NewCheckpoint | undefined) => {
     const run = runs.get(runId)
     if (run === undefined || checkpoint === undefined) return
     run.checkpoint = keeping(runId, run.checkpoint, revision, checkpoint)
   }
 
-  /** The newest checkpoint of a version that holds no more than a run did when it was taken up, and the events from there on. */
+  /**
+   * The events that a run's state is folded from; with a version, from the newest checkpoint of it that holds no more than a run did when it
+   * was taken up.
+   */
   const eventsFrom = (
     run: Run,
     to: number,
-    version: number
+    version?: number
   ): Result.Result<
     { readonly checkpoint?: Checkpoint; readonly events: ReadonlyArray<RunEvent> },
     RunStoreError
   > =>
     Result.gen(function* () {
       const kept = run.checkpoint
-      if (kept?.version === version && kept.revision <= to) {
+      if (kept !== undefined && kept.version === version && kept.revision <= to) {
         const checkpoint = assemble(run.runId, kept, (runId) => runs.get(runId)?.checkpoint)
-        if (checkpoint === undefined) return { events: yield* eventsOf(run, to) }
+        if (checkpoint === undefined) return yield* eventsFrom(run, to)
         return { checkpoint, events: yield* sliceBatches(run.batches, { from: kept.revision, to }, "load") }
       }
+      const own = yield* sliceBatches(run.batches, { from: 0, to }, "load")
       const before = run.parent === undefined ? undefined : runs.get(run.parent.runId)
-      if (before === undefined) return { events: yield* eventsIn(run, to) }
+      if (before === undefined) return { events: own }
       const found = yield* eventsFrom(before, run.parent?.revision ?? 0, version)
-      return { ...found, events: [...found.events, ...(yield* eventsIn(run, to))] }
+      return { ...found, events: [...found.events, ...own] }
     })
 
   const erase = (runId: RunId) => {
@@ -258,10 +253,7 @@ export const makeMemory = (): RunStorePort => {
       atomically((now) =>
         Result.gen(function* () {
           const run = yield* found(runId)
-          const journal =
-            checkpointVersion === undefined
-              ? { events: yield* eventsOf(run, run.revision) }
-              : yield* eventsFrom(run, run.revision, checkpointVersion)
+          const journal = yield* eventsFrom(run, run.revision, checkpointVersion)
           const decisions = undelivered(run.inbox, now)
           return { head: headOf(run, now), ...journal, decisions, messages: waiting(run.mail) }
         })
@@ -376,14 +368,8 @@ export const makeMemory = (): RunStorePort => {
         const cursor =
           filter.after === undefined ? undefined : Result.getOrUndefined(findRequest(filter.after))
         const after = cursor === undefined ? undefined : pendingOf(cursor.run, cursor.entry)
-        return Result.succeed(
-          allPending()
-            .filter(
-              (pending) => matches(pending, filter, now) && (after === undefined || byAge(after, pending) < 0)
-            )
-            .sort(byAge)
-            .slice(0, pageSize(filter.limit))
-        )
+        const found = allPending().filter((pending) => matches(pending, filter, now))
+        return Result.succeed(following(found, byAge, after).slice(0, pageSize(filter.limit)))
       }),
 
     damaged: Effect.succeed([]),
@@ -391,19 +377,14 @@ export const makeMemory = (): RunStorePort => {
     list: (filter = {}) =>
       atomically((now) => {
         const after = filter.after === undefined ? undefined : runs.get(filter.after)
-        return Result.succeed(
-          Array.from(runs.values())
-            .filter(
-              (run) =>
-                (filter.sessionId === undefined || run.sessionId === filter.sessionId) &&
-                (filter.agent === undefined || run.agent === filter.agent) &&
-                (filter.status === undefined || run.status === filter.status) &&
-                (after === undefined || newestFirst(run, after) > 0)
-            )
-            .sort(newestFirst)
-            .slice(0, pageSize(filter.limit))
-            .map((run) => headOf(run, now))
+        const found = Array.from(runs.values()).filter(
+          ({ agent, sessionId, status }) =>
+            (filter.sessionId ?? sessionId) === sessionId &&
+            (filter.agent ?? agent) === agent &&
+            (filter.status ?? status) === status
         )
+        const page = following(found, newestFirst, after).slice(0, pageSize(filter.limit))
+        return Result.succeed(page.map((run) => headOf(run, now)))
       }),
 
     requestCancel: (runId, reason) =>
@@ -424,17 +405,12 @@ export const makeMemory = (): RunStorePort => {
     ready: (filter = {}) =>
       atomically((now) => {
         const after = filter.after === undefined ? undefined : runs.get(filter.after)
-        return Result.succeed(
-          Array.from(runs.values())
-            .filter((run) => filter.agents?.includes(run.agent) ?? true)
-            .sort(untouchedFirst)
-            .filter((run) => after === undefined || untouchedFirst(after, run) < 0)
-            .flatMap((run): ReadonlyArray<ReadyRun> => {
-              const reason = reasonOf(run, now)
-              return reason === undefined ? [] : [{ runId: run.runId, agent: run.agent, reason }]
-            })
-            .slice(0, pageSize(filter.limit))
-        )
+        const found = Array.from(runs.values()).filter((run) => filter.agents?.includes(run.agent) ?? true)
+        const ready = following(found, untouchedFirst, after).flatMap((run): ReadonlyArray<ReadyRun> => {
+          const reason = reasonOf(run, now)
+          return reason === undefined ? [] : [{ runId: run.runId, agent: run.agent, reason }]
+        })
+        return Result.succeed(ready.slice(0, pageSize(filter.limit)))
       }),
 
     changes: signal.told,
@@ -465,6 +441,13 @@ export const makeMemory = (): RunStorePort => {
       })
   }
 }
+
+/** A list in its order, from behind the last entry of an earlier page on. */
+const following = <A>(
+  found: ReadonlyArray<A>,
+  order: (one: A, other: A) => number,
+  after: A | undefined
+): ReadonlyArray<A> => found.filter((one) => after === undefined || order(after, one) < 0).toSorted(order)
 
 const busyWith = ({ runId, sessionId, status }: Run): SessionBusy =>
   new SessionBusy({ sessionId, runId, status })

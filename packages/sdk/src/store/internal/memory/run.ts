@@ -202,4 +202,4 @@ export const untouchedFirst = (a: Run, b: Run): number =>
 
 /** The order of `list`. */
 export const newestFirst = (a: Run, b: Run): number =>
-  b.createdAt - a.createdAt || (a.runId < b.runId ? 1 : -1)
+  b.createdAt - a.createdAt || (a.runId < b.runId ? 1 : a.runId === b.runId ? 0 : -1)

@@ -92,8 +92,8 @@ export const makeJournal = (
       (rows) => rows.length > 0
     )
 
-  const appended = <A>({ events, expected, lease }: AppendOptions, value: A) =>
-    Effect.map(holds(lease.runId, expected, events), (ours) => (ours ? Option.some(value) : Option.none()))
+  const appended = ({ events, expected, lease }: AppendOptions) =>
+    Effect.map(holds(lease.runId, expected, events), (ours) => (ours ? Option.some({}) : Option.none()))
 
   /** Why the fence let nothing through. */
   const refused = Effect.fnUntraced(function* ({ expected, lease }: AppendOptions) {
@@ -247,7 +247,7 @@ export const makeJournal = (
 
     append: (options) =>
       Effect.clockWith((clock) =>
-        write("append", commit(options, clock.currentTimeMillisUnsafe(), false), appended(options, {})).pipe(
+        write("append", commit(options, clock.currentTimeMillisUnsafe(), false), appended(options)).pipe(
           Effect.map((news) => ({
             revision: (options.expected + options.events.length) as Revision,
             ...news
@@ -261,7 +261,7 @@ export const makeJournal = (
 
     park: (options) =>
       Effect.clockWith((clock) =>
-        write("park", commit(options, clock.currentTimeMillisUnsafe(), true), appended(options, {})).pipe(
+        write("park", commit(options, clock.currentTimeMillisUnsafe(), true), appended(options)).pipe(
           Effect.as({ parked: true, revision: (options.expected + options.events.length) as Revision }),
           Effect.catchTags({
             NotParked: () => Effect.succeed({ parked: false, revision: options.expected }),

@@ -96,6 +96,16 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
   const read = (requestId: RequestId) =>
     run(sql`SELECT ${columns} FROM fermata_requests WHERE request_id = ${requestId}`)
 
+  /** A request as it stands; `undefined` where there is none. */
+  const entryOf = (operation: string, requestId: RequestId) =>
+    Effect.flatMap(read(requestId), (rows) =>
+      Effect.map(readAll(requestKind, operation, rows), ([row]) => row)
+    )
+
+  /** The same, also `undefined` where it cannot be read: that is said where it is asked for. */
+  const readableEntry = (requestId: RequestId) =>
+    Effect.catchTag(entryOf("decide", requestId), "RunStoreError", () => Effect.undefined)
+
   /** Writes a decision to a request that is still open, and the grant that it creates; false when another one was first. */
   const decideOpen = (decision: Decision, status: "decided" | "journaled") =>
     Effect.flatMap(
@@ -110,16 +120,11 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
 
   /** A request that cannot be read says so where it is read; its grant is kept when it is first used. */
   const keepGrant = (decision: Decision): Effect.Effect<unknown, SqlError> =>
-    Effect.flatMap(
-      Effect.flatMap(read(decision.requestId), (rows) =>
-        Effect.orElseSucceed(readAll(requestKind, "decide", rows), () => [])
-      ),
-      ([row]) => {
-        const grant = row === undefined ? undefined : grantOf(row.pending.request, decision)
-        if (row === undefined || grant === undefined) return Effect.void
-        return grants.insert({ grant, runId: row.pending.runId, sessionId: row.pending.sessionId })
-      }
-    )
+    Effect.flatMap(readableEntry(decision.requestId), (row) => {
+      const grant = row === undefined ? undefined : grantOf(row.pending.request, decision)
+      if (row === undefined || grant === undefined) return Effect.void
+      return grants.insert({ grant, runId: row.pending.runId, sessionId: row.pending.sessionId })
+    })
 
   /** Whether the decision that the journal now has is the one that counts. */
   const journaled = Effect.fnUntraced(function* (operation: string, decision: Decision) {
@@ -132,7 +137,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       decision._tag === "approve" && decision.grant !== undefined ? keepGrant(decision) : Effect.void
     if (taken !== undefined) return yield* Effect.as(keeping, true)
     if (yield* decideOpen(decision, "journaled")) return true
-    const [row] = yield* readAll(requestKind, operation, yield* read(decision.requestId))
+    const row = yield* entryOf(operation, decision.requestId)
     if (row?.entry.decision === undefined) return true
     if (!sameDecision(row.entry.decision, decision)) return false
     yield* sql`UPDATE fermata_requests SET status = 'journaled'
@@ -157,7 +162,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
   })
 
   const find = Effect.fnUntraced(function* (operation: string, requestId: RequestId) {
-    const [row] = yield* readAll(requestKind, operation, yield* query(operation, read(requestId)))
+    const row = yield* query(operation, entryOf(operation, requestId))
     return row === undefined ? yield* new RequestNotFound({ requestId }) : row
   })
 
@@ -209,12 +214,10 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
             ),
             Effect.tap(notify)
           ),
-          Effect.map(
-            Effect.flatMap(read(decision.requestId), (rows) => readAll(requestKind, "decide", rows)),
-            ([row]) =>
-              row?.entry.decision !== undefined && sameDecision(row.entry.decision, record)
-                ? Option.some(true)
-                : Option.none()
+          Effect.map(entryOf("decide", decision.requestId), (row) =>
+            row?.entry.decision !== undefined && sameDecision(row.entry.decision, record)
+              ? Option.some(true)
+              : Option.none()
           )
         ).pipe(Effect.catchTag("NotOpen", () => Effect.succeed(false))))
       // Somebody decided between the read and the write: look again at what counts now.
@@ -229,7 +232,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
   const readEntries = Effect.fnUntraced(function* (decisions: ReadonlyArray<Decision>) {
     const found = new Map<RequestId, InboxEntry>()
     for (const { requestId } of decisions) {
-      const [row] = yield* readAll(requestKind, "decideAll", yield* read(requestId))
+      const row = yield* entryOf("decideAll", requestId)
       if (row !== undefined) found.set(requestId, row)
     }
     return found
@@ -317,8 +320,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
         yield* sql`SELECT grant_id FROM fermata_grants WHERE grant_id = ${grantId} AND data IS NOT NULL`
       const requestId = requestOfGrant(grantId)
       if (kept !== undefined || requestId === undefined) return
-      const rows = yield* read(requestId)
-      const [row] = yield* Effect.orElseSucceed(readAll(requestKind, "restore", rows), () => [])
+      const row = yield* readableEntry(requestId)
       const decision = row?.entry.decision
       if (decision?._tag === "approve" && decision.grant !== undefined) yield* keepGrant(decision)
     }),
