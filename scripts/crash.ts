@@ -223,7 +223,7 @@ const runSeeds = async ({ databases, store }: Simulated, seeds: number) => {
   figures.push(["seeds: stories with a violation", store, bad])
 }
 
-/** A mutant that nobody finds is a violation. */
+/** A mutant that is not found is a violation. */
 const runMutants = async ({ databases, store }: Simulated) => {
   const part = `mutants on ${store}`
   const killed: Array<string> = []
@@ -275,7 +275,7 @@ const runMutants = async ({ databases, store }: Simulated) => {
         .filter((violation) => !violation.includes("damaged: The checkpoint of "))
         .map((violation) => `a store that ${name}: ${violation}`)
     )
-    progress(`${part}: ${name}: nobody can tell (${swept.points} points)`)
+    progress(`${part}: ${name}: no difference (${swept.points} points)`)
   }
   result[part] = { mutants: mutants.length, killed: killed.length, harmless: harmless.length }
   figures.push([

@@ -100,7 +100,7 @@ export const judge = (world: World): Effect.Effect<Verdict> =>
     }
     const { appended, decisions, ended, messages } = world.acknowledged
     const dumps = yield* Effect.forEach(world.databases, ({ dump }) => dump)
-    // Of a run that was removed, and is gone, nobody expects anything.
+    // Of a run that was removed, and is gone, nothing is expected.
     const isKept = ({ runId }: { readonly runId: Id.RunId }) =>
       !world.removed.has(runId) || journals.some((journal) => journal.runId === runId)
     const isOfKept = ({ idempotencyKey }: { readonly idempotencyKey: string }) =>

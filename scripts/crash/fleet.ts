@@ -101,9 +101,9 @@ export interface Log {
     readonly decision: Decision.Decision
   }>
   readonly ended: ReadonlyArray<{ readonly runId: Id.RunId; readonly status: "completed" }>
-  /** How often somebody tried to decide. */
+  /** Tries to decide. */
   readonly tries: number
-  /** How often somebody tried to resume a run that was held and decided. */
+  /** Tries to resume a run that was held and decided. */
   readonly resumes: number
   readonly doubts: number
   /** How often a worker looked at the file of its open store. */

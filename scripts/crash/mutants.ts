@@ -94,7 +94,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     })
   },
   {
-    name: "loses the arguments that somebody edited",
+    name: "loses the arguments that a user edited",
     scenario: "edit",
     mutate: (store) => ({
       ...store,
@@ -180,7 +180,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "lets two workers have one run",
     scenario: undefined,
     mutate: (store, world) => {
-      /** Takes the run from whoever has it. */
+      /** Takes the run from the owner of its lease. */
       const seize: Store["claim"] = (options) => Effect.andThen(world.expireLeases, store.claim(options))
       return {
         ...store,
@@ -246,7 +246,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     })
   },
   {
-    name: "never tells that somebody has decided",
+    name: "never notifies of a decision",
     scenario: undefined,
     mutate: (store) => ({
       ...store,
@@ -309,7 +309,7 @@ export const mutants: ReadonlyArray<Mutant> = [
       ...store,
       prune: (options) =>
         Effect.andThen(
-          execute(world, "UPDATE fermata_checkpoints SET run_id = 'nobody.' || run_id"),
+          execute(world, "UPDATE fermata_checkpoints SET run_id = 'no.' || run_id"),
           store.prune(options)
         )
     })
@@ -343,7 +343,7 @@ const keeping =
     }
   }
 
-/** Stores that lose what they may lose: nobody must be able to tell. */
+/** Stores that lose what they may lose, which must make no difference. */
 export const harmless: ReadonlyArray<Mutant> = [
   { name: "keeps no checkpoint", scenario: "long", mutate: keeping(() => undefined) },
   {

@@ -1,5 +1,5 @@
 /**
- * Real processes: killed at random moments, stopped for longer than their lease, asked to end, with nobody reading what they
+ * Real processes: killed at random moments, stopped for longer than their lease, asked to end, with no reader of what they
  * print, on a full disk, and all of them deciding the same requests.
  */
 import * as ChildProcess from "node:child_process"
@@ -150,7 +150,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     total.terminations += 1
     total.slowestStopMs = Math.max(total.slowestStopMs, took)
     if (took > stopLimitMs) report(`a worker took ${took} ms to end`)
-    // A program that is at its end already has nobody left who hears a signal.
+    // A program that is at its end already has no handler of a signal left.
     if (code !== 0 && !output.endsWith("over\n"))
       report(`a worker that was asked to end ended with ${code}: ${output.slice(-600)}`)
     return true
@@ -213,7 +213,7 @@ export const processes = async (options: ProcessOptions): Promise<Processed> => 
     if (total.looks === 0) report("no worker looked at the file of its open store")
   }
 
-  // Nobody reads what it prints: the pipe is closed, and the runs go on in the next worker.
+  // The reader of what it prints is gone: the pipe is closed, and the runs go on in the next worker.
   let closed = workers
   await play({ name: "unread", runs: 20, work: "mixed", chatty: true }, async (worker) => {
     if (closed-- <= 0) return "done"

@@ -45,7 +45,7 @@ const names = [
   "nothing_such"
 ]
 
-/** What the model of a seed says: the same to the same request, whoever asks. */
+/** What the model of a seed says: the same to the same request of any worker. */
 const answerOf =
   (seed: number): Definition["answer"] =>
   ({ agentPath, runId, turn }) => {
@@ -132,7 +132,7 @@ const interrupted = (work: Effect.Effect<unknown, unknown>, { random, turnstile 
     yield* Fiber.interrupt(fiber)
   })
 
-/** One thing that somebody does. */
+/** One action of a user. */
 const action = (story: Story, app: App): Effect.Effect<unknown, unknown> => {
   const { random, runs } = story
   const runId = one(random, runs)
@@ -270,7 +270,7 @@ export const play = async ({ databases, mutate, seed }: SeedOptions): Promise<Re
   const runs = Array.from({ length: 1 + below(random, 3) }, (_, index) => `run-${index + 1}` as Id.RunId)
   const trouble = one(random, [0, 0.01, 0.02, 0.04, 0.1])
   const defects: Array<string> = []
-  // Nobody makes sure that owners have different names.
+  // Nothing ensures that owners have different names.
   const isAnonymous = random() < 0.2
   const mutated = mutate === undefined ? {} : { mutate: (store: Store) => mutate(store, world) }
 
@@ -305,7 +305,7 @@ export const play = async ({ databases, mutate, seed }: SeedOptions): Promise<Re
 
   /** Nothing fails any more. Only what `recover` finds is driven: a run that it does not find is lost. */
   const calm = Effect.gen(function* () {
-    if (!(yield* world.expireLeases)) return yield* Effect.die(new Error("Somebody still writes."))
+    if (!(yield* world.expireLeases)) return yield* Effect.die(new Error("A process still writes."))
     const plan: Plan = () => Effect.as(turnstile.pass(), "pass" as const)
     const lived = yield* live({ world, definition, plan, owner: "last", ...mutated }, finish)
     if (Exit.isSuccess(lived.exit)) defects.push(...lived.exit.value)

@@ -15,7 +15,7 @@ export const effectTools = ["note", "charge", "transfer", "put", "book"] as cons
 type EffectTool = (typeof effectTools)[number]
 
 const options = {
-  /** Acts, and nobody is asked. */
+  /** Acts without approval. */
   note: { needsApproval: false },
   /** Acts after approval. */
   charge: {},

@@ -63,7 +63,7 @@ export const make = <Label = void>(
       })
     )
 
-  /** Until the database has answered somebody, or it is time to ask what it does. */
+  /** Until the database has answered a session, or it is time to ask what it does. */
   const answer = () =>
     new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, 1)
@@ -101,7 +101,7 @@ export const make = <Label = void>(
       if (turn > maxTurns) throw new Error(`It is not over after ${maxTurns} turns.`)
       // Sessions that wait for each other: the database ends one of them.
       if (waiting.length === 0 && doing === "blocked") continue
-      if (waiting.length === 0) throw new Error("Nothing can go on, and nobody waits for a turn.")
+      if (waiting.length === 0) throw new Error("Nothing can go on, and no fiber waits for a turn.")
       waiting.sort((one, other) => one.fiber - other.fiber)
       const [next] = waiting.splice(choose(waiting.map(({ label }) => label)), 1)
       next?.enter()

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import type { App } from "./app.ts"
 import { canary } from "./canary.ts"
 
-/** What somebody decides about a request; `undefined` to leave it. */
+/** What a user decides about a request; `undefined` to leave it. */
 export type Choose = (request: Interruption.Interruption, app: App) => Decision.DecisionInput | undefined
 
 const hasTag = (error: unknown, ...tags: ReadonlyArray<string>): boolean =>
@@ -76,11 +76,11 @@ export const scopeFor = (
 /** Approves with a grant for the session. */
 export const granting = grantingFor({ scope: "session", arguments: {} })
 
-/** Takes a decision, unless somebody (perhaps the same person, before the crash) has. */
+/** Takes a decision, unless it was taken, perhaps by the same person, before the crash. */
 export const decide = (app: App, decision: Decision.DecisionInput) =>
   unless("AlreadyDecided", "RequestSuperseded")(app.decide(decision))
 
-/** Decides and continues until the run is over, or waits for something that nobody here decides. */
+/** Decides and continues until the run is over, or waits for something that `choose` leaves. */
 export const settle = (
   app: App,
   running: RunResult.RunResult | Effect.Effect<RunResult.RunResult, unknown>,
@@ -118,6 +118,6 @@ export const finish = (app: App): Effect.Effect<ReadonlyArray<string>, unknown> 
     }
     const runs = yield* app.store.list({ limit: 1000 })
     return runs.flatMap(({ runId, status }) =>
-      status === "running" || status === "held" ? [`${runId} is ${status} and nobody is asked`] : []
+      status === "running" || status === "held" ? [`${runId} is ${status} and asks nothing`] : []
     )
   })

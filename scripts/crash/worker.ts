@@ -1,7 +1,7 @@
 /**
  * A worker of the campaign with real processes: it starts runs, decides what is pending and drives what it can claim, until all
  * runs are over. It may be killed, stopped for a while or asked to end at any moment. Its tools append what they do to a file,
- * and so does it with what it was told, which is how the campaign knows what really happened.
+ * and so does the worker with what the store acknowledged, which is how the campaign knows what really happened.
  */
 import { spawn } from "node:child_process"
 import * as Fs from "node:fs"
@@ -126,7 +126,7 @@ const layerOf = async () => {
   return PostgresStore.layer({ url: store, maxConnections: 4 })
 }
 
-/** Somebody else was faster, or works on it, or will when this worker is gone: not this worker's turn. A store that is away comes back. */
+/** Another worker was faster, or owns the lease, or will when this one is gone: not this worker's turn. A store that is away comes back. */
 const isPassing = (error: unknown) =>
   isRunBusy(error) ||
   isRunConflict(error) ||

@@ -1,5 +1,5 @@
 /**
- * What stays when a process is gone: the database, what the tools did to the outside world, and what people were told.
+ * What stays when a process is gone: the database, what the tools did to the outside world, and what the store acknowledged.
  */
 import { type Id, RunEvent } from "@fermata/sdk/domain"
 import type { RunChecker } from "@fermata/sdk/testing"
@@ -15,14 +15,14 @@ export interface Database {
   readonly open: Effect.Effect<SqlClient.SqlClient, never, Scope.Scope>
   /**
    * Makes every lease end: the clock is set back to before they were given, or, every second time, time passes. False when
-   * somebody is writing just now.
+   * a process is writing just now.
    */
   readonly expireLeases: Effect.Effect<boolean>
   /** The batches of events that are committed now, as they are stored. Read beside every process. */
   readonly batches: Effect.Effect<ReadonlyArray<string>>
   /** The status of every run that is committed now. */
   readonly statuses: Effect.Effect<ReadonlyMap<string, string>>
-  /** Runs a statement beside every process, unless somebody is writing just now. */
+  /** Runs a statement beside every process, unless a process is writing just now. */
   readonly execute: (statement: string, parameters: ReadonlyArray<string | number>) => Effect.Effect<void>
   /** What is wrong with the database, in its own words. */
   readonly damage: Effect.Effect<string | undefined>
@@ -44,7 +44,7 @@ export interface Databases {
   readonly close: () => Promise<void>
 }
 
-/** What was going on when a caller was told that something ends: a call that had started by then may go on. */
+/** The moment of an acknowledgement that something ends: a call that had started by then may go on. */
 export interface Moment {
   /** How many effects there were. */
   readonly effects: number
@@ -60,7 +60,7 @@ export interface World extends Simulated.World {
   readonly activity: () => Promise<Activity>
   /** What tools did that have nothing to do in a scenario. */
   readonly strays: Array<RunChecker.Effect>
-  /** Runs that somebody removed, and saw that they are gone. */
+  /** Runs whose removal was acknowledged. */
   readonly removed: Set<Id.RunId>
   /** Grants whose revocation was acknowledged. */
   readonly revoked: Map<Id.GrantId, Moment>
@@ -68,7 +68,7 @@ export interface World extends Simulated.World {
   readonly stopped: Map<Id.RunId, Moment>
   /** Runs whose cancellation was acknowledged before they had ended. */
   readonly cancelled: Set<Id.RunId>
-  /** What somebody wrote down for after a crash. */
+  /** What a user keeps for after a crash. */
   readonly notes: Map<string, string>
 }
 

@@ -28,7 +28,7 @@ export interface Effect {
   readonly idempotencyKey: string
   readonly tool: string
   readonly arguments?: Schema.Json
-  /** From 1, as the handler was told. */
+  /** From 1, as in the handler's context. */
   readonly attempt: number
 }
 
@@ -47,7 +47,7 @@ export interface Inbox {
   readonly messages?: ReadonlyArray<{ readonly runId: RunId; readonly message: SentMessage }>
 }
 
-/** What somebody was told is stored. */
+/** What a store acknowledged. */
 export interface Acknowledged {
   /** Events that were appended behind the first `revision` ones. */
   readonly appended?: ReadonlyArray<{
@@ -89,7 +89,7 @@ export type Invariant =
   | "foldable"
   /** `tool.started` is in the journal before a body has an effect. */
   | "attemptFirst"
-  /** A side-effecting call has one effect for each time that somebody released it. */
+  /** A side-effecting call has one effect for each time that it was released. */
   | "atMostOnce"
   /** What was recorded as done was done. */
   | "lostEffect"

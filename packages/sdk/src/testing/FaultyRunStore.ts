@@ -2,7 +2,7 @@
  * A run store that asks before and after each of its operations whether it may go on.
  *
  * It stands in front of any store and changes nothing itself. What a test answers decides what happens: fail before an operation
- * and it was not done, fail after it and it was done and nobody was told, as when a connection is lost during a commit. The
+ * and it was not done, fail after it and it was done without an acknowledgement, as when a connection is lost during a commit. The
  * rehearsal of an agent stands on it; use it directly to test a program that has a store of its own.
  *
  * @since 0.1.0
@@ -51,7 +51,7 @@ export const operations: ReadonlyArray<Operation> = [
 export interface Hooks {
   /** Before it is done. */
   readonly before?: (operation: Operation) => Effect.Effect<void, RunStoreError>
-  /** After it was done, and before the caller is told. */
+  /** After it was done, and before it is acknowledged. */
   readonly after?: (operation: Operation) => Effect.Effect<void, RunStoreError>
 }
 

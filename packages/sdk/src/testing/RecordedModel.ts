@@ -28,7 +28,7 @@ export interface Recordings {
   readonly write: (text: string) => Effect.Effect<void>
 }
 
-/** A client that replays, and records where it is told to. */
+/** A client that replays, and records if it has a model to record. */
 export interface Options {
   readonly recordings: Recordings
   /**

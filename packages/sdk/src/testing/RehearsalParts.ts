@@ -55,13 +55,13 @@ export interface Parts<R> extends Pick<RuntimeOptions<never, unknown>, "approval
   /** An empty store. Default: in memory. */
   readonly store?: Layer<RunStore, RunStoreError>
   /**
-   * How long a dead worker keeps a run, in the rehearsal's time. Default: 15 seconds. Where a database tells the time of leases, it
-   * is told when this has passed.
+   * How long a dead worker keeps a run, in the rehearsal's time. Default: 15 seconds. Where a database
+   * times leases by its own clock, the rehearsal ends them when this has passed.
    */
   readonly leaseTtl?: Duration.Input
   /**
    * Answers the requests about calls in doubt, or leaves them to the scenario (`ask`). Default: {@link fromEvidence}, which is
-   * what somebody would do who looks.
+   * what a person who looks decides.
    */
   readonly inDoubt?: "ask" | ((request: InDoubtRequest, evidence: Evidence) => DecisionBody)
   /** How workers take turns in a race; every number is another order. Default: 1. */
@@ -96,7 +96,7 @@ export interface EveryCrashOptions {
 export interface RaceResult {
   /** The decision that counts. */
   readonly decision: Decision
-  /** What the others were told. */
+  /** The refusals of the other decisions. */
   readonly refused: ReadonlyArray<AlreadyDecided>
   readonly result: RunResult
 }
@@ -132,7 +132,7 @@ export interface Rehearsal {
   readonly cancel: (runId: string, reason: string) => Effect.Effect<RunResult, RehearsalError>
   /** Moves the time on. */
   readonly adjust: (duration: Duration.Input) => Effect.Effect<void>
-  /** What a program does when it starts: goes on with every run that needs somebody. */
+  /** What a program does when it starts: goes on with every run that needs a worker. */
   readonly recover: Effect.Effect<ReadonlyArray<RunResult>, RehearsalError>
   /** Recovers, and says what it all came to. Fails with `PointNotReached` when something planned has not happened. */
   readonly finish: Effect.Effect<Report, RehearsalError | PointNotReached>

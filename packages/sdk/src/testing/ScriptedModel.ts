@@ -69,7 +69,7 @@ export interface ScriptedModel {
   readonly client: ModelClient["Service"]
   /** What it was asked, oldest first. */
   readonly requests: ReadonlyArray<ModelRequest>
-  /** Answers that nobody has taken yet. */
+  /** Answers that were not taken yet. */
   readonly remaining: () => number
   /** Provides the model as the `ModelClient`. */
   readonly layer: Layer.Layer<ModelClient>

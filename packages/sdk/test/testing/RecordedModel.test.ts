@@ -128,7 +128,7 @@ describe("RecordedModel", () => {
     })
   )
 
-  it.effect("does not record what nobody read to the end", () =>
+  it.effect("does not record an answer that was not read to the end", () =>
     Effect.gen(function* () {
       const { kept, recordings } = shelf()
       const model = ScriptedModel.make([

@@ -112,7 +112,7 @@ describe("Rehearsal", () => {
         error.message,
         "money moved (in refund) happened 2 times for the call with the key run-1.t1.1: after 0 s and after 15.001 s, in " +
           "attempts 1 and 2; the worker crashed at after-effect:money moved#1. The body ran again and did not recognise the " +
-          "key: hand the key to whoever has the effect, or do not call the tool idempotent."
+          "key: pass the key on to where the effect happens, or do not call the tool idempotent."
       )
     })
   )
@@ -209,7 +209,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("asks a tool that can find out, and then nobody", () =>
+  it.effect("asks a tool that can find out, and then no person", () =>
     Effect.gen(function* () {
       const moved = new Set<string>()
       const report = yield* Rehearsal.rehearse(
@@ -513,7 +513,7 @@ describe("Rehearsal", () => {
     })
   )
 
-  it.effect("says so when a run waits for time that nobody moves, and goes on when somebody does", () =>
+  it.effect("says so when a run waits for time that is not moved, and goes on when it is", () =>
     Effect.gen(function* () {
       const setup: Rehearsal.Setup<any> = (effects) => ({
         ...cashier(() => ({

@@ -163,7 +163,7 @@ describe("RunChecker", () => {
     assert.deepStrictEqual(check(events, { ...all, effects, reconciled }), [])
   })
 
-  it("lets a call run again after somebody decided so", () => {
+  it("lets a call run again after a decision to retry", () => {
     const doubt = "run.r2" as RequestId
     const request: Interruption = {
       ...approval,
@@ -216,7 +216,7 @@ describe("RunChecker", () => {
     assert.include(invariants(inserted({ ...decided, at: 5 } as RunEvent, decided)), "oneDecision")
   })
 
-  it("finds a decision on a request that nobody opened", () => {
+  it("finds a decision on a request that was not opened", () => {
     assert.include(invariants(without(opened)), "oneDecision")
   })
 

@@ -38,7 +38,7 @@ export interface Report {
   /** The runs' events, and what the store's inbox says, for `RunChecker`. */
   readonly journals: ReadonlyArray<Journal>
   readonly inbox: Inbox
-  /** What else there is to check them by: the bodies that ran, and what the workers were told is stored. */
+  /** What else there is to check them by: the bodies that ran, and what the store acknowledged to the workers. */
   readonly evidence: Pick<Evidence, "acknowledged" | "effects" | "reconciled">
   /** What models were asked, in order. */
   readonly requests: ReadonlyArray<ModelRequest>
@@ -65,12 +65,12 @@ export class EffectRepeated extends Schema.TaggedError<EffectRepeated>()("Effect
       sentence`after ${first} s and after ${second} s${who}; ${crashedAt(this.crashes)}. ` +
       (one === two
         ? "One run of the body did it twice: give each effect a key of its own, or do it once."
-        : "The body ran again and did not recognise the key: hand the key to whoever has the effect, or do not call the tool idempotent.")
+        : "The body ran again and did not recognise the key: pass the key on to where the effect happens, or do not call the tool idempotent.")
     )
   }
 }
 
-/** A tool that says it is idempotent ran again, and nobody recorded whether its effect did. */
+/** A tool that says it is idempotent ran again, and no record says whether its effect did. */
 export class EffectUnproven extends Schema.TaggedError<EffectUnproven>()("EffectUnproven", {
   tool: Schema.String,
   key: Schema.String,
@@ -79,12 +79,12 @@ export class EffectUnproven extends Schema.TaggedError<EffectUnproven>()("Effect
   override get message() {
     return (
       sentence`${this.tool} says that it is idempotent, and ran again with the key ${this.key}; ${crashedAt(this.crashes)}. ` +
-      sentence`Whether it did harm cannot be told: let the fake behind it say when it happens, with effects.record("${this.tool}", key), or effects.once if it knows the key again.`
+      sentence`Whether it did harm is unknown: let the fake behind it say when it happens, with effects.record("${this.tool}", key), or effects.once if it knows the key again.`
     )
   }
 }
 
-/** An effect of the undisturbed scenario never happened, and nobody was told. */
+/** An effect of the undisturbed scenario never happened, and the run went on without it. */
 export class EffectLost extends Schema.TaggedError<EffectLost>()("EffectLost", {
   effect: Schema.String,
   tool: Schema.optionalKey(Schema.String),
@@ -101,7 +101,7 @@ export class EffectLost extends Schema.TaggedError<EffectLost>()("EffectLost", {
   }
 }
 
-/** A run neither ended nor waits for anything that somebody could decide. */
+/** A run neither ended nor waits for a decision. */
 export class RunLost extends Schema.TaggedError<RunLost>()("RunLost", {
   runId: Schema.String,
   status: Schema.String,
@@ -109,8 +109,8 @@ export class RunLost extends Schema.TaggedError<RunLost>()("RunLost", {
 }) {
   override get message() {
     return (
-      sentence`The run ${this.runId} is ${this.status} and waits for nothing that somebody could decide; ` +
-      sentence`${crashedAt(this.crashes)}. Look at its events: nobody will take it up.`
+      sentence`The run ${this.runId} is ${this.status} and waits for no decision; ` +
+      sentence`${crashedAt(this.crashes)}. Look at its events: no worker will take it up.`
     )
   }
 }
@@ -262,7 +262,7 @@ const statuses = (report: Report): string => report.runs.map(({ status }) => sta
 
 /**
  * The journals and the inbox keep what Fermata promises: one decision for each request, one result for each call, no body that was
- * not released, everything that a worker was told is stored, nothing after the end, and what else `RunChecker` knows.
+ * not released, everything stored that the store acknowledged, nothing after the end, and what else `RunChecker` knows.
  *
  * **Errors**
  *

@@ -196,7 +196,7 @@ export const make = (scene: Scene): Rehearsal => {
   }
 }
 
-/** What somebody would decide who looks: it happened, here is what it returned; or it has not, run it again. */
+/** What a person who looks decides: it happened, and returned this; or it has not, and runs again. */
 export const fromEvidence = (_: InDoubtRequest, { bodies, effects }: Evidence): DecisionBody => {
   if (effects.length === 0) return { _tag: "retry" }
   const value = bodies.findLast(({ state }) => state === "returned")?.value

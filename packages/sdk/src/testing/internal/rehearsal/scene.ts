@@ -131,7 +131,7 @@ export const make = <R>(
         Effect.provideContext(services)
       )
     // What is wrong with a definition is known before anything runs.
-    yield* bind(Worker.make(world, "nobody"))
+    yield* bind(Worker.make(world, "worker-0"))
 
     const stuck = Effect.callback<never, RehearsalStuck>((resume) => {
       let seen = activity
@@ -159,7 +159,7 @@ export const make = <R>(
         workers.set(worker.owner, worker)
         const runtimes = yield* Effect.orDie(bind(worker))
         const body = work(runtimes, worker.owner).pipe(Effect.provideService(RunStore.RunStore, worker.store))
-        // A worker belongs to nobody: one that has died is left where it is, as a process that was killed.
+        // Detached: a worker that has died is left where it is, as a process that was killed.
         const fiber = yield* Effect.forkDetach(unharmed(body), { startImmediately: true })
         const exit = yield* Effect.raceFirst(
           Effect.raceFirst(Fiber.await(fiber), Effect.as(Deferred.await(worker.crashed), undefined)),
@@ -190,7 +190,7 @@ export const make = <R>(
       elapse,
       outliveLeases: Effect.gen(function* () {
         yield* elapse(leaseMs + 1)
-        // A database tells the time of leases itself. It is told that the time is up.
+        // A database that times leases by its own clock learns here that they have ended.
         for (const worker of workers.values()) {
           if (worker.isAlive()) continue
           for (const lease of worker.leases) yield* Effect.ignore(unharmed(store.renew(lease, 0)))

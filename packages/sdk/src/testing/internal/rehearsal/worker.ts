@@ -45,7 +45,7 @@ export interface World extends SimulatedWorld {
   readonly answers: Map<string, ModelResponse>
   /** Gives other workers a turn, when there are any. */
   readonly interleave: Effect.Effect<void>
-  /** Told whenever something happens. */
+  /** Called whenever something happens. */
   readonly touch: () => void
 }
 
@@ -56,7 +56,7 @@ export interface Worker {
   readonly kill: () => void
   /** Done when it has died. */
   readonly crashed: Deferred.Deferred<void>
-  /** The leases that it was given, also where it died before it was told. */
+  /** The leases that the store gave it, also where it died before the answer. */
   readonly leases: ReadonlyArray<Lease>
   /** Passes a point: what is to fail there, or nothing; never comes back when the worker is dead or dies there. */
   readonly pass: (place: Place) => Effect.Effect<Failure | undefined>
@@ -118,7 +118,7 @@ export const make = (world: World, owner: string): Worker => {
         worker: owner,
         startedAt: clock.currentTimeMillisUnsafe()
       })
-      // What a body comes to in a process that is gone, nobody gets to know.
+      // The outcome of a body in a process that is gone is lost.
       const ended = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown> | typeof dead => {
         if (!alive) return dead
         const endedAt = clock.currentTimeMillisUnsafe()

@@ -21,7 +21,7 @@ export interface World {
   readonly effects: Array<ToolEffect>
   /** What tools answered about calls in doubt. */
   readonly reconciled: Array<Reconciliation>
-  /** What callers were told is stored. */
+  /** What the store acknowledged. */
   readonly acknowledged: {
     readonly [K in keyof Acknowledged]-?: Array<NonNullable<Acknowledged[K]>[number]>
   }

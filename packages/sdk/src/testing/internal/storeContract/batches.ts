@@ -97,7 +97,7 @@ export const batches = ({ assert, test }: Group): void => {
         assert.deepStrictEqual([yield* open(store), yield* recorded(store)], before)
       }
     }
-    // What was refused stands in nobody's way.
+    // What was refused is in no other decision's way.
     yield* store.decideAll([approve(one), approve(inside), approve(two)])
     assert.deepStrictEqual(yield* open(store), [])
   })
@@ -163,7 +163,7 @@ export const batches = ({ assert, test }: Group): void => {
     )
   })
 
-  test("wakes whoever waits for something to do, and finds the runs that were decided about", function* (store) {
+  test("wakes the workers that wait for work, and finds the runs that were decided about", function* (store) {
     yield* asking(store)
     const listening = yield* Deferred.make<void>()
     const heard = yield* Effect.forkChild(

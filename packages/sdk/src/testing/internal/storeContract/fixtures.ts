@@ -188,7 +188,7 @@ export const started = (
     ...options
   })
 
-/** Stores a run whose first events ask for decisions, and which nobody holds. */
+/** Stores a run whose first events ask for decisions, and whose lease is released. */
 export const heldOn = Effect.fnUntraced(function* (
   store: Store,
   runId: Id.RunId,

@@ -32,7 +32,7 @@ export const decisions = ({ assert, test }: Group): void => {
   const request = approval(a, 1)
   const { requestId } = request
 
-  test("takes a decision without a lease and keeps it for whoever drives the run next", function* (store) {
+  test("takes a decision without a lease and keeps it for the next owner of the run's lease", function* (store) {
     yield* heldOn(store, a, [request])
     yield* TestClock.adjust("1 second")
     const input = { ...approve(requestId), note: "fine", arguments: { index: 2 } } as const
@@ -178,7 +178,7 @@ export const decisions = ({ assert, test }: Group): void => {
     assert.strictEqual(yield* tagOf(store.decide(deny(three))), "AlreadyDecided")
   })
 
-  test("lets whoever drives the run decide inline", function* (store) {
+  test("lets the owner of the run's lease decide inline", function* (store) {
     yield* heldOn(store, a, [request])
     const decision: Decision = { ...approve(requestId, "callback"), at: 7 }
     yield* journalDecision(store, decision, 1)
@@ -249,7 +249,7 @@ export const inbox = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decisions(a), [])
   })
 
-  test("knows no request that nobody asked", function* (store) {
+  test("knows no request that was not opened", function* (store) {
     const { requestId } = approval(a, 1)
     const error = yield* Effect.flip(store.request(requestId))
     assert.deepStrictEqual(fields(error), { _tag: "RequestNotFound", requestId })

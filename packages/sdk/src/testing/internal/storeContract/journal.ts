@@ -206,7 +206,7 @@ export const journal = ({ assert, test }: Group): void => {
   test("lists runs newest first, page by page", function* (store) {
     const names = ["r1", "r2", "r3", "r4", "r5"].map(run)
     for (const name of names) {
-      // Two runs of the same moment are told apart by their ids.
+      // Two runs of the same moment differ by their ids.
       if (name !== "r3") yield* TestClock.adjust("1 second")
       yield* started(store, name)
     }

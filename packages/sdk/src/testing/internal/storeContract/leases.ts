@@ -11,7 +11,7 @@ const b = run("run_b")
 const minutes = 60_000
 
 export const leases = ({ assert, test }: Group): void => {
-  test("refuses to claim a run that somebody holds, even for the same owner", function* (store) {
+  test("refuses to claim a run whose lease is owned, even for the same owner", function* (store) {
     const lease = yield* started(store, a)
     for (const owner of ["you", "me"]) {
       const error = yield* Effect.flip(store.claim({ runId: a, owner, ttl: "1 hour" }))
@@ -42,7 +42,7 @@ export const leases = ({ assert, test }: Group): void => {
     yield* store.append({ lease, expected: rev(1), events: [said("1")], status: "running" })
   })
 
-  test("refuses a write under a lease that ran out, even when nobody took it over", function* (store) {
+  test("refuses a write under a lease that ran out, even when no other owner has claimed the run", function* (store) {
     const lease = yield* started(store, a, { ttl: 0 })
     const late = { lease, expected: rev(1), events: [said("late")], status: "running" } as const
     const error = yield* Effect.flip(store.append(late))
@@ -129,7 +129,7 @@ export const leases = ({ assert, test }: Group): void => {
     assert.strictEqual((yield* store.head(a)).lease?.owner, "me")
   })
 
-  test("tells whoever drives the run that it is to be cancelled, and the first reason stays", function* (store) {
+  test("reports a requested cancellation to the owner of the run's lease, and the first reason stays", function* (store) {
     const lease = yield* started(store, a)
     yield* store.requestCancel(a, "changed my mind")
     yield* store.requestCancel(a, "too late")

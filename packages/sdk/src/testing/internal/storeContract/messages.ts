@@ -153,7 +153,7 @@ export const messages = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* mail(store, a), ["m2: hello"])
   })
 
-  test("takes a message that the journal has and nobody sent for sent", function* (store) {
+  test("takes a message that the journal has and that was not sent for sent", function* (store) {
     const lease = yield* started(store, a, { events: [said("0"), taking("m1")] })
     yield* store.append({ lease, expected: rev(2), events: [taking("m2")], status: "running" })
     for (const id of ["m1", "m2"]) {

@@ -135,7 +135,7 @@ const refusal = (start: Effect.Effect<unknown, unknown>) =>
 
 /** Runs of a session of their own that build on a part of another session's run. */
 export const forks = ({ assert, test }: Group): void => {
-  test("lets a fork build on any part of a run, of a fork, and of a run that somebody works on", function* (store) {
+  test("lets a fork build on any part of a run, of a fork, and of a run whose lease is owned", function* (store) {
     const lease = yield* started(store, a, { events: manySaid(4), sessionId: one })
     yield* forked(store, b, a, 3)
     yield* forked(store, c, a, 3)
@@ -212,7 +212,7 @@ export const deletion = ({ assert, test }: Group): void => {
     assert.strictEqual((yield* store.load(a)).events.length, 1)
   })
 
-  test("does not delete a run that somebody works on", function* (store) {
+  test("does not delete a run whose lease is owned", function* (store) {
     const lease = yield* started(store, a)
     assert.strictEqual(yield* tagOf(store.remove(a)), "RunBusy")
     yield* store.release(lease)

@@ -1,5 +1,5 @@
 /**
- * The contract of messages to a run, towards who works on runs: nobody sleeps over one, and nobody is woken for nothing.
+ * The contract of messages to a run, towards the workers: none misses one, and none is woken without need.
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -50,7 +50,7 @@ export const wakeUps = ({ assert, test }: Group): void => {
     assert.deepStrictEqual([yield* mail(store, a), yield* store.ready()], [[], []])
   })
 
-  test("tells whoever drives the run, with the next append and with the lease, that there is a message or a decision", function* (store) {
+  test("reports a message or a decision to the owner of the run's lease, with the next append and with the lease", function* (store) {
     const lease = yield* started(store, a, { events: [opened(request)] })
     let expected = 1
     const news = (...events: readonly [RunEvent, ...ReadonlyArray<RunEvent>]) =>
@@ -114,7 +114,7 @@ export const wakeUps = ({ assert, test }: Group): void => {
     what: string,
     before: (store: Store) => Effect.Effect<Effect.Effect<unknown, unknown>, unknown>
   ) =>
-    test(`tells whoever listens that ${what}`, function* (store) {
+    test(`notifies its listeners that ${what}`, function* (store) {
       const act = yield* before(store)
       const listening = yield* Deferred.make<void>()
       const heard = yield* Effect.forkChild(
@@ -135,13 +135,13 @@ export const wakeUps = ({ assert, test }: Group): void => {
     Effect.as(heldOn(store, a, [request]), store.send(a, saying("hello")))
   )
 
-  tells("a run was parked: nobody gives it back after that", (store) =>
+  tells("a run was parked: its lease is not released after that", (store) =>
     Effect.map(started(store, a), (lease) =>
       store.park({ lease, expected: rev(1), events: [said("held")], status: "held" })
     )
   )
 
-  test("keeps what nobody took before the run ended: it wakes nobody, and waits again when the run goes on", function* (store) {
+  test("keeps a message that was not taken before the run ended: it wakes no worker, and waits again when the run goes on", function* (store) {
     const lease = yield* started(store, a)
     yield* store.send(a, saying("hello", "m1"))
     yield* store.append({ lease, expected: rev(1), events: [said("failed")], status: "error" })

@@ -1,5 +1,5 @@
 /**
- * What a run store promises to processes that look for work: which runs need somebody, and that they hear of it.
+ * What a run store promises to processes that look for work: which runs need a worker, and how the workers are notified.
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -61,7 +61,7 @@ export const work = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* store.ready(), [])
   })
 
-  test("finds a held run when one of its requests is about to expire, until that is told, and when it has expired", function* (store) {
+  test("finds a held run when one of its requests is about to expire, until that is recorded, and when it has expired", function* (store) {
     const expiring = approval(a, 1, { at: 0, expiresAt: 8 * hour })
     yield* heldOn(store, a, [expiring])
     yield* heldOn(store, b, [approval(b, 1, { at: 0, expiresAt: 8 * hour, onExpiry: "stay" })])
@@ -76,7 +76,7 @@ export const work = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* reasons(store), ["run_a expired"])
   })
 
-  test("finds a held run that somebody wants to end", function* (store) {
+  test("finds a held run whose cancellation was requested", function* (store) {
     yield* heldOn(store, a, [request])
     yield* store.decide(approve(request.requestId))
     yield* store.requestCancel(a, "enough")
@@ -93,10 +93,10 @@ export const work = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(ids(yield* store.ready({ limit: 1 })), [a])
   })
 
-  test("tells whoever listens of a decision, of a cancellation, and of a run that is let go", function* (store) {
+  test("notifies its listeners of a decision, of a cancellation, and of a lease that is released", function* (store) {
     yield* heldOn(store, a, [request])
     const lease = yield* started(store, b)
-    const told = (act: Effect.Effect<unknown, unknown>) =>
+    const notified = (act: Effect.Effect<unknown, unknown>) =>
       Effect.gen(function* () {
         const listening = yield* Deferred.make<void>()
         const heard = yield* Effect.forkChild(
@@ -111,9 +111,9 @@ export const work = ({ assert, test }: Group): void => {
         yield* act
         yield* Fiber.join(heard)
       })
-    yield* told(store.decide(approve(request.requestId)))
-    yield* told(store.requestCancel(a, "enough"))
-    yield* told(store.release(lease))
+    yield* notified(store.decide(approve(request.requestId)))
+    yield* notified(store.requestCancel(a, "enough"))
+    yield* notified(store.release(lease))
     assert.isTrue(true)
   })
 
