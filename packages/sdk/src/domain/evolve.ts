@@ -180,17 +180,14 @@ const classified = (state: RunState, event: Event<"tool.classified">): RunState 
     if (RunState_.isSettled(call)) return call
     const { arguments: args, grantId, idempotent, rendering, safety, schema, target, tool, value } = event
     const status = event.allowedBy === undefined ? call.status : "ready"
-    // What an earlier judgement relied on no longer counts.
-    const {
-      grantId: _grant,
-      rendering: _rendering,
-      requestId: _request,
-      schema: _schema,
-      tool: _tool,
-      value: _value,
-      ...rest
-    } = call
-    const after: Mutable<ToolCall> = { ...rest, target, safety, idempotent, arguments: args, status }
+    const after: Mutable<ToolCall> = {
+      ...withoutJudgement(call),
+      target,
+      safety,
+      idempotent,
+      arguments: args,
+      status
+    }
     if (value !== undefined) after.value = value
     if (rendering !== undefined) after.rendering = rendering
     if (tool !== undefined) after.tool = tool
@@ -261,6 +258,21 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     sessionUsage: previous?.sessionUsage ?? Usage.zero,
     calls: none
   }
+}
+
+/** A call without what an earlier judgement relied on. Most have none, and leaving fields out copies the others one by one. */
+const withoutJudgement = (call: ToolCall): ToolCall => {
+  if (call.arguments === undefined) return call
+  const {
+    grantId: _grant,
+    rendering: _rendering,
+    requestId: _request,
+    schema: _schema,
+    tool: _tool,
+    value: _value,
+    ...rest
+  } = call
+  return rest
 }
 
 const answered = (state: RunState, event: Event<"model.answered">): RunState => {

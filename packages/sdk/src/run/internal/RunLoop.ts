@@ -11,7 +11,6 @@
 import type * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { type Missing, obstacleOf } from "../../agent/internal/definitions.ts"
 import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
@@ -119,21 +118,17 @@ const guarded =
 // An interruption may come at any time: it is turned into a cancellation, and the run comes to its end first.
 const driving = (drive: Drive, onStart: DriveOptions["onStart"]): Effect.Effect<RunState, DriveError> =>
   Effect.uninterruptibleMask((restoreCaller) =>
-    Effect.gen(function* () {
-      drive.context = yield* Effect.context<never>()
+    Effect.withFiber(({ context }) => {
+      drive.context = context
       const root = new Scope(drive, drive.token)
       root.supervisor.restoreCaller = restoreCaller
       const unlisten = enter(drive)
       onStart?.(() => drive.state)
-      const exit = yield* Effect.exit(loop(root))
-      const end = Exit.isSuccess(exit) ? exit : yield* Effect.exit(failed(drive, exit.cause))
-      unlisten()
-      root.supervisor.close()
-      drive.token.release()
-      drive.runtime.runs.delete(drive)
-      // What was left behind may go on telling.
-      drive.onUpdate = undefined
-      return yield* end
+      const ending = Effect.catchCause(loop(root), (cause) => failed(drive, cause))
+      return Effect.ensuring(
+        ending,
+        Effect.sync(() => exit(drive, unlisten))
+      )
     })
   )
 
@@ -147,6 +142,14 @@ const enter = (drive: Drive): (() => void) => {
     drive.hasMail = true
     drive.notify()
   })
+}
+
+const exit = (drive: Drive, unlisten: () => void): void => {
+  unlisten()
+  drive.token.release()
+  drive.runtime.runs.delete(drive)
+  // What was left behind may go on telling.
+  drive.onUpdate = undefined
 }
 
 /** The loop has failed. What goes on beside it can write nothing either. */

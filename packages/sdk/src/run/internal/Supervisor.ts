@@ -58,8 +58,6 @@ export class Supervisor {
   readonly tokens: Tokens
   /** Set where the loop goes on in the fiber of a caller, which may be interrupted. */
   restoreCaller: Restore | undefined = undefined
-  private readonly flights = new Set<{ readonly stop: () => void }>()
-  private unlinks: ReadonlyArray<() => void> | undefined = undefined
 
   constructor(around: Surroundings, tokens: Tokens) {
     this.around = around
@@ -138,12 +136,6 @@ export class Supervisor {
     })
   }
 
-  /** To be called when nothing is supervised any more: nothing has to be stopped. */
-  close(): void {
-    this.unlinks?.forEach((unlink) => unlink())
-    this.unlinks = undefined
-  }
-
   isStopped(): boolean {
     return this.tokens.some((token) => token.reason() !== undefined)
   }
@@ -159,23 +151,6 @@ export class Supervisor {
     const fiber = Effect.runForkWith(context)(work)
     return fiber.pollUnsafe() ?? new Flight(this, ofFiber(fiber), deadline)
   }
-
-  add(flight: { readonly stop: () => void }): void {
-    this.flights.add(flight)
-    if (this.unlinks !== undefined) return
-    // What the loop's own token remembers goes with it; the others stay.
-    const [own, ...others] = this.tokens
-    own.onCancel(this.stop)
-    this.unlinks = others.map((token) => token.onCancel(this.stop))
-  }
-
-  delete(flight: { readonly stop: () => void }): void {
-    this.flights.delete(flight)
-  }
-
-  private readonly stop = (): void => {
-    for (const flight of this.flights) flight.stop()
-  }
 }
 
 const ofFiber = <A, E>(fiber: Fiber.Fiber<A, E>): Running<A, E> => ({
@@ -190,6 +165,7 @@ class Flight<A, E, E2> implements Timed {
   dueAt = 0
   dueAfter = 0
   private readonly supervisor: Supervisor
+  private unlinks: ReadonlyArray<() => void> = []
   private running: Running<A, E> | undefined
   private readonly late: Deadline<E2>["late"] | undefined
   private isLate = false
@@ -201,11 +177,12 @@ class Flight<A, E, E2> implements Timed {
     this.supervisor = supervisor
     this.running = running
     this.late = deadline?.late
-    supervisor.add(this)
     if (deadline !== undefined) setTimed(supervisor.around.clock, deadline.ms, this)
     running.follow(this)
-    // What was begun may have stopped the run.
-    if (supervisor.isStopped()) this.stop()
+    // What was begun may have stopped the run: then it is stopped here.
+    const stop = () => this.stop()
+    this.unlinks = supervisor.tokens.map((token) => token.onCancel(stop))
+    if (this.running === undefined) this.unlink()
   }
 
   /** Waits until it has ended, or is abandoned. */
@@ -214,6 +191,10 @@ class Flight<A, E, E2> implements Timed {
       if (this.exit === undefined) this.resume = resume
       else resume(Exit.succeed(this.exit))
     })
+  }
+
+  private unlink(): void {
+    for (const unlink of this.unlinks) unlink()
   }
 
   due(): void {
@@ -236,7 +217,7 @@ class Flight<A, E, E2> implements Timed {
     const { late, supervisor } = this
     this.running = undefined
     this.grace?.()
-    supervisor.delete(this)
+    this.unlink()
     if (late !== undefined) unsetTimed(supervisor.around.clock, this)
     const isTimedOut = late !== undefined && this.isLate && !supervisor.isStopped() && isInterrupted(exit)
     this.exit = isTimedOut ? Exit.fail(late(this.dueAfter)) : exit

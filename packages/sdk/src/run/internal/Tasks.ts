@@ -9,13 +9,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Semaphore from "effect/Semaphore"
 import type * as Cancellation from "../../agent/Cancellation.ts"
-import type { Supervisor } from "./Supervisor.ts"
-
-/** What a task is stopped by, and what supervises its work. */
-interface Loop {
-  readonly token: Cancellation.CancellationToken
-  readonly supervisor: Supervisor
-}
 
 interface Task {
   readonly token: Cancellation.CancellationToken
@@ -62,12 +55,15 @@ export class Tasks<E> {
   }
 
   /** Starts a task. No other one may have its name meanwhile. */
-  start(name: string, { supervisor, token }: Loop, work: Effect.Effect<void, E>): Effect.Effect<void> {
+  start(
+    name: string,
+    token: Cancellation.CancellationToken,
+    work: Effect.Effect<void, E>
+  ): Effect.Effect<void> {
     return Effect.suspend(() => {
       const ended = Deferred.makeUnsafe<void>()
       this.running.set(name, { ended, token })
       const end = (exit: Exit.Exit<void, E>) => {
-        supervisor.close()
         token.release()
         this.running.delete(name)
         Deferred.doneUnsafe(ended, Exit.void)

@@ -39,7 +39,7 @@ export const decideInline = Effect.fnUntraced(function* (root: Scope) {
   // A person may be quicker.
   yield* drive.journal.watch
   const asks = new Scope(drive, Cancellation.make(drive.token))
-  yield* drive.tasks.start(asking, asks, askAll(asks))
+  yield* drive.tasks.start(asking, asks.token, askAll(asks))
   return false
 })
 

@@ -38,23 +38,43 @@ import type { Deadline } from "../internal/Supervisor.ts"
 import { openLimit } from "./limits.ts"
 
 /** Asks the model for the turn's answer within the budgets, and says which of them are running out then. */
-export const callModel = Effect.fnUntraced(function* (scope: Scope, turn: number) {
-  const { bound, drive } = scope
-  const before = stateOf(scope)
-  const late = isWrappingUp(before) ? undefined : exceeded(before, now(drive))
-  if (late !== undefined) return yield* outOfBudget(scope, late)
-  if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
-  drive.asking += 1
+export const callModel = (scope: Scope, turn: number): Effect.Effect<void, DriveError> =>
+  Effect.suspend(() => {
+    const { drive } = scope
+    const before = stateOf(scope)
+    const late = isWrappingUp(before) ? undefined : exceeded(before, now(drive))
+    if (late !== undefined) return outOfBudget(scope, late)
+    if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
+    drive.asking += 1
+    return Effect.map(askModel(scope, turn), () => {
+      drive.asking -= 1
+      warn(scope)
+    })
+  })
+
+/** Asks for the answer in parts. Where that failed before the first part was out, asks for a whole one, once. */
+const askModel = Effect.fnUntraced(function* (scope: Scope, turn: number) {
+  const { bound, drive, supervisor } = scope
   const { instructions: given = "" } = bound.agent.options
   const instructions = typeof given === "string" ? given : yield* callInstructions(scope, turn, given)
-  if (instructions !== undefined) {
-    const prepared = yield* scope.supervisor.run(contextOf(scope, instructions))
-    const request = Exit.isSuccess(prepared) ? requestOf(scope, turn, prepared.value) : undefined
-    if (request !== undefined) yield* ask(scope, request)
-    else yield* notPrepared(scope, Exit.isFailure(prepared) ? prepared.cause : Cause.fail(noContext))
-  }
-  drive.asking -= 1
-  warn(scope)
+  if (instructions === undefined) return
+  const prepared = yield* supervisor.run(contextOf(scope, instructions))
+  if (Exit.isFailure(prepared)) return yield* notPrepared(scope, prepared.cause)
+  const request = requestOf(scope, turn, prepared.value)
+  if (request === undefined) return yield* notPrepared(scope, Cause.fail(noContext))
+
+  const collector = makeCollector()
+  const told = drive.onUpdate === undefined ? undefined : telling(scope, request, collector)
+  const begun = begin(scope, request, told ?? collector)
+  const streamed = yield* supervisor.run(begun, deadlineOf(scope))
+  told?.close()
+  const response = Exit.isSuccess(streamed) ? collector.response() : undefined
+  if (response !== undefined) return yield* answered(scope, request, response)
+  const cause = Exit.isSuccess(streamed) ? Cause.fail(cutOff()) : streamed.cause
+  const error: unknown = Cause.squash(cause)
+  const mayComeWhole = isModelError(error) && !collector.hasContent() && mayBeWhole(error)
+  if (!mayComeWhole || isOutOfTime(scope) || isHalted(scope)) return yield* notAnswered(scope, cause)
+  return yield* askWhole(scope, request, error)
 })
 
 const noContext = new TypeError("it has returned no instructions and messages")
@@ -123,38 +143,25 @@ const notPrepared = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<v
   })
 }
 
-/** Asks for the answer in parts. Where that failed before the first part was out, asks for a whole one, once. */
-const ask = Effect.fnUntraced(function* (scope: Scope, request: ModelRequest) {
-  const { drive, supervisor } = scope
-  const { model } = drive.runtime
-  const collector = makeCollector()
-  const told = drive.onUpdate === undefined ? undefined : telling(scope, request, collector)
-  // A client that throws has failed. Nothing is opened that would not be closed.
-  const begun = supervisor.isStopped()
+/** Begins to read an answer. A client that throws has failed; what would not be closed is not opened. */
+const begin = ({ drive, supervisor }: Scope, request: ModelRequest, sink: Pick<Collector, "add">) =>
+  supervisor.isStopped()
     ? Exit.interrupt()
-    : attempt(() => reading(requireStream(model.stream(request)), told ?? collector))
-  const streamed = yield* supervisor.run(begun, deadlineOf(scope))
-  told?.close()
-  const response = Exit.isSuccess(streamed) ? collector.response() : undefined
-  if (response !== undefined) {
-    const fault = take(scope, request, response)
-    return fault === undefined ? undefined : yield* notAnswered(scope, Cause.fail(fault))
-  }
-  const cause = Exit.isSuccess(streamed) ? Cause.fail(cutOff()) : streamed.cause
-  const error: unknown = Cause.squash(cause)
-  const mayComeWhole = isModelError(error) && !collector.hasContent() && mayBeWhole(error)
-  if (!mayComeWhole || isOutOfTime(scope) || isHalted(scope)) return yield* notAnswered(scope, cause)
+    : attempt(() => reading(requireStream(drive.runtime.model.stream(request)), sink))
+
+/** Asks for a whole answer where asking for parts has failed. */
+const askWhole = Effect.fnUntraced(function* (scope: Scope, request: ModelRequest, error: ModelError) {
+  const { drive, supervisor } = scope
   charge(scope, error)
   const { agentPath, runId: agentRunId, turn } = request
   const { runId } = drive.state
   drive.onUpdate?.({ _tag: "fallback", runId, agentRunId, agentPath, turn, reason: error.reason._tag })
   const whole = yield* supervisor.run(
-    attemptEffect(() => model.complete(request)),
+    attemptEffect(() => drive.runtime.model.complete(request)),
     deadlineOf(scope)
   )
-  if (Exit.isFailure(whole)) return yield* notAnswered(scope, whole.cause)
-  const fault = take(scope, request, whole.value)
-  if (fault !== undefined) yield* notAnswered(scope, Cause.fail(fault))
+  if (Exit.isSuccess(whole)) yield* answered(scope, request, whole.value)
+  else yield* notAnswered(scope, whole.cause)
 })
 
 /** What a client of a program without types returns may be anything. */
@@ -221,60 +228,62 @@ const retryOf =
   (retry) =>
     drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, agentRunId, agentPath, turn, ...retry })
 
-/** Takes an answer. Returns what is wrong with one that is none; it has cost something all the same. */
-const take = (scope: Scope, request: ModelRequest, response: ModelResponse): ModelError | undefined => {
-  const answer = soundAnswer(response)
-  const { usage } = answer
-  if ("fault" in answer) return changed(answer.fault, { usage })
-  const { content, finishReason, lastInputTokens, profile } = answer
-  remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
-  const event = { _tag: "model.answered", at: now(scope.drive), content, usage, finishReason } as const
-  emit(scope, profile === undefined ? event : { ...event, profile })
-  return undefined
-}
-
-const notAnswered = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
-  const { drive } = scope
-  const { runtime } = drive
-  const state = stateOf(scope)
-  const error: unknown = Cause.squash(cause)
-  const isOfModel = isModelError(error)
-  if (isOfModel) charge(scope, error)
-  if (isStopped(scope, cause)) return Effect.void
-  // Its time was up before the model's: the loop sees to it.
-  if (isOutOfTime(scope)) return Effect.void
-  if (!isOfModel) {
-    return failRun(scope, {
-      _tag: "RunDefect",
-      description: `The model client failed: ${describe(runtime, error)}`
-    })
-  }
-  const { reason } = error
-  if (reason._tag !== "LoginRequired" || !state.asks) {
-    return failRun(scope, {
-      _tag: "ModelFailed",
-      reason: reason._tag,
-      description: describe(runtime, reason.description),
-      isRetryable: error.isRetryable
-    })
-  }
-  const requestId = nextRequestId(scope)
-  const at = now(drive)
-  emit(scope, {
-    _tag: "request.opened",
-    at,
-    request: {
-      _tag: "login",
-      requestId,
-      runId: state.runId,
-      agentPath: state.agentPath,
-      at,
-      profile: reason.profile,
-      message: describe(runtime, reason.description)
-    }
+const answered = (scope: Scope, request: ModelRequest, response: ModelResponse): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const answer = soundAnswer(response)
+    const { usage } = answer
+    // It has cost something all the same.
+    if ("fault" in answer) return notAnswered(scope, Cause.fail(changed(answer.fault, { usage })))
+    const { content, finishReason, lastInputTokens, profile } = answer
+    remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
+    const event = { _tag: "model.answered", at: now(scope.drive), content, usage, finishReason } as const
+    emit(scope, profile === undefined ? event : { ...event, profile })
+    return Effect.void
   })
-  return Effect.void
-}
+
+const notAnswered = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { drive } = scope
+    const { runtime } = drive
+    const state = stateOf(scope)
+    const error: unknown = Cause.squash(cause)
+    const isOfModel = isModelError(error)
+    if (isOfModel) charge(scope, error)
+    if (isStopped(scope, cause)) return Effect.void
+    // Its time was up before the model's: the loop sees to it.
+    if (isOutOfTime(scope)) return Effect.void
+    if (!isOfModel) {
+      return failRun(scope, {
+        _tag: "RunDefect",
+        description: `The model client failed: ${describe(runtime, error)}`
+      })
+    }
+    const { reason } = error
+    if (reason._tag !== "LoginRequired" || !state.asks) {
+      return failRun(scope, {
+        _tag: "ModelFailed",
+        reason: reason._tag,
+        description: describe(runtime, reason.description),
+        isRetryable: error.isRetryable
+      })
+    }
+    const requestId = nextRequestId(scope)
+    const at = now(drive)
+    emit(scope, {
+      _tag: "request.opened",
+      at,
+      request: {
+        _tag: "login",
+        requestId,
+        runId: state.runId,
+        agentPath: state.agentPath,
+        at,
+        profile: reason.profile,
+        message: describe(runtime, reason.description)
+      }
+    })
+    return Effect.void
+  })
 
 /** How long one model call may take: its own time, or what is left of that of the run and of those above it. */
 const deadlineOf = (scope: Scope): Deadline<ModelError> => {

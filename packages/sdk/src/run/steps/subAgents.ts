@@ -173,7 +173,7 @@ const goOn = Effect.fnUntraced(function* (
     yield* drive.journal.watch
     yield* drive.tasks.start(
       callId,
-      childScope,
+      childScope.token,
       Effect.andThen(
         driveChild(childScope, callId),
         // There is room for another one now, whatever its parent is doing.
