@@ -47,7 +47,7 @@ export interface RuntimeContext {
   readonly agent: Any
   readonly profile: CapabilityProfile
   readonly mode: string
-  /** The services that handlers run with. */
+  /** The services that user code runs with, as they were when the runtime was made. What the context of a run has wins. */
   readonly services: AnyServices
   /** Cancelled when the runtime is closed. */
   readonly cancellation: CancellationToken
@@ -118,7 +118,7 @@ export interface Runtime<Output = unknown> {
   readonly choice: Choice
   /** The capability profiles to choose from, by name. */
   readonly profiles: ReadonlyMap<string, CapabilityProfile>
-  /** The services that handlers run with. */
+  /** The services that user code runs with, as they were when the runtime was made. What the context of a run has wins. */
   readonly services: AnyServices
   readonly contextPolicy: ContextPolicy
   readonly tokenizer: Tokenizer

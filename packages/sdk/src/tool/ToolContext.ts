@@ -16,7 +16,7 @@ export interface ToolContext {
   readonly attempt: number
   /** The same for every attempt of this call, and different for every other call: hand it to the service that has the effect. */
   readonly idempotencyKey: string
-  /** Aborted when the call is cancelled or times out. */
+  /** Aborted when the call is cancelled or times out, before an effect of the handler is interrupted. */
   readonly signal: AbortSignal
   /** Tells whoever watches how far the call is. Not kept, and not told once the call is over. */
   readonly progress: (message: string) => void
