@@ -2,7 +2,7 @@
  * What a program may be told about the runs of a runtime, for metrics, logs and progress: plain callbacks.
  *
  * All of it is derived from the updates of a run by {@link observe}. A hook is told when something is over, not for every piece of an
- * answer; one that throws, or returns a promise that is rejected, breaks nothing, and what it returns is not waited for.
+ * answer. One that fails breaks nothing: that is logged.
  *
  * @since 0.1.0
  */
@@ -18,8 +18,9 @@ import type { FinishReason, RunEvent } from "../domain/RunEvent.ts"
 import type { RunState, ToolCall } from "../domain/RunState.ts"
 import { findCall, findChild, isEnded, isSettled } from "../domain/RunState.ts"
 import type { ModelUsage, SessionUsage } from "../domain/Usage.ts"
+import type { Services } from "../tool/Tool.ts"
 import { causeOf } from "./internal/causes.ts"
-import { notify } from "./internal/userCode.ts"
+import { type CallHook, callHook } from "./internal/userCode.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
 
 /** Whose run it is: the root's, or a sub-agent's. */
@@ -125,16 +126,32 @@ export interface ReconfiguredTold {
   readonly after: Configuration
 }
 
-/** What a program wants to be told. */
+/**
+ * What a program wants to be told. A hook may return a promise, or an effect: it is run in the context of the run, with the services of the
+ * runtime, and not waited for.
+ */
 export interface RuntimeHooks {
   /** Told between two turns of that run: a place to reconfigure, if no other run is in the middle of one. */
-  readonly onTurn?: (turn: TurnTold) => void
-  readonly onModelCall?: (call: ModelCallTold) => void
-  readonly onToolCall?: (call: ToolCallTold) => void
-  readonly onRequest?: (request: RequestTold) => void
-  readonly onRunEnd?: (end: RunEndTold) => void
-  readonly onReconfigured?: (change: ReconfiguredTold) => void
+  readonly onTurn?: (turn: TurnTold) => unknown
+  readonly onModelCall?: (call: ModelCallTold) => unknown
+  readonly onToolCall?: (call: ToolCallTold) => unknown
+  readonly onRequest?: (request: RequestTold) => unknown
+  readonly onRunEnd?: (end: RunEndTold) => unknown
+  readonly onReconfigured?: (change: ReconfiguredTold) => unknown
 }
+
+/** The services that effects of hooks need, by what the hooks return. */
+export type HookServices<Hooks> = {
+  [Name in keyof Hooks]-?: Hooks[Name] extends ((told: never) => infer Out) | undefined
+    ? Services<Out>
+    : never
+}[keyof Hooks]
+
+/** Tells a hook something. */
+type Tell = <Name extends keyof RuntimeHooks>(
+  name: Name,
+  told: Parameters<NonNullable<RuntimeHooks[Name]>>[0]
+) => void
 
 /**
  * Turns the updates of one run into what hooks are told; fits where a run takes `onUpdate`.
@@ -151,7 +168,13 @@ export interface RuntimeHooks {
  * yield* runPrompt(runtime, { prompt: "Go on" }, { onUpdate })
  * ```
  */
-export const observe = (hooks: RuntimeHooks, before?: RunState): ((update: RunUpdate) => void) => {
+export const observe = (
+  hooks: RuntimeHooks,
+  before?: RunState,
+  /** Calls a hook. Default: without services. */
+  call: CallHook = callHook()
+): ((update: RunUpdate) => void) => {
+  const tell: Tell = (name, told) => call(name, hooks[name], told)
   let state = before
   const lastAt = new Map<RunId, Timestamp>()
   const fold = (run: RunState | undefined, event: RunEvent): RunState => {
@@ -161,7 +184,7 @@ export const observe = (hooks: RuntimeHooks, before?: RunState): ((update: RunUp
       if (child !== undefined || event.event._tag === "run.started") fold(child, event.event)
     }
     const after = evolve(run, event)
-    tellEvent(hooks, { before: run, after, event, since: lastAt.get(after.runId) })
+    tellEvent(tell, { before: run, after, event, since: lastAt.get(after.runId) })
     if (isEnded(after)) lastAt.delete(after.runId)
     else lastAt.set(after.runId, event.at)
     return after
@@ -176,11 +199,11 @@ export const observe = (hooks: RuntimeHooks, before?: RunState): ((update: RunUp
       }
       case "retry": {
         const { _tag: status, ...told } = update
-        return notify(hooks.onModelCall, { status, ...told })
+        return tell("onModelCall", { status, ...told })
       }
       case "fallback": {
         const { _tag: status, ...told } = update
-        return notify(hooks.onModelCall, { status, ...told })
+        return tell("onModelCall", { status, ...told })
       }
     }
   }
@@ -190,12 +213,13 @@ export const observe = (hooks: RuntimeHooks, before?: RunState): ((update: RunUp
 export const observed = (
   hooks: RuntimeHooks | undefined,
   onUpdate: ((update: RunUpdate) => void) | undefined,
-  before?: RunState
+  before?: RunState,
+  call?: CallHook
 ): ((update: RunUpdate) => void) | undefined => {
   if (hooks === undefined) return onUpdate
   const { onModelCall, onRequest, onRunEnd, onToolCall, onTurn } = hooks
   if ((onTurn ?? onModelCall ?? onToolCall ?? onRequest ?? onRunEnd) === undefined) return onUpdate
-  const told = observe(hooks, before)
+  const told = observe(hooks, before, call)
   if (onUpdate === undefined) return told
   return (update) => {
     told(update)
@@ -212,7 +236,7 @@ interface Change {
   readonly since: Timestamp | undefined
 }
 
-const tellEvent = (hooks: RuntimeHooks, change: Change): void => {
+const tellEvent = (tell: Tell, change: Change): void => {
   const { after, before, event, since } = change
   const { agentPath, runId, sessionId } = after
   const whose = { runId, sessionId, agentPath, at: event.at }
@@ -220,7 +244,7 @@ const tellEvent = (hooks: RuntimeHooks, change: Change): void => {
   switch (event._tag) {
     case "model.answered": {
       const { finishReason, profile, usage } = event
-      notify(hooks.onModelCall, {
+      tell("onModelCall", {
         ...whose,
         status: "answered",
         turn,
@@ -234,21 +258,21 @@ const tellEvent = (hooks: RuntimeHooks, change: Change): void => {
     case "run.failed":
       if (event.failure._tag === "ModelFailed") {
         const { reason } = event.failure
-        notify(hooks.onModelCall, { ...whose, status: "failed", turn: turn + 1, reason })
+        tell("onModelCall", { ...whose, status: "failed", turn: turn + 1, reason })
       }
       break
   }
-  tellRequest(hooks, change, whose)
-  const settled = tellCalls(hooks, change, whose)
+  tellRequest(tell, change, whose)
+  const settled = tellCalls(tell, change, whose)
   const wasOpen = event._tag === "model.answered" || (before !== undefined && before.calls.length > 0)
   if (wasOpen && after.calls.length === 0) {
-    notify(hooks.onTurn, { ...whose, turn, calls: settled, usage: after.usage })
+    tell("onTurn", { ...whose, turn, calls: settled, usage: after.usage })
   }
-  tellEnd(hooks, change, whose)
+  tellEnd(tell, change, whose)
 }
 
 /** Tells what became of the calls of the turn, and returns all of them when the turn is over. */
-const tellCalls = (hooks: RuntimeHooks, { after, before, event }: Change, whose: Told): TurnTold["calls"] => {
+const tellCalls = (tell: Tell, { after, before, event }: Change, whose: Told): TurnTold["calls"] => {
   if (before === undefined || before.calls.length === 0) return []
   const outcomes = after.calls.length === 0 ? outcomesIn(before, after) : undefined
   const all: Array<TurnTold["calls"][number]> = []
@@ -261,7 +285,7 @@ const tellCalls = (hooks: RuntimeHooks, { after, before, event }: Change, whose:
     if (isSettled(call)) continue
     if (outcome !== undefined) {
       const cause = "callId" in event && event.callId === callId ? causeOf(event) : undefined
-      notify(hooks.onToolCall, {
+      tell("onToolCall", {
         ...told,
         status: outcome,
         attempt: call.attempt,
@@ -269,7 +293,7 @@ const tellCalls = (hooks: RuntimeHooks, { after, before, event }: Change, whose:
         ...(cause === undefined ? {} : { cause })
       })
     } else if (now?.status === "started" && now.attempt > call.attempt) {
-      notify(hooks.onToolCall, { ...told, status: "started", attempt: now.attempt })
+      tell("onToolCall", { ...told, status: "started", attempt: now.attempt })
     }
   }
   return all
@@ -293,36 +317,35 @@ const outcomesIn = (before: RunState, after: RunState): ReadonlyMap<ToolCallId, 
   return outcomes
 }
 
-const tellRequest = (hooks: RuntimeHooks, { before, event }: Change, whose: Told): void => {
-  if (hooks.onRequest === undefined) return
+const tellRequest = (tell: Tell, { before, event }: Change, whose: Told): void => {
   const find = (requestId: string) =>
     before?.requests.find(({ request }) => request.requestId === requestId)?.request
   switch (event._tag) {
     case "request.opened":
-      return notify(hooks.onRequest, { ...whose, status: "opened", request: event.request })
+      return tell("onRequest", { ...whose, status: "opened", request: event.request })
     case "request.decided": {
       const { decision } = event
       const request = find(decision.requestId)
-      if (request !== undefined) notify(hooks.onRequest, { ...whose, status: "decided", request, decision })
+      if (request !== undefined) tell("onRequest", { ...whose, status: "decided", request, decision })
       return
     }
     case "request.superseded":
     case "request.expiring": {
       const request = find(event.requestId)
       const status = event._tag === "request.superseded" ? "superseded" : "expiring"
-      if (request !== undefined) notify(hooks.onRequest, { ...whose, status, request })
+      if (request !== undefined) tell("onRequest", { ...whose, status, request })
     }
   }
 }
 
-const tellEnd = (hooks: RuntimeHooks, { after, event }: Change, whose: Told): void => {
+const tellEnd = (tell: Tell, { after, event }: Change, whose: Told): void => {
   const { usage } = after
   switch (event._tag) {
     case "run.completed":
-      return notify(hooks.onRunEnd, { ...whose, status: "completed", usage })
+      return tell("onRunEnd", { ...whose, status: "completed", usage })
     case "run.cancelled":
-      return notify(hooks.onRunEnd, { ...whose, status: "cancelled", usage, reason: event.reason })
+      return tell("onRunEnd", { ...whose, status: "cancelled", usage, reason: event.reason })
     case "run.failed":
-      return notify(hooks.onRunEnd, { ...whose, status: "error", usage, failure: event.failure })
+      return tell("onRunEnd", { ...whose, status: "error", usage, failure: event.failure })
   }
 }

@@ -21,6 +21,7 @@ import type {
   RuntimeOptionsInvalid
 } from "./RuntimeError.ts"
 import type { ExtensionServices } from "./RuntimeExtension.ts"
+import type { HookServices, RuntimeHooks } from "./RuntimeHooks.ts"
 import { check } from "./RuntimeOptions.ts"
 
 /** What keeps a runtime from being created. */
@@ -67,14 +68,23 @@ export const createRuntime = <
   R,
   Output,
   Callback = never,
+  const Hooks extends RuntimeHooks = {},
   const Extensions extends ReadonlyArray<AnyExtension> = ReadonlyArray<RuntimeExtension>
 >(
-  options: Omit<RuntimeOptions<R, Output>, "approvalCallback" | "extensions"> &
-    Pick<RuntimeOptions<Callback, Output>, "approvalCallback"> & { readonly extensions?: Extensions }
+  options: Omit<RuntimeOptions<R, Output>, "approvalCallback" | "extensions" | "hooks"> &
+    Pick<RuntimeOptions<Callback, Output>, "approvalCallback"> & {
+      readonly hooks?: Hooks & RuntimeHooks & Record<Exclude<keyof Hooks, keyof RuntimeHooks>, never>
+      readonly extensions?: Extensions
+    }
 ): Effect.Effect<
   Runtime<Output>,
   CreateRuntimeError,
-  R | Inferred<Callback> | ExtensionServices<Extensions[number]> | ModelClient | Scope.Scope
+  | R
+  | Inferred<Callback>
+  | HookServices<Hooks>
+  | ExtensionServices<Extensions[number]>
+  | ModelClient
+  | Scope.Scope
 > =>
   Effect.gen(function* () {
     const checked = yield* check(options as RuntimeOptions<R | Inferred<Callback>, Output>)

@@ -10,10 +10,10 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Effectable from "effect/Effectable"
 import * as Cancellation from "../agent/Cancellation.ts"
+import { observing } from "../agent/internal/observing.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import { requireOpen, type Runtime } from "../agent/Runtime.ts"
 import type { RuntimeClosed } from "../agent/RuntimeError.ts"
-import { observed } from "../agent/RuntimeHooks.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Rejection } from "../domain/Rejection.ts"
 import type {
@@ -133,7 +133,7 @@ const starting = Effect.fnUntraced(function* <Output>(
     journal: noJournal(options.mailbox),
     onStart: (state) => options.mailbox?.attach(runtime, state),
     token,
-    onUpdate: observed(runtime.options.hooks, options.onUpdate, "state" in input ? input.state : undefined),
+    onUpdate: yield* observing(runtime, options.onUpdate, "state" in input ? input.state : undefined),
     state: staged.state,
     staged: staged.events,
     missing: staged.missing

@@ -17,11 +17,16 @@ import { TestClock } from "effect/testing"
 import * as Tracer from "effect/Tracer"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
+import { createRuntime } from "../../src/agent/createRuntime.ts"
+import { turn } from "../../src/agent/internal/eventLoop.ts"
+import { reconfigureRuntime } from "../../src/agent/reconfigureRuntime.ts"
 import type { ToolCallTold } from "../../src/agent/RuntimeHooks.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import { evolveAll } from "../../src/domain/evolve.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
+import { ModelClient } from "../../src/model/ModelClient.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as Scrubber from "../../src/tool/Scrubber.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import type { ToolContext } from "../../src/tool/ToolContext.ts"
@@ -258,6 +263,38 @@ describe("a call of user code", () => {
     })
   )
 
+  it.effect("may be an effect of a hook, which has the same services and the same context", () =>
+    Effect.gen(function* () {
+      const seen: Array<unknown> = []
+      const closed: Array<string> = []
+      const runtime = yield* createRuntime({
+        agent: Agent.make("a"),
+        hooks: {
+          onRunEnd: ({ status }) =>
+            Effect.gen(function* () {
+              yield* Effect.addFinalizer(() => Effect.sync(() => closed.push(status)))
+              seen.push([yield* Payments, yield* Tenant])
+            }),
+          onReconfigured: ({ after }) =>
+            Effect.map(Payments, (payments) => {
+              seen.push([payments, after.mode])
+            })
+        }
+      }).pipe(
+        Effect.provideService(Payments, "paid"),
+        Effect.provideService(ModelClient, ScriptedModel.make(["done"]).client)
+      )
+      const running = runPrompt(runtime, { prompt: "go" })
+      expect(yield* Effect.provideService(running, Tenant, "of the run"), "completed")
+      yield* reconfigureRuntime(runtime, { mode: "act" })
+      assert.deepStrictEqual(seen, [
+        ["paid", "of the run"],
+        ["paid", "act"]
+      ])
+      assert.deepStrictEqual(closed, ["completed"])
+    })
+  )
+
   it.effect("has nothing of the fiber that made the runtime, where the run has nothing of its own", () =>
     Effect.gen(function* () {
       const seen: Array<unknown> = []
@@ -470,6 +507,32 @@ describe("a failure of user code", () => {
       assert.include(error.message, "The instructions of b failed: boom")
       assert.lengthOf(told.logs, 1)
       assert.deepInclude(told.logs[0]!.annotations, { code: "instructions", agent: "b" })
+    })
+  )
+
+  it.effect("is logged once where a hook fails, and breaks nothing", () =>
+    Effect.gen(function* () {
+      const { logged, logs } = recording()
+      const fail = () => Effect.fail(boom)
+      const { runtime } = yield* bind(
+        Agent.make("a", { tools: [safe().tool] }),
+        [{ calls: [call("safe", "1")] }, "done"],
+        {
+          hooks: {
+            onTurn: (told) => (told.turn === 1 ? Promise.reject(boom) : undefined),
+            onRunEnd: fail,
+            onToolCall: ({ status }) => {
+              if (status === "completed") throw boom
+            }
+          }
+        }
+      )
+      const done = expect(yield* logged(runPrompt(runtime, { prompt: "go" })), "completed")
+      yield* turn
+      assert.sameDeepMembers(
+        logs.map(({ annotations }) => annotations),
+        ["onTurn", "onRunEnd", "onToolCall"].map((code) => ({ code, runId: done.runId, agent: "a" }))
+      )
     })
   )
 

@@ -66,6 +66,19 @@ describe("createRuntime", () => {
     })
     expect<Needs<typeof bound>>().type.toBe<Mail | Clerk | ModelClient.ModelClient>()
   })
+  it("needs what the effects of its hooks need", () => {
+    const runtime = createRuntime({
+      agent: plain,
+      hooks: {
+        onToolCall: ({ tool }) => Mail.use((mail) => mail.send(tool)),
+        onRunEnd: async () => {},
+        onTurn: (turn) => [turn.turn].length
+      }
+    })
+    expect<Needs<typeof runtime>>().type.toBe<Mail | ModelClient.ModelClient | Scope.Scope>()
+    expect(createRuntime).type.not.toBeCallableWith({ agent: plain, hooks: { onToolCal: () => {} } })
+    expect(createRuntime).type.not.toBeCallableWith({ agent: plain, hooks: { onToolCall: 1 } })
+  })
   it("refuses an option that it does not know", () => {
     expect(createRuntime).type.not.toBeCallableWith({ agent: plain, leaseTTL: "1 minute" })
     expect(createRuntime).type.not.toBeCallableWith({ agent: plain, interactive: "yes" })

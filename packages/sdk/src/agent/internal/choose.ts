@@ -9,7 +9,7 @@ import type { Choice, Runtime } from "../RuntimeDefinition.ts"
 import { ReconfigureRefused, RuntimeBusy, type RuntimeClosed } from "../RuntimeError.ts"
 import type { Configuration } from "../RuntimeHooks.ts"
 import { configure, type ConfigureError, type Configured, describeConfiguration } from "./configuration.ts"
-import { notify } from "./userCode.ts"
+import { callHook } from "./userCode.ts"
 
 /** Makes a choice the one in force. */
 export const choose = (
@@ -41,12 +41,12 @@ export const choose = (
 
 /** In one go: no turn may begin between the look and the change. */
 const swap = (runtime: Runtime, configured: Configured): Effect.Effect<Configuration, RuntimeBusy> =>
-  Effect.suspend(() => {
+  Effect.withFiber(({ context }) => {
     const busy = [...runtime.runs].filter((run) => run.isMidTurn())
     if (busy.length > 0) return Effect.fail(new RuntimeBusy({ runs: busy.map(({ runId }) => runId) }))
     const before = describeConfiguration(runtime)
     Object.assign(runtime, configured)
     const after = describeConfiguration(runtime)
-    notify(runtime.options.hooks?.onReconfigured, { before, after })
+    callHook(runtime, context)("onReconfigured", runtime.options.hooks?.onReconfigured, { before, after })
     return Effect.succeed(after)
   })

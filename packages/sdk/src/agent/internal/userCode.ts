@@ -19,7 +19,7 @@ import * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
 import { messageOf, sentence, text } from "../../domain/Display.ts"
 import { encodeFailure } from "../../tool/internal/encodeFailure.ts"
-import type { Scrubber } from "../../tool/Scrubber.ts"
+import { contained, make as makeScrubber, type Scrubber } from "../../tool/Scrubber.ts"
 import type { AnyServices, AnyTool } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import type { Awaitable } from "../../tool/ToolOptions.ts"
@@ -35,9 +35,9 @@ export interface Surroundings {
   readonly options: { readonly cancelGrace?: Duration.Input }
 }
 
-/** Calls a hook of the program. What the hook throws, or rejects with, ends here. */
-export const notify = <A>(hook: ((value: A) => void) | undefined, value: A): void => {
-  if (hook !== undefined) callOut(() => hook(value))
+/** Calls a watcher of the program, to which updates are published. What it throws, or rejects with, ends here. */
+export const notify = <A>(watcher: ((value: A) => void) | undefined, value: A): void => {
+  if (watcher !== undefined) callOut(() => watcher(value))
 }
 
 /** Calls a callback of the program. What it throws, or rejects with, ends here. */
@@ -49,6 +49,33 @@ export const callOut = (callback: () => unknown): void => {
   } catch {
     ignore()
   }
+}
+
+/** Calls a hook, and does not wait for what it returns. */
+export type CallHook = (code: string, hook: ((told: never) => unknown) | undefined, told: object) => void
+
+/** Calls the hooks of a runtime in the context of a run. A failure of one is logged. */
+export const callHook =
+  (
+    { agent, ...runtime }: Surroundings & { readonly agent: { readonly name: string } } = unbound,
+    context: Context.Context<never> = Context.empty()
+  ): CallHook =>
+  (code, hook, told) => {
+    if (hook === undefined) return
+    const out = attempt(() => (hook as (told: unknown) => unknown)(told))
+    // Most have nothing to wait for.
+    if (typeof out !== "object" || out === null) return
+    const run = "runId" in told && typeof told.runId === "string" ? { runId: told.runId } : {}
+    const called = { code, agent: agent.name, ...run }
+    Effect.runForkWith(context)(call(runtime, called, () => out))
+  }
+
+/** For hooks that observe a run by themselves. */
+const unbound = {
+  agent: { name: "hooks" },
+  services: Context.empty() as AnyServices,
+  scrubber: contained(makeScrubber()),
+  options: {}
 }
 
 /** What a function of the program returns; what it throws, as an exit. */

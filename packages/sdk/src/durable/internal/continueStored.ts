@@ -6,8 +6,8 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Cancellation from "../../agent/Cancellation.ts"
 import { letTurn } from "../../agent/internal/eventLoop.ts"
+import { observing } from "../../agent/internal/observing.ts"
 import { requireOpen, type Runtime } from "../../agent/Runtime.ts"
-import { observed } from "../../agent/RuntimeHooks.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, Timestamp } from "../../domain/Id.ts"
@@ -107,7 +107,7 @@ export const create = Effect.fnUntraced(function* (
         : savedAs(previous.state.runId, checkpoint)
   }
   const journal = storeJournal(store, held, checkpointing)
-  const told = observed(runtime.options.hooks, onUpdate)
+  const told = yield* observing(runtime, onUpdate)
   const going = { clock, runtime, journal, token, leaving, onUpdate: told }
   const work = drive({ ...going, state, staged: [], committed: [event] })
   const end = yield* underLease(store, held, token, work)
@@ -180,7 +180,7 @@ export const continueStored = Effect.fnUntraced(function* (
       return continued
     }
     const staged = continued.events
-    const told = observed(runtime.options.hooks, onUpdate, state)
+    const told = yield* observing(runtime, onUpdate, state)
     const { missing } = continued
     const going = { clock, runtime, journal, token, leaving, onUpdate: told, hasMail, missing }
     const end = yield* drive({ ...going, state: continued.state, staged })

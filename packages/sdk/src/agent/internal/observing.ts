@@ -1,0 +1,22 @@
+/**
+ * The hooks of a runtime, told about a run.
+ */
+import * as Effect from "effect/Effect"
+import type { RunState } from "../../domain/RunState.ts"
+import type { Runtime } from "../RuntimeDefinition.ts"
+import { observed } from "../RuntimeHooks.ts"
+import type { RunUpdate } from "../RunUpdate.ts"
+import { callHook } from "./userCode.ts"
+
+/** `onUpdate` with the hooks told first, in the context of the fiber that asks; `onUpdate` itself where no hook is about runs. */
+export const observing = (
+  runtime: Runtime,
+  onUpdate: ((update: RunUpdate) => void) | undefined,
+  before?: RunState
+): Effect.Effect<((update: RunUpdate) => void) | undefined> => {
+  const { hooks } = runtime.options
+  if (hooks === undefined) return Effect.succeed(onUpdate)
+  return Effect.withFiber(({ context }) =>
+    Effect.succeed(observed(hooks, onUpdate, before, callHook(runtime, context)))
+  )
+}
