@@ -64,7 +64,9 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
   /** Ends what {@link parked} has begun. */
   protected abstract unparked(): void
   /** Whether something came in that the drive has not seen. */
-  protected abstract hasNews(): boolean
+  protected hasNews(): boolean {
+    return false
+  }
   /** How it stands, or what it waits for, is not as it was. */
   protected abstract changed(): void
   /** It is over. */

@@ -36,11 +36,9 @@ import { type AnyHandle, BaseHandle, type HandleOptions, newIds, notBegun, reade
 import { type DrivenRun, driveStored, openIn, standing, type Start } from "./driveStored.ts"
 import { type Driven, elsewhere } from "./HandleState.ts"
 
-type Store = RunStore["Service"]
-
 /** How a stored run is dispatched, besides its input. */
 export interface StoredOptions extends HandleOptions {
-  readonly store: Store
+  readonly store: RunStore["Service"]
   /** What becomes of the run when its scope closes. */
   readonly onClose?: "letGo" | "cancel" | undefined
 }
@@ -64,7 +62,6 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   private unwatch: (() => void) | undefined
   /** When it was last gone on with because the store said that it needs somebody, and how far it was then. */
   private lastCall = { at: -1, revision: -1, times: 0 }
-  private news = false
   /** The sub-agent for whose handle this one is there. */
   inside: { readonly told: (update: Extract<RunUpdate, { readonly _tag: "event" }>) => void } | undefined
 
@@ -115,7 +112,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     return (given: DecisionInput) =>
       Effect.map(this.inStore(decideStored([this.runtime], given, this.runId)), (decision) => {
         this.open.delete(decision.requestId)
-        this.cameIn()
+        this.resume()
         return decision
       })
   }
@@ -173,7 +170,6 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
 
   protected drive(token: Cancellation.CancellationToken): Effect.Effect<Driven<Output>, Failure> {
     return Effect.suspend(() => {
-      this.news = false
       const { input, prepare } = this
       if (this.begun || input === undefined) return driveStored(this, token)
       // One that is only begun to be cancelled needs nothing.
@@ -202,10 +198,6 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   protected unparked(): void {
     this.unwatch?.()
     this.unwatch = undefined
-  }
-
-  protected hasNews(): boolean {
-    return this.news
   }
 
   protected ended(): void {
@@ -247,13 +239,6 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     this.open.clear()
     for (const request of open) this.open.set(request.requestId, request)
     this.changed()
-  }
-
-  /** Something has come in through this handle. */
-  cameIn(): void {
-    if (this.isDriven) return
-    this.news = true
-    this.resume()
   }
 
   /** The store says that the run needs somebody. */
@@ -301,7 +286,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     messageId: string | undefined
   ): Effect.Effect<void, SendError | StoredFault> {
     const sending = sendMessage(runId, prompt, messageId === undefined ? {} : { messageId })
-    return Effect.map(this.inStore(sending), () => this.cameIn())
+    return Effect.map(this.inStore(sending), () => this.resume())
   }
 
   inStore<A, E>(effect: Effect.Effect<A, E, RunStore>): Effect.Effect<A, E> {

@@ -116,7 +116,7 @@ export class SubAgentHandle
       Effect.suspend(() => {
         if (isEnded(this.child)) return this.done
         return Effect.andThen(
-          Effect.map(this.root.inStore(cancelRun(this.runId, reason)), () => this.root.cameIn()),
+          Effect.map(this.root.inStore(cancelRun(this.runId, reason)), () => this.root.resume()),
           this.done
         )
       })

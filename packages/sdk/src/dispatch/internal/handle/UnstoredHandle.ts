@@ -183,7 +183,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     this.expiring = undefined
   }
 
-  protected hasNews(): boolean {
+  protected override hasNews(): boolean {
     return this.mailbox?.isEmpty() === false
   }
 
