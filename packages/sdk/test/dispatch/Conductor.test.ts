@@ -274,6 +274,20 @@ describe("Conductor.make's overflow", () => {
       expect(yield* third.done, "completed")
     })
   )
+
+  it.effect("refuses a dispatch that waits for a place when it is drained", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* obedient()
+      const conductor = yield* Conductor.make({ concurrency: 1, overflow: "block" })
+      yield* conductor.dispatch(runtime, { prompt: "wait 1" })
+      const dispatching = yield* Effect.forkChild(conductor.dispatch(runtime, { prompt: "wait 2" }), {
+        startImmediately: true
+      })
+      yield* conductor.drain
+      const error = yield* Effect.flip(Fiber.join(dispatching))
+      assert.strictEqual(error._tag, "ConductorClosed")
+    })
+  )
 })
 
 describe("Conductor.make's restart", () => {
@@ -375,6 +389,26 @@ describe("Conductor.make's restart", () => {
 })
 
 describe("Conductor's inbox", () => {
+  it.effect("tells of its inbox when that is another, and not whenever a run changes", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* obedient()
+      const conductor = yield* Conductor.make()
+      const seen: Array<number> = []
+      const watching = yield* Effect.forkChild(
+        Stream.runForEach(conductor.inbox.changes, (list) => Effect.sync(() => seen.push(list.length))),
+        { startImmediately: true }
+      )
+      for (let i = 0; i < 3; i += 1) {
+        const handle = yield* conductor.dispatch(runtime, { prompt: "wait 1" })
+        yield* TestClock.adjust("1 second")
+        yield* handle.done
+      }
+      yield* conductor.drain
+      yield* Fiber.join(watching)
+      assert.deepStrictEqual(seen, [0])
+    })
+  )
+
   it.effect("has what all runs wait for, and decides it wherever it is", () =>
     Effect.gen(function* () {
       const { runtime, write } = yield* obedient()

@@ -272,6 +272,56 @@ describe("AgentHandle.events of a stored run", () => {
     )
   )
 
+  it.effect("are published once by a handle that reads what another process does from a slow store", () =>
+    Effect.gen(function* () {
+      const store = yield* Effect.provide(RunStore, Layer.fresh(layerMemory))
+      const isRead = yield* Deferred.make<void>()
+      let reads = 0
+      const slow = RunStore.of({
+        ...store,
+        events: (...args) =>
+          Effect.suspend(() => {
+            reads += 1
+            return Effect.tap(store.events(...args), Deferred.await(isRead))
+          })
+      })
+      const [begun, end] = [yield* Deferred.make<void>(), yield* Deferred.make<string>()]
+      const isAttached = yield* Deferred.make<string>()
+      const first = probe("first", { needsApproval: false, handler: () => Deferred.await(isAttached) })
+      const second = probe("second", {
+        needsApproval: false,
+        handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(end))
+      })
+      const agent = Agent.make("a", { tools: [first.tool, second.tool] })
+      const script = [{ calls: [call("first", "1"), call("second", "2")] }, "done"]
+      const runId = "run" as RunId
+      const { runtime } = yield* bind(agent, script)
+      const working = yield* Effect.forkChild(
+        Effect.provideService(runPromptStored(runtime, { prompt: "go", runId }), RunStore, store),
+        { startImmediately: true }
+      )
+      const seen: Array<number> = []
+      yield* Effect.gen(function* () {
+        const handle = yield* attach([runtime], runId, {
+          onUpdate: (update) => {
+            if (update._tag === "event") seen.push(update.revision)
+          }
+        })
+        yield* Deferred.succeed(isAttached, "done")
+        yield* Deferred.await(begun)
+        yield* TestClock.adjust("2 seconds")
+        assert.isAbove(reads, 1)
+        yield* Deferred.succeed(isRead, undefined)
+        yield* Deferred.succeed(end, "done")
+        yield* Fiber.join(working)
+        yield* TestClock.adjust("2 seconds")
+        const { state } = yield* handle.done
+        assert.strictEqual(seen.at(-1), state.revision)
+        assert.strictEqual(new Set(seen).size, seen.length)
+      }).pipe(Effect.scoped, Effect.provideService(RunStore, slow))
+    })
+  )
+
   it.effect("are not read again and again by a reader that began before a commit", () =>
     Effect.gen(function* () {
       const store = yield* Effect.provide(RunStore, Layer.fresh(layerMemory))

@@ -151,8 +151,10 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
           mailbox,
           onUpdate
         }).pipe(
-          Effect.tap(({ state }) => Effect.sync(() => this.keep(state))),
-          Effect.flatMap(orStuck)
+          Effect.flatMap((result) => {
+            this.keep(result.state)
+            return orStuck(result)
+          })
         )
       if (lastState !== undefined) return go({ state: lastState })
       if (input === undefined) return Effect.die(new Error("It was begun already."))
