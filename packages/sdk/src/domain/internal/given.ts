@@ -4,14 +4,17 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { ApprovalPolicy, Rule } from "../ApprovalPolicy.ts"
-import { Decision } from "../Decision.ts"
+import { Decision, type DecisionInput } from "../Decision.ts"
 import { ArgumentPattern, GrantRequest } from "../Grant.ts"
+import { RequestId } from "../Id.ts"
 import { LimitChanges } from "../Limits.ts"
 import type { Misfit } from "../Misfit.ts"
-import { shape as principal } from "../Principal.ts"
+import { attributeUnknown, misattribution, shape as principal } from "../Principal.ts"
+import { DecisionMalformed } from "../Rejection.ts"
 import { LimitsInvalid, PolicyInvalid } from "../RunError.ts"
+import { copyJson, isDeeperThan, maxGivenDepth } from "./json.ts"
 import { keysOf, type Keys, misfits, optionMisfits, type Shape } from "./misfits.ts"
-import { readOnce } from "./untyped.ts"
+import { kindOf, readOnce } from "./untyped.ts"
 
 interface Members {
   readonly members: ReadonlyArray<{
@@ -108,4 +111,60 @@ export const checkLimits = (given: unknown): Result.Result<LimitChanges, LimitsI
   const found = optionMisfits(given, limitsShape, "the limits")
   if (found.length > 0) return Result.fail(new LimitsInvalid({ issues: problemsOf(found), misfits: found }))
   return Result.mapError(decodeLimits(given), ({ message }) => new LimitsInvalid({ issues: message }))
+}
+
+const decodeRecord = Schema.decodeUnknownResult(Decision)
+
+/**
+ * The decision that a caller wrote, as `recorded` makes it of the fields that were given. What is refused is not repeated.
+ */
+export const decodeDecision = (
+  given: DecisionInput,
+  recorded: (fields: { readonly at?: unknown; readonly schema?: unknown }) => object
+): Result.Result<Decision, DecisionMalformed> => {
+  const refuse = (issues: string) => Result.fail(new DecisionMalformed({ issues }))
+  if (isDeeperThan(given, maxGivenDepth)) return refuse(`it is nested more than ${maxGivenDepth} levels deep`)
+  const input = readOnce(given)
+  const found = decisionMisfits(input)
+  if (found.length > 0) {
+    return Result.fail(new DecisionMalformed({ issues: problemsOf(found), misfits: found }))
+  }
+  if (typeof input !== "object" || input === null || misattribution(input) !== undefined) {
+    return refuse(complaint(input))
+  }
+  // A copy, so that nothing the caller does with what it gave changes what was decided.
+  const own = copyJson(input) ?? input
+  const decision = decodeRecord(recorded(attributeUnknown(own) as object))
+  if (Result.isFailure(decision)) return refuse(complaint(input))
+  return own === input ? refuse(notPlain) : Result.succeed(decision.success)
+}
+
+/** Said of what is no plain data. */
+const notPlain = "it holds a value that is no JSON, such as a date or an object of a class: give plain data"
+
+const kinds: ReadonlyArray<unknown> = Decision.members.map((member) => member.fields._tag.schema.literal)
+
+const textFields = ["requestId", "by", "idempotencyKey", "note", "digest"] as const
+type Texts = { readonly [Name in (typeof textFields)[number]]?: unknown }
+
+const isRequestId = Schema.is(RequestId)
+
+/** The text of a decision that is none, or what is wrong with who decides; `undefined` where all are as they have to be. */
+const wrongText = (input: DecisionInput): string | undefined => {
+  const given = attributeUnknown(input) as DecisionInput & Texts
+  const name = textFields.find((name) => name in given && typeof given[name] !== "string")
+  return name === undefined
+    ? misattribution(input)
+    : `its ${name} is ${kindOf(given[name])}, and has to be a string${name === "by" ? " or a principal" : ""}`
+}
+
+const complaint = (input: DecisionInput): string => {
+  if (typeof input !== "object" || input === null) return "it is not an object"
+  if (!kinds.includes(input._tag)) return "it has no known _tag"
+  if (input.requestId === undefined) return "it has no requestId"
+  if (input.by === undefined) return "it does not say by whom"
+  const wrong = wrongText(input)
+  if (wrong !== undefined) return wrong
+  if (!isRequestId(input.requestId)) return "its requestId is not one: list the pending requests"
+  return `a field of ${input._tag} is missing or has another type`
 }

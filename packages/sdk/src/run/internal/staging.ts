@@ -15,20 +15,17 @@ import { definitionAt, Missing } from "../../agent/internal/definitions.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import { decide, decideAt } from "../../domain/decide.ts"
-import { Decision, type DecisionInput } from "../../domain/Decision.ts"
+import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
-import { checkLimits, checkPolicy, decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
-import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
+import { checkLimits, checkPolicy, decodeDecision as decodeGiven } from "../../domain/internal/given.ts"
 import { recordOf } from "../../domain/internal/released.ts"
-import { readOnce } from "../../domain/internal/untyped.ts"
 import { budgetOf, type Limits } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import { next, nothingAbove } from "../../domain/next.ts"
-import { attributeUnknown, misattribution } from "../../domain/Principal.ts"
 import {
   ArgumentsChanged,
-  DecisionMalformed,
+  type DecisionMalformed,
   EditedArgumentsInvalid,
   type Rejection
 } from "../../domain/Rejection.ts"
@@ -46,7 +43,6 @@ import {
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { type RunState, findCall, findChild, findRequest, isEnded, isOpen } from "../../domain/RunState.ts"
 import { policiesFor } from "../../domain/StartOptions.ts"
-import { copyOfInput, notPlain, wrongText } from "../../store/internal/requests.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { checkBound, inspect } from "../checkResume.ts"
 import { answering } from "./answering.ts"
@@ -312,44 +308,17 @@ const settlesCall = ({ _tag }: Decision): boolean =>
 
 const staged = <A, E>(result: Result.Result<A, E>): Effect.Effect<A, E> => Effect.fromResult(result)
 
-const decodeUnknownDecision = Schema.decodeUnknownEffect(Decision)
-
-/** A decision as it is recorded. */
+/** A decision as it is recorded: at this time, and with no schema but the one that the runtime finds. */
 export const decodeDecision = (
   given: DecisionInput,
   clock: Clock.Clock
-): Effect.Effect<Decision, DecisionMalformed> => {
-  if (isDeeperThan(given, maxGivenDepth)) {
-    return Effect.fail(
-      new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` })
-    )
-  }
-  const input = readOnce(given)
-  const found = decisionMisfits(input)
-  if (found.length > 0) {
-    return Effect.fail(new DecisionMalformed({ issues: problemsOf(found), misfits: found }))
-  }
-  const own = copyOfInput(input)
-  const decoded = Effect.mapError(
-    decodeUnknownDecision(
-      misattribution(input) !== undefined
-        ? undefined
-        : typeof own === "object" && own !== null
-          ? { ...withoutSchema(attributeUnknown(own) as object), at: clock.currentTimeMillisUnsafe() }
-          : own
-    ),
-    (error) =>
-      new DecisionMalformed({
-        issues: (typeof input === "object" && input !== null ? wrongText(input) : undefined) ?? error.message
-      })
+): Effect.Effect<Decision, DecisionMalformed> =>
+  staged(
+    decodeGiven(given, (fields) => {
+      const { schema: _, ...own } = fields
+      return { ...own, at: clock.currentTimeMillisUnsafe() }
+    })
   )
-  return own === input ? Effect.andThen(decoded, Effect.fail(notPlain())) : decoded
-}
-
-const withoutSchema = (input: { readonly schema?: unknown }): object => {
-  const { schema: _, ...rest } = input
-  return rest
-}
 
 /** What an approval releases must be what was asked about: the state may have been anywhere since. */
 export const checkUnchanged = Effect.fnUntraced(function* (

@@ -6,16 +6,13 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { endedReason } from "../../domain/decide.ts"
-import { Decision, type DecisionInput } from "../../domain/Decision.ts"
-import { childRunId, isWithin, RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
-import { decisionMisfits, problemsOf } from "../../domain/internal/given.ts"
-import { copyJson, isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
+import type { Decision, DecisionInput } from "../../domain/Decision.ts"
+import { childRunId, isWithin, type RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
+import { decodeDecision } from "../../domain/internal/given.ts"
 import { expiryAt, judge, type Standing, type Verdict } from "../../domain/internal/judge.ts"
-import { kindOf, readOnce } from "../../domain/internal/untyped.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
-import { attributeUnknown, misattribution } from "../../domain/Principal.ts"
 import {
-  DecisionMalformed,
+  type DecisionMalformed,
   RequestNotFound,
   RequestSuperseded,
   type Rejection
@@ -156,8 +153,6 @@ export const judgeAll = <Found extends { readonly entry: RequestEntry }>(
   return Result.succeed(taken)
 }
 
-const decode = Schema.decodeUnknownResult(Decision)
-
 /** The decisions that a caller wrote; one that cannot be read refuses all of them. */
 export const decodeInputs = (
   inputs: ReadonlyArray<DecisionInput>,
@@ -165,68 +160,12 @@ export const decodeInputs = (
 ): Result.Result<ReadonlyArray<Decision>, DecisionMalformed> =>
   Result.all(inputs.map((input) => decodeInput(input, now)))
 
-/** The decision that a caller wrote, with the time it is recorded at. What is refused is not repeated. */
+/** The decision that a caller wrote, with the time it is recorded at, unless that is known. */
 export const decodeInput = (
   given: DecisionInput,
   now: Timestamp
-): Result.Result<Decision, DecisionMalformed> => {
-  if (isDeeperThan(given, maxGivenDepth)) {
-    return Result.fail(
-      new DecisionMalformed({ issues: `it is nested more than ${maxGivenDepth} levels deep` })
-    )
-  }
-  const input = readOnce(given)
-  const found = decisionMisfits(input)
-  if (found.length > 0) {
-    return Result.fail(new DecisionMalformed({ issues: problemsOf(found), misfits: found }))
-  }
-  const own = copyOfInput(input)
-  return Result.mapError(
-    misattribution(input) === undefined
-      ? decode({ ...(attributeUnknown(own) as object), at: own?.at ?? now })
-      : Result.fail(undefined),
-    () => new DecisionMalformed({ issues: complaint(input) })
-  ).pipe(Result.flatMap((decision) => (own === input ? Result.fail(notPlain()) : Result.succeed(decision))))
-}
-
-/**
- * A copy of what a caller gave, so that nothing the caller does with it later changes what was decided; the input itself where it is
- * not plain data, which is no decision.
- */
-export const copyOfInput = (input: DecisionInput): DecisionInput =>
-  (copyJson(input) as DecisionInput | undefined) ?? input
-
-export const notPlain = (): DecisionMalformed =>
-  new DecisionMalformed({
-    issues: "it holds a value that is no JSON, such as a date or an object of a class: give plain data"
-  })
-
-const kinds: ReadonlyArray<unknown> = Decision.members.map((member) => member.fields._tag.schema.literal)
-
-const textFields = ["requestId", "by", "idempotencyKey", "note", "digest"] as const
-type Texts = { readonly [Name in (typeof textFields)[number]]?: unknown }
-
-const isRequestId = Schema.is(RequestId)
-
-/** The text of a decision that is none, or what is wrong with who decides; `undefined` where all are as they have to be. */
-export const wrongText = (input: DecisionInput): string | undefined => {
-  const given = attributeUnknown(input) as DecisionInput & Texts
-  const name = textFields.find((name) => name in given && typeof given[name] !== "string")
-  return name === undefined
-    ? misattribution(input)
-    : `its ${name} is ${kindOf(given[name])}, and has to be a string${name === "by" ? " or a principal" : ""}`
-}
-
-const complaint = (input: DecisionInput): string => {
-  if (typeof input !== "object" || input === null) return "it is not an object"
-  if (!kinds.includes(input._tag)) return "it has no known _tag"
-  if (input.requestId === undefined) return "it has no requestId"
-  if (input.by === undefined) return "it does not say by whom"
-  const wrong = wrongText(input)
-  if (wrong !== undefined) return wrong
-  if (!isRequestId(input.requestId)) return "its requestId is not one: list the pending requests"
-  return `a field of ${input._tag} is missing or has another type`
-}
+): Result.Result<Decision, DecisionMalformed> =>
+  decodeDecision(given, (fields) => ({ ...fields, at: fields.at ?? now }))
 
 /** Decisions in the order in which they were taken; those of one moment in the order of their requests' ids, in every store. */
 export const oldestFirst = (decisions: ReadonlyArray<Decision>): ReadonlyArray<Decision> =>
