@@ -1,10 +1,10 @@
 /**
- * A run in the background, as whoever started it sees it: to watch, wait for, decide, talk to and cancel.
+ * A run in the background, as the program that started it sees it: to watch, wait for, decide, talk to and cancel.
  *
  * `dispatchPrompt`, `dispatchPromptStored`, `attach` and a `Conductor` return one. There is no difference between them but where the
  * run is kept: a held run that is not stored is a value inside its handle, without a fiber; a stored one is found again by its id.
- * A run that is held goes on by itself as soon as it is decided. Nothing is made before somebody asks for it: a handle that nobody
- * watches has no stream and no queue.
+ * A run that is held goes on by itself as soon as it is decided. Nothing is made before it is asked for: a handle without
+ * readers has no stream and no queue.
  *
  * @since 0.1.0
  */
@@ -158,7 +158,7 @@ export interface AgentHandle<Output = unknown, out E = never> {
    * **Details**
    *
    * Of a stored run every event is there, from the journal. Of one that is not, the latest 64 are kept for who comes late, or as
-   * many as `keepEvents` says. Parts of answers and progress are told to who reads at the time. A reader that is slow never holds
+   * many as `keepEvents` says. Parts of answers and progress go to those who read at the time. A reader that is slow never holds
    * up the run: what it has missed is counted in a {@link Skipped}; events of a stored run are not missed, but read again.
    */
   readonly events: Stream.Stream<HandleUpdate, E>

@@ -84,7 +84,7 @@ export interface Conductor {
   >
   /** The runs that are not over, in the order in which they were dispatched. */
   readonly handles: () => ReadonlyArray<AgentHandle<unknown, StoredFault>>
-  /** What happens in the runs from when it is read, in the order in which it happens. A slow reader misses updates, and is told how many. */
+  /** What happens in the runs from when it is read, in the order in which it happens. A slow reader misses updates; `skipped` says how many. */
   readonly events: Stream.Stream<ConductorUpdate>
   /** Everything that waits for a decision, in all runs. */
   readonly inbox: Observed<ReadonlyArray<InboxEntry>>

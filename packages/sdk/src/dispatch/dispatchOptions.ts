@@ -10,7 +10,7 @@ import type { Restart } from "./internal/handle/restart.ts"
 
 /** How a run in the background is watched, named and tried again. */
 export interface DispatchOptions extends Pick<RunOptions, "onUpdate" | "cancellation"> {
-  /** A name, to tell it from others. */
+  /** A name that distinguishes it from others. */
   readonly name?: string
   /** Goes on with a run that has failed in a way that may pass. Default: it stays failed. */
   readonly restart?: Restart
@@ -21,7 +21,7 @@ export interface DispatchOptions extends Pick<RunOptions, "onUpdate" | "cancella
 /** How a stored run in the background is watched, named, tried again and left. */
 export interface StoredDispatchOptions extends Omit<DispatchOptions, "keepEvents"> {
   /**
-   * What becomes of the run when the scope closes. `letGo` (the default): it is in the store as it stands, for whoever takes it up;
+   * What becomes of the run when the scope closes. `letGo` (the default): it is in the store as it stands, for the next process;
    * what goes on gets 2 seconds to come to an end. `cancel`: it ends.
    */
   readonly onClose?: "letGo" | "cancel"

@@ -25,7 +25,7 @@ import { dispatchShape } from "./internal/shapes.ts"
  *
  * **Errors**
  *
- * - Those of `runPrompt`. What keeps a run from beginning is told here, what comes later by `wait` and `done`.
+ * - Those of `runPrompt`. What keeps a run from beginning fails here, what comes later fails `wait` and `done`.
  *
  * **Example** (Going on with something else meanwhile)
  *

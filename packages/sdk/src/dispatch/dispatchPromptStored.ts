@@ -28,13 +28,13 @@ import { storedDispatchShape } from "./internal/shapes.ts"
  *
  * **Details**
  *
- * A held run goes on by itself when it is decided, whoever decides it and wherever: through the handle, or through the store by
+ * A held run goes on by itself when it is decided, in whichever process: through the handle, or through the store by
  * another process. If another process takes it up, the handle watches that, and takes it up when that process has died. When the
  * scope closes the run is let go of: `done` then fails with `RunLetGo`, and {@link attach} finds the run again.
  *
  * **Errors**
  *
- * - Those of `runPromptStored`. What keeps a run from beginning is told here, what comes later by `wait` and `done`.
+ * - Those of `runPromptStored`. What keeps a run from beginning fails here, what comes later fails `wait` and `done`.
  *
  * @category running
  * @since 0.1.0
@@ -67,12 +67,12 @@ export const dispatchPromptStored: <Output>(
  *
  * **Details**
  *
- * A run that is over is told as it ended. A held one is watched, and goes on when it is decided. One that another process works on is
- * watched too, and decided, told things and cancelled through the store. One that was left at work is taken up.
+ * The handle of a run that is over has its result. A held one is watched, and goes on when it is decided. One that another process works on is
+ * watched too, and decided, sent messages and cancelled through the store. One that was left at work is taken up.
  *
- * With the run of a sub-agent the handle is that one's: its status, its requests and its end are told, what is sent is said to it, and
+ * With the run of a sub-agent the handle is that one's: it has its status, its requests and its end, what is sent is said to it, and
  * cancelling ends it and what is under it. The run that it lies in is attached to as well, and goes on by itself. It cannot be forked by
- * itself (`SubAgentNotForked`), and the parts of its answers are told by the handle of the run that it lies in.
+ * itself (`SubAgentNotForked`), and the parts of its answers are among the updates of the run that it lies in.
  *
  * **Errors**
  *

@@ -16,7 +16,7 @@ export interface Stage {
   readonly runtime: Runtime
   /** What its conductor calls the run. */
   readonly name?: string
-  /** What it is told, of what the one before has come to. Default: the text of that. */
+  /** Its prompt, made of what the one before has come to. Default: the text of that. */
   readonly prompt?: (before: Completed<unknown>) => Prompt
 }
 
@@ -52,7 +52,7 @@ export const mapReduce = Effect.fnUntraced(function* <Item, Output>(
     readonly map: { readonly runtime: Runtime<Item>; readonly prompts: ReadonlyArray<Prompt> }
     readonly reduce: {
       readonly runtime: Runtime<Output>
-      /** What it is told, of what the others came to, however they ended. */
+      /** Its prompt, made of what the others came to, however they ended. */
       readonly prompt: (results: ReadonlyArray<RunResult<Item>>) => Prompt
     }
     /** What the conductor calls the runs: `name/1`, `name/2`, …, and `name/reduce`. Default: `mapReduce`. */

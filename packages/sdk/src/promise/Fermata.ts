@@ -1,7 +1,7 @@
 /**
  * Fermata for programs that do not use Effect: the same runs, results and errors, as promises.
  *
- * A `Fermata` is a store, a model and some agents. It starts runs, tells what is pending, takes decisions, and continues runs
+ * A `Fermata` is a store, a model and some agents. It starts runs, lists what is pending, takes decisions, and continues runs
  * from their ids, also those that another process has started. Close it (or `await using` it) when you are done.
  *
  * @since 0.1.0
@@ -102,7 +102,7 @@ export interface Fermata extends AsyncDisposable {
   /** Goes on with a run, from its id alone, until it is held again or over. */
   readonly resume: (runId: string, options?: ResumeOptions) => Promise<RunResult>
   /**
-   * Says something to a run, or to a sub-agent by its run, whoever works on it: it is in the store when this resolves, and is read
+   * Says something to a run, or to a sub-agent by its run, in whichever process it is driven: it is in the store when this resolves, and is read
    * before the run's next turn. Sent again with the same `messageId`, it is the same message.
    */
   readonly send: (runId: string, prompt: Prompt, options?: SendOptions) => Promise<Receipt>
@@ -128,16 +128,16 @@ export interface Fermata extends AsyncDisposable {
   readonly decideAll: (decisions: ReadonlyArray<DecisionOn>) => Promise<ReadonlyArray<Decision>>
   /** Everything that happens in a run: what is stored first, then what goes on. */
   readonly events: (runId: string, options?: EventsOptions) => AsyncIterable<RunUpdate>
-  /** Takes up, once, every run that needs somebody: left by a process that died, decided about, expired. */
+  /** Takes up, once, every run that needs a worker: left by a process that died, decided about, expired. */
   readonly recover: (options?: RecoverOptions) => Promise<ReadonlyArray<Recovered>>
   /**
-   * Keeps taking up runs that need somebody, as soon as they do, until the signal is aborted or this is closed. Then it lets
+   * Keeps taking up runs that need a worker, as soon as they do, until the signal is aborted or this is closed. Then it lets
    * go of them: they stay in the store for the next process.
    */
   readonly work: (options?: WorkOptions) => Promise<void>
   /** What a run, also a sub-agent's, waits for, since when, who asked, when that expires, and what resuming it would do. */
   readonly explain: (runId: string) => Promise<Explanation>
-  /** Ends a run, whoever works on it; of a sub-agent's run that one alone, with what is under it. */
+  /** Ends a run, in whichever process it is driven; of a sub-agent's run that one alone, with what is under it. */
   readonly cancel: (runId: string, reason?: string) => Promise<void>
   /**
    * The runs of the store, newest first: 100 at a time, or `limit`, behind the run `after`. One that cannot be read is left out, with a

@@ -77,7 +77,7 @@ export interface RunConductor extends AsyncDisposable {
   ) => Promise<RunHandle<Output>>
   /** The runs that are not over, in the order in which they were dispatched. */
   readonly handles: () => ReadonlyArray<RunHandle>
-  /** What happens in the runs from when it is read. A slow reader misses updates, and is told how many. */
+  /** What happens in the runs from when it is read. A slow reader misses updates; `skipped` says how many. */
   readonly events: () => AsyncIterable<Conductor_.ConductorUpdate>
   /** Everything that waits for a decision now, in all runs. */
   readonly inbox: () => ReadonlyArray<Conductor_.InboxEntry>

@@ -23,7 +23,7 @@ const tagged =
 
 /** No run has asked for this. */
 export const isRequestNotFound = tagged<Rejection.RequestNotFound>("RequestNotFound")
-/** Somebody decided first; the decision that counts is in the error. */
+/** Another decision came first; it is in the error. */
 export const isAlreadyDecided = tagged<Rejection.AlreadyDecided>("AlreadyDecided")
 /** The request no longer waits. */
 export const isRequestSuperseded = tagged<Rejection.RequestSuperseded>("RequestSuperseded")
@@ -95,7 +95,7 @@ export const isIdInvalid = tagged<RunError.IdInvalid>("IdInvalid")
 export const isBudgetExceeded = tagged<RunError.BudgetExceeded>("BudgetExceeded")
 /** The model did not answer. */
 export const isModelFailed = tagged<RunError.ModelFailed>("ModelFailed")
-/** Whoever worked on the run died, again and again. */
+/** The processes that worked on the run died, again and again. */
 export const isWorkersLost = tagged<RunError.WorkersLost>("WorkersLost")
 /** The program itself is at fault. */
 export const isRunDefect = tagged<RunError.RunDefect>("RunDefect")

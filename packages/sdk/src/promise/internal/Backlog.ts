@@ -1,5 +1,5 @@
 /**
- * The updates that a reader has not read yet, bounded whatever the reader does.
+ * The updates that a reader has not read yet, in bounded memory.
  *
  * Pieces of one text grow together instead of piling up. Of what passes by without being kept, the oldest is left out when there is too much,
  * and the next piece says how much that was. Events are never lost: when there are too many, only the latest is kept, and the reader

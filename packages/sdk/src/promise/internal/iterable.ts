@@ -9,7 +9,7 @@ import * as Stream from "effect/Stream"
 
 /**
  * The stream as an async iterable. Each iterator runs the stream once, in one fiber, from its first `next` on. It is asked for more when
- * all is handed out that it brought; with `ahead` at once, else when somebody asks, so that what is handed out is as new as can be. It ends
+ * all is handed out that it brought; with `ahead` at once, else when it is asked again, so that what is handed out is as new as can be. It ends
  * when `signal` is aborted.
  */
 export const iterable = <A>(
@@ -37,12 +37,12 @@ class Reading<A> implements AsyncIterator<A> {
   private readonly signal: AbortSignal | undefined
   private fiber: Fiber.Fiber<void, unknown> | undefined
   private isOver = false
-  /** What the stream failed with, until somebody has been told. */
+  /** What the stream failed with, until a `next` has rejected with it. */
   private failure: { readonly error: unknown } | undefined
   /** What the stream brought last, and how much of it is handed out. */
   private pieces: ReadonlyArray<A> = []
   private at = 0
-  /** Who asked and has no answer. Almost always one at most. */
+  /** Calls of `next` without an answer. Almost always one at most. */
   private readonly waiters: Array<Waiter<A>> = []
   private goOn: (() => void) | undefined
 
@@ -103,12 +103,12 @@ class Reading<A> implements AsyncIterator<A> {
       const isEnough = this.at < pieces.length || (!this.ahead && this.waiters.length === 0)
       return isEnough ? this.demand : Effect.void
     })
-    // Whoever asks first hears of the end like all others, also of one that is there at once.
+    // The first `next` waits like all others, so that it gets an end that is there at once.
     this.fiber = Effect.runFork(read)
     this.fiber.addObserver((exit) => this.over(exit))
   }
 
-  /** Waits until somebody asks for what is not there. */
+  /** Waits for a `next` that finds nothing. */
   private readonly demand = Effect.callback<void>((resume) => {
     this.goOn = () => {
       this.goOn = undefined

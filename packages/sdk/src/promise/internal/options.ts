@@ -1,5 +1,5 @@
 /**
- * What the functions of a Fermata may be told. `Fermata.ts` exports all of it.
+ * What the functions of a Fermata are given. `Fermata.ts` exports all of it.
  */
 import type { Brand } from "effect/Brand"
 import type * as Duration from "effect/Duration"
@@ -96,7 +96,7 @@ export interface DecideOptions {
   readonly idempotencyKey?: string
 }
 
-/** How a process works on what needs somebody. */
+/** How a process works on the runs that need a worker. */
 export interface WorkOptions extends Worker.WorkerOptions {
   /** Stops it. */
   readonly signal?: AbortSignal

@@ -1,5 +1,5 @@
 /**
- * The events of the runs of a Fermata, whoever works on them: what this process does is published to its readers at once, what others do
+ * The events of the runs of a Fermata, in whichever process they are driven: what this process does is published to its readers at once, what others do
  * is read from the store.
  */
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * The runs of a conductor: let in, counted, told about, and closed together.
+ * The runs of a conductor: admitted, counted, published, and closed together.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

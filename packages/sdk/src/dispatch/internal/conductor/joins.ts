@@ -1,5 +1,5 @@
 /**
- * Waiting for several runs. Whoever stops to wait stops none of them; where some are not needed any more, they are cancelled, and
+ * Waiting for several runs. To stop waiting stops none of them; where some are not needed any more, they are cancelled, and
  * have ended when the join returns.
  */
 import * as Cause from "effect/Cause"

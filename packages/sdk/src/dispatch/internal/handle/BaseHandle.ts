@@ -58,7 +58,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     options.conductor?.onMade(this)
   }
 
-  /** It is over: lets go of what nobody needs any more. */
+  /** Frees what only a run that is not over needs. */
   protected abstract ended(): void
   /** Queues a message for its next turn. */
   abstract deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | E>
@@ -117,7 +117,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     )
   }
 
-  /** Told everything that happens. */
+  /** Passes an update on to all who watch the run. */
   publish(update: RunUpdate): void {
     if (!this.begun) {
       this.begun = true
@@ -126,10 +126,10 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     this.eachReader((reader) => reader.push(update))
     this.options.conductor?.onUpdate(this, update)
     try {
-      const told: unknown = this.options.onUpdate?.(update)
-      if (isPromise(told)) told.then(undefined, () => {})
+      const returned: unknown = this.options.onUpdate?.(update)
+      if (isPromise(returned)) returned.then(undefined, () => {})
     } catch {
-      // The watcher's own failure, at once or later; the run is not the place to tell it.
+      // A failing subscriber must not fail the run, at once or later.
     }
   }
 
@@ -163,7 +163,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
 /** Updates that a reader may be behind. */
 export const readerRoom = 256
 
-/** A run of this process, stored or not, whatever its answer is. */
+/** A run of this process, stored or not, with any output. */
 export type AnyHandle = BaseHandle<unknown, StoredFault>
 
 /** What a run is dispatched with, besides its input. */

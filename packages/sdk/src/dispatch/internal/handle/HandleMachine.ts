@@ -1,7 +1,7 @@
 /**
  * A dispatched run as the machine that {@link transition} describes: each event moves its state, and the actions are performed here.
  *
- * A run at work has the fibers of its drive. One that waits, for whatever, has none and is this object alone: a class, so that what every
+ * A run at work has the fibers of its drive. One that waits has none and is this object alone: a class, so that what every
  * handle can do is there once. Its streams and effects are made when they are asked for.
  */
 import * as Cause from "effect/Cause"
@@ -59,7 +59,7 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
   protected abstract drive(
     token: Cancellation.CancellationToken
   ): Effect.Effect<Driven<Output>, HandleError | E>
-  /** Nobody here works on it from now on, and something may make it go on. */
+  /** It is not worked on here from now on, and something may make it go on. */
   protected abstract parked(): void
   /** Ends what {@link parked} has begun. */
   protected abstract unparked(): void
@@ -116,7 +116,7 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
     this.dispatch({ _tag: "found", result, hasNews: this.hasNews(), cancelReason: this.link() })
   }
 
-  /** Goes on with what nobody here works on, or looks how it stands. */
+  /** Goes on with a run that is not worked on here, or looks how it stands. */
   resume(urge: Urge = "goOn"): void {
     this.dispatch({ _tag: "call", urge })
   }
@@ -146,7 +146,7 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
     return Effect.runForkWith(this.options.context)(effect)
   }
 
-  /** Cancels it with whatever its token belongs to. Returns why, where that was cancelled already. */
+  /** Cancels it when its token is cancelled. Returns why, where that was so already. */
   private link(): string | undefined {
     const { cancellation } = this.options
     const reason = cancellation?.reason()

@@ -60,10 +60,10 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   /** Events of the run that are known here. */
   revision = 0
   private unwatch: (() => void) | undefined
-  /** When it was last gone on with because the store said that it needs somebody, and how far it was then. */
+  /** When it was last gone on with because the store said that it needs a worker, and how far it was then. */
   private lastCall = { at: -1, revision: -1, times: 0 }
-  /** The sub-agent for whose handle this one is there. */
-  inside: { readonly told: (update: Extract<RunUpdate, { readonly _tag: "event" }>) => void } | undefined
+  /** The handle of a sub-agent that this one is there for. */
+  subAgent: { readonly follow: (update: Extract<RunUpdate, { readonly _tag: "event" }>) => void } | undefined
 
   constructor(
     runtime: Runtime<Output>,
@@ -146,7 +146,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   /** Takes over what is known of a run that is in the store. */
   adopt(stored: LoadedRun): Effect.Effect<void, StoredFault> {
     this.begun = true
-    // What was before is nobody's to be told.
+    // What was before is not published.
     this.revision = stored.head.revision
     return Effect.map(standing(this, stored), (stands) => {
       const { lastState } = this
@@ -211,7 +211,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
       this.input = undefined
       this.revision = update.revision
       this.learn(update.event)
-      this.inside?.told(update)
+      this.subAgent?.follow(update)
     }
     return super.publish(update)
   }
@@ -241,7 +241,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     this.changed()
   }
 
-  /** The store says that the run needs somebody. */
+  /** The store says that the run needs a worker. */
   private isReady(): void {
     const at = this.options.clock.currentTimeMillisUnsafe()
     const { lastCall, revision } = this
@@ -261,8 +261,8 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     else this.resume("look")
   }
 
-  private learn(told: RunEvent): void {
-    const { event } = unwrap(told)
+  private learn(wrapped: RunEvent): void {
+    const { event } = unwrap(wrapped)
     if (event._tag === "request.opened") this.open.set(event.request.requestId, event.request)
     else if (event._tag === "request.decided") this.open.delete(event.decision.requestId)
     else if (event._tag === "request.superseded") this.open.delete(event.requestId)

@@ -1,6 +1,6 @@
 /**
  * The handle of a sub-agent's run, found by its own id. The run lies in its root's, which has a handle of its own here: what is asked of
- * this one is done through that one, and what is told there is this one's to hear as far as it is about the sub-agent.
+ * this one is done through that one, and what is published there is followed here as far as it is about the sub-agent.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -149,8 +149,8 @@ export class SubAgentHandle
     return Effect.fail(new SubAgentNotForked({ runId: this.runId, root: this.root.runId }))
   }
 
-  /** Hears of an event of the root. */
-  told(update: Extract<RunUpdate, { readonly _tag: "event" }>): void {
+  /** Takes in an event of the root. */
+  follow(update: Extract<RunUpdate, { readonly _tag: "event" }>): void {
     if (update.revision !== this.revision + 1) return
     this.revision = update.revision
     const event = eventWithin(update.event, this.path)
@@ -163,7 +163,7 @@ export class SubAgentHandle
   look(): void {
     if (this.over) return
     const { root } = this
-    // Others got further, and were not told of here.
+    // Others got further, and it was not published here.
     if (root.revision > this.revision) this.root.launch(this.readAgain)
     const open = this.interruptions().length
     this.over = isEnded(this.child) || root.over
@@ -215,7 +215,7 @@ export class SubAgentHandle
     })
   }
 
-  /** Folds what it has not been told of. */
+  /** Folds what was not published here. */
   private get readAgain(): Effect.Effect<void> {
     return Effect.suspend(() => {
       const { root } = this

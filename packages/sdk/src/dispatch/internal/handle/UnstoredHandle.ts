@@ -45,7 +45,7 @@ export type Prepare = (live: AnyHandle, input: Input) => Effect.Effect<Input, Ha
 export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   private input: Input | undefined
   private readonly prepare: Prepare | undefined
-  /** While somebody works on it, or something is in it. */
+  /** While the run is driven, or something is in it. */
   private mailbox: Mailbox.Mailbox | undefined
   /** How many are about to put something into the mailbox. */
   private using = 0
@@ -210,7 +210,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     return super.publish(update)
   }
 
-  /** The state of a run that nobody drives; what has driven it is let go of. */
+  /** Keeps the state of a run that is not driven, without what has driven it. */
   private keep(state: RunState): void {
     this.lastState = state
     this.sessionId = state.sessionId

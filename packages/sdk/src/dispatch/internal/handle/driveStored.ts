@@ -76,7 +76,7 @@ export const driveStored = <Output>(
         : Effect.succeed(driven)
     ),
     (driving) => orRemoved(driving, runId),
-    // What comes up in a moment is tried again; before the run is there, whoever dispatches it does so.
+    // A store that may work again is tried again; before the run is there, its caller does so.
     Effect.catchTag("RunStoreError", (error) => {
       if (!error.isRetryable || !run.begun) return Effect.fail(error)
       return Effect.logWarning(`The run ${runId} is tried again: ${error.message}`).pipe(
@@ -87,7 +87,7 @@ export const driveStored = <Output>(
   )
 }
 
-/** How a run stands that nobody has to go on with; `undefined` of one that needs somebody. */
+/** The status of a run that needs no worker; `undefined` when it needs one. */
 export const standing = <Output>(
   run: DrivenRun<Output>,
   stored: LoadedRun
@@ -160,7 +160,7 @@ const waitFor = <Output>(
   })
 }
 
-/** Ends the run, whoever works on it. */
+/** Ends the run, in whichever process it is driven. */
 const end = <Output>(run: DrivenRun<Output>, reason: string): Effect.Effect<Driven<Output>, Failure> =>
   run.inStore(Effect.flatten(requestEnd(run.runId, reason))).pipe(
     Effect.catchTag(["RunConflict", "LeaseLost"], () => Effect.void),

@@ -41,7 +41,7 @@ export const attachTo = Effect.fnUntraced(function* (
   return live
 })
 
-/** The handle of a sub-agent's run, by its own id. What has ended needs nobody, and its root is left alone. */
+/** The handle of a sub-agent's run, by its own id. What has ended needs no worker, and its root is left alone. */
 export const attachToSubAgent = Effect.fnUntraced(function* (
   runtimes: ReadonlyArray<Runtime>,
   runId: RunId,
@@ -52,7 +52,7 @@ export const attachToSubAgent = Effect.fnUntraced(function* (
   const { path, root, state, stored } = found
   const live = yield* liveOf(runtimes, root.runId, stored, options)
   const handle = new SubAgentHandle(live, path, { state, revision: stored.head.revision })
-  live.inside = handle
+  live.subAgent = handle
   if (isEnded(state)) {
     live.begun = true
     live.finish(Exit.fail(new RunLetGo({ runId: root.runId })))

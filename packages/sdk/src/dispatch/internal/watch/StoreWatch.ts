@@ -18,9 +18,9 @@ type Store = RunStore["Service"]
 export interface Watched {
   readonly runId: RunId
   readonly runtime: Runtime
-  /** Whether another process works on it, which nobody tells. */
+  /** Whether another process works on it, whose commits send no notification. */
   readonly isElsewhere: boolean
-  /** It needs somebody. */
+  /** It needs a worker. */
   readonly onReady: () => void
   /** How it stands. */
   readonly onHead: (head: RunHead) => void
@@ -65,8 +65,8 @@ const join = <A>(store: Store, fork: Fork, of: (it: StoreWatch) => Set<A>, one: 
 
 const looking = Effect.fnUntraced(function* (store: Store, it: StoreWatch) {
   const wake = yield* Queue.sliding<void>(1)
-  // A store that stops telling is still looked at now and then.
-  const told = Effect.exit(Stream.runForEach(store.changes, () => Queue.offer(wake, undefined)))
+  // A store that stops notifying is still looked at now and then.
+  const notified = Effect.exit(Stream.runForEach(store.changes, () => Queue.offer(wake, undefined)))
   const ticks = Effect.forever(
     Effect.andThen(
       Effect.suspend(() => Effect.sleep(pollMs(it))),
@@ -74,10 +74,10 @@ const looking = Effect.fnUntraced(function* (store: Store, it: StoreWatch) {
     )
   )
   const look = Effect.andThen(Queue.take(wake), lookAt(store, it))
-  return yield* Effect.all([told, ticks, Effect.forever(look)], { concurrency: "unbounded" })
+  return yield* Effect.all([notified, ticks, Effect.forever(look)], { concurrency: "unbounded" })
 })
 
-/** How long until it is looked at again for what nobody tells. */
+/** How long until the next look for what sends no notification. */
 const pollMs = ({ listeners, watched }: StoreWatch): number => {
   if (listeners.size > 0) return 500
   for (const { isElsewhere } of watched) if (isElsewhere) return 500
@@ -91,8 +91,8 @@ const lookAt = Effect.fnUntraced(
   function* (store: Store, it: StoreWatch) {
     for (const listener of it.listeners) listener()
     if (it.watched.size === 0) return
-    const needSomebody = yield* ready(store, it)
-    for (const one of Array.from(it.watched)) if (needSomebody.has(one.runId)) one.onReady()
+    const needWorker = yield* ready(store, it)
+    for (const one of Array.from(it.watched)) if (needWorker.has(one.runId)) one.onReady()
     const held = [...it.watched].filter(({ isElsewhere }) => !isElsewhere)
     const count = Math.max(headsAtOnce, Math.ceil(held.length / 20))
     const from = it.at < held.length ? it.at : 0
@@ -108,11 +108,11 @@ const lookAt = Effect.fnUntraced(
       else one.onHead(head)
     }
   },
-  // Whatever it is, the next look may find more.
+  // The next look may find more.
   Effect.catchCause((cause) => Effect.logWarning("The store cannot be asked how its runs are.", cause))
 )
 
-/** The runs of these agents that need somebody. */
+/** The runs of these agents that need a worker. */
 const ready = Effect.fnUntraced(function* (store: Store, { watched }: StoreWatch) {
   const runtimes = [...new Set([...watched].map(({ runtime }) => runtime))]
   const found = new Set<RunId>()

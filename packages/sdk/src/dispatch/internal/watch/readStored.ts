@@ -139,7 +139,7 @@ class Progress<E> {
   }
 }
 
-/** Events are published before their commit where nobody acts on them: those before the reader's first may not be stored yet. */
+/** Events that ask for no action are published before their commit: those before the reader's first may not be stored yet. */
 const untilCommitted = (reader: Reader<RunUpdate>): Effect.Effect<void> =>
   Effect.raceFirst(reader.next, Effect.sleep("100 millis"))
 

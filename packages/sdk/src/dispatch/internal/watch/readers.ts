@@ -1,5 +1,5 @@
 /**
- * What somebody who reads a run's updates has not read yet: bounded, so that a slow reader costs no more than a quick one.
+ * What a reader of updates has not read yet: bounded, so that a slow reader costs no more than a quick one.
  */
 import * as Arr from "effect/Array"
 import * as Cause from "effect/Cause"
@@ -140,7 +140,7 @@ export class Reader<A> {
   )
 }
 
-/** A stream of what somebody reads, from when it is run until nobody runs it any more. */
+/** A stream of what a reader reads, which begins and ends with each run of the stream. */
 export const reading = <R, B, E>(
   /** Begins, and says how to stop. */
   begin: () => readonly [R, () => void],
