@@ -7,6 +7,7 @@
  * (a revision, an id, a request that is open) refuse it if it was committed after all, and what is stored tells whose it was.
  */
 import * as Context from "effect/Context"
+import * as Data from "effect/Data"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -260,6 +261,15 @@ const isPassing = (error: unknown): boolean =>
 const backoff = Schedule.min([Schedule.exponential("2 millis"), Schedule.spaced("50 millis")]).pipe(
   Schedule.jittered
 )
+
+/** Another transaction changed what this one had read. It is rolled back and begun again. */
+export class Overtaken extends Data.TaggedError("Overtaken") {}
+
+/** Begins a transaction again for as long as others overtake it: each time, one of them was committed. */
+export const untilNotOvertaken = <A, E>(transaction: Effect.Effect<A, E | Overtaken>): Effect.Effect<A, E> =>
+  Effect.catch(transaction, (error): Effect.Effect<A, E> =>
+    error instanceof Overtaken ? untilNotOvertaken(transaction) : Effect.fail(error)
+  )
 
 /** The channel on which Postgres tells that a run may have something to do. */
 export const channel = "fermata_runs"

@@ -1,26 +1,16 @@
 /**
  * The places of runs in their sessions: a session is one line of runs, and each place in it has one run.
  */
-import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
 import { SessionBusy } from "../../../domain/RunError.ts"
 import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
 import type { RestoredRun } from "../../RunStorePort.ts"
-import type { SqlAccess } from "./access.ts"
+import { Overtaken, type SqlAccess } from "./access.ts"
 import { makeHeads } from "./rows.ts"
 
 type Place = Pick<RestoredRun, "parent" | "runId" | "sessionId">
-
-/** Another transaction changed what this one had read. It is rolled back and begun again. */
-export class Overtaken extends Data.TaggedError("Overtaken") {}
-
-/** Begins a transaction again for as long as others overtake it: each time, one of them was committed. */
-export const untilNotOvertaken = <A, E>(transaction: Effect.Effect<A, E | Overtaken>): Effect.Effect<A, E> =>
-  Effect.catch(transaction, (error): Effect.Effect<A, E> =>
-    error instanceof Overtaken ? untilNotOvertaken(transaction) : Effect.fail(error)
-  )
 
 /** Makes the part of the store that looks for the places of runs; all of it for use inside a transaction. */
 export const makePlaces = (access: SqlAccess) => {

@@ -2,7 +2,6 @@
  * The inbox in SQL: what appended events do to it, decisions, and queries.
  */
 import * as Clock from "effect/Clock"
-import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
@@ -34,14 +33,11 @@ import {
   oldestFirst,
   type RequestChange
 } from "../requests.ts"
-import type { SqlAccess } from "./access.ts"
+import { Overtaken, type SqlAccess, untilNotOvertaken } from "./access.ts"
 import { readAll } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
 import { equalTo, following, makePages } from "./pages.ts"
 import { type InboxEntry, pathText, requestColumns, requestKind } from "./requestRows.ts"
-
-/** A request that somebody has decided meanwhile; nothing was written. */
-class NotOpen extends Data.TaggedError("NotOpen") {}
 
 const byAge = { table: "fermata_requests", time: "asked_at", id: "request_id", order: ">" }
 
@@ -197,35 +193,33 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
   const decide: RunStorePort["decide"] = Effect.fnUntraced(function* (input) {
     const now = yield* Clock.currentTimeMillis
     const decision = yield* Effect.fromResult(decodeInput(input, now))
-    while (true) {
-      const { entry, pending } = yield* find("decide", decision.requestId)
-      const { first, record, refusal } = judgeEntry(entry, decision, now)
-      const recorded =
-        record === undefined ||
-        (yield* write(
-          "decide",
-          // The head is locked so that a decision and a park cannot pass each other.
-          lockHead(pending.runId).pipe(
-            Effect.andThen(record === decision ? notEnding(pending.runId, decision.requestId) : Effect.void),
-            Effect.andThen(decideOpen(record, "decided")),
-            Effect.filterOrFail(
-              (open) => open,
-              () => new NotOpen()
-            ),
-            Effect.tap(notify)
-          ),
-          Effect.map(entryOf("decide", decision.requestId), (row) =>
-            row?.entry.decision !== undefined && sameDecision(row.entry.decision, record)
-              ? Option.some(true)
-              : Option.none()
+    return yield* untilNotOvertaken(
+      Effect.gen(function* () {
+        const { entry, pending } = yield* find("decide", decision.requestId)
+        const { first, record, refusal } = judgeEntry(entry, decision, now)
+        if (record !== undefined) {
+          yield* write(
+            "decide",
+            Effect.gen(function* () {
+              // The head is locked so that a decision and a park cannot pass each other.
+              yield* lockHead(pending.runId)
+              if (record === decision) yield* notEnding(pending.runId, decision.requestId)
+              // Somebody decided between the read and the write: what counts now is looked at again.
+              if (!(yield* decideOpen(record, "decided"))) return yield* new Overtaken()
+              yield* notify
+            }),
+            Effect.map(entryOf("decide", decision.requestId), (row) =>
+              row?.entry.decision !== undefined && sameDecision(row.entry.decision, record)
+                ? Option.some(undefined)
+                : Option.none()
+            )
           )
-        ).pipe(Effect.catchTag("NotOpen", () => Effect.succeed(false))))
-      // Somebody decided between the read and the write: look again at what counts now.
-      if (!recorded) continue
-      return refusal === undefined
-        ? { runId: pending.runId, decision: first ?? decision }
-        : yield* Effect.fail(refusal)
-    }
+        }
+        return refusal === undefined
+          ? { runId: pending.runId, decision: first ?? decision }
+          : yield* Effect.fail(refusal)
+      })
+    )
   })
 
   /** The requests of several decisions, by id, as the transaction sees them. */
@@ -254,7 +248,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       const fresh = taken.filter(({ isNew }) => isNew)
       for (const { decision, found } of fresh) yield* notEnding(found.pending.runId, decision.requestId)
       for (const { decision } of fresh) {
-        if (!(yield* decideOpen(decision, "decided"))) return yield* new NotOpen()
+        if (!(yield* decideOpen(decision, "decided"))) return yield* new Overtaken()
       }
       if (fresh.length > 0) yield* notify
       return taken.map(({ decision, found }) => outcomeOf(decision, found))
@@ -270,12 +264,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       })
       return outcomes.length === decisions.length ? Option.some(outcomes) : Option.none()
     })
-    while (true) {
-      const outcomes = yield* write("decideAll", transaction, committed).pipe(
-        Effect.catchTag("NotOpen", () => Effect.undefined)
-      )
-      if (outcomes !== undefined) return outcomes
-    }
+    return yield* untilNotOvertaken(write("decideAll", transaction, committed))
   })
 
   return {

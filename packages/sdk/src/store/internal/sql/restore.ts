@@ -28,10 +28,10 @@ import {
 import { type RestoredRevocations, revocationsOf, revocationsWith } from "../grants.ts"
 import { answererIn, sliceBatches, startsWith } from "../journal.ts"
 import { closingReason, requestChanges } from "../requests.ts"
-import type { SqlAccess } from "./access.ts"
+import { Overtaken, type SqlAccess, untilNotOvertaken } from "./access.ts"
 import { readAll } from "./damage.ts"
 import type { Parts } from "./journal.ts"
-import { makePlaces, Overtaken, untilNotOvertaken } from "./places.ts"
+import { makePlaces } from "./places.ts"
 import { batchColumns, batchKind, headColumns, headKind, rawBatch } from "./rows.ts"
 import { eraseContents } from "./runs.ts"
 
