@@ -228,11 +228,7 @@ const effectsOf = (
       if (body !== undefined) ledger.recording(body)
       const key = given ?? body?.key ?? name
       const point = (place: Points.Place) =>
-        worker === undefined
-          ? Effect.void
-          : Effect.flatMap(worker.pass(place), (failure) =>
-              failure === undefined ? Effect.void : Effect.fail(failure as Error)
-            )
+        worker === undefined ? Effect.void : worker.pass(place, (failure) => failure as Error)
       return Effect.gen(function* () {
         yield* point(`before-effect:${name}`)
         const isNew = !(knowsAgain && ledger.has(name, key))

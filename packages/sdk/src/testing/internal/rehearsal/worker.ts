@@ -58,14 +58,12 @@ export interface Worker {
   readonly crashed: Deferred.Deferred<void>
   /** The leases that the store gave it, also where it died before the answer. */
   readonly leases: ReadonlyArray<Lease>
-  /** Passes a point: what is to fail there, or nothing; never comes back when the worker is dead or dies there. */
-  readonly pass: (place: Place) => Effect.Effect<Failure | undefined>
+  /** Passes a point; fails where a failure is planned, and never comes back when the worker is dead or dies there. */
+  readonly pass: <E>(place: Place, errorOf: (failure: Failure) => E) => Effect.Effect<void, E>
   readonly store: RunStore["Service"]
   readonly model: ModelClient["Service"]
   readonly wrap: <A extends Agent.Any>(agent: A) => A
 }
-
-const dead = Symbol("dead")
 
 export const make = (world: World, owner: string): Worker => {
   const { clock, ledger, points } = world
@@ -76,27 +74,28 @@ export const make = (world: World, owner: string): Worker => {
     Deferred.doneUnsafe(crashed, Effect.void)
   }
 
-  const passNow = (place: Place): Failure | undefined | typeof dead => {
-    if (!alive) return dead
+  /** Passes a point at once. A worker that is dead crashes at every point. */
+  const passNow = (place: Place): Failure | "crash" | undefined => {
+    if (!alive) return "crash"
     world.touch()
     const { fault, point } = points.pass(place)
-    if (fault !== "crash") return fault
-    world.crashes.push({ point, at: clock.currentTimeMillisUnsafe(), worker: owner })
-    kill()
-    return dead
+    if (fault === "crash") {
+      world.crashes.push({ point, at: clock.currentTimeMillisUnsafe(), worker: owner })
+      kill()
+    }
+    return fault
   }
 
-  const pass = (place: Place): Effect.Effect<Failure | undefined> =>
+  const pass: Worker["pass"] = (place, errorOf) =>
     Effect.flatMap(world.interleave, () => {
-      const passed = passNow(place)
-      return passed === dead ? Effect.never : Effect.succeed(passed)
+      const failure = passNow(place)
+      if (failure === "crash") return Effect.never
+      return failure === undefined ? Effect.void : Effect.fail(errorOf(failure))
     })
 
   const storePoint = (when: "before" | "after") => (operation: FaultyRunStore.Operation) =>
-    Effect.flatMap(pass(`${when}-store:${operation}`), (failure) =>
-      failure === undefined
-        ? Effect.void
-        : Effect.fail(FaultyRunStore.error(operation, failure as FaultyRunStore.Fault))
+    pass(`${when}-store:${operation}`, (fault) =>
+      FaultyRunStore.error(operation, fault as FaultyRunStore.Fault)
     )
 
   const wrapTool = (tool: AnyTool): AnyTool => {
@@ -104,7 +103,7 @@ export const make = (world: World, owner: string): Worker => {
     const { handler, reconcile } = tool.options
     const wrapped = (args: unknown, context: ToolContext): unknown => {
       const refused = passNow(`before-tool:${tool.name}`)
-      if (refused === dead) return Effect.never
+      if (refused === "crash") return Effect.never
       if (refused !== undefined) return Effect.fail(refused)
       const { agentPath, attempt, idempotencyKey: key } = context
       world.effects.push({ idempotencyKey: key, tool: tool.name, attempt })
@@ -119,8 +118,8 @@ export const make = (world: World, owner: string): Worker => {
         startedAt: clock.currentTimeMillisUnsafe()
       })
       // The outcome of a body in a process that is gone is lost.
-      const ended = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown> | typeof dead => {
-        if (!alive) return dead
+      const ended = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown> | "crash" => {
+        if (!alive) return "crash"
         const endedAt = clock.currentTimeMillisUnsafe()
         body.end(
           Exit.isSuccess(exit)
@@ -129,16 +128,16 @@ export const make = (world: World, owner: string): Worker => {
         )
         if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return exit
         const after = passNow(`after-tool:${tool.name}`)
-        if (after === dead) return dead
+        if (after === "crash") return "crash"
         return after === undefined ? exit : Exit.fail(after)
       }
       const inEffect = (exit: Exit.Exit<unknown, unknown>): Effect.Effect<unknown, unknown> => {
         const end = ended(exit)
-        return end === dead ? Effect.never : end
+        return end === "crash" ? Effect.never : end
       }
       const inPromise = (exit: Exit.Exit<unknown, unknown>): unknown => {
         const end = ended(exit)
-        if (end === dead) return new Promise(() => {})
+        if (end === "crash") return new Promise(() => {})
         if (Exit.isSuccess(end)) return end.value
         throw Cause.squash(end.cause)
       }
@@ -161,8 +160,7 @@ export const make = (world: World, owner: string): Worker => {
           (error: unknown) => inPromise(Exit.fail(error))
         )
       }
-      const end = ended(Exit.succeed(out))
-      return end === dead ? Effect.never : Exit.isSuccess(end) ? out : end
+      return inEffect(Exit.succeed(out))
     }
     const options = { ...tool.options, handler: wrapped }
     if (reconcile === undefined) return { ...tool, options }
@@ -220,10 +218,7 @@ export const make = (world: World, owner: string): Worker => {
 
 const wrapModel = (world: World, pass: Worker["pass"]): ModelClient["Service"] => {
   const { answers, model } = world
-  const point = (place: Place) =>
-    Effect.flatMap(pass(place), (failure) =>
-      failure === undefined ? Effect.void : Effect.fail(new ModelError({ reason: failure as Reason }))
-    )
+  const point = (place: Place) => pass(place, (reason) => new ModelError({ reason: reason as Reason }))
   const asked = (request: ModelRequest) =>
     Effect.map(point("before-model"), () => {
       world.requests.push(request)
