@@ -193,19 +193,17 @@ export interface RunState extends Schema.Schema.Type<typeof stateStruct> {
   /** The sub-agents in the background, in the order in which they were started. */
   readonly background?: ReadonlyArray<BackgroundRun>
 }
-export const RunState: Schema.Codec<RunState, unknown> = Schema.Struct({
+const wholeFields = {
   ...stateFields,
   calls: Schema.Array(ToolCall),
   background: Schema.optionalKey(Schema.Array(BackgroundRun))
-}).check(Schema.makeFilter((state) => contradictions(state)))
+}
+export const RunState: Schema.Codec<RunState, unknown> = Schema.Struct(wholeFields).check(
+  Schema.makeFilter((state) => contradictions(state))
+)
 
 /** What a checkpoint keeps in one piece: the state, with only the last messages of its history. */
-export const StateRest = Schema.Struct({
-  ...stateFields,
-  history: Schema.Struct(History.fields),
-  calls: Schema.Array(ToolCall),
-  background: Schema.optionalKey(Schema.Array(BackgroundRun))
-})
+export const StateRest = Schema.Struct({ ...wholeFields, history: Schema.Struct(History.fields) })
 
 /** Every policy that binds the agent that has the conversation. */
 export const policiesOf = ({

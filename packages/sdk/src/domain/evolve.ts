@@ -24,7 +24,8 @@ import {
   say,
   settle,
   updateCall,
-  updateRequest
+  updateRequest,
+  type Event
 } from "./internal/turn.ts"
 import { callIdOf } from "./Interruption.ts"
 import type { AssistantPart } from "./Message.ts"
@@ -33,8 +34,6 @@ import { type AnsweredPart, type RunEvent, unwrap } from "./RunEvent.ts"
 import type { RequestRecord, RunState, ToolCall } from "./RunState.ts"
 import * as RunState_ from "./RunState.ts"
 import * as Usage from "./Usage.ts"
-
-type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
 
 /** The state after an event; `undefined` is the state before a session's first run. */
 export const evolve = (state: RunState | undefined, event: RunEvent): RunState => {

@@ -56,10 +56,10 @@ export type Inferred<R> = [R] extends [infer S]
     : Exclude<S, Scope.Scope>
   : never
 
-/** A tool, whatever it needs. */
+/** A tool, whatever it needs. `any`: a list takes every tool, and hands it on to where its services are named. */
 export type AnyTool = Tool<any>
 
-/** Services, whichever they are: what a program's tools need is known where a runtime is made, and nowhere after. */
+/** Services, whichever they are. `any`: what a program's tools need is known where a runtime is made, and nowhere after. */
 export type AnyServices = Context.Context<any>
 
 const noArguments = Schema.Struct({})

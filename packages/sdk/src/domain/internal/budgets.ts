@@ -4,11 +4,8 @@
 import { callIdOf } from "../Interruption.ts"
 import * as Limits from "../Limits.ts"
 import { text } from "../Message.ts"
-import type { RunEvent } from "../RunEvent.ts"
 import type { RunState } from "../RunState.ts"
-import { appendUser, closeCalls, closeRequest, flush, say } from "./turn.ts"
-
-type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
+import { appendUser, closeCalls, closeRequest, flush, say, type Event } from "./turn.ts"
 
 /** The same for a run and for the sub-agents in it, down to those that `isIn` leaves out. */
 const throughout = (

@@ -10,9 +10,7 @@ import type { RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import type { ModelUsage } from "../Usage.ts"
 import * as Usage from "../Usage.ts"
-import { asText, requestsInside, say, settle, updateCall } from "./turn.ts"
-
-type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
+import { asText, requestsInside, say, settle, updateCall, type Event } from "./turn.ts"
 
 type Evolve = (state: RunState | undefined, event: RunEvent) => RunState
 

@@ -19,9 +19,7 @@ import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import { toppedUp } from "./budgets.ts"
 import { recordOf } from "./released.ts"
-import { asText, releasedText, settle, updateCall, updateRequest } from "./turn.ts"
-
-type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
+import { asText, releasedText, settle, updateCall, updateRequest, type Event } from "./turn.ts"
 
 export const decided = (state: RunState, event: Event<"request.decided">): RunState => {
   const { decision } = event

@@ -12,6 +12,9 @@ import type { RequestRecord, RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import type { CallReport } from "../ToolCall.ts"
 
+/** The events of one kind. */
+export type Event<Tag extends RunEvent["_tag"]> = Extract<RunEvent, { readonly _tag: Tag }>
+
 export const closeRequest = (record: RequestRecord, reason: string): RequestRecord =>
   RunState_.isOpen(record) ? { ...record, superseded: { reason } } : record
 

@@ -109,9 +109,7 @@ const archivedAs = (given: RestoredRun, present: Present): ArchivedAs => {
 const hasMailOf = ({ cancelReason, decisions, messages }: Copy, present: Present): boolean => {
   const inbox = Result.getOrUndefined(afterEvents(new Map(), present.events))
   const here = new Map(present.decisions.map((decision) => [decision.requestId, decision]))
-  const received = new Set(
-    [...takenBy(present.events), ...present.messages].map(({ messageId }) => messageId)
-  )
+  const received = receivedBy(present)
   return (
     (cancelReason === undefined || present.cancelReason !== undefined) &&
     messages.every(({ messageId }) => received.has(messageId)) &&
@@ -169,10 +167,14 @@ const joinMessages = (
   { events, messages, status }: Copy,
   here: ReadonlyArray<SentMessage>
 ): ReadonlyArray<SentMessage> | undefined => {
-  const known = new Set([...takenBy(events), ...messages].map(({ messageId }) => messageId))
+  const known = receivedBy({ events, messages })
   const more = here.filter(({ messageId }) => !known.has(messageId))
   return more.length > 0 && closingReason(status) !== undefined ? undefined : [...messages, ...more]
 }
+
+/** The ids of the messages that a run has received, whether its journal holds them or not. */
+const receivedBy = ({ events, messages }: Pick<Present, "events" | "messages">): ReadonlySet<string> =>
+  new Set([...takenBy(events), ...messages].map(({ messageId }) => messageId))
 
 /** The journal as it was copied: without the end that {@link partEnding} gave it. */
 const withoutEnding = (events: ReadonlyArray<RunEvent>): ReadonlyArray<RunEvent> => {

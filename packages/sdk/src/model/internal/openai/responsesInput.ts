@@ -7,7 +7,7 @@
  */
 import type * as Schema from "effect/Schema"
 import type { ToolCallId } from "../../../domain/Id.ts"
-import type { AssistantMessage, FilePart, Message, ToolMessage, UserPart } from "../../../domain/Message.ts"
+import type { AssistantMessage, FilePart, Message, UserPart } from "../../../domain/Message.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import { argumentsText, fieldsOf } from "../fields.ts"
 import { leftOut, textOfFile, titleOf } from "../inWords.ts"
@@ -36,7 +36,7 @@ export const encodeInput = (
         items.push({
           type: "function_call_output",
           call_id: ids.get(message.callId) ?? message.callId,
-          output: outputOf(message, provider)
+          output: contentOf(message.content, provider)
         })
     }
   }
@@ -50,8 +50,6 @@ const contentOf = (content: ReadonlyArray<UserPart>, provider: string): Schema.J
     ? parts.map((part) => part.text as string).join("\n\n")
     : parts
 }
-
-const outputOf = ({ content }: ToolMessage, provider: string): Schema.Json => contentOf(content, provider)
 
 const answerItems = (
   { content }: AssistantMessage,
