@@ -27,7 +27,7 @@ export interface AgentOptions<R, Output> {
   readonly instructions?: string | ((context: InstructionsContext) => Awaitable<string, R>)
   readonly tools?: ReadonlyArray<Tool<R>>
   /** Agents that it can give work to. Their requests surface in its runs. */
-  readonly subAgents?: ReadonlyArray<Agent<R, any>>
+  readonly subAgents?: ReadonlyArray<Agent<R, unknown>>
   /**
    * How it does so. `tools` (the default): each is a tool of its name that takes a prompt, and the call waits for the answer.
    * `delegate`: one tool, `delegate`, names the agent, and can leave it at work in the background; `list_agents`,
@@ -39,7 +39,7 @@ export interface AgentOptions<R, Output> {
    * instructions, tools, approval policy and output, within its own limits, and so does the session's next prompt, with that agent's
    * limits. A function where agents hand over to each other.
    */
-  readonly handoffs?: ReadonlyArray<Agent<R, any>> | (() => ReadonlyArray<Agent<R, any>>)
+  readonly handoffs?: ReadonlyArray<Agent<R, unknown>> | (() => ReadonlyArray<Agent<R, unknown>>)
   /** What its answers must fit. */
   readonly output?: DataSchema<Output>
   /** Changes to the default limits (`maxTurns` 8). */
@@ -69,5 +69,5 @@ export interface Agent<R = never, Output = undefined> {
   readonly "~services"?: (_: never) => R
 }
 
-/** An agent, whatever its tools need and its answers are. */
-export type Any = Agent<any, any>
+/** An agent, whatever it needs and its answers are. `any`, as in `AnyTool`: declare an `Agent` where the services are to be checked. */
+export type Any = Agent<any, unknown>

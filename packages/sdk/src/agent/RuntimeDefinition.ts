@@ -34,7 +34,7 @@ export interface RuntimeOptions<R, Output> extends RuntimeSettings {
    */
   readonly approvalCallback?: (request: Interruption) => Awaitable<DecisionInput | undefined, R>
   /** Adds tools that need to know the runtime, and what is opened and closed with it. Default: none. */
-  readonly extensions?: ReadonlyArray<AnyExtension>
+  readonly extensions?: ReadonlyArray<RuntimeExtension<R>>
   /** Told what happens in the runs. Default: nobody. */
   readonly hooks?: RuntimeHooks
   /** Cancels all runs of the runtime. Default: the token of whatever is going on where it is created. */
@@ -59,7 +59,7 @@ export interface RuntimeContext {
 }
 
 /** An extension, whatever its tools need. */
-export type AnyExtension = RuntimeExtension<any>
+export type AnyExtension = RuntimeExtension<unknown>
 
 /** Adds tools to a runtime. `R` are the services that these, and opening and closing, need. */
 export interface RuntimeExtension<R = never> {
@@ -103,9 +103,9 @@ export interface Runtime<Output = unknown> {
   /** Where its tools act: in this program, or in a remote sandbox. */
   readonly kind: "local" | "remote"
   /** What it was created with, defaults filled in. */
-  readonly options: RuntimeOptions<any, Output>
+  readonly options: RuntimeOptions<unknown, Output>
   /** As it was defined, whatever the profile leaves of it. */
-  readonly agent: Agent<any, Output>
+  readonly agent: Agent<unknown, Output>
   /** What the agent can do now. May change between turns. */
   readonly bound: BoundAgent.BoundAgent
   /** May change between turns. */

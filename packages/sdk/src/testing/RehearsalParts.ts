@@ -49,7 +49,7 @@ export interface Effects {
 
 /** What is rehearsed. */
 export interface Parts<R> extends Pick<RuntimeOptions<never, unknown>, "approvalCallback" | "interactive"> {
-  readonly agents: ReadonlyArray<Agent<R, any>>
+  readonly agents: ReadonlyArray<Agent<R, unknown>>
   /** A model that is asked the same again, because its answer was lost, is not asked: the first answer counts. */
   readonly model: ModelClient["Service"]
   /** An empty store. Default: in memory. */

@@ -26,7 +26,7 @@ export interface FermataOptions extends Pick<
   Runtime.RuntimeOptions<never, unknown>,
   "approvalCallback" | "interactive" | "owner" | "leaseTtl" | "cancelGrace"
 > {
-  readonly agents: ReadonlyArray<Agent<never, any>>
+  readonly agents: ReadonlyArray<Agent<never, unknown>>
   readonly model: ModelClient["Service"]
   /** Where runs are kept. */
   readonly store: Layer.Layer<RunStore, RunStoreError>

@@ -116,7 +116,7 @@ export const make = <R>(
     const { approvalCallback, interactive } = parts
 
     const bind = (worker: Worker.Worker) =>
-      Effect.forEach(parts.agents, (agent: Agent.Agent<R, any>) =>
+      Effect.forEach(parts.agents, (agent: Agent.Agent<R, unknown>) =>
         Runtime.make({
           agent: worker.wrap(agent),
           owner: worker.owner,
