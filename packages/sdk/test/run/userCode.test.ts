@@ -20,8 +20,10 @@ import * as Cancellation from "../../src/agent/Cancellation.ts"
 import { createRuntime } from "../../src/agent/createRuntime.ts"
 import { turn } from "../../src/agent/internal/eventLoop.ts"
 import { reconfigureRuntime } from "../../src/agent/reconfigureRuntime.ts"
+import * as Runtime from "../../src/agent/Runtime.ts"
 import type { ToolCallTold } from "../../src/agent/RuntimeHooks.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
+import { ContextPolicy } from "../../src/context/ContextPolicy.ts"
 import { evolveAll } from "../../src/domain/evolve.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"
@@ -533,6 +535,34 @@ describe("a failure of user code", () => {
         logs.map(({ annotations }) => annotations),
         ["onTurn", "onRunEnd", "onToolCall"].map((code) => ({ code, runId: done.runId, agent: "a" }))
       )
+    })
+  )
+
+  it.effect("is logged once where a context policy or a model client fails", () =>
+    Effect.gen(function* () {
+      const fail = () => {
+        throw boom
+      }
+      const { client } = ScriptedModel.make([])
+      const making = {
+        "context policy": Effect.provideService(bind(Agent.make("a"), []), ContextPolicy, { prepare: fail }),
+        "model client": Effect.map(
+          Effect.provideService(Runtime.make({ agent: Agent.make("a") }), ModelClient, {
+            ...client,
+            stream: fail
+          }),
+          (runtime) => ({ runtime })
+        )
+      }
+      for (const [code, make] of Object.entries(making)) {
+        const { logged, logs } = recording()
+        const { runtime } = yield* make
+        const { error } = expect(yield* logged(runPrompt(runtime, { prompt: "go" })), "error")
+        assert.strictEqual(error._tag, "RunDefect")
+        assert.lengthOf(logs, 1)
+        assert.include(logs[0]!.text, `The ${code} of a failed. Error: boom`)
+        assert.deepInclude(logs[0]!.annotations, { code, agent: "a" })
+      }
     })
   )
 

@@ -6,7 +6,14 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 import type { BoundAgent } from "../../agent/Entry.ts"
-import { attempt, attemptEffect, call, describe, ignoreRejection } from "../../agent/internal/userCode.ts"
+import {
+  attempt,
+  attemptEffect,
+  call,
+  describe,
+  ignoreRejection,
+  logFailure
+} from "../../agent/internal/userCode.ts"
 import type { ContextInput, ContextTooLarge, PreparedContext } from "../../context/ContextPolicy.ts"
 import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
@@ -137,10 +144,21 @@ const notPrepared = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<v
   if (isStopped(scope, cause)) return Effect.void
   const error: unknown = Cause.squash(cause)
   if (isContextTooLarge(error)) return overContext(scope, error)
-  return failRun(scope, {
-    _tag: "RunDefect",
-    description: `The context policy failed: ${describe(scope.drive.runtime, error)}`
-  })
+  return failDefect(scope, "context policy", cause)
+}
+
+/** Fails the run because of a service of the program that does not work. Its cause is in the log alone. */
+const failDefect = (
+  scope: Scope,
+  code: "context policy" | "model client",
+  cause: Cause.Cause<unknown>
+): Effect.Effect<void> => {
+  const { runtime } = scope.drive
+  const description = `The ${code} failed: ${describe(runtime, Cause.squash(cause))}`
+  return Effect.andThen(
+    logFailure(runtime, calledOf(scope, code), cause),
+    failRun(scope, { _tag: "RunDefect", description })
+  )
 }
 
 /** Begins to read an answer. A client that throws has failed; what would not be closed is not opened. */
@@ -252,12 +270,7 @@ const notAnswered = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<v
     if (isStopped(scope, cause)) return Effect.void
     // Its time was up before the model's: the loop sees to it.
     if (isOutOfTime(scope)) return Effect.void
-    if (!isOfModel) {
-      return failRun(scope, {
-        _tag: "RunDefect",
-        description: `The model client failed: ${describe(runtime, error)}`
-      })
-    }
+    if (!isOfModel) return failDefect(scope, "model client", cause)
     const { reason } = error
     if (reason._tag !== "LoginRequired" || !state.asks) {
       return failRun(scope, {
