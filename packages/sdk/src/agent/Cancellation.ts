@@ -167,3 +167,11 @@ export const CancellationToken = Context.Reference<CancellationToken | undefined
   "@fermata/sdk/agent/CancellationToken",
   { defaultValue: () => undefined }
 )
+
+/** How a program that ends lets go of a stored run, so that another can go on with it. */
+export interface Leaving {
+  /** Begin nothing new. */
+  readonly soon: CancellationToken
+  /** Stop what is going on, too. */
+  readonly now: CancellationToken
+}

@@ -22,7 +22,7 @@ import type { Rejection } from "../domain/Rejection.ts"
 import type { EmptyPrompt, RunEnded, RunLetGo, SessionBusy } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { Explanation } from "../durable/explain.ts"
-import type { Prompt } from "../run/prompt.ts"
+import type { Prompt } from "../run/Mail.ts"
 import type { RunPromptError } from "../run/runPrompt.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import type {

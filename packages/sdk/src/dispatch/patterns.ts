@@ -5,7 +5,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { Runtime } from "../agent/Runtime.ts"
-import type { Prompt } from "../run/prompt.ts"
+import type { Prompt } from "../run/Mail.ts"
 import type { Completed, RunResult } from "../run/RunResult.ts"
 import type { HandleError } from "./AgentHandle.ts"
 import * as Conductor from "./Conductor.ts"

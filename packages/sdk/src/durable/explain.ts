@@ -6,7 +6,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { answersTo } from "../agent/BoundAgent.ts"
-import { type BoundAgent } from "../agent/Entry.ts"
+import type { BoundAgent } from "../agent/Entry.ts"
 import { Missing, missingIn } from "../agent/internal/definitions.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
@@ -28,7 +28,7 @@ import {
   type RunState,
   type Status
 } from "../domain/RunState.ts"
-import { withDecisions } from "../run/internal/eventsOf.ts"
+import { withDecisions } from "../run/internal/mailEvents.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import type { RunHead, StoredRun } from "../store/RunStorePort.ts"

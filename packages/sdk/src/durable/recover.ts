@@ -1,4 +1,3 @@
-import * as Cause from "effect/Cause"
 /**
  * Taking up what was left: runs whose process died, runs that somebody has decided about, requests whose time is up.
  *
@@ -6,10 +5,12 @@ import * as Cause from "effect/Cause"
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { answersTo } from "../agent/BoundAgent.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
+import type { Leaving } from "../agent/Cancellation.ts"
 import { missingIn } from "../agent/internal/definitions.ts"
 import { atLeast, requireOptions } from "../agent/internal/soundOptions.ts"
 import { describe } from "../agent/internal/userCode.ts"
@@ -18,11 +19,10 @@ import type { RunId } from "../domain/Id.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { RunDefect } from "../domain/RunError.ts"
 import type { Status } from "../domain/RunState.ts"
-import type { Leaving } from "../run/leaving.ts"
 import type { RunOptions } from "../run/runInput.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
-import { type ReadyRun } from "../store/RunStorePort.ts"
+import type { ReadyRun } from "../store/RunStorePort.ts"
 import { continueStored, type WorkError } from "./internal/continueStored.ts"
 import { recoverShape } from "./internal/shapes.ts"
 import type { RecoverOptions } from "./storedInput.ts"

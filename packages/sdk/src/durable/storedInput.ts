@@ -1,3 +1,4 @@
+import type { Leaving } from "../agent/Cancellation.ts"
 /**
  * What a stored run is started, continued, forked and recovered with.
  *
@@ -8,8 +9,7 @@ import type { DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { Allotted } from "../run/internal/startOptions.ts"
-import type { Leaving } from "../run/leaving.ts"
-import type { Prompt } from "../run/prompt.ts"
+import type { Prompt } from "../run/Mail.ts"
 import type { RunOptions } from "../run/runInput.ts"
 
 /** A new run; with a `sessionId`, the next one of that session. */

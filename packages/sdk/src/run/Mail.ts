@@ -20,3 +20,6 @@ export interface Mail {
     readonly ends?: true
   }>
 }
+
+/** What the user says: text, or parts. */
+export type Prompt = string | ReadonlyArray<UserPart>

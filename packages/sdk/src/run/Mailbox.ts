@@ -18,11 +18,10 @@ import { type Rejection, RequestNotFound } from "../domain/Rejection.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import { findRequest, isEnded, type RunState } from "../domain/RunState.ts"
-import { eventsOf, withDecisions } from "./internal/eventsOf.ts"
+import { eventsOf, withDecisions } from "./internal/mailEvents.ts"
 import { redactEvent } from "./internal/redact.ts"
 import { checkEdited, checkUnchanged, decodeDecision, decodePrompt } from "./internal/staging.ts"
-import type { Mail } from "./Mail.ts"
-import type { Prompt } from "./prompt.ts"
+import type { Mail, Prompt } from "./Mail.ts"
 
 /**
  * The mailbox of one run.

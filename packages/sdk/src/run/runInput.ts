@@ -1,18 +1,18 @@
-import type * as Cancellation from "../agent/Cancellation.ts"
-import type { RunUpdate } from "../agent/RunUpdate.ts"
-import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
-import type { DecisionInput } from "../domain/Decision.ts"
-import type { RunId, SessionId } from "../domain/Id.ts"
 /**
  * What a run is started, continued, watched and stopped with.
  *
  * @since 0.1.0
  */
+import type * as Cancellation from "../agent/Cancellation.ts"
+import type { RunUpdate } from "../agent/RunUpdate.ts"
+import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
+import type { DecisionInput } from "../domain/Decision.ts"
+import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { Allotted } from "./internal/startOptions.ts"
+import type { Prompt } from "./Mail.ts"
 import type { Mailbox } from "./Mailbox.ts"
-import type { Prompt } from "./prompt.ts"
 
 /** A new run. With a `state` that has ended, it goes on in that session. */
 export interface StartInput extends Allotted {

@@ -27,11 +27,11 @@ import type {
   ToolUnavailable
 } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
-import { answering } from "./internal/answering.ts"
 import { toResult } from "./internal/result.ts"
 import { drive } from "./internal/RunLoop.ts"
 import { continueShape, runShape, startShape } from "./internal/shapes.ts"
 import { takeGiven, checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import { answering } from "./internal/startOptions.ts"
 import { traced } from "./internal/traced.ts"
 import { noJournal } from "./internal/unstoredJournal.ts"
 import type { ContinueInput, RunOptions, StartInput } from "./runInput.ts"

@@ -6,7 +6,7 @@
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { Interruption } from "../domain/Interruption.ts"
-import type { Prompt } from "../run/prompt.ts"
+import type { Prompt } from "../run/Mail.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import * as Rehearsal from "./Rehearsal.ts"
 

@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { defaults } from "../../src/domain/Limits.ts"
-import type { Step } from "../../src/domain/next.ts"
-import { next } from "../../src/domain/next.ts"
+import { type Step, next } from "../../src/domain/next.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import {
   allowed,

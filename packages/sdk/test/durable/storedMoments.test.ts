@@ -1,7 +1,7 @@
+import { assert, describe, it } from "@effect/vitest"
 /**
  * A stored run that others stop at each of its moments, one after the other: cancelled through the store, or let go of.
  */
-import { assert, describe, it } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -11,14 +11,15 @@ import * as Layer from "effect/Layer"
 import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
+import type { Leaving } from "../../src/agent/Cancellation.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import { cancelRun } from "../../src/durable/cancelRun.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
-import { awaitChange, Drive, Scope } from "../../src/run/internal/Drive.ts"
+import { awaitChange, Scope } from "../../src/run/internal/AgentRun.ts"
+import { Drive } from "../../src/run/internal/Drive.ts"
 import { noJournal } from "../../src/run/internal/unstoredJournal.ts"
-import { type Leaving } from "../../src/run/leaving.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import type { RunResult } from "../../src/run/RunResult.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
@@ -135,13 +136,12 @@ describe("a run that is cancelled at any moment in a program that goes on", () =
           clock: yield* Clock.Clock,
           journal: noJournal(undefined),
           onUpdate: undefined,
-          perform: () => Effect.void,
           state: (yield* runPrompt(runtime, { prompt: "go" })).state,
           hasMail: false,
           staged: []
         })
         own.token.cancel("enough")
-        yield* awaitChange(new Scope(drive, own.token))
+        yield* awaitChange(new Scope(drive, own.token, () => Effect.void))
         assert.strictEqual(now.listening.size, 0)
       })
   )

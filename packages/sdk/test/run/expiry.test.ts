@@ -1,7 +1,7 @@
+import { assert, describe, it } from "@effect/vitest"
 /**
  * When time decides: one rule for every way to decide, with a store and without, and while the approval callback is asked.
  */
-import { assert, describe, it } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -23,7 +23,7 @@ import { cancelRun } from "../../src/durable/cancelRun.ts"
 import { decideStored } from "../../src/durable/decideStored.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import * as Worker from "../../src/durable/Worker.ts"
-import { withDecisions } from "../../src/run/internal/eventsOf.ts"
+import { withDecisions } from "../../src/run/internal/mailEvents.ts"
 import * as Mailbox from "../../src/run/Mailbox.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"

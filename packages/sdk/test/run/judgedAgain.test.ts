@@ -12,7 +12,7 @@ import { evolveAll } from "../../src/domain/evolve.ts"
 import type { Timestamp } from "../../src/domain/Id.ts"
 import { revokeInState } from "../../src/domain/revokeInState.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
-import { grantsUsed } from "../../src/run/internal/grantUse.ts"
+import { grantsUsed } from "../../src/run/internal/grants.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import {

@@ -6,7 +6,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
 import * as Cancellation from "../../agent/Cancellation.ts"
-import type { Leaving } from "../../run/leaving.ts"
+import type { Leaving } from "../../agent/Cancellation.ts"
 
 /** Something that can be closed with its owner. */
 export interface Owned {

@@ -8,7 +8,7 @@ import { isWithin } from "../../domain/Id.ts"
 import { recordOf } from "../../domain/internal/released.ts"
 import { type Above, next } from "../../domain/next.ts"
 import { findCall, type RunState, type ToolCall } from "../../domain/RunState.ts"
-import { releasedBy } from "../../run/internal/reportCalls.ts"
+import { releasedBy } from "../../run/internal/cancellation.ts"
 
 /** The decision that has stopped the last run of a line, itself or with one above it. */
 export const stopIn = (line: ReadonlyArray<RunState>): NonNullable<RunState["stop"]> | undefined =>

@@ -15,7 +15,7 @@ import { DrainTimeout } from "../../dispatch/internal/Owner.ts"
 import { conductorShape } from "../../dispatch/internal/shapes.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { StoredRunOptions } from "../../durable/storedInput.ts"
-import type { Prompt } from "../../run/prompt.ts"
+import type { Prompt } from "../../run/Mail.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import {
   fromConductor,

@@ -3,7 +3,7 @@
  */
 import type { RunId, SessionId } from "../../domain/Id.ts"
 import type { ForkInput, StoredContinueInput, StoredStartInput } from "../../durable/storedInput.ts"
-import type { Prompt } from "../../run/prompt.ts"
+import type { Prompt } from "../../run/Mail.ts"
 import type { ForkOptions, PromptOptions, ResumeOptions } from "./options.ts"
 
 /** What a run is started with. */

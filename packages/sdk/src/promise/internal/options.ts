@@ -1,7 +1,7 @@
+import type { Brand } from "effect/Brand"
 /**
  * What the functions of a Fermata are given. `Fermata.ts` exports all of it.
  */
-import type { Brand } from "effect/Brand"
 import type * as Duration from "effect/Duration"
 import type * as Layer from "effect/Layer"
 import type { Agent } from "../../agent/AgentDefinition.ts"
@@ -15,7 +15,7 @@ import type { Limits } from "../../domain/Limits.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type * as Worker from "../../durable/Worker.ts"
 import type { ModelClient } from "../../model/ModelClient.ts"
-import type { Prompt } from "../../run/prompt.ts"
+import type { Prompt } from "../../run/Mail.ts"
 import type { PendingRequest, RunStore } from "../../store/RunStore.ts"
 import type { RunStoreError } from "../../store/RunStoreError.ts"
 import type { Scrubber } from "../../tool/Scrubber.ts"

@@ -12,6 +12,7 @@ import type * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Cancellation from "../../agent/Cancellation.ts"
+import type { Leaving } from "../../agent/Cancellation.ts"
 import { type Missing, obstacleOf } from "../../agent/internal/definitions.ts"
 import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
 import { notify } from "../../agent/internal/userCode.ts"
@@ -20,7 +21,6 @@ import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { next, type Step } from "../../domain/next.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { type RunState, isEnded } from "../../domain/RunState.ts"
-import type { Leaving } from "../leaving.ts"
 import { callModel } from "../steps/callModel.ts"
 import { classifyAll } from "../steps/classify.ts"
 import { decodeOutput } from "../steps/decodeOutput.ts"
@@ -35,25 +35,14 @@ import {
   resumeChildren,
   startBackground
 } from "../steps/subAgents.ts"
+import { type Doing, isEnding, stateOf, Scope } from "./AgentRun.ts"
 import { wakeAtExpiry } from "./asking.ts"
 import { cancellation } from "./cancellation.ts"
-import { finish, hold, letGo } from "./comeToRest.ts"
-import { confirmHeld } from "./confirmHeld.ts"
+import { finish, hold, letGo, holdIdle } from "./comeToRest.ts"
+import { flush, confirmHeld } from "./commit.ts"
 import { decideInline } from "./decideInline.ts"
-import {
-  type Doing,
-  Drive,
-  type DriveError,
-  Scope,
-  emitRoot,
-  flush,
-  isEnding,
-  now,
-  stateOf,
-  tellAll
-} from "./Drive.ts"
-import { failWith } from "./failWith.ts"
-import { holdIdle } from "./holdIdle.ts"
+import { Drive, type DriveError, emitRoot, now, tellAll } from "./Drive.ts"
+import { failWith } from "./failRun.ts"
 import type { Journal } from "./Journal.ts"
 import { takeMail } from "./leave.ts"
 import { beginsUnheard, hearStops, mayBeHalted } from "./stops.ts"
@@ -95,7 +84,6 @@ const begin = (options: DriveOptions): Drive => {
     clock: options.clock,
     journal: options.journal,
     onUpdate: options.onUpdate === undefined ? undefined : guarded(options.onUpdate),
-    perform,
     state: options.state,
     hasMail: options.hasMail ?? false,
     missing: options.missing,
@@ -120,7 +108,7 @@ const driving = (drive: Drive, onStart: DriveOptions["onStart"]): Effect.Effect<
   Effect.uninterruptibleMask((restoreCaller) =>
     Effect.withFiber(({ context }) => {
       drive.context = context
-      const root = new Scope(drive, drive.token)
+      const root = new Scope(drive, drive.token, perform)
       root.supervisor.restoreCaller = restoreCaller
       const unlisten = enter(drive)
       onStart?.(() => drive.state)

@@ -6,7 +6,6 @@
  * own rule. What no longer holds is asked about again, with the reason; a definition or an argument that cannot be matched never runs.
  */
 import * as Effect from "effect/Effect"
-import type { BoundAgent } from "../../agent/Entry.ts"
 import type { Decision } from "../../domain/Decision.ts"
 import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
@@ -15,10 +14,12 @@ import { recordOf } from "../../domain/internal/released.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.ts"
 import { type Difference, difference, identityIn, type ToolIdentity } from "../../domain/ToolIdentity.ts"
+import { stateOf, type Scope } from "./AgentRun.ts"
 import { approvalDigest } from "./digest.ts"
-import { now, type Scope, stateOf } from "./Drive.ts"
-import { findGrant } from "./findGrant.ts"
-import { type ToolEntry, deny, needsOf, strictest } from "./judge.ts"
+import { now } from "./Drive.ts"
+import { findGrant, deny, needsOf, strictest } from "./judge.ts"
+import { shownOf } from "./openRequest.ts"
+import { type ToolEntry } from "./userCalls.ts"
 
 /** A call that is judged right before its body. */
 export interface Judging {
@@ -44,15 +45,6 @@ const holds: Standing = { _tag: "holds" }
 const lapsed = (reason: string): Standing => ({ _tag: "lapsed", reason })
 
 const changed = (reason: string): Standing => ({ _tag: "changed", reason })
-
-/** The tool that a call names: by the definition's own name where the call used an alias of it. */
-export const toolEntryOf = (bound: BoundAgent, call: ToolCall): ToolEntry | undefined => {
-  const entry = bound.entries.get(call.tool ?? call.name)
-  return entry !== undefined && "tool" in entry ? entry : undefined
-}
-
-/** The arguments of a call as they were shown. */
-export const shownOf = ({ arguments: args = {}, value = args }: ToolCall) => value
 
 /** The request that a call was released by, and its decision. */
 const releaseOf = (

@@ -2,12 +2,16 @@
  * How a drive leaves its run: held, let go of as it stands, or over.
  */
 import * as Effect from "effect/Effect"
-import { next, type Step } from "../../domain/next.ts"
-import { children, isEnded } from "../../domain/RunState.ts"
+import type { ToolCallId } from "../../domain/Id.ts"
+import { next, type Step, aboveOf, canAdvance } from "../../domain/next.ts"
+import { wrap } from "../../domain/RunEvent.ts"
+import { children, isEnded, type RunState } from "../../domain/RunState.ts"
+import { isEnding, awaitChange, type Scope } from "./AgentRun.ts"
 import { asking, wakeAtExpiry } from "./asking.ts"
 import { cancellation } from "./cancellation.ts"
+import { flush } from "./commit.ts"
 import { decideInline, isToBeAsked } from "./decideInline.ts"
-import { awaitChange, type Drive, emitRoot, flush, isEnding, now, type Scope } from "./Drive.ts"
+import { type Drive, emitRoot, now } from "./Drive.ts"
 import { leave } from "./leave.ts"
 import { isHalted } from "./stops.ts"
 
@@ -93,3 +97,19 @@ export const finish = Effect.fnUntraced(function* (
 
 const endReason = ({ end }: Extract<Step, { readonly _tag: "Finish" }>): string =>
   end._tag === "cancelled" ? end.reason : "The run that started it has ended."
+
+/** Marks the sub-agents that wait as held, as far as they are not, so that the time does not count for them. */
+export const holdIdle = (drive: Drive): void => {
+  const mark = (line: ReadonlyArray<RunState>, path: ReadonlyArray<ToolCallId>) => {
+    const waiting = children(line[line.length - 1]!)
+    if (waiting.length === 0) return
+    const above = aboveOf(line, drive.above)
+    for (const { callId, child } of waiting) {
+      const inside = [...path, callId]
+      if (isEnded(child) || child.status === "held") continue
+      if (canAdvance(child, above)) mark([...line, child], inside)
+      else emitRoot(drive, wrap({ _tag: "run.held", at: now(drive) }, inside))
+    }
+  }
+  mark([drive.state], [])
+}

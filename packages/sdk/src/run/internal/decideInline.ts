@@ -13,13 +13,15 @@ import { copyJson } from "../../domain/internal/json.ts"
 import { readOnce } from "../../domain/internal/untyped.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { answerable } from "../../domain/RunState.ts"
+import { isStopped, isEnding, Scope } from "./AgentRun.ts"
 import { asking, stopAsking } from "./asking.ts"
-import { calledOf } from "./calledOf.ts"
-import { type Drive, flush, isEnding, isStopped, now, Scope } from "./Drive.ts"
+import { flush } from "./commit.ts"
+import { type Drive, now } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 import { takeDecisions, takeMail, takeMailBeside } from "./leave.ts"
 import { holdsWithheld, redactDecision } from "./redact.ts"
 import { checkEdited, decodeDecision } from "./staging.ts"
+import { calledOf } from "./userCalls.ts"
 
 /**
  * Decisions that need nobody to come back: expiry, and the approval callback, which is asked beside the loop, one request after
@@ -38,7 +40,7 @@ export const decideInline = Effect.fnUntraced(function* (root: Scope) {
   if (nextToAsk(drive) === undefined) return false
   // A person may be quicker.
   yield* drive.journal.watch
-  const asks = new Scope(drive, Cancellation.make(drive.token))
+  const asks = new Scope(drive, Cancellation.make(drive.token), root.perform)
   yield* drive.tasks.start(asking, asks.token, askAll(asks))
   return false
 })

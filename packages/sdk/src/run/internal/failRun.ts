@@ -1,13 +1,18 @@
 /**
  * Ending a run that cannot go on, and the sub-agents under it.
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { describe } from "../../agent/internal/userCode.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import type { RunFailure } from "../../domain/RunError.ts"
 import { wrap } from "../../domain/RunEvent.ts"
-import { children } from "../../domain/RunState.ts"
+import { children, isEnded, type RunState } from "../../domain/RunState.ts"
+import { stateOf, type Scope } from "./AgentRun.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
-import { now, emit, type Scope, stateOf } from "./Drive.ts"
+import { flush } from "./commit.ts"
+import { now, emit, type Drive, type DriveError, emitRoot } from "./Drive.ts"
 
 /** Ends the sub-agents of a run, each with an end of its own. */
 export const stopUnder = (scope: Scope, reason: string): Effect.Effect<void> =>
@@ -52,3 +57,37 @@ export const failRun = Effect.fnUntraced(function* (scope: Scope, failure: RunFa
   }
   emit(scope, { _tag: "run.failed", at: now(drive), failure })
 })
+
+/** Fails the run if its drive met a defect, and returns its state; fails with the cause if it did not, or if that cannot be written. */
+export const failWith = (
+  drive: Drive,
+  cause: Cause.Cause<DriveError>
+): Effect.Effect<RunState, DriveError> => {
+  if (!Cause.hasDies(cause)) return Effect.failCause(cause)
+  return Effect.catchCause(writeFailure(drive, cause), (other) =>
+    Effect.failCause(Cause.hasDies(other) ? cause : other)
+  )
+}
+
+const writeFailure = (drive: Drive, cause: Cause.Cause<DriveError>): Effect.Effect<RunState, DriveError> =>
+  Effect.gen(function* () {
+    if (drive.journal.isBroken()) return yield* Effect.failCause(cause)
+    const description = describe(drive.runtime, Cause.squash(cause))
+    const write = Effect.suspend(() => {
+      if (!isEnded(drive.state)) {
+        emitRoot(drive, { _tag: "run.failed", at: now(drive), failure: { _tag: "RunDefect", description } })
+      }
+      return flush(drive)
+    })
+    const written = yield* Effect.exit(write)
+    if (Exit.isSuccess(written)) return drive.state
+    const { committed } = drive
+    if (!Cause.hasDies(written.cause) || drive.journal.isBroken() || committed === undefined)
+      return yield* Effect.failCause(written.cause)
+    // What cannot be written has not happened: a body that was at work is then asked about.
+    drive.state = committed
+    drive.staged.length = 0
+    drive.untold.length = 0
+    yield* write
+    return drive.state
+  })

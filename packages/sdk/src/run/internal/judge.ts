@@ -1,13 +1,14 @@
-import * as Cause from "effect/Cause"
-import * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
-import type * as Schema from "effect/Schema"
 /**
  * Whether a call may run as it is, or somebody is asked: by its tool, by the policies that bind its agent, and by grants.
  */
-import type { Entry } from "../../agent/Entry.ts"
-import { call as callUserCode, describe } from "../../agent/internal/userCode.ts"
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Schema from "effect/Schema"
+import { isAgent } from "../../agent/BoundAgent.ts"
+import type { BoundAgent, Entry } from "../../agent/Entry.ts"
+import { starterOf } from "../../agent/internal/definitions.ts"
+import { describe } from "../../agent/internal/userCode.ts"
 import * as ApprovalPolicy from "../../domain/ApprovalPolicy.ts"
 import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
@@ -16,19 +17,15 @@ import { isDeeperThan, maxGivenDepth, sameJson } from "../../domain/internal/jso
 import type { Safety } from "../../domain/Interruption.ts"
 import { text } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import type { ToolCall } from "../../domain/RunState.ts"
-import { policiesAbove, policiesOf } from "../../domain/RunState.ts"
+import { type ToolCall, policiesAbove, policiesOf } from "../../domain/RunState.ts"
 import type { Target } from "../../domain/ToolCall.ts"
 import type { Decoder } from "../../tool/DataSchema.ts"
 import { type DecodedArguments, describeDecoded } from "../../tool/internal/decodedArguments.ts"
-import type { AnyTool } from "../../tool/Tool.ts"
-import type { Awaitable } from "../../tool/ToolOptions.ts"
-import { calledOf } from "./calledOf.ts"
-import { approvalDigest } from "./digest.ts"
-import { type Scope, isCallOpen, emit, now, stateOf, judgingMs, nextRequestId, isStopped } from "./Drive.ts"
-import { failCall } from "./failCall.ts"
-import { findGrant } from "./findGrant.ts"
+import { isStopped, isCallOpen, stateOf, type Scope } from "./AgentRun.ts"
+import { emit, now } from "./Drive.ts"
+import { openApproval } from "./openRequest.ts"
 import { redactJson, holdsWithheld } from "./redact.ts"
+import { askTool, failCall, type ToolEntry } from "./userCalls.ts"
 
 /** What is left to do; nothing, where it is done. */
 export type Rest = Effect.Effect<void, unknown> | undefined
@@ -120,7 +117,6 @@ export const classifyTool = (
     }
   )
 }
-export type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
 
 /** The arguments of a call: as they are recorded, and as the tool's own functions get them. */
 export interface Understood {
@@ -171,16 +167,6 @@ export const needsOf = (
       : { needed: true, reason: `The approval rule of ${tool.name} failed, so it is asked about.` }
   )
 }
-
-/** Asks a tool's own code about a call: it may take as long as the call may. */
-export const askTool = <A>(
-  scope: Scope,
-  call: ToolCall,
-  tool: AnyTool,
-  code: "needsApproval" | "risk" | "preview" | "reconcile",
-  ask: () => Awaitable<A, unknown>
-): Effect.Effect<A, unknown> =>
-  callUserCode(scope.drive.runtime, calledOf(scope, code, call, tool), ask, judgingMs(scope, tool))
 
 const judged = (
   scope: Scope,
@@ -233,67 +219,6 @@ export const strictest = (scope: Scope, tool: string, needed: boolean): Approval
   return verdict
 }
 
-/** When a request that is asked now expires; never, for a time that no calendar has. */
-const expiryOf = (at: number, expiresIn: Duration.Input | undefined): number | undefined => {
-  if (expiresIn === undefined) return undefined
-  const expiresAt = at + Duration.toMillis(Duration.fromInputUnsafe(expiresIn))
-  return expiresAt <= lastDate ? Math.ceil(expiresAt) : undefined
-}
-const lastDate = 8.64e15
-
-/** Asks whether the call may run. `reason` says why it is asked when that is not plain. */
-export const openApproval = Effect.fnUntraced(function* (
-  scope: Scope,
-  call: ToolCall,
-  { definition, tool }: ToolEntry,
-  args: Schema.Json,
-  value: unknown,
-  reason: string | undefined
-) {
-  const { drive } = scope
-  const { approval, preview, risk } = tool.options
-  const shown =
-    preview === undefined
-      ? undefined
-      : yield* Effect.option(askTool<unknown>(scope, call, tool, "preview", () => preview(value)))
-  const risky =
-    typeof risk === "function"
-      ? yield* Effect.option(askTool<unknown>(scope, call, tool, "risk", () => risk(value)))
-      : undefined
-  const state = stateOf(scope)
-  const identity = {
-    agentPath: state.agentPath,
-    tool: tool.name,
-    schema: definition.schema,
-    safety: definition.safety
-  }
-  const digest = yield* approvalDigest(identity, args)
-  if (!isCallOpen(scope, call.id)) return
-  const at = now(drive)
-  const { scrub } = drive.runtime.scrubber
-  const said: unknown = risky === undefined ? risk : risky._tag === "Some" ? risky.value : undefined
-  const expiresAt = expiryOf(at, approval?.expiresIn)
-  const riskText = typeof said === "string" ? said : undefined
-  emit(scope, {
-    _tag: "request.opened",
-    at,
-    request: {
-      _tag: "approval",
-      requestId: nextRequestId(scope),
-      runId: state.runId,
-      ...identity,
-      at,
-      callId: call.id,
-      arguments: args,
-      digest,
-      ...(expiresAt === undefined ? {} : { expiresAt, onExpiry: approval?.onExpiry ?? "deny" }),
-      ...(riskText === undefined ? {} : { risk: riskText }),
-      ...(shown?._tag === "Some" && typeof shown.value === "string" ? { preview: scrub(shown.value) } : {}),
-      ...(reason === undefined ? {} : { reason })
-    }
-  })
-})
-
 /** Judges a call with user code: what the definition of the tool throws fails this call alone. */
 export const guarded = (
   scope: Scope,
@@ -317,3 +242,33 @@ const failed = (scope: Scope, call: ToolCall, cause: Cause.Cause<unknown>): void
   const why = describe(scope.drive.runtime, Cause.squash(cause))
   failCall(scope, call, "definition", cause, `${call.name} could not be prepared, and has not run: ${why}`)
 }
+
+/** How a grant reaches a call: it was given in the call's own run, or in one above. */
+type Reach = "own" | "inherited"
+
+/**
+ * The first grant that is meant: of the call's own run, or, inherited, of the runs above it. A grant that is inherited was given to one
+ * agent, and reaches the sub-agents that this agent started, whichever agent has the conversation now.
+ */
+export const findGrant = (
+  scope: Scope,
+  isMeant: (grant: Grant.Grant, reach: Reach) => boolean
+): { readonly grant: Grant.Grant; readonly reach: Reach } | undefined => {
+  for (const grant of stateOf(scope).grants) {
+    if (isMeant(grant, "own")) return { grant, reach: "own" }
+  }
+  for (let below = scope; below.parent !== undefined; below = below.parent) {
+    const { first } = below.parent
+    const starter = first === undefined ? undefined : starterOf(first, stateOf(below))
+    for (const grant of stateOf(below.parent).grants) {
+      if (grant.inherit && isGivenTo(grant, starter) && isMeant(grant, "inherited")) {
+        return { grant, reach: "inherited" }
+      }
+    }
+  }
+  return undefined
+}
+
+/** Whether a grant was given to an agent, by a name that it has or had. */
+const isGivenTo = ({ agent, agentPeers }: Grant.Grant, starter: BoundAgent | undefined): boolean =>
+  agent === undefined || (starter !== undefined && isAgent(starter.agent, agent, agentPeers))

@@ -15,23 +15,14 @@ import { lines, sentence } from "../../domain/Display.ts"
 import { cloneJson, sameJson } from "../../domain/internal/json.ts"
 import { callIdOf } from "../../domain/Interruption.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
-import { type MayRepeat, type ToolCall, findCall } from "../../domain/RunState.ts"
+import { type ToolCall, findCall } from "../../domain/RunState.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { outOfTime } from "../steps/limits.ts"
-import { authorize, isEdited, type Judging, shownOf, toolEntryOf } from "./authorize.ts"
-import { emit, isCallOpen, isStopped, nextRequestId, now, type Scope, stateOf, timeLeftOf } from "./Drive.ts"
-import {
-  type ToolEntry,
-  type Understood,
-  classifyTool,
-  deny,
-  describeArguments,
-  guarded,
-  judge,
-  openApproval,
-  parse
-} from "./judge.ts"
-import { idempotencyKey } from "./toolBody.ts"
+import { isStopped, timeLeftOf, stateOf, type Scope } from "./AgentRun.ts"
+import { authorize, isEdited, type Judging } from "./authorize.ts"
+import { type Understood, classifyTool, deny, describeArguments, guarded, judge, parse } from "./judge.ts"
+import { shownOf, toolEntryOf, openApproval, openInDoubt } from "./openRequest.ts"
+import { type ToolEntry } from "./userCalls.ts"
 
 /** A call whose body may start. */
 export interface Prepared {
@@ -188,36 +179,3 @@ const askAgain = Effect.fnUntraced(function* (
   if (asking !== undefined) yield* asking
   return undefined
 })
-
-/** Asks what became of a call that started. */
-export const openInDoubt = (scope: Scope, call: ToolCall, reason?: string): undefined => {
-  if (!isCallOpen(scope, call.id)) return undefined
-  const state = stateOf(scope)
-  const at = now(scope.drive)
-  const definition = toolEntryOf(scope.bound, call)?.definition
-  const why = reason ?? (state.mayRepeat === undefined ? undefined : whyDoubted(state.mayRepeat))
-  emit(scope, {
-    _tag: "request.opened",
-    at,
-    request: {
-      _tag: "inDoubt",
-      requestId: nextRequestId(scope),
-      runId: state.runId,
-      agentPath: state.agentPath,
-      at,
-      callId: call.id,
-      tool: call.tool ?? call.name,
-      arguments: shownOf(call),
-      idempotencyKey: idempotencyKey(call),
-      ...(definition === undefined ? {} : { schema: definition.schema, safety: definition.safety }),
-      startedAt: call.startedAt ?? at,
-      attempt: call.attempt,
-      ...(why === undefined ? {} : { reason: why })
-    }
-  })
-}
-
-const whyDoubted = ({ since }: MayRepeat): string =>
-  since === undefined
-    ? "the prompt was sent again to a store that had lost it, and the call may have run before"
-    : `the store was restored from a backup, and the call may have run after ${new Date(since).toISOString()}`

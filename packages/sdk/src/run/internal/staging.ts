@@ -1,15 +1,15 @@
-import * as Cause from "effect/Cause"
 /**
  * The first events of a run that is started, and of one that is continued: checked before anything happens, folded, and not
  * yet committed.
  */
+import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { memberOf } from "../../agent/BoundAgent.ts"
-import { type BoundAgent } from "../../agent/Entry.ts"
+import type { BoundAgent } from "../../agent/Entry.ts"
 import { decodeArguments } from "../../agent/internal/decoding.ts"
 import { definitionAt, Missing } from "../../agent/internal/definitions.ts"
 import { describe } from "../../agent/internal/userCode.ts"
@@ -45,12 +45,12 @@ import { type RunState, findCall, findChild, findRequest, isEnded, isOpen } from
 import { policiesFor } from "../../domain/StartOptions.ts"
 import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { checkBound, inspect } from "../checkResume.ts"
-import { answering } from "./answering.ts"
-import { shownOf } from "./authorize.ts"
 import { approvalDigest } from "./digest.ts"
-import { eventsOf, withDecisions } from "./eventsOf.ts"
+import { eventsOf, withDecisions } from "./mailEvents.ts"
+import { shownOf } from "./openRequest.ts"
 import { redactEvent } from "./redact.ts"
 import {
+  answering,
   type Allotted,
   type GivenOptions,
   inheritedOptions,

@@ -12,9 +12,9 @@ import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
-import { calledOf } from "./calledOf.ts"
-import { isThere, type Scope, stateOf } from "./Drive.ts"
+import { isThere, stateOf, type Scope } from "./AgentRun.ts"
 import type { Running } from "./Supervisor.ts"
+import { calledOf } from "./userCalls.ts"
 
 /** The key that every attempt of a call shares. */
 export const idempotencyKey = (call: ToolCall): string => call.id

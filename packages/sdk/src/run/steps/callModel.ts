@@ -25,23 +25,13 @@ import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
-import { calledOf } from "../internal/calledOf.ts"
-import {
-  type Drive,
-  type DriveError,
-  type Scope,
-  emit,
-  isStopped,
-  isThere,
-  nextRequestId,
-  now,
-  stateOf,
-  timeLeftOf
-} from "../internal/Drive.ts"
+import { isStopped, nextRequestId, isThere, timeLeftOf, stateOf, type Scope } from "../internal/AgentRun.ts"
+import { type Drive, type DriveError, emit, now } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
 import { soundAnswer, soundUsage } from "../internal/soundAnswer.ts"
 import { isHalted } from "../internal/stops.ts"
 import type { Deadline } from "../internal/Supervisor.ts"
+import { calledOf } from "../internal/userCalls.ts"
 import { openLimit } from "./limits.ts"
 
 /** Asks the model for the turn's answer within the budgets, and says which of them are running out then. */
@@ -105,7 +95,7 @@ const contextOf = (scope: Scope, instructions: string): Effect.Effect<PreparedCo
 /** Does about a budget what the run's limits and whoever can be asked say. */
 const outOfBudget = (scope: Scope, exceeded: Exceeded): Effect.Effect<void, DriveError> => {
   const step = exhausted(stateOf(scope), exceeded)
-  if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return scope.drive.perform(scope, step)
+  if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return scope.perform(scope, step)
   return step._tag === "Finish" && step.end._tag === "failed" ? failRun(scope, step.end.failure) : Effect.void
 }
 

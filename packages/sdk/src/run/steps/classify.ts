@@ -1,10 +1,10 @@
-import * as Cause from "effect/Cause"
 /**
  * Understanding the calls of an answer: which tool, which arguments, and who has to be asked.
  *
  * What the model got wrong becomes a result that tells it so. Arguments are decoded before anybody is asked about them. A
  * judgement that cannot be made counts as "ask", and "ask" where nobody can be asked counts as "deny".
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
@@ -14,12 +14,12 @@ import { describe } from "../../agent/internal/userCode.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text } from "../../domain/Message.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
-import { type DecodedArguments } from "../../tool/internal/decodedArguments.ts"
+import type { DecodedArguments } from "../../tool/internal/decodedArguments.ts"
 import type { Question } from "../../tool/Tool.ts"
-import { type Scope, emit, isCallOpen, isEnding, nextRequestId, now, stateOf } from "../internal/Drive.ts"
+import { isEnding, nextRequestId, isCallOpen, stateOf, type Scope } from "../internal/AgentRun.ts"
+import { emit, now } from "../internal/Drive.ts"
 import {
   type Rest,
-  type ToolEntry,
   allow,
   classifyTool,
   describeArguments,
@@ -28,6 +28,7 @@ import {
   parse,
   emitIfOpen
 } from "../internal/judge.ts"
+import { type ToolEntry } from "../internal/userCalls.ts"
 
 /** Classifies the calls one after another; supervised from the first on that takes time. */
 export const classifyAll = (scope: Scope, callIds: ReadonlyArray<ToolCallId>): Effect.Effect<void> =>

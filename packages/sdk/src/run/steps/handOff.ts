@@ -3,14 +3,15 @@
  */
 import * as Effect from "effect/Effect"
 import { memberOf } from "../../agent/BoundAgent.ts"
-import { type BoundAgent } from "../../agent/Entry.ts"
+import type { BoundAgent } from "../../agent/Entry.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { canonicalJson } from "../../domain/internal/json.ts"
 import { text } from "../../domain/Message.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
 import { findCall, type RunState } from "../../domain/RunState.ts"
 import { type Policies, policiesFor } from "../../domain/StartOptions.ts"
-import { emit, now, type Scope, stateOf } from "../internal/Drive.ts"
+import { stateOf, type Scope } from "../internal/AgentRun.ts"
+import { emit, now } from "../internal/Drive.ts"
 import { isPrompted } from "../internal/startOptions.ts"
 
 /** Gives the conversation to the agent that the model has chosen. */

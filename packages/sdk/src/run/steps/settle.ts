@@ -17,25 +17,23 @@ import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
 import { type AnyTool, toContent } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
 import type { Reconciled } from "../../tool/ToolOptions.ts"
-import { differenceOf, isTimed, toolEntryOf } from "../internal/authorize.ts"
-import { confirmHeld } from "../internal/confirmHeld.ts"
 import {
-  type Scope,
-  emit,
-  flush,
-  isCallOpen,
   isStopped,
-  now,
-  stateOf,
+  toolTimeoutMs,
   timeLeftOf,
-  toolTimeoutMs
-} from "../internal/Drive.ts"
-import { failCall } from "../internal/failCall.ts"
-import { askTool } from "../internal/judge.ts"
-import { openInDoubt, prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
+  isCallOpen,
+  stateOf,
+  type Scope
+} from "../internal/AgentRun.ts"
+import { differenceOf, isTimed } from "../internal/authorize.ts"
+import { flush, confirmHeld } from "../internal/commit.ts"
+import { emit, now } from "../internal/Drive.ts"
+import { toolEntryOf, openInDoubt } from "../internal/openRequest.ts"
+import { prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
 import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
 import type { Work } from "../internal/Supervisor.ts"
 import { asEffect, type Flight, idempotencyKey, invoke } from "../internal/toolBody.ts"
+import { askTool, failCall } from "../internal/userCalls.ts"
 
 /** Runs calls that may run: several are reads and run together, one alone may be anything. */
 export const settle = Effect.fnUntraced(function* (scope: Scope, callIds: ReadonlyArray<ToolCallId>) {

@@ -18,7 +18,8 @@ import {
   isSettled,
   type RunState
 } from "../../domain/RunState.ts"
-import { emit, now, type Scope, stateOf } from "../internal/Drive.ts"
+import { stateOf, type Scope } from "../internal/AgentRun.ts"
+import { emit, now } from "../internal/Drive.ts"
 import { stopAll } from "../internal/failRun.ts"
 
 /** Answers a call about the agents in the background. */

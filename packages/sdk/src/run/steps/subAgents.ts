@@ -10,8 +10,8 @@ import type { SubAgent } from "../../agent/Entry.ts"
 import { missingCalled, obstacleAt, subAgentAt } from "../../agent/internal/definitions.ts"
 import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
 import { carve } from "../../domain/Budget.ts"
-import type { ToolCallId } from "../../domain/Id.ts"
 import * as Id from "../../domain/Id.ts"
+import type { ToolCallId } from "../../domain/Id.ts"
 import { isAnyReleased, isTurnReleased } from "../../domain/internal/released.ts"
 import * as Limits from "../../domain/Limits.ts"
 import { text } from "../../domain/Message.ts"
@@ -26,20 +26,10 @@ import {
   type BackgroundRun,
   type RunState
 } from "../../domain/RunState.ts"
+import { isEnding, awaitChange, isThere, statesOf, stateOf, Scope } from "../internal/AgentRun.ts"
 import { childCancellation, closedRequests } from "../internal/cancellation.ts"
-import { confirmHeld } from "../internal/confirmHeld.ts"
-import {
-  awaitChange,
-  emit,
-  flush,
-  isEnding,
-  isThere,
-  now,
-  type Drive,
-  Scope,
-  stateOf,
-  statesOf
-} from "../internal/Drive.ts"
+import { flush, confirmHeld } from "../internal/commit.ts"
+import { emit, now, type Drive } from "../internal/Drive.ts"
 import { failRun, stopAll, stopUnder } from "../internal/failRun.ts"
 import type { JournalError } from "../internal/Journal.ts"
 import { takeMailBeside } from "../internal/leave.ts"
@@ -49,7 +39,11 @@ import { askAbove, roomAbove } from "./limits.ts"
 
 /** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
 const scopeOf = (parent: Scope, callId: ToolCallId, found: SubAgent | undefined): Scope =>
-  new Scope(parent.drive, Cancellation.make(parent.token), parent, callId, found?.bound)
+  new Scope(parent.drive, Cancellation.make(parent.token), parent.perform, {
+    parent,
+    callId,
+    startedWith: found?.bound
+  })
 
 /**
  * Begins the run of the sub-agent of a call, with what is left of the budgets above it. Where nothing is, whoever can top it up
@@ -223,7 +217,7 @@ const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId
     if (drive.journal.isStale()) yield* confirmHeld(drive)
     yield* goOnInBackground(scope)
     const room = roomAbove(scope, step)
-    if (room === "room") yield* drive.perform(scope, step)
+    if (room === "room") yield* scope.perform(scope, step)
     else if (room !== "waits") yield* failRun(scope, room)
   }
   // Whoever stops it waits for all of it.

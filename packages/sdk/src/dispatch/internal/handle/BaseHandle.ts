@@ -16,7 +16,7 @@ import type { AgentNotFound, ToolUnavailable } from "../../../domain/RunError.ts
 import type { RunState } from "../../../domain/RunState.ts"
 import type { Explanation } from "../../../durable/explain.ts"
 import type { GivenOptions } from "../../../run/internal/startOptions.ts"
-import type { Prompt } from "../../../run/prompt.ts"
+import type { Prompt } from "../../../run/Mail.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type {
   AgentHandle,

@@ -19,7 +19,7 @@ import { isEnded, type RunState } from "../../../domain/RunState.ts"
 import { cancelRun } from "../../../durable/cancelRun.ts"
 import type { Explanation } from "../../../durable/explain.ts"
 import { resultOf } from "../../../run/internal/result.ts"
-import type { Prompt } from "../../../run/prompt.ts"
+import type { Prompt } from "../../../run/Mail.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type {
   AgentHandle,

@@ -11,7 +11,6 @@ import { revocations } from "../../domain/revokeInState.ts"
 import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
 import { findCall, findChild, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import type { StoredGrant } from "../../store/StoredGrant.ts"
-
 /** A call that events start, under a grant. */
 interface Start {
   readonly path: ReadonlyArray<ToolCallId>
@@ -53,14 +52,14 @@ export const grantsUsed = (
   if (starts.length === 0) return undefined
   const used = new Map<GrantId, StoredGrant>()
   for (const { grantId, path } of starts) {
-    const grant = findGrant(state, path, grantId)
+    const grant = grantAt(state, path, grantId)
     if (grant !== undefined) used.set(grantId, { grant, runId: state.runId, sessionId: state.sessionId })
   }
   return [...used.values()]
 }
 
 /** A grant in the run at the end of a path, or in one above it. */
-const findGrant = (state: RunState, path: ReadonlyArray<ToolCallId>, grantId: GrantId): Grant | undefined => {
+const grantAt = (state: RunState, path: ReadonlyArray<ToolCallId>, grantId: GrantId): Grant | undefined => {
   for (let length = path.length; length >= 0; length -= 1) {
     const found = runAt(state, path.slice(0, length))?.grants.find(({ id }) => id === grantId)
     if (found !== undefined) return found

@@ -1,0 +1,168 @@
+/**
+ * Committing what is staged, and taking back what a store refuses because a decision was acknowledged before the commit: the withdrawal of
+ * its request, or the end of the run.
+ *
+ * A run withdraws requests when it comes to its end, or when there is room in a budget again. Such a withdrawal is taken out of the
+ * commit, and everything else in it, such as results of bodies, is committed. The run reads the decision before its next step. A run that
+ * ends has no next step: the decision is put before its end, in the same commit.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type { Decision } from "../../domain/Decision.ts"
+import { evolve } from "../../domain/evolve.ts"
+import type { ToolCallId } from "../../domain/Id.ts"
+import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import { areEnding, isRecording, requestChanges } from "../../store/internal/requests.ts"
+import { RunConflict } from "../../store/RunStoreError.ts"
+import { cancellation } from "./cancellation.ts"
+import { type Drive, now, emitRoot, tell } from "./Drive.ts"
+import { takenBack } from "./grants.ts"
+import type { JournalError } from "./Journal.ts"
+import { foldDecisions } from "./mailEvents.ts"
+import { redactEvent } from "./redact.ts"
+
+/** Commits what is staged, then publishes it. One commit at a time: when it has ended, all that was staged before is stored. */
+export const flush = (drive: Drive): Effect.Effect<void, JournalError> =>
+  Effect.suspend(() => {
+    if (drive.staged.length === 0) return Effect.void
+    return drive.isAlone() ? commit(drive) : drive.tasks.commits.withPermit(commit(drive))
+  })
+/** Appends until nothing is staged that was when it began. */
+
+const commit = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<void, JournalError> {
+  while (drive.staged.length > 0) {
+    const events = drive.staged.slice()
+    const { state } = drive
+    // A store refuses an end that a decision came before; without a store, this does.
+    if (drive.hasMail && drive.journal.isShared !== true && areEnding(events)) {
+      drive.hasMail = false
+      yield* takeBack(drive)
+      continue
+    }
+    const appended = yield* Effect.result(drive.journal.append(events, state))
+    if (Result.isFailure(appended)) {
+      if (isRefused(appended.failure) && (yield* takeBack(drive))) continue
+      return yield* Effect.fail(appended.failure)
+    }
+    const { cancelReason, hasMail, revoked } = appended.success
+    if (revoked !== undefined) {
+      for (const event of takenBack(drive.state, events, revoked, now(drive))) emitRoot(drive, event)
+      continue
+    }
+    drive.committed = state
+    if (hasMail === true) drive.hasMail = true
+    // Others may have staged more meanwhile.
+    drive.staged.splice(0, events.length)
+    publishUntil(drive, state.revision)
+    if (cancelReason !== undefined) drive.token.cancel(cancelReason)
+    return
+  }
+})
+/** Whether a store has refused one of the events, and not the revision. */
+
+const isRefused = (error: unknown): boolean => error instanceof RunConflict && error.expected === error.actual
+/** Takes back what is staged and cannot be written because of decisions that came first. Whether there is anything like that. */
+
+const takeBack = Effect.fnUntraced(function* (drive: Drive) {
+  const { decisions } = yield* drive.journal.mail(() => [])
+  const { committed, staged } = drive
+  if (committed === undefined) return false
+  const ended = endedAfter(committed, staged, decisions)
+  const events =
+    ended?.map((event) => redactEvent(drive.runtime.scrubber, event)) ?? withoutWithdrawn(staged, decisions)
+  if (events === undefined) return false
+  restage(drive, committed, events)
+  if (ended === undefined) drive.hasMail = true
+  return true
+})
+/** Puts events in the place of what is staged, after the state at the last commit. */
+
+const restage = (drive: Drive, committed: RunState, events: ReadonlyArray<RunEvent>): void => {
+  const states = foldEach(committed, events)
+  drive.state = states.at(-1) ?? committed
+  const untold = drive.untold.splice(0)
+  const told = new Set(drive.staged)
+  for (const { event } of untold) told.delete(event)
+  drive.staged.splice(0, drive.staged.length, ...events)
+  if (drive.onUpdate === undefined) return
+  drive.untold.push(...untold.filter(({ revision }) => revision <= committed.revision))
+  events.forEach((event, index) => {
+    if (!told.has(event)) drive.untold.push({ event, revision: states[index]!.revision })
+  })
+}
+const publishUntil = (drive: Drive, revision: number): void => {
+  const open = drive.untold.findIndex((told) => told.revision > revision)
+  for (const told of drive.untold.splice(0, open < 0 ? drive.untold.length : open)) tell(drive, told)
+}
+
+/** The staged events without the withdrawals that a decision came before; `undefined` where there are none. */
+const withoutWithdrawn = (
+  staged: ReadonlyArray<RunEvent>,
+  decisions: ReadonlyArray<Decision>
+): ReadonlyArray<RunEvent> | undefined => {
+  const decided = new Set<string>(decisions.map(({ requestId }) => requestId))
+  const runs = new Set<string>()
+  for (const wrapped of staged) {
+    const { event, path } = unwrap(wrapped)
+    if (isWithdrawal(event) && decided.has(event.requestId)) runs.add(keyOf(path))
+  }
+  if (runs.size === 0) return undefined
+  return staged.filter((wrapped) => {
+    const { event, path } = unwrap(wrapped)
+    return !runs.has(keyOf(path)) || !(isWithdrawal(event) || event._tag === "wrapUp.asked")
+  })
+}
+
+/**
+ * The staged events with these decisions before the end of the run among them; `undefined` where there is no end, or where it comes after
+ * them already. `from` is the state before the events.
+ */
+const endedAfter = (
+  from: RunState,
+  staged: ReadonlyArray<RunEvent>,
+  decisions: ReadonlyArray<Decision>
+): ReadonlyArray<RunEvent> | undefined => {
+  const changes = requestChanges(staged)
+  const unread = decisions.filter(
+    ({ requestId }) => !changes.some((change) => isRecording(change, requestId))
+  )
+  const last = staged.at(-1)
+  const isCancelled = last?._tag === "run.cancelled"
+  if (unread.length === 0 || !(isCancelled || last?._tag === "run.failed")) return undefined
+  const isBefore = (event: RunEvent) => !(isCancelled && isOfCancellation(event, last))
+  const events = staged.slice(0, staged.slice(0, -1).findLastIndex(isBefore) + 1)
+  const decided = foldDecisions(foldEach(from, events).at(-1) ?? from, unread)
+  const end = isCancelled ? cancellation(decided.state, last.at, last.reason) : [last]
+  return [...events, ...decided.events, ...end]
+}
+
+/** Whether a sub-agent was cancelled with its lead by an event. */
+const isOfCancellation = (wrapped: RunEvent, { at, reason }: Cancelled): boolean => {
+  const { event, path } = unwrap(wrapped)
+  if (path.length === 0 || event.at !== at) return false
+  return isWithdrawal(event) || (event._tag === "run.cancelled" && event.reason === reason)
+}
+
+type Cancelled = Extract<RunEvent, { readonly _tag: "run.cancelled" }>
+
+type Withdrawal = Extract<RunEvent, { readonly _tag: "request.superseded" }>
+
+const isWithdrawal = (event: RunEvent): event is Withdrawal =>
+  event._tag === "request.superseded" && event.by === undefined
+
+const keyOf = (path: ReadonlyArray<ToolCallId>): string => path.join(" ")
+
+/** The states after each event, in order. */
+const foldEach = (from: RunState, events: ReadonlyArray<RunEvent>): ReadonlyArray<RunState> => {
+  const states: Array<RunState> = []
+  for (const event of events) states.push(evolve(states.at(-1) ?? from, event))
+  return states
+}
+
+/** Makes sure that the run is still this process's before something happens that cannot be taken back. */
+export const confirmHeld = (drive: Drive): Effect.Effect<void, JournalError> =>
+  Effect.map(drive.journal.pulse, ({ cancelReason, hasMail }) => {
+    if (hasMail === true) drive.hasMail = true
+    if (cancelReason !== undefined) drive.token.cancel(cancelReason)
+  })

@@ -1,0 +1,75 @@
+/**
+ * What a decision that was taken means for a run.
+ */
+import * as Result from "effect/Result"
+import { decide } from "../../domain/decide.ts"
+import type { Decision } from "../../domain/Decision.ts"
+import { evolve } from "../../domain/evolve.ts"
+import { lineOf, type RunId } from "../../domain/Id.ts"
+import { lineTo } from "../../domain/internal/subAgents.ts"
+import { text, type UserPart } from "../../domain/Message.ts"
+import { type RunEvent, wrap, unwrap } from "../../domain/RunEvent.ts"
+import { findRequest, type RunState, isEnded } from "../../domain/RunState.ts"
+import { passedOver } from "../../store/internal/requests.ts"
+import type { Mail } from "../Mail.ts"
+/** The decision's events; for one that no longer applies, the event that says so. */
+export const eventsOf = (state: RunState, decision: Decision): ReadonlyArray<RunEvent> => {
+  const { at, requestId } = decision
+  const decided = decide(state, decision)
+  if (Result.isSuccess(decided)) return decided.success
+  // Time has decided once, however often that was found.
+  if (
+    decided.failure._tag === "AlreadyDecided" &&
+    decided.failure.by === "expiry" &&
+    decision.by === "expiry"
+  )
+    return []
+  return [
+    wrap(
+      { _tag: "request.superseded", at, requestId, reason: passedOver },
+      findRequest(state, requestId)?.path ?? []
+    )
+  ]
+}
+
+/** The same of several decisions, each in the state after those before it, and the state after all. */
+export const foldDecisions = (from: RunState, decisions: ReadonlyArray<Decision>) => {
+  let state = from
+  const events = decisions.flatMap((decision) => {
+    const decided = eventsOf(state, decision)
+    state = decided.reduce<RunState>(evolve, state)
+    return decided
+  })
+  return { events, state }
+}
+
+/** The state after decisions that were taken and that its journal does not hold. */
+export const withDecisions = (state: RunState, decisions: ReadonlyArray<Decision>): RunState =>
+  foldDecisions(state, decisions).state
+
+/** The event that takes a message, in the run that reads it. A request to end a run that has ended says nothing. */
+export const takeMessage = (
+  root: RunState,
+  { content, ends, messageId, to }: Mail["messages"][number],
+  at: number
+): RunEvent => {
+  const path = to === undefined ? [] : lineOf(to).path
+  const line = lineTo(root, path)
+  const ended = line.findIndex((state, depth) => depth > 0 && isEnded(state))
+  const depth = (ended < 0 ? line.length : ended) - 1
+  const isLate = to !== undefined && depth < path.length
+  const said = isLate ? (ends === true ? [] : [wasFor(to), ...content]) : content
+  const sent = messageId === undefined ? {} : { messageId }
+  return wrap({ _tag: "message.queued", at, content: said, ...sent }, path.slice(0, depth))
+}
+
+/** Whether an event takes a message that was for the run of this sub-agent, which had ended. */
+export const tookFor = (wrapped: RunEvent, runId: RunId): boolean => {
+  const { event } = unwrap(wrapped)
+  if (event._tag !== "message.queued") return false
+  const [first] = event.content
+  return first?._tag === "text" && first.text === wasFor(runId).text
+}
+
+const wasFor = (runId: RunId): Extract<UserPart, { readonly _tag: "text" }> =>
+  text(`This message was for the agent ${runId}, whose run had ended:\n\n`)

@@ -1,0 +1,113 @@
+/**
+ * Opening the requests that people decide about calls: whether one may run, and what became of one that had started.
+ */
+
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
+import type { BoundAgent } from "../../agent/Entry.ts"
+import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
+import { type Scope, stateOf, isCallOpen, nextRequestId } from "./AgentRun.ts"
+import { approvalDigest } from "./digest.ts"
+import { now, emit } from "./Drive.ts"
+import { idempotencyKey } from "./toolBody.ts"
+import { askTool, type ToolEntry } from "./userCalls.ts"
+
+/** When a request that is asked now expires; never, for a time that no calendar has. */
+const expiryOf = (at: number, expiresIn: Duration.Input | undefined): number | undefined => {
+  if (expiresIn === undefined) return undefined
+  const expiresAt = at + Duration.toMillis(Duration.fromInputUnsafe(expiresIn))
+  return expiresAt <= lastDate ? Math.ceil(expiresAt) : undefined
+}
+const lastDate = 8.64e15
+/** Asks whether the call may run. `reason` says why it is asked when that is not plain. */
+export const openApproval = Effect.fnUntraced(function* (
+  scope: Scope,
+  call: ToolCall,
+  { definition, tool }: ToolEntry,
+  args: Schema.Json,
+  value: unknown,
+  reason: string | undefined
+) {
+  const { drive } = scope
+  const { approval, preview, risk } = tool.options
+  const shown =
+    preview === undefined
+      ? undefined
+      : yield* Effect.option(askTool<unknown>(scope, call, tool, "preview", () => preview(value)))
+  const risky =
+    typeof risk === "function"
+      ? yield* Effect.option(askTool<unknown>(scope, call, tool, "risk", () => risk(value)))
+      : undefined
+  const state = stateOf(scope)
+  const identity = {
+    agentPath: state.agentPath,
+    tool: tool.name,
+    schema: definition.schema,
+    safety: definition.safety
+  }
+  const digest = yield* approvalDigest(identity, args)
+  if (!isCallOpen(scope, call.id)) return
+  const at = now(drive)
+  const { scrub } = drive.runtime.scrubber
+  const said: unknown = risky === undefined ? risk : risky._tag === "Some" ? risky.value : undefined
+  const expiresAt = expiryOf(at, approval?.expiresIn)
+  const riskText = typeof said === "string" ? said : undefined
+  emit(scope, {
+    _tag: "request.opened",
+    at,
+    request: {
+      _tag: "approval",
+      requestId: nextRequestId(scope),
+      runId: state.runId,
+      ...identity,
+      at,
+      callId: call.id,
+      arguments: args,
+      digest,
+      ...(expiresAt === undefined ? {} : { expiresAt, onExpiry: approval?.onExpiry ?? "deny" }),
+      ...(riskText === undefined ? {} : { risk: riskText }),
+      ...(shown?._tag === "Some" && typeof shown.value === "string" ? { preview: scrub(shown.value) } : {}),
+      ...(reason === undefined ? {} : { reason })
+    }
+  })
+})
+/** Asks what became of a call that started. */
+export const openInDoubt = (scope: Scope, call: ToolCall, reason?: string): undefined => {
+  if (!isCallOpen(scope, call.id)) return undefined
+  const state = stateOf(scope)
+  const at = now(scope.drive)
+  const definition = toolEntryOf(scope.bound, call)?.definition
+  const why = reason ?? (state.mayRepeat === undefined ? undefined : whyDoubted(state.mayRepeat))
+  emit(scope, {
+    _tag: "request.opened",
+    at,
+    request: {
+      _tag: "inDoubt",
+      requestId: nextRequestId(scope),
+      runId: state.runId,
+      agentPath: state.agentPath,
+      at,
+      callId: call.id,
+      tool: call.tool ?? call.name,
+      arguments: shownOf(call),
+      idempotencyKey: idempotencyKey(call),
+      ...(definition === undefined ? {} : { schema: definition.schema, safety: definition.safety }),
+      startedAt: call.startedAt ?? at,
+      attempt: call.attempt,
+      ...(why === undefined ? {} : { reason: why })
+    }
+  })
+}
+const whyDoubted = ({ since }: MayRepeat): string =>
+  since === undefined
+    ? "the prompt was sent again to a store that had lost it, and the call may have run before"
+    : `the store was restored from a backup, and the call may have run after ${new Date(since).toISOString()}`
+/** The tool that a call names: by the definition's own name where the call used an alias of it. */
+export const toolEntryOf = (bound: BoundAgent, call: ToolCall): ToolEntry | undefined => {
+  const entry = bound.entries.get(call.tool ?? call.name)
+  return entry !== undefined && "tool" in entry ? entry : undefined
+}
+
+/** The arguments of a call as they were shown. */
+export const shownOf = ({ arguments: args = {}, value = args }: ToolCall) => value
