@@ -213,8 +213,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "begins sub-agents past the budget",
     file: "run/steps/subAgents.ts",
-    line: 'if (room === "room") yield* drive.perform(scope, step)',
-    broken: "yield* drive.perform(scope, step)",
+    line: 'if (room === "room") yield* scope.perform(scope, step)',
+    broken: "yield* scope.perform(scope, step)",
     finder: { tests: ["sdk/test/run", "sdk/test/durable"] }
   },
   {
