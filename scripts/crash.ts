@@ -13,8 +13,8 @@
  * CI, on both stores; `--mutants source` breaks lines of the sources, one at a time, and needs the campaign or a test to find each
  * (`--only revoked` those with that word); `--part damage --only fermata_grants` the damages with that text in their names;
  * `--only move` one scenario, `--only mixed:37a/12b`, `--only parks+cancels:12b` or `--only 4711` one point, meeting or seed
- * again. `--report` writes what came out into docs/reliability.md. Progress goes to stderr; the last line of stdout is the result as
- * JSON. A violation ends it with 1.
+ * again; `--first` ends a sweep, or meetings, at the first violation. `--report` writes what came out into docs/reliability.md.
+ * Progress goes to stderr; the last line of stdout is the result as JSON. A violation ends it with 1.
  */
 import * as Fs from "node:fs"
 import * as Path from "node:path"
@@ -50,6 +50,7 @@ const { values } = parseArgs({
     kills: { type: "string" },
     workers: { type: "string", default: "3" },
     only: { type: "string" },
+    first: { type: "boolean", default: false },
     mutants: { type: "string" },
     report: { type: "boolean", default: false }
   }
@@ -175,6 +176,7 @@ const runMeetings = async ({ databases, store }: Simulated, meetings: number, on
   const met = await Meetings.meetings({
     databases,
     meetings,
+    first: values.first,
     progress: (text) => progress(`${part}: ${text}`),
     ...(only === undefined ? {} : { only })
   })
@@ -193,7 +195,13 @@ const runSweep = async (
 ) => {
   const part = `sweep on ${store}`
   const swept = await Effect.runPromise(
-    sweep({ databases, scenarios, points, progress: (text) => progress(`${part}: ${text}`) })
+    sweep({
+      databases,
+      scenarios,
+      points,
+      first: values.first,
+      progress: (text) => progress(`${part}: ${text}`)
+    })
   )
   found(part, swept.violations)
   counted(part, swept.points, 1)

@@ -172,7 +172,7 @@ export const meet = async (
     if (before.crashed) yield* world.expireLeases
 
     const stage = new Stage(place)
-    const turnstile = Turnstile.make<Turn>(stage.choose, world.activity)
+    const turnstile = Turnstile.make<Turn>(stage.choose, world.activity, maxTurns)
     const process = (who: Who, use: (app: App) => Effect.Effect<unknown, unknown>) =>
       Effect.gen(function* () {
         const plan: Plan = (what) => {
@@ -280,6 +280,9 @@ export const meetings = async (options: MeetingsOptions): Promise<Meetings> => {
   })
   return { pairs: wanted.length, meetings: done, violations }
 }
+
+/** Many times what two processes that come to an end need. */
+const maxTurns = 5000
 
 /** The second process comes when the first is over. */
 const afterTheEnd = 1_000_000

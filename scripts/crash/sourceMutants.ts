@@ -301,8 +301,8 @@ const copyTree = (): string => {
 
 const commandOf = ({ finder }: SourceMutant): readonly [string, ...ReadonlyArray<string>] => {
   const crash = ["node", sourceCondition, "scripts/crash.ts"] as const
-  if ("scenario" in finder) return [...crash, "--only", finder.scenario, "--points", "500"]
-  if ("meeting" in finder) return [...crash, "--only", finder.meeting]
+  if ("scenario" in finder) return [...crash, "--only", finder.scenario, "--points", "500", "--first"]
+  if ("meeting" in finder) return [...crash, "--only", finder.meeting, "--first"]
   if ("seeds" in finder) return [...crash, "--part", "seeds", "--runs", String(finder.seeds)]
   return ["vitest", "run", "--config=vitest.workspace.ts", ...finder.tests.map((test) => `packages/${test}`)]
 }

@@ -33,12 +33,11 @@ export const randomly =
   ({ length }) =>
     Math.floor(random() * length)
 
-/** Fibers that never come to an end would turn for ever. */
-const maxTurns = 50_000
-
+/** Fibers that are not over after `maxTurns` are taken to turn for ever. */
 export const make = <Label = void>(
   choose: Choose<Label>,
-  activity: Database["activity"]
+  activity: Database["activity"],
+  maxTurns = 50_000
 ): Turnstile<Label> => {
   const waiting: Array<Waiting<Label>> = []
   let tasks: Array<() => void> = []
