@@ -93,12 +93,8 @@ export const stricter = (one: Verdict, other: Verdict): Verdict =>
 
 /** Judges one call by several policies: the strictest verdict counts. */
 export const judgeAll = (
-  [first, ...others]: readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>],
+  policies: readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>],
   tool: string,
   needsApproval: boolean,
   now: Timestamp
-): Verdict =>
-  others.reduce(
-    (verdict, policy) => stricter(verdict, judge(policy, tool, needsApproval, now)),
-    judge(first, tool, needsApproval, now)
-  )
+): Verdict => policies.map((policy) => judge(policy, tool, needsApproval, now)).reduce(stricter)

@@ -117,4 +117,24 @@ export const withBudget = (limits: Limits, budget: Budget, limit: number): Limit
 })
 
 /** What a budget allows; `undefined` is unlimited. */
-export const budgetOf = (limits: Limits, budget: Budget): number | undefined => limits[limitOf[budget]]
+export const budgetOf = (limits: Limits, budget: Budget): number | undefined => {
+  // Asked some twenty times a turn: a switch, because a lookup by a key that changes costs several times as much.
+  switch (budget) {
+    case "turns":
+      return limits.maxTurns
+    case "toolCalls":
+      return limits.maxToolCalls
+    case "treeTurns":
+      return limits.maxTreeTurns
+    case "treeToolCalls":
+      return limits.maxTreeToolCalls
+    case "tokens":
+      return limits.maxTokens
+    case "cost":
+      return limits.maxCostUsd
+    case "wallTime":
+      return limits.maxWallMs
+    case "context":
+      return limits.maxContextTokens
+  }
+}

@@ -206,10 +206,8 @@ export const RunState: Schema.Codec<RunState, unknown> = Schema.Struct(wholeFiel
 export const StateRest = Schema.Struct({ ...wholeFields, history: Schema.Struct(History.fields) })
 
 /** Every policy that binds the agent that has the conversation. */
-export const policiesOf = ({
-  otherPolicies = [],
-  policy
-}: Pick<RunState, "policy" | "otherPolicies">): Policies => [policy, ...otherPolicies]
+export const policiesOf = ({ otherPolicies, policy }: Pick<RunState, "policy" | "otherPolicies">): Policies =>
+  otherPolicies === undefined ? [policy] : [policy, ...otherPolicies]
 
 type Policies = readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>]
 

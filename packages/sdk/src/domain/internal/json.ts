@@ -87,8 +87,7 @@ const copyObject = (object: object, levels: number): Schema.Json | undefined => 
   const prototype: unknown = Object.getPrototypeOf(object)
   if (prototype !== Object.prototype && prototype !== null) return undefined
   const names = Object.keys(object)
-  if (Object.getOwnPropertySymbols(object).length > 0) return undefined
-  if (Object.getOwnPropertyNames(object).length > names.length) return undefined
+  if (Reflect.ownKeys(object).length > names.length) return undefined
   const copy: Record<string, Schema.Json> = {}
   for (const name of names) {
     const field = (object as Readonly<Record<string, unknown>>)[name]

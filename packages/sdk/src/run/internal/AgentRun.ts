@@ -99,6 +99,11 @@ export const isCallOpen = (scope: Scope, callId: ToolCallId): boolean => {
 /** The states from the root's to that of the scope's own run. */
 export const statesOf = (scope: Scope): ReadonlyArray<RunState> =>
   scope.parent === undefined ? [scope.drive.state] : [...statesOf(scope.parent), stateOf(scope)]
+
+/** The time, for the budgets of the scope's own run: it matters where the run has one of time. */
+export const budgetTime = (scope: Scope): number =>
+  stateOf(scope).limits.maxWallMs === undefined ? 0 : now(scope.drive)
+
 /** Milliseconds that are left to the scope's own run and the runs above it; `undefined` is without bound. */
 export const timeLeftOf = (scope: Scope): number | undefined => {
   const { limits } = scope.drive.state

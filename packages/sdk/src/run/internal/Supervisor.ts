@@ -73,7 +73,7 @@ export class Supervisor {
     return Effect.withFiber(({ context }) => {
       if (this.isStopped()) return Exit.succeed(Exit.interrupt())
       const begun = this.begin(context, work, deadline)
-      return Exit.isExit(begun) ? Exit.succeed(begun) : this.waiting(begun.wait)
+      return begun instanceof Flight ? this.waiting(begun.wait) : Exit.succeed(begun)
     })
   }
 
@@ -117,9 +117,9 @@ export class Supervisor {
         attempt(() => work.begin()),
         work.deadline?.()
       )
-      return Exit.isExit(begun)
-        ? Effect.sync(() => work.onEnd(begun))
-        : Effect.map(waiting(begun.wait), (exit) => work.onEnd(exit))
+      return begun instanceof Flight
+        ? Effect.map(waiting(begun.wait), (exit) => work.onEnd(exit))
+        : Effect.sync(() => work.onEnd(begun))
     })
   }
 

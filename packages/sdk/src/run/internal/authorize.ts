@@ -176,11 +176,11 @@ const authorizeUnasked = (
   const { call, entry, scope } = judging
   const { tool } = entry
   const standing = (needed: boolean) => standingOf(judging, needed)
-  if (strictest(scope, tool.name, true)._tag === "run") return Effect.succeed(holds)
   const { needsApproval } = tool.options
   if (typeof needsApproval !== "function") {
     return Effect.succeed(standing(needsApproval ?? tool.safety !== "readOnly"))
   }
+  if (strictest(scope, tool.name, true)._tag === "run") return Effect.succeed(holds)
   if (scope.drive.fresh?.has(call.id) === true && !isTimed(scope)) {
     return Effect.succeed(standing(false))
   }

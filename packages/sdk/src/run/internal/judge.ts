@@ -14,7 +14,6 @@ import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { isDeeperThan, maxGivenDepth, sameJson } from "../../domain/internal/json.ts"
-import type { Safety } from "../../domain/Interruption.ts"
 import { text } from "../../domain/Message.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { type ToolCall, policiesAbove, policiesOf } from "../../domain/RunState.ts"
@@ -53,9 +52,10 @@ export const describeArguments = (
       throw new TypeError("the scrubber failed on its arguments")
     return redacted
   }
+  const args = clean(described.arguments)
   return {
-    arguments: clean(described.arguments),
-    shown: clean(described.shown),
+    arguments: args,
+    shown: sameJson(described.shown, described.arguments) ? args : clean(described.shown),
     rendering: described.rendering === undefined ? undefined : clean(described.rendering)
   }
 }
@@ -65,31 +65,24 @@ export const parse = (argumentsText: string): Schema.Json | undefined => {
   if (argumentsText.trim() === "") return {}
   try {
     const json = JSON.parse(argumentsText) as Schema.Json
-    // What could not be read back from the journal is refused before it gets there.
-    return isDeeperThan(json, maxGivenDepth) ? undefined : json
+    // What could not be read back from the journal is refused before it gets there. Every level takes a character at least.
+    return argumentsText.length > maxGivenDepth && isDeeperThan(json, maxGivenDepth) ? undefined : json
   } catch {
     return undefined
   }
 }
-export const allow = (
-  scope: Scope,
-  call: ToolCall,
-  what: { readonly target: Target; readonly safety: Safety; readonly idempotent?: boolean },
-  args: Schema.Json,
-  allowed: Pick<
-    Extract<RunEvent, { readonly _tag: "tool.classified" }>,
-    "allowedBy" | "grantId" | "rendering" | "schema" | "tool" | "value"
-  >
-): undefined =>
+
+/** Records that a call without a tool of its own may run: of a sub-agent, or of what the SDK itself does. */
+export const allow = (scope: Scope, call: ToolCall, target: Target, args: Schema.Json): undefined =>
   emitIfOpen(scope, {
     _tag: "tool.classified",
     at: now(scope.drive),
     callId: call.id,
-    target: what.target,
-    safety: what.safety,
-    idempotent: what.idempotent ?? false,
+    target,
+    safety: "sideEffecting",
+    idempotent: false,
     arguments: args,
-    ...allowed
+    allowedBy: "tool"
   })
 
 /** Records what the call of a tool is: its definition, and the arguments that its body gets. */
@@ -98,25 +91,29 @@ export const classifyTool = (
   call: ToolCall,
   { definition, target, tool }: ToolEntry,
   args: DecodedArguments,
-  allowed: { readonly allowedBy?: string; readonly grantId?: Grant.Grant["id"] }
+  { allowedBy, grantId }: { readonly allowedBy?: string; readonly grantId?: Grant.Grant["id"] }
 ): undefined => {
-  const { rendering } = args
   // Judged with what the tool's own rule says now: not asked again before the body unless the run has waited meanwhile.
-  if (allowed.allowedBy !== undefined) (scope.drive.fresh ??= new Set()).add(call.id)
-  return allow(
-    scope,
-    call,
-    { target, safety: definition.safety, idempotent: tool.idempotent },
-    args.arguments,
-    {
-      ...(sameJson(args.shown, args.arguments) ? {} : { value: args.shown }),
-      ...(rendering === undefined ? {} : { rendering }),
-      ...(tool.name === call.name ? {} : { tool: tool.name }),
-      schema: definition.schema,
-      ...allowed
-    }
-  )
+  if (allowedBy !== undefined) (scope.drive.fresh ??= new Set()).add(call.id)
+  const event: Mutable<Extract<RunEvent, { readonly _tag: "tool.classified" }>> = {
+    _tag: "tool.classified",
+    at: now(scope.drive),
+    callId: call.id,
+    target,
+    safety: definition.safety,
+    idempotent: tool.idempotent,
+    arguments: args.arguments
+  }
+  if (!sameJson(args.shown, args.arguments)) event.value = args.shown
+  if (args.rendering !== undefined) event.rendering = args.rendering
+  if (tool.name !== call.name) event.tool = tool.name
+  event.schema = definition.schema
+  if (allowedBy !== undefined) event.allowedBy = allowedBy
+  if (grantId !== undefined) event.grantId = grantId
+  return emitIfOpen(scope, event)
 }
+
+type Mutable<A> = { -readonly [Key in keyof A]: A[Key] }
 
 /** The arguments of a call: as they are recorded, and as the tool's own functions get them. */
 export interface Understood {
@@ -133,14 +130,12 @@ export const judge = (
   reason?: string
 ): Rest => {
   const needs = needsOf(scope, call, entry, understood.value)
-  if (!Effect.isEffect(needs)) return judged(scope, call, entry, understood, { ...needs, ...because(reason) })
+  if (!Effect.isEffect(needs)) return judged(scope, call, entry, understood, needs.needed, reason)
   return Effect.flatMap(
     needs,
-    (need) =>
-      judged(scope, call, entry, understood, { ...need, ...because(reason ?? need.reason) }) ?? Effect.void
+    (need) => judged(scope, call, entry, understood, need.needed, reason ?? need.reason) ?? Effect.void
   )
 }
-const because = (reason: string | undefined) => (reason === undefined ? {} : { reason })
 
 /** Whether the tool says that a call needs approval, and why, where that is not plain. */
 export interface Need {
@@ -173,11 +168,12 @@ const judged = (
   call: ToolCall,
   entry: ToolEntry,
   { args, value }: Understood,
-  needs: Need
+  needed: boolean,
+  reason: string | undefined
 ): Rest => {
   const { drive } = scope
   const { tool } = entry
-  const verdict = strictest(scope, tool.name, needs.needed)
+  const verdict = strictest(scope, tool.name, needed)
   if (verdict._tag === "run") return classifyTool(scope, call, entry, args, { allowedBy: verdict.by })
   if (verdict._tag === "deny") return deny(scope, call, verdict.message)
 
@@ -203,7 +199,7 @@ const judged = (
     )
   }
   classifyTool(scope, call, entry, args, {})
-  return openApproval(scope, call, entry, args.shown, value, needs.reason)
+  return openApproval(scope, call, entry, args.shown, value, reason)
 }
 export const deny = (scope: Scope, call: ToolCall, message: string): undefined =>
   emitIfOpen(scope, { _tag: "tool.denied", at: now(scope.drive), callId: call.id, content: [text(message)] })

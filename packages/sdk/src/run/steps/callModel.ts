@@ -25,7 +25,15 @@ import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
 import { countRequest, remember } from "../../model/Tokenizer.ts"
-import { isStopped, nextRequestId, isThere, timeLeftOf, stateOf, type Scope } from "../internal/AgentRun.ts"
+import {
+  budgetTime,
+  isStopped,
+  nextRequestId,
+  isThere,
+  timeLeftOf,
+  stateOf,
+  type Scope
+} from "../internal/AgentRun.ts"
 import { type Drive, type DriveError, emit, now } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
 import { soundAnswer, soundUsage } from "../internal/soundAnswer.ts"
@@ -39,7 +47,7 @@ export const callModel = (scope: Scope, turn: number): Effect.Effect<void, Drive
   Effect.suspend(() => {
     const { drive } = scope
     const before = stateOf(scope)
-    const late = isWrappingUp(before) ? undefined : exceeded(before, now(drive))
+    const late = isWrappingUp(before) ? undefined : exceeded(before, budgetTime(scope))
     if (late !== undefined) return outOfBudget(scope, late)
     if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
     drive.asking += 1
@@ -66,7 +74,10 @@ const askModel = Effect.fnUntraced(function* (scope: Scope, turn: number) {
   const streamed = yield* supervisor.run(begun, deadlineOf(scope))
   told?.close()
   const response = Exit.isSuccess(streamed) ? collector.response() : undefined
-  if (response !== undefined) return yield* answered(scope, request, response)
+  if (response !== undefined) {
+    const fault = takeAnswer(scope, request, response)
+    return fault === undefined ? undefined : yield* notAnswered(scope, Cause.fail(fault))
+  }
   const cause = Exit.isSuccess(streamed) ? Cause.fail(cutOff()) : streamed.cause
   const error: unknown = Cause.squash(cause)
   const mayComeWhole = isModelError(error) && !collector.hasContent() && mayBeWhole(error)
@@ -103,7 +114,7 @@ const warn = (scope: Scope): void => {
   const { drive } = scope
   for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
     if (!isThere(at)) continue
-    for (const budget of nearing(stateOf(at), now(drive))) {
+    for (const budget of nearing(stateOf(at), budgetTime(at))) {
       emit(at, { _tag: "budget.nearing", at: now(drive), ...budget })
     }
   }
@@ -168,8 +179,9 @@ const askWhole = Effect.fnUntraced(function* (scope: Scope, request: ModelReques
     attemptEffect(() => drive.runtime.model.complete(request)),
     deadlineOf(scope)
   )
-  if (Exit.isSuccess(whole)) yield* answered(scope, request, whole.value)
-  else yield* notAnswered(scope, whole.cause)
+  const fault = Exit.isSuccess(whole) ? takeAnswer(scope, request, whole.value) : undefined
+  if (Exit.isFailure(whole)) yield* notAnswered(scope, whole.cause)
+  else if (fault !== undefined) yield* notAnswered(scope, Cause.fail(fault))
 })
 
 /** What a client of a program without types returns may be anything. */
@@ -236,18 +248,18 @@ const retryOf =
   (retry) =>
     drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, agentRunId, agentPath, turn, ...retry })
 
-const answered = (scope: Scope, request: ModelRequest, response: ModelResponse): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    const answer = soundAnswer(response)
-    const { usage } = answer
-    // It has cost something all the same.
-    if ("fault" in answer) return notAnswered(scope, Cause.fail(changed(answer.fault, { usage })))
-    const { content, finishReason, lastInputTokens, profile } = answer
-    remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
-    const event = { _tag: "model.answered", at: now(scope.drive), content, usage, finishReason } as const
-    emit(scope, profile === undefined ? event : { ...event, profile })
-    return Effect.void
-  })
+/** Folds an answer. Returns what keeps it from being one. */
+const takeAnswer = (scope: Scope, request: ModelRequest, response: ModelResponse): ModelError | undefined => {
+  const answer = soundAnswer(response)
+  const { usage } = answer
+  // It has cost something all the same.
+  if ("fault" in answer) return changed(answer.fault, { usage })
+  const { content, finishReason, lastInputTokens, profile } = answer
+  remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
+  const event = { _tag: "model.answered", at: now(scope.drive), content, usage, finishReason } as const
+  emit(scope, profile === undefined ? event : { ...event, profile })
+  return undefined
+}
 
 const notAnswered = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Effect.suspend(() => {

@@ -122,12 +122,10 @@ const understand = (
     case "agent":
     case "agents":
     case "handoff":
-      return allow(scope, call, { target: entry.target, safety: "sideEffecting" }, args.arguments, {
-        allowedBy: "tool"
-      })
+      return allow(scope, call, entry.target, args.arguments)
     case "delegate": {
       const target = (value as Delegate).background === true ? "background" : "agent"
-      return allow(scope, call, { target, safety: "sideEffecting" }, args.arguments, { allowedBy: "tool" })
+      return allow(scope, call, target, args.arguments)
     }
     case "question":
       return drive.runtime.options.interactive === false
