@@ -20,7 +20,7 @@ import { findCall, findChild, isEnded, isSettled } from "../domain/RunState.ts"
 import type { ModelUsage, SessionUsage } from "../domain/Usage.ts"
 import type { Services } from "../tool/Tool.ts"
 import { causeOf } from "./internal/causes.ts"
-import { type CallHook, callHook } from "./internal/userCode.ts"
+import { callHook } from "./internal/userCode.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
 
 /** Whose run it is: the root's, or a sub-agent's. */
@@ -146,6 +146,9 @@ export type HookServices<Hooks> = {
     ? Services<Out>
     : never
 }[keyof Hooks]
+
+/** How a hook of a name is called. */
+export type CallHook = (name: string, hook: ((told: never) => unknown) | undefined, told: object) => void
 
 /** Tells a hook something. */
 type Tell = <Name extends keyof RuntimeHooks>(

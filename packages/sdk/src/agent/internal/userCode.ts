@@ -51,16 +51,13 @@ export const callOut = (callback: () => unknown): void => {
   }
 }
 
-/** Calls a hook, and does not wait for what it returns. */
-export type CallHook = (code: string, hook: ((told: never) => unknown) | undefined, told: object) => void
-
-/** Calls the hooks of a runtime in the context of a run. A failure of one is logged. */
+/** Calls the hooks of a runtime in the context of a run, and does not wait for what they return. A failure of one is logged. */
 export const callHook =
   (
     { agent, ...runtime }: Surroundings & { readonly agent: { readonly name: string } } = unbound,
     context: Context.Context<never> = Context.empty()
-  ): CallHook =>
-  (code, hook, told) => {
+  ) =>
+  (code: string, hook: ((told: never) => unknown) | undefined, told: object): void => {
     if (hook === undefined) return
     const out = attempt(() => (hook as (told: unknown) => unknown)(told))
     // Most have nothing to wait for.
