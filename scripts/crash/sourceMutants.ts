@@ -148,8 +148,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "goes on under a run that a decision has stopped",
-    file: "domain/internal/room.ts",
-    line: "  state.stop !== undefined || above.isStopped === true",
+    file: "domain/internal/constraints.ts",
+    line: "  state.stop !== undefined || constraints.isStopped === true",
     broken: "  state.stop !== undefined",
     finder: { tests: ["sdk/test/domain/stop.test.ts"] }
   },

@@ -16,7 +16,7 @@ import type { evolve } from "../src/domain/evolve.ts"
 import type { GrantId, RequestId, Revision, RunId, SessionId, ToolCallId } from "../src/domain/Id.ts"
 import * as Id from "../src/domain/Id.ts"
 import type { Interruption, Kind } from "../src/domain/Interruption.ts"
-import type { Above, next, Step } from "../src/domain/next.ts"
+import type { Constraints, next, Step } from "../src/domain/next.ts"
 import type { Rejection } from "../src/domain/Rejection.ts"
 import type { RunFailure } from "../src/domain/RunError.ts"
 import type { RunEvent } from "../src/domain/RunEvent.ts"
@@ -134,7 +134,7 @@ describe("RunState", () => {
 
 describe("the pure core", () => {
   it("is three functions over plain values", () => {
-    expect<typeof next>().type.toBe<(state: RunState, above?: Above) => Step>()
+    expect<typeof next>().type.toBe<(state: RunState, constraints?: Constraints) => Step>()
     expect<ReturnType<typeof evolve>>().type.toBe<RunState>()
     expect<Parameters<typeof decide>>().type.toBe<[state: RunState, decision: Decision]>()
   })

@@ -12,7 +12,7 @@
  * A run that a decision has stopped begins nothing more, and neither do the sub-agents in it: its only steps find out what became of
  * bodies that were started, and finish it.
  *
- * What a sub-agent may do depends on the budgets above it, too: `next(child, aboveOf(line))`.
+ * What a sub-agent may do depends on the budgets above it, too: `next(child, constraintsOf(line))`.
  *
  * @since 0.1.0
  */
@@ -28,16 +28,25 @@ import {
 } from "./Budget.ts"
 import * as History from "./History.ts"
 import type { ToolCallId } from "./Id.ts"
+import {
+  type Constraints,
+  constraintsInside,
+  isClosed,
+  isStopped,
+  mayStartUnder,
+  needless,
+  noConstraints,
+  waitsForPromised
+} from "./internal/constraints.ts"
 import { isTurnReleased } from "./internal/released.ts"
-import * as Room from "./internal/room.ts"
-import type { Above } from "./internal/room.ts"
 import type { Interruption, LimitRequest } from "./Interruption.ts"
 import * as Limits from "./Limits.ts"
 import type { RunFailure } from "./RunError.ts"
 import type { RunState, ToolCall } from "./RunState.ts"
 import { interruptions, isEnded, isOpen, isRepeatable, isSettled, text } from "./RunState.ts"
 
-export type { Above, Unavailable } from "./internal/room.ts"
+export type { Constraints, Unavailable } from "./internal/constraints.ts"
+export { noConstraints } from "./internal/constraints.ts"
 
 /** What has to happen now. */
 export type Step =
@@ -81,20 +90,28 @@ export type End =
 /** The tool with which a model waits for sub-agents in the background; its argument `agentRuns` names their calls. */
 export const waitName = "wait_for_agent"
 
-/** Above the root there is nothing. */
-export const { nothingAbove } = Room
-
 /**
- * How the sub-agents of the last run of a line, which begins at the root, stand to the budgets of its runs. `root` is how the root
- * itself stands.
+ * The constraints of the sub-agents of the last run of a line, which begins at the root; `root` are those of the root itself.
  */
-export const aboveOf = (line: ReadonlyArray<RunState>, root: Above = nothingAbove): Above =>
-  line.reduce((above, state) => inside(state, above), root)
+export const constraintsOf = (
+  line: ReadonlyArray<RunState>,
+  root: Constraints = noConstraints
+): Constraints => line.reduce((constraints, state) => inside(state, constraints), root)
 
-const inside = (state: RunState, above: Above): Above => Room.inside(state, above, canAdvance)
+const inside = (state: RunState, constraints: Constraints): Constraints =>
+  constraintsInside(state, constraints, canAdvance)
 
-/** What has to happen now; for a sub-agent, under what is above it. */
-export const next = (state: RunState, above: Above = Room.nothingAbove): Step => {
+/** @deprecated Use `Constraints`. */
+export type Above = Constraints
+
+/** @deprecated Use `noConstraints`. */
+export const nothingAbove = noConstraints
+
+/** @deprecated Use `constraintsOf`. */
+export const aboveOf = constraintsOf
+
+/** What has to happen now under the constraints of a run. */
+export const next = (state: RunState, constraints: Constraints = noConstraints): Step => {
   switch (state.status) {
     case "completed":
       return { _tag: "Finish", end: { _tag: "completed" } }
@@ -103,18 +120,18 @@ export const next = (state: RunState, above: Above = Room.nothingAbove): Step =>
     case "error":
       return failed(state.failure ?? { _tag: "RunDefect", description: "unknown" })
     default: {
-      if (Room.isStopped(state, above)) return stopping(state, above)
-      const requests = Room.needless(state)
+      if (isStopped(state, constraints)) return stopping(state, constraints)
+      const requests = needless(state)
       if (requests.length > 0) return { _tag: "Withdraw", requests }
-      const step = state.calls.length > 0 ? nextOfCalls(state, above) : nextOfTurn(state, above)
-      return unlessLost(state, unlessUnavailable(state, within(state, step, above), above))
+      const step = state.calls.length > 0 ? nextOfCalls(state, constraints) : nextOfTurn(state, constraints)
+      return unlessLost(state, unlessUnavailable(state, constrain(state, step, constraints), constraints))
     }
   }
 }
 
 /** Without its agent, a run can only go on with what is under it. */
-const unlessUnavailable = (state: RunState, step: Step, above: Above): Step => {
-  if (!isMissing(state, above)) return step
+const unlessUnavailable = (state: RunState, step: Step, constraints: Constraints): Step => {
+  if (!isMissing(state, constraints)) return step
   switch (step._tag) {
     case "Finish":
     case "Hold":
@@ -122,14 +139,14 @@ const unlessUnavailable = (state: RunState, step: Step, above: Above): Step => {
     case "AwaitChildren":
       return step
     default:
-      return onlyBelow(state, above)
+      return onlyBelow(state, constraints)
   }
 }
 
 /** What can happen in the sub-agents of a run that can do nothing itself. */
-const onlyBelow = (state: RunState, above: Above): Step => {
-  const attached = advancing(state, above)
-  return attached.length > 0 ? { _tag: "ResumeChildren", callIds: attached } : waiting(state, above)
+const onlyBelow = (state: RunState, constraints: Constraints): Step => {
+  const attached = advancing(state, constraints)
+  return attached.length > 0 ? { _tag: "ResumeChildren", callIds: attached } : waiting(state, constraints)
 }
 
 /** A step that processes die over is not taken for ever. Waiting for somebody is none: no process has died of that. */
@@ -146,54 +163,56 @@ const isLost = ({ limits, recoveries = 0 }: RunState): boolean =>
  * A run that was stopped, itself or with one above it: nothing is begun. What was started and may have happened is found out first, as
  * far as its definition is there; then the run finishes, or waits for the end of the one above that was stopped.
  */
-const stopping = (state: RunState, above: Above): Step => {
+const stopping = (state: RunState, constraints: Constraints): Step => {
   if (!isLost(state)) {
-    const doubtful = isMissing(state, above)
+    const doubtful = isMissing(state, constraints)
       ? undefined
-      : idsOf(state.calls, (call) => isDoubtful(call, above))
+      : idsOf(state.calls, (call) => isDoubtful(call, constraints))
     if (doubtful !== undefined) return { _tag: "Reconcile", callIds: doubtful }
-    const attached = idsOf(state.calls, (call) => !isSettled(call) && isInDoubt(call, above))
+    const attached = idsOf(state.calls, (call) => !isSettled(call) && isInDoubt(call, constraints))
     if (attached !== undefined) return { _tag: "ResumeChildren", callIds: attached }
-    if (state.background?.some((entry) => isInDoubt(entry, above)) === true) return { _tag: "AwaitChildren" }
+    if (state.background?.some((entry) => isInDoubt(entry, constraints)) === true)
+      return { _tag: "AwaitChildren" }
   }
-  return state.stop === undefined && above.isStopped === true
+  return state.stop === undefined && constraints.isStopped === true
     ? { _tag: "Hold", requests: none }
     : stopped(state)
 }
 
 const none: ReadonlyArray<never> = []
 
-const isMissing = ({ runId }: RunState, { unavailable }: Above): boolean => unavailable?.run(runId) === true
+const isMissing = ({ runId }: RunState, { unavailable }: Constraints): boolean =>
+  unavailable?.run(runId) === true
 
 /** Whether a body was started whose repetition may do harm. */
-const isDoubtful = (call: ToolCall, above: Above): boolean =>
-  isOrphan(call) && !isRepeatable(call) && !isUnavailable(call, above)
+const isDoubtful = (call: ToolCall, constraints: Constraints): boolean =>
+  isOrphan(call) && !isRepeatable(call) && !isUnavailable(call, constraints)
 
 /** Whether the run of a sub-agent, or of one under it, has such a body. */
-const isInDoubt = ({ child }: { readonly child?: RunState }, above: Above): boolean => {
+const isInDoubt = ({ child }: { readonly child?: RunState }, constraints: Constraints): boolean => {
   if (child === undefined || isEnded(child) || isLost(child)) return false
   return (
-    (!isMissing(child, above) && child.calls.some((call) => isDoubtful(call, above))) ||
-    child.calls.some((call) => !isSettled(call) && isInDoubt(call, above)) ||
-    child.background?.some((entry) => isInDoubt(entry, above)) === true
+    (!isMissing(child, constraints) && child.calls.some((call) => isDoubtful(call, constraints))) ||
+    child.calls.some((call) => !isSettled(call) && isInDoubt(call, constraints)) ||
+    child.background?.some((entry) => isInDoubt(entry, constraints)) === true
   )
 }
 
 /** What the budgets above leave of a step. What brings a run to its end takes nothing of them. */
-const within = (state: RunState, step: Step, above: Above): Step => {
-  if (Room.isClosed(state.limits, above)) {
-    return step._tag === "Finish" || step._tag === "DecodeOutput" ? step : onlyBelow(state, above)
+const constrain = (state: RunState, step: Step, constraints: Constraints): Step => {
+  if (isClosed(state.limits, constraints)) {
+    return step._tag === "Finish" || step._tag === "DecodeOutput" ? step : onlyBelow(state, constraints)
   }
-  const waits = step._tag === "CallModel" && Room.waitsForRoom(state.limits, above)
-  return waits ? waiting(state, above) : step
+  const waits = step._tag === "CallModel" && waitsForPromised(state.limits, constraints)
+  return waits ? waiting(state, constraints) : step
 }
 
 /** The calls whose sub-agents can go on by themselves. */
-const advancing = (state: RunState, above: Above): ReadonlyArray<ToolCallId> => {
+const advancing = (state: RunState, constraints: Constraints): ReadonlyArray<ToolCallId> => {
   const started = state.calls.filter((call) => call.child !== undefined && !isSettled(call))
   if (started.length === 0) return []
-  const room = inside(state, above)
-  return started.flatMap(({ child, id }) => (child !== undefined && canAdvance(child, room) ? [id] : []))
+  const inner = inside(state, constraints)
+  return started.flatMap(({ child, id }) => (child !== undefined && canAdvance(child, inner) ? [id] : []))
 }
 
 const failed = (failure: RunFailure): Step => ({ _tag: "Finish", end: { _tag: "failed", failure } })
@@ -203,30 +222,30 @@ const stopped = (state: RunState): Step => ({
   end: { _tag: "cancelled", reason: state.stop?.reason ?? "" }
 })
 
-const nextOfCalls = (state: RunState, above: Above): Step => {
-  const orphans = idsOf(state.calls, (call) => isOrphan(call) && !isUnavailable(call, above))
+const nextOfCalls = (state: RunState, constraints: Constraints): Step => {
+  const orphans = idsOf(state.calls, (call) => isOrphan(call) && !isUnavailable(call, constraints))
   if (orphans !== undefined) return { _tag: "Reconcile", callIds: orphans }
 
   const due = dueWrapUp(state)
   if (due !== undefined) {
     // What has come to its end says so first.
-    const ending = advancing(state, above)
+    const ending = advancing(state, constraints)
     if (ending.length > 0) return { _tag: "ResumeChildren", callIds: ending }
     if (!isTurnReleased(state)) return due
     // What a decision has released runs where it can; where it waits for more of the budget, somebody is asked for that.
-    const step = runnable(state, above)
-    return step?._tag === "SettleToolCalls" ? step : exhausted(state, due.exceeded, above)
+    const step = runnable(state, constraints)
+    return step?._tag === "SettleToolCalls" ? step : exhausted(state, due.exceeded, constraints)
   }
 
   const requested = idsOf(state.calls, isRequested)
   // A turn that waits for a definition begins nothing more; what was decided in it still runs.
-  if (requested !== undefined && !state.calls.some((call) => isUnavailable(call, above))) {
+  if (requested !== undefined && !state.calls.some((call) => isUnavailable(call, constraints))) {
     const exceeded = exceededByCalls(state)
-    if (exceeded !== undefined) return exhausted(state, exceeded, above)
+    if (exceeded !== undefined) return exhausted(state, exceeded, constraints)
     return { _tag: "ClassifyCalls", callIds: requested }
   }
 
-  return runnable(state, above) ?? waiting(state, above)
+  return runnable(state, constraints) ?? waiting(state, constraints)
 }
 
 /** The ids of the calls of one kind; nothing is made where there is none. */
@@ -241,7 +260,7 @@ const idsOf = (
 const idOf = ({ id }: ToolCall): ToolCallId => id
 
 /** Whether what a call needs is missing. The sub-agent of one that has started it is looked at by itself. */
-const isUnavailable = (call: ToolCall, { unavailable }: Above): boolean =>
+const isUnavailable = (call: ToolCall, { unavailable }: Constraints): boolean =>
   unavailable !== undefined && call.child === undefined && unavailable.call(call)
 
 /** Whether somebody is asked for more of a budget. */
@@ -257,23 +276,24 @@ const isOrphan = (call: ToolCall): boolean => call.status === "started" && call.
 const isRequested = (call: ToolCall): boolean => call.status === "requested"
 
 /** Nothing can happen in the run itself. */
-const waiting = (state: RunState, above: Above): Step =>
-  mayChildrenAdvance(state, above)
+const waiting = (state: RunState, constraints: Constraints): Step =>
+  mayChildrenAdvance(state, constraints)
     ? { _tag: "AwaitChildren" }
     : { _tag: "Hold", requests: interruptions(state) }
 
 /** Whether something in the background can go on before somebody decides. */
-const mayChildrenAdvance = (state: RunState, above: Above): boolean => {
+const mayChildrenAdvance = (state: RunState, constraints: Constraints): boolean => {
   if (state.background?.some(({ child }) => child !== undefined) !== true) return false
-  const room = inside(state, above)
-  return state.background.some(({ child }) => child !== undefined && canAdvance(child, room))
+  const inner = inside(state, constraints)
+  return state.background.some(({ child }) => child !== undefined && canAdvance(child, inner))
 }
 
 /** Whether something can happen in the run of a sub-agent before somebody decides. */
-export const canAdvance = (child: RunState, above: Above): boolean => next(child, above)._tag !== "Hold"
+export const canAdvance = (child: RunState, constraints: Constraints): boolean =>
+  next(child, constraints)._tag !== "Hold"
 
 /** Whether a sub-agent can be started under the last run of a line, or its budgets are to be asked about. */
-export const mayStart = (line: ReadonlyArray<RunState>): boolean => Room.mayStart(aboveOf(line))
+export const mayStart = (line: ReadonlyArray<RunState>): boolean => mayStartUnder(constraintsOf(line))
 
 /** The model is to be asked to come to an end. */
 const dueWrapUp = (state: RunState): Extract<Step, { readonly _tag: "AskWrapUp" }> | undefined => {
@@ -283,19 +303,19 @@ const dueWrapUp = (state: RunState): Extract<Step, { readonly _tag: "AskWrapUp" 
   return { _tag: "AskWrapUp", exceeded: { budget, limit, spent: spentAtLeast(state, budget, limit) } }
 }
 
-const runnable = (state: RunState, above: Above): Step | undefined => {
+const runnable = (state: RunState, constraints: Constraints): Step | undefined => {
   const [first, second] = state.calls
   // The most frequent answer has one call.
   if (first !== undefined && second === undefined && first.target === "tool") {
-    const runs = first.status === "ready" && !isUnavailable(first, above) && !asksForTime(state)
+    const runs = first.status === "ready" && !isUnavailable(first, constraints) && !asksForTime(state)
     return runs ? alone(state, first) : undefined
   }
   const open = state.calls.filter((call) => !isSettled(call))
   // The other calls of the answer are those of the agent that hands over.
   const others = open.filter(({ target }) => target !== "handoff")
-  if (others.length === 0) return open[0] === undefined ? undefined : handingOff(open[0], above)
-  const room = inside(state, above)
-  const calls = others.map((call) => ({ call, can: abilityOf(state, call, room) }))
+  if (others.length === 0) return open[0] === undefined ? undefined : handingOff(open[0], constraints)
+  const inner = inside(state, constraints)
+  const calls = others.map((call) => ({ call, can: abilityOf(state, call, inner) }))
 
   // One that is held lets the others overtake it.
   const agents = Arr.takeWhile(calls, ({ call }) => call.target === "agent").filter(
@@ -317,14 +337,14 @@ const runnable = (state: RunState, above: Above): Step | undefined => {
 /** What a call can do now: run beside other reads, run its sub-agent beside others, run by itself, or nothing. */
 type Ability = "read" | "advance" | "runAlone" | "wait"
 
-const abilityOf = (state: RunState, call: ToolCall, room: Above): Ability => {
-  if (!isRunnable(state, call, room)) return "wait"
+const abilityOf = (state: RunState, call: ToolCall, inner: Constraints): Ability => {
+  if (!isRunnable(state, call, inner)) return "wait"
   if (call.target === "agent") return "advance"
   return call.target === "tool" && call.safety === "readOnly" ? "read" : "runAlone"
 }
 
-const handingOff = (call: ToolCall, above: Above): Step | undefined =>
-  isUnavailable(call, above) ? undefined : { _tag: "HandOff", callId: call.id }
+const handingOff = (call: ToolCall, constraints: Constraints): Step | undefined =>
+  isUnavailable(call, constraints) ? undefined : { _tag: "HandOff", callId: call.id }
 
 /** What happens with a call that nothing may run beside. */
 const alone = (state: RunState, call: ToolCall): Step => {
@@ -346,14 +366,14 @@ const mayHaveRun = ({ mayRepeat }: RunState, { attempt, idempotent, safety }: To
   mayRepeat !== undefined && attempt === 0 && safety !== "readOnly" && !idempotent
 
 /** A sub-agent that is held is undecided; one with a decision to act on, or left behind by a crash, goes on. */
-const isRunnable = (state: RunState, call: ToolCall, room: Above): boolean => {
-  if (isUnavailable(call, room)) return false
+const isRunnable = (state: RunState, call: ToolCall, inner: Constraints): boolean => {
+  if (isUnavailable(call, inner)) return false
   switch (call.target) {
     case "agent":
-      if (call.child !== undefined) return canAdvance(call.child, room)
-      return call.status === "ready" && Room.mayStart(room)
+      if (call.child !== undefined) return canAdvance(call.child, inner)
+      return call.status === "ready" && mayStartUnder(inner)
     case "background":
-      return call.status === "ready" && Room.mayStart(room)
+      return call.status === "ready" && mayStartUnder(inner)
     case "agents":
       return call.status === "ready" && awaitedBy(state, call).length === 0
     default:
@@ -371,18 +391,19 @@ export const awaitedBy = (state: RunState, call: ToolCall): ReadonlyArray<ToolCa
     .map(({ callId }) => callId)
 }
 
-const nextOfTurn = (state: RunState, above: Above): Step => {
-  if (state.requests.some(isOpen)) return waiting(state, above)
+const nextOfTurn = (state: RunState, constraints: Constraints): Step => {
+  if (state.requests.some(isOpen)) return waiting(state, constraints)
   const { wrappingUp } = state
   if (wrappingUp !== undefined) {
     const { budget, limit } = wrappingUp
     return wrappingUp.answered === true
-      ? exhausted(state, { budget, limit, spent: spentAtLeast(state, budget, limit) }, above)
+      ? exhausted(state, { budget, limit, spent: spentAtLeast(state, budget, limit) }, constraints)
       : (dueWrapUp(state) ?? { _tag: "CallModel", turn: state.usage.turns + 1 })
   }
   const last = History.last(state.history)
   if (last?.role === "assistant") {
-    if (state.background?.some(({ child }) => child !== undefined) === true) return waiting(state, above)
+    if (state.background?.some(({ child }) => child !== undefined) === true)
+      return waiting(state, constraints)
     return state.structured
       ? { _tag: "DecodeOutput", text: text(state) }
       : { _tag: "Finish", end: { _tag: "completed" } }
@@ -390,19 +411,19 @@ const nextOfTurn = (state: RunState, above: Above): Step => {
   const refused = refusedTopUp(state)
   if (refused !== undefined) return failed({ _tag: "BudgetExceeded", ...refused })
   const exceeded = exceededBudget(state)
-  if (exceeded !== undefined) return exhausted(state, exceeded, above)
+  if (exceeded !== undefined) return exhausted(state, exceeded, constraints)
   const promised = promisedAway(state)
   return promised === undefined
     ? { _tag: "CallModel", turn: state.usage.turns + 1 }
-    : awaitPromised(state, promised, above)
+    : awaitPromised(state, promised, constraints)
 }
 
 /**
  * Everything that is left of a budget is promised to sub-agents in the background. While one of them is at work it may hand
  * something back; when all are held, somebody is asked, who may as well decide what they are held on.
  */
-const awaitPromised = (state: RunState, promised: Limits.Exceeded, above: Above): Step => {
-  if (mayChildrenAdvance(state, above)) return { _tag: "AwaitChildren" }
+const awaitPromised = (state: RunState, promised: Limits.Exceeded, constraints: Constraints): Step => {
+  if (mayChildrenAdvance(state, constraints)) return { _tag: "AwaitChildren" }
   if (mayAsk(state, promised)) return { _tag: "AskLimit", exceeded: promised }
   const requests = interruptions(state)
   return requests.length > 0 ? { _tag: "Hold", requests } : failed({ _tag: "BudgetExceeded", ...promised })
@@ -420,9 +441,9 @@ const spentAtLeast = (state: RunState, budget: Limits.Budget, limit: number): nu
 export const exhausted = (
   state: RunState,
   exceeded: Limits.Exceeded,
-  above: Above = Room.nothingAbove
+  constraints: Constraints = noConstraints
 ): Step => {
-  if (isAskedFor(state, () => true)) return waiting(state, above)
+  if (isAskedFor(state, () => true)) return waiting(state, constraints)
   if (isToWrapUp(state)) return { _tag: "AskWrapUp", exceeded }
   return mayAsk(state, exceeded)
     ? { _tag: "AskLimit", exceeded }

@@ -17,7 +17,14 @@ import { isWithin, type RequestId, type RunId, type Timestamp } from "../domain/
 import { list, shapeOf } from "../domain/internal/misfits.ts"
 import { lineTo } from "../domain/internal/subAgents.ts"
 import type { Interruption, Kind } from "../domain/Interruption.ts"
-import { type Above, aboveOf, next, nothingAbove, type Step, type Unavailable } from "../domain/next.ts"
+import {
+  type Constraints,
+  constraintsOf,
+  next,
+  noConstraints,
+  type Step,
+  type Unavailable
+} from "../domain/next.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { type AgentNotFound, fromFailure, type ToolUnavailable } from "../domain/RunError.ts"
 import {
@@ -193,9 +200,11 @@ export const explainState = (
     .filter(({ requestId }) => !answered.has(requestId))
     .map(waitOf)
     .toSorted((a, b) => a.since - b.since)
-  const unavailable = { ...nothingAbove, unavailable: missing }
+  const unavailable = { ...noConstraints, unavailable: missing }
   const resuming =
-    stop === undefined ? resumingOf(after, unavailable) : stoppedSteps(after, aboveOf(line, unavailable))
+    stop === undefined
+      ? resumingOf(after, unavailable)
+      : stoppedSteps(after, constraintsOf(line, unavailable))
   const problems = (stop === undefined ? missing?.problemsOf(state.runId) : undefined) ?? []
   const parts = [
     statusText(state, lease, now),
@@ -276,14 +285,14 @@ const statusText = (state: RunState, lease: RunHead["lease"], now: Timestamp): s
 }
 
 /** What would happen before the model is asked again, found by asking `next`; nothing is run. */
-const resumingOf = (before: RunState, above: Above): ReadonlyArray<string> => {
+const resumingOf = (before: RunState, constraints: Constraints): ReadonlyArray<string> => {
   let state = before
   if (state.status === "completed" || state.status === "cancelled") return []
   if (state.status === "error") state = evolve(state, { _tag: "run.resumed", at: state.startedAt })
   const steps: Array<string> = []
   // What a call would come to is not known here; that it has come to something is enough to see what follows.
   for (let bound = 0; bound < 1000; bound += 1) {
-    const step = next(state, above)
+    const step = next(state, constraints)
     const said = stepText(state, step)
     if (said !== undefined) steps.push(said)
     if (step._tag !== "SettleToolCalls") break

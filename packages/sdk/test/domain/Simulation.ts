@@ -26,7 +26,7 @@ import * as Id from "../../src/domain/Id.ts"
 import type { Interruption, Safety } from "../../src/domain/Interruption.ts"
 import type { Exceeded, Limits } from "../../src/domain/Limits.ts"
 import type { End, Step } from "../../src/domain/next.ts"
-import { aboveOf, exhausted, mayStart, next, onNothingLeft, waitName } from "../../src/domain/next.ts"
+import { constraintsOf, exhausted, mayStart, next, onNothingLeft, waitName } from "../../src/domain/next.ts"
 import type { Rejection } from "../../src/domain/Rejection.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { wrap } from "../../src/domain/RunEvent.ts"
@@ -506,7 +506,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
       if (at(above).status === "held") emit({ _tag: "run.resumed", at: now() }, above)
     }
     const run = at(path)
-    const step = next(run, aboveOf(line))
+    const step = next(run, constraintsOf(line))
     asked.push({ at: events.length, path, line, state: run, step })
     switch (step._tag) {
       case "CallModel":
@@ -574,7 +574,8 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
   const holdIdle = (): void => {
     for (const path of atWork()) {
       if (path.length === 0 || at(path).status !== "running" || doing.has(at(path).runId)) continue
-      if (next(at(path), aboveOf(lineOf(path)))._tag === "Hold") emit({ _tag: "run.held", at: now() }, path)
+      if (next(at(path), constraintsOf(lineOf(path)))._tag === "Hold")
+        emit({ _tag: "run.held", at: now() }, path)
     }
   }
 
@@ -713,7 +714,7 @@ export const simulate = (numbers: ReadonlyArray<number>, from?: RunState): Trace
 
 /** Whether the run can get further by itself, apart from what is under it; `line` are the runs above it. */
 export const mayStep = (run: RunState, line: ReadonlyArray<RunState>): boolean => {
-  const step = next(run, aboveOf(line))
+  const step = next(run, constraintsOf(line))
   switch (step._tag) {
     case "Hold":
     case "AwaitChildren":

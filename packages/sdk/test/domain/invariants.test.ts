@@ -7,7 +7,7 @@ import type { Decision } from "../../src/domain/Decision.ts"
 import { evolve, evolveAll } from "../../src/domain/evolve.ts"
 import { grantId } from "../../src/domain/Id.ts"
 import type { Interruption } from "../../src/domain/Interruption.ts"
-import { aboveOf, canAdvance, mayStart, next } from "../../src/domain/next.ts"
+import { constraintsOf, canAdvance, mayStart, next } from "../../src/domain/next.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { unwrap, wrap } from "../../src/domain/RunEvent.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
@@ -491,7 +491,7 @@ describe("next", () => {
                   !(state.background ?? []).some(
                     ({ callId }) => (waited === "all" || waited.includes(callId)) && isAtWork(callId)
                   ))
-              : canAdvance(call.child, aboveOf(runs))
+              : canAdvance(call.child, constraintsOf(runs))
           const { readOnly } = ledger.calls.get(call.id)!
           if (isReady && readOnly) expected.push(call.id)
           else if (isReady && !undecided) break

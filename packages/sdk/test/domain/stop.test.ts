@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { vi } from "vitest"
 import { childRunId } from "../../src/domain/Id.ts"
-import { aboveOf, next, type Step } from "../../src/domain/next.ts"
+import { constraintsOf, next, type Step } from "../../src/domain/next.ts"
 import { unwrap } from "../../src/domain/RunEvent.ts"
 import {
   answerable,
@@ -75,7 +75,7 @@ describe("a run that a decision has stopped", () => {
           const line = lineTo(state, path)
           const run = at(state, path)!
           if ([...line, run].every(({ stop }) => stop === undefined)) continue
-          const step = next(run, aboveOf(line))
+          const step = next(run, constraintsOf(line))
           assert.isTrue(beginsNothing(run, step), `${path.join()}: ${step._tag}`)
         }
       }
@@ -172,10 +172,10 @@ describe("a run that a decision has stopped", () => {
     )
     const child = findChild(state, b)!
     assert.deepStrictEqual(next(state), over)
-    assert.deepStrictEqual(next(child, aboveOf([state])), { _tag: "Hold", requests: [] })
+    assert.deepStrictEqual(next(child, constraintsOf([state])), { _tag: "Hold", requests: [] })
     const inDoubt = foldOnto(state, inside(b, begun(inner)))
     assert.deepStrictEqual(next(inDoubt), { _tag: "ResumeChildren", callIds: [b] })
-    assert.deepStrictEqual(next(findChild(inDoubt, b)!, aboveOf([inDoubt])), {
+    assert.deepStrictEqual(next(findChild(inDoubt, b)!, constraintsOf([inDoubt])), {
       _tag: "Reconcile",
       callIds: [inner]
     })
@@ -207,6 +207,6 @@ describe("a run that a decision has stopped", () => {
     )
     assert.isUndefined(state.stop)
     assert.deepStrictEqual(next(state), { _tag: "ResumeChildren", callIds: [a] })
-    assert.strictEqual(next(findChild(state, a)!, aboveOf([state]))._tag, "Finish")
+    assert.strictEqual(next(findChild(state, a)!, constraintsOf([state]))._tag, "Finish")
   })
 })

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { exceededAbove, timeLeft, workedMs } from "../../src/domain/Budget.ts"
 import * as Id from "../../src/domain/Id.ts"
 import { type Limits, defaults } from "../../src/domain/Limits.ts"
-import { aboveOf, mayStart, next, onNothingLeft } from "../../src/domain/next.ts"
+import { constraintsOf, mayStart, next, onNothingLeft } from "../../src/domain/next.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { findChild, type RunState } from "../../src/domain/RunState.ts"
 import {
@@ -71,7 +71,7 @@ const lead = (limits: Partial<Limits>, fields: { readonly asks?: boolean } = {})
   started({ ...fields, limits: { ...defaults, ...limits } })
 
 const childOf = (state: RunState, id: Id.ToolCallId) => findChild(state, id)!
-const stepOf = (state: RunState, id: Id.ToolCallId) => next(childOf(state, id), aboveOf([state]))._tag
+const stepOf = (state: RunState, id: Id.ToolCallId) => next(childOf(state, id), constraintsOf([state]))._tag
 
 /** A lead of 100 tokens that has spent 10 and set the other 90 aside for a sub-agent in the background. */
 const promised = fold(lead({ maxTokens: 100 }), spent(10, "delegate"), ...background(a, { maxTokens: 90 }))

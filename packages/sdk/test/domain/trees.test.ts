@@ -6,7 +6,7 @@ import { contradictions } from "../../src/domain/internal/contradictions.ts"
 import { callIdOf } from "../../src/domain/Interruption.ts"
 import { budgetOf } from "../../src/domain/Limits.ts"
 import { textOf, type UserMessage } from "../../src/domain/Message.ts"
-import { aboveOf, next } from "../../src/domain/next.ts"
+import { constraintsOf, next } from "../../src/domain/next.ts"
 import type { RunEvent } from "../../src/domain/RunEvent.ts"
 import { unwrap } from "../../src/domain/RunEvent.ts"
 import type { RunState } from "../../src/domain/RunState.ts"
@@ -132,7 +132,7 @@ describe("a run with sub-agents", () => {
         for (const [path, run] of atWork(state)) {
           const { background } = run
           if (background?.some(({ child }) => child !== undefined) !== true) continue
-          const above = aboveOf(path.map((_, depth) => at(state, path.slice(0, depth))!))
+          const above = constraintsOf(path.map((_, depth) => at(state, path.slice(0, depth))!))
           // Where all that is left was promised to them, it is they that it waits for.
           if (next(run, above)._tag !== "Hold" || promisedAway(run) !== undefined) continue
           const ended = { status: "completed" as const, at: 0 }

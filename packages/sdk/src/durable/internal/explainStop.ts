@@ -6,7 +6,7 @@ import type { Decision } from "../../domain/Decision.ts"
 import { sentence } from "../../domain/Display.ts"
 import { isWithin } from "../../domain/Id.ts"
 import { recordOf } from "../../domain/internal/released.ts"
-import { type Above, next } from "../../domain/next.ts"
+import { type Constraints, next } from "../../domain/next.ts"
 import { findCall, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import { releasedBy } from "../../run/internal/cancellation.ts"
 
@@ -54,8 +54,8 @@ export const supersededText = (
 }
 
 /** What resuming the run still does, in words, in order. */
-export const stoppedSteps = (state: RunState, above: Above): ReadonlyArray<string> => {
-  const step = next(state, above)
+export const stoppedSteps = (state: RunState, constraints: Constraints): ReadonlyArray<string> => {
+  const step = next(state, constraints)
   const end = state.stop === undefined ? "end it with the run above it" : "end the run (cancelled)"
   switch (step._tag) {
     case "Reconcile": {

@@ -17,7 +17,7 @@ import type { LiveRun } from "../../agent/RuntimeDefinition.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RequestId, ToolCallId } from "../../domain/Id.ts"
-import { type Above, nothingAbove } from "../../domain/next.ts"
+import { type Constraints, noConstraints } from "../../domain/next.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../domain/RunError.ts"
 import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
@@ -113,16 +113,16 @@ export class Drive implements Given, LiveRun {
     this.ownTasks?.resume()
   }
 
-  /** How the root's run stands to the definitions of the program. */
-  get above(): Above {
+  /** What the definitions of the program allow the run of the root to do. */
+  get constraints(): Constraints {
     const { missing } = this
-    if (missing === undefined) return nothingAbove
+    if (missing === undefined) return noConstraints
     // The runtime has been reconfigured since.
     if (missing.root !== this.runtime.bound) {
       this.missing = undefined
-      return nothingAbove
+      return noConstraints
     }
-    return { ...nothingAbove, unavailable: missing }
+    return { ...noConstraints, unavailable: missing }
   }
 
   /** Puts on the books that the program has no definition of something. */

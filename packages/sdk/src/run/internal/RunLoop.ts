@@ -164,7 +164,7 @@ const loop = Effect.fnUntraced(function* (root: Scope): Effect.fn.Return<RunStat
       // It may be for a sub-agent of one that waits.
       drive.notify()
     }
-    const step = next(drive.state, drive.above)
+    const step = next(drive.state, drive.constraints)
     if (cancelled !== undefined && !(step._tag === "Finish" && isEnded(drive.state))) {
       yield* cancel(drive, cancelled)
       return drive.state
@@ -236,7 +236,7 @@ const startsWithCalls = (drive: Drive): boolean =>
   !drive.hasMail &&
   drive.state.background === undefined &&
   drive.staged.every((event) => event._tag === "request.decided" || event._tag === "run.resumed") &&
-  next(drive.state, drive.above)._tag === "SettleToolCalls"
+  next(drive.state, drive.constraints)._tag === "SettleToolCalls"
 
 /** Asks people about what the sub-agents need while the step waits for them. */
 const asking = Effect.fnUntraced(function* (root: Scope, step: Effect.Effect<void, DriveError>) {

@@ -3,7 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { ToolCallId } from "../../domain/Id.ts"
-import { next, type Step, aboveOf, canAdvance } from "../../domain/next.ts"
+import { next, type Step, constraintsOf, canAdvance } from "../../domain/next.ts"
 import { wrap } from "../../domain/RunEvent.ts"
 import { children, isEnded, type RunState } from "../../domain/RunState.ts"
 import { isEnding, awaitChange, type Scope } from "./AgentRun.ts"
@@ -56,8 +56,8 @@ export const hold = Effect.fnUntraced(function* (root: Scope) {
 })
 
 /** Whether it would go on in a program that has what is missing here. */
-const waitsForDefinition = ({ above, state }: Drive): boolean =>
-  above.unavailable !== undefined && next(state)._tag !== "Hold"
+const waitsForDefinition = ({ constraints, state }: Drive): boolean =>
+  constraints.unavailable !== undefined && next(state)._tag !== "Hold"
 
 /** Ends the run of the root, unless it has mail. A run that has failed keeps its sub-agents as they stand: it may be continued. */
 export const finish = Effect.fnUntraced(function* (
@@ -103,11 +103,11 @@ export const holdIdle = (drive: Drive): void => {
   const mark = (line: ReadonlyArray<RunState>, path: ReadonlyArray<ToolCallId>) => {
     const waiting = children(line[line.length - 1]!)
     if (waiting.length === 0) return
-    const above = aboveOf(line, drive.above)
+    const constraints = constraintsOf(line, drive.constraints)
     for (const { callId, child } of waiting) {
       const inside = [...path, callId]
       if (isEnded(child) || child.status === "held") continue
-      if (canAdvance(child, above)) mark([...line, child], inside)
+      if (canAdvance(child, constraints)) mark([...line, child], inside)
       else emitRoot(drive, wrap({ _tag: "run.held", at: now(drive) }, inside))
     }
   }

@@ -22,7 +22,7 @@ import { checkLimits, checkPolicy, decodeDecision as decodeGiven } from "../../d
 import { recordOf } from "../../domain/internal/released.ts"
 import { budgetOf, type Limits } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
-import { next, nothingAbove } from "../../domain/next.ts"
+import { next, noConstraints } from "../../domain/next.ts"
 import {
   ArgumentsChanged,
   type DecisionMalformed,
@@ -300,7 +300,7 @@ const isOfTeam = (state: RunState, bound: BoundAgent): boolean =>
 
 /** Whether all that could happen in a run waits for what the program has no definition of. */
 const isStuck = (state: RunState, unavailable: Missing): boolean =>
-  next(state, { ...nothingAbove, unavailable })._tag === "Hold" && next(state)._tag !== "Hold"
+  next(state, { ...noConstraints, unavailable })._tag === "Hold" && next(state)._tag !== "Hold"
 
 /** Whether a decision is acted on by being put on record: no definition is needed for that. */
 const settlesCall = ({ _tag }: Decision): boolean =>

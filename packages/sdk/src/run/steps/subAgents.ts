@@ -15,7 +15,7 @@ import type { ToolCallId } from "../../domain/Id.ts"
 import { isAnyReleased, isTurnReleased } from "../../domain/internal/released.ts"
 import * as Limits from "../../domain/Limits.ts"
 import { text } from "../../domain/Message.ts"
-import { aboveOf, canAdvance, mayStart, next, type Step } from "../../domain/next.ts"
+import { constraintsOf, canAdvance, mayStart, next, type Step } from "../../domain/next.ts"
 import {
   children,
   findCall,
@@ -145,10 +145,10 @@ const goOn = Effect.fnUntraced(function* (
   // One at least: with none, nobody would ever get anywhere.
   const most = Math.max(1, before.limits.agentConcurrency ?? Limits.defaults.agentConcurrency)
   let room = most - countAtWork(drive, before)
-  const above = aboveOf(statesOf(scope), drive.above)
+  const constraints = constraintsOf(statesOf(scope), drive.constraints)
   for (const { callId, child } of candidates) {
     if (room <= 0 || isEnding(scope)) return
-    if (child === undefined || isEnded(child) || drive.tasks.has(callId) || !canAdvance(child, above))
+    if (child === undefined || isEnded(child) || drive.tasks.has(callId) || !canAdvance(child, constraints))
       continue
     if (drive.tasks.isStopped(callId)) continue
     // Another that was gone on with may have let this one come to its end meanwhile.
@@ -159,7 +159,7 @@ const goOn = Effect.fnUntraced(function* (
     if (missing !== undefined) {
       drive.addMissing(missing)
       // It can still come to an end that was decided for it.
-      if (!canAdvance(latest, aboveOf(statesOf(scope), drive.above))) continue
+      if (!canAdvance(latest, constraintsOf(statesOf(scope), drive.constraints))) continue
     }
     const childScope = scopeOf(scope, callId, subAgentAt(scope.first, stateOf(scope), callId))
     room -= 1
@@ -192,7 +192,7 @@ const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId
     if (drive.hasMail) yield* takeMailBeside(drive)
     const child = isThere(parent) ? findChild(stateOf(parent), callId) : undefined
     if (child === undefined || isEnded(child)) break
-    const step = next(child, aboveOf(statesOf(parent), drive.above))
+    const step = next(child, constraintsOf(statesOf(parent), drive.constraints))
     if (step._tag === "Hold") {
       // One that only waits for the end of a run above is not held.
       if (child.status === "running" && !isHalted(parent)) emit(scope, { _tag: "run.held", at: now(drive) })

@@ -22,8 +22,8 @@ export interface Unavailable {
   readonly call: (call: ToolCall) => boolean
 }
 
-/** How a run stands to the runs above it, and to the definitions of the program that works on it. */
-export interface Above {
+/** What the runs above a run, and the definitions that the program has, allow the run to do. */
+export interface Constraints {
   /** Budgets that somebody has to raise first; one that is `usedUp` is closed also for those that were promised a part of it. */
   readonly closed: ReadonlyArray<{ readonly budget: Limits.Budget; readonly usedUp: boolean }>
   /** Budgets whose rest is promised to others, and whether one of those may hand something back before anybody is asked. */
@@ -35,10 +35,10 @@ export interface Above {
 }
 
 /** Whether something can happen in the run of a sub-agent before somebody decides. */
-type CanAdvance = (child: RunState, above: Above) => boolean
+type CanAdvance = (child: RunState, constraints: Constraints) => boolean
 
-/** Above the root there is nothing. */
-export const nothingAbove: Above = { closed: [], promised: new Map() }
+/** The constraints of a root run whose definitions are all there. */
+export const noConstraints: Constraints = { closed: [], promised: new Map() }
 
 const isShared = (budget: Limits.Budget): boolean => (shared as ReadonlyArray<Limits.Budget>).includes(budget)
 
@@ -49,11 +49,11 @@ const isLimited = (limits: Limits.Limits, budget: Limits.Budget): boolean =>
   Limits.budgetOf(limits, budget) !== undefined
 
 /** Whether a decision has stopped the run, or one above it. */
-export const isStopped = (state: RunState, above: Above): boolean =>
-  state.stop !== undefined || above.isStopped === true
+export const isStopped = (state: RunState, constraints: Constraints): boolean =>
+  state.stop !== undefined || constraints.isStopped === true
 
 /** What is closed for the sub-agents of a run by the run itself. */
-const closedBy = (state: RunState): Above["closed"] => {
+const closedBy = (state: RunState): Constraints["closed"] => {
   const closed = state.requests.flatMap((record) =>
     isOpen(record) && record.request._tag === "limit" && isShared(record.request.budget)
       ? [closing(state, record.request.budget)]
@@ -70,57 +70,69 @@ const closing = (state: RunState, budget: Limits.Budget) => ({
   usedUp: !isParted(budget) || isUsedUp(state, budget, 0)
 })
 
-/** How the sub-agents of a run stand to the budgets of that run and of those above it. */
-export const inside = (state: RunState, above: Above, canAdvance: CanAdvance): Above => {
+/** The constraints of the sub-agents of a run: its own, and those that it adds. */
+export const constraintsInside = (
+  state: RunState,
+  constraints: Constraints,
+  canAdvance: CanAdvance
+): Constraints => {
   // Nothing is begun, so that budgets do not matter.
-  if (isStopped(state, above)) return above.isStopped === true ? above : { ...above, isStopped: true }
+  if (isStopped(state, constraints))
+    return constraints.isStopped === true ? constraints : { ...constraints, isStopped: true }
   // Most runs have none of it: that is seen without making anything.
   const closesNone = state.requests.length === 0 && state.wrappingUp === undefined
-  if (closesNone && !isLimited(state.limits, "tokens") && !isLimited(state.limits, "cost")) return above
+  if (closesNone && !isLimited(state.limits, "tokens") && !isLimited(state.limits, "cost")) return constraints
   const own = closedBy(state)
   const limited = parted.filter((budget) => isLimited(state.limits, budget))
-  if (own.length === 0 && limited.length === 0) return above
+  if (own.length === 0 && limited.length === 0) return constraints
   // Of what is above its own part, only what is really used up counts.
-  const inherited = above.closed.filter(({ budget, usedUp }) => usedUp || !isLimited(state.limits, budget))
+  const inherited = constraints.closed.filter(
+    ({ budget, usedUp }) => usedUp || !isLimited(state.limits, budget)
+  )
   const closed = [...own, ...inherited]
-  const promised = new Map(above.promised)
-  const { unavailable } = above
-  const within: Above = { closed, promised, unavailable }
+  const promised = new Map(constraints.promised)
+  const { unavailable } = constraints
+  const inner: Constraints = { closed, promised, unavailable }
   for (const budget of limited) {
     promised.delete(budget)
     if ((available(state, budget) ?? 1) > 0) continue
     let known: boolean | undefined
-    promised.set(budget, () => (known ??= mayComeBack(state, budget, within, canAdvance)))
+    promised.set(budget, () => (known ??= mayComeBack(state, budget, inner, canAdvance)))
   }
-  return within
+  return inner
 }
 
 /**
  * Whether one of those to whom the rest of a budget was promised may hand something back without anybody's raising it. One that
  * waits for what is promised to others itself does not count: two could wait for each other.
  */
-const mayComeBack = (state: RunState, budget: Parted, inside: Above, canAdvance: CanAdvance): boolean => {
-  const waiting = new Map([...inside.promised.keys()].map((budget) => [budget, () => true] as const))
+const mayComeBack = (
+  state: RunState,
+  budget: Parted,
+  inner: Constraints,
+  canAdvance: CanAdvance
+): boolean => {
+  const waiting = new Map([...inner.promised.keys()].map((budget) => [budget, () => true] as const))
   return children(state).some(
     ({ child }) =>
       reservedIn(child, budget) > 0 &&
-      (canAdvance(child, { ...inside, promised: waiting }) ||
+      (canAdvance(child, { ...inner, promised: waiting }) ||
         // Nobody can be asked for more; but somebody can decide what it is held on.
         (!state.asks && interruptions(child).length > 0))
   )
 }
 
 /** Whether a run with these limits has to wait until a budget above it is raised. */
-export const isClosed = (limits: Limits.Limits, { closed }: Above): boolean =>
+export const isClosed = (limits: Limits.Limits, { closed }: Constraints): boolean =>
   closed.some(({ budget, usedUp }) => usedUp || !isLimited(limits, budget))
 
 /** Whether a model call of a run with these limits waits for what was promised to others, and may come back. */
-export const waitsForRoom = (limits: Limits.Limits, { promised }: Above): boolean =>
+export const waitsForPromised = (limits: Limits.Limits, { promised }: Constraints): boolean =>
   promised.size > 0 &&
   parted.some((budget) => !isLimited(limits, budget) && promised.get(budget)?.() === true)
 
 /** Whether a sub-agent may be started, or is to be asked about: not while it can only wait. */
-export const mayStart = ({ closed, promised }: Above): boolean =>
+export const mayStartUnder = ({ closed, promised }: Constraints): boolean =>
   closed.length === 0 && [...promised.values()].every((mayComeBack) => !mayComeBack())
 
 /** The requests for more of a budget that has room again, since what was promised of it was not used. */
