@@ -124,18 +124,17 @@ export const withheld = "[withheld: the scrubber failed on this text]"
 
 /** A scrubber that never fails: where the given one throws, or returns no text, nothing of the text is shown. */
 export const contained = (scrubber: Scrubber): Required<Scrubber> => {
-  const attempt = (clean: () => unknown): string => {
+  const attempt = (clean: (text: string) => unknown) => (text: string) => {
     try {
-      const cleaned = clean()
+      const cleaned = clean(text)
       return typeof cleaned === "string" ? cleaned : withheld
     } catch {
       return withheld
     }
   }
   return {
-    scrub: (text) => attempt(() => scrubber.scrub(text)),
-    redact: (text) =>
-      attempt(() => (scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)))
+    scrub: attempt((text) => scrubber.scrub(text)),
+    redact: attempt((text) => (scrubber.redact === undefined ? scrubber.scrub(text) : scrubber.redact(text)))
   }
 }
 

@@ -86,18 +86,19 @@ const copyList = (list: ReadonlyArray<unknown>, levels: number): Schema.Json | u
 const copyObject = (object: object, levels: number): Schema.Json | undefined => {
   const prototype: unknown = Object.getPrototypeOf(object)
   if (prototype !== Object.prototype && prototype !== null) return undefined
-  const names = Object.keys(object)
+  // A literal keeps a key that an assignment would take for the prototype, and is copied in one go.
+  const copy: Record<string, unknown> = { ...object }
+  const names = Object.keys(copy)
   if (Reflect.ownKeys(object).length > names.length) return undefined
-  const copy: Record<string, Schema.Json> = {}
   for (const name of names) {
-    const field = (object as Readonly<Record<string, unknown>>)[name]
-    if (field === undefined) continue
+    const field = copy[name]
+    if (field === undefined) {
+      delete copy[name]
+      continue
+    }
     const item = copyJson(field, levels)
     if (item === undefined) return undefined
-    // An assignment would set the prototype.
-    if (name === "__proto__") {
-      Object.defineProperty(copy, name, { value: item, enumerable: true, configurable: true, writable: true })
-    } else copy[name] = item
+    if (item !== field) copy[name] = item
   }
-  return copy
+  return copy as Schema.JsonObject
 }

@@ -108,15 +108,19 @@ const redactUnknown = (scrubber: Scrubber, value: unknown): unknown => {
 const redactFree = (scrubber: Scrubber, value: unknown): unknown => {
   if (typeof value !== "object" || value === null) return redactUnknown(scrubber, value)
   if (Array.isArray(value)) return mapUnlessSame(value, (item) => redactFree(scrubber, item))
-  const isClean = (key: string, field: unknown): boolean =>
-    redactText(scrubber, key) === key && redactFree(scrubber, field) === field
+  for (const key of Object.keys(value)) {
+    const field = (value as Record<string, unknown>)[key]
+    if (redactText(scrubber, key) !== key || redactFree(scrubber, field) !== field)
+      return redactFields(scrubber, value)
+  }
   // Most is clean: nothing is copied to find that out.
-  const keys = Object.keys(value)
-  if (keys.every((key) => isClean(key, (value as Record<string, unknown>)[key]))) return value
-  return Object.fromEntries(
+  return value
+}
+
+const redactFields = (scrubber: Scrubber, value: object): unknown =>
+  Object.fromEntries(
     Object.entries(value).map(([key, field]) => [redactText(scrubber, key), redactFree(scrubber, field)])
   )
-}
 
 const mapUnlessSame = <A>(items: ReadonlyArray<A>, f: (item: A) => A): ReadonlyArray<A> => {
   let changed: Array<A> | undefined

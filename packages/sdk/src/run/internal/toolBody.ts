@@ -8,7 +8,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { setDeadline } from "../../agent/internal/deadlines.ts"
 import { graceMs, inSpan, isPromise, isTraced, supplied } from "../../agent/internal/userCode.ts"
-import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
@@ -113,8 +112,6 @@ class CallContext implements ToolContext {
   readonly #scope: Scope
 
   constructor(scope: Scope, call: ToolCall) {
-    const { drive } = scope
-    const { runtime } = drive
     const { agentPath, runId, sessionId } = stateOf(scope)
     this.#scope = scope
     this.runId = runId
@@ -125,13 +122,21 @@ class CallContext implements ToolContext {
     this.idempotencyKey = idempotencyKey(call)
     // Its own, so that a copy of the context has it too; and not part of a literal, which V8 would be slow with.
     Object.defineProperty(this, "signal", CallContext.signalProperty)
-    const whose = { runId: drive.state.runId, agentRunId: runId, agentPath, callId: call.id }
-    const tell = (update: () => RunUpdate): void => {
-      if (drive.onUpdate !== undefined && this.isUnderWay()) drive.onUpdate(update())
-    }
-    const { scrub } = runtime.scrubber
-    this.progress = (message) => tell(() => ({ ...whose, _tag: "progress", message: scrub(message) }))
-    this.output = (chunk) => tell(() => ({ ...whose, _tag: "output", chunk: scrub(chunk) }))
+    this.progress = (message) => this.publish("progress", message)
+    this.output = (chunk) => this.publish("output", chunk)
+  }
+
+  private publish(kind: "progress" | "output", given: string): void {
+    const { drive } = this.#scope
+    if (drive.onUpdate === undefined || !this.isUnderWay()) return
+    const { agentPath, callId, runId: agentRunId } = this
+    const whose = { runId: drive.state.runId, agentRunId, agentPath, callId }
+    const said = drive.runtime.scrubber.scrub(given)
+    drive.onUpdate(
+      kind === "progress"
+        ? { ...whose, _tag: "progress", message: said }
+        : { ...whose, _tag: "output", chunk: said }
+    )
   }
 
   /** Nothing that comes after its end is of the call: it may have been left behind. */

@@ -44,7 +44,7 @@ export const settle = Effect.fnUntraced(function* (scope: Scope, callIds: Readon
     const one = yield* prepare(scope, findCall(state, callId))
     if (one !== undefined) prepared.push(one)
   }
-  const ready = prepared.filter(({ call }) => isCallOpen(scope, call.id))
+  const ready = only(prepared, ({ call }) => isCallOpen(scope, call.id))
   // What was stopped before it was begun has not been begun.
   if (ready.length === 0 || supervisor.isStopped()) return
   for (const { call } of ready) start(scope, call)
@@ -54,7 +54,7 @@ export const settle = Effect.fnUntraced(function* (scope: Scope, callIds: Readon
   // The commit says whether something was decided before it: a body that was stopped then has not begun.
   if (drive.hasMail) yield* hearStops(scope)
   // A grant that was revoked meanwhile has taken the start of its calls back.
-  const started = ready.filter(({ call }) => findCall(stateOf(scope), call.id)?.status === "started")
+  const started = only(ready, ({ call }) => findCall(stateOf(scope), call.id)?.status === "started")
   if (isTurnHalted(scope)) {
     for (const { call } of started) notStarted(scope, call)
   } else {
@@ -66,6 +66,10 @@ export const settle = Effect.fnUntraced(function* (scope: Scope, callIds: Readon
   // A read may be repeated; whatever else has happened is committed before the next thing happens.
   if (ready.some(({ call }) => call.safety !== "readOnly")) yield* flush(drive)
 })
+
+/** Those that fit: most of the time all do, and nothing is made. */
+const only = <A>(items: ReadonlyArray<A>, fits: (item: A) => boolean): ReadonlyArray<A> =>
+  items.every(fits) ? items : items.filter(fits)
 
 /** The calls whose turn it is. What may no longer be let through when its turn comes is judged then, and not started before. */
 const dueOf = (scope: Scope, callIds: ReadonlyArray<ToolCallId>): ReadonlyArray<ToolCallId> => {
