@@ -168,10 +168,13 @@ export const CancellationToken = Context.Reference<CancellationToken | undefined
   { defaultValue: () => undefined }
 )
 
-/** How a program that ends lets go of a stored run, so that another can go on with it. */
-export interface Leaving {
+/** Suspends stored runs when their program ends, so that another program can resume them. */
+export interface Suspension {
   /** Begin nothing new. */
   readonly soon: CancellationToken
   /** Stop what is going on, too. */
   readonly now: CancellationToken
 }
+
+/** @deprecated Use `Suspension`. */
+export type Leaving = Suspension

@@ -13,7 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import * as Cancellation from "../agent/Cancellation.ts"
-import type { Leaving } from "../agent/Cancellation.ts"
+import type { Suspension } from "../agent/Cancellation.ts"
 import { atLeast, millisOr, requireOptions } from "../agent/internal/soundOptions.ts"
 import { callOut, notify } from "../agent/internal/userCode.ts"
 import type { Runtime } from "../agent/Runtime.ts"
@@ -84,7 +84,7 @@ interface Worker {
   readonly runtimes: ReadonlyArray<Runtime>
   readonly store: RunStore["Service"]
   readonly options: WorkerOptions
-  readonly leaving: Leaving
+  readonly suspension: Suspension
   /** The runs that it works on, and what is done when each is over. */
   readonly running: Map<RunId, Deferred.Deferred<void>>
   /** Runs whose last attempt failed, and until when they are left alone. */
@@ -105,7 +105,7 @@ const start = Effect.fnUntraced(function* (runtimes: ReadonlyArray<Runtime>, opt
     runtimes,
     store: yield* RunStore,
     options,
-    leaving: { soon: Cancellation.make(), now: Cancellation.make() },
+    suspension: { soon: Cancellation.make(), now: Cancellation.make() },
     running: new Map(),
     resting: new Map(),
     wake: yield* Queue.sliding<void>(1)
@@ -167,7 +167,7 @@ const look = Effect.fnUntraced(function* (worker: Worker) {
     const { onUpdate } = options
     const cancellation = Cancellation.make()
     const hooks = {
-      leaving: worker.leaving,
+      suspension: worker.suspension,
       cancellation,
       ...(onUpdate === undefined ? {} : { onUpdate })
     }
@@ -235,13 +235,13 @@ const isRaceLost = (error: Recovered["error"]): boolean =>
 const ordinaryRaces = 3
 
 /** Lets go of the runs; whatever does not stop in time is left to its lease. */
-const stop = Effect.fnUntraced(function* ({ leaving, options, running, runtimes }: Worker) {
+const stop = Effect.fnUntraced(function* ({ options, running, runtimes, suspension }: Worker) {
   const over = Effect.suspend(() =>
     Effect.forEach([...running.values()], Deferred.await, { concurrency: "unbounded", discard: true })
   )
-  leaving.soon.cancel("The worker is being stopped.")
+  suspension.soon.cancel("The worker is being stopped.")
   yield* Effect.timeoutOption(over, millisOr(options.drainTimeout, 2000))
-  leaving.now.cancel("The worker was stopped.")
+  suspension.now.cancel("The worker was stopped.")
   const grace = runtimes.map(({ options }) => Duration.toMillis(options.cancelGrace ?? "2 seconds"))
   yield* Effect.timeoutOption(over, Math.max(0, ...grace) + 500)
 })

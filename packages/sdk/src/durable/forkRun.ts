@@ -25,7 +25,7 @@ import type { RunResult } from "../run/RunResult.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import type { StoredRun } from "../store/RunStorePort.ts"
-import { create } from "./internal/continueStored.ts"
+import { create, suspensionOf } from "./internal/continueStored.ts"
 import { forkShape, storedRunShape } from "./internal/shapes.ts"
 import { foldStored } from "./internal/stored.ts"
 import type { RunPromptStoredError } from "./runPromptStored.ts"
@@ -98,7 +98,8 @@ export const forkRun: <Output>(
       ...(allotted === undefined ? {} : { "~allotted": allotted })
     })
     const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
-    const state = yield* create({ ...options, runtime, store, token }, staged, {
+    const work = { ...options, runtime, store, token, suspension: suspensionOf(options) }
+    const state = yield* create(work, staged, {
       state: original,
       saved: "unknown",
       createdAt: stored.head.createdAt

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { answersTo } from "../agent/BoundAgent.ts"
 import * as Cancellation from "../agent/Cancellation.ts"
-import type { Leaving } from "../agent/Cancellation.ts"
+import type { Suspension } from "../agent/Cancellation.ts"
 import { missingIn } from "../agent/internal/definitions.ts"
 import { atLeast, requireOptions } from "../agent/internal/soundOptions.ts"
 import { describe } from "../agent/internal/userCode.ts"
@@ -23,7 +23,7 @@ import type { RunOptions } from "../run/runInput.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
 import type { ReadyRun } from "../store/RunStorePort.ts"
-import { continueStored, type WorkError } from "./internal/continueStored.ts"
+import { continueStored, suspensionOf, type WorkError } from "./internal/continueStored.ts"
 import { recoverShape } from "./internal/shapes.ts"
 import type { RecoverOptions } from "./storedInput.ts"
 
@@ -67,10 +67,10 @@ export const recover: (
   "fermata.recover"
 )(function* (runtimes: ReadonlyArray<Runtime>, options: RecoverOptions = {}) {
   yield* requireOptions("recover", options, recoverShape)
-  const { concurrency, leaving, limit, onUpdate } = options
+  const { concurrency, limit, onUpdate } = options
   const hooks = {
     ...(onUpdate === undefined ? {} : { onUpdate }),
-    ...(leaving === undefined ? {} : { leaving })
+    suspension: suspensionOf(options)
   }
   const store = yield* RunStore
   const seen = new Set<RunId>()
@@ -114,7 +114,7 @@ export const takeUp = (
   runtimes: ReadonlyArray<Runtime>,
   store: RunStore["Service"],
   ready: ReadyRun,
-  options: RunOptions & { readonly leaving?: Leaving }
+  options: RunOptions & { readonly suspension?: Suspension | undefined }
 ): Effect.Effect<Recovered> =>
   Effect.suspend(() => {
     const runtime = runtimes.find(({ bound }) => answersTo(bound.agent, ready.agent))

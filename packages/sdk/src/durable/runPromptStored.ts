@@ -23,7 +23,7 @@ import type { RunResult } from "../run/RunResult.ts"
 import { RunStore } from "../store/RunStore.ts"
 import { RunExists, RunRemoved, type RunStoreError } from "../store/RunStoreError.ts"
 import type { RunHead } from "../store/RunStorePort.ts"
-import { continueStored, create, type Work, type WorkError } from "./internal/continueStored.ts"
+import { continueStored, create, suspensionOf, type Work, type WorkError } from "./internal/continueStored.ts"
 import { loadRun } from "./internal/loadRun.ts"
 import { recall } from "./internal/remembered.ts"
 import { storedContinueShape, storedRunShape, storedStartShape } from "./internal/shapes.ts"
@@ -50,7 +50,7 @@ export type RunPromptStoredError = WorkError | RunLetGo
  * - `RunRemoved` — the session's last run was removed before the new one was stored: start again.
  * - `RunConflict`, `LeaseLost` — another process took over; continue the run later.
  * - `RunStoreError` — the store failed; see its `reason`.
- * - `RunLetGo` — it was let go of, as `leaving` said; it is in the store as it stood.
+ * - `RunLetGo` — `suspension` stopped the work on it; it is in the store as it stood.
  *
  * @category running
  * @since 0.1.0
@@ -87,7 +87,7 @@ const running = Effect.fnUntraced(function* <Output>(
     return yield* new RunExists({ runId: head.runId, status: head.status })
   }
   const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
-  const work = { ...options, runtime, store, token }
+  const work = { ...options, runtime, store, token, suspension: suspensionOf(options) }
   const driving = "prompt" in input ? startStored(work, input) : continueStored(work, input)
   const state = yield* Effect.ensuring(
     driving,
@@ -95,12 +95,12 @@ const running = Effect.fnUntraced(function* <Output>(
   )
   const result = yield* toResult<Output>(runtime, state)
   // At work, unless it waits for a definition that another program has.
-  const isLeft = result.status === "interrupted" && (result.missing === undefined || isLeaving(options))
+  const isLeft = result.status === "interrupted" && (result.missing === undefined || isSuspended(work))
   if (state.status === "running" && isLeft) return yield* new RunLetGo({ runId: state.runId })
   return result
 })
 
-const isLeaving = ({ leaving }: StoredRunOptions): boolean => leaving?.soon.reason() !== undefined
+const isSuspended = ({ suspension }: Work): boolean => suspension?.soon.reason() !== undefined
 
 type Store = RunStore["Service"]
 

@@ -1,4 +1,4 @@
-import type { Leaving } from "../agent/Cancellation.ts"
+import type { Suspension } from "../agent/Cancellation.ts"
 /**
  * What a stored run is started, continued, forked and recovered with.
  *
@@ -52,11 +52,16 @@ export interface StoredContinueInput extends Allotted {
   readonly answeredBy?: string
 }
 
-/** How a stored run is watched, stopped, and let go of. */
-export interface StoredRunOptions extends RunOptions {
-  /** Lets go of the run without ending it: `RunLetGo`. */
-  readonly leaving?: Leaving
+/** How stored runs are suspended. */
+export interface SuspensionOptions {
+  /** Stops the work on a run without ending it: `RunLetGo`. */
+  readonly suspension?: Suspension
+  /** @deprecated Use `suspension`. */
+  readonly leaving?: Suspension
 }
+
+/** How a stored run is watched, cancelled and suspended. */
+export interface StoredRunOptions extends RunOptions, SuspensionOptions {}
 
 /** Where to fork, and how to go on from there. */
 export interface ForkInput extends Allotted {
@@ -84,11 +89,9 @@ export interface ForkInput extends Allotted {
 }
 
 /** How runs are taken up. */
-export interface RecoverOptions extends Pick<RunOptions, "onUpdate"> {
+export interface RecoverOptions extends Pick<RunOptions, "onUpdate">, SuspensionOptions {
   /** At most this many runs; those that cannot be taken up do not count. Default 100. */
   readonly limit?: number
   /** Runs at the same time. Default 10. */
   readonly concurrency?: number
-  /** Lets go of the runs before they are held or over. */
-  readonly leaving?: Leaving
 }

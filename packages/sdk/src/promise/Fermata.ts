@@ -224,10 +224,10 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
     throw error
   })
   const runtimes = agents.all
-  const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+  const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
   // Others may listen to the store with it, and do so after this is closed: it is not of the managed runtime.
-  const watching = makeWatch({ store, fork: Effect.runForkWith(context), closed: leaving.soon })
-  const work = makeWork({ managed, runtimes, leaving, drainTimeout, publish: watching.publish })
+  const watching = makeWatch({ store, fork: Effect.runForkWith(context), closed: suspension.soon })
+  const work = makeWork({ managed, runtimes, suspension, drainTimeout, publish: watching.publish })
   const { run, runOptions } = work
   const background = makeBackground({ ...work, agents, by, drainTimeout })
   const agentOf = async (runId: string) => (await run(store.head(runId as RunId))).agent
@@ -272,7 +272,7 @@ export const make = async (options: FermataOptions): Promise<Fermata> => {
       return run(
         Effect.andThen(
           checkOptions(given, { limit: "number", concurrency: "number" }),
-          Effect.suspend(() => recover(runtimes, { leaving, ...given, onUpdate: work.publishing(given) }))
+          Effect.suspend(() => recover(runtimes, { suspension, ...given, onUpdate: work.publishing(given) }))
         )
       )
     },

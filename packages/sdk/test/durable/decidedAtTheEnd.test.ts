@@ -166,13 +166,13 @@ describe("a decision that was acknowledged right before the commit that ends its
       const agent = Agent.make("a", { tools: [pay.tool, look.tool], limits: { maxRecoveries: 0 } })
       const calls = [call("pay", "1"), call("look", "2")]
       const { runtime } = yield* bind(agent, [{ calls }, { calls: [call("pay", "1")] }, "done"])
-      const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+      const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
       const running = yield* Effect.forkChild(
-        Effect.flip(runPromptStored(runtime, { prompt: "go", runId }, { leaving }))
+        Effect.flip(runPromptStored(runtime, { prompt: "go", runId }, { suspension }))
       )
       yield* Deferred.await(begun)
-      leaving.soon.cancel("It closes.")
-      leaving.now.cancel("It is closed.")
+      suspension.soon.cancel("It closes.")
+      suspension.now.cancel("It is closed.")
       yield* Fiber.join(running)
       const requestId = "run.r1" as RequestId
       const { onUpdate, tags } = watch()

@@ -227,28 +227,31 @@ describe("forkRun", () => {
     )
   )
 
-  it.effect("is held, let go of and taken up like any other run", () =>
-    inOneStore(
-      Effect.gen(function* () {
-        yield* told
-        const write = probe("write")
-        const agent = () => Agent.make("a", { tools: [write.tool] })
-        const { model, runtime } = yield* bind(agent(), [{ calls: [call("write", "9")] }, "Done."])
-        const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
-        leaving.soon.cancel("The program ends.")
-        const given = { runId: original, prompt: "Write more.", newRunId: fork }
-        const left = yield* Effect.flip(forkRun(runtime, given, { leaving }))
-        assert.strictEqual(left._tag, "RunLetGo")
-        const { runtime: other } = yield* rebind(agent(), model)
-        const [taken] = yield* recover([other])
-        assert.deepStrictEqual([taken?.runId, taken?.reason, taken?.status], [fork, "orphaned", "held"])
-        const [waiting] = yield* (yield* RunStore).pending({ runId: fork })
-        const done = yield* runPromptStored(other, { runId: fork, decisions: [approve(waiting!.request)] })
-        expect(done, "completed")
-        assert.deepStrictEqual(write.ran, ["9"])
-        yield* assertSound
-      })
-    )
+  // The option has an earlier name.
+  it.effect.each(["suspension", "leaving"] as const)(
+    "is held, suspended (%s) and taken up like any other run",
+    (option) =>
+      inOneStore(
+        Effect.gen(function* () {
+          yield* told
+          const write = probe("write")
+          const agent = () => Agent.make("a", { tools: [write.tool] })
+          const { model, runtime } = yield* bind(agent(), [{ calls: [call("write", "9")] }, "Done."])
+          const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
+          suspension.soon.cancel("The program ends.")
+          const given = { runId: original, prompt: "Write more.", newRunId: fork }
+          const left = yield* Effect.flip(forkRun(runtime, given, { [option]: suspension }))
+          assert.strictEqual(left._tag, "RunLetGo")
+          const { runtime: other } = yield* rebind(agent(), model)
+          const [taken] = yield* recover([other])
+          assert.deepStrictEqual([taken?.runId, taken?.reason, taken?.status], [fork, "orphaned", "held"])
+          const [waiting] = yield* (yield* RunStore).pending({ runId: fork })
+          const done = yield* runPromptStored(other, { runId: fork, decisions: [approve(waiting!.request)] })
+          expect(done, "completed")
+          assert.deepStrictEqual(write.ran, ["9"])
+          yield* assertSound
+        })
+      )
   )
 
   it.effect("refuses a place that the run does not have, and starts nothing", () =>

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 /**
- * A stored run that others stop at each of its moments, one after the other: cancelled through the store, or let go of.
+ * A stored run that others stop at each of its moments, one after the other: cancelled through the store, or suspended.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -11,7 +11,7 @@ import * as Layer from "effect/Layer"
 import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
 import * as Cancellation from "../../src/agent/Cancellation.ts"
-import type { Leaving } from "../../src/agent/Cancellation.ts"
+import type { Suspension } from "../../src/agent/Cancellation.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { RunId } from "../../src/domain/Id.ts"
@@ -114,7 +114,7 @@ describe("a run that is cancelled at any moment in a program that goes on", () =
             runPromptStored(
               runtime,
               { prompt: "go", runId },
-              { onUpdate, cancellation, leaving: { soon: soon.token, now: now.token } }
+              { onUpdate, cancellation, suspension: { soon: soon.token, now: now.token } }
             )
         )
         isOver = stopped.isOver
@@ -132,7 +132,7 @@ describe("a run that is cancelled at any moment in a program that goes on", () =
         const drive = new Drive({
           runtime,
           token: own.token,
-          leaving: { soon: Cancellation.make(), now: now.token },
+          suspension: { soon: Cancellation.make(), now: now.token },
           clock: yield* Clock.Clock,
           journal: noJournal(undefined),
           onUpdate: undefined,
@@ -162,17 +162,17 @@ describe("a stored run that is let go of at any moment", () => {
       Effect.gen(function* () {
         let left = 0
         for (let moment = 1, isOver = false; !isOver; moment++) {
-          const leaving: Leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+          const suspension: Suspension = { soon: Cancellation.make(), now: Cancellation.make() }
           const stopped = yield* at(
             moment,
             () => {
-              leaving.soon.cancel("closing")
-              if (stops) leaving.now.cancel("closing")
+              suspension.soon.cancel("closing")
+              if (stops) suspension.now.cancel("closing")
             },
             (runtime, onUpdate, tools) =>
               Effect.gen(function* () {
                 const first = yield* Effect.exit(
-                  runPromptStored(runtime, { prompt: "go", runId }, { onUpdate, leaving })
+                  runPromptStored(runtime, { prompt: "go", runId }, { onUpdate, suspension })
                 )
                 if (Exit.isSuccess(first) && first.value.status === "completed") return first.value
                 if (Exit.isFailure(first)) left += 1
@@ -205,13 +205,13 @@ describe("a stored run that is let go of at any moment", () => {
         return new Promise<never>(() => {})
       })
       const { runtime } = yield* bind(Agent.make("a", { output }), ['{"id":"1"}'])
-      const leaving: Leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+      const suspension: Suspension = { soon: Cancellation.make(), now: Cancellation.make() }
       const running = yield* Effect.forkChild(
-        Effect.flip(runPromptStored(runtime, { prompt: "go", runId }, { leaving }))
+        Effect.flip(runPromptStored(runtime, { prompt: "go", runId }, { suspension }))
       )
       yield* Deferred.await(begun)
-      leaving.soon.cancel("closing")
-      leaving.now.cancel("closing")
+      suspension.soon.cancel("closing")
+      suspension.now.cancel("closing")
       assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
       const done = expect(yield* runPromptStored(runtime, { runId }), "completed")
       assert.deepStrictEqual(done.output, { id: "1" })

@@ -77,14 +77,16 @@ const letGo = (open: ReturnType<typeof programs>["open"], input: { readonly prom
   Effect.gen(function* () {
     const { approvalCallback, begun } = yield* person
     const runtime = yield* open(approvalCallback)
-    const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+    const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
     const { prompt } = input
     const running = yield* Effect.forkChild(
-      Effect.flip(runPromptStored(runtime, prompt === undefined ? { runId } : { runId, prompt }, { leaving }))
+      Effect.flip(
+        runPromptStored(runtime, prompt === undefined ? { runId } : { runId, prompt }, { suspension })
+      )
     )
     const request = yield* Deferred.await(begun)
-    leaving.soon.cancel("closing")
-    leaving.now.cancel("closing")
+    suspension.soon.cancel("closing")
+    suspension.now.cancel("closing")
     assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
     return request
   })

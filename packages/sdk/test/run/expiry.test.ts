@@ -224,15 +224,15 @@ describe("a callback that never answers", () => {
       Effect.gen(function* () {
         const { approvalCallback, asked } = yield* callback
         const { bid, open } = bidding("a sub-agent in the background")
-        const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+        const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
         const running = yield* Effect.forkChild(
           Effect.flip(
-            runPromptStored(yield* open({ approvalCallback }), { prompt: "go", runId }, { leaving })
+            runPromptStored(yield* open({ approvalCallback }), { prompt: "go", runId }, { suspension })
           )
         )
         const { requestId } = yield* Queue.take(asked)
-        leaving.soon.cancel("closing")
-        leaving.now.cancel("closing")
+        suspension.soon.cancel("closing")
+        suspension.now.cancel("closing")
         assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
         assert.deepStrictEqual(yield* pendingIds, [requestId])
         yield* TestClock.adjust(life)

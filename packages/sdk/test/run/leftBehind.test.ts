@@ -296,13 +296,13 @@ describe("a tool's effect that cannot be stopped", () => {
       const { begun, effect, end } = yield* stubborn
       const { tool } = probe("work", { needsApproval: false, handler: () => effect })
       const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("work", "1")] }])
-      const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+      const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
       const running = yield* Effect.forkChild(
-        Effect.flip(runPromptStored(runtime, { prompt: "go" }, { leaving }))
+        Effect.flip(runPromptStored(runtime, { prompt: "go" }, { suspension }))
       )
       yield* Deferred.await(begun)
-      leaving.soon.cancel("closing")
-      leaving.now.cancel("closing")
+      suspension.soon.cancel("closing")
+      suspension.now.cancel("closing")
       yield* TestClock.adjust("2 seconds")
       assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
       yield* end

@@ -146,14 +146,14 @@ describe("a body that was not begun because its run was let go of", () => {
       const write = probe("write", open)
       const agent = Agent.make("a", { tools: [write.tool] })
       const { model, runtime } = yield* bind(agent, [{ calls: [call("write", "1")] }, "done"])
-      const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+      const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
       const store = yield* during(() =>
         Effect.sync(() => {
-          leaving.soon.cancel("closing")
-          leaving.now.cancel("closing")
+          suspension.soon.cancel("closing")
+          suspension.now.cancel("closing")
         })
       )
-      const running = runPromptStored(runtime, { runId, prompt: "go" }, { leaving })
+      const running = runPromptStored(runtime, { runId, prompt: "go" }, { suspension })
       const left = yield* Effect.flip(Effect.provideService(running, RunStore, store))
       assert.strictEqual(left._tag, "RunLetGo")
       assert.deepStrictEqual(write.ran, [])

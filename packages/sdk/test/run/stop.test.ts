@@ -643,13 +643,13 @@ describe("a denial that stops a stored run", () => {
             helper: [{ calls: [call("post", "2")] }]
           })
           const { runtime } = yield* rebind(lead, model)
-          const leaving = { soon: Cancellation.make(), now: Cancellation.make() }
+          const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
           const fiber = yield* Effect.forkChild(
-            Effect.flip(runPromptStored(runtime, { prompt: "go", runId }, { leaving }))
+            Effect.flip(runPromptStored(runtime, { prompt: "go", runId }, { suspension }))
           )
           yield* begun
-          leaving.soon.cancel("It closes.")
-          leaving.now.cancel("It is closed.")
+          suspension.soon.cancel("It closes.")
+          suspension.now.cancel("It is closed.")
           assert.strictEqual((yield* Fiber.join(fiber))._tag, "RunLetGo")
           const [pending] = yield* store.pending()
           yield* store.decide(stop(pending!.request))

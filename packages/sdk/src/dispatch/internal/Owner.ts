@@ -6,7 +6,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
 import * as Cancellation from "../../agent/Cancellation.ts"
-import type { Leaving } from "../../agent/Cancellation.ts"
+import type { Suspension } from "../../agent/Cancellation.ts"
 
 /** Something that can be closed with its owner. */
 export interface Owned {
@@ -17,12 +17,12 @@ export interface Owned {
 /** The runs of one scope, and how those that are stored are let go of. */
 export interface Owner {
   readonly owned: Set<Owned>
-  readonly leaving: Leaving
+  readonly suspension: Suspension
 }
 
 export const makeOwner = (): Owner => ({
   owned: new Set(),
-  leaving: { soon: Cancellation.make(), now: Cancellation.make() }
+  suspension: { soon: Cancellation.make(), now: Cancellation.make() }
 })
 
 /** How long what goes on in stored runs may take to come to an end by itself when their scope closes. */
@@ -43,18 +43,18 @@ export const ownerOfScope: Effect.Effect<Owner, never, Scope.Scope> = Effect.gen
     yield* Scope.addFinalizer(scope, closeAll(owner, reason, yield* DrainTimeout))
   }
   // Under a scope that has closed nothing begins.
-  return owner.leaving.soon.reason() === undefined ? owner : yield* Effect.interrupt
+  return owner.suspension.soon.reason() === undefined ? owner : yield* Effect.interrupt
 })
 
 /** Closes everything that is owned, all at once: what goes on in stored runs gets `drain` to come to an end by itself. */
 export const closeAll = (owner: Owner, reason: string, drain: Duration.Input): Effect.Effect<void> =>
   Effect.suspend(() => {
-    const { leaving, owned } = owner
-    leaving.soon.cancel(reason)
+    const { owned, suspension } = owner
+    suspension.soon.cancel(reason)
     if (owned.size === 0) return Effect.void
     const stopNow = Effect.andThen(
       Effect.sleep(drain),
-      Effect.sync(() => leaving.now.cancel(reason))
+      Effect.sync(() => suspension.now.cancel(reason))
     )
     const closing = Effect.forEach([...owned], (one) => one.close(reason), {
       concurrency: "unbounded",

@@ -5,7 +5,7 @@ import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Cancellation from "../../agent/Cancellation.ts"
-import type { Leaving } from "../../agent/Cancellation.ts"
+import type { Suspension } from "../../agent/Cancellation.ts"
 import { letTurn } from "../../agent/internal/eventLoop.ts"
 import { observing } from "../../agent/internal/observing.ts"
 import { requireOpen, type Runtime } from "../../agent/Runtime.ts"
@@ -34,6 +34,7 @@ import type {
   RunStoreError
 } from "../../store/RunStoreError.ts"
 import { decideAllStored } from "../decideStored.ts"
+import type { SuspensionOptions } from "../storedInput.ts"
 import { type Checkpointing, CheckpointEvery, checkpointOf, type Known, savedAs } from "./checkpoints.ts"
 import { loadRun } from "./loadRun.ts"
 import { remember } from "./remembered.ts"
@@ -59,8 +60,12 @@ export interface Work extends RunOptions {
   readonly runtime: Runtime
   readonly store: Store
   readonly token: Cancellation.CancellationToken
-  readonly leaving?: Leaving
+  readonly suspension?: Suspension | undefined
 }
+
+/** What suspends a run, also where the option has its earlier name. */
+export const suspensionOf = ({ leaving, suspension = leaving }: SuspensionOptions): Suspension | undefined =>
+  suspension
 
 const ttlOf = (runtime: Runtime) => runtime.options.leaseTtl ?? "15 seconds"
 
@@ -69,7 +74,7 @@ const ttlOf = (runtime: Runtime) => runtime.options.leaseTtl ?? "15 seconds"
  * run before it in the session, as it was left.
  */
 export const create = Effect.fnUntraced(function* (
-  { leaving, onUpdate, runtime, store, token }: Work,
+  { onUpdate, runtime, store, suspension, token }: Work,
   { state, events }: Staged,
   previous: (Known & { readonly createdAt: Timestamp }) | undefined
 ) {
@@ -108,7 +113,7 @@ export const create = Effect.fnUntraced(function* (
   }
   const journal = storeJournal(store, held, checkpointing)
   const told = yield* observing(runtime, onUpdate)
-  const going = { clock, runtime, journal, token, leaving, onUpdate: told }
+  const going = { clock, runtime, journal, token, suspension, onUpdate: told }
   const work = drive({ ...going, state, staged: [], committed: [event] })
   const end = yield* underLease(store, held, token, work)
   remember(store, { state: end, saved: checkpointing.saved }, { from, to })
@@ -128,7 +133,7 @@ export const continueStored = Effect.fnUntraced(function* (
   work: Work,
   { answeredBy, decisions = [], limits, message, policy, runId, "~allotted": allotted }: Continuation
 ): Effect.fn.Return<RunState, WorkError> {
-  const { leaving, onUpdate, runtime, store, token } = work
+  const { onUpdate, runtime, store, suspension, token } = work
   yield* requireOpen(runtime)
   yield* letTurn
   const clock = yield* Clock.Clock
@@ -182,7 +187,7 @@ export const continueStored = Effect.fnUntraced(function* (
     const staged = continued.events
     const told = yield* observing(runtime, onUpdate, state)
     const { missing } = continued
-    const going = { clock, runtime, journal, token, leaving, onUpdate: told, hasMail, missing }
+    const going = { clock, runtime, journal, token, suspension, onUpdate: told, hasMail, missing }
     const end = yield* drive({ ...going, state: continued.state, staged })
     const { createdAt } = stored.head
     remember(store, { state: end, saved: checkpointing.saved }, { from: createdAt, to: createdAt })

@@ -29,11 +29,16 @@ export const forkShape = shapeOf<ForkInput>({
   sessionId: "anything"
 })
 
-export const storedRunShape = shapeOf<StoredRunOptions>({ ...watchShape, leaving: "anything" })
+export const storedRunShape = shapeOf<StoredRunOptions>({
+  ...watchShape,
+  suspension: "anything",
+  leaving: "anything"
+})
 
 export const recoverShape = shapeOf<RecoverOptions>({
   onUpdate: callable,
   limit: "anything",
   concurrency: "anything",
+  suspension: "anything",
   leaving: "anything"
 })

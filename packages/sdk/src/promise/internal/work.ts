@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as ManagedRuntime from "effect/ManagedRuntime"
 import * as Cancellation from "../../agent/Cancellation.ts"
-import type { Leaving } from "../../agent/Cancellation.ts"
+import type { Suspension } from "../../agent/Cancellation.ts"
 import { turnOnEnd, turnOnFailure } from "../../agent/internal/eventLoop.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
@@ -23,16 +23,16 @@ import type { PromptOptions, WorkOptions } from "./options.ts"
 export const makeWork = (options: {
   readonly managed: ManagedRuntime.ManagedRuntime<RunStore | ModelClient, unknown>
   readonly runtimes: ReadonlyArray<Runtime>
-  readonly leaving: Leaving
+  readonly suspension: Suspension
   readonly drainTimeout: Duration.Input
   readonly publish: (update: RunUpdate) => void
 }) => {
-  const { drainTimeout, leaving, managed, publish, runtimes } = options
+  const { drainTimeout, managed, publish, runtimes, suspension } = options
   const running = new Set<Promise<unknown>>()
   /** What cancels the runs that this process drives. */
   const tokens = new Map<string, Cancellation.CancellationToken>()
   const workers = new Set<AbortController>()
-  const isClosed = () => leaving.soon.reason() !== undefined
+  const isClosed = () => suspension.soon.reason() !== undefined
 
   /** What has to be over before the store is closed. */
   const keep = <P extends Promise<unknown>>(promise: P): P => {
@@ -62,7 +62,7 @@ export const makeWork = (options: {
       const onUpdate = publishing(given)
       return {
         cancellation: token,
-        leaving,
+        suspension,
         onUpdate: (update: RunUpdate) => {
           if (update._tag !== "event" || !endsDrive(update.event)) tokens.set(update.runId, token)
           else tokens.delete(update.runId)
@@ -105,12 +105,12 @@ export const makeWork = (options: {
     /** Begins nothing more and lets go of what goes on; `others` is waited for with it. */
     close: async (others: () => Promise<void>): Promise<void> => {
       for (const worker of workers) worker.abort()
-      leaving.soon.cancel("The program is being closed.")
+      suspension.soon.cancel("The program is being closed.")
       // Not a bare timer: those take what is longer than 25 days for nothing.
       const drained = Effect.runFork(
         Effect.andThen(
           Effect.sleep(drainTimeout),
-          Effect.sync(() => leaving.now.cancel("The program was closed."))
+          Effect.sync(() => suspension.now.cancel("The program was closed."))
         )
       )
       await others()

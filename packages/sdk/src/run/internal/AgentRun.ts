@@ -55,8 +55,8 @@ export class Scope {
     this.parent = under?.parent
     this.startedWith = under?.startedWith
     this.path = under === undefined ? none : [...under.parent.path, under.callId]
-    const { leaving } = drive
-    this.supervisor = new Supervisor(drive, leaving === undefined ? [token] : [token, leaving.now])
+    const { suspension } = drive
+    this.supervisor = new Supervisor(drive, suspension === undefined ? [token] : [token, suspension.now])
   }
 
   /** The agent that the run was started with; `undefined` where the program does not have it. */
@@ -146,8 +146,8 @@ export const judgingMs = (scope: Scope, tool: AnyTool): number => {
 
 /** Whether nothing new is to be begun: the run is cancelled, or let go of. */
 export const isEnding = ({ drive, token }: Scope): boolean =>
-  token.reason() !== undefined || drive.leaving?.soon.reason() !== undefined
+  token.reason() !== undefined || drive.suspension?.soon.reason() !== undefined
 /** Whether something ended because the run is being stopped. User code that interrupts itself has failed like any other. */
 export const isStopped = ({ drive, token }: Scope, cause: Cause.Cause<unknown>): boolean =>
   Cause.hasInterruptsOnly(cause) &&
-  (token.reason() !== undefined || drive.leaving?.now.reason() !== undefined)
+  (token.reason() !== undefined || drive.suspension?.now.reason() !== undefined)

@@ -8,7 +8,7 @@ import type * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import type * as Cancellation from "../../agent/Cancellation.ts"
-import type { Leaving } from "../../agent/Cancellation.ts"
+import type { Suspension } from "../../agent/Cancellation.ts"
 import { keepCause } from "../../agent/internal/causes.ts"
 import { Missing, type Obstacle } from "../../agent/internal/definitions.ts"
 import { redactCause } from "../../agent/internal/redactCause.ts"
@@ -32,7 +32,7 @@ export type DriveError = JournalError | ToolUnavailable | AgentNotFound
 interface Given {
   readonly runtime: Runtime
   readonly token: Cancellation.CancellationToken
-  readonly leaving: Leaving | undefined
+  readonly suspension: Suspension | undefined
   readonly clock: Clock.Clock
   readonly journal: Journal
   readonly onUpdate: ((update: RunUpdate) => void) | undefined
@@ -49,7 +49,7 @@ interface Given {
 export class Drive implements Given, LiveRun {
   readonly runtime: Runtime
   readonly token: Cancellation.CancellationToken
-  readonly leaving: Leaving | undefined
+  readonly suspension: Suspension | undefined
   readonly clock: Clock.Clock
   readonly journal: Journal
   /** Nobody, once the drive is over. */
@@ -87,7 +87,7 @@ export class Drive implements Given, LiveRun {
   constructor(given: Given) {
     this.runtime = given.runtime
     this.token = given.token
-    this.leaving = given.leaving
+    this.suspension = given.suspension
     this.clock = given.clock
     this.journal = given.journal
     this.onUpdate = given.onUpdate

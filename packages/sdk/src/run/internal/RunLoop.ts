@@ -12,7 +12,7 @@ import type * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Cancellation from "../../agent/Cancellation.ts"
-import type { Leaving } from "../../agent/Cancellation.ts"
+import type { Suspension } from "../../agent/Cancellation.ts"
 import { type Missing, obstacleOf } from "../../agent/internal/definitions.ts"
 import { isTurnDue, turn } from "../../agent/internal/eventLoop.ts"
 import { notify } from "../../agent/internal/userCode.ts"
@@ -38,7 +38,7 @@ import {
 import { type Doing, isEnding, stateOf, Scope } from "./AgentRun.ts"
 import { wakeAtExpiry } from "./asking.ts"
 import { cancellation } from "./cancellation.ts"
-import { finish, hold, letGo, holdIdle } from "./comeToRest.ts"
+import { finish, hold, holdIdle, suspend } from "./comeToRest.ts"
 import { flush, confirmHeld } from "./commit.ts"
 import { decideInline } from "./decideInline.ts"
 import { Drive, type DriveError, emitRoot, now, tellAll } from "./Drive.ts"
@@ -62,7 +62,7 @@ export interface DriveOptions {
   /** Events that are committed already and that nobody has been told. */
   readonly committed?: ReadonlyArray<RunEvent>
   /** Lets go of the run without ending it. */
-  readonly leaving?: Leaving | undefined
+  readonly suspension?: Suspension | undefined
   /** Whether there is mail for it already. */
   readonly hasMail?: boolean
   /** What the program has no definition of, as far as it is known. */
@@ -80,7 +80,7 @@ const begin = (options: DriveOptions): Drive => {
   const drive = new Drive({
     runtime: options.runtime,
     token: options.token,
-    leaving: options.leaving,
+    suspension: options.suspension,
     clock: options.clock,
     journal: options.journal,
     onUpdate: options.onUpdate === undefined ? undefined : guarded(options.onUpdate),
@@ -176,7 +176,7 @@ const loop = Effect.fnUntraced(function* (root: Scope): Effect.fn.Return<RunStat
     // It was cancelled since: that is an end, and not a letting go.
     if (drive.token.reason() !== undefined) continue
     if (isEnding(root)) {
-      yield* letGo(drive)
+      yield* suspend(drive)
       return drive.state
     }
     if (!isHeard && beginsUnheard(drive.state, step) && mayBeHalted(root)) {
@@ -223,8 +223,8 @@ const decode = Effect.fnUntraced(function* (root: Scope, text: string) {
     return false
   }
   if (yield* decodeOutput(root, text)) return true
-  if (drive.leaving?.now.reason() === undefined || drive.token.reason() !== undefined) return false
-  yield* letGo(drive)
+  if (drive.suspension?.now.reason() === undefined || drive.token.reason() !== undefined) return false
+  yield* suspend(drive)
   return true
 })
 

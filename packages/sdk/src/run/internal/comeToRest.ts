@@ -16,8 +16,8 @@ import { leave } from "./leave.ts"
 import { isHalted } from "./stops.ts"
 
 /** Leaves the run as it stands. */
-export const letGo = Effect.fnUntraced(function* (drive: Drive) {
-  yield* drive.tasks.stop([asking], "The run is let go of.")
+export const suspend = Effect.fnUntraced(function* (drive: Drive) {
+  yield* drive.tasks.stop([asking], "The run is suspended.")
   yield* drive.tasks.settled
   yield* flush(drive)
 })
@@ -29,14 +29,14 @@ export const hold = Effect.fnUntraced(function* (root: Scope) {
   if (isEnding(root)) {
     // Whoever takes it up asks: what is held waits for somebody to come back.
     const isLetGo = drive.token.reason() === undefined && isToBeAsked(drive)
-    yield* drive.tasks.stop([asking], "The run is let go of.")
+    yield* drive.tasks.stop([asking], "The run is suspended.")
     if (isLetGo && drive.token.reason() === undefined) {
-      yield* letGo(drive)
+      yield* suspend(drive)
       return true
     }
   } else if (yield* decideInline(root)) return false
   if (!drive.isAlone()) {
-    if (drive.leaving?.now.reason() !== undefined) {
+    if (drive.suspension?.now.reason() !== undefined) {
       yield* drive.tasks.settled
       return false
     }
@@ -49,7 +49,7 @@ export const hold = Effect.fnUntraced(function* (root: Scope) {
   if (isEnding(root) && isToBeAsked(drive)) return false
   if (drive.journal.isShared === true && waitsForDefinition(drive)) {
     // Not held: then nobody would look whether what it waits for is there.
-    yield* letGo(drive)
+    yield* suspend(drive)
     return true
   }
   return yield* leave(drive, { _tag: "run.held", at: now(drive) })
@@ -69,8 +69,8 @@ export const finish = Effect.fnUntraced(function* (
     yield* drive.tasks.stop([asking], endReason(step))
     // What was started finishes.
     if (!drive.isAlone()) {
-      if (drive.leaving?.now.reason() !== undefined) {
-        yield* letGo(drive)
+      if (drive.suspension?.now.reason() !== undefined) {
+        yield* suspend(drive)
         return true
       }
       yield* awaitChange(root)

@@ -4,7 +4,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Cancellation from "../../../agent/Cancellation.ts"
-import type { Leaving } from "../../../agent/Cancellation.ts"
+import type { Suspension } from "../../../agent/Cancellation.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { RunId } from "../../../domain/Id.ts"
@@ -33,7 +33,7 @@ export interface DrivenRun<Output> {
   readonly runtime: Runtime<Output>
   readonly options: {
     readonly store: RunStore["Service"]
-    readonly owner: { readonly leaving: Leaving }
+    readonly owner: { readonly suspension: Suspension }
   }
   /** Whether the run is in the store. */
   readonly begun: boolean
@@ -123,7 +123,7 @@ const work = <Output>(
   const { runtime } = run
   const options = {
     cancellation: token,
-    leaving: run.options.owner.leaving,
+    suspension: run.options.owner.suspension,
     onUpdate: (update: RunUpdate) => run.publish(update)
   }
   const working =
@@ -176,7 +176,7 @@ const pause = (
   { options, runId }: DrivenRun<unknown>,
   token: Cancellation.CancellationToken
 ): Effect.Effect<void, RunLetGo> => {
-  const { soon } = options.owner.leaving
+  const { soon } = options.owner.suspension
   const cancelled = Effect.callback<void>((resume) => {
     const unlink = [token, soon].map((token) => token.onCancel(() => resume(Effect.void)))
     return Effect.sync(() => unlink.forEach((unlink) => unlink()))
