@@ -17,7 +17,7 @@ import type { DecisionInput } from "../../src/domain/Decision.ts"
 import type { RunId } from "../../src/domain/Id.ts"
 import { cancelRun } from "../../src/durable/cancelRun.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
-import { awaitChange, Scope } from "../../src/run/internal/AgentRun.ts"
+import { awaitChange, AgentRun } from "../../src/run/internal/AgentRun.ts"
 import { Drive } from "../../src/run/internal/Drive.ts"
 import { noJournal } from "../../src/run/internal/unstoredJournal.ts"
 import { runPrompt } from "../../src/run/runPrompt.ts"
@@ -141,7 +141,7 @@ describe("a run that is cancelled at any moment in a program that goes on", () =
           staged: []
         })
         own.token.cancel("enough")
-        yield* awaitChange(new Scope(drive, own.token, () => Effect.void))
+        yield* awaitChange(new AgentRun(drive, own.token, () => Effect.void))
         assert.strictEqual(now.listening.size, 0)
       })
   )

@@ -29,7 +29,7 @@ import { Tasks } from "./Tasks.ts"
 export type DriveError = JournalError | ToolUnavailable | AgentNotFound
 
 /** What a drive is made of. */
-interface Given {
+interface DriveFields {
   readonly runtime: Runtime
   readonly token: Cancellation.CancellationToken
   readonly suspension: Suspension | undefined
@@ -46,7 +46,7 @@ interface Given {
 }
 
 /** One lives as long as its run waits: small. */
-export class Drive implements Given, LiveRun {
+export class Drive implements DriveFields, LiveRun {
   readonly runtime: Runtime
   readonly token: Cancellation.CancellationToken
   readonly suspension: Suspension | undefined
@@ -65,26 +65,26 @@ export class Drive implements Given, LiveRun {
   /** Whether what it was begun with has been committed and told. */
   isBegun = false
   /** Model calls in flight, in any run of the tree. */
-  asking = 0
+  modelCalls = 0
   /** What the first task failed with: the loop fails with it, too. */
   failure: Cause.Cause<DriveError> | undefined = undefined
   /** How often something has changed that a loop may wait for. */
   changes = 0
   private ownTasks: Tasks<DriveError> | undefined = undefined
   /** The requests that the approval callback was asked about; made when it is. */
-  asked: Set<string> | undefined = undefined
+  callbackAsked: Set<string> | undefined = undefined
   /** The one about which it has not answered yet. */
-  askedNow: RequestId | undefined = undefined
+  callbackAsking: RequestId | undefined = undefined
   missing: Missing | undefined
   /** Calls that were let through since the run last waited for anything. */
-  fresh: Set<string> | undefined = undefined
+  justAllowed: Set<string> | undefined = undefined
   /** Calls of which their tools have found out that no attempt took effect, until their bodies begin. */
-  clear: Set<string> | undefined = undefined
+  notHappened: Set<string> | undefined = undefined
   readonly staged: Array<RunEvent>
   /** Folded, not told. */
-  readonly untold: Array<{ readonly event: RunEvent; readonly revision: number }> = []
+  readonly unpublished: Array<{ readonly event: RunEvent; readonly revision: number }> = []
 
-  constructor(given: Given) {
+  constructor(given: DriveFields) {
     this.runtime = given.runtime
     this.token = given.token
     this.suspension = given.suspension
@@ -137,7 +137,7 @@ export class Drive implements Given, LiveRun {
   }
 
   isMidTurn(): boolean {
-    return this.asking > 0 || isTurnOpen(this.state)
+    return this.modelCalls > 0 || isTurnOpen(this.state)
   }
 
   cancel(reason: string): void {
@@ -162,18 +162,18 @@ export const emitRoot = (drive: Drive, given: RunEvent, cause?: Cause.Cause<unkn
   const event = redactEvent(drive.runtime.scrubber, given)
   if (cause !== undefined) keepCause(event, redactCause(drive.runtime.scrubber, cause))
   drive.state = evolve(drive.state, event)
-  if (drive.fresh !== undefined && isWait(event)) drive.fresh = undefined
+  if (drive.justAllowed !== undefined && isWait(event)) drive.justAllowed = undefined
   if (drive.onUpdate === undefined) {
     if (drive.journal.keepsNothing !== true) drive.staged.push(event)
     return
   }
   drive.staged.push(event)
   const told = { event, revision: drive.state.revision }
-  if (drive.untold.length > 0 || isActedOn(event)) drive.untold.push(told)
-  else tell(drive, told)
+  if (drive.unpublished.length > 0 || isActedOn(event)) drive.unpublished.push(told)
+  else publish(drive, told)
 }
 
-/** Folds an event of the scope's run; `cause` is how user code failed, for hooks. */
+/** Folds an event of the run; `cause` is how user code failed, for hooks. */
 export const emit = (
   { drive, path }: { readonly drive: Drive; readonly path: ReadonlyArray<ToolCallId> },
   event: RunEvent,
@@ -186,10 +186,10 @@ const isWait = (event: RunEvent): boolean => {
   return _tag === "request.decided" || _tag === "run.resumed" || _tag === "grant.revoked"
 }
 
-export const tell = (drive: Drive, told: { readonly event: RunEvent; readonly revision: number }): void =>
+export const publish = (drive: Drive, told: { readonly event: RunEvent; readonly revision: number }): void =>
   drive.onUpdate?.({ _tag: "event", runId: drive.state.runId, ...told })
 
 /** Tells what has been held back. */
-export const tellAll = (drive: Drive): void => {
-  if (drive.untold.length > 0) for (const told of drive.untold.splice(0)) tell(drive, told)
+export const publishAll = (drive: Drive): void => {
+  if (drive.unpublished.length > 0) for (const told of drive.unpublished.splice(0)) publish(drive, told)
 }

@@ -1,9 +1,9 @@
-import type * as Effect from "effect/Effect"
-import type { Decision } from "../../domain/Decision.ts"
-import type { Revoked } from "../../domain/Grant.ts"
 /**
  * Where the events of a run go, and where its mail comes from.
  */
+import type * as Effect from "effect/Effect"
+import type { Decision } from "../../domain/Decision.ts"
+import type { Revoked } from "../../domain/Grant.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"

@@ -35,16 +35,15 @@ import {
   resumeChildren,
   startBackground
 } from "../steps/subAgents.ts"
-import { type Doing, isEnding, stateOf, Scope } from "./AgentRun.ts"
-import { wakeAtExpiry } from "./asking.ts"
+import { type ActiveStep, isEnding, stateOf, AgentRun } from "./AgentRun.ts"
 import { cancellation } from "./cancellation.ts"
-import { finish, hold, holdIdle, suspend } from "./comeToRest.ts"
-import { flush, confirmHeld } from "./commit.ts"
-import { decideInline } from "./decideInline.ts"
-import { Drive, type DriveError, emitRoot, now, tellAll } from "./Drive.ts"
+import { finish, hold, suspend, holdIdle } from "./comeToRest.ts"
+import { flush, confirmLease } from "./commit.ts"
+import { wakeAtExpiry, decideUnattended } from "./decideUnattended.ts"
+import { Drive, type DriveError, emitRoot, now, publishAll } from "./Drive.ts"
 import { failWith } from "./failRun.ts"
 import type { Journal } from "./Journal.ts"
-import { takeMail } from "./leave.ts"
+import { takeMail } from "./mail.ts"
 import { beginsUnheard, hearStops, mayBeHalted } from "./stops.ts"
 import { cannotGoOn } from "./Tasks.ts"
 
@@ -92,7 +91,7 @@ const begin = (options: DriveOptions): Drive => {
   if (drive.onUpdate !== undefined) {
     const untold = [...(options.committed ?? []), ...options.staged]
     const before = options.state.revision - untold.length
-    untold.forEach((event, index) => drive.untold.push({ event, revision: before + index + 1 }))
+    untold.forEach((event, index) => drive.unpublished.push({ event, revision: before + index + 1 }))
   }
   return drive
 }
@@ -108,7 +107,7 @@ const driving = (drive: Drive, onStart: DriveOptions["onStart"]): Effect.Effect<
   Effect.uninterruptibleMask((restoreCaller) =>
     Effect.withFiber(({ context }) => {
       drive.context = context
-      const root = new Scope(drive, drive.token, perform)
+      const root = new AgentRun(drive, drive.token, perform)
       root.supervisor.restoreCaller = restoreCaller
       const unlisten = enter(drive)
       onStart?.(() => drive.state)
@@ -143,14 +142,14 @@ const exit = (drive: Drive, unlisten: () => void): void => {
 /** The loop has failed. What goes on beside it can write nothing either. */
 const failed = (drive: Drive, cause: Cause.Cause<DriveError>): Effect.Effect<RunState, DriveError> => {
   drive.token.cancel(cannotGoOn)
-  return Effect.andThen(drive.tasks.settled, failWith(drive, cause))
+  return Effect.andThen(drive.tasks.ended, failWith(drive, cause))
 }
 
 /** Takes one step of the root's run after the other, until it is held or over, or let go of. */
-const loop = Effect.fnUntraced(function* (root: Scope): Effect.fn.Return<RunState, DriveError> {
+const loop = Effect.fnUntraced(function* (root: AgentRun): Effect.fn.Return<RunState, DriveError> {
   const { drive } = root
   if (!isEnded(drive.state)) holdIdle(drive)
-  if (drive.staged.length === 0) tellAll(drive)
+  if (drive.staged.length === 0) publishAll(drive)
   if (!startsWithCalls(drive)) yield* flush(drive)
   let isHeard = false
   while (true) {
@@ -185,7 +184,7 @@ const loop = Effect.fnUntraced(function* (root: Scope): Effect.fn.Return<RunStat
       continue
     }
     isHeard = false
-    if (drive.journal.isStale()) yield* confirmHeld(drive)
+    if (drive.journal.isStale()) yield* confirmLease(drive)
     if (drive.state.background !== undefined) yield* goOnInBackground(root)
     // Where a step waits for sub-agents, people can be asked meanwhile.
     yield* step._tag === "AwaitChildren" || step._tag === "ResumeChildren"
@@ -196,14 +195,14 @@ const loop = Effect.fnUntraced(function* (root: Scope): Effect.fn.Return<RunStat
 
 /** Cancels the run, with everything under it. */
 const cancel = Effect.fnUntraced(function* (drive: Drive, reason: string) {
-  yield* drive.tasks.settled
+  yield* drive.tasks.ended
   for (const event of cancellation(drive.state, now(drive), reason)) emitRoot(drive, event)
   yield* flush(drive)
 })
 
 /** Takes a step that may bring the run to rest. Says whether it has. */
 const comeToRest = (
-  root: Scope,
+  root: AgentRun,
   step: Extract<Step, { readonly _tag: "Hold" | "Finish" | "DecodeOutput" }>
 ): Effect.Effect<boolean, DriveError> => {
   switch (step._tag) {
@@ -216,7 +215,7 @@ const comeToRest = (
   }
 }
 
-const decode = Effect.fnUntraced(function* (root: Scope, text: string) {
+const decode = Effect.fnUntraced(function* (root: AgentRun, text: string) {
   const { drive } = root
   if (root.holder === undefined) {
     drive.addMissing(obstacleOf(root.first, drive.state))
@@ -239,16 +238,16 @@ const startsWithCalls = (drive: Drive): boolean =>
   next(drive.state, drive.constraints)._tag === "SettleToolCalls"
 
 /** Asks people about what the sub-agents need while the step waits for them. */
-const asking = Effect.fnUntraced(function* (root: Scope, step: Effect.Effect<void, DriveError>) {
+const asking = Effect.fnUntraced(function* (root: AgentRun, step: Effect.Effect<void, DriveError>) {
   const { drive } = root
   yield* drive.journal.watch
-  yield* decideInline(root)
+  yield* decideUnattended(root)
   const unset = wakeAtExpiry(drive)
   yield* Effect.ensuring(step, Effect.sync(unset))
 })
 
 /** Whether a step is the agent's own: the others are about budgets, and about the runs under it. */
-const needsDefinition = ({ _tag }: Doing): boolean => {
+const needsDefinition = ({ _tag }: ActiveStep): boolean => {
   switch (_tag) {
     case "AskLimit":
     case "AskWrapUp":
@@ -261,41 +260,41 @@ const needsDefinition = ({ _tag }: Doing): boolean => {
   }
 }
 
-const waitForDefinition = (scope: Scope): Effect.Effect<void> =>
-  Effect.sync(() => scope.drive.addMissing(obstacleOf(scope.first, stateOf(scope))))
+const waitForDefinition = (run: AgentRun): Effect.Effect<void> =>
+  Effect.sync(() => run.drive.addMissing(obstacleOf(run.first, stateOf(run))))
 
 /** Makes one step happen, in the run of one agent of the tree. */
-const perform = (scope: Scope, step: Doing): Effect.Effect<void, DriveError> => {
-  if (needsDefinition(step) && scope.holder === undefined) {
+const perform = (run: AgentRun, step: ActiveStep): Effect.Effect<void, DriveError> => {
+  if (needsDefinition(step) && run.holder === undefined) {
     // The runtime has been reconfigured since the run was taken up.
-    return waitForDefinition(scope)
+    return waitForDefinition(run)
   }
   switch (step._tag) {
     case "CallModel":
-      return callModel(scope, step.turn)
+      return callModel(run, step.turn)
     case "ClassifyCalls":
-      return classifyAll(scope, step.callIds)
+      return classifyAll(run, step.callIds)
     case "SettleToolCalls":
-      return settle(scope, step.callIds)
+      return settle(run, step.callIds)
     case "Reconcile":
-      return reconcile(scope, step.callIds)
+      return reconcile(run, step.callIds)
     case "AskLimit":
-      return askLimit(scope, step.exceeded)
+      return askLimit(run, step.exceeded)
     case "DecodeOutput":
-      return Effect.asVoid(decodeOutput(scope, step.text))
+      return Effect.asVoid(decodeOutput(run, step.text))
     case "Withdraw":
-      return withdrawLimits(scope, step.requests)
+      return withdrawLimits(run, step.requests)
     case "AskWrapUp":
-      return askWrapUp(scope, step.exceeded)
+      return askWrapUp(run, step.exceeded)
     case "ResumeChildren":
-      return resumeChildren(scope, step.callIds)
+      return resumeChildren(run, step.callIds)
     case "AwaitChildren":
-      return awaitChildren(scope)
+      return awaitChildren(run)
     case "StartBackground":
-      return startBackground(scope, step.callId)
+      return startBackground(run, step.callId)
     case "SettleAgents":
-      return settleAgents(scope, step.callId)
+      return settleAgents(run, step.callId)
     case "HandOff":
-      return handOff(scope, step.callId)
+      return handOff(run, step.callId)
   }
 }

@@ -99,9 +99,9 @@ export class Tasks<E> {
   }
 
   /** Waits until no task is left. One may start another before it ends. */
-  get settled(): Effect.Effect<void> {
+  get ended(): Effect.Effect<void> {
     return Effect.suspend(() =>
-      this.size === 0 ? Effect.void : Effect.andThen(awaitAll([...this.running.values()]), this.settled)
+      this.size === 0 ? Effect.void : Effect.andThen(awaitAll([...this.running.values()]), this.ended)
     )
   }
 
@@ -120,3 +120,6 @@ export class Tasks<E> {
 
 const awaitAll = (tasks: ReadonlyArray<Task>): Effect.Effect<void> =>
   Effect.forEach(tasks, ({ ended }) => Deferred.await(ended), { discard: true })
+
+/** The name under which the callback is asked beside the loop. */
+export const approvalCallbackTask = "approvalCallback"

@@ -14,7 +14,7 @@ import { recordOf } from "../../domain/internal/released.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { policiesAbove, policiesOf, type ToolCall } from "../../domain/RunState.ts"
 import { type Difference, difference, identityIn, type ToolIdentity } from "../../domain/ToolIdentity.ts"
-import { stateOf, type Scope } from "./AgentRun.ts"
+import { stateOf, type AgentRun } from "./AgentRun.ts"
 import { approvalDigest } from "./digest.ts"
 import { now } from "./Drive.ts"
 import { findGrant, deny, needsOf, strictest } from "./judge.ts"
@@ -23,7 +23,7 @@ import { type ToolEntry } from "./userCalls.ts"
 
 /** A call that is judged right before its body. */
 export interface Judging {
-  readonly scope: Scope
+  readonly run: AgentRun
   readonly call: ToolCall
   readonly entry: ToolEntry
   /** Whether an earlier attempt may have taken effect: then the call is never called denied, but asked about. */
@@ -48,16 +48,16 @@ const changed = (reason: string): Standing => ({ _tag: "changed", reason })
 
 /** The request that a call was released by, and its decision. */
 const releaseOf = (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall
 ): { readonly request: Interruption; readonly decision: Decision } | undefined => {
-  const record = recordOf(stateOf(scope), call)
+  const record = recordOf(stateOf(run), call)
   return record?.decision === undefined ? undefined : { request: record.request, decision: record.decision }
 }
 
 /** The approval that edited the arguments of a call, if it was released by one. */
-export const isEdited = (scope: Scope, call: ToolCall): boolean => {
-  const decision = releaseOf(scope, call)?.decision
+export const isEdited = (run: AgentRun, call: ToolCall): boolean => {
+  const decision = releaseOf(run, call)?.decision
   return decision?._tag === "approve" && decision.arguments !== undefined
 }
 
@@ -66,11 +66,11 @@ export const authorize = (
   judging: Judging,
   value: () => Effect.Effect<unknown, unknown>
 ): Effect.Effect<Standing> => {
-  const { call, entry, scope } = judging
-  const release = releaseOf(scope, call)
-  const other = differenceOf(scope, call, entry, release?.request)
+  const { call, entry, run } = judging
+  const release = releaseOf(run, call)
+  const other = differenceOf(run, call, entry, release?.request)
   if (other !== undefined && !(other === "schema" && tookEdit(entry, release?.decision))) {
-    return Effect.succeed(changed(differenceText(scope, other, call, entry)))
+    return Effect.succeed(changed(differenceText(run, other, call, entry)))
   }
   if (release?.decision._tag === "approve") return authorizeApproved(judging, release)
   // A retry is a decision of its own, about the arguments that it was asked with.
@@ -86,12 +86,12 @@ const tookEdit = ({ definition }: ToolEntry, decision: Decision | undefined): bo
 
 /** How the tool differs from the one that the call was classified as, or that a person was asked about. */
 export const differenceOf = (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   { definition }: ToolEntry,
   request?: Interruption
 ): Difference | undefined => {
-  const { agent } = stateOf(scope)
+  const { agent } = stateOf(run)
   const tool = call.tool ?? call.name
   const schemaOf = (name: string) => (Object.hasOwn(agent.tools, name) ? agent.tools[name] : undefined)
   const known: Partial<ToolIdentity> = { agent: agent.name, tool, safety: call.safety }
@@ -107,7 +107,7 @@ export const differenceOf = (
 }
 
 const differenceText = (
-  scope: Scope,
+  run: AgentRun,
   other: Difference,
   call: ToolCall,
   { definition, tool }: ToolEntry
@@ -118,7 +118,7 @@ const differenceText = (
     case "tool":
       return sentence`"${call.tool ?? call.name}" now names another tool, ${tool.name}.`
     case "identity": {
-      const { tools } = stateOf(scope).agent
+      const { tools } = stateOf(run).agent
       const was = identityIn(call.schema ?? tools[call.tool ?? call.name])
       const is = identityIn(definition.schema)
       return sentence`${tool.name} is another tool now: it has ${identityText(is)}, and had ${identityText(was)}.`
@@ -154,14 +154,14 @@ const authorizeRetried = (call: ToolCall, { tool }: ToolEntry, request: Interrup
     : holds
 
 const authorizeGranted = (judging: Judging): Standing => {
-  const { call, entry, scope } = judging
+  const { call, entry, run } = judging
   const { grantId } = call
-  const found = findGrant(scope, ({ id }) => id === grantId)
+  const found = findGrant(run, ({ id }) => id === grantId)
   if (found === undefined) return lapsed(sentence`The grant ${grantId} is not known here.`)
   const { grant, reach } = found
   if (grant.revoked !== undefined)
     return lapsed(sentence`The grant ${grantId} was revoked by ${grant.revoked.by}.`)
-  if (!Grant.isActive(grant, now(scope.drive))) return lapsed(sentence`The grant ${grantId} has expired.`)
+  if (!Grant.isActive(grant, now(run.drive))) return lapsed(sentence`The grant ${grantId} has expired.`)
   if (!Grant.covers(grant, entry.definition, shownOf(call), reach)) {
     return lapsed(sentence`The grant ${grantId} does not cover this call.`)
   }
@@ -173,19 +173,19 @@ const authorizeUnasked = (
   judging: Judging,
   value: () => Effect.Effect<unknown, unknown>
 ): Effect.Effect<Standing> => {
-  const { call, entry, scope } = judging
+  const { call, entry, run } = judging
   const { tool } = entry
   const standing = (needed: boolean) => standingOf(judging, needed)
   const { needsApproval } = tool.options
   if (typeof needsApproval !== "function") {
     return Effect.succeed(standing(needsApproval ?? tool.safety !== "readOnly"))
   }
-  if (strictest(scope, tool.name, true)._tag === "run") return Effect.succeed(holds)
-  if (scope.drive.fresh?.has(call.id) === true && !isTimed(scope)) {
+  if (strictest(run, tool.name, true)._tag === "run") return Effect.succeed(holds)
+  if (run.drive.justAllowed?.has(call.id) === true && !isTimed(run)) {
     return Effect.succeed(standing(false))
   }
   return Effect.gen(function* () {
-    const needs = needsOf(scope, call, entry, yield* value())
+    const needs = needsOf(run, call, entry, yield* value())
     const { needed } = Effect.isEffect(needs) ? yield* needs : needs
     return standing(needed)
   }).pipe(
@@ -195,9 +195,9 @@ const authorizeUnasked = (
 }
 
 const standingOf = (judging: Judging, needed: boolean): Standing => {
-  const { entry, scope } = judging
+  const { entry, run } = judging
   const { name } = entry.tool
-  if (strictest(scope, name, needed)._tag === "run") return holds
+  if (strictest(run, name, needed)._tag === "run") return holds
   return (
     policyStanding(judging, needed) ??
     lapsed(sentence`${name} was let through without approval, and needs one now.`)
@@ -205,8 +205,8 @@ const standingOf = (judging: Judging, needed: boolean): Standing => {
 }
 
 /** Whether a policy of the line lets calls through only until a time. */
-export const isTimed = (scope: Scope): boolean => {
-  for (let below = scope; ; below = below.parent) {
+export const isTimed = (run: AgentRun): boolean => {
+  for (let below = run; ; below = below.parent) {
     if (policiesOf(stateOf(below)).some(({ mode }) => mode === "until")) return true
     if (below.parent === undefined) return false
     if (policiesAbove(stateOf(below.parent), below.path.at(-1)!).some(({ mode }) => mode === "until"))
@@ -215,14 +215,11 @@ export const isTimed = (scope: Scope): boolean => {
 }
 
 /** Where a policy denies the call now: a call that may have taken effect is not called denied, but asked about. */
-const policyStanding = (
-  { call, entry, mayHaveRun, scope }: Judging,
-  needed: boolean
-): Standing | undefined => {
+const policyStanding = ({ call, entry, mayHaveRun, run }: Judging, needed: boolean): Standing | undefined => {
   const { name } = entry.tool
-  const verdict = strictest(scope, name, needed)
+  const verdict = strictest(run, name, needed)
   if (verdict._tag !== "deny") return undefined
   if (mayHaveRun) return lapsed(sentence`A policy denies ${name} now.`)
-  deny(scope, call, verdict.message)
+  deny(run, call, verdict.message)
   return { _tag: "denied" }
 }

@@ -6,38 +6,38 @@ import type { ToolCallId } from "../../domain/Id.ts"
 import { next, type Step, constraintsOf, canAdvance } from "../../domain/next.ts"
 import { wrap } from "../../domain/RunEvent.ts"
 import { children, isEnded, type RunState } from "../../domain/RunState.ts"
-import { isEnding, awaitChange, type Scope } from "./AgentRun.ts"
-import { asking, wakeAtExpiry } from "./asking.ts"
+import { isEnding, awaitChange, type AgentRun } from "./AgentRun.ts"
 import { cancellation } from "./cancellation.ts"
 import { flush } from "./commit.ts"
-import { decideInline, isToBeAsked } from "./decideInline.ts"
+import { wakeAtExpiry, decideUnattended, isToBeAsked } from "./decideUnattended.ts"
 import { type Drive, emitRoot, now } from "./Drive.ts"
-import { leave } from "./leave.ts"
+import { park } from "./mail.ts"
 import { isHalted } from "./stops.ts"
+import { approvalCallbackTask } from "./Tasks.ts"
 
 /** Leaves the run as it stands. */
 export const suspend = Effect.fnUntraced(function* (drive: Drive) {
-  yield* drive.tasks.stop([asking], "The run is suspended.")
-  yield* drive.tasks.settled
+  yield* drive.tasks.stop([approvalCallbackTask], "The run is suspended.")
+  yield* drive.tasks.ended
   yield* flush(drive)
 })
 
 /** Parks the run, unless something can be decided right now. */
-export const hold = Effect.fnUntraced(function* (root: Scope) {
+export const hold = Effect.fnUntraced(function* (root: AgentRun) {
   const { drive } = root
   const { revision } = drive.state
   if (isEnding(root)) {
     // Whoever takes it up asks: what is held waits for somebody to come back.
     const isLetGo = drive.token.reason() === undefined && isToBeAsked(drive)
-    yield* drive.tasks.stop([asking], "The run is suspended.")
+    yield* drive.tasks.stop([approvalCallbackTask], "The run is suspended.")
     if (isLetGo && drive.token.reason() === undefined) {
       yield* suspend(drive)
       return true
     }
-  } else if (yield* decideInline(root)) return false
+  } else if (yield* decideUnattended(root)) return false
   if (!drive.isAlone()) {
     if (drive.suspension?.now.reason() !== undefined) {
-      yield* drive.tasks.settled
+      yield* drive.tasks.ended
       return false
     }
     const unset = wakeAtExpiry(drive)
@@ -52,7 +52,7 @@ export const hold = Effect.fnUntraced(function* (root: Scope) {
     yield* suspend(drive)
     return true
   }
-  return yield* leave(drive, { _tag: "run.held", at: now(drive) })
+  return yield* park(drive, { _tag: "run.held", at: now(drive) })
 })
 
 /** Whether it would go on in a program that has what is missing here. */
@@ -61,12 +61,12 @@ const waitsForDefinition = ({ constraints, state }: Drive): boolean =>
 
 /** Ends the run of the root, unless it has mail. A run that has failed keeps its sub-agents as they stand: it may be continued. */
 export const finish = Effect.fnUntraced(function* (
-  root: Scope,
+  root: AgentRun,
   step: Extract<Step, { readonly _tag: "Finish" }>
 ) {
   const { drive } = root
   if (isHalted(root) && !isEnded(drive.state)) {
-    yield* drive.tasks.stop([asking], endReason(step))
+    yield* drive.tasks.stop([approvalCallbackTask], endReason(step))
     // What was started finishes.
     if (!drive.isAlone()) {
       if (drive.suspension?.now.reason() !== undefined) {
@@ -77,13 +77,16 @@ export const finish = Effect.fnUntraced(function* (
       return false
     }
   }
-  yield* drive.tasks.stop([asking, ...children(drive.state).map(({ callId }) => callId)], endReason(step))
-  yield* drive.tasks.settled
+  yield* drive.tasks.stop(
+    [approvalCallbackTask, ...children(drive.state).map(({ callId }) => callId)],
+    endReason(step)
+  )
+  yield* drive.tasks.ended
   const at = now(drive)
   if (!isEnded(drive.state)) {
     switch (step.end._tag) {
       case "completed":
-        return yield* leave(drive, { _tag: "run.completed", at })
+        return yield* park(drive, { _tag: "run.completed", at })
       case "cancelled":
         for (const event of cancellation(drive.state, at, step.end.reason)) emitRoot(drive, event)
         break

@@ -16,7 +16,7 @@ import type { RunState } from "../../domain/RunState.ts"
 import { areEnding, isRecording, requestChanges } from "../../store/internal/requests.ts"
 import { RunConflict } from "../../store/RunStoreError.ts"
 import { cancellation } from "./cancellation.ts"
-import { type Drive, now, emitRoot, tell } from "./Drive.ts"
+import { type Drive, now, emitRoot, publish } from "./Drive.ts"
 import { takenBack } from "./grants.ts"
 import type { JournalError } from "./Journal.ts"
 import { foldDecisions } from "./mailEvents.ts"
@@ -28,6 +28,7 @@ export const flush = (drive: Drive): Effect.Effect<void, JournalError> =>
     if (drive.staged.length === 0) return Effect.void
     return drive.isAlone() ? commit(drive) : drive.tasks.commits.withPermit(commit(drive))
   })
+
 /** Appends until nothing is staged that was when it began. */
 
 const commit = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<void, JournalError> {
@@ -59,9 +60,11 @@ const commit = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<void
     return
   }
 })
+
 /** Whether a store has refused one of the events, and not the revision. */
 
 const isRefused = (error: unknown): boolean => error instanceof RunConflict && error.expected === error.actual
+
 /** Takes back what is staged and cannot be written because of decisions that came first. Whether there is anything like that. */
 
 const takeBack = Effect.fnUntraced(function* (drive: Drive) {
@@ -76,24 +79,26 @@ const takeBack = Effect.fnUntraced(function* (drive: Drive) {
   if (ended === undefined) drive.hasMail = true
   return true
 })
+
 /** Puts events in the place of what is staged, after the state at the last commit. */
 
 const restage = (drive: Drive, committed: RunState, events: ReadonlyArray<RunEvent>): void => {
   const states = foldEach(committed, events)
   drive.state = states.at(-1) ?? committed
-  const untold = drive.untold.splice(0)
+  const untold = drive.unpublished.splice(0)
   const told = new Set(drive.staged)
   for (const { event } of untold) told.delete(event)
   drive.staged.splice(0, drive.staged.length, ...events)
   if (drive.onUpdate === undefined) return
-  drive.untold.push(...untold.filter(({ revision }) => revision <= committed.revision))
+  drive.unpublished.push(...untold.filter(({ revision }) => revision <= committed.revision))
   events.forEach((event, index) => {
-    if (!told.has(event)) drive.untold.push({ event, revision: states[index]!.revision })
+    if (!told.has(event)) drive.unpublished.push({ event, revision: states[index]!.revision })
   })
 }
 const publishUntil = (drive: Drive, revision: number): void => {
-  const open = drive.untold.findIndex((told) => told.revision > revision)
-  for (const told of drive.untold.splice(0, open < 0 ? drive.untold.length : open)) tell(drive, told)
+  const open = drive.unpublished.findIndex((told) => told.revision > revision)
+  for (const told of drive.unpublished.splice(0, open < 0 ? drive.unpublished.length : open))
+    publish(drive, told)
 }
 
 /** The staged events without the withdrawals that a decision came before; `undefined` where there are none. */
@@ -161,7 +166,7 @@ const foldEach = (from: RunState, events: ReadonlyArray<RunEvent>): ReadonlyArra
 }
 
 /** Makes sure that the run is still this process's before something happens that cannot be taken back. */
-export const confirmHeld = (drive: Drive): Effect.Effect<void, JournalError> =>
+export const confirmLease = (drive: Drive): Effect.Effect<void, JournalError> =>
   Effect.map(drive.journal.pulse, ({ cancelReason, hasMail }) => {
     if (hasMail === true) drive.hasMail = true
     if (cancelReason !== undefined) drive.token.cancel(cancelReason)

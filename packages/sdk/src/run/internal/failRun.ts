@@ -9,53 +9,53 @@ import type { ToolCallId } from "../../domain/Id.ts"
 import type { RunFailure } from "../../domain/RunError.ts"
 import { wrap } from "../../domain/RunEvent.ts"
 import { children, isEnded, type RunState } from "../../domain/RunState.ts"
-import { stateOf, type Scope } from "./AgentRun.ts"
+import { stateOf, type AgentRun } from "./AgentRun.ts"
 import { childCancellation, closedRequests } from "./cancellation.ts"
 import { flush } from "./commit.ts"
 import { now, emit, type Drive, type DriveError, emitRoot } from "./Drive.ts"
 
 /** Ends the sub-agents of a run, each with an end of its own. */
-export const stopUnder = (scope: Scope, reason: string): Effect.Effect<void> =>
+export const stopUnder = (run: AgentRun, reason: string): Effect.Effect<void> =>
   Effect.suspend(() =>
     stopAll(
-      scope,
-      children(stateOf(scope)).map(({ callId }) => callId),
+      run,
+      children(stateOf(run)).map(({ callId }) => callId),
       reason
     )
   )
 
 /** Ends the sub-agents of these calls, as far as they have not ended. What was promised to them is free again. */
 export const stopAll = Effect.fnUntraced(function* (
-  scope: Scope,
+  run: AgentRun,
   callIds: ReadonlyArray<ToolCallId>,
   reason: string
 ) {
-  const { drive } = scope
+  const { drive } = run
   if (callIds.length === 0) return
   yield* drive.tasks.stop(callIds, reason)
   const named = new Set(callIds)
-  for (const { callId, child } of children(stateOf(scope))) {
+  for (const { callId, child } of children(stateOf(run))) {
     if (!named.has(callId)) continue
-    for (const event of childCancellation(child, now(drive), reason)) emit(scope, wrap(event, [callId]))
+    for (const event of childCancellation(child, now(drive), reason)) emit(run, wrap(event, [callId]))
   }
   drive.notify()
 })
 
 /** The run could not go on. What is under it is stopped first: a run that has failed leaves nobody at work. */
-export const failRun = Effect.fnUntraced(function* (scope: Scope, failure: RunFailure) {
-  const { drive } = scope
-  const reason = `The run of ${stateOf(scope).agent.name} has failed.`
-  if (scope.parent === undefined) {
+export const failRun = Effect.fnUntraced(function* (run: AgentRun, failure: RunFailure) {
+  const { drive } = run
+  const reason = `The run of ${stateOf(run).agent.name} has failed.`
+  if (run.parent === undefined) {
     // It may be continued, and they with it: they are stopped where they stand.
     yield* drive.tasks.stop(
-      children(stateOf(scope)).map(({ callId }) => callId),
+      children(stateOf(run)).map(({ callId }) => callId),
       reason
     )
   } else {
-    yield* stopUnder(scope, reason)
-    for (const event of closedRequests(stateOf(scope), now(drive))) emit(scope, event)
+    yield* stopUnder(run, reason)
+    for (const event of closedRequests(stateOf(run), now(drive))) emit(run, event)
   }
-  emit(scope, { _tag: "run.failed", at: now(drive), failure })
+  emit(run, { _tag: "run.failed", at: now(drive), failure })
 })
 
 /** Fails the run if its drive met a defect, and returns its state; fails with the cause if it did not, or if that cannot be written. */
@@ -87,7 +87,7 @@ const writeFailure = (drive: Drive, cause: Cause.Cause<DriveError>): Effect.Effe
     // What cannot be written has not happened: a body that was at work is then asked about.
     drive.state = committed
     drive.staged.length = 0
-    drive.untold.length = 0
+    drive.unpublished.length = 0
     yield* write
     return drive.state
   })

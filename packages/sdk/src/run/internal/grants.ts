@@ -11,6 +11,7 @@ import { revocations } from "../../domain/revokeInState.ts"
 import { type RunEvent, unwrap, wrap } from "../../domain/RunEvent.ts"
 import { findCall, findChild, type RunState, type ToolCall } from "../../domain/RunState.ts"
 import type { StoredGrant } from "../../store/StoredGrant.ts"
+
 /** A call that events start, under a grant. */
 interface Start {
   readonly path: ReadonlyArray<ToolCallId>

@@ -20,7 +20,7 @@ import { type ToolCall, policiesAbove, policiesOf } from "../../domain/RunState.
 import type { Target } from "../../domain/ToolCall.ts"
 import type { Decoder } from "../../tool/DataSchema.ts"
 import { type DecodedArguments, describeDecoded } from "../../tool/internal/decodedArguments.ts"
-import { isStopped, isCallOpen, stateOf, type Scope } from "./AgentRun.ts"
+import { isStopped, isCallOpen, stateOf, type AgentRun } from "./AgentRun.ts"
 import { emit, now } from "./Drive.ts"
 import { openApproval } from "./openRequest.ts"
 import { redactJson, holdsWithheld } from "./redact.ts"
@@ -31,20 +31,20 @@ export type Rest = Effect.Effect<void, unknown> | undefined
 
 /** Folds an event of a call, unless a decision has settled it meanwhile. */
 export const emitIfOpen = (
-  scope: Scope,
+  run: AgentRun,
   event: Extract<RunEvent, { readonly callId: ToolCallId }>
 ): undefined => {
-  if (isCallOpen(scope, event.callId)) emit(scope, event)
+  if (isCallOpen(run, event.callId)) emit(run, event)
 }
 
 /** What the schema made of the arguments, without secrets: what is shown, and its digest, are of what is written. */
 export const describeArguments = (
-  scope: Scope,
+  run: AgentRun,
   { decoder }: Pick<Entry, "decoder">,
   json: Schema.Json,
   value: unknown
 ): DecodedArguments => {
-  const { scrubber } = scope.drive.runtime
+  const { scrubber } = run.drive.runtime
   const described = describeDecoded(decoder as Decoder<unknown>, json, value)
   const clean = (json: Schema.Json): Schema.Json => {
     const redacted = redactJson(scrubber, json)
@@ -73,10 +73,10 @@ export const parse = (argumentsText: string): Schema.Json | undefined => {
 }
 
 /** Records that a call without a tool of its own may run: of a sub-agent, or of what the SDK itself does. */
-export const allow = (scope: Scope, call: ToolCall, target: Target, args: Schema.Json): undefined =>
-  emitIfOpen(scope, {
+export const allow = (run: AgentRun, call: ToolCall, target: Target, args: Schema.Json): undefined =>
+  emitIfOpen(run, {
     _tag: "tool.classified",
-    at: now(scope.drive),
+    at: now(run.drive),
     callId: call.id,
     target,
     safety: "sideEffecting",
@@ -87,17 +87,17 @@ export const allow = (scope: Scope, call: ToolCall, target: Target, args: Schema
 
 /** Records what the call of a tool is: its definition, and the arguments that its body gets. */
 export const classifyTool = (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   { definition, target, tool }: ToolEntry,
   args: DecodedArguments,
   { allowedBy, grantId }: { readonly allowedBy?: string; readonly grantId?: Grant.Grant["id"] }
 ): undefined => {
   // Judged with what the tool's own rule says now: not asked again before the body unless the run has waited meanwhile.
-  if (allowedBy !== undefined) (scope.drive.fresh ??= new Set()).add(call.id)
+  if (allowedBy !== undefined) (run.drive.justAllowed ??= new Set()).add(call.id)
   const event: Mutable<Extract<RunEvent, { readonly _tag: "tool.classified" }>> = {
     _tag: "tool.classified",
-    at: now(scope.drive),
+    at: now(run.drive),
     callId: call.id,
     target,
     safety: definition.safety,
@@ -110,7 +110,7 @@ export const classifyTool = (
   event.schema = definition.schema
   if (allowedBy !== undefined) event.allowedBy = allowedBy
   if (grantId !== undefined) event.grantId = grantId
-  return emitIfOpen(scope, event)
+  return emitIfOpen(run, event)
 }
 
 type Mutable<A> = { -readonly [Key in keyof A]: A[Key] }
@@ -123,17 +123,17 @@ export interface Understood {
 
 /** Decides what happens to a call: it may run, is denied, or is asked about. `reason` says why a call is judged again. */
 export const judge = (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   entry: ToolEntry,
   understood: Understood,
   reason?: string
 ): Rest => {
-  const needs = needsOf(scope, call, entry, understood.value)
-  if (!Effect.isEffect(needs)) return judged(scope, call, entry, understood, needs.needed, reason)
+  const needs = needsOf(run, call, entry, understood.value)
+  if (!Effect.isEffect(needs)) return judged(run, call, entry, understood, needs.needed, reason)
   return Effect.flatMap(
     needs,
-    (need) => judged(scope, call, entry, understood, need.needed, reason ?? need.reason) ?? Effect.void
+    (need) => judged(run, call, entry, understood, need.needed, reason ?? need.reason) ?? Effect.void
   )
 }
 
@@ -145,17 +145,15 @@ export interface Need {
 
 /** What the tool's own rule says about a call. A rule that fails asks. */
 export const needsOf = (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   { tool }: ToolEntry,
   value: unknown
 ): Need | Effect.Effect<Need> => {
   const needs = tool.options.needsApproval ?? tool.safety !== "readOnly"
   if (typeof needs === "boolean") return { needed: needs }
-  const { runId, sessionId, agentPath } = stateOf(scope)
-  const asked = askTool(scope, call, tool, "needsApproval", () =>
-    needs(value, { runId, sessionId, agentPath })
-  )
+  const { runId, sessionId, agentPath } = stateOf(run)
+  const asked = askTool(run, call, tool, "needsApproval", () => needs(value, { runId, sessionId, agentPath }))
   return Effect.map(Effect.exit(asked), (answer) =>
     Exit.isSuccess(answer)
       ? { needed: answer.value !== false }
@@ -164,51 +162,51 @@ export const needsOf = (
 }
 
 const judged = (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   entry: ToolEntry,
   { args, value }: Understood,
   needed: boolean,
   reason: string | undefined
 ): Rest => {
-  const { drive } = scope
+  const { drive } = run
   const { tool } = entry
-  const verdict = strictest(scope, tool.name, needed)
-  if (verdict._tag === "run") return classifyTool(scope, call, entry, args, { allowedBy: verdict.by })
-  if (verdict._tag === "deny") return deny(scope, call, verdict.message)
+  const verdict = strictest(run, tool.name, needed)
+  if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })
+  if (verdict._tag === "deny") return deny(run, call, verdict.message)
 
   const at = now(drive)
   const grant =
     tool.safety === "privileged"
       ? undefined
       : findGrant(
-          scope,
+          run,
           (one, reach) => Grant.isActive(one, at) && Grant.covers(one, entry.definition, args.shown, reach)
         )?.grant
   if (grant !== undefined) {
-    return classifyTool(scope, call, entry, args, {
+    return classifyTool(run, call, entry, args, {
       allowedBy: sentence`grant of ${grant.by}`,
       grantId: grant.id
     })
   }
   if (drive.runtime.options.interactive === false) {
     return deny(
-      scope,
+      run,
       call,
       `${tool.name} needs approval, and nobody can be asked in this run. It has not run.`
     )
   }
-  classifyTool(scope, call, entry, args, {})
-  return openApproval(scope, call, entry, args.shown, value, reason)
+  classifyTool(run, call, entry, args, {})
+  return openApproval(run, call, entry, args.shown, value, reason)
 }
-export const deny = (scope: Scope, call: ToolCall, message: string): undefined =>
-  emitIfOpen(scope, { _tag: "tool.denied", at: now(scope.drive), callId: call.id, content: [text(message)] })
+export const deny = (run: AgentRun, call: ToolCall, message: string): undefined =>
+  emitIfOpen(run, { _tag: "tool.denied", at: now(run.drive), callId: call.id, content: [text(message)] })
 
 /** A sub-agent may never do more than its parents: the strictest policy of the path counts. */
-export const strictest = (scope: Scope, tool: string, needed: boolean): ApprovalPolicy.Verdict => {
-  const at = now(scope.drive)
-  let verdict = ApprovalPolicy.judgeAll(policiesOf(stateOf(scope)), tool, needed, at)
-  for (let below = scope; below.parent !== undefined; below = below.parent) {
+export const strictest = (run: AgentRun, tool: string, needed: boolean): ApprovalPolicy.Verdict => {
+  const at = now(run.drive)
+  let verdict = ApprovalPolicy.judgeAll(policiesOf(stateOf(run)), tool, needed, at)
+  for (let below = run; below.parent !== undefined; below = below.parent) {
     const policies = policiesAbove(stateOf(below.parent), below.path.at(-1)!)
     verdict = ApprovalPolicy.stricter(verdict, ApprovalPolicy.judgeAll(policies, tool, needed, at))
   }
@@ -217,26 +215,26 @@ export const strictest = (scope: Scope, tool: string, needed: boolean): Approval
 
 /** Judges a call with user code: what the definition of the tool throws fails this call alone. */
 export const guarded = (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   judge: () => Effect.Effect<void, unknown> | undefined
 ): Effect.Effect<void> | undefined => {
   try {
     const rest = judge()
-    return rest === undefined ? undefined : ending(scope, call, rest)
+    return rest === undefined ? undefined : ending(run, call, rest)
   } catch (defect) {
-    return void failed(scope, call, Cause.die(defect))
+    return void failed(run, call, Cause.die(defect))
   }
 }
-const ending = (scope: Scope, call: ToolCall, rest: Effect.Effect<void, unknown>) =>
+const ending = (run: AgentRun, call: ToolCall, rest: Effect.Effect<void, unknown>) =>
   Effect.map(Effect.exit(rest), (exit) => {
-    if (Exit.isFailure(exit) && !isStopped(scope, exit.cause)) failed(scope, call, exit.cause)
+    if (Exit.isFailure(exit) && !isStopped(run, exit.cause)) failed(run, call, exit.cause)
   })
 
 /** The definition of the tool is at fault. The call is over, or it would be classified for ever. */
-const failed = (scope: Scope, call: ToolCall, cause: Cause.Cause<unknown>): void => {
-  const why = describe(scope.drive.runtime, Cause.squash(cause))
-  failCall(scope, call, "definition", cause, `${call.name} could not be prepared, and has not run: ${why}`)
+const failed = (run: AgentRun, call: ToolCall, cause: Cause.Cause<unknown>): void => {
+  const why = describe(run.drive.runtime, Cause.squash(cause))
+  failCall(run, call, "definition", cause, `${call.name} could not be prepared, and has not run: ${why}`)
 }
 
 /** How a grant reaches a call: it was given in the call's own run, or in one above. */
@@ -247,13 +245,13 @@ type Reach = "own" | "inherited"
  * agent, and reaches the sub-agents that this agent started, whichever agent has the conversation now.
  */
 export const findGrant = (
-  scope: Scope,
+  run: AgentRun,
   isMeant: (grant: Grant.Grant, reach: Reach) => boolean
 ): { readonly grant: Grant.Grant; readonly reach: Reach } | undefined => {
-  for (const grant of stateOf(scope).grants) {
+  for (const grant of stateOf(run).grants) {
     if (isMeant(grant, "own")) return { grant, reach: "own" }
   }
-  for (let below = scope; below.parent !== undefined; below = below.parent) {
+  for (let below = run; below.parent !== undefined; below = below.parent) {
     const { first } = below.parent
     const starter = first === undefined ? undefined : starterOf(first, stateOf(below))
     for (const grant of stateOf(below.parent).grants) {

@@ -12,6 +12,7 @@ import { type RunEvent, wrap, unwrap } from "../../domain/RunEvent.ts"
 import { findRequest, type RunState, isEnded } from "../../domain/RunState.ts"
 import { passedOver } from "../../store/internal/requests.ts"
 import type { Mail } from "../Mail.ts"
+
 /** The decision's events; for one that no longer applies, the event that says so. */
 export const eventsOf = (state: RunState, decision: Decision): ReadonlyArray<RunEvent> => {
   const { at, requestId } = decision

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { BoundAgent } from "../../agent/Entry.ts"
 import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
-import { type Scope, stateOf, isCallOpen, nextRequestId } from "./AgentRun.ts"
+import { type AgentRun, stateOf, isCallOpen, nextRequestId } from "./AgentRun.ts"
 import { approvalDigest } from "./digest.ts"
 import { now, emit } from "./Drive.ts"
 import { idempotencyKey } from "./toolBody.ts"
@@ -20,26 +20,27 @@ const expiryOf = (at: number, expiresIn: Duration.Input | undefined): number | u
   return expiresAt <= lastDate ? Math.ceil(expiresAt) : undefined
 }
 const lastDate = 8.64e15
+
 /** Asks whether the call may run. `reason` says why it is asked when that is not plain. */
 export const openApproval = Effect.fnUntraced(function* (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   { definition, tool }: ToolEntry,
   args: Schema.Json,
   value: unknown,
   reason: string | undefined
 ) {
-  const { drive } = scope
+  const { drive } = run
   const { approval, preview, risk } = tool.options
   const shown =
     preview === undefined
       ? undefined
-      : yield* Effect.option(askTool<unknown>(scope, call, tool, "preview", () => preview(value)))
+      : yield* Effect.option(askTool<unknown>(run, call, tool, "preview", () => preview(value)))
   const risky =
     typeof risk === "function"
-      ? yield* Effect.option(askTool<unknown>(scope, call, tool, "risk", () => risk(value)))
+      ? yield* Effect.option(askTool<unknown>(run, call, tool, "risk", () => risk(value)))
       : undefined
-  const state = stateOf(scope)
+  const state = stateOf(run)
   const identity = {
     agentPath: state.agentPath,
     tool: tool.name,
@@ -47,18 +48,18 @@ export const openApproval = Effect.fnUntraced(function* (
     safety: definition.safety
   }
   const digest = yield* approvalDigest(identity, args)
-  if (!isCallOpen(scope, call.id)) return
+  if (!isCallOpen(run, call.id)) return
   const at = now(drive)
   const { scrub } = drive.runtime.scrubber
   const said: unknown = risky === undefined ? risk : risky._tag === "Some" ? risky.value : undefined
   const expiresAt = expiryOf(at, approval?.expiresIn)
   const riskText = typeof said === "string" ? said : undefined
-  emit(scope, {
+  emit(run, {
     _tag: "request.opened",
     at,
     request: {
       _tag: "approval",
-      requestId: nextRequestId(scope),
+      requestId: nextRequestId(run),
       runId: state.runId,
       ...identity,
       at,
@@ -72,19 +73,20 @@ export const openApproval = Effect.fnUntraced(function* (
     }
   })
 })
+
 /** Asks what became of a call that started. */
-export const openInDoubt = (scope: Scope, call: ToolCall, reason?: string): undefined => {
-  if (!isCallOpen(scope, call.id)) return undefined
-  const state = stateOf(scope)
-  const at = now(scope.drive)
-  const definition = toolEntryOf(scope.bound, call)?.definition
+export const openInDoubt = (run: AgentRun, call: ToolCall, reason?: string): undefined => {
+  if (!isCallOpen(run, call.id)) return undefined
+  const state = stateOf(run)
+  const at = now(run.drive)
+  const definition = toolEntryOf(run.bound, call)?.definition
   const why = reason ?? (state.mayRepeat === undefined ? undefined : whyDoubted(state.mayRepeat))
-  emit(scope, {
+  emit(run, {
     _tag: "request.opened",
     at,
     request: {
       _tag: "inDoubt",
-      requestId: nextRequestId(scope),
+      requestId: nextRequestId(run),
       runId: state.runId,
       agentPath: state.agentPath,
       at,
@@ -103,6 +105,7 @@ const whyDoubted = ({ since }: MayRepeat): string =>
   since === undefined
     ? "the prompt was sent again to a store that had lost it, and the call may have run before"
     : `the store was restored from a backup, and the call may have run after ${new Date(since).toISOString()}`
+
 /** The tool that a call names: by the definition's own name where the call used an alias of it. */
 export const toolEntryOf = (bound: BoundAgent, call: ToolCall): ToolEntry | undefined => {
   const entry = bound.entries.get(call.tool ?? call.name)

@@ -10,19 +10,19 @@ import * as Exit from "effect/Exit"
 import { lineTo } from "../../domain/internal/subAgents.ts"
 import type { Step } from "../../domain/next.ts"
 import { findCall, interruptions, type RunState } from "../../domain/RunState.ts"
-import { type Scope } from "./AgentRun.ts"
-import { type Drive } from "./Drive.ts"
+import type { AgentRun } from "./AgentRun.ts"
+import type { Drive } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
-import { takeMailBeside } from "./leave.ts"
+import { takeMailInTask } from "./mail.ts"
 
-/** The states from the root's to that of the scope's own run, as far as they are there. */
-const lineOf = ({ drive, path }: Scope): ReadonlyArray<RunState> => lineTo(drive.state, path)
+/** The states from the root's to that of the run, as far as they are there. */
+const lineOf = ({ drive, path }: AgentRun): ReadonlyArray<RunState> => lineTo(drive.state, path)
 
-/** Whether a decision has stopped the scope's own run, or one above it. */
-export const isHalted = (scope: Scope): boolean =>
-  scope.path.length === 0
-    ? scope.drive.state.stop !== undefined
-    : lineOf(scope).some(({ stop }) => stop !== undefined)
+/** Whether a decision has stopped the run, or one above it. */
+export const isHalted = (run: AgentRun): boolean =>
+  run.path.length === 0
+    ? run.drive.state.stop !== undefined
+    : lineOf(run).some(({ stop }) => stop !== undefined)
 
 /** Whether a step begins something before a commit that would tell of mail. */
 export const beginsUnheard = (state: RunState, step: Step): boolean => {
@@ -42,15 +42,15 @@ export const beginsUnheard = (state: RunState, step: Step): boolean => {
   }
 }
 
-/** Whether nothing more of the scope's open turn begins: a decision has stopped the run, or superseded the turn. */
-export const isTurnHalted = (scope: Scope): boolean =>
-  isHalted(scope) || lineOf(scope).at(-1)?.superseded !== undefined
+/** Whether nothing more of the run's open turn begins: a decision has stopped the run, or superseded the turn. */
+export const isTurnHalted = (run: AgentRun): boolean =>
+  isHalted(run) || lineOf(run).at(-1)?.superseded !== undefined
 
 /**
- * Whether a decision on a pending request could stop the scope's own run, or supersede a turn that it works in: the request may be
+ * Whether a decision on a pending request could stop the run, or supersede a turn that it works in: the request may be
  * anywhere in the tree. A request that is not stored yet has no decision.
  */
-export const mayBeHalted = ({ drive }: Scope): boolean =>
+export const mayBeHalted = ({ drive }: AgentRun): boolean =>
   interruptions(drive.state).some(({ requestId }) => !isStaged(drive, requestId))
 
 const isStaged = ({ staged }: Drive, requestId: string): boolean =>
@@ -60,14 +60,14 @@ const isStaged = ({ staged }: Drive, requestId: string): boolean =>
     return inner._tag === "request.opened" && inner.request.requestId === requestId
   })
 
-/** Takes the mail, if one of its decisions could stop the scope's own run. */
-export const hearStops = (scope: Scope): Effect.Effect<void, JournalError> =>
+/** Takes the mail, if one of its decisions could stop the run. */
+export const hearStops = (run: AgentRun): Effect.Effect<void, JournalError> =>
   Effect.suspend(() => {
-    if (!mayBeHalted(scope)) return Effect.void
-    scope.drive.hasMail = true
-    return takeMailBeside(scope.drive)
+    if (!mayBeHalted(run)) return Effect.void
+    run.drive.hasMail = true
+    return takeMailInTask(run.drive)
   })
 
-/** Whether more of what the scope's own run has begun may begin. A store that cannot be read has not said that nothing was decided. */
-export const mayGoOn = (scope: Scope): Effect.Effect<boolean> =>
-  Effect.map(Effect.exit(hearStops(scope)), (exit) => Exit.isSuccess(exit) && !isTurnHalted(scope))
+/** Whether more of what the run has begun may begin. A store that cannot be read has not said that nothing was decided. */
+export const mayGoOn = (run: AgentRun): Effect.Effect<boolean> =>
+  Effect.map(Effect.exit(hearStops(run)), (exit) => Exit.isSuccess(exit) && !isTurnHalted(run))

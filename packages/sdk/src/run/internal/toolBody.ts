@@ -11,7 +11,7 @@ import { graceMs, inSpan, isPromise, isTraced, supplied } from "../../agent/inte
 import { findCall, type ToolCall } from "../../domain/RunState.ts"
 import type { AnyTool } from "../../tool/Tool.ts"
 import type { ToolContext } from "../../tool/ToolContext.ts"
-import { isThere, stateOf, type Scope } from "./AgentRun.ts"
+import { isThere, stateOf, type AgentRun } from "./AgentRun.ts"
 import type { Running } from "./Supervisor.ts"
 import { calledOf } from "./userCalls.ts"
 
@@ -20,13 +20,13 @@ export const idempotencyKey = (call: ToolCall): string => call.id
 
 /** Calls the handler, whatever it returns: a value, a promise or an effect. What is known at once takes no fiber. */
 export const invoke = (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   tool: AnyTool,
   value: unknown
 ): Exit.Exit<unknown, unknown> | Running<unknown, unknown> => {
-  const { clock, context: runContext, runtime } = scope.drive
-  const context = new CallContext(scope, call)
+  const { clock, context: runContext, runtime } = run.drive
+  const context = new CallContext(run, call)
   let isStopped = false
   const settled = (promise: Promise<unknown>) =>
     Effect.callback<unknown, unknown>((resume) => {
@@ -49,7 +49,7 @@ export const invoke = (
     }
   }
   const body = isTraced(runContext)
-    ? inSpan(runtime, calledOf(scope, "handler", call, tool), Effect.suspend(begin))
+    ? inSpan(runtime, calledOf(run, "handler", call, tool), Effect.suspend(begin))
     : begin()
   if (Exit.isExit(body)) return body as Exit.Exit<unknown, unknown>
   // Only the handler's own effect is interrupted: what a promise brings within its grace period is its result.
@@ -109,11 +109,11 @@ class CallContext implements ToolContext {
   readonly output: (chunk: string) => void
   /** No private name: whoever wraps the context, as a proxy does, finds its signal too. */
   readonly [stopping]: Stopping = { controller: undefined, reason: undefined }
-  readonly #scope: Scope
+  readonly #run: AgentRun
 
-  constructor(scope: Scope, call: ToolCall) {
-    const { agentPath, runId, sessionId } = stateOf(scope)
-    this.#scope = scope
+  constructor(run: AgentRun, call: ToolCall) {
+    const { agentPath, runId, sessionId } = stateOf(run)
+    this.#run = run
     this.runId = runId
     this.sessionId = sessionId
     this.callId = call.id
@@ -127,7 +127,7 @@ class CallContext implements ToolContext {
   }
 
   private publish(kind: "progress" | "output", given: string): void {
-    const { drive } = this.#scope
+    const { drive } = this.#run
     if (drive.onUpdate === undefined || !this.isUnderWay()) return
     const { agentPath, callId, runId: agentRunId } = this
     const whose = { runId: drive.state.runId, agentRunId, agentPath, callId }
@@ -141,13 +141,13 @@ class CallContext implements ToolContext {
 
   /** Nothing that comes after its end is of the call: it may have been left behind. */
   private isUnderWay(): boolean {
-    const scope = this.#scope
-    return isThere(scope) && findCall(stateOf(scope), this.callId)?.status === "started"
+    const run = this.#run
+    return isThere(run) && findCall(stateOf(run), this.callId)?.status === "started"
   }
 
   abort(): void {
     const told = this[stopping]
-    told.reason = new Error(this.#scope.token.reason() ?? "The call was stopped.")
+    told.reason = new Error(this.#run.token.reason() ?? "The call was stopped.")
     told.controller?.abort(told.reason)
   }
 

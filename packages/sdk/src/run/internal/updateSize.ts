@@ -1,7 +1,7 @@
-import type { RunUpdate } from "../../agent/RunUpdate.ts"
 /**
  * How much memory an update takes that a reader has not read yet: about as many characters as it holds.
  */
+import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type { FilePart } from "../../domain/Message.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
 import type { ModelPart } from "../../model/ModelPart.ts"

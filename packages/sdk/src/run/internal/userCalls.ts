@@ -8,16 +8,17 @@ import { type Called, call as callUserCode, logFailure } from "../../agent/inter
 import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import type { AnyTool, Awaitable } from "../../tool/Tool.ts"
-import { judgingMs, stateOf, type Scope } from "./AgentRun.ts"
+import { judgingMs, stateOf, type AgentRun } from "./AgentRun.ts"
 import { emit, now } from "./Drive.ts"
-/** User code of the scope's own run: of the call of a tool, of a tool, or of the agent itself. */
+
+/** User code of the run: of the call of a tool, of a tool, or of the agent itself. */
 export const calledOf = (
-  scope: Scope,
+  run: AgentRun,
   code: string,
   call?: { readonly id: string },
   tool?: Pick<AnyTool, "name">
 ): Called => {
-  const { agent, runId } = stateOf(scope)
+  const { agent, runId } = stateOf(run)
   return {
     code,
     runId,
@@ -29,24 +30,25 @@ export const calledOf = (
 
 /** Records that a call has failed. The model reads why; the log and the hooks get the cause. */
 export const failCall = (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   code: "handler" | "definition",
   cause: Cause.Cause<unknown>,
   why: string
 ): void => {
-  const { drive } = scope
-  const called = calledOf(scope, code, call, { name: call.tool ?? call.name })
-  emit(scope, { _tag: "tool.failed", at: now(drive), callId: call.id, content: [text(why)] }, cause)
+  const { drive } = run
+  const called = calledOf(run, code, call, { name: call.tool ?? call.name })
+  emit(run, { _tag: "tool.failed", at: now(drive), callId: call.id, content: [text(why)] }, cause)
   Effect.runForkWith(drive.context)(logFailure(drive.runtime, called, cause))
 }
 export type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
+
 /** Asks a tool's own code about a call: it may take as long as the call may. */
 export const askTool = <A>(
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   tool: AnyTool,
   code: "needsApproval" | "risk" | "preview" | "reconcile",
   ask: () => Awaitable<A, unknown>
 ): Effect.Effect<A, unknown> =>
-  callUserCode(scope.drive.runtime, calledOf(scope, code, call, tool), ask, judgingMs(scope, tool))
+  callUserCode(run.drive.runtime, calledOf(run, code, call, tool), ask, judgingMs(run, tool))

@@ -32,7 +32,7 @@ import {
   isThere,
   timeLeftOf,
   stateOf,
-  type Scope
+  type AgentRun
 } from "../internal/AgentRun.ts"
 import { type Drive, type DriveError, emit, now } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
@@ -43,76 +43,76 @@ import { calledOf } from "../internal/userCalls.ts"
 import { openLimit } from "./limits.ts"
 
 /** Asks the model for the turn's answer within the budgets, and says which of them are running out then. */
-export const callModel = (scope: Scope, turn: number): Effect.Effect<void, DriveError> =>
+export const callModel = (run: AgentRun, turn: number): Effect.Effect<void, DriveError> =>
   Effect.suspend(() => {
-    const { drive } = scope
-    const before = stateOf(scope)
-    const late = isWrappingUp(before) ? undefined : exceeded(before, budgetTime(scope))
-    if (late !== undefined) return outOfBudget(scope, late)
-    if (before.queued.length > 0) emit(scope, { _tag: "messages.read", at: now(drive) })
-    drive.asking += 1
-    return Effect.map(askModel(scope, turn), () => {
-      drive.asking -= 1
-      warn(scope)
+    const { drive } = run
+    const before = stateOf(run)
+    const late = isWrappingUp(before) ? undefined : exceeded(before, budgetTime(run))
+    if (late !== undefined) return outOfBudget(run, late)
+    if (before.queued.length > 0) emit(run, { _tag: "messages.read", at: now(drive) })
+    drive.modelCalls += 1
+    return Effect.map(askModel(run, turn), () => {
+      drive.modelCalls -= 1
+      warn(run)
     })
   })
 
 /** Asks for the answer in parts. Where that failed before the first part was out, asks for a whole one, once. */
-const askModel = Effect.fnUntraced(function* (scope: Scope, turn: number) {
-  const { bound, drive, supervisor } = scope
+const askModel = Effect.fnUntraced(function* (run: AgentRun, turn: number) {
+  const { bound, drive, supervisor } = run
   const { instructions: given = "" } = bound.agent.options
-  const instructions = typeof given === "string" ? given : yield* callInstructions(scope, turn, given)
+  const instructions = typeof given === "string" ? given : yield* callInstructions(run, turn, given)
   if (instructions === undefined) return
-  const prepared = yield* supervisor.run(contextOf(scope, instructions))
-  if (Exit.isFailure(prepared)) return yield* notPrepared(scope, prepared.cause)
-  const request = requestOf(scope, turn, prepared.value)
-  if (request === undefined) return yield* notPrepared(scope, Cause.fail(noContext))
+  const prepared = yield* supervisor.run(contextOf(run, instructions))
+  if (Exit.isFailure(prepared)) return yield* notPrepared(run, prepared.cause)
+  const request = requestOf(run, turn, prepared.value)
+  if (request === undefined) return yield* notPrepared(run, Cause.fail(noContext))
 
   const collector = makeCollector()
-  const told = drive.onUpdate === undefined ? undefined : telling(scope, request, collector)
-  const begun = begin(scope, request, told ?? collector)
-  const streamed = yield* supervisor.run(begun, deadlineOf(scope))
+  const told = drive.onUpdate === undefined ? undefined : telling(run, request, collector)
+  const begun = begin(run, request, told ?? collector)
+  const streamed = yield* supervisor.run(begun, deadlineOf(run))
   told?.close()
   const response = Exit.isSuccess(streamed) ? collector.response() : undefined
   if (response !== undefined) {
-    const fault = takeAnswer(scope, request, response)
-    return fault === undefined ? undefined : yield* notAnswered(scope, Cause.fail(fault))
+    const fault = takeAnswer(run, request, response)
+    return fault === undefined ? undefined : yield* notAnswered(run, Cause.fail(fault))
   }
   const cause = Exit.isSuccess(streamed) ? Cause.fail(cutOff()) : streamed.cause
   const error: unknown = Cause.squash(cause)
   const mayComeWhole = isModelError(error) && !collector.hasContent() && mayBeWhole(error)
-  if (!mayComeWhole || isOutOfTime(scope) || isHalted(scope)) return yield* notAnswered(scope, cause)
-  return yield* askWhole(scope, request, error)
+  if (!mayComeWhole || isOutOfTime(run) || isHalted(run)) return yield* notAnswered(run, cause)
+  return yield* askWhole(run, request, error)
 })
 
 const noContext = new TypeError("it has returned no instructions and messages")
 
 /** What the context policy makes of the conversation. */
-const contextOf = (scope: Scope, instructions: string): Effect.Effect<PreparedContext, ContextTooLarge> => {
-  const { bound, drive } = scope
+const contextOf = (run: AgentRun, instructions: string): Effect.Effect<PreparedContext, ContextTooLarge> => {
+  const { bound, drive } = run
   const { contextPolicy, tokenizer } = drive.runtime
-  const { history, limits } = stateOf(scope)
+  const { history, limits } = stateOf(run)
   return attemptEffect(() =>
     contextPolicy.prepare({
       instructions,
       messages: History.toArray(history),
       limits,
-      ...roomOf(scope),
+      ...roomOf(run),
       countTokens: (context) => countRequest(tokenizer, { ...context, tools: bound.definitions })
     })
   )
 }
 
 /** Does about a budget what the run's limits and whoever can be asked say. */
-const outOfBudget = (scope: Scope, exceeded: Exceeded): Effect.Effect<void, DriveError> => {
-  const step = exhausted(stateOf(scope), exceeded)
-  if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return scope.perform(scope, step)
-  return step._tag === "Finish" && step.end._tag === "failed" ? failRun(scope, step.end.failure) : Effect.void
+const outOfBudget = (run: AgentRun, exceeded: Exceeded): Effect.Effect<void, DriveError> => {
+  const step = exhausted(stateOf(run), exceeded)
+  if (step._tag === "AskLimit" || step._tag === "AskWrapUp") return run.perform(run, step)
+  return step._tag === "Finish" && step.end._tag === "failed" ? failRun(run, step.end.failure) : Effect.void
 }
 
-const warn = (scope: Scope): void => {
-  const { drive } = scope
-  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
+const warn = (run: AgentRun): void => {
+  const { drive } = run
+  for (let at: AgentRun | undefined = run; at !== undefined; at = at.parent) {
     if (!isThere(at)) continue
     for (const budget of nearing(stateOf(at), budgetTime(at))) {
       emit(at, { _tag: "budget.nearing", at: now(drive), ...budget })
@@ -122,66 +122,66 @@ const warn = (scope: Scope): void => {
 
 /** What a function of the program gives as instructions; `undefined` where it failed, or the run was stopped. */
 const callInstructions = Effect.fnUntraced(function* (
-  scope: Scope,
+  run: AgentRun,
   turn: number,
   instructions: Exclude<BoundAgent["agent"]["options"]["instructions"], string | undefined>
 ) {
-  const { runtime } = scope.drive
-  const state = stateOf(scope)
-  const instructed = yield* scope.supervisor.run(
-    call<unknown>(runtime, calledOf(scope, "instructions"), () => instructions({ state, turn }))
+  const { runtime } = run.drive
+  const state = stateOf(run)
+  const instructed = yield* run.supervisor.run(
+    call<unknown>(runtime, calledOf(run, "instructions"), () => instructions({ state, turn }))
   )
-  if (Exit.isFailure(instructed) && isStopped(scope, instructed.cause)) return undefined
+  if (Exit.isFailure(instructed) && isStopped(run, instructed.cause)) return undefined
   if (Exit.isSuccess(instructed) && typeof instructed.value === "string") return instructed.value
   const why = Exit.isFailure(instructed)
     ? describe(runtime, Cause.squash(instructed.cause))
     : "what they returned is not a text"
-  const description = `The instructions of ${scope.bound.agent.name} failed: ${why}`
-  yield* failRun(scope, { _tag: "RunDefect", description })
+  const description = `The instructions of ${run.bound.agent.name} failed: ${why}`
+  yield* failRun(run, { _tag: "RunDefect", description })
   return undefined
 })
 
-const notPrepared = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
-  if (isStopped(scope, cause)) return Effect.void
+const notPrepared = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
+  if (isStopped(run, cause)) return Effect.void
   const error: unknown = Cause.squash(cause)
-  if (isContextTooLarge(error)) return overContext(scope, error)
-  return failDefect(scope, "context policy", cause)
+  if (isContextTooLarge(error)) return overContext(run, error)
+  return failDefect(run, "context policy", cause)
 }
 
 /** Fails the run because of a service of the program that does not work. Its cause is in the log alone. */
 const failDefect = (
-  scope: Scope,
+  run: AgentRun,
   code: "context policy" | "model client",
   cause: Cause.Cause<unknown>
 ): Effect.Effect<void> => {
-  const { runtime } = scope.drive
+  const { runtime } = run.drive
   const description = `The ${code} failed: ${describe(runtime, Cause.squash(cause))}`
   return Effect.andThen(
-    logFailure(runtime, calledOf(scope, code), cause),
-    failRun(scope, { _tag: "RunDefect", description })
+    logFailure(runtime, calledOf(run, code), cause),
+    failRun(run, { _tag: "RunDefect", description })
   )
 }
 
 /** Begins to read an answer. A client that throws has failed; what would not be closed is not opened. */
-const begin = ({ drive, supervisor }: Scope, request: ModelRequest, sink: Pick<Collector, "add">) =>
+const begin = ({ drive, supervisor }: AgentRun, request: ModelRequest, sink: Pick<Collector, "add">) =>
   supervisor.isStopped()
     ? Exit.interrupt()
     : attempt(() => reading(requireStream(drive.runtime.model.stream(request)), sink))
 
 /** Asks for a whole answer where asking for parts has failed. */
-const askWhole = Effect.fnUntraced(function* (scope: Scope, request: ModelRequest, error: ModelError) {
-  const { drive, supervisor } = scope
-  charge(scope, error)
+const askWhole = Effect.fnUntraced(function* (run: AgentRun, request: ModelRequest, error: ModelError) {
+  const { drive, supervisor } = run
+  charge(run, error)
   const { agentPath, runId: agentRunId, turn } = request
   const { runId } = drive.state
   drive.onUpdate?.({ _tag: "fallback", runId, agentRunId, agentPath, turn, reason: error.reason._tag })
   const whole = yield* supervisor.run(
     attemptEffect(() => drive.runtime.model.complete(request)),
-    deadlineOf(scope)
+    deadlineOf(run)
   )
-  const fault = Exit.isSuccess(whole) ? takeAnswer(scope, request, whole.value) : undefined
-  if (Exit.isFailure(whole)) yield* notAnswered(scope, whole.cause)
-  else if (fault !== undefined) yield* notAnswered(scope, Cause.fail(fault))
+  const fault = Exit.isSuccess(whole) ? takeAnswer(run, request, whole.value) : undefined
+  if (Exit.isFailure(whole)) yield* notAnswered(run, whole.cause)
+  else if (fault !== undefined) yield* notAnswered(run, Cause.fail(fault))
 })
 
 /** What a client of a program without types returns may be anything. */
@@ -192,7 +192,7 @@ const requireStream = <A>(stream: A): A => {
 }
 
 /** Tells each part before it is the next one's turn. */
-const telling = ({ drive }: Scope, request: ModelRequest, collector: Collector) => {
+const telling = ({ drive }: AgentRun, request: ModelRequest, collector: Collector) => {
   const { agentPath, runId: agentRunId, turn } = request
   const { runId } = drive.state
   let isOver = false
@@ -210,11 +210,11 @@ const telling = ({ drive }: Scope, request: ModelRequest, collector: Collector) 
 }
 
 /** `undefined` where the policy, maybe written without types, has returned no context. */
-const requestOf = (scope: Scope, turn: number, prepared: PreparedContext): ModelRequest | undefined => {
+const requestOf = (run: AgentRun, turn: number, prepared: PreparedContext): ModelRequest | undefined => {
   const { instructions, messages } = (prepared ?? {}) as Partial<PreparedContext>
   if (typeof instructions !== "string" || !Array.isArray(messages)) return undefined
-  const { drive, bound } = scope
-  const state = stateOf(scope)
+  const { drive, bound } = run
+  const state = stateOf(run)
   const { profile, settings } = bound.agent.options
   const { onUpdate } = drive
   const { agentPath, runId } = state
@@ -249,42 +249,46 @@ const retryOf =
     drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, agentRunId, agentPath, turn, ...retry })
 
 /** Folds an answer. Returns what keeps it from being one. */
-const takeAnswer = (scope: Scope, request: ModelRequest, response: ModelResponse): ModelError | undefined => {
+const takeAnswer = (
+  run: AgentRun,
+  request: ModelRequest,
+  response: ModelResponse
+): ModelError | undefined => {
   const answer = soundAnswer(response)
   const { usage } = answer
   // It has cost something all the same.
   if ("fault" in answer) return changed(answer.fault, { usage })
   const { content, finishReason, lastInputTokens, profile } = answer
   remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
-  const event = { _tag: "model.answered", at: now(scope.drive), content, usage, finishReason } as const
-  emit(scope, profile === undefined ? event : { ...event, profile })
+  const event = { _tag: "model.answered", at: now(run.drive), content, usage, finishReason } as const
+  emit(run, profile === undefined ? event : { ...event, profile })
   return undefined
 }
 
-const notAnswered = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
+const notAnswered = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Effect.suspend(() => {
-    const { drive } = scope
+    const { drive } = run
     const { runtime } = drive
-    const state = stateOf(scope)
+    const state = stateOf(run)
     const error: unknown = Cause.squash(cause)
     const isOfModel = isModelError(error)
-    if (isOfModel) charge(scope, error)
-    if (isStopped(scope, cause)) return Effect.void
+    if (isOfModel) charge(run, error)
+    if (isStopped(run, cause)) return Effect.void
     // Its time was up before the model's: the loop sees to it.
-    if (isOutOfTime(scope)) return Effect.void
-    if (!isOfModel) return failDefect(scope, "model client", cause)
+    if (isOutOfTime(run)) return Effect.void
+    if (!isOfModel) return failDefect(run, "model client", cause)
     const { reason } = error
     if (reason._tag !== "LoginRequired" || !state.asks) {
-      return failRun(scope, {
+      return failRun(run, {
         _tag: "ModelFailed",
         reason: reason._tag,
         description: describe(runtime, reason.description),
         isRetryable: error.isRetryable
       })
     }
-    const requestId = nextRequestId(scope)
+    const requestId = nextRequestId(run)
     const at = now(drive)
-    emit(scope, {
+    emit(run, {
       _tag: "request.opened",
       at,
       request: {
@@ -301,9 +305,9 @@ const notAnswered = (scope: Scope, cause: Cause.Cause<unknown>): Effect.Effect<v
   })
 
 /** How long one model call may take: its own time, or what is left of that of the run and of those above it. */
-const deadlineOf = (scope: Scope): Deadline<ModelError> => {
-  const { modelTimeoutMs } = stateOf(scope).limits
-  return { ms: Math.max(1, Math.min(modelTimeoutMs, timeLeftOf(scope) ?? modelTimeoutMs)), late: timedOut }
+const deadlineOf = (run: AgentRun): Deadline<ModelError> => {
+  const { modelTimeoutMs } = stateOf(run).limits
+  return { ms: Math.max(1, Math.min(modelTimeoutMs, timeLeftOf(run) ?? modelTimeoutMs)), late: timedOut }
 }
 
 const timedOut = (ms: number): ModelError =>
@@ -312,13 +316,13 @@ const timedOut = (ms: number): ModelError =>
   })
 
 /** Books what a call has cost that brought no answer, as far as the provider has said. */
-const charge = (scope: Scope, { usage }: ModelError): void => {
+const charge = (run: AgentRun, { usage }: ModelError): void => {
   if (usage === undefined) return
-  emit(scope, { _tag: "model.charged", at: now(scope.drive), usage: soundUsage(usage) })
+  emit(run, { _tag: "model.charged", at: now(run.drive), usage: soundUsage(usage) })
 }
 
 /** What is known of the room that the model has. */
-const roomOf = ({ bound, drive }: Scope): Pick<ContextInput, "contextTokens" | "reservedTokens"> => {
+const roomOf = ({ bound, drive }: AgentRun): Pick<ContextInput, "contextTokens" | "reservedTokens"> => {
   const { profile, settings } = bound.agent.options
   const contextTokens: unknown = drive.runtime.model.contextTokens?.(profile)
   if (contextTokens !== undefined && typeof contextTokens !== "number") {
@@ -332,7 +336,7 @@ const roomOf = ({ bound, drive }: Scope): Pick<ContextInput, "contextTokens" | "
 const nothingKnown = {}
 
 /** Whether the time of the whole run is up, or that of one above it. */
-const isOutOfTime = (scope: Scope): boolean => (timeLeftOf(scope) ?? 1) <= 0
+const isOutOfTime = (run: AgentRun): boolean => (timeLeftOf(run) ?? 1) <= 0
 
 /** What was thrown may be anything, such as a proxy that throws when it is looked at. */
 const isModelError = (error: unknown): error is ModelError =>
@@ -344,11 +348,11 @@ const isContextTooLarge = (error: unknown): error is ContextTooLarge =>
     return _tag === "ContextTooLarge" && Number.isFinite(limit) && Number.isFinite(tokens)
   }) === true
 
-const overContext = (scope: Scope, { tokens, limit }: ContextTooLarge): Effect.Effect<void> => {
+const overContext = (run: AgentRun, { tokens, limit }: ContextTooLarge): Effect.Effect<void> => {
   const exceeded = { budget: "context", limit, spent: tokens } as const
-  return stateOf(scope).asks
-    ? Effect.sync(() => openLimit(scope, exceeded))
-    : failRun(scope, { _tag: "BudgetExceeded", ...exceeded })
+  return stateOf(run).asks
+    ? Effect.sync(() => openLimit(run, exceeded))
+    : failRun(run, { _tag: "BudgetExceeded", ...exceeded })
 }
 
 /** Whether a whole answer may come where a stream did not. An overload or a rate limit is the same for both, and was waited for. */

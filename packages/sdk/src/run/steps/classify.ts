@@ -16,7 +16,7 @@ import { text } from "../../domain/Message.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
 import type { DecodedArguments } from "../../tool/internal/decodedArguments.ts"
 import type { Question } from "../../tool/Tool.ts"
-import { isEnding, nextRequestId, isCallOpen, stateOf, type Scope } from "../internal/AgentRun.ts"
+import { isEnding, nextRequestId, isCallOpen, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
 import {
   type Rest,
@@ -31,51 +31,51 @@ import {
 import { type ToolEntry } from "../internal/userCalls.ts"
 
 /** Classifies the calls one after another; supervised from the first on that takes time. */
-export const classifyAll = (scope: Scope, callIds: ReadonlyArray<ToolCallId>): Effect.Effect<void> =>
+export const classifyAll = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): Effect.Effect<void> =>
   Effect.suspend(() => {
     for (let index = 0; index < callIds.length; index += 1) {
-      const rest = classifyOne(scope, callIds[index]!)
-      if (rest !== undefined) return withOthers(scope, rest, callIds.slice(index + 1))
+      const rest = classifyOne(run, callIds[index]!)
+      if (rest !== undefined) return withOthers(run, rest, callIds.slice(index + 1))
     }
     return Effect.void
   })
 
 const withOthers = (
-  scope: Scope,
+  run: AgentRun,
   rest: Effect.Effect<void>,
   callIds: ReadonlyArray<ToolCallId>
 ): Effect.Effect<void> => {
-  const others = Effect.forEach(callIds, (callId) => classifyOne(scope, callId) ?? Effect.void, {
+  const others = Effect.forEach(callIds, (callId) => classifyOne(run, callId) ?? Effect.void, {
     discard: true
   })
-  return Effect.asVoid(scope.supervisor.run(Effect.andThen(rest, others)))
+  return Effect.asVoid(run.supervisor.run(Effect.andThen(rest, others)))
 }
 
-const classifyOne = (scope: Scope, callId: ToolCallId): Effect.Effect<void> | undefined => {
-  const call = findCall(stateOf(scope), callId)
-  return call === undefined || isEnding(scope) ? undefined : guarded(scope, call, () => classify(scope, call))
+const classifyOne = (run: AgentRun, callId: ToolCallId): Effect.Effect<void> | undefined => {
+  const call = findCall(stateOf(run), callId)
+  return call === undefined || isEnding(run) ? undefined : guarded(run, call, () => classify(run, call))
 }
 
 /** Classifies one call: emits its fate, or what has to be decided about it, at once where nobody has to be waited for. */
-const classify = (scope: Scope, call: ToolCall): Rest => {
-  const entry = scope.bound.entries.get(call.name)
-  if (entry === undefined) return refuseUnknown(scope, call)
+const classify = (run: AgentRun, call: ToolCall): Rest => {
+  const entry = run.bound.entries.get(call.name)
+  if (entry === undefined) return refuseUnknown(run, call)
   const json = parse(call.argumentsText)
   if (json === undefined) {
     return refuse(
-      scope,
+      run,
       call,
       `The arguments for ${call.name} are not valid JSON: they may have been cut off. Call it again with an object.`
     )
   }
-  const decoded: Effect.Effect<unknown, unknown> = decodeArguments(entry, stateOf(scope).limits, json)
+  const decoded: Effect.Effect<unknown, unknown> = decodeArguments(entry, stateOf(run).limits, json)
   return Exit.isExit(decoded)
-    ? understand(scope, call, entry, json, decoded)
-    : understandLater(scope, call, entry, json, decoded)
+    ? understand(run, call, entry, json, decoded)
+    : understandLater(run, call, entry, json, decoded)
 }
 
 const understandLater = (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   entry: Entry,
   json: Schema.Json,
@@ -83,13 +83,13 @@ const understandLater = (
 ): Rest =>
   Effect.flatMap(
     Effect.exit(decoding),
-    (decoded) => understand(scope, call, entry, json, decoded) ?? Effect.void
+    (decoded) => understand(run, call, entry, json, decoded) ?? Effect.void
   )
 
-const refuseUnknown = (scope: Scope, call: ToolCall): undefined => {
-  const names = scope.bound.definitions.map(({ name }) => name)
+const refuseUnknown = (run: AgentRun, call: ToolCall): undefined => {
+  const names = run.bound.definitions.map(({ name }) => name)
   return refuse(
-    scope,
+    run,
     call,
     names.length === 0
       ? `There is no tool "${call.name}", and no other. Answer without calling one.`
@@ -97,61 +97,61 @@ const refuseUnknown = (scope: Scope, call: ToolCall): undefined => {
   )
 }
 
-const refuse = (scope: Scope, call: ToolCall, message: string): undefined =>
-  emitIfOpen(scope, { _tag: "tool.failed", at: now(scope.drive), callId: call.id, content: [text(message)] })
+const refuse = (run: AgentRun, call: ToolCall, message: string): undefined =>
+  emitIfOpen(run, { _tag: "tool.failed", at: now(run.drive), callId: call.id, content: [text(message)] })
 
 const understand = (
-  scope: Scope,
+  run: AgentRun,
   call: ToolCall,
   entry: Entry,
   json: Schema.Json,
   decoded: Exit.Exit<unknown, unknown>
 ): Rest => {
-  const { drive } = scope
+  const { drive } = run
   if (Exit.isFailure(decoded)) {
     return refuse(
-      scope,
+      run,
       call,
       `${call.name} does not take these arguments: ${describe(drive.runtime, Cause.squash(decoded.cause))}`
     )
   }
   const value: unknown = decoded.value
-  const args = describeArguments(scope, entry, json, value)
+  const args = describeArguments(run, entry, json, value)
 
   switch (entry.target) {
     case "agent":
     case "agents":
     case "handoff":
-      return allow(scope, call, entry.target, args.arguments)
+      return allow(run, call, entry.target, args.arguments)
     case "delegate": {
       const target = (value as Delegate).background === true ? "background" : "agent"
-      return allow(scope, call, target, args.arguments)
+      return allow(run, call, target, args.arguments)
     }
     case "question":
       return drive.runtime.options.interactive === false
         ? refuse(
-            scope,
+            run,
             call,
             "Nobody can be asked in this run. Go on with what you know, or say what is missing."
           )
-        : askQuestion(scope, call, entry, args)
+        : askQuestion(run, call, entry, args)
     case "tool":
-      return judge(scope, call, entry, { args, value })
+      return judge(run, call, entry, { args, value })
   }
 }
 
-const askQuestion = (scope: Scope, call: ToolCall, entry: ToolEntry, args: DecodedArguments): undefined => {
-  classifyTool(scope, call, entry, args, {})
-  if (!isCallOpen(scope, call.id)) return
-  const state = stateOf(scope)
+const askQuestion = (run: AgentRun, call: ToolCall, entry: ToolEntry, args: DecodedArguments): undefined => {
+  classifyTool(run, call, entry, args, {})
+  if (!isCallOpen(run, call.id)) return
+  const state = stateOf(run)
   const { question, options } = args.arguments as typeof Question.Type
-  const at = now(scope.drive)
-  emit(scope, {
+  const at = now(run.drive)
+  emit(run, {
     _tag: "request.opened",
     at,
     request: {
       _tag: "question",
-      requestId: nextRequestId(scope),
+      requestId: nextRequestId(run),
       runId: state.runId,
       agentPath: state.agentPath,
       at,

@@ -9,22 +9,22 @@ import type * as Schema from "effect/Schema"
 import { decodeWithin } from "../../agent/internal/decoding.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import { isStopped, stateOf, type Scope } from "../internal/AgentRun.ts"
-import { asking } from "../internal/asking.ts"
+import { isStopped, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
-import { leave } from "../internal/leave.ts"
+import { park } from "../internal/mail.ts"
+import { approvalCallbackTask } from "../internal/Tasks.ts"
 
 /** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */
-export const decodeOutput = Effect.fnUntraced(function* (scope: Scope, answer: string) {
-  const { bound, drive } = scope
+export const decodeOutput = Effect.fnUntraced(function* (run: AgentRun, answer: string) {
+  const { bound, drive } = run
   const complete = Effect.fnUntraced(function* (event: RunEvent) {
-    if (scope.parent === undefined) {
-      yield* drive.tasks.stop([asking], "The run has ended.")
-      yield* drive.tasks.settled
-      return yield* leave(drive, event)
+    if (run.parent === undefined) {
+      yield* drive.tasks.stop([approvalCallbackTask], "The run has ended.")
+      yield* drive.tasks.ended
+      return yield* park(drive, event)
     }
-    emit(scope, event)
+    emit(run, event)
     return false
   })
   const decoder = bound.output
@@ -33,8 +33,8 @@ export const decodeOutput = Effect.fnUntraced(function* (scope: Scope, answer: s
   const decoded =
     json === undefined
       ? Exit.fail("it is not JSON")
-      : yield* scope.supervisor.run<unknown, unknown>(
-          decodeWithin(decoder, stateOf(scope).limits.toolTimeoutMs, json)
+      : yield* run.supervisor.run<unknown, unknown>(
+          decodeWithin(decoder, stateOf(run).limits.toolTimeoutMs, json)
         )
   if (Exit.isSuccess(decoded)) {
     const output = Result.try(() => decoder.encode?.(decoded.value) ?? (json as Schema.Json))
@@ -42,12 +42,12 @@ export const decodeOutput = Effect.fnUntraced(function* (scope: Scope, answer: s
       return yield* complete({ _tag: "run.completed", at: now(drive), output: output.success })
     }
     const why = describe(drive.runtime, output.failure)
-    yield* failRun(scope, { _tag: "RunDefect", description: `The output cannot be encoded: ${why}` })
+    yield* failRun(run, { _tag: "RunDefect", description: `The output cannot be encoded: ${why}` })
     return false
   }
-  if (isStopped(scope, decoded.cause)) return false
+  if (isStopped(run, decoded.cause)) return false
   const issues = describe(drive.runtime, Cause.squash(decoded.cause))
-  emit(scope, {
+  emit(run, {
     _tag: "output.rejected",
     at: now(drive),
     message: `The answer does not fit the required form: ${issues}. Answer again, with nothing but JSON that fits.`

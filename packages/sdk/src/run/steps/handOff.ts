@@ -10,36 +10,36 @@ import { text } from "../../domain/Message.ts"
 import { ToolUnavailable } from "../../domain/RunError.ts"
 import { findCall, type RunState } from "../../domain/RunState.ts"
 import { type Policies, policiesFor } from "../../domain/StartOptions.ts"
-import { stateOf, type Scope } from "../internal/AgentRun.ts"
+import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { isPrompted } from "../internal/startOptions.ts"
 
 /** Gives the conversation to the agent that the model has chosen. */
-export const handOff = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId) {
-  const state = stateOf(scope)
+export const handOff = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallId) {
+  const state = stateOf(run)
   const call = findCall(state, callId)
-  const entry = call === undefined ? undefined : scope.bound.entries.get(call.name)
-  const to = entry?.target === "handoff" ? memberOf(scope.bound, entry.to) : undefined
+  const entry = call === undefined ? undefined : run.bound.entries.get(call.name)
+  const to = entry?.target === "handoff" ? memberOf(run.bound, entry.to) : undefined
   if (call === undefined) return
   if (to === undefined) {
     const problem = new ToolUnavailable({ runId: state.runId, tool: call.name, reason: "missing" })
-    return scope.drive.addMissing({ id: callId, arguments: call.arguments, problem })
+    return run.drive.addMissing({ id: callId, arguments: call.arguments, problem })
   }
-  const at = now(scope.drive)
-  emit(scope, {
+  const at = now(run.drive)
+  emit(run, {
     _tag: "agent.changed",
     at,
     agent: to.identity,
-    ...policiesOf(state, scope.bound, to),
+    ...policiesOf(state, run.bound, to),
     structured: to.output !== undefined
   })
   const { name } = to.agent
   for (const { id, result } of state.calls) {
     if (id === callId || result !== undefined) continue
     const content = [text(`This one was not followed: ${name} has the conversation now.`)]
-    emit(scope, { _tag: "tool.failed", at, callId: id, content })
+    emit(run, { _tag: "tool.failed", at, callId: id, content })
   }
-  emit(scope, { _tag: "tool.completed", at, callId, content: [text(`${name} has the conversation now.`)] })
+  emit(run, { _tag: "tool.completed", at, callId, content: [text(`${name} has the conversation now.`)] })
 })
 
 /** The policies that bind the agent that takes over. */

@@ -16,22 +16,22 @@ import { text } from "../../domain/Message.ts"
 import { onNothingLeft, type Step } from "../../domain/next.ts"
 import type { RunFailure } from "../../domain/RunError.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
-import { nextRequestId, statesOf, stateOf, type Scope } from "../internal/AgentRun.ts"
+import { nextRequestId, statesOf, stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { flush } from "../internal/commit.ts"
 import { now, emit } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
 import type { JournalError } from "../internal/Journal.ts"
 
 /** Asks whether a used-up budget may be topped up. */
-export const openLimit = (scope: Scope, exceeded: Exceeded): void => {
-  const state = stateOf(scope)
-  const at = now(scope.drive)
-  emit(scope, {
+export const openLimit = (run: AgentRun, exceeded: Exceeded): void => {
+  const state = stateOf(run)
+  const at = now(run.drive)
+  emit(run, {
     _tag: "request.opened",
     at,
     request: {
       _tag: "limit",
-      requestId: nextRequestId(scope),
+      requestId: nextRequestId(run),
       runId: state.runId,
       agentPath: state.agentPath,
       at,
@@ -40,34 +40,34 @@ export const openLimit = (scope: Scope, exceeded: Exceeded): void => {
   })
 }
 
-export const askLimit = (scope: Scope, exceeded: Exceeded): Effect.Effect<void> =>
-  Effect.sync(() => openLimit(scope, exceeded))
+export const askLimit = (run: AgentRun, exceeded: Exceeded): Effect.Effect<void> =>
+  Effect.sync(() => openLimit(run, exceeded))
 
 /** Nobody needs to give more of a budget that has room again. */
 export const withdrawLimits = (
-  scope: Scope,
+  run: AgentRun,
   requests: ReadonlyArray<Interruption>
 ): Effect.Effect<void, JournalError> =>
   Effect.suspend(() => {
     for (const { requestId } of requests) {
       const reason =
         "there is room in the budget again: a sub-agent has not used all that was set aside for it"
-      emit(scope, { _tag: "request.superseded", at: now(scope.drive), requestId, reason })
+      emit(run, { _tag: "request.superseded", at: now(run.drive), requestId, reason })
     }
     // Before anything follows from it: a decision that came first takes it back.
-    return flush(scope.drive)
+    return flush(run.drive)
   })
 
 /** The runs from the root to this one. */
-const lineOf = (scope: Scope): ReadonlyArray<Scope> =>
-  scope.parent === undefined ? [scope] : [...lineOf(scope.parent), scope]
+const lineOf = (run: AgentRun): ReadonlyArray<AgentRun> =>
+  run.parent === undefined ? [run] : [...lineOf(run.parent), run]
 
 /**
- * Sees to a budget of a run, `scope` or one above it, of which nothing is left: the run comes to its end first where it is to say
+ * Sees to a budget of a run, `run` or one above it, of which nothing is left: the run comes to its end first where it is to say
  * how far it has come, else somebody is asked for more. `false` where nobody can be asked, or has said no.
  */
-export const askAbove = (scope: Scope, nothing: NothingLeft): boolean => {
-  const owner = lineOf(scope)[nothing.depth]
+export const askAbove = (run: AgentRun, nothing: NothingLeft): boolean => {
+  const owner = lineOf(run)[nothing.depth]
   if (owner === undefined) return false
   const { budget, limit } = nothing.exceeded
   switch (onNothingLeft(stateOf(owner), nothing)) {
@@ -85,37 +85,36 @@ export const askAbove = (scope: Scope, nothing: NothingLeft): boolean => {
 }
 
 /** What the budgets above a sub-agent mean for its next step: there is room for it, it waits, or it fails. */
-export const roomAbove = (scope: Scope, step: Step): "room" | "waits" | RunFailure => {
-  if (scope.parent === undefined || (step._tag !== "CallModel" && step._tag !== "ClassifyCalls"))
-    return "room"
-  const line = statesOf(scope.parent)
+export const roomAbove = (run: AgentRun, step: Step): "room" | "waits" | RunFailure => {
+  if (run.parent === undefined || (step._tag !== "CallModel" && step._tag !== "ClassifyCalls")) return "room"
+  const line = statesOf(run.parent)
   const nothing =
     step._tag === "CallModel"
-      ? exceededAbove(line, stateOf(scope).limits, now(scope.drive))
+      ? exceededAbove(line, stateOf(run).limits, now(run.drive))
       : exceededByCallsAbove(line)
   if (nothing === undefined) return "room"
-  return askAbove(scope.parent, nothing) ? "waits" : { _tag: "BudgetExceeded", ...nothing.exceeded }
+  return askAbove(run.parent, nothing) ? "waits" : { _tag: "BudgetExceeded", ...nothing.exceeded }
 }
 
 /**
  * A call that a decision has released waits for more time: whoever can give it is asked, and where nobody can the root's run fails with
  * the call in its state. Any other call has failed.
  */
-export const outOfTime = (scope: Scope, call: ToolCall): Effect.Effect<void> =>
+export const outOfTime = (run: AgentRun, call: ToolCall): Effect.Effect<void> =>
   Effect.suspend(() => {
-    const line = statesOf(scope)
+    const line = statesOf(run)
     const own = line[line.length - 1]!
-    const at = now(scope.drive)
+    const at = now(run.drive)
     const depth = line.findLastIndex((state) => isUsedUp(state, "wallTime", at))
     const state = line[depth]
     if (state !== undefined && isReleased(own, call)) {
       const limit = state.limits.maxWallMs ?? 0
       const exceeded = { budget: "wallTime", limit, spent: spent(state, "wallTime", at) } as const
-      if (askAbove(scope, { depth, exceeded, isPromised: false })) return Effect.void
-      if (scope.parent === undefined) return failRun(scope, { _tag: "BudgetExceeded", ...exceeded })
+      if (askAbove(run, { depth, exceeded, isPromised: false })) return Effect.void
+      if (run.parent === undefined) return failRun(run, { _tag: "BudgetExceeded", ...exceeded })
     }
     const not = call.attempt === 0 ? "has not run" : "was not run again"
     const content = [text(`${call.name} ${not}: the wallTime budget is used up.`)]
-    emit(scope, { _tag: "tool.failed", at, callId: call.id, content })
+    emit(run, { _tag: "tool.failed", at, callId: call.id, content })
     return Effect.void
   })

@@ -23,10 +23,10 @@ import {
   timeLeftOf,
   isCallOpen,
   stateOf,
-  type Scope
+  type AgentRun
 } from "../internal/AgentRun.ts"
 import { differenceOf, isTimed } from "../internal/authorize.ts"
-import { flush, confirmHeld } from "../internal/commit.ts"
+import { flush, confirmLease } from "../internal/commit.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { toolEntryOf, openInDoubt } from "../internal/openRequest.ts"
 import { prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
@@ -36,32 +36,32 @@ import { asEffect, type Flight, idempotencyKey, invoke } from "../internal/toolB
 import { askTool, failCall } from "../internal/userCalls.ts"
 
 /** Runs calls that may run: several are reads and run together, one alone may be anything. */
-export const settle = Effect.fnUntraced(function* (scope: Scope, callIds: ReadonlyArray<ToolCallId>) {
-  const { drive, supervisor } = scope
-  const state = stateOf(scope)
+export const settle = Effect.fnUntraced(function* (run: AgentRun, callIds: ReadonlyArray<ToolCallId>) {
+  const { drive, supervisor } = run
+  const state = stateOf(run)
   const prepared: Array<Prepared> = []
-  for (const callId of dueOf(scope, callIds)) {
-    const one = yield* prepare(scope, findCall(state, callId))
+  for (const callId of dueOf(run, callIds)) {
+    const one = yield* prepare(run, findCall(state, callId))
     if (one !== undefined) prepared.push(one)
   }
-  const ready = only(prepared, ({ call }) => isCallOpen(scope, call.id))
+  const ready = only(prepared, ({ call }) => isCallOpen(run, call.id))
   // What was stopped before it was begun has not been begun.
   if (ready.length === 0 || supervisor.isStopped()) return
-  for (const { call } of ready) start(scope, call)
+  for (const { call } of ready) start(run, call)
   yield* flush(drive)
   // The commit may have been answered to a process that was frozen since.
-  if (drive.journal.isStale()) yield* confirmHeld(drive)
+  if (drive.journal.isStale()) yield* confirmLease(drive)
   // The commit says whether something was decided before it: a body that was stopped then has not begun.
-  if (drive.hasMail) yield* hearStops(scope)
+  if (drive.hasMail) yield* hearStops(run)
   // A grant that was revoked meanwhile has taken the start of its calls back.
-  const started = only(ready, ({ call }) => findCall(stateOf(scope), call.id)?.status === "started")
-  if (isTurnHalted(scope)) {
-    for (const { call } of started) notStarted(scope, call)
+  const started = only(ready, ({ call }) => findCall(stateOf(run), call.id)?.status === "started")
+  if (isTurnHalted(run)) {
+    for (const { call } of started) notStarted(run, call)
   } else {
     // A rule that was asked for the others of the turn is asked again behind a body that may have taken time.
-    drive.fresh = undefined
-    for (const { call } of started) drive.clear?.delete(call.id)
-    yield* runBodies(scope, started)
+    drive.justAllowed = undefined
+    for (const { call } of started) drive.notHappened?.delete(call.id)
+    yield* runBodies(run, started)
   }
   // A read may be repeated; whatever else has happened is committed before the next thing happens.
   if (ready.some(({ call }) => call.safety !== "readOnly")) yield* flush(drive)
@@ -72,81 +72,79 @@ const only = <A>(items: ReadonlyArray<A>, fits: (item: A) => boolean): ReadonlyA
   items.every(fits) ? items : items.filter(fits)
 
 /** The calls whose turn it is. What may no longer be let through when its turn comes is judged then, and not started before. */
-const dueOf = (scope: Scope, callIds: ReadonlyArray<ToolCallId>): ReadonlyArray<ToolCallId> => {
-  const { toolConcurrency } = stateOf(scope).limits
-  return callIds.length > toolConcurrency && mayLapse(scope, callIds)
+const dueOf = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): ReadonlyArray<ToolCallId> => {
+  const { toolConcurrency } = stateOf(run).limits
+  return callIds.length > toolConcurrency && mayLapse(run, callIds)
     ? callIds.slice(0, Math.max(1, toolConcurrency))
     : callIds
 }
 
-const start = (scope: Scope, call: ToolCall): void =>
-  emit(scope, {
+const start = (run: AgentRun, call: ToolCall): void =>
+  emit(run, {
     _tag: "tool.started",
-    at: now(scope.drive),
+    at: now(run.drive),
     callId: call.id,
     idempotencyKey: idempotencyKey(call)
   })
 
-const runBodies = (scope: Scope, started: ReadonlyArray<Prepared>): Effect.Effect<void> =>
-  scope.supervisor.all(
-    started.map((ready) => bodyOf(scope, ready)),
-    stateOf(scope).limits.toolConcurrency,
-    () => mayGoOn(scope)
+const runBodies = (run: AgentRun, started: ReadonlyArray<Prepared>): Effect.Effect<void> =>
+  run.supervisor.all(
+    started.map((ready) => bodyOf(run, ready)),
+    stateOf(run).limits.toolConcurrency,
+    () => mayGoOn(run)
   )
 
 /** Whether what lets one of the calls through may end while others run: a grant, a policy with a time, the tool's own rule. */
-const mayLapse = (scope: Scope, callIds: ReadonlyArray<ToolCallId>): boolean =>
-  isTimed(scope) ||
+const mayLapse = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): boolean =>
+  isTimed(run) ||
   callIds.some((callId) => {
-    const call = findCall(stateOf(scope), callId)
+    const call = findCall(stateOf(run), callId)
     if (call === undefined || call.grantId !== undefined) return call !== undefined
-    return typeof toolEntryOf(scope.bound, call)?.tool.options.needsApproval === "function"
+    return typeof toolEntryOf(run.bound, call)?.tool.options.needsApproval === "function"
   })
 
 /** The body of a call, how long it may take, and what becomes of its end. */
-const bodyOf = (scope: Scope, ready: Prepared): Work<unknown, unknown, ToolFailure> => {
+const bodyOf = (run: AgentRun, ready: Prepared): Work<unknown, unknown, ToolFailure> => {
   const { retry } = ready.entry.tool.options
-  return retry === undefined || !isRepeatable(ready.call)
-    ? new Body(scope, ready)
-    : retried(scope, ready, retry)
+  return retry === undefined || !isRepeatable(ready.call) ? new Body(run, ready) : retried(run, ready, retry)
 }
 
 /** One that is tried once. */
 class Body implements Work<unknown, unknown, ToolFailure> {
-  private readonly scope: Scope
+  private readonly run: AgentRun
   private readonly ready: Prepared
 
-  constructor(scope: Scope, ready: Prepared) {
-    this.scope = scope
+  constructor(run: AgentRun, ready: Prepared) {
+    this.run = run
     this.ready = ready
   }
 
   begin() {
     const { call, entry, value } = this.ready
-    return invoke(this.scope, call, entry.tool, value)
+    return invoke(this.run, call, entry.tool, value)
   }
 
   deadline() {
     const { call, entry } = this.ready
-    return timeOf(this.scope, call, entry.tool)
+    return timeOf(this.run, call, entry.tool)
   }
 
   onEnd(exit: Exit.Exit<unknown, unknown>): void {
-    record(this.scope, this.ready, exit)
+    record(this.run, this.ready, exit)
   }
 
   onSkip(): void {
-    notStarted(this.scope, this.ready.call)
+    notStarted(this.run, this.ready.call)
   }
 }
 
 /** It is known not to have run, though its start is written already. */
-const notStarted = (scope: Scope, call: ToolCall): void =>
-  emit(scope, { _tag: "tool.notStarted", at: now(scope.drive), callId: call.id })
+const notStarted = (run: AgentRun, call: ToolCall): void =>
+  emit(run, { _tag: "tool.notStarted", at: now(run.drive), callId: call.id })
 
 /** One that is tried again. Each try has its time, as long as there is any. */
 const retried = (
-  scope: Scope,
+  run: AgentRun,
   ready: Prepared,
   schedule: NonNullable<AnyTool["options"]["retry"]>
 ): Work<unknown, unknown, ToolFailure> => {
@@ -154,18 +152,18 @@ const retried = (
   const { tool } = entry
   const flight: Flight = {}
   let failed: { readonly error: unknown } | undefined
-  const attempt = (value: unknown) => asEffect(() => invoke(scope, call, tool, value), flight)
+  const attempt = (value: unknown) => asEffect(() => invoke(run, call, tool, value), flight)
   // A body that changes its arguments does not change those of the next try.
   const next = (): Effect.Effect<unknown, unknown> => {
     const copy = copyDecoded(value)
     if (copy !== undefined || failed === undefined) return attempt(copy ?? value)
     const { error } = failed
     const stale = () => Effect.fail(error)
-    return Effect.matchEffect(valueOf(scope, call, entry, true), { onSuccess: attempt, onFailure: stale })
+    return Effect.matchEffect(valueOf(run, call, entry, true), { onSuccess: attempt, onFailure: stale })
   }
   const tried = Effect.suspend(() => {
-    const { late, ms } = timeOf(scope, call, tool)
-    return Effect.tapError(within(scope.drive.runtime, ms, next(), late), (error) =>
+    const { late, ms } = timeOf(run, call, tool)
+    return Effect.tapError(within(run.drive.runtime, ms, next(), late), (error) =>
       Effect.sync(() => {
         failed = { error }
       })
@@ -175,26 +173,26 @@ const retried = (
   const timed = Effect.suspend(() => {
     if (failed === undefined) return tried
     const { error } = failed
-    return Effect.flatMap(mayGoOn(scope), (may) => (may ? tried : Effect.fail(error)))
+    return Effect.flatMap(mayGoOn(run), (may) => (may ? tried : Effect.fail(error)))
   })
-  const isTimeLeft = () => (timeLeftOf(scope) ?? 1) > 0
+  const isTimeLeft = () => (timeLeftOf(run) ?? 1) > 0
   const isWorthwhile = () => flight.late === undefined && isTimeLeft()
   return {
     begin: () =>
       Effect.retry(timed, {
         schedule,
-        while: () => (isWorthwhile() ? mayGoOn(scope) : Effect.succeed(false))
+        while: () => (isWorthwhile() ? mayGoOn(run) : Effect.succeed(false))
       }),
     // What came within its grace is the result.
-    onEnd: (exit) => record(scope, ready, Exit.isSuccess(exit) ? exit : (flight.late ?? exit)),
-    onSkip: () => notStarted(scope, call)
+    onEnd: (exit) => record(run, ready, Exit.isSuccess(exit) ? exit : (flight.late ?? exit)),
+    onSkip: () => notStarted(run, call)
   }
 }
 
 /** How long a body may take: its own time, or what is left of that of the run and of those above it. */
-const timeOf = (scope: Scope, call: ToolCall, tool: AnyTool) => {
-  const own = toolTimeoutMs(scope, tool)
-  const left = timeLeftOf(scope) ?? own
+const timeOf = (run: AgentRun, call: ToolCall, tool: AnyTool) => {
+  const own = toolTimeoutMs(run, tool)
+  const left = timeLeftOf(run) ?? own
   const ms = Math.max(1, Math.min(own, left))
   const time = left < own ? `the ${ms} ms that were left of the wallTime budget` : `${ms} ms`
   return { ms, late: () => new ToolFailure({ description: timeoutText(call, time) }) }
@@ -206,16 +204,16 @@ const timeoutText = (call: ToolCall, time: string): string =>
     : `${call.name} did not finish within ${time}; it may have taken effect all the same.`
 
 /** Records what a body came to; an interrupted one that brought nothing is left to whoever interrupted it. */
-const record = (scope: Scope, { call, entry }: Prepared, exit: Exit.Exit<unknown, unknown>): void => {
-  const at = now(scope.drive)
+const record = (run: AgentRun, { call, entry }: Prepared, exit: Exit.Exit<unknown, unknown>): void => {
+  const at = now(run.drive)
   const completed = (value: unknown) =>
-    emit(scope, { _tag: "tool.completed", at, callId: call.id, content: shown(scope, call, value) })
+    emit(run, { _tag: "tool.completed", at, callId: call.id, content: shown(run, call, value) })
   if (Exit.isSuccess(exit)) return completed(exit.value)
-  if (isStopped(scope, exit.cause)) return
+  if (isStopped(run, exit.cause)) return
   const why = Cause.hasInterruptsOnly(exit.cause)
     ? "it stopped itself"
-    : describeFailure(scope.drive.runtime, entry.tool, Cause.squash(exit.cause))
-  failCall(scope, call, "handler", exit.cause, `${call.name} failed: ${why}`)
+    : describeFailure(run.drive.runtime, entry.tool, Cause.squash(exit.cause))
+  failCall(run, call, "handler", exit.cause, `${call.name} failed: ${why}`)
 }
 
 /** Most results are: that is seen faster than by the schema. */
@@ -225,8 +223,8 @@ const isText = ([first, second]: ReadonlyArray<UserPart>): boolean =>
 const isContent: (content: unknown) => boolean = Schema.is(Schema.Array(UserPart))
 
 /** The parts of a result, scrubbed. What cannot be shown has happened all the same, so that it is not called a failure. */
-const shown = (scope: Scope, call: ToolCall, value: unknown): ReadonlyArray<UserPart> => {
-  const { scrub } = scope.drive.runtime.scrubber
+const shown = (run: AgentRun, call: ToolCall, value: unknown): ReadonlyArray<UserPart> => {
+  const { scrub } = run.drive.runtime.scrubber
   try {
     const content = toContent(value).map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
     if (isText(content) || isContent(content)) return content
@@ -240,47 +238,47 @@ const shown = (scope: Scope, call: ToolCall, value: unknown): ReadonlyArray<User
  * Bodies that a process that is gone had started, or that may have run in a store that is lost: repeats them, asks the tool, or
  * opens an `inDoubt` request.
  */
-export const reconcile = Effect.fnUntraced(function* (scope: Scope, callIds: ReadonlyArray<ToolCallId>) {
+export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: ReadonlyArray<ToolCallId>) {
   for (const callId of callIds) {
-    const found = findCall(stateOf(scope), callId)
+    const found = findCall(stateOf(run), callId)
     if (found === undefined) continue
-    const entry = toolEntryOf(scope.bound, found)
+    const entry = toolEntryOf(run.bound, found)
     // What a tool says of itself today counts too. One that is missing is waited for.
     if (
       isRepeatable(found) &&
       (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")
     ) {
-      yield* settle(scope, [callId])
+      yield* settle(run, [callId])
       continue
     }
-    const call = found.status === "started" ? found : presumeStarted(scope, found)
-    const asked = yield* scope.supervisor.run(ask(scope, call))
-    if (Exit.isFailure(asked) && isStopped(scope, asked.cause)) return
+    const call = found.status === "started" ? found : presumeStarted(run, found)
+    const asked = yield* run.supervisor.run(ask(run, call))
+    if (Exit.isFailure(asked) && isStopped(run, asked.cause)) return
     const answer = Exit.isSuccess(asked) ? asked.value : unknown
-    const at = now(scope.drive)
+    const at = now(run.drive)
     switch (answer._tag) {
       case "happened":
-        emit(scope, { _tag: "tool.completed", at, callId, content: shown(scope, call, answer.result) })
+        emit(run, { _tag: "tool.completed", at, callId, content: shown(run, call, answer.result) })
         break
       case "failed":
-        emit(scope, {
+        emit(run, {
           _tag: "tool.failed",
           at,
           callId,
-          content: [text(scope.drive.runtime.scrubber.scrub(answer.message))]
+          content: [text(run.drive.runtime.scrubber.scrub(answer.message))]
         })
         break
       case "notHappened":
-        if (isTurnHalted(scope)) {
-          notStarted(scope, call)
+        if (isTurnHalted(run)) {
+          notStarted(run, call)
           break
         }
-        ;(scope.drive.clear ??= new Set()).add(callId)
-        yield* settle(scope, [callId])
+        ;(run.drive.notHappened ??= new Set()).add(callId)
+        yield* settle(run, [callId])
         break
       case "unknown":
         openInDoubt(
-          scope,
+          run,
           call,
           isRepeatable(found) ? sentence`${found.name} may not be repeated any more.` : undefined
         )
@@ -289,21 +287,21 @@ export const reconcile = Effect.fnUntraced(function* (scope: Scope, callIds: Rea
 })
 
 /** The call as one whose start is lost with its journal. The start counts as an attempt, so that the body sees a later one. */
-const presumeStarted = (scope: Scope, call: ToolCall): ToolCall => {
-  start(scope, call)
-  return findCall(stateOf(scope), call.id) ?? call
+const presumeStarted = (run: AgentRun, call: ToolCall): ToolCall => {
+  start(run, call)
+  return findCall(stateOf(run), call.id) ?? call
 }
 
 /** What the tool itself can find out. A tool that cannot, or fails to, leaves it to somebody. */
-const ask = (scope: Scope, call: ToolCall): Effect.Effect<Reconciled> =>
+const ask = (run: AgentRun, call: ToolCall): Effect.Effect<Reconciled> =>
   Effect.gen(function* () {
-    const entry = toolEntryOf(scope.bound, call)
+    const entry = toolEntryOf(run.bound, call)
     // Another tool knows nothing of it.
-    if (entry === undefined || differenceOf(scope, call, entry) !== undefined) return unknown
+    if (entry === undefined || differenceOf(run, call, entry) !== undefined) return unknown
     const { reconcile } = entry.tool.options
     if (reconcile === undefined) return unknown
-    const value = yield* valueOf(scope, call, entry)
-    const found = yield* askTool<unknown>(scope, call, entry.tool, "reconcile", () =>
+    const value = yield* valueOf(run, call, entry)
+    const found = yield* askTool<unknown>(run, call, entry.tool, "reconcile", () =>
       reconcile(idempotencyKey(call), value)
     )
     return isReconciled(found) ? found : unknown

@@ -18,24 +18,24 @@ import {
   isSettled,
   type RunState
 } from "../../domain/RunState.ts"
-import { stateOf, type Scope } from "../internal/AgentRun.ts"
+import { stateOf, type AgentRun } from "../internal/AgentRun.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { stopAll } from "../internal/failRun.ts"
 
 /** Answers a call about the agents in the background. */
-export const settleAgents = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId) {
-  const state = stateOf(scope)
+export const settleAgents = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallId) {
+  const state = stateOf(run)
   const call = findCall(state, callId)
   if (call === undefined || isSettled(call)) return
   const answer = answers[call.name as keyof BackgroundArguments] as Answer<unknown>
-  const told = yield* Effect.result(answer({ scope, state }, call.arguments ?? {}))
+  const told = yield* Effect.result(answer({ run, state }, call.arguments ?? {}))
   const _tag = Result.isFailure(told) ? "tool.failed" : "tool.completed"
-  emit(scope, { _tag, at: now(scope.drive), callId, content: [text(Result.merge(told))] })
+  emit(run, { _tag, at: now(run.drive), callId, content: [text(Result.merge(told))] })
 })
 
 /** The run in which an agent asks. */
 interface Asking {
-  readonly scope: Scope
+  readonly run: AgentRun
   readonly state: RunState
 }
 
@@ -43,7 +43,7 @@ interface Asking {
 type Answer<Arguments> = (asking: Asking, args: Arguments) => Effect.Effect<string, string>
 
 const answers: { readonly [Name in keyof BackgroundArguments]: Answer<BackgroundArguments[Name]> } = {
-  list_agents: ({ scope, state }) => Effect.succeed(listText(scope, state)),
+  list_agents: ({ run, state }) => Effect.succeed(listText(run, state)),
 
   wait_for_agent: ({ state: { background = [] } }, { agentRuns }) => {
     const missing = agentRuns?.find((run) => background.every(({ callId }) => callId !== run))
@@ -54,18 +54,18 @@ const answers: { readonly [Name in keyof BackgroundArguments]: Answer<Background
   },
 
   message_agent: (asking, { agentRun, message }) =>
-    withOwn(asking, agentRun, ({ scope }, { callId, name }) =>
+    withOwn(asking, agentRun, ({ run }, { callId, name }) =>
       Effect.sync(() => {
-        const at = now(scope.drive)
-        emit(scope, wrap({ _tag: "message.queued", at, content: [text(message)] }, [callId]))
+        const at = now(run.drive)
+        emit(run, wrap({ _tag: "message.queued", at, content: [text(message)] }, [callId]))
         return `${name} will read it before its next step.`
       })
     ),
 
   cancel_agent: (asking, { agentRun, reason }) =>
-    withOwn(asking, agentRun, ({ scope, state }, { callId, name }) =>
+    withOwn(asking, agentRun, ({ run, state }, { callId, name }) =>
       Effect.as(
-        stopAll(scope, [callId], reason ?? `${state.agent.name} has stopped it.`),
+        stopAll(run, [callId], reason ?? `${state.agent.name} has stopped it.`),
         `${name} was stopped.`
       )
     )
@@ -82,7 +82,7 @@ const withOwn = (
   if (entry === undefined) return Effect.fail(unknownText(background, agentRun))
   const { child, name } = entry
   if (child === undefined) return Effect.succeed(`${name} has ended already.`)
-  const starter = otherStarter(asking.scope, child)
+  const starter = otherStarter(asking.run, child)
   if (starter === undefined) return act(asking, entry)
   const only = "can send it messages and stop it"
   return Effect.fail(`${name} works for ${starter}, which started it: only ${starter} ${only}.`)
@@ -94,22 +94,22 @@ const unknownText = (background: ReadonlyArray<BackgroundRun>, run: string): str
 }
 
 /** The name of the agent that started a sub-agent, if another one has the conversation now. */
-const otherStarter = (scope: Scope, child: RunState): string | undefined => {
-  const { bound, first } = scope
+const otherStarter = (run: AgentRun, child: RunState): string | undefined => {
+  const { bound, first } = run
   const starter = first === undefined ? undefined : starterOf(first, child)
   return starter === bound ? undefined : (starter?.agent.name ?? child.agentPath.at(-2))
 }
 
-const listText = (scope: Scope, { background = [] }: RunState): string =>
+const listText = (run: AgentRun, { background = [] }: RunState): string =>
   background.length === 0
     ? "There are no agents in the background."
-    : background.map((entry) => lineText(scope, entry)).join("\n")
+    : background.map((entry) => lineText(run, entry)).join("\n")
 
-const lineText = (scope: Scope, { callId, child, ended, name }: BackgroundRun): string => {
+const lineText = (run: AgentRun, { callId, child, ended, name }: BackgroundRun): string => {
   if (child === undefined) return `- ${callId}: ${name}, ${ended?.status ?? "ended"}`
   const open = interruptions(child).length
   const doing = open > 0 ? `waits for ${open === 1 ? "a decision" : `${open} decisions`}` : "at work"
-  const starter = otherStarter(scope, child)
+  const starter = otherStarter(run, child)
   const whose = starter === undefined ? "" : `, for ${starter}`
   return `- ${callId}: ${name}${whose}, ${doing}, turn ${child.usage.turns}`
 }

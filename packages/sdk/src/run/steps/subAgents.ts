@@ -26,20 +26,20 @@ import {
   type BackgroundRun,
   type RunState
 } from "../../domain/RunState.ts"
-import { isEnding, awaitChange, isThere, statesOf, stateOf, Scope } from "../internal/AgentRun.ts"
+import { isEnding, awaitChange, isThere, statesOf, stateOf, AgentRun } from "../internal/AgentRun.ts"
 import { childCancellation, closedRequests } from "../internal/cancellation.ts"
-import { flush, confirmHeld } from "../internal/commit.ts"
+import { flush, confirmLease } from "../internal/commit.ts"
 import { emit, now, type Drive } from "../internal/Drive.ts"
 import { failRun, stopAll, stopUnder } from "../internal/failRun.ts"
 import type { JournalError } from "../internal/Journal.ts"
-import { takeMailBeside } from "../internal/leave.ts"
+import { takeMailInTask } from "../internal/mail.ts"
 import { profileOptions } from "../internal/startOptions.ts"
 import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/stops.ts"
 import { askAbove, roomAbove } from "./limits.ts"
 
 /** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */
-const scopeOf = (parent: Scope, callId: ToolCallId, found: SubAgent | undefined): Scope =>
-  new Scope(parent.drive, Cancellation.make(parent.token), parent.perform, {
+const childRunOf = (parent: AgentRun, callId: ToolCallId, found: SubAgent | undefined): AgentRun =>
+  new AgentRun(parent.drive, Cancellation.make(parent.token), parent.perform, {
     parent,
     callId,
     startedWith: found?.bound
@@ -49,29 +49,29 @@ const scopeOf = (parent: Scope, callId: ToolCallId, found: SubAgent | undefined)
  * Begins the run of the sub-agent of a call, with what is left of the budgets above it. Where nothing is, whoever can top it up
  * is asked; where nobody can, the call has failed.
  */
-const begin = (scope: Scope, callId: ToolCallId): void => {
-  const state = stateOf(scope)
+const begin = (run: AgentRun, callId: ToolCallId): void => {
+  const state = stateOf(run)
   const call = findCall(state, callId)
   if (call === undefined) return
-  const found = subAgentAt(scope.first, state, callId)
+  const found = subAgentAt(run.first, state, callId)
   if (found === undefined) {
-    const problem = missingCalled(scope.bound, call)
-    return scope.drive.addMissing({ id: callId, arguments: call.arguments, problem })
+    const problem = missingCalled(run.bound, call)
+    return run.drive.addMissing({ id: callId, arguments: call.arguments, problem })
   }
   const { name, bound } = found
-  const limits = carve(statesOf(scope), bound.limits)
+  const limits = carve(statesOf(run), bound.limits)
   if ("depth" in limits) {
-    if (askAbove(scope, limits)) return
+    if (askAbove(run, limits)) return
     const { budget } = limits.exceeded
     const content = [text(`${name} was not started: nothing is left of the ${budget} budget.`)]
-    return emit(scope, { _tag: "tool.failed", at: now(scope.drive), callId, content })
+    return emit(run, { _tag: "tool.failed", at: now(run.drive), callId, content })
   }
   const { prompt } = call.arguments as { readonly prompt: string }
   emit(
-    { drive: scope.drive, path: [...scope.path, callId] },
+    { drive: run.drive, path: [...run.path, callId] },
     {
       _tag: "run.started",
-      at: now(scope.drive),
+      at: now(run.drive),
       runId: Id.childRunId(callId),
       sessionId: state.sessionId,
       agent: bound.identity,
@@ -79,7 +79,7 @@ const begin = (scope: Scope, callId: ToolCallId): void => {
       prompt: [text(prompt)],
       limits,
       policy: bound.agent.policy,
-      startedWith: profileOptions(scope.drive.runtime),
+      startedWith: profileOptions(run.drive.runtime),
       ...(state.mayRepeat === undefined ? {} : { mayRepeat: state.mayRepeat }),
       asks: state.asks,
       structured: bound.output !== undefined
@@ -88,43 +88,44 @@ const begin = (scope: Scope, callId: ToolCallId): void => {
 }
 
 /** Starts the sub-agent of a call in the background. */
-export const startBackground = (scope: Scope, callId: ToolCallId): Effect.Effect<void> =>
-  Effect.sync(() => begin(scope, callId))
+export const startBackground = (run: AgentRun, callId: ToolCallId): Effect.Effect<void> =>
+  Effect.sync(() => begin(run, callId))
 
 /** Goes on with the sub-agents of these calls, and waits until one of them has got somewhere. */
-export const resumeChildren = Effect.fnUntraced(function* (scope: Scope, callIds: ReadonlyArray<ToolCallId>) {
+export const resumeChildren = Effect.fnUntraced(function* (
+  run: AgentRun,
+  callIds: ReadonlyArray<ToolCallId>
+) {
   for (const callId of callIds) {
     // What was promised to the one before may be all that was left.
-    if (findCall(stateOf(scope), callId)?.child === undefined && mayStart(statesOf(scope))) {
-      begin(scope, callId)
+    if (findCall(stateOf(run), callId)?.child === undefined && mayStart(statesOf(run))) {
+      begin(run, callId)
     }
   }
   const wanted = new Set(callIds)
   yield* goOn(
-    scope,
-    children(stateOf(scope)).filter(({ callId }) => wanted.has(callId))
+    run,
+    children(stateOf(run)).filter(({ callId }) => wanted.has(callId))
   )
-  const isWaitedFor = callIds.some((callId) => scope.drive.tasks.has(callId))
-  if (isWaitedFor) yield* awaitChange(scope)
+  const isWaitedFor = callIds.some((callId) => run.drive.tasks.has(callId))
+  if (isWaitedFor) yield* awaitChange(run)
 })
 
 /** Goes on with what is in the background, and waits until something of it has got somewhere. */
-export const awaitChildren = Effect.fnUntraced(function* (scope: Scope) {
-  const { missing } = scope.drive
+export const awaitChildren = Effect.fnUntraced(function* (run: AgentRun) {
+  const { missing } = run.drive
   const known = missing?.size
-  yield* goOnInBackground(scope)
+  yield* goOnInBackground(run)
   // What was found missing does not go on: then there may be nothing to wait for.
-  if (scope.drive.missing !== missing || missing?.size !== known) return
-  yield* awaitChange(scope)
+  if (run.drive.missing !== missing || missing?.size !== known) return
+  yield* awaitChange(run)
 })
 
 /** Goes on with everything in the background that can and for which there is room. */
-export const goOnInBackground = (scope: Scope): Effect.Effect<void> =>
+export const goOnInBackground = (run: AgentRun): Effect.Effect<void> =>
   Effect.suspend(() => {
-    const { background } = stateOf(scope)
-    return background === undefined || !isAnyIdle(scope.drive, background)
-      ? Effect.void
-      : goOn(scope, background)
+    const { background } = stateOf(run)
+    return background === undefined || !isAnyIdle(run.drive, background) ? Effect.void : goOn(run, background)
   })
 
 /** Whether one of them has no fiber. Most of the time all have: then there is nothing to look at more closely. */
@@ -137,94 +138,94 @@ const countAtWork = (drive: Drive, state: RunState): number =>
 
 /** Goes on with those that can, as far as there is room. */
 const goOn = Effect.fnUntraced(function* (
-  scope: Scope,
+  run: AgentRun,
   candidates: ReadonlyArray<Pick<BackgroundRun, "callId" | "child">>
 ) {
-  const { drive } = scope
-  const before = stateOf(scope)
+  const { drive } = run
+  const before = stateOf(run)
   // One at least: with none, nobody would ever get anywhere.
   const most = Math.max(1, before.limits.agentConcurrency ?? Limits.defaults.agentConcurrency)
   let room = most - countAtWork(drive, before)
-  const constraints = constraintsOf(statesOf(scope), drive.constraints)
+  const constraints = constraintsOf(statesOf(run), drive.constraints)
   for (const { callId, child } of candidates) {
-    if (room <= 0 || isEnding(scope)) return
+    if (room <= 0 || isEnding(run)) return
     if (child === undefined || isEnded(child) || drive.tasks.has(callId) || !canAdvance(child, constraints))
       continue
     if (drive.tasks.isStopped(callId)) continue
     // Another that was gone on with may have let this one come to its end meanwhile.
-    if (!isThere(scope)) return
-    const latest = findChild(stateOf(scope), callId)
+    if (!isThere(run)) return
+    const latest = findChild(stateOf(run), callId)
     if (latest === undefined || isEnded(latest)) continue
-    const missing = obstacleAt(scope.first, stateOf(scope), { callId, child: latest })
+    const missing = obstacleAt(run.first, stateOf(run), { callId, child: latest })
     if (missing !== undefined) {
       drive.addMissing(missing)
       // It can still come to an end that was decided for it.
-      if (!canAdvance(latest, constraintsOf(statesOf(scope), drive.constraints))) continue
+      if (!canAdvance(latest, constraintsOf(statesOf(run), drive.constraints))) continue
     }
-    const childScope = scopeOf(scope, callId, subAgentAt(scope.first, stateOf(scope), callId))
+    const childRun = childRunOf(run, callId, subAgentAt(run.first, stateOf(run), callId))
     room -= 1
     // It hears what is said to it, also while its lead is asked something that takes long.
     yield* drive.journal.watch
     yield* drive.tasks.start(
       callId,
-      childScope.token,
+      childRun.token,
       Effect.andThen(
-        driveChild(childScope, callId),
+        driveChild(childRun, callId),
         // There is room for another one now, whatever its parent is doing.
-        Effect.suspend(() => (isEnding(scope) || !isThere(scope) ? Effect.void : goOnInBackground(scope)))
+        Effect.suspend(() => (isEnding(run) || !isThere(run) ? Effect.void : goOnInBackground(run)))
       )
     )
   }
 })
 
 /** Goes on with one sub-agent until it is over, or held, or waits for a budget above it. */
-const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId) {
-  const { drive, parent } = scope
+const driveChild = Effect.fnUntraced(function* (run: AgentRun, callId: ToolCallId) {
+  const { drive, parent } = run
   if (parent === undefined) return
   let isHeard = false
   // A parent that has ended is gone from the state, and with it this run.
-  while (!isEnding(scope) && isThere(parent)) {
+  while (!isEnding(run) && isThere(parent)) {
     if (isTurnDue()) {
       yield* turn
       continue
     }
-    scope.seen = drive.changes
-    if (drive.hasMail) yield* takeMailBeside(drive)
+    run.seen = drive.changes
+    if (drive.hasMail) yield* takeMailInTask(drive)
     const child = isThere(parent) ? findChild(stateOf(parent), callId) : undefined
     if (child === undefined || isEnded(child)) break
     const step = next(child, constraintsOf(statesOf(parent), drive.constraints))
     if (step._tag === "Hold") {
       // One that only waits for the end of a run above is not held.
-      if (child.status === "running" && !isHalted(parent)) emit(scope, { _tag: "run.held", at: now(drive) })
+      if (child.status === "running" && !isHalted(parent)) emit(run, { _tag: "run.held", at: now(drive) })
       break
     }
-    if (!isHeard && beginsUnheard(child, step) && mayBeHalted(scope)) {
+    if (!isHeard && beginsUnheard(child, step) && mayBeHalted(run)) {
       isHeard = true
-      yield* hearStops(scope)
+      yield* hearStops(run)
       continue
     }
     isHeard = false
-    if (child.status === "held") emit(scope, { _tag: "run.resumed", at: now(drive) })
+    if (child.status === "held") emit(run, { _tag: "run.resumed", at: now(drive) })
     if (step._tag === "Finish") {
       // What was started under a run that was stopped finishes first.
       if (child.stop !== undefined && countAtWork(drive, child) > 0) {
-        yield* awaitChange(scope)
+        yield* awaitChange(run)
         continue
       }
-      yield* finishChild(scope, step)
+      yield* finishChild(run, step)
       break
     }
-    if (drive.journal.isStale()) yield* confirmHeld(drive)
-    yield* goOnInBackground(scope)
-    const room = roomAbove(scope, step)
-    if (room === "room") yield* scope.perform(scope, step)
-    else if (room !== "waits") yield* failRun(scope, room)
+    if (drive.journal.isStale()) yield* confirmLease(drive)
+    yield* goOnInBackground(run)
+    const room = roomAbove(run, step)
+    if (room === "room") yield* run.perform(run, step)
+    else if (room !== "waits") yield* failRun(run, room)
   }
   // Whoever stops it waits for all of it.
-  const reason = scope.token.reason()
-  if (reason !== undefined && isThere(scope)) {
+  const reason = run.token.reason()
+  if (reason !== undefined && isThere(run)) {
     yield* drive.tasks.stop(
-      children(stateOf(scope)).map(({ callId }) => callId),
+      children(stateOf(run)).map(({ callId }) => callId),
       reason
     )
   }
@@ -233,23 +234,23 @@ const driveChild = Effect.fnUntraced(function* (scope: Scope, callId: ToolCallId
 })
 
 const finishChild = Effect.fnUntraced(function* (
-  scope: Scope,
+  run: AgentRun,
   step: Extract<Step, { readonly _tag: "Finish" }>
 ) {
-  const { drive } = scope
+  const { drive } = run
   const { end } = step
   if (end._tag === "cancelled") {
-    const under = children(stateOf(scope)).map(({ callId }) => callId)
+    const under = children(stateOf(run)).map(({ callId }) => callId)
     yield* drive.tasks.stop(under, end.reason)
-    for (const event of childCancellation(stateOf(scope), now(drive), end.reason)) emit(scope, event)
+    for (const event of childCancellation(stateOf(run), now(drive), end.reason)) emit(run, event)
     return
   }
-  yield* stopUnder(scope, endText(stateOf(scope), end._tag))
-  const state = stateOf(scope)
+  yield* stopUnder(run, endText(stateOf(run), end._tag))
+  const state = stateOf(run)
   const at = now(drive)
-  for (const event of closedRequests(state, at)) emit(scope, event)
+  for (const event of closedRequests(state, at)) emit(run, event)
   emit(
-    scope,
+    run,
     end._tag === "completed"
       ? { _tag: "run.completed", at }
       : { _tag: "run.failed", at, failure: end.failure }
@@ -262,38 +263,38 @@ const endText = ({ agent }: RunState, end: string): string => `The run of ${agen
  * Asks the model, once, to say how far it has come. Its calls come to an end before: the sub-agents that they wait for are
  * stopped, and nobody needs to decide about the others.
  */
-export const askWrapUp = Effect.fnUntraced(function* (scope: Scope, { budget, limit }: Limits.Exceeded) {
-  const { drive } = scope
-  if (yield* isReleasedMeanwhile(scope)) return
-  const used = `the ${budget} budget of ${stateOf(scope).agent.name} is used up`
-  const attached = stateOf(scope).calls.flatMap((call) =>
+export const askWrapUp = Effect.fnUntraced(function* (run: AgentRun, { budget, limit }: Limits.Exceeded) {
+  const { drive } = run
+  if (yield* isReleasedMeanwhile(run)) return
+  const used = `the ${budget} budget of ${stateOf(run).agent.name} is used up`
+  const attached = stateOf(run).calls.flatMap((call) =>
     call.child === undefined || isSettled(call) ? [] : [call.id]
   )
   yield* drive.tasks.stop(attached, used)
-  const isReleased = yield* isReleasedMeanwhile(scope)
-  const toEnd = attached.filter((callId) => !isReleasedIn(scope, callId))
+  const isReleased = yield* isReleasedMeanwhile(run)
+  const toEnd = attached.filter((callId) => !isReleasedIn(run, callId))
   for (const callId of attached) if (!toEnd.includes(callId)) drive.tasks.allow(callId)
-  yield* stopAll(scope, toEnd, used)
+  yield* stopAll(run, toEnd, used)
   if (isReleased) return
-  const { calls, requests } = stateOf(scope)
+  const { calls, requests } = stateOf(run)
   const undecided = calls.filter((call) => !isSettled(call)).map(({ requestId }) => requestId)
   for (const { requestId } of requests.filter(isOpen).map(({ request }) => request)) {
     if (!undecided.includes(requestId)) continue
-    emit(scope, { _tag: "request.superseded", at: now(drive), requestId, reason: used })
+    emit(run, { _tag: "request.superseded", at: now(drive), requestId, reason: used })
   }
-  emit(scope, { _tag: "wrapUp.asked", at: now(drive), budget, limit })
+  emit(run, { _tag: "wrapUp.asked", at: now(drive), budget, limit })
   // Before anything follows from it: a decision that came first takes it back.
   yield* flush(drive)
 })
 
-const isReleasedIn = (scope: Scope, callId: ToolCallId): boolean => {
-  const child = findChild(stateOf(scope), callId)
+const isReleasedIn = (run: AgentRun, callId: ToolCallId): boolean => {
+  const child = findChild(stateOf(run), callId)
   return child !== undefined && isAnyReleased(child)
 }
 
 /** Whether a decision that the run has not seen releases a call of its turn: that runs first. */
-const isReleasedMeanwhile = (scope: Scope): Effect.Effect<boolean, JournalError> =>
+const isReleasedMeanwhile = (run: AgentRun): Effect.Effect<boolean, JournalError> =>
   Effect.suspend(() => {
-    scope.drive.hasMail = true
-    return Effect.map(takeMailBeside(scope.drive), () => isTurnReleased(stateOf(scope)))
+    run.drive.hasMail = true
+    return Effect.map(takeMailInTask(run.drive), () => isTurnReleased(stateOf(run)))
   })

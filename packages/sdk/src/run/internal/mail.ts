@@ -8,18 +8,18 @@ import { evolve } from "../../domain/evolve.ts"
 import { type RunId, lineOf } from "../../domain/Id.ts"
 import { textOf } from "../../domain/Message.ts"
 import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
-import { type RunState, findChild, isEnded } from "../../domain/RunState.ts"
+import { type RunState, answerable, findChild, isEnded } from "../../domain/RunState.ts"
 import type { Mail } from "../Mail.ts"
-import { stopAsking } from "./asking.ts"
 import { childCancellation } from "./cancellation.ts"
 import { flush } from "./commit.ts"
-import { type Drive, emitRoot, now, tellAll } from "./Drive.ts"
+import { type Drive, emitRoot, now, publishAll } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 import { eventsOf, takeMessage } from "./mailEvents.ts"
 import { redactEvent } from "./redact.ts"
+import { approvalCallbackTask } from "./Tasks.ts"
 
 /** Lets go of the run with a last event, unless there is something new to act on: then `false`, and the run goes on. */
-export const leave = Effect.fnUntraced(function* (drive: Drive, last: RunEvent) {
+export const park = Effect.fnUntraced(function* (drive: Drive, last: RunEvent) {
   const event = redactEvent(drive.runtime.scrubber, last)
   const after = evolve(drive.state, event)
   if (!(yield* drive.journal.park(drive.staged.concat(event), after))) {
@@ -31,8 +31,8 @@ export const leave = Effect.fnUntraced(function* (drive: Drive, last: RunEvent) 
   drive.staged.length = 0
   drive.state = after
   drive.committed = after
-  if (drive.onUpdate !== undefined) drive.untold.push({ event, revision: after.revision })
-  tellAll(drive)
+  if (drive.onUpdate !== undefined) drive.unpublished.push({ event, revision: after.revision })
+  publishAll(drive)
   return true
 })
 
@@ -52,7 +52,7 @@ export const takeMail = Effect.fnUntraced(function* (drive: Drive) {
  * The same for the loop of a sub-agent, which hears at its own next turn what is said to it, whatever its lead is doing. Ending one waits
  * until that has stopped, which may be the one that asks: it is left to the root's loop, and only told to stop here.
  */
-export const takeMailBeside = Effect.fnUntraced(function* (drive: Drive) {
+export const takeMailInTask = Effect.fnUntraced(function* (drive: Drive) {
   const { ending, isNews } = yield* takeOnce(drive)
   if (ending.length > 0) drive.hasEnding = true
   for (const { content, to } of ending) drive.tasks.requestStop(to, textOf(content))
@@ -100,7 +100,7 @@ const folding = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<Tak
 export const takeDecisions = (drive: Drive, decisions: ReadonlyArray<Decision>): boolean => {
   for (const decision of decisions)
     for (const event of eventsOf(drive.state, decision)) emitRoot(drive, event)
-  if (decisions.length > 0) stopAsking(drive)
+  if (decisions.length > 0) stopCallback(drive)
   return decisions.length > 0
 }
 
@@ -125,3 +125,11 @@ const endForSubAgent = Effect.fnUntraced(function* (
   if (last === undefined || child === undefined || isEnded(child)) return
   for (const event of childCancellation(child, at, reason)) emitRoot(drive, wrap(event, path))
 })
+
+/** Stops asking about a request that waits no longer. A callback that never answers must not keep the run, or the next request, waiting. */
+export const stopCallback = (drive: Drive): void => {
+  const { callbackAsking, state, tasks } = drive
+  if (callbackAsking === undefined) return
+  if (answerable(state).some(({ requestId }) => requestId === callbackAsking)) return
+  tasks.requestStop(approvalCallbackTask, "The request was decided.")
+}

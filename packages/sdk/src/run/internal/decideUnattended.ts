@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import * as Cancellation from "../../agent/Cancellation.ts"
+import { setDeadline } from "../../agent/internal/deadlines.ts"
 import { call } from "../../agent/internal/userCode.ts"
 import { decide, decideAt, expiries } from "../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
@@ -13,21 +14,21 @@ import { copyJson } from "../../domain/internal/json.ts"
 import { readOnce } from "../../domain/internal/untyped.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import { answerable } from "../../domain/RunState.ts"
-import { isStopped, isEnding, Scope } from "./AgentRun.ts"
-import { asking, stopAsking } from "./asking.ts"
+import { isStopped, isEnding, AgentRun } from "./AgentRun.ts"
 import { flush } from "./commit.ts"
 import { type Drive, now } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
-import { takeDecisions, takeMail, takeMailBeside } from "./leave.ts"
+import { stopCallback, takeDecisions, takeMail, takeMailInTask } from "./mail.ts"
 import { holdsWithheld, redactDecision } from "./redact.ts"
 import { checkEdited, decodeDecision } from "./staging.ts"
+import { approvalCallbackTask } from "./Tasks.ts"
 import { calledOf } from "./userCalls.ts"
 
 /**
  * Decisions that need nobody to come back: expiry, and the approval callback, which is asked beside the loop, one request after
  * the other. Says whether something was decided at once.
  */
-export const decideInline = Effect.fnUntraced(function* (root: Scope) {
+export const decideUnattended = Effect.fnUntraced(function* (root: AgentRun) {
   const { drive } = root
   if (expiries(drive.state, now(drive)).length > 0) {
     // What was decided in time counts, also where it has not been read yet.
@@ -35,37 +36,38 @@ export const decideInline = Effect.fnUntraced(function* (root: Scope) {
     yield* takeMail(drive)
     if (drive.state.revision !== revision) return true
   }
-  stopAsking(drive)
-  if (drive.runtime.options.approvalCallback === undefined || drive.tasks.has(asking)) return false
+  stopCallback(drive)
+  if (drive.runtime.options.approvalCallback === undefined || drive.tasks.has(approvalCallbackTask))
+    return false
   if (nextToAsk(drive) === undefined) return false
   // A person may be quicker.
   yield* drive.journal.watch
-  const asks = new Scope(drive, Cancellation.make(drive.token), root.perform)
-  yield* drive.tasks.start(asking, asks.token, askAll(asks))
+  const asks = new AgentRun(drive, Cancellation.make(drive.token), root.perform)
+  yield* drive.tasks.start(approvalCallbackTask, asks.token, askAll(asks))
   return false
 })
 
 /** Whether the callback has still to say something: it is asked again by whoever goes on with the run. */
 export const isToBeAsked = (drive: Drive): boolean =>
   drive.runtime.options.approvalCallback !== undefined &&
-  (drive.tasks.has(asking) || nextToAsk(drive) !== undefined)
+  (drive.tasks.has(approvalCallbackTask) || nextToAsk(drive) !== undefined)
 
 const nextToAsk = (drive: Drive): Interruption | undefined =>
-  answerable(drive.state).find(({ requestId }) => drive.asked?.has(requestId) !== true)
+  answerable(drive.state).find(({ requestId }) => drive.callbackAsked?.has(requestId) !== true)
 
 /** Asks about one request after the other, and lets the loop go on with each answer. */
-const askAll = Effect.fnUntraced(function* (root: Scope) {
+const askAll = Effect.fnUntraced(function* (root: AgentRun) {
   const { drive } = root
-  const asked = (drive.asked ??= new Set())
+  const asked = (drive.callbackAsked ??= new Set())
   for (let request = nextToAsk(drive); request !== undefined; request = nextToAsk(drive)) {
     if (isEnding(root)) return
     asked.add(request.requestId)
     // Whoever the callback shows it to finds it in the store.
     yield* flush(drive)
     // A callback that fails, or answers what does not fit, has not decided: the request stays open.
-    drive.askedNow = request.requestId
+    drive.callbackAsking = request.requestId
     const answer = yield* root.supervisor.run(askCallback(root, request))
-    drive.askedNow = undefined
+    drive.callbackAsking = undefined
     if (Exit.isFailure(answer) && isStopped(root, answer.cause)) {
       // It has not been heard.
       asked.delete(request.requestId)
@@ -74,7 +76,7 @@ const askAll = Effect.fnUntraced(function* (root: Scope) {
     if (Exit.isFailure(answer) || answer.value === undefined) continue
     yield* takeAnswer(drive, answer.value)
     // It may stop a run, which is then not asked about any more.
-    if (drive.hasMail) yield* takeMailBeside(drive)
+    if (drive.hasMail) yield* takeMailInTask(drive)
     drive.notify()
   }
 })
@@ -94,7 +96,7 @@ const takeAnswer = (drive: Drive, decision: Decision): Effect.Effect<void, Journ
   })
 
 /** What the approval callback makes of a request: a decision about it that fits, or nothing. */
-const askCallback = Effect.fnUntraced(function* (root: Scope, request: Interruption) {
+const askCallback = Effect.fnUntraced(function* (root: AgentRun, request: Interruption) {
   const { drive } = root
   const { runtime } = drive
   const { approvalCallback } = runtime.options
@@ -119,4 +121,20 @@ const isAboutAnother = (answer: DecisionInput, { requestId }: Interruption): boo
   // A program without types may leave it out: it was asked about one.
   const named: string | undefined = answer.requestId
   return named !== undefined && named !== requestId
+}
+
+/** Timers cannot be set for longer than some weeks. */
+const longestMs = 24 * 60 * 60 * 1000
+
+/** The pause before a store is asked again about a request that is expired here and not there. */
+const pauseMs = 100
+
+/** Wakes the loop when the next request expires. Returns how to call that off. */
+export const wakeAtExpiry = (drive: Drive): (() => void) => {
+  const times = answerable(drive.state).flatMap(({ expiresAt, onExpiry }) =>
+    expiresAt === undefined || onExpiry === "stay" ? [] : [expiresAt]
+  )
+  if (times.length === 0) return () => {}
+  const left = Math.min(...times) - now(drive)
+  return setDeadline(drive.clock, left > 0 ? Math.min(left, longestMs) : pauseMs, () => drive.notify())
 }
