@@ -29,8 +29,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "starts a body before its start is committed",
     file: "run/steps/settle.ts",
-    line: "for (const { call } of ready) start(scope, call)\n  yield* flush(drive)",
-    broken: "for (const { call } of ready) start(scope, call)",
+    line: "for (const { call } of ready) start(run, call)\n  yield* flush(drive)",
+    broken: "for (const { call } of ready) start(run, call)",
     finder: { scenario: "act" }
   },
   {
@@ -142,7 +142,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "begins a body after a stop that was acknowledged before its start",
     file: "run/steps/settle.ts",
-    line: "if (drive.hasMail) yield* hearStops(scope)",
+    line: "if (drive.hasMail) yield* hearStops(run)",
     broken: "",
     finder: { meeting: "releases+stops" }
   },
@@ -213,8 +213,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "begins sub-agents past the budget",
     file: "run/steps/subAgents.ts",
-    line: 'if (room === "room") yield* scope.perform(scope, step)',
-    broken: "yield* scope.perform(scope, step)",
+    line: 'if (room === "room") yield* run.perform(run, step)',
+    broken: "yield* run.perform(run, step)",
     finder: { tests: ["sdk/test/run", "sdk/test/durable"] }
   },
   {
@@ -241,9 +241,9 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "runs calls that have to be asked about",
     file: "run/internal/judge.ts",
-    line: 'if (verdict._tag === "run") return classifyTool(scope, call, entry, args, { allowedBy: verdict.by })',
+    line: 'if (verdict._tag === "run") return classifyTool(run, call, entry, args, { allowedBy: verdict.by })',
     broken:
-      'if (verdict._tag !== "deny") return classifyTool(scope, call, entry, args, { allowedBy: "policy" })',
+      'if (verdict._tag !== "deny") return classifyTool(run, call, entry, args, { allowedBy: "policy" })',
     finder: { scenario: "approve" }
   },
   {
@@ -263,14 +263,14 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "repeats a body whose grant was revoked",
     file: "run/internal/prepareCall.ts",
-    line: 'if (standing._tag === "lapsed" && mayHaveRun) return openInDoubt(scope, call, standing.reason)',
+    line: 'if (standing._tag === "lapsed" && mayHaveRun) return openInDoubt(run, call, standing.reason)',
     broken: 'if (standing._tag === "lapsed" && mayHaveRun) return { call, entry, value: shownOf(call) }',
     finder: { tests: ["sdk/test/run/judgedAgain.test.ts"] }
   },
   {
     name: "starts reads under a grant before their turn",
     file: "run/steps/settle.ts",
-    line: "callIds.length > toolConcurrency && mayLapse(scope, callIds)",
+    line: "callIds.length > toolConcurrency && mayLapse(run, callIds)",
     broken: "callIds.length < 0",
     finder: { tests: ["node/test/authority/judgedAgain.test.ts"] }
   }
