@@ -85,8 +85,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "believes in a lease for ever",
     file: "durable/internal/stored.ts",
-    line: "isStale: () => held.clock.monotonicTimeNanosUnsafe() >= held.goodUntil,",
-    broken: "isStale: () => held.goodUntil < 0n,",
+    line: "isStale: () => owned.clock.monotonicTimeNanosUnsafe() >= owned.goodUntil,",
+    broken: "isStale: () => owned.goodUntil < 0n,",
     finder: { tests: ["sdk/test/run", "sdk/test/durable", "node/test/race.test.ts"] }
   },
   {

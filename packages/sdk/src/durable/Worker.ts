@@ -30,13 +30,13 @@ import { pageSize, readyPage, type Recovered, takeUp } from "./recover.ts"
 export interface WorkerOptions extends Pick<RunOptions, "onUpdate"> {
   /** Runs at the same time. Default 10. */
   readonly concurrency?: number
-  /** How often to look for what nobody tells: leases that ran out, requests that expire. Default 2 seconds. */
+  /** Poll interval for expired leases and requests, which send no notification. Default 2 seconds. */
   readonly pollInterval?: Duration.Input
   /** How long what is going on may take to finish when the worker is stopped, before it is stopped too. Default 2 seconds. */
   readonly drainTimeout?: Duration.Input
-  /** Told of every run before it is taken up, with what cancels it. */
+  /** Called before a run is taken up, with the token that cancels it. */
   readonly onTakingUp?: (runId: RunId, cancellation: Cancellation.CancellationToken) => void
-  /** Told of every run that was taken up, and what came of it. */
+  /** Called with each run that was taken up, and its outcome. */
   readonly onTakenUp?: (run: Recovered) => void
 }
 
@@ -115,8 +115,8 @@ const start = Effect.fnUntraced(function* (runtimes: ReadonlyArray<Runtime>, opt
 
 const work = (worker: Worker): Effect.Effect<never> => {
   const { options, store, wake } = worker
-  // A store that stops telling is still looked at now and then.
-  const told = Effect.exit(Stream.runForEach(store.changes, () => Queue.offer(wake, undefined)))
+  // A store that stops sending notifications is still polled.
+  const changes = Effect.exit(Stream.runForEach(store.changes, () => Queue.offer(wake, undefined)))
   const ticks = Effect.forever(
     Effect.andThen(
       Queue.offer(wake, undefined),
@@ -125,7 +125,7 @@ const work = (worker: Worker): Effect.Effect<never> => {
   )
   const looking = Effect.forever(Effect.andThen(Queue.take(wake), survived(look(worker))))
   // All three go on for ever; interrupting the worker interrupts them, and not the runs.
-  return Effect.andThen(Effect.all([told, ticks, looking], { concurrency: "unbounded" }), Effect.never)
+  return Effect.andThen(Effect.all([changes, ticks, looking], { concurrency: "unbounded" }), Effect.never)
 }
 
 /** A defect of a store or of a logger must not end the work on all runs: the worker looks again at its next tick. */
@@ -173,7 +173,7 @@ const look = Effect.fnUntraced(function* (worker: Worker) {
     }
     const over = Deferred.makeUnsafe<void>()
     const driven = takeUp(runtimes, store, run, hooks).pipe(
-      Effect.flatMap((recovered) => settle(worker, recovered)),
+      Effect.flatMap((recovered) => recordOutcome(worker, recovered)),
       Effect.andThen(Queue.offer(wake, undefined)),
       Effect.ensuring(
         Effect.suspend(() => {
@@ -198,14 +198,14 @@ const shortestPollMs = 50
 
 const longestRestMs = 5 * 60_000
 
-/** Keeps the books of what came of a run. */
-const settle = Effect.fnUntraced(function* (worker: Worker, recovered: Recovered) {
+/** Records the outcome of a run, and how long a run that failed is left alone. */
+const recordOutcome = Effect.fnUntraced(function* (worker: Worker, recovered: Recovered) {
   const { options, resting, running } = worker
   const { error, reason, runId } = recovered
   running.delete(runId)
   notify(options.onTakenUp, recovered)
   const isWarned = error === undefined && reason === "expiring"
-  if (!isWarned && (error === undefined || isHeldElsewhere(error))) {
+  if (!isWarned && (error === undefined || isOwnedElsewhere(error))) {
     resting.delete(runId)
     return
   }
@@ -224,7 +224,7 @@ const settle = Effect.fnUntraced(function* (worker: Worker, recovered: Recovered
 })
 
 /** Another process has it: nothing is wrong. */
-const isHeldElsewhere = ({ _tag }: NonNullable<Recovered["error"]>): boolean =>
+const isOwnedElsewhere = ({ _tag }: NonNullable<Recovered["error"]>): boolean =>
   _tag === "RunBusy" || _tag === "LeaseLost"
 
 /** Another process was faster, or has removed it: nothing is wrong, unless it happens over and over. */

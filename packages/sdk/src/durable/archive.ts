@@ -37,7 +37,7 @@ import { SentMessage } from "../store/SentMessage.ts"
 import type { StoredGrant } from "../store/StoredGrant.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
-import { foldSoundly, mailProblem, nothingTold, stateProblem } from "./internal/soundArchive.ts"
+import { foldSoundly, mailProblem, noKnownIds, stateProblem } from "./internal/soundArchive.ts"
 import { foldStored } from "./internal/stored.ts"
 
 const mail = {
@@ -318,13 +318,13 @@ const check = Effect.fnUntraced(function* (given: unknown, now: Timestamp) {
     if (events.length < (run === last ? 2 : 1)) return yield* invalid("it has a run without a turn")
     if (known.has(runId)) return yield* invalid(`it has the run ${runId} twice`)
     known.add(runId)
-    const told = nothingTold()
+    const ids = noKnownIds()
     const fold = (before: RunState | undefined, more: ReadonlyArray<RunEvent>) =>
-      Effect.mapError(Effect.fromResult(foldSoundly(before, more, told, now)), (problem) =>
+      Effect.mapError(Effect.fromResult(foldSoundly(before, more, ids, now)), (problem) =>
         invalid(sentence`its run ${runId} is unsound: ${lines(problem)}`)
       )
     const sound = Effect.fnUntraced(function* (reached: RunState, mail: Mail) {
-      const problem = stateProblem(reached) ?? mailProblem(reached, mail, told, now)
+      const problem = stateProblem(reached) ?? mailProblem(reached, mail, ids, now)
       if (problem !== undefined)
         return yield* invalid(sentence`its run ${runId} is unsound: ${lines(problem)}`)
     })

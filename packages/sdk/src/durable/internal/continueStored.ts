@@ -39,7 +39,7 @@ import { type Checkpointing, CheckpointEvery, checkpointOf, type Known, savedAs 
 import { loadRun } from "./loadRun.ts"
 import { remember } from "./remembered.ts"
 import { requireSoundDecisions } from "./soundDecisions.ts"
-import { checkReadable, hold, recordExpiries, storeJournal, underLease } from "./stored.ts"
+import { checkReadable, ownLease, recordExpiries, storeJournal, underLease } from "./stored.ts"
 
 type Store = RunStore["Service"]
 
@@ -87,7 +87,7 @@ export const create = Effect.fnUntraced(function* (
   const checkpoint = previous === undefined ? undefined : checkpointOf(previous, every)
   const ttl = ttlOf(runtime)
   const from = clock.currentTimeMillisUnsafe()
-  const held = yield* hold(
+  const owned = yield* ownLease(
     ttl,
     store.create({
       runId: state.runId,
@@ -111,11 +111,11 @@ export const create = Effect.fnUntraced(function* (
         ? previous?.saved
         : savedAs(previous.state.runId, checkpoint)
   }
-  const journal = storeJournal(store, held, checkpointing)
-  const told = yield* observing(runtime, onUpdate)
-  const going = { clock, runtime, journal, token, suspension, onUpdate: told }
+  const journal = storeJournal(store, owned, checkpointing)
+  const observer = yield* observing(runtime, onUpdate)
+  const going = { clock, runtime, journal, token, suspension, onUpdate: observer }
   const work = drive({ ...going, state, staged: [], committed: [event] })
-  const end = yield* underLease(store, held, token, work)
+  const end = yield* underLease(store, owned, token, work)
   remember(store, { state: end, saved: checkpointing.saved }, { from, to })
   return end
 })
@@ -141,9 +141,9 @@ export const continueStored = Effect.fnUntraced(function* (
   yield* Effect.provideService(decideAllStored([runtime], decisions, runId), RunStore, store)
 
   const ttl = ttlOf(runtime)
-  const held = yield* hold(ttl, store.claim({ runId, owner: runtime.owner, ttl }))
+  const owned = yield* ownLease(ttl, store.claim({ runId, owner: runtime.owner, ttl }))
   const checkpointing: Checkpointing = { every: yield* CheckpointEvery, saved: "unknown" }
-  const journal = storeJournal(store, held, checkpointing)
+  const journal = storeJournal(store, owned, checkpointing)
   let previous: Parameters<typeof create>[2]
   const going = Effect.gen(function* (): Effect.fn.Return<RunState | Staged, WorkError> {
     const stored = yield* loadRun(store, runId)
@@ -185,15 +185,15 @@ export const continueStored = Effect.fnUntraced(function* (
       return continued
     }
     const staged = continued.events
-    const told = yield* observing(runtime, onUpdate, state)
+    const observer = yield* observing(runtime, onUpdate, state)
     const { missing } = continued
-    const going = { clock, runtime, journal, token, suspension, onUpdate: told, hasMail, missing }
+    const going = { clock, runtime, journal, token, suspension, onUpdate: observer, hasMail, missing }
     const end = yield* drive({ ...going, state: continued.state, staged })
     const { createdAt } = stored.head
     remember(store, { state: end, saved: checkpointing.saved }, { from: createdAt, to: createdAt })
     return end
   })
-  const end = yield* underLease(store, held, token, going)
+  const end = yield* underLease(store, owned, token, going)
   return "events" in end ? yield* create(work, end, previous) : end
 })
 

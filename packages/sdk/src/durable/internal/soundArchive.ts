@@ -25,29 +25,29 @@ import {
 } from "../../domain/RunState.ts"
 import type { SentMessage } from "../../store/SentMessage.ts"
 
-/** What the journal of one run has told so far. */
-export interface Told {
+/** The ids that the events of a run have introduced so far. */
+export interface KnownIds {
   readonly calls: Set<ToolCallId>
   readonly requests: Set<RequestId>
   readonly messages: Set<string>
 }
 
-export const nothingTold = (): Told => ({ calls: new Set(), requests: new Set(), messages: new Set() })
+export const noKnownIds = (): KnownIds => ({ calls: new Set(), requests: new Set(), messages: new Set() })
 
 type Inner = ReturnType<typeof unwrap>["event"]
 
-/** The state after these events, or what cannot have happened. `told` is added to. */
+/** The state after these events, or what cannot have happened. Adds to `known`. */
 export const foldSoundly = (
   before: RunState | undefined,
   events: ReadonlyArray<RunEvent>,
-  told: Told,
+  known: KnownIds,
   now: Timestamp
 ): Result.Result<RunState | undefined, string> => {
   let state = before
   for (const [index, wrapped] of events.entries()) {
     const { event, path } = unwrap(wrapped)
     const run = state === undefined ? undefined : runAt(state, path)
-    const problem = problemOf(event, path, run, told, now)
+    const problem = problemOf(event, path, run, known, now)
     if (problem !== undefined) {
       return Result.fail(sentence`event ${index + 1} (${event._tag}) cannot have happened: ${lines(problem)}`)
     }
@@ -57,10 +57,10 @@ export const foldSoundly = (
       return Result.fail("its events do not add up to a run")
     }
     if (event._tag === "model.answered") {
-      for (const { id } of runAt(state, path)?.calls ?? []) told.calls.add(id)
+      for (const { id } of runAt(state, path)?.calls ?? []) known.calls.add(id)
     }
-    if (event._tag === "request.opened") told.requests.add(event.request.requestId)
-    if (event._tag === "message.queued" && event.messageId !== undefined) told.messages.add(event.messageId)
+    if (event._tag === "request.opened") known.requests.add(event.request.requestId)
+    if (event._tag === "message.queued" && event.messageId !== undefined) known.messages.add(event.messageId)
   }
   return Result.succeed(state)
 }
@@ -76,10 +76,10 @@ const problemOf = (
   event: Inner,
   path: ReadonlyArray<ToolCallId>,
   run: RunState | undefined,
-  told: Told,
+  known: KnownIds,
   now: Timestamp
 ): string | undefined => {
-  const stranger = path.find((callId) => !told.calls.has(callId))
+  const stranger = path.find((callId) => !known.calls.has(callId))
   if (stranger !== undefined) return sentence`the run has not made the call ${stranger}`
   switch (event._tag) {
     case "model.answered":
@@ -91,24 +91,24 @@ const problemOf = (
     case "tool.completed":
     case "tool.failed":
     case "tool.denied":
-      return told.calls.has(event.callId)
+      return known.calls.has(event.callId)
         ? undefined
         : sentence`the run has not made the call ${event.callId}`
     case "tool.started":
       return startProblem(run, event.callId)
     case "request.opened":
-      return told.requests.has(event.request.requestId)
+      return known.requests.has(event.request.requestId)
         ? sentence`the request ${event.request.requestId} was asked before`
         : requestProblem(run, event.request)
     case "request.superseded":
     case "request.expiring":
-      return told.requests.has(event.requestId)
+      return known.requests.has(event.requestId)
         ? undefined
         : sentence`the run has not asked the request ${event.requestId}`
     case "request.decided":
       return decisionProblem(run, event.decision, now, true)
     case "message.queued":
-      return event.messageId !== undefined && told.messages.has(event.messageId)
+      return event.messageId !== undefined && known.messages.has(event.messageId)
         ? sentence`the run has the message ${event.messageId} already`
         : undefined
     default:
@@ -225,7 +225,7 @@ interface Mail {
 export const mailProblem = (
   state: RunState,
   { decisions, messages = [] }: Mail,
-  told: Told,
+  known: KnownIds,
   now: Timestamp
 ): string | undefined => {
   const decided = new Set<RequestId>()
@@ -236,7 +236,7 @@ export const mailProblem = (
     const problem = waitingProblem(state, decision, now)
     if (problem !== undefined) return sentence`it has a decision that cannot wait: ${lines(problem)}`
   }
-  const sent = new Set(told.messages)
+  const sent = new Set(known.messages)
   for (const { messageId } of messages) {
     if (sent.has(messageId)) return sentence`it has the message ${messageId} twice`
     sent.add(messageId)

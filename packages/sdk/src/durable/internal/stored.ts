@@ -47,8 +47,8 @@ const whyUnreadable = (events: ReadonlyArray<RunEvent>): string | undefined => {
   return `what a caller or a model gave for ${unreadable} is not of its type, and was not written`
 }
 
-/** A lease as its holder knows it: how long it is surely good is counted here, from before it was asked for. */
-export interface Held {
+/** A lease that this process owns. Its validity counts from before the store was asked, so that it never seems to last longer than it does. */
+export interface OwnedLease {
   readonly lease: Lease
   readonly ttlMs: number
   readonly clock: Clock.Clock
@@ -62,8 +62,8 @@ export interface Held {
   watcher?: Fiber.Fiber<void>
 }
 
-/** Takes a lease. */
-export const hold = Effect.fnUntraced(function* <E>(ttl: Duration.Input, take: Effect.Effect<Lease, E>) {
+/** Takes a lease with `take`, and counts its validity. */
+export const ownLease = Effect.fnUntraced(function* <E>(ttl: Duration.Input, take: Effect.Effect<Lease, E>) {
   const clock = yield* Clock.Clock
   const ttlMs = Duration.toMillis(Duration.fromInputUnsafe(ttl))
   const goodUntil = afterMs(clock, ttlMs)
@@ -74,24 +74,24 @@ export const hold = Effect.fnUntraced(function* <E>(ttl: Duration.Input, take: E
     goodUntil,
     isParked: false,
     listeners: new Set()
-  } satisfies Held as Held
+  } satisfies OwnedLease as OwnedLease
 })
 
 const afterMs = (clock: Clock.Clock, ms: number): bigint =>
   clock.monotonicTimeNanosUnsafe() + BigInt(Math.ceil(Math.min(ms, 1e12) * 1e6))
 
-const renew = (store: Store, held: Held) =>
+const renewLease = (store: Store, owned: OwnedLease) =>
   Effect.suspend(() => {
-    const goodUntil = afterMs(held.clock, held.ttlMs)
-    return Effect.map(store.renew(held.lease, held.ttlMs), (renewed) => {
-      held.goodUntil = goodUntil
+    const goodUntil = afterMs(owned.clock, owned.ttlMs)
+    return Effect.map(store.renew(owned.lease, owned.ttlMs), (renewed) => {
+      owned.goodUntil = goodUntil
       return renewed
     })
   })
 
-/** The journal of a run that is held. A checkpoint is written when the run waits: its end is left to whoever goes on from it. */
-export const storeJournal = (store: Store, held: Held, checkpointing: Checkpointing): Journal => {
-  const { lease, listeners } = held
+/** The journal of a run whose lease this process owns. A checkpoint is written when the run waits: its end is left to whoever goes on from it. */
+export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Checkpointing): Journal => {
+  const { lease, listeners } = owned
   let isBroken = false
   /** A defect of the store is not one of the run. */
   const asked = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
@@ -99,7 +99,7 @@ export const storeJournal = (store: Store, held: Held, checkpointing: Checkpoint
       isBroken = true
       return Effect.die(defect)
     })
-  const told = () => Effect.sync(() => listeners.forEach((listener) => listener()))
+  const notifyListeners = () => Effect.sync(() => listeners.forEach((listener) => listener()))
   const options = (events: ReadonlyArray<RunEvent>, state: RunState) => ({
     lease,
     expected: (state.revision - events.length) as Revision,
@@ -126,7 +126,7 @@ export const storeJournal = (store: Store, held: Held, checkpointing: Checkpoint
           return Effect.map(
             asked(store.park(checkpoint === undefined ? given : { ...given, checkpoint })),
             ({ parked }) => {
-              held.isParked = parked
+              owned.isParked = parked
               if (parked && checkpoint !== undefined) checkpointing.saved = savedAs(state.runId, checkpoint)
               return parked
             }
@@ -154,17 +154,17 @@ export const storeJournal = (store: Store, held: Held, checkpointing: Checkpoint
       }
     },
     watch: Effect.suspend(() =>
-      held.watcher === undefined
+      owned.watcher === undefined
         ? Effect.map(
-            Effect.forkDetach(Stream.runForEach(store.changes, told), { startImmediately: true }),
+            Effect.forkDetach(Stream.runForEach(store.changes, notifyListeners), { startImmediately: true }),
             (fiber) => {
-              held.watcher = fiber
+              owned.watcher = fiber
             }
           )
         : Effect.void
     ),
-    pulse: asked(renew(store, held)),
-    isStale: () => held.clock.monotonicTimeNanosUnsafe() >= held.goodUntil,
+    pulse: asked(renewLease(store, owned)),
+    isStale: () => owned.clock.monotonicTimeNanosUnsafe() >= owned.goodUntil,
     isBroken: () => isBroken,
     isShared: true
   }
@@ -222,16 +222,16 @@ const recordExpiry = (
  */
 export const underLease = <A, E>(
   store: Store,
-  held: Held,
+  owned: OwnedLease,
   token: Cancellation.CancellationToken,
   use: Effect.Effect<A, E>
 ): Effect.Effect<A, E> =>
   Effect.gen(function* () {
     const beat = Effect.gen(function* () {
-      yield* Effect.sleep(held.ttlMs / 3)
-      const { cancelReason, hasMail } = yield* renew(store, held)
+      yield* Effect.sleep(owned.ttlMs / 3)
+      const { cancelReason, hasMail } = yield* renewLease(store, owned)
       if (cancelReason !== undefined) token.cancel(cancelReason)
-      if (hasMail === true) held.listeners.forEach((listener) => listener())
+      if (hasMail === true) owned.listeners.forEach((listener) => listener())
     }).pipe(
       // A store that fails for a moment is tried again until the lease itself is gone.
       Effect.catchTag("RunStoreError", () => Effect.void),
@@ -243,10 +243,10 @@ export const underLease = <A, E>(
   }).pipe(
     Effect.scoped,
     Effect.ensuring(
-      Effect.suspend(() => (held.watcher === undefined ? Effect.void : Fiber.interrupt(held.watcher)))
+      Effect.suspend(() => (owned.watcher === undefined ? Effect.void : Fiber.interrupt(owned.watcher)))
     ),
     Effect.ensuring(
-      Effect.suspend(() => (held.isParked ? Effect.void : Effect.ignore(store.release(held.lease))))
+      Effect.suspend(() => (owned.isParked ? Effect.void : Effect.ignore(store.release(owned.lease))))
     )
   )
 
