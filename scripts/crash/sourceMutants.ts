@@ -84,7 +84,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "believes in a lease for ever",
-    file: "durable/internal/stored.ts",
+    file: "durable/internal/storeJournal.ts",
     line: "isStale: () => owned.clock.monotonicTimeNanosUnsafe() >= owned.goodUntil,",
     broken: "isStale: () => owned.goodUntil < 0n,",
     finder: { tests: ["sdk/test/run", "sdk/test/durable", "node/test/race.test.ts"] }
@@ -248,7 +248,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "stores events that cannot be read back",
-    file: "durable/internal/stored.ts",
+    file: "durable/internal/storeJournal.ts",
     line: "if (areReadable(events)) return undefined",
     broken: "if (events.length > 0) return undefined",
     finder: { tests: ["sdk/test/run", "sdk/test/durable", "node/test"] }

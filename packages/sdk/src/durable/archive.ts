@@ -36,9 +36,9 @@ import type { RestoredRun, RunHead } from "../store/RunStorePort.ts"
 import { SentMessage } from "../store/SentMessage.ts"
 import type { StoredGrant } from "../store/StoredGrant.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
+import { foldStored } from "./internal/foldStored.ts"
 import { redactMessage } from "./internal/redactMessage.ts"
 import { foldSoundly, mailProblem, noKnownIds, stateProblem } from "./internal/soundArchive.ts"
-import { foldStored } from "./internal/stored.ts"
 
 const mail = {
   /** Decisions that were taken and that the journal does not hold yet. */

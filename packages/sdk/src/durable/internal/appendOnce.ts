@@ -10,7 +10,7 @@ import type { RunId } from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { RunStore } from "../../store/RunStore.ts"
 import { type LoadedRun, loadRun } from "./loadRun.ts"
-import { checkReadable } from "./stored.ts"
+import { checkReadable } from "./storeJournal.ts"
 
 /** Long enough to append once. */
 const ttl = "15 seconds"

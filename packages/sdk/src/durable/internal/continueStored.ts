@@ -36,10 +36,11 @@ import type {
 import { decideAllStored } from "../decideStored.ts"
 import type { SuspensionOptions } from "../storedInput.ts"
 import { type Checkpointing, CheckpointEvery, checkpointOf, type Known, savedAs } from "./checkpoints.ts"
+import { ownLease, underLease } from "./lease.ts"
 import { loadRun } from "./loadRun.ts"
 import { remember } from "./remembered.ts"
 import { requireSoundDecisions } from "./soundDecisions.ts"
-import { checkReadable, ownLease, recordExpiries, storeJournal, underLease } from "./stored.ts"
+import { checkReadable, recordExpiries, storeJournal } from "./storeJournal.ts"
 
 type Store = RunStore["Service"]
 

@@ -13,7 +13,7 @@ import type { RunStore } from "../../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../../store/RunStoreError.ts"
 import type { StoredRun } from "../../store/RunStorePort.ts"
 import type { Known } from "./checkpoints.ts"
-import { foldStored, isOf } from "./stored.ts"
+import { foldStored, isStateOf } from "./foldStored.ts"
 
 type Store = RunStore["Service"]
 
@@ -64,7 +64,7 @@ const fromCheckpoint = (
   }
   try {
     const state = evolveAll(from, events)
-    return state !== undefined && isOf(state, head) ? state : undefined
+    return state !== undefined && isStateOf(state, head) ? state : undefined
   } catch {
     // Told when all events are folded, if it is not the checkpoint that is at fault.
     return undefined

@@ -10,7 +10,7 @@ import { notARun } from "../../store/internal/soundInput.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import { RunNotFound, type RunStoreError } from "../../store/RunStoreError.ts"
 import type { StoredRun } from "../../store/RunStorePort.ts"
-import { foldStored } from "./stored.ts"
+import { foldStored } from "./foldStored.ts"
 
 /** A sub-agent's run, and where it lies. */
 export interface SubRun {

@@ -1,0 +1,88 @@
+/**
+ * The lease under which this process works on a stored run: taken, renewed while the work goes on, and given back.
+ */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type * as Cancellation from "../../agent/Cancellation.ts"
+import type { RunStore } from "../../store/RunStore.ts"
+import type { Lease } from "../../store/RunStorePort.ts"
+
+type Store = RunStore["Service"]
+
+/** A lease that this process owns. Its validity counts from before the store was asked, so that it never seems to last longer than it does. */
+export interface OwnedLease {
+  readonly lease: Lease
+  readonly ttlMs: number
+  readonly clock: Clock.Clock
+  /** Monotonic nanoseconds. */
+  goodUntil: bigint
+  /** Called when there may be mail. */
+  readonly listeners: Set<() => void>
+  /** Whether the lease was given back with the last events. */
+  isParked: boolean
+  /** Listens to what others do to the run. */
+  watcher?: Fiber.Fiber<void>
+}
+
+/** Takes a lease with `take`, and counts its validity. */
+export const ownLease = Effect.fnUntraced(function* <E>(ttl: Duration.Input, take: Effect.Effect<Lease, E>) {
+  const clock = yield* Clock.Clock
+  const ttlMs = Duration.toMillis(Duration.fromInputUnsafe(ttl))
+  const goodUntil = afterMs(clock, ttlMs)
+  return {
+    lease: yield* take,
+    ttlMs,
+    clock,
+    goodUntil,
+    isParked: false,
+    listeners: new Set()
+  } satisfies OwnedLease as OwnedLease
+})
+
+const afterMs = (clock: Clock.Clock, ms: number): bigint =>
+  clock.monotonicTimeNanosUnsafe() + BigInt(Math.ceil(Math.min(ms, 1e12) * 1e6))
+
+export const renewLease = (store: Store, owned: OwnedLease) =>
+  Effect.suspend(() => {
+    const goodUntil = afterMs(owned.clock, owned.ttlMs)
+    return Effect.map(store.renew(owned.lease, owned.ttlMs), (renewed) => {
+      owned.goodUntil = goodUntil
+      return renewed
+    })
+  })
+
+/**
+ * Keeps a lease alive while `use` runs, and gives it back afterwards. A lease that is lost stops `use` before its next effect:
+ * the token is cancelled, and nothing more can be written.
+ */
+export const underLease = <A, E>(
+  store: Store,
+  owned: OwnedLease,
+  token: Cancellation.CancellationToken,
+  use: Effect.Effect<A, E>
+): Effect.Effect<A, E> =>
+  Effect.gen(function* () {
+    const beat = Effect.gen(function* () {
+      yield* Effect.sleep(owned.ttlMs / 3)
+      const { cancelReason, hasMail } = yield* renewLease(store, owned)
+      if (cancelReason !== undefined) token.cancel(cancelReason)
+      if (hasMail === true) owned.listeners.forEach((listener) => listener())
+    }).pipe(
+      // A store that fails for a moment is tried again until the lease itself is gone.
+      Effect.catchTag("RunStoreError", () => Effect.void),
+      Effect.forever,
+      Effect.catchTag("LeaseLost", () => Effect.sync(() => token.cancel("The lease was lost.")))
+    )
+    yield* Effect.forkScoped(beat)
+    return yield* use
+  }).pipe(
+    Effect.scoped,
+    Effect.ensuring(
+      Effect.suspend(() => (owned.watcher === undefined ? Effect.void : Fiber.interrupt(owned.watcher)))
+    ),
+    Effect.ensuring(
+      Effect.suspend(() => (owned.isParked ? Effect.void : Effect.ignore(store.release(owned.lease))))
+    )
+  )
