@@ -18,9 +18,12 @@ import { type Rejection, RequestNotFound } from "../domain/Rejection.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import { findRequest, isEnded, type RunState } from "../domain/RunState.ts"
+import { checkEdited } from "./internal/decisions.ts"
+import { checkUnchanged } from "./internal/decisions.ts"
+import { decodeDecision } from "./internal/decisions.ts"
 import { eventsOf, withDecisions } from "./internal/mailEvents.ts"
 import { redactEvent } from "./internal/redact.ts"
-import { checkEdited, checkUnchanged, decodeDecision, decodePrompt } from "./internal/staging.ts"
+import { decodePrompt } from "./internal/staging.ts"
 import type { Mail, Prompt } from "./Mail.ts"
 
 /**

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { DecisionInput } from "../../src/domain/Decision.ts"
-import { decodeDecision } from "../../src/run/internal/staging.ts"
+import { decodeDecision } from "../../src/run/internal/decisions.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 
 const malformed: ReadonlyArray<unknown> = [

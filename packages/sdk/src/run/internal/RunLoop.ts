@@ -26,7 +26,8 @@ import { classifyAll } from "../steps/classify.ts"
 import { decodeOutput } from "../steps/decodeOutput.ts"
 import { handOff } from "../steps/handOff.ts"
 import { askLimit, withdrawLimits } from "../steps/limits.ts"
-import { reconcile, settle } from "../steps/settle.ts"
+import { reconcile } from "../steps/reconcile.ts"
+import { settle } from "../steps/settle.ts"
 import { settleAgents } from "../steps/settleAgents.ts"
 import {
   askWrapUp,

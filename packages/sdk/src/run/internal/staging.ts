@@ -2,61 +2,37 @@
  * The first events of a run that is started, and of one that is continued: checked before anything happens, folded, and not
  * yet committed.
  */
-import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { memberOf } from "../../agent/BoundAgent.ts"
 import type { BoundAgent } from "../../agent/Entry.ts"
-import { decodeArguments } from "../../agent/internal/decoding.ts"
-import { definitionAt, Missing } from "../../agent/internal/definitions.ts"
-import { describe } from "../../agent/internal/userCode.ts"
+import { Missing } from "../../agent/internal/definitions.ts"
 import type { Runtime } from "../../agent/Runtime.ts"
 import { decide, decideAt } from "../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, SessionId } from "../../domain/Id.ts"
-import { checkLimits, checkPolicy, decodeDecision as decodeGiven } from "../../domain/internal/given.ts"
+import { checkLimits, checkPolicy } from "../../domain/internal/given.ts"
 import { recordOf } from "../../domain/internal/released.ts"
-import { budgetOf, type Limits } from "../../domain/Limits.ts"
+import type { Limits } from "../../domain/Limits.ts"
+import { budgetOf } from "../../domain/Limits.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import { next, noConstraints } from "../../domain/next.ts"
-import {
-  ArgumentsChanged,
-  type DecisionMalformed,
-  EditedArgumentsInvalid,
-  type Rejection
-} from "../../domain/Rejection.ts"
-import {
-  type AgentNotFound,
-  EmptyPrompt,
-  IdInvalid,
-  type LimitsInvalid,
-  maxChosenId,
-  PolicyFixed,
-  type PolicyInvalid,
-  RunEnded,
-  type ToolUnavailable
-} from "../../domain/RunError.ts"
+import type { Rejection } from "../../domain/Rejection.ts"
+import type { AgentNotFound, LimitsInvalid, PolicyInvalid, ToolUnavailable } from "../../domain/RunError.ts"
+import { EmptyPrompt, IdInvalid, maxChosenId, PolicyFixed, RunEnded } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
-import { type RunState, findCall, findChild, findRequest, isEnded, isOpen } from "../../domain/RunState.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import { isEnded, isOpen } from "../../domain/RunState.ts"
 import { policiesFor } from "../../domain/StartOptions.ts"
-import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { checkBound, inspect } from "../checkResume.ts"
-import { approvalDigest } from "./digest.ts"
+import { checkEdited, checkUnchanged, decodeDecision } from "./decisions.ts"
 import { eventsOf, withDecisions } from "./mailEvents.ts"
-import { shownOf } from "./openRequest.ts"
 import { redactEvent } from "./redact.ts"
-import {
-  answering,
-  type Allotted,
-  type GivenOptions,
-  inheritedOptions,
-  isPrompted,
-  startOptions
-} from "./startOptions.ts"
+import type { Allotted, GivenOptions } from "./startOptions.ts"
+import { answering, inheritedOptions, isPrompted, startOptions } from "./startOptions.ts"
 
 /** A state, and the events of it that nobody has stored. */
 export interface Staged {
@@ -226,7 +202,7 @@ export const continueRun = Effect.fnUntraced(function* (
     const gone = blocking.find((problem) => problem._tag === "AgentNotFound")
     if (gone !== undefined && answeredBy === undefined) return yield* gone
     for (const given of input.decisions ?? []) {
-      yield* staged(decide(input.state, yield* decodeDecision(given, clock)))
+      yield* Effect.fromResult(decide(input.state, yield* decodeDecision(given, clock)))
     }
     return startRun(runtime, clock, {
       prompt,
@@ -263,7 +239,7 @@ export const continueRun = Effect.fnUntraced(function* (
     decisions.push(decision)
     yield* checkUnchanged(state, decision)
     const now = clock.currentTimeMillisUnsafe()
-    for (const event of yield* staged(decideAt(state, decision, now))) fold(event)
+    for (const event of yield* Effect.fromResult(decideAt(state, decision, now))) fold(event)
   }
   if (isEnded(state)) {
     return yield* new RunEnded({ runId: state.runId, status: state.status })
@@ -305,62 +281,3 @@ const isStuck = (state: RunState, unavailable: Missing): boolean =>
 /** Whether a decision is acted on by being put on record: no definition is needed for that. */
 const settlesCall = ({ _tag }: Decision): boolean =>
   _tag === "deny" || _tag === "supply" || _tag === "fail" || _tag === "answer"
-
-const staged = <A, E>(result: Result.Result<A, E>): Effect.Effect<A, E> => Effect.fromResult(result)
-
-/** A decision as it is recorded: at this time, and with no schema but the one that the runtime finds. */
-export const decodeDecision = (
-  given: DecisionInput,
-  clock: Clock.Clock
-): Effect.Effect<Decision, DecisionMalformed> =>
-  staged(
-    decodeGiven(given, (fields) => {
-      const { schema: _, ...own } = fields
-      return { ...own, at: clock.currentTimeMillisUnsafe() }
-    })
-  )
-
-/** What an approval releases must be what was asked about: the state may have been anywhere since. */
-export const checkUnchanged = Effect.fnUntraced(function* (
-  state: RunState,
-  decision: Decision
-): Effect.fn.Return<void, ArgumentsChanged> {
-  if (decision._tag !== "approve" || decision.arguments !== undefined) return
-  const found = findRequest(state, decision.requestId)
-  if (found === undefined || found.record.request._tag !== "approval") return
-  const { request } = found.record
-  const { digest, callId } = request
-  const run = found.path.reduce<RunState | undefined>(
-    (run, callId) => (run === undefined ? undefined : findChild(run, callId)),
-    state
-  )
-  const call = run === undefined ? undefined : findCall(run, callId)
-  if (call === undefined) return
-  const actual = yield* approvalDigest(request, shownOf(call))
-  if (actual === digest) return
-  return yield* new ArgumentsChanged({ requestId: decision.requestId, expected: digest, actual })
-})
-
-/** Edited arguments must be what the tool of the agent that asked takes, before anybody relies on the approval. */
-export const checkEdited = Effect.fnUntraced(function* (
-  runtime: Runtime,
-  state: RunState,
-  decision: Decision
-): Effect.fn.Return<Decision, EditedArgumentsInvalid> {
-  if (decision._tag !== "approve" || decision.arguments === undefined) return decision
-  const { requestId } = decision
-  const found = findRequest(state, requestId)
-  if (found === undefined || found.record.request._tag !== "approval") return decision
-  const { tool } = found.record.request
-  const refused = (issues: string) => new EditedArgumentsInvalid({ requestId, tool, issues })
-  const holder = definitionAt(runtime.bound, state, found.path)
-  if (holder === undefined) return yield* refused("the agent that asks is not in this program")
-  const entry = holder.entries.get(tool)
-  if (entry === undefined || !("tool" in entry)) {
-    return yield* refused(`the agent ${holder.agent.name} has no such tool`)
-  }
-  const decode = (json: unknown) => decodeArguments(entry, holder.limits, json)
-  const decoded = yield* Effect.exit(decodeEdited(entry.decoder, decode, decision.arguments))
-  if (Exit.isFailure(decoded)) return yield* refused(describe(runtime, Cause.squash(decoded.cause)))
-  return { ...decision, schema: entry.definition.schema }
-})

@@ -6,37 +6,28 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 import type { BoundAgent } from "../../agent/Entry.ts"
-import {
-  attempt,
-  attemptEffect,
-  call,
-  describe,
-  ignoreRejection,
-  logFailure
-} from "../../agent/internal/userCode.ts"
-import type { ContextInput, ContextTooLarge, PreparedContext } from "../../context/ContextPolicy.ts"
+import { attempt, attemptEffect, call, describe, ignoreRejection } from "../../agent/internal/userCode.ts"
+import type { ContextTooLarge } from "../../context/ContextPolicy.ts"
 import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
-import * as History from "../../domain/History.ts"
 import type { Exceeded } from "../../domain/Limits.ts"
 import { exhausted } from "../../domain/next.ts"
 import { reading } from "../../model/internal/iterated.ts"
-import { changed, cutOff } from "../../model/internal/modelError.ts"
+import { cutOff } from "../../model/internal/modelError.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
-import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "../../model/ModelPart.ts"
+import { type Collector, type ModelPart, makeCollector } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
-import { countRequest, remember } from "../../model/Tokenizer.ts"
-import {
-  budgetTime,
-  isStopped,
-  nextRequestId,
-  isThere,
-  timeLeftOf,
-  stateOf,
-  type AgentRun
-} from "../internal/AgentRun.ts"
-import { type Drive, type DriveError, emit, now } from "../internal/Drive.ts"
+import { type AgentRun, budgetTime, isStopped, isThere, timeLeftOf, stateOf } from "../internal/AgentRun.ts"
+import { type DriveError, emit, now } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
-import { soundAnswer, soundUsage } from "../internal/soundAnswer.ts"
+import {
+  charge,
+  failDefect,
+  isModelError,
+  isOutOfTime,
+  notAnswered,
+  takeAnswer
+} from "../internal/modelAnswer.ts"
+import { contextOf, requestOf } from "../internal/modelRequest.ts"
 import { isHalted } from "../internal/stops.ts"
 import type { Deadline } from "../internal/Supervisor.ts"
 import { calledOf } from "../internal/userCalls.ts"
@@ -87,22 +78,6 @@ const askModel = Effect.fnUntraced(function* (run: AgentRun, turn: number) {
 
 const noContext = new TypeError("it has returned no instructions and messages")
 
-/** What the context policy makes of the conversation. */
-const contextOf = (run: AgentRun, instructions: string): Effect.Effect<PreparedContext, ContextTooLarge> => {
-  const { bound, drive } = run
-  const { contextPolicy, tokenizer } = drive.runtime
-  const { history, limits } = stateOf(run)
-  return attemptEffect(() =>
-    contextPolicy.prepare({
-      instructions,
-      messages: History.toArray(history),
-      limits,
-      ...roomOf(run),
-      countTokens: (context) => countRequest(tokenizer, { ...context, tools: bound.definitions })
-    })
-  )
-}
-
 /** Does about a budget what the run's limits and whoever can be asked say. */
 const outOfBudget = (run: AgentRun, exceeded: Exceeded): Effect.Effect<void, DriveError> => {
   const step = exhausted(stateOf(run), exceeded)
@@ -146,20 +121,6 @@ const notPrepared = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<
   const error: unknown = Cause.squash(cause)
   if (isContextTooLarge(error)) return overContext(run, error)
   return failDefect(run, "context policy", cause)
-}
-
-/** Fails the run because of a service of the program that does not work. Its cause is in the log alone. */
-const failDefect = (
-  run: AgentRun,
-  code: "context policy" | "model client",
-  cause: Cause.Cause<unknown>
-): Effect.Effect<void> => {
-  const { runtime } = run.drive
-  const description = `The ${code} failed: ${describe(runtime, Cause.squash(cause))}`
-  return Effect.andThen(
-    logFailure(runtime, calledOf(run, code), cause),
-    failRun(run, { _tag: "RunDefect", description })
-  )
 }
 
 /** Begins to read an answer. A client that throws has failed; what would not be closed is not opened. */
@@ -209,101 +170,6 @@ const telling = ({ drive }: AgentRun, request: ModelRequest, collector: Collecto
   }
 }
 
-/** `undefined` where the policy, maybe written without types, has returned no context. */
-const requestOf = (run: AgentRun, turn: number, prepared: PreparedContext): ModelRequest | undefined => {
-  const { instructions, messages } = (prepared ?? {}) as Partial<PreparedContext>
-  if (typeof instructions !== "string" || !Array.isArray(messages)) return undefined
-  const { drive, bound } = run
-  const state = stateOf(run)
-  const { profile, settings } = bound.agent.options
-  const { onUpdate } = drive
-  const { agentPath, runId } = state
-  const request: Mutable<ModelRequest> = {
-    runId,
-    sessionId: state.sessionId,
-    agentPath,
-    turn,
-    instructions,
-    messages,
-    tools: bound.definitions
-  }
-  if (bound.output !== undefined) {
-    request.output = { name: bound.agent.name, schema: bound.output.jsonSchema }
-  }
-  if (profile !== undefined) request.profile = profile
-  // Who is asked to come to an end is shown the tools, which the history speaks of, and may call none.
-  if (isWrappingUp(state)) request.settings = { ...settings, toolChoice: "none" }
-  else if (settings !== undefined) request.settings = settings
-  if (onUpdate !== undefined) request.onRetry = retryOf(drive, request)
-  return request
-}
-
-type Mutable<A> = { -readonly [Key in keyof A]: A[Key] }
-
-const retryOf =
-  (
-    drive: Drive,
-    { agentPath, runId: agentRunId, turn }: ModelRequest
-  ): NonNullable<ModelRequest["onRetry"]> =>
-  (retry) =>
-    drive.onUpdate?.({ _tag: "retry", runId: drive.state.runId, agentRunId, agentPath, turn, ...retry })
-
-/** Folds an answer. Returns what keeps it from being one. */
-const takeAnswer = (
-  run: AgentRun,
-  request: ModelRequest,
-  response: ModelResponse
-): ModelError | undefined => {
-  const answer = soundAnswer(response)
-  const { usage } = answer
-  // It has cost something all the same.
-  if ("fault" in answer) return changed(answer.fault, { usage })
-  const { content, finishReason, lastInputTokens, profile } = answer
-  remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
-  const event = { _tag: "model.answered", at: now(run.drive), content, usage, finishReason } as const
-  emit(run, profile === undefined ? event : { ...event, profile })
-  return undefined
-}
-
-const notAnswered = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    const { drive } = run
-    const { runtime } = drive
-    const state = stateOf(run)
-    const error: unknown = Cause.squash(cause)
-    const isOfModel = isModelError(error)
-    if (isOfModel) charge(run, error)
-    if (isStopped(run, cause)) return Effect.void
-    // Its time was up before the model's: the loop sees to it.
-    if (isOutOfTime(run)) return Effect.void
-    if (!isOfModel) return failDefect(run, "model client", cause)
-    const { reason } = error
-    if (reason._tag !== "LoginRequired" || !state.asks) {
-      return failRun(run, {
-        _tag: "ModelFailed",
-        reason: reason._tag,
-        description: describe(runtime, reason.description),
-        isRetryable: error.isRetryable
-      })
-    }
-    const requestId = nextRequestId(run)
-    const at = now(drive)
-    emit(run, {
-      _tag: "request.opened",
-      at,
-      request: {
-        _tag: "login",
-        requestId,
-        runId: state.runId,
-        agentPath: state.agentPath,
-        at,
-        profile: reason.profile,
-        message: describe(runtime, reason.description)
-      }
-    })
-    return Effect.void
-  })
-
 /** How long one model call may take: its own time, or what is left of that of the run and of those above it. */
 const deadlineOf = (run: AgentRun): Deadline<ModelError> => {
   const { modelTimeoutMs } = stateOf(run).limits
@@ -314,33 +180,6 @@ const timedOut = (ms: number): ModelError =>
   new ModelError({
     reason: new TimedOut({ description: `There was no whole answer within ${ms} ms.`, timeoutMs: ms })
   })
-
-/** Books what a call has cost that brought no answer, as far as the provider has said. */
-const charge = (run: AgentRun, { usage }: ModelError): void => {
-  if (usage === undefined) return
-  emit(run, { _tag: "model.charged", at: now(run.drive), usage: soundUsage(usage) })
-}
-
-/** What is known of the room that the model has. */
-const roomOf = ({ bound, drive }: AgentRun): Pick<ContextInput, "contextTokens" | "reservedTokens"> => {
-  const { profile, settings } = bound.agent.options
-  const contextTokens: unknown = drive.runtime.model.contextTokens?.(profile)
-  if (contextTokens !== undefined && typeof contextTokens !== "number") {
-    throw new TypeError("the model client has not returned a number of tokens")
-  }
-  const reservedTokens = settings?.maxOutputTokens
-  if (reservedTokens === undefined) return contextTokens === undefined ? nothingKnown : { contextTokens }
-  return contextTokens === undefined ? { reservedTokens } : { contextTokens, reservedTokens }
-}
-
-const nothingKnown = {}
-
-/** Whether the time of the whole run is up, or that of one above it. */
-const isOutOfTime = (run: AgentRun): boolean => (timeLeftOf(run) ?? 1) <= 0
-
-/** What was thrown may be anything, such as a proxy that throws when it is looked at. */
-const isModelError = (error: unknown): error is ModelError =>
-  attempt(() => error instanceof ModelError) === true
 
 const isContextTooLarge = (error: unknown): error is ContextTooLarge =>
   attempt(() => {

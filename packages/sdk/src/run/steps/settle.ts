@@ -9,31 +9,27 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
 import { describeFailure, within } from "../../agent/internal/userCode.ts"
-import { sentence } from "../../domain/Display.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
-import { type ToolCall, findCall, isRepeatable } from "../../domain/RunState.ts"
+import type { ToolCall } from "../../domain/RunState.ts"
+import { findCall, isRepeatable } from "../../domain/RunState.ts"
 import { copyDecoded } from "../../tool/internal/decodedArguments.ts"
-import { type AnyTool, toContent } from "../../tool/Tool.ts"
+import type { AnyTool } from "../../tool/Tool.ts"
+import { toContent } from "../../tool/Tool.ts"
 import { ToolFailure } from "../../tool/ToolError.ts"
-import type { Reconciled } from "../../tool/ToolOptions.ts"
-import {
-  isStopped,
-  toolTimeoutMs,
-  timeLeftOf,
-  isCallOpen,
-  stateOf,
-  type AgentRun
-} from "../internal/AgentRun.ts"
-import { differenceOf, isTimed } from "../internal/authorize.ts"
+import type { AgentRun } from "../internal/AgentRun.ts"
+import { isStopped, toolTimeoutMs, timeLeftOf, isCallOpen, stateOf } from "../internal/AgentRun.ts"
+import { isTimed } from "../internal/authorize.ts"
 import { flush, confirmLease } from "../internal/commit.ts"
 import { emit, now } from "../internal/Drive.ts"
-import { toolEntryOf, openInDoubt } from "../internal/openRequest.ts"
-import { prepare, type Prepared, valueOf } from "../internal/prepareCall.ts"
+import { toolEntryOf } from "../internal/openRequest.ts"
+import type { Prepared } from "../internal/prepareCall.ts"
+import { prepare, valueOf } from "../internal/prepareCall.ts"
 import { hearStops, isTurnHalted, mayGoOn } from "../internal/stops.ts"
 import type { Work } from "../internal/Supervisor.ts"
-import { asEffect, type Flight, idempotencyKey, invoke } from "../internal/toolBody.ts"
-import { askTool, failCall } from "../internal/userCalls.ts"
+import type { Flight } from "../internal/toolBody.ts"
+import { asEffect, idempotencyKey, invoke } from "../internal/toolBody.ts"
+import { failCall } from "../internal/userCalls.ts"
 
 /** Runs calls that may run: several are reads and run together, one alone may be anything. */
 export const settle = Effect.fnUntraced(function* (run: AgentRun, callIds: ReadonlyArray<ToolCallId>) {
@@ -79,7 +75,7 @@ const dueOf = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): ReadonlyArray
     : callIds
 }
 
-const start = (run: AgentRun, call: ToolCall): void =>
+export const start = (run: AgentRun, call: ToolCall): void =>
   emit(run, {
     _tag: "tool.started",
     at: now(run.drive),
@@ -139,7 +135,7 @@ class Body implements Work<unknown, unknown, ToolFailure> {
 }
 
 /** It is known not to have run, though its start is written already. */
-const notStarted = (run: AgentRun, call: ToolCall): void =>
+export const notStarted = (run: AgentRun, call: ToolCall): void =>
   emit(run, { _tag: "tool.notStarted", at: now(run.drive), callId: call.id })
 
 /** One that is tried again. Each try has its time, as long as there is any. */
@@ -223,7 +219,7 @@ const isText = ([first, second]: ReadonlyArray<UserPart>): boolean =>
 const isContent: (content: unknown) => boolean = Schema.is(Schema.Array(UserPart))
 
 /** The parts of a result, scrubbed. What cannot be shown has happened all the same, so that it is not called a failure. */
-const shown = (run: AgentRun, call: ToolCall, value: unknown): ReadonlyArray<UserPart> => {
+export const shown = (run: AgentRun, call: ToolCall, value: unknown): ReadonlyArray<UserPart> => {
   const { scrub } = run.drive.runtime.scrubber
   try {
     const content = toContent(value).map((part) => (part._tag === "text" ? text(scrub(part.text)) : part))
@@ -232,86 +228,4 @@ const shown = (run: AgentRun, call: ToolCall, value: unknown): ReadonlyArray<Use
   } catch {
     return [text(`${call.name} finished, and its result cannot be shown.`)]
   }
-}
-
-/**
- * Bodies that a process that is gone had started, or that may have run in a store that is lost: repeats them, asks the tool, or
- * opens an `inDoubt` request.
- */
-export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: ReadonlyArray<ToolCallId>) {
-  for (const callId of callIds) {
-    const found = findCall(stateOf(run), callId)
-    if (found === undefined) continue
-    const entry = toolEntryOf(run.bound, found)
-    // What a tool says of itself today counts too. One that is missing is waited for.
-    if (
-      isRepeatable(found) &&
-      (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")
-    ) {
-      yield* settle(run, [callId])
-      continue
-    }
-    const call = found.status === "started" ? found : presumeStarted(run, found)
-    const asked = yield* run.supervisor.run(ask(run, call))
-    if (Exit.isFailure(asked) && isStopped(run, asked.cause)) return
-    const answer = Exit.isSuccess(asked) ? asked.value : unknown
-    const at = now(run.drive)
-    switch (answer._tag) {
-      case "happened":
-        emit(run, { _tag: "tool.completed", at, callId, content: shown(run, call, answer.result) })
-        break
-      case "failed":
-        emit(run, {
-          _tag: "tool.failed",
-          at,
-          callId,
-          content: [text(run.drive.runtime.scrubber.scrub(answer.message))]
-        })
-        break
-      case "notHappened":
-        if (isTurnHalted(run)) {
-          notStarted(run, call)
-          break
-        }
-        ;(run.drive.notHappened ??= new Set()).add(callId)
-        yield* settle(run, [callId])
-        break
-      case "unknown":
-        openInDoubt(
-          run,
-          call,
-          isRepeatable(found) ? sentence`${found.name} may not be repeated any more.` : undefined
-        )
-    }
-  }
-})
-
-/** The call as one whose start is lost with its journal. The start counts as an attempt, so that the body sees a later one. */
-const presumeStarted = (run: AgentRun, call: ToolCall): ToolCall => {
-  start(run, call)
-  return findCall(stateOf(run), call.id) ?? call
-}
-
-/** What the tool itself can find out. A tool that cannot, or fails to, leaves it to somebody. */
-const ask = (run: AgentRun, call: ToolCall): Effect.Effect<Reconciled> =>
-  Effect.gen(function* () {
-    const entry = toolEntryOf(run.bound, call)
-    // Another tool knows nothing of it.
-    if (entry === undefined || differenceOf(run, call, entry) !== undefined) return unknown
-    const { reconcile } = entry.tool.options
-    if (reconcile === undefined) return unknown
-    const value = yield* valueOf(run, call, entry)
-    const found = yield* askTool<unknown>(run, call, entry.tool, "reconcile", () =>
-      reconcile(idempotencyKey(call), value)
-    )
-    return isReconciled(found) ? found : unknown
-  }).pipe(Effect.catch(() => Effect.succeed(unknown)))
-
-const unknown: Reconciled = { _tag: "unknown" }
-
-/** A tool that answers something else has not found out anything. */
-const isReconciled = (found: unknown): found is Reconciled => {
-  if (typeof found !== "object" || found === null || !("_tag" in found)) return false
-  if (found._tag === "failed") return "message" in found && typeof found.message === "string"
-  return found._tag === "happened" || found._tag === "notHappened"
 }

@@ -1,15 +1,23 @@
 /**
- * What a model client returned, in a form that can be stored: a client may be anybody's, and written without types.
+ * What a model call comes to: an answer in a form that can be stored, though its client may be written without types, or a failure.
  */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { attempt, describe, logFailure } from "../../agent/internal/userCode.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import { AnsweredPart, FinishReason } from "../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
-import { ofClient } from "../../model/internal/modelError.ts"
-import type { ModelError } from "../../model/ModelError.ts"
+import { changed, ofClient } from "../../model/internal/modelError.ts"
+import { ModelError } from "../../model/ModelError.ts"
 import type { Ending, ModelResponse } from "../../model/ModelPart.ts"
-
+import type { ModelRequest } from "../../model/ModelRequest.ts"
+import { remember } from "../../model/Tokenizer.ts"
+import { type AgentRun, stateOf, nextRequestId, isStopped, timeLeftOf } from "./AgentRun.ts"
+import { now, emit } from "./Drive.ts"
+import { failRun } from "./failRun.ts"
+import { calledOf } from "./userCalls.ts"
 /** An answer that can be stored; or what keeps it from being one. What it has cost is known of either. */
 type Answer = Sound | { readonly fault: ModelError; readonly usage: ModelUsage }
 
@@ -18,7 +26,7 @@ interface Sound extends Omit<Ending, "paused"> {
 }
 
 /** Checks an answer. Its usage is corrected; anything else that is wrong makes it none. */
-export const soundAnswer = (response: ModelResponse | undefined): Answer => {
+const soundAnswer = (response: ModelResponse | undefined): Answer => {
   let usage = noUsage
   try {
     usage = soundUsage(response?.usage)
@@ -92,7 +100,7 @@ const hasFields = (part: object, count: number): boolean => {
  * Usage as it can be stored. Providers report anything, or nothing: a count that is none is 0, a cost that is none is unknown, and what
  * is more than can be counted is the most that can.
  */
-export const soundUsage = (given: ModelUsage | undefined): ModelUsage => {
+const soundUsage = (given: ModelUsage | undefined): ModelUsage => {
   const usage: Partial<ModelUsage> = given ?? {}
   const { cacheWriteTokens, costUsd } = usage
   const sound: { -readonly [Key in keyof ModelUsage]: ModelUsage[Key] } = {
@@ -110,3 +118,85 @@ const count = (value: unknown): number =>
   typeof value === "number" && value > 0 ? Math.min(Math.round(value), Number.MAX_SAFE_INTEGER) : 0
 
 const noUsage: ModelUsage = soundUsage(undefined)
+
+/** Fails the run because of a service of the program that does not work. Its cause is in the log alone. */
+export const failDefect = (
+  run: AgentRun,
+  code: "context policy" | "model client",
+  cause: Cause.Cause<unknown>
+): Effect.Effect<void> => {
+  const { runtime } = run.drive
+  const description = `The ${code} failed: ${describe(runtime, Cause.squash(cause))}`
+  return Effect.andThen(
+    logFailure(runtime, calledOf(run, code), cause),
+    failRun(run, { _tag: "RunDefect", description })
+  )
+}
+
+/** Folds an answer. Returns what keeps it from being one. */
+export const takeAnswer = (
+  run: AgentRun,
+  request: ModelRequest,
+  response: ModelResponse
+): ModelError | undefined => {
+  const answer = soundAnswer(response)
+  const { usage } = answer
+  // It has cost something all the same.
+  if ("fault" in answer) return changed(answer.fault, { usage })
+  const { content, finishReason, lastInputTokens, profile } = answer
+  remember(request, lastInputTokens === undefined ? usage : { ...usage, inputTokens: lastInputTokens })
+  const event = { _tag: "model.answered", at: now(run.drive), content, usage, finishReason } as const
+  emit(run, profile === undefined ? event : { ...event, profile })
+  return undefined
+}
+export const notAnswered = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { drive } = run
+    const { runtime } = drive
+    const state = stateOf(run)
+    const error: unknown = Cause.squash(cause)
+    const isOfModel = isModelError(error)
+    if (isOfModel) charge(run, error)
+    if (isStopped(run, cause)) return Effect.void
+    // Its time was up before the model's: the loop sees to it.
+    if (isOutOfTime(run)) return Effect.void
+    if (!isOfModel) return failDefect(run, "model client", cause)
+    const { reason } = error
+    if (reason._tag !== "LoginRequired" || !state.asks) {
+      return failRun(run, {
+        _tag: "ModelFailed",
+        reason: reason._tag,
+        description: describe(runtime, reason.description),
+        isRetryable: error.isRetryable
+      })
+    }
+    const requestId = nextRequestId(run)
+    const at = now(drive)
+    emit(run, {
+      _tag: "request.opened",
+      at,
+      request: {
+        _tag: "login",
+        requestId,
+        runId: state.runId,
+        agentPath: state.agentPath,
+        at,
+        profile: reason.profile,
+        message: describe(runtime, reason.description)
+      }
+    })
+    return Effect.void
+  })
+
+/** Books what a call has cost that brought no answer, as far as the provider has said. */
+export const charge = (run: AgentRun, { usage }: ModelError): void => {
+  if (usage === undefined) return
+  emit(run, { _tag: "model.charged", at: now(run.drive), usage: soundUsage(usage) })
+}
+
+/** Whether the time of the whole run is up, or that of one above it. */
+export const isOutOfTime = (run: AgentRun): boolean => (timeLeftOf(run) ?? 1) <= 0
+
+/** What was thrown may be anything, such as a proxy that throws when it is looked at. */
+export const isModelError = (error: unknown): error is ModelError =>
+  attempt(() => error instanceof ModelError) === true

@@ -1,0 +1,77 @@
+import * as Cause from "effect/Cause"
+/**
+ * Decisions as callers give them: decoded, and checked against the request that they are about.
+ */
+import type * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { decodeArguments } from "../../agent/internal/decoding.ts"
+import { definitionAt } from "../../agent/internal/definitions.ts"
+import { describe } from "../../agent/internal/userCode.ts"
+import type { Runtime } from "../../agent/Runtime.ts"
+import type { DecisionInput, Decision } from "../../domain/Decision.ts"
+import { decodeDecision as decodeGiven } from "../../domain/internal/given.ts"
+import type { DecisionMalformed } from "../../domain/Rejection.ts"
+import { ArgumentsChanged, EditedArgumentsInvalid } from "../../domain/Rejection.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import { findRequest, findChild, findCall } from "../../domain/RunState.ts"
+import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
+import { approvalDigest } from "./digest.ts"
+import { shownOf } from "./openRequest.ts"
+
+/** A decision as it is recorded: at this time, and with no schema but the one that the runtime finds. */
+export const decodeDecision = (
+  given: DecisionInput,
+  clock: Clock.Clock
+): Effect.Effect<Decision, DecisionMalformed> =>
+  Effect.fromResult(
+    decodeGiven(given, (fields) => {
+      const { schema: _, ...own } = fields
+      return { ...own, at: clock.currentTimeMillisUnsafe() }
+    })
+  )
+
+/** What an approval releases must be what was asked about: the state may have been anywhere since. */
+export const checkUnchanged = Effect.fnUntraced(function* (
+  state: RunState,
+  decision: Decision
+): Effect.fn.Return<void, ArgumentsChanged> {
+  if (decision._tag !== "approve" || decision.arguments !== undefined) return
+  const found = findRequest(state, decision.requestId)
+  if (found === undefined || found.record.request._tag !== "approval") return
+  const { request } = found.record
+  const { digest, callId } = request
+  const run = found.path.reduce<RunState | undefined>(
+    (run, callId) => (run === undefined ? undefined : findChild(run, callId)),
+    state
+  )
+  const call = run === undefined ? undefined : findCall(run, callId)
+  if (call === undefined) return
+  const actual = yield* approvalDigest(request, shownOf(call))
+  if (actual === digest) return
+  return yield* new ArgumentsChanged({ requestId: decision.requestId, expected: digest, actual })
+})
+
+/** Edited arguments must be what the tool of the agent that asked takes, before anybody relies on the approval. */
+export const checkEdited = Effect.fnUntraced(function* (
+  runtime: Runtime,
+  state: RunState,
+  decision: Decision
+): Effect.fn.Return<Decision, EditedArgumentsInvalid> {
+  if (decision._tag !== "approve" || decision.arguments === undefined) return decision
+  const { requestId } = decision
+  const found = findRequest(state, requestId)
+  if (found === undefined || found.record.request._tag !== "approval") return decision
+  const { tool } = found.record.request
+  const refused = (issues: string) => new EditedArgumentsInvalid({ requestId, tool, issues })
+  const holder = definitionAt(runtime.bound, state, found.path)
+  if (holder === undefined) return yield* refused("the agent that asks is not in this program")
+  const entry = holder.entries.get(tool)
+  if (entry === undefined || !("tool" in entry)) {
+    return yield* refused(`the agent ${holder.agent.name} has no such tool`)
+  }
+  const decode = (json: unknown) => decodeArguments(entry, holder.limits, json)
+  const decoded = yield* Effect.exit(decodeEdited(entry.decoder, decode, decision.arguments))
+  if (Exit.isFailure(decoded)) return yield* refused(describe(runtime, Cause.squash(decoded.cause)))
+  return { ...decision, schema: entry.definition.schema }
+})
