@@ -304,9 +304,9 @@ const dueWrapUp = (state: RunState): Extract<Step, { readonly _tag: "AskWrapUp" 
 }
 
 const runnable = (state: RunState, constraints: Constraints): Step | undefined => {
-  const [first, second] = state.calls
+  const first = state.calls[0]
   // The most frequent answer has one call.
-  if (first !== undefined && second === undefined && first.target === "tool") {
+  if (first?.target === "tool" && state.calls.length === 1) {
     const runs = first.status === "ready" && !isUnavailable(first, constraints) && !asksForTime(state)
     return runs ? alone(state, first) : undefined
   }

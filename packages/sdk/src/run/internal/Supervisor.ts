@@ -87,9 +87,9 @@ export class Supervisor {
     mayBegin: () => Effect.Effect<boolean>
   ): Effect.Effect<void> {
     const concurrency = Math.max(1, most)
-    const [only, ...others] = work
+    const [only] = work
     if (only === undefined) return Effect.void
-    if (others.length === 0) return this.one(only, (wait) => this.waiting(wait))
+    if (work.length === 1) return this.one(only, (wait) => this.waiting(wait))
     const each = Effect.forEach(
       work,
       (one, index) =>
@@ -117,9 +117,9 @@ export class Supervisor {
         attempt(() => work.begin()),
         work.deadline?.()
       )
-      return begun instanceof Flight
-        ? Effect.map(waiting(begun.wait), (exit) => work.onEnd(exit))
-        : Effect.sync(() => work.onEnd(begun))
+      if (begun instanceof Flight) return Effect.map(waiting(begun.wait), (exit) => work.onEnd(exit))
+      work.onEnd(begun)
+      return Effect.void
     })
   }
 

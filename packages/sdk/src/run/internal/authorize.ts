@@ -96,9 +96,8 @@ export const differenceOf = (
   const schemaOf = (name: string) => (Object.hasOwn(agent.tools, name) ? agent.tools[name] : undefined)
   const known: Partial<ToolIdentity> = { agent: agent.name, tool, safety: call.safety }
   const schema = call.schema ?? schemaOf(tool)
-  if (schema !== undefined) Object.assign(known, { schema })
   const peers = { tools: Object.keys(agent.tools), agents: agent.peers }
-  const own = difference(known, definition, peers)
+  const own = difference(schema === undefined ? known : { ...known, schema }, definition, peers)
   if (own !== undefined || request?._tag !== "approval") return own
   const { agentPath, safety, tool: asked } = request
   const shown = request.schema ?? schemaOf(asked)

@@ -190,8 +190,11 @@ const timeOf = (run: AgentRun, call: ToolCall, tool: AnyTool) => {
   const own = toolTimeoutMs(run, tool)
   const left = timeLeftOf(run) ?? own
   const ms = Math.max(1, Math.min(own, left))
-  const time = left < own ? `the ${ms} ms that were left of the wallTime budget` : `${ms} ms`
-  return { ms, late: () => new ToolFailure({ description: timeoutText(call, time) }) }
+  const late = () => {
+    const time = left < own ? `the ${ms} ms that were left of the wallTime budget` : `${ms} ms`
+    return new ToolFailure({ description: timeoutText(call, time) })
+  }
+  return { ms, late }
 }
 
 const timeoutText = (call: ToolCall, time: string): string =>
@@ -213,8 +216,10 @@ const record = (run: AgentRun, { call, entry }: Prepared, exit: Exit.Exit<unknow
 }
 
 /** Most results are: that is seen faster than by the schema. */
-const isText = ([first, second]: ReadonlyArray<UserPart>): boolean =>
-  second === undefined && first?._tag === "text" && typeof first.text === "string"
+const isText = (content: ReadonlyArray<UserPart>): boolean => {
+  const first = content[0]
+  return content.length === 1 && first?._tag === "text" && typeof first.text === "string"
+}
 
 const isContent: (content: unknown) => boolean = Schema.is(Schema.Array(UserPart))
 
