@@ -35,7 +35,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "repeats a call in doubt",
-    file: "run/steps/settle.ts",
+    file: "run/steps/reconcile.ts",
     line: '      isRepeatable(found) &&\n      (entry === undefined || entry.tool.idempotent || entry.tool.safety === "readOnly")',
     broken: "      found.attempt >= 0",
     finder: { scenario: "act" }
@@ -233,7 +233,7 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "asks no tool what became of a call",
-    file: "run/steps/settle.ts",
+    file: "run/steps/reconcile.ts",
     line: "if (reconcile === undefined) return unknown",
     broken: "if (reconcile !== undefined) return unknown",
     finder: { tests: ["sdk/test/run/reconcile.test.ts"] }
