@@ -45,14 +45,14 @@ export const Tokenizer = Context.Reference<Tokenizer>("@fermata/sdk/model/Tokeni
 export type Counted = Pick<ModelRequest, "instructions" | "messages" | "tools">
 
 /** What a provider counted, and for what. */
-interface Told extends Pick<Counted, "instructions" | "tools"> {
+interface ProviderCount extends Pick<Counted, "instructions" | "tools"> {
   readonly first: Message | undefined
   readonly count: number
   readonly inputTokens: number
 }
 
-/** By the last message of the request that it was told for. */
-const told = new WeakMap<Message, Told>()
+/** By the last message of the counted request. */
+const providerCounts = new WeakMap<Message, ProviderCount>()
 
 /**
  * Keeps what a provider counted for a request. Later requests that begin with the same messages, and have the same instructions and
@@ -63,14 +63,14 @@ export const remember = (request: Counted, { inputTokens }: ModelUsage): void =>
   if (last === undefined || inputTokens <= 0) return
   const { instructions, messages, tools } = request
   // Not the request itself: it holds a list of all messages, and what the run has passed along.
-  told.set(last, { first: messages[0], count: messages.length, instructions, tools, inputTokens })
+  providerCounts.set(last, { first: messages[0], count: messages.length, instructions, tools, inputTokens })
 }
 
-/** The tokens of a request: what a provider has told of its beginning, and a count of the rest. */
+/** The tokens of a request: what a provider counted for its beginning, and a count of the rest. */
 export const countRequest = (tokenizer: Tokenizer, request: Counted): number => {
   const { instructions, messages, tools } = request
   for (let index = messages.length - 1; index >= 0; index -= 1) {
-    const before = told.get(messages[index]!)
+    const before = providerCounts.get(messages[index]!)
     if (before !== undefined && isBeginning(before, request, index)) {
       return before.inputTokens + countMessages(tokenizer, messages, index + 1)
     }
@@ -81,7 +81,7 @@ export const countRequest = (tokenizer: Tokenizer, request: Counted): number => 
 }
 
 /** Messages never change, so the same ones at both ends, and as many, are the same beginning. */
-const isBeginning = (before: Told, request: Counted, last: number): boolean =>
+const isBeginning = (before: ProviderCount, request: Counted, last: number): boolean =>
   before.count === last + 1 &&
   before.first === request.messages[0] &&
   before.tools === request.tools &&
@@ -102,11 +102,11 @@ const tokensAroundMessage = 4
 const tokensOfFile = 1500
 
 /** Counts of what does not change any more, by tokenizer. */
-const kept = new WeakMap<Tokenizer, WeakMap<object, number>>()
+const countCache = new WeakMap<Tokenizer, WeakMap<object, number>>()
 
-const keptCount = (tokenizer: Tokenizer, value: object, count: () => number): number => {
-  let counts = kept.get(tokenizer)
-  if (counts === undefined) kept.set(tokenizer, (counts = new WeakMap()))
+const cachedCount = (tokenizer: Tokenizer, value: object, count: () => number): number => {
+  let counts = countCache.get(tokenizer)
+  if (counts === undefined) countCache.set(tokenizer, (counts = new WeakMap()))
   let tokens = counts.get(value)
   if (tokens === undefined) counts.set(value, (tokens = count()))
   return tokens
@@ -120,7 +120,7 @@ const countText = (tokenizer: Tokenizer, text: string): number => {
 }
 
 const countMessage = (tokenizer: Tokenizer, message: Message): number =>
-  keptCount(tokenizer, message, () => {
+  cachedCount(tokenizer, message, () => {
     let tokens = tokensAroundMessage
     for (const part of message.content) tokens += countPart(tokenizer, part)
     return tokens
@@ -145,7 +145,7 @@ const countFile = ({ mediaType, source }: FilePart): number =>
     : tokensOfFile
 
 const countTools = (tokenizer: Tokenizer, tools: ReadonlyArray<ToolDefinition>): number =>
-  keptCount(tokenizer, tools, () => {
+  cachedCount(tokenizer, tools, () => {
     let tokens = 0
     for (const { description, name, parameters } of tools) {
       tokens += tokensAroundMessage + countText(tokenizer, name) + countText(tokenizer, description)

@@ -109,7 +109,7 @@ export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
   owner: Schema.String
 }) {
   override get message() {
-    return sentence`${this.owner} no longer holds the run ${this.runId}: another process may have taken it over. Nothing more was written.`
+    return sentence`${this.owner} no longer owns the run ${this.runId}: another process may have taken it over. Nothing more was written.`
   }
 }
 

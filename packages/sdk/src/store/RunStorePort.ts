@@ -132,7 +132,7 @@ export interface ReadyRun {
   /** Name of the root agent. */
   readonly agent: string
   /**
-   * `orphaned`: at work, and nobody holds it. The others are held: `cancelled`: somebody wants it to end. `decided`: there is a
+   * `orphaned`: at work, and owned by no process. The others are held: `cancelled`: somebody wants it to end. `decided`: there is a
    * decision to act on. `message`: somebody has sent one. `expired`: the time of a request is up. `expiring`: it soon will be, and
    * nobody was told.
    */
@@ -331,11 +331,11 @@ export interface RunStorePort {
   readonly head: (runId: RunId) => Effect.Effect<RunHead, RunNotFound | RunStoreError>
 
   /**
-   * Takes the lease of a run that nobody holds, or whose holder let it run out.
+   * Takes the lease of a run that no process owns, or whose lease has expired.
    *
    * **Errors**
    *
-   * - `RunBusy` — somebody holds it; wait, or try after `until`.
+   * - `RunBusy` — another process owns the run; wait, or try after `until`.
    */
   readonly claim: (options: {
     readonly runId: RunId

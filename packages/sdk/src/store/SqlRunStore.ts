@@ -16,7 +16,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as Stream from "effect/Stream"
-import { makeSignal } from "./internal/signal.ts"
+import { makeNotifier } from "./internal/notifier.ts"
 import { withSoundInput } from "./internal/soundInput.ts"
 import { makeAccess } from "./internal/sql/access.ts"
 import { makeCheckpoints } from "./internal/sql/checkpoints.ts"
@@ -68,7 +68,7 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   const grants = makeGrants(access)
   const requests = makeRequests(access, grants)
   const messages = makeMessages(access)
-  const signal = makeSignal()
+  const notifier = makeNotifier()
   const { afterErase = Effect.void, changes = Stream.empty } = options ?? {}
   const leases = makeLeases(access)
   const checkpoints = makeCheckpoints(access)
@@ -78,23 +78,23 @@ export const make = Effect.fnUntraced(function* (options?: Options) {
   return withSoundInput({
     ...journal,
     park: (options) =>
-      Effect.tap(journal.park(options), ({ parked }) => (parked ? signal.tell : Effect.void)),
-    restore: (...given) => Effect.tap(restore(...given), signal.tell),
+      Effect.tap(journal.park(options), ({ parked }) => (parked ? notifier.notify : Effect.void)),
+    restore: (...given) => Effect.tap(restore(...given), notifier.notify),
     ...leases,
-    release: (lease) => Effect.tap(leases.release(lease), signal.tell),
-    requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), signal.tell),
+    release: (lease) => Effect.tap(leases.release(lease), notifier.notify),
+    requestCancel: (runId, reason) => Effect.tap(leases.requestCancel(runId, reason), notifier.notify),
     ...catalogue,
     ...makeInspection(access),
     remove: (runId) => Effect.tap(catalogue.remove(runId), afterErase),
     prune: (before) => Effect.tap(catalogue.prune(before), (count) => (count > 0 ? afterErase : Effect.void)),
-    changes: Stream.merge(signal.told, changes),
-    decide: (input) => Effect.tap(requests.decide(input), signal.tell),
-    decideAll: (inputs) => Effect.tap(requests.decideAll(inputs), signal.tell),
+    changes: Stream.merge(notifier.notifications, changes),
+    decide: (input) => Effect.tap(requests.decide(input), notifier.notify),
+    decideAll: (inputs) => Effect.tap(requests.decideAll(inputs), notifier.notify),
     decisions: Effect.fnUntraced(function* (runId) {
       const now = yield* Clock.currentTimeMillis
       return yield* access.query("decisions", requests.decisions("decisions", runId, now))
     }),
-    send: (runId, message) => Effect.tap(messages.send(runId, message), signal.tell),
+    send: (runId, message) => Effect.tap(messages.send(runId, message), notifier.notify),
     messages: (runId) => access.query("messages", messages.waiting("messages", runId)),
     grants: grants.grants,
     revokeGrant: grants.revokeGrant,

@@ -15,16 +15,16 @@ const throughout = (
 ): RunState => {
   const after = f(state)
   const { background, calls } = after
-  const within = calls.some(({ child }) => child !== undefined)
-  if (background === undefined && !within) return after
-  return inChildren(after, within, f, isIn)
+  const hasChildren = calls.some(({ child }) => child !== undefined)
+  if (background === undefined && !hasChildren) return after
+  return inChildren(after, hasChildren, f, isIn)
 }
 
 const isAny = (): boolean => true
 
 const inChildren = (
   after: RunState,
-  within: boolean,
+  hasChildren: boolean,
   f: (state: RunState) => RunState,
   isIn: (child: RunState) => boolean
 ): RunState => {
@@ -35,7 +35,7 @@ const inChildren = (
       : { ...holder, child: throughout(holder.child, f, isIn) }
   return {
     ...after,
-    ...(within ? { calls: calls.map(inside) } : {}),
+    ...(hasChildren ? { calls: calls.map(inside) } : {}),
     ...(background === undefined ? {} : { background: background.map(inside) })
   }
 }

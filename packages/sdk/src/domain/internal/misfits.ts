@@ -91,109 +91,110 @@ export const optionMisfits = (value: unknown, shape: Shape, whole: string): Read
     : [notPlain(value, { whole, path: "" })]
 
 /** Where a value is, in another one. */
-interface Place {
+interface Location {
   readonly whole: string
   readonly path: string
 }
 
-const look = (value: unknown, shape: Shape, place: Place, found: Array<Misfit>): void => {
+const look = (value: unknown, shape: Shape, location: Location, found: Array<Misfit>): void => {
   if ("takes" in shape) {
-    if (value !== undefined && !shape.is(value)) found.push(unfit(value, shape.takes, place))
+    if (value !== undefined && !shape.is(value)) found.push(unfit(value, shape.takes, location))
     return
   }
   if (typeof value !== "object" || value === null) {
-    if ("keys" in shape && shape.demanded === true && value !== undefined) found.push(notPlain(value, place))
+    if ("keys" in shape && shape.demanded === true && value !== undefined)
+      found.push(notPlain(value, location))
     return
   }
   if ("each" in shape) {
     if (!Array.isArray(value)) return
-    value.forEach((item, index) => look(item, shape.each, inside(place, String(index)), found))
+    value.forEach((item, index) => look(item, shape.each, inside(location, String(index)), found))
     return
   }
   if (!isPlain(value)) {
-    found.push(notPlain(value, place))
+    found.push(notPlain(value, location))
     return
   }
   if ("cases" in shape) {
     const tag = (value as { readonly _tag?: unknown })._tag
     const member = typeof tag === "string" && Object.hasOwn(shape.cases, tag) ? shape.cases[tag] : undefined
-    if (member !== undefined) look(value, member, place, found)
+    if (member !== undefined) look(value, member, location, found)
     return
   }
-  if ("values" in shape && shape.filled === true) lookForUnfilled(value, place, found, maxGivenDepth)
+  if ("values" in shape && shape.filled === true) lookForUnfilled(value, location, found, maxGivenDepth)
   for (const key of Reflect.ownKeys(value)) {
     if (typeof key === "symbol") {
-      found.push(unknownKey(String(key), [], place))
+      found.push(unknownKey(String(key), [], location))
       continue
     }
     const expected = "values" in shape ? shape.values : own(shape.keys, key)
     if (expected === undefined)
-      found.push(unknownKey(key, "keys" in shape ? Object.keys(shape.keys) : [], place))
-    else if (!Object.prototype.propertyIsEnumerable.call(value, key)) found.push(hidden(key, place))
+      found.push(unknownKey(key, "keys" in shape ? Object.keys(shape.keys) : [], location))
+    else if (!Object.prototype.propertyIsEnumerable.call(value, key)) found.push(hidden(key, location))
     else if (expected === "anything") continue
-    else if ("elsewhere" in expected) found.push(misplaced(key, expected.elsewhere, place))
-    else look((value as Record<string, unknown>)[key], expected, inside(place, key), found)
+    else if ("elsewhere" in expected) found.push(misplaced(key, expected.elsewhere, location))
+    else look((value as Record<string, unknown>)[key], expected, inside(location, key), found)
   }
 }
 
-const lookForUnfilled = (value: unknown, place: Place, found: Array<Misfit>, levels: number): void => {
+const lookForUnfilled = (value: unknown, location: Location, found: Array<Misfit>, levels: number): void => {
   if (typeof value !== "object" || value === null || levels <= 0) return
   for (const [key, item] of Object.entries(value)) {
-    if (item === undefined) found.push(unfilled(key, place))
-    else lookForUnfilled(item, inside(place, key), found, levels - 1)
+    if (item === undefined) found.push(unfilled(key, location))
+    else lookForUnfilled(item, inside(location, key), found, levels - 1)
   }
 }
 
 const own = (keys: Keys, key: string): Keys[string] | undefined =>
   Object.hasOwn(keys, key) ? keys[key] : undefined
 
-const inside = ({ path, whole }: Place, key: string): Place => ({
+const inside = ({ path, whole }: Location, key: string): Location => ({
   whole,
   path: path === "" ? shown(key) : `${path}.${shown(key)}`
 })
 
-const named = ({ path, whole }: Place): string => (path === "" ? whole : `"${line(path)}" of ${whole}`)
+const named = ({ path, whole }: Location): string => (path === "" ? whole : `"${line(path)}" of ${whole}`)
 
-const notPlain = (value: unknown, place: Place): Misfit => {
+const notPlain = (value: unknown, location: Location): Misfit => {
   const isOfClass = typeof value === "object" && value !== null && !Array.isArray(value)
   const given = isOfClass ? "an object of a class, or with another prototype," : kindOf(value)
   return {
-    place: named(place),
-    problem: `${given} was given as ${named(place)}, which has to be a plain object`
+    place: named(location),
+    problem: `${given} was given as ${named(location)}, which has to be a plain object`
   }
 }
 
-const unfit = (value: unknown, takes: string, place: Place): Misfit => {
+const unfit = (value: unknown, takes: string, location: Location): Misfit => {
   const given = typeof value === "string" ? "another text" : Number.isNaN(value) ? "NaN" : kindOf(value)
-  return { place: named(place), problem: `${named(place)} takes ${takes}, and ${given} was given` }
+  return { place: named(location), problem: `${named(location)} takes ${takes}, and ${given} was given` }
 }
 
-const misplaced = (key: string, where: string, place: Place): Misfit => ({
-  place: named(place),
+const misplaced = (key: string, where: string, location: Location): Misfit => ({
+  place: named(location),
   key,
-  problem: `there is no "${key}" in ${named(place)}: ${where}`
+  problem: `there is no "${key}" in ${named(location)}: ${where}`
 })
 
-const unfilled = (key: string, place: Place): Misfit => ({
-  place: named(place),
+const unfilled = (key: string, location: Location): Misfit => ({
+  place: named(location),
   key: shown(key),
-  problem: `${named(place)} has no value for "${line(shown(key))}": leave the key out, or name a value`
+  problem: `${named(location)} has no value for "${line(shown(key))}": leave the key out, or name a value`
 })
 
-const hidden = (key: string, place: Place): Misfit => ({
-  place: named(place),
+const hidden = (key: string, location: Location): Misfit => ({
+  place: named(location),
   key: shown(key),
-  problem: `"${line(shown(key))}" in ${named(place)} is a field that is not enumerable, which no copy has: give it as a plain field`
+  problem: `"${line(shown(key))}" in ${named(location)} is a field that is not enumerable, which no copy has: give it as a plain field`
 })
 
-const unknownKey = (key: string, names: ReadonlyArray<string>, place: Place): Misfit => {
+const unknownKey = (key: string, names: ReadonlyArray<string>, location: Location): Misfit => {
   const known = names.filter((name) => !name.startsWith("~"))
   const nearest = nearestOf(key, known)
   return {
-    place: named(place),
+    place: named(location),
     key: shown(key),
     ...(nearest === undefined ? {} : { nearest }),
-    problem: `there is no "${line(shown(key))}" in ${named(place)}${hintFor(key, known)}`
+    problem: `there is no "${line(shown(key))}" in ${named(location)}${hintFor(key, known)}`
   }
 }
 

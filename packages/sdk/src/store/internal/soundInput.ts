@@ -53,13 +53,13 @@ const filters = {
 /** A time in the bounds of a date, which every database takes. */
 const inBounds = (at: number): number => Math.min(latestTime, Math.max(-latestTime, at))
 
-const timesInBounds = <Given extends object>(given: Given): Given => {
+const timesInBounds = <Filter extends object>(filter: Filter): Filter => {
   const bounded: Record<string, unknown> = {}
   for (const name of ["askedBefore", "expiresBefore"]) {
-    const value = (given as Fields)[name]
+    const value = (filter as Fields)[name]
     if (typeof value === "number") bounded[name] = inBounds(value)
   }
-  return { ...given, ...bounded }
+  return { ...filter, ...bounded }
 }
 
 /** A store that refuses with a typed error what is asked of it with values of other kinds than its types say. */
@@ -69,11 +69,11 @@ export const withSoundInput = (store: RunStorePort): RunStorePort => {
     (runId: RunId, ...rest: Rest): Effect.Effect<A, E | RunNotFound> =>
       string.is(runId) ? ask(runId, ...rest) : Effect.fail(notARun(runId))
   const listing =
-    <Given extends object, A, E>(
+    <Filter extends object, A, E>(
       operation: keyof typeof filters,
-      list: (filter?: Given) => Effect.Effect<A, E>
+      list: (filter?: Filter) => Effect.Effect<A, E>
     ) =>
-    (filter?: Given): Effect.Effect<A, E | RunStoreError> => {
+    (filter?: Filter): Effect.Effect<A, E | RunStoreError> => {
       const wrong = filter === undefined ? undefined : unsound(operation, filter)
       if (wrong !== undefined) return Effect.fail(wrong)
       return list(filter === undefined ? filter : timesInBounds(filter))

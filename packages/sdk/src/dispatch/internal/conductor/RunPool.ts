@@ -28,10 +28,10 @@ import { Latest, readAll, Reader, reading } from "../watch/readers.ts"
 import { Gate } from "./Gate.ts"
 import { type AllottedInput, Ledger } from "./Ledger.ts"
 
-/** What a run is dispatched with, besides what the conductor adds. */
-type Given = Omit<HandleOptions, "owner" | "conductor">
+/** What the caller dispatches a run with; the conductor adds the rest. */
+type CallerOptions = Omit<HandleOptions, "owner" | "conductor">
 
-type GivenStored = Omit<StoredOptions, "owner" | "conductor">
+type StoredCallerOptions = Omit<StoredOptions, "owner" | "conductor">
 
 /** Updates that a reader may be behind. */
 const readerRoom = 1024
@@ -59,28 +59,28 @@ export class RunPool implements ConductorLink {
   dispatch<Output>(
     runtime: Runtime<Output>,
     input: Input,
-    given: Given
+    given: CallerOptions
   ): Effect.Effect<AgentHandle<Output>, HandleError | ConductorFull> {
-    return this.letIn(() => new UnstoredHandle(runtime, input, this.with(given), this.prepare))
+    return this.letIn(() => new UnstoredHandle(runtime, input, this.withOwner(given), this.prepare))
   }
 
   dispatchStored<Output>(
     runtime: Runtime<Output>,
     input: StoredStartInput,
-    given: GivenStored
+    given: StoredCallerOptions
   ): Effect.Effect<AgentHandle<Output, StoredFault>, HandleError | StoredFault | ConductorFull> {
-    return this.letIn(() => newStored(runtime, input, this.with(given), this.prepare))
+    return this.letIn(() => newStored(runtime, input, this.withOwner(given), this.prepare))
   }
 
   attach(
     runtimes: ReadonlyArray<Runtime>,
     runId: RunId,
-    given: GivenStored
+    given: StoredCallerOptions
   ): Effect.Effect<
     AgentHandle<unknown, StoredFault>,
     AgentNotFound | ConductorBudgetExceeded | ConductorClosed | StoredFault
   > {
-    const attaching = Effect.suspend(() => attachTo(runtimes, runId, this.with(given))).pipe(
+    const attaching = Effect.suspend(() => attachTo(runtimes, runId, this.withOwner(given))).pipe(
       Effect.onError(() => Effect.sync(() => this.ledger.discount()))
     )
     return Effect.gen({ self: this }, function* () {
@@ -171,8 +171,15 @@ export class RunPool implements ConductorLink {
     return this.isClosed ? new ConductorClosed() : this.ledger.refuse()
   }
 
-  private with<G extends Given>(given: G): G & Pick<HandleOptions, "owner" | "conductor" | "restart"> {
-    return { ...given, restart: given.restart ?? this.options.restart, owner: this.owner, conductor: this }
+  private withOwner<Options extends CallerOptions>(
+    options: Options
+  ): Options & Pick<HandleOptions, "owner" | "conductor" | "restart"> {
+    return {
+      ...options,
+      restart: options.restart ?? this.options.restart,
+      owner: this.owner,
+      conductor: this
+    }
   }
 
   /** Makes a run when it may be made, and lets it begin. */

@@ -32,6 +32,7 @@ import { revocationsOf, revocationsWith } from "../grants.ts"
 import { afterEvents, byAge, endsUnread, matches, undelivered } from "../inbox.ts"
 import { isTakingUp, sliceBatches } from "../journal.ts"
 import { afterTaking, decodeMessage, isSentTo, notTheSame, waiting } from "../messages.ts"
+import { makeNotifier } from "../notifier.ts"
 import {
   closingReason,
   decisionOf,
@@ -43,7 +44,6 @@ import {
   judgeEntry,
   type RequestEntry
 } from "../requests.ts"
-import { makeSignal } from "../signal.ts"
 import { assemble, keeping } from "./checkpoints.ts"
 import * as Grants from "./grants.ts"
 import { presentAmong, restoreInto } from "./restore.ts"
@@ -53,7 +53,7 @@ import {
   newsOf,
   endingIn,
   headOf,
-  isHeldBy,
+  isLeasedTo,
   leaseTo,
   newestFirst,
   ownerOf,
@@ -67,7 +67,7 @@ import {
 /** Makes an empty store. */
 export const makeMemory = (): RunStorePort => {
   const runs = new Map<RunId, Run>()
-  const signal = makeSignal()
+  const notifier = makeNotifier()
   const grants = Grants.make()
 
   const found = (runId: RunId): Result.Result<Run, RunNotFound> => {
@@ -75,9 +75,9 @@ export const makeMemory = (): RunStorePort => {
     return run === undefined ? Result.fail(new RunNotFound({ runId })) : Result.succeed(run)
   }
 
-  const heldBy = (lease: Lease, now: Timestamp): Result.Result<Run, LeaseLost> => {
+  const leasedTo = (lease: Lease, now: Timestamp): Result.Result<Run, LeaseLost> => {
     const run = runs.get(lease.runId)
-    return run === undefined || !isHeldBy(run, lease, now)
+    return run === undefined || !isLeasedTo(run, lease, now)
       ? Result.fail(new LeaseLost({ runId: lease.runId, owner: lease.owner }))
       : Result.succeed(run)
   }
@@ -97,7 +97,7 @@ export const makeMemory = (): RunStorePort => {
   /** The run at the expected revision, its requests and messages after the events, or why they cannot be appended. */
   const prepare = (options: Parameters<RunStorePort["append"]>[0], now: Timestamp) =>
     Result.gen(function* () {
-      const run = yield* heldBy(options.lease, now)
+      const run = yield* leasedTo(options.lease, now)
       const conflict = () => conflictOf(run, options.expected)
       if (run.revision !== options.expected) return yield* Result.fail(conflict())
       const later = isTakingUp(options.events, options.status) ? nextOf(run) : undefined
@@ -216,7 +216,7 @@ export const makeMemory = (): RunStorePort => {
               : refusedBusy(refusal, last, revoked)
           )
         )
-      }).pipe(Effect.tap(signal.tell))
+      }).pipe(Effect.tap(notifier.notify))
     },
 
     append: (options) =>
@@ -247,7 +247,7 @@ export const makeMemory = (): RunStorePort => {
           }
           return { parked, revision: run.revision as Revision }
         })
-      ).pipe(Effect.tap(({ parked }) => (parked ? signal.tell : Effect.void))),
+      ).pipe(Effect.tap(({ parked }) => (parked ? notifier.notify : Effect.void))),
 
     load: (runId, { checkpointVersion } = {}) =>
       atomically((now) =>
@@ -280,7 +280,7 @@ export const makeMemory = (): RunStorePort => {
 
     renew: (lease, ttl) =>
       atomically((now) =>
-        Result.map(heldBy(lease, now), (run) => {
+        Result.map(leasedTo(lease, now), (run) => {
           extend(run, ttl, now)
           return { lease: { ...lease, until: run.leaseUntil }, ...newsOf(run) }
         })
@@ -288,13 +288,13 @@ export const makeMemory = (): RunStorePort => {
 
     release: (lease) =>
       atomically((now) => {
-        const held = heldBy(lease, now)
-        if (Result.isSuccess(held)) {
-          held.success.owner = undefined
-          held.success.leaseUntil = 0
+        const owned = leasedTo(lease, now)
+        if (Result.isSuccess(owned)) {
+          owned.success.owner = undefined
+          owned.success.leaseUntil = 0
         }
         return Result.void
-      }).pipe(Effect.tap(signal.tell)),
+      }).pipe(Effect.tap(notifier.notify)),
 
     decide: (input) =>
       atomically((now) =>
@@ -311,7 +311,7 @@ export const makeMemory = (): RunStorePort => {
             ? { runId: run.runId, decision: first ?? decision }
             : yield* Result.fail(refusal)
         })
-      ).pipe(Effect.tap(signal.tell)),
+      ).pipe(Effect.tap(notifier.notify)),
 
     decideAll: (inputs) =>
       atomically((now) =>
@@ -326,7 +326,7 @@ export const makeMemory = (): RunStorePort => {
           for (const { decision, found, isNew } of taken) if (isNew) record(found.run, found.entry, decision)
           return taken.map(({ decision, found }) => ({ runId: found.run.runId, decision }))
         })
-      ).pipe(Effect.tap(signal.tell)),
+      ).pipe(Effect.tap(notifier.notify)),
 
     decisions: (runId) =>
       atomically((now) => Result.succeed(undelivered(runs.get(runId)?.inbox ?? new Map(), now))),
@@ -347,7 +347,7 @@ export const makeMemory = (): RunStorePort => {
           run.mail = new Map(run.mail).set(messageId, message)
           return { messageId, at: now }
         })
-      ).pipe(Effect.tap(signal.tell)),
+      ).pipe(Effect.tap(notifier.notify)),
 
     grants: (filter = {}) => atomically(() => Result.succeed(Grants.list(grants, filter))),
 
@@ -392,7 +392,7 @@ export const makeMemory = (): RunStorePort => {
         Result.map(found(runId), (run) => {
           run.cancelReason ??= reason
         })
-      ).pipe(Effect.tap(signal.tell)),
+      ).pipe(Effect.tap(notifier.notify)),
 
     latest: (sessionId) =>
       atomically((now) => {
@@ -413,7 +413,7 @@ export const makeMemory = (): RunStorePort => {
         return Result.succeed(ready.slice(0, pageSize(filter.limit)))
       }),
 
-    changes: signal.told,
+    changes: notifier.notifications,
 
     remove: (runId) =>
       atomically((now) =>
@@ -431,8 +431,13 @@ export const makeMemory = (): RunStorePort => {
       atomically((now) => {
         let count = 0
         for (const run of Array.from(runs.values()).sort(newestFirst)) {
-          const held = ownerOf(run, now) !== undefined
-          if (held || closingReason(run.status) === undefined || run.updatedAt >= endedBefore || childOf(run))
+          const isOwned = ownerOf(run, now) !== undefined
+          if (
+            isOwned ||
+            closingReason(run.status) === undefined ||
+            run.updatedAt >= endedBefore ||
+            childOf(run)
+          )
             continue
           erase(run.runId)
           count += 1

@@ -141,7 +141,7 @@ export const extend = (run: Run, ttl: Duration.Input, now: Timestamp): void => {
 }
 
 /** Whether a lease is in force: not claimed by another owner since, and not over. */
-export const isHeldBy = (run: Run, { epoch, owner }: Lease, now: Timestamp): boolean =>
+export const isLeasedTo = (run: Run, { epoch, owner }: Lease, now: Timestamp): boolean =>
   run.owner === owner && run.epoch === epoch && run.leaseUntil > now
 
 /**

@@ -134,7 +134,7 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
       )
     )
 
-  const within = <A, E>(connection: Connection, body: Effect.Effect<A, E>) =>
+  const onConnection = <A, E>(connection: Connection, body: Effect.Effect<A, E>) =>
     Effect.provideService(body, sql.transactionService, [connection, 0])
 
   /** Begins, runs and commits. Unlike the client's own, it survives a database that rolled back already. */
@@ -164,7 +164,7 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
         ? watched
         : bounded(watched, patience, waitedMs, (ms) => control(watched, settings(ms)))
     return control(connection, begin).pipe(
-      Effect.andThen(Effect.onError(restore(within(inside, body)), () => rollback)),
+      Effect.andThen(Effect.onError(restore(onConnection(inside, body)), () => rollback)),
       Effect.tap(commit)
     )
   }
@@ -180,7 +180,7 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
       reserved((connection, restore) =>
         isLate(patience, waitedMs())
           ? transaction(connection, restore, waitedMs, { begin: beginWrite, body })
-          : restore(within(connection, body))
+          : restore(onConnection(connection, body))
       )
     )
 

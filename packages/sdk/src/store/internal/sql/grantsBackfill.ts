@@ -14,7 +14,7 @@ interface Approval {
   readonly agentPath?: ReadonlyArray<unknown>
   readonly arguments?: unknown
 }
-interface Given {
+interface StoredDecision {
   readonly by?: unknown
   readonly at?: unknown
   readonly arguments?: unknown
@@ -46,7 +46,7 @@ export const backfillGrants = (sql: SqlClient): Effect.Effect<unknown, SqlError>
     }>`SELECT run_id, session_id, request, decision FROM fermata_requests WHERE decision LIKE '%"grant":{%'`
     for (const row of decisions) {
       const request = parse<Approval>(row.request)
-      const decision = parse<Given>(row.decision)
+      const decision = parse<StoredDecision>(row.decision)
       const grant = decision?.grant
       if (request?._tag !== "approval" || decision === undefined || grant === undefined) continue
       const agent = request.agentPath?.at(-1)

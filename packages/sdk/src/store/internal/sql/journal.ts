@@ -26,10 +26,10 @@ import { readAll, unreadable } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
 import { inForce } from "./lease.ts"
 import type { makeMessages } from "./messages.ts"
-import { makePlaces } from "./places.ts"
 import type { makeRequests } from "./requests.ts"
 import { batchColumns, batchKind, damagedEntry, makeHeads, rawBatch } from "./rows.ts"
 import { mailColumn, type News, newsColumns, newsOf } from "./runs.ts"
+import { makeSessionPositions } from "./sessionPositions.ts"
 
 type Service = RunStorePort
 type AppendOptions = Parameters<Service["append"]>[0] & Pick<Parameters<Service["park"]>[0], "checkpoint">
@@ -68,14 +68,14 @@ export const makeJournal = (
   const heads = makeHeads(access)
   const ownBatch = sql.literal(batchColumns())
   const chain = makeChain(access)
-  const places = makePlaces(access)
+  const positions = makeSessionPositions(access)
   const keeping = sql.literal("")
 
   type Fenced = News & {
     readonly session_id: SessionId
     readonly agent: string
   }
-  type Held = {
+  type LeaseRow = {
     readonly revision: number
     readonly in_force: number | boolean
     readonly cancel_reason: string | null
@@ -98,12 +98,12 @@ export const makeJournal = (
   /** Why the fence let nothing through. */
   const refused = Effect.fnUntraced(function* ({ expected, lease }: AppendOptions) {
     const { owner, runId } = lease
-    const [held] = yield* sql<Held>`SELECT revision, cancel_reason, (${inForce(access, lease)}) AS in_force
+    const [row] = yield* sql<LeaseRow>`SELECT revision, cancel_reason, (${inForce(access, lease)}) AS in_force
       FROM fermata_runs WHERE run_id = ${runId}`
-    if (held === undefined || !held.in_force) return yield* new LeaseLost({ runId, owner })
-    const actual = Number(held.revision)
+    if (row === undefined || !row.in_force) return yield* new LeaseLost({ runId, owner })
+    const actual = Number(row.revision)
     if (!isRevision(actual)) return yield* unreadable("append", damagedEntry(runId, ["revision"]))
-    if (actual === expected && held.cancel_reason !== null) return yield* new NotParked()
+    if (actual === expected && row.cancel_reason !== null) return yield* new NotParked()
     return yield* new RunConflict({ runId, expected, actual })
   })
 
@@ -132,7 +132,7 @@ export const makeJournal = (
         : [unchanged]
     if (head === undefined) return yield* refused(options)
     if (isTakingUp(events, status)) {
-      const later = yield* places.next(head.session_id, runId, expected)
+      const later = yield* positions.continueRefusal(head.session_id, runId, expected)
       if (later !== undefined) return yield* later
     }
     if (options.grants !== undefined && options.grants.length > 0) {
@@ -219,7 +219,7 @@ export const makeJournal = (
               ${answererIn(events) ?? null}, ${status}, ${events.length}, ${owner}, 1,
               ${now} + ${leaseMs(options.ttl)}, ${leaseMs(options.ttl)}, 1, ${at}, ${at}
             ) ON CONFLICT DO NOTHING RETURNING lease_until`)
-          if (created === undefined) return yield* yield* places.refusal("create", options, follows)
+          if (created === undefined) return yield* yield* positions.insertRefusal("create", options, follows)
           if (before !== undefined && parent !== undefined && follows !== "") {
             const { status } = before
             const hasGoneOn = Number(before.revision) > parent.revision || isGoing(status)

@@ -31,9 +31,9 @@ import { closingReason, requestChanges } from "../requests.ts"
 import { Overtaken, type SqlAccess, untilNotOvertaken } from "./access.ts"
 import { readAll } from "./damage.ts"
 import type { Parts } from "./journal.ts"
-import { makePlaces } from "./places.ts"
 import { batchColumns, batchKind, headColumns, headKind, rawBatch } from "./rows.ts"
 import { eraseContents } from "./runs.ts"
+import { makeSessionPositions } from "./sessionPositions.ts"
 
 /** A run of the archive that the store has, locked. */
 interface Locked {
@@ -51,7 +51,7 @@ export const makeRestore = (
   const { forUpdate, insertBatch, journalOf, journalOrder, newNumber, notify, sql, write } = access
   const columns = headColumns(access)
   const ownBatch = sql.literal(batchColumns())
-  const places = makePlaces(access)
+  const positions = makeSessionPositions(access)
 
   const lock = Effect.fnUntraced(function* (
     runId: RunId
@@ -119,7 +119,7 @@ export const makeRestore = (
 
   const insert = Effect.fnUntraced(function* (copy: Copy, at: Timestamp) {
     const { agent, cancelReason, events, parent, runId, sessionId, status } = copy
-    const follows = yield* places.followed(copy)
+    const follows = yield* positions.predecessorOf(copy)
     const [created] = yield* sql`INSERT INTO fermata_runs (
         ${newNumber.column}run_id, session_id, parent_run_id, parent_revision, follows, agent, answered_by, status,
         revision, epoch, cancel_reason, created_at, updated_at
@@ -128,7 +128,7 @@ export const makeRestore = (
         ${answererIn(events) ?? null}, ${status}, ${events.length}, 0, ${cancelReason ?? null}, ${at}, ${at}
       ) ON CONFLICT DO NOTHING RETURNING run_id`
     if (created === undefined) {
-      const refusal = yield* places.refusal("restore", copy, follows)
+      const refusal = yield* positions.insertRefusal("restore", copy, follows)
       // It was not here when the runs were locked.
       return yield* refusal._tag === "RunExists" ? new Overtaken() : refusal
     }

@@ -206,7 +206,7 @@ export const makeCatalogue = (
       GROUP BY run_id, agent, updated_at ORDER BY updated_at, run_id LIMIT ${pageSize(limit)}`
   })
 
-  /** Runs that ended before a time and that nobody holds. `created_at` is there for the index. */
+  /** Runs that ended before a time and that no process owns. `created_at` is there for the index. */
   const endedBefore = (
     time: number
   ) => sql`status IN ('completed', 'cancelled', 'error') AND created_at < ${time}

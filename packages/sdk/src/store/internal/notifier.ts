@@ -1,24 +1,24 @@
 /**
- * Tells whoever listens in this process that something happened; what exactly is theirs to find out.
+ * Notifies subscribers in this process that a run may have changed. A notification carries no data: a subscriber reads the store.
  */
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 
-/** Something that can be told. */
-export interface Signal {
-  readonly tell: Effect.Effect<void>
-  /** Emits when it begins to listen, and for everything that is told from then on; what is told while nobody looks, once. */
-  readonly told: Stream.Stream<void>
+/** Publishes notifications without data to subscribers in this process. */
+export interface Notifier {
+  readonly notify: Effect.Effect<void>
+  /** Emits on subscription and after each notification; notifications that arrive while the consumer is busy are merged. */
+  readonly notifications: Stream.Stream<void>
 }
 
-export const makeSignal = (): Signal => {
+export const makeNotifier = (): Notifier => {
   const listeners = new Set<() => void>()
   return {
-    tell: Effect.sync(() => {
+    notify: Effect.sync(() => {
       for (const listener of listeners) listener()
     }),
-    told: Stream.callback<void>(
+    notifications: Stream.callback<void>(
       (queue) =>
         Effect.acquireRelease(
           Effect.sync(() => {

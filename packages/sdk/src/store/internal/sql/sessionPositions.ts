@@ -1,5 +1,5 @@
 /**
- * The places of runs in their sessions: a session is one line of runs, and each place in it has one run.
+ * The positions of runs in their sessions: a session is one line of runs, and each position in it has one run.
  */
 import * as Effect from "effect/Effect"
 import type { SqlError } from "effect/sql/SqlError"
@@ -10,16 +10,19 @@ import type { RestoredRun } from "../../RunStorePort.ts"
 import { Overtaken, type SqlAccess } from "./access.ts"
 import { makeHeads } from "./rows.ts"
 
-type Place = Pick<RestoredRun, "parent" | "runId" | "sessionId">
+type Position = Pick<RestoredRun, "parent" | "runId" | "sessionId">
 
-/** Makes the part of the store that looks for the places of runs; all of it for use inside a transaction. */
-export const makePlaces = (access: SqlAccess) => {
+/** Makes the part of the store that looks for the positions of runs; all of it for use inside a transaction. */
+export const makeSessionPositions = (access: SqlAccess) => {
   const { sql } = access
   const heads = makeHeads(access)
 
   return {
     /** The run of its own session that a run comes after; "" for the first one, whatever it builds on. */
-    followed: Effect.fnUntraced(function* ({ parent, sessionId }: Place): Effect.fn.Return<string, SqlError> {
+    predecessorOf: Effect.fnUntraced(function* ({
+      parent,
+      sessionId
+    }: Position): Effect.fn.Return<string, SqlError> {
       if (parent === undefined) return ""
       const [before] = yield* sql`SELECT run_id FROM fermata_runs
         WHERE run_id = ${parent.runId} AND session_id = ${sessionId}`
@@ -30,7 +33,7 @@ export const makePlaces = (access: SqlAccess) => {
      * Why a run that ended at this revision cannot be taken up: the next run of its session goes on from there. The run's row is locked:
      * no other run can begin there meanwhile.
      */
-    next: Effect.fnUntraced(function* (
+    continueRefusal: Effect.fnUntraced(function* (
       sessionId: SessionId,
       runId: RunId,
       revision: number
@@ -45,11 +48,11 @@ export const makePlaces = (access: SqlAccess) => {
     }),
 
     /**
-     * Why a run could not be inserted: the run is there, or another one has its place. `Overtaken` when neither is there any more.
+     * Why a run could not be inserted: the run is there, or another one has its position. `Overtaken` when neither is there any more.
      */
-    refusal: Effect.fnUntraced(function* (
+    insertRefusal: Effect.fnUntraced(function* (
       operation: string,
-      { runId, sessionId }: Place,
+      { runId, sessionId }: Position,
       follows: string
     ): Effect.fn.Return<RunExists | SessionBusy | Overtaken, SqlError | RunStoreError> {
       const own = yield* heads(operation, sql`run_id = ${runId}`)
