@@ -16,7 +16,7 @@ export interface CloseOnSignalOptions {
   readonly signals?: ReadonlyArray<NodeJS.Signals>
   /** Milliseconds that closing may take before the program ends all the same. Default: 5,000. */
   readonly timeoutMs?: number
-  /** Told when closing has failed or taken too long. Default: writes a line to stderr. */
+  /** Called when closing has failed or taken too long. Default: writes a line to stderr. */
   readonly onProblem?: (problem: string) => void
 }
 

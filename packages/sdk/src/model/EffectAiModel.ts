@@ -48,9 +48,9 @@ export interface Options {
    * for them go here. Without this, each of the other settings is left out, with a warning.
    */
   readonly context?: (request: ModelRequest) => Context.Context<never>
-  /** Tokens that fit into one call, input and output together, which a language model does not tell. */
+  /** Tokens that fit into one call, input and output together, which a language model does not report. */
   readonly contextTokens?: number
-  /** Make the cost of a call, which a language model does not tell. */
+  /** Make the cost of a call, which a language model does not report. */
   readonly prices?: Prices
   readonly retry?: RetryOptions
 }
@@ -222,7 +222,7 @@ const addPart =
     return undefined
   }
 
-/** All but the choice of tools, which a language model is told. */
+/** All but the choice of tools, which a language model receives. */
 const settingsLeftOut = (settings: ModelSettings): ReadonlyArray<string> =>
   Object.entries(settings).flatMap(([setting, value]) =>
     value === undefined || setting === "toolChoice"

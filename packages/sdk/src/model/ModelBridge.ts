@@ -73,9 +73,9 @@ export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
   readonly file: (file: FilePart) => void
   /** Why the answer ended. */
   readonly finish: (finishReason: FinishReason | "error", usage: ModelUsage) => void
-  /** There is nothing more: tells the calls and the end, or what keeps this from being a whole answer. */
+  /** Ends the answer: emits the calls and the end, or the reason why the answer is not whole. */
   readonly close: () => ModelError | undefined
-  /** What it used; `undefined` before its end was told. */
+  /** What it used; `undefined` before its end was reported. */
   readonly usage: () => ModelUsage | undefined
   /** The parts since the last time. */
   readonly take: () => ReadonlyArray<ModelPart>
@@ -87,7 +87,7 @@ export interface AnswerOptions {
   readonly provider: string
   /** The name under which the model is known. */
   readonly profile: string
-  /** Make the cost, where the provider does not tell it. */
+  /** Make the cost, where the provider does not report it. */
   readonly prices?: Prices
 }
 
@@ -96,7 +96,7 @@ export interface AnswerOptions {
  *
  * **Details**
  *
- * Calls are told at the end, when it is known that the answer is whole: never when it was cut at its limit on tokens, filtered, or
+ * Calls are emitted at the end, when it is known that the answer is whole: never when it was cut at its limit on tokens, filtered, or
  * broken off.
  *
  * @category constructors
@@ -163,7 +163,7 @@ export const makeAnswer = (options: AnswerOptions): Answer => {
 const farewell = "250 millis"
 
 /**
- * The parts of an answer; `add` tells the answer about each piece of it, and says when one is an error. The answer then ends with that
+ * The parts of an answer; `add` adds each piece to the answer, and returns an error for one that is one. The answer then ends with that
  * error, and with what it used where the pieces after the error say so.
  */
 export const readAnswer = <A>(

@@ -64,14 +64,14 @@ export const fromAsyncIterable: <E>(
   onError: (error: unknown) => E
 ) => Stream.Stream<ModelPart, E> = iterated
 
-const telling = (answer: Collector, onPart: (part: ModelPart) => void) => ({
+const emittingTo = (answer: Collector, onPart: (part: ModelPart) => void) => ({
   add: (part: ModelPart): void => {
     answer.add(part)
     onPart(part)
   }
 })
 
-/** Reads a stream of parts to its end, telling each part to `onPart`. A stream without a `finish` fails as cut. */
+/** Reads a stream of parts to its end, passing each part to `onPart`. A stream without a `finish` fails as cut. */
 export const collect = <E>(
   stream: Stream.Stream<ModelPart, E>,
   onPart?: (part: ModelPart) => void,
@@ -79,7 +79,7 @@ export const collect = <E>(
 ): Effect.Effect<ModelResponse, E | ModelError> =>
   Effect.suspend(() => {
     const answer = collector ?? makeCollector()
-    const sink = onPart === undefined ? answer : telling(answer, onPart)
+    const sink = onPart === undefined ? answer : emittingTo(answer, onPart)
     return Effect.flatMap(readAll(stream, sink), () => {
       const response = answer.response()
       return response === undefined ? Effect.fail(cutOff()) : Effect.succeed(response)

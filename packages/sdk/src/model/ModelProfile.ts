@@ -36,7 +36,7 @@ export interface Rates {
   readonly output: number
 }
 
-/** What a model's tokens cost. Without prices the cost of a call is unknown, unless the provider tells it. */
+/** What a model's tokens cost. Without prices the cost of a call is unknown, unless the provider reports it. */
 export interface Prices extends Rates {
   /** Other rates, for all tokens of a call whose input is longer than `above` tokens; the shortest first. */
   readonly tiers?: ReadonlyArray<Rates & { readonly above: number }>

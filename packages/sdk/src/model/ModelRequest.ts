@@ -47,7 +47,7 @@ export interface ModelRequest {
   /** The model profile to use; left out for the client's default. */
   readonly profile?: string
   readonly settings?: ModelSettings
-  /** Told when the client is about to try again, before it waits. */
+  /** Called when the client is about to retry, before it waits. */
   readonly onRetry?: (retry: ModelRetry) => void
 }
 

@@ -27,7 +27,7 @@ export interface RouterOptions {
   readonly default?: string
   /** Which profiles to try, in this order, when the named one cannot answer. */
   readonly fallbacks?: Readonly<Record<string, ReadonlyArray<string>>>
-  /** Told when one profile could not answer and the next is tried. */
+  /** Called when one profile could not answer and the next is tried. */
   readonly onFallback?: (fallback: {
     readonly from: string
     readonly to: string

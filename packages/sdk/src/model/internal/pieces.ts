@@ -1,9 +1,9 @@
 /**
- * Tells the pieces of an answer one after the other, although a provider may write several of them at the same time: by their places, or,
+ * Emits the pieces of an answer one after the other, although a provider may write several of them at the same time: by their places, or,
  * for libraries around models, as blocks that each have an id.
  *
- * The first piece that is still open is told as it grows; the others wait for their turn with what they have so far. When a
- * piece is closed and the provider's final word differs from the sum of what was told, the final word is told with its end.
+ * The first piece that is still open is emitted as it grows; the others wait for their turn with what they have so far. When a
+ * piece is closed and the provider's final word differs from the sum of what was emitted, the final word is emitted with its end.
  */
 import type * as Schema from "effect/Schema"
 import type { ModelPart } from "../ModelPart.ts"
@@ -16,10 +16,10 @@ export interface Piece {
   /** Its place among the others. */
   readonly index: number
   readonly kind: "text" | "reasoning" | "other"
-  /** What is told of it as it grows. */
+  /** What is emitted as it grows. */
   text: string
-  /** How much of `text` has been told. */
-  told: number
+  /** Length of the part of `text` that was emitted. */
+  emitted: number
   /** How it ends; `undefined` while it is open. */
   ending: Ending | undefined
 }
@@ -30,8 +30,8 @@ export interface Ending {
   readonly text?: string
   /** What the provider wants back with it, or in its place. */
   readonly payload?: Schema.Json
-  /** Whether the end of a text is told although the provider wants nothing back with it. */
-  readonly isTold?: boolean
+  /** Whether the end of a text is emitted even without a payload. */
+  readonly emitsEnd?: boolean
   /** The whole of a piece that is neither text nor reasoning. */
   readonly part?: ModelPart
 }
@@ -40,7 +40,7 @@ export interface Ending {
 export interface Pieces<P extends Piece> {
   readonly at: (index: number) => P | undefined
   readonly add: (piece: P, emit: Emit) => P
-  /** Adds to a text that is told as it grows. */
+  /** Adds to a text that is emitted as it grows. */
   readonly write: (piece: P, delta: string, emit: Emit) => void
   readonly close: (piece: P, ending: Ending, emit: Emit) => void
   /** By place. */
@@ -64,9 +64,9 @@ export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
   const waiting: Array<P> = []
 
   const grow = (piece: P, emit: Emit) => {
-    if (piece.kind === "other" || piece.told === piece.text.length) return
-    const delta = piece.told === 0 ? piece.text : piece.text.slice(piece.told)
-    piece.told = piece.text.length
+    if (piece.kind === "other" || piece.emitted === piece.text.length) return
+    const delta = piece.emitted === 0 ? piece.text : piece.text.slice(piece.emitted)
+    piece.emitted = piece.text.length
     emit(piece.kind === "text" ? { _tag: "text-delta", delta } : { _tag: "reasoning-delta", delta })
   }
 
@@ -78,12 +78,12 @@ export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
       return
     }
     const whole = ending.text ?? piece.text
-    const agrees = whole.startsWith(piece.text.slice(0, piece.told))
+    const agrees = whole.startsWith(piece.text.slice(0, piece.emitted))
     if (agrees) {
       piece.text = whole
       grow(piece, emit)
     }
-    if (agrees && ending.payload === undefined && ending.isTold !== true) return
+    if (agrees && ending.payload === undefined && ending.emitsEnd !== true) return
     emit({
       _tag: piece.kind === "text" ? "text-end" : "reasoning-end",
       ...(agrees ? {} : { text: whole }),
@@ -91,8 +91,8 @@ export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
     })
   }
 
-  /** Tells what can be told now. */
-  const tell = (emit: Emit) => {
+  /** Emits what is in order. */
+  const emitReady = (emit: Emit) => {
     for (let first = waiting[0]; first !== undefined; first = waiting[0]) {
       if (first.ending === undefined) return grow(first, emit)
       end(first, first.ending, emit)
@@ -108,25 +108,25 @@ export const makePieces = <P extends Piece>(provider: string): Pieces<P> => {
       if (last === undefined || last.index < piece.index) waiting.push(piece)
       else {
         const place = waiting.findIndex((other) => other.index > piece.index)
-        // Once a piece is being told, none gets in before it.
-        waiting.splice(place === 0 && waiting[0]!.told > 0 ? 1 : place, 0, piece)
+        // No piece gets in before one that was emitted in part.
+        waiting.splice(place === 0 && waiting[0]!.emitted > 0 ? 1 : place, 0, piece)
       }
-      tell(emit)
+      emitReady(emit)
       return piece
     },
     write: (piece, delta, emit) => {
       if (piece.ending !== undefined || delta === "") return
-      const isTold = piece === waiting[0] && piece.told === piece.text.length
+      const isCurrent = piece === waiting[0] && piece.emitted === piece.text.length
       piece.text += delta
-      if (!isTold) return
+      if (!isCurrent) return
       // Not by `grow`: cutting the end off a text that is put together piece by piece costs as much as the whole of it.
-      piece.told = piece.text.length
+      piece.emitted = piece.text.length
       emit(piece.kind === "text" ? { _tag: "text-delta", delta } : { _tag: "reasoning-delta", delta })
     },
     close: (piece, ending, emit) => {
       if (piece.ending !== undefined) return
       piece.ending = ending
-      if (piece === waiting[0]) tell(emit)
+      if (piece === waiting[0]) emitReady(emit)
     },
     all: () => [...pieces.values()].sort((a, b) => a.index - b.index),
     areTooMany: () => pieces.size > mostPieces
@@ -163,7 +163,7 @@ export const makeBlocks = (provider: string, emit: (part: ModelPart) => void): B
   const blockOf = (kind: Kind, id: string, payload: Schema.JsonObject | undefined): Block => {
     let block = open[kind].get(id)
     if (block === undefined) {
-      block = { index: count++, kind, id, text: "", told: 0, ending: undefined, payload: none }
+      block = { index: count++, kind, id, text: "", emitted: 0, ending: undefined, payload: none }
       open[kind].set(id, pieces.add(block, emit))
     }
     if (payload !== undefined) block.payload = joined(block.payload, payload)
@@ -174,7 +174,7 @@ export const makeBlocks = (provider: string, emit: (part: ModelPart) => void): B
     const { id, kind, payload, text } = block
     open[kind].delete(id)
     const hasPayload = Object.keys(payload).length > 0
-    pieces.close(block, hasPayload ? { payload } : { isTold: text !== "" }, emit)
+    pieces.close(block, hasPayload ? { payload } : { emitsEnd: text !== "" }, emit)
   }
 
   return {

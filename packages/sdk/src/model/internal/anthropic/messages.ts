@@ -3,7 +3,7 @@
  *
  * A bound on output has to be given: the request's, else the profile's, else 8192 tokens, which every current model can write.
  * `seed` does not exist here and is left out, with a warning. So are `temperature` and `topP` while a model thinks, since the provider
- * refuses them. Structured output goes through `output_config.format`; a schema that cannot be told that way is told in words.
+ * refuses them. Structured output goes through `output_config.format`; a schema that cannot be expressed that way is described in words.
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
@@ -100,7 +100,7 @@ const choiceOf = (settings: ModelSettings, canSwitch: boolean): Schema.JsonObjec
   return { tool_choice: { ...choice, ...single } }
 }
 
-/** A whole answer is read as a stream would be that tells each block at once. */
+/** A whole answer is read as a stream would be that sends each block at once. */
 const decode = (body: unknown, profile: ModelProfile): Result.Result<ModelResponse, ModelError> => {
   const message = fieldsOf(body)
   if (message === undefined || !Array.isArray(message.content)) {

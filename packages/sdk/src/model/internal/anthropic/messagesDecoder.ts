@@ -1,7 +1,7 @@
 /**
  * Reads an answer of Anthropic's `/v1/messages`, streamed or whole.
  *
- * An answer is a list of blocks, each told with a beginning, deltas and an end. Calls are told when the reason is known for
+ * An answer is a list of blocks, each sent with a beginning, deltas and an end. Calls are emitted when the reason is known for
  * which the answer ended, since an answer that was cut off or refused in the middle of a call ends that call all the same.
  *
  * Thinking goes back with its signature; blocks that are neither text, thinking nor calls (encrypted thinking, tools that ran at
@@ -35,7 +35,7 @@ interface Block extends Piece {
   readonly citations: Array<unknown>
   /** A delta that is not known changed it: what there is of it is not the whole. */
   unknown: boolean
-  /** Its end was told. */
+  /** Its end was received. */
   stopped: boolean
   /** It was begun again after its end: what follows was said before. */
   repeated: boolean
@@ -60,21 +60,21 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
   const open = (event: Fields, emit: Emit) => {
     const fields = fieldsOf(event.content_block)
     if (fields === undefined) return
-    const told = placeIn(event.index)
-    const there = told === undefined ? undefined : blocks.at(told)
+    const position = placeIn(event.index)
+    const there = position === undefined ? undefined : blocks.at(position)
     const type = textOf(fields.type) ?? ""
     if (there !== undefined && type === "tool_use" && isSameCall(there.fields, fields)) {
       there.repeated = there.stopped
       return
     }
-    const index = told === undefined || there !== undefined ? latest + 1 : told
+    const index = position === undefined || there !== undefined ? latest + 1 : position
     latest = Math.max(latest, index)
     const block: Block = {
       index,
       type,
       kind: type === "text" ? "text" : type === "thinking" ? "reasoning" : "other",
       text: textOf(type === "text" ? fields.text : type === "thinking" ? fields.thinking : "") ?? "",
-      told: 0,
+      emitted: 0,
       ending: undefined,
       fields,
       input: "",
@@ -174,8 +174,8 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
     const finish = finishOf(stopReason)
     if (finish === "length" && called.length > 0) return cutCall(nameOf(called.at(-1)!))
     // What was refused is not acted on.
-    const told = finish === "contentFilter" ? [] : called
-    for (const block of told) {
+    const calls = finish === "contentFilter" ? [] : called
+    for (const block of calls) {
       const ending = callOf(block, provider)
       if (ending === undefined) return brokenCall(nameOf(block))
       blocks.close(block, ending, emit)
@@ -183,10 +183,10 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
     for (const block of all) blocks.close(block, block.type === "tool_use" ? {} : endingOf(block), emit)
     emit({
       _tag: "finish",
-      finishReason: told.length > 0 ? "toolCalls" : finish,
+      finishReason: calls.length > 0 ? "toolCalls" : finish,
       usage: usageOf(usage ?? {}),
       // The tools that go on find their files in the same container.
-      ...(stopReason === "pause_turn" && told.length === 0
+      ...(stopReason === "pause_turn" && calls.length === 0
         ? { paused: container === undefined ? {} : { container } }
         : {})
     })

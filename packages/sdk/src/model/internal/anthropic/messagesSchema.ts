@@ -7,7 +7,7 @@
 import type * as Schema from "effect/Schema"
 import { fieldsOf } from "../fields.ts"
 
-/** The schema; `undefined` when it cannot be told this way: when it refers to itself, or has objects with any keys. */
+/** The schema; `undefined` when it cannot be expressed this way: when it refers to itself, or has objects with any keys. */
 export const closedSchema = (schema: Schema.JsonObject): Schema.JsonObject | undefined => {
   const definitions = fieldsOf(schema.$defs) ?? {}
   const open = new Set<string>()
@@ -34,7 +34,7 @@ export const closedSchema = (schema: Schema.JsonObject): Schema.JsonObject | und
   try {
     return closeNode(schema)
   } catch (cause) {
-    if (cause === untold) return undefined
+    if (cause === inexpressible) return undefined
     throw cause
   }
 }
@@ -42,11 +42,11 @@ export const closedSchema = (schema: Schema.JsonObject): Schema.JsonObject | und
 const unescaped = (pointer: string): string => pointer.replaceAll("~1", "/").replaceAll("~0", "~")
 
 /** Thrown and caught here only, to get out of the recursion. */
-const untold = new Error("This schema cannot be told.")
+const inexpressible = new Error("This schema cannot be expressed here.")
 
 const closeNode = (value: unknown): Schema.JsonObject => {
   const node = fieldsOf(value) as Schema.JsonObject | undefined
-  if (node === undefined) throw untold
+  if (node === undefined) throw inexpressible
   const out: Record<string, Schema.Json> = {}
   const rest: Array<string> = []
   for (const [key, inner] of Object.entries(node)) {
@@ -78,11 +78,11 @@ const closeNode = (value: unknown): Schema.JsonObject => {
   }
   const isObject = node.type === "object" || node.properties !== undefined
   if (isObject) {
-    if (takesAnyKey(node)) throw untold
+    if (takesAnyKey(node)) throw inexpressible
     out.additionalProperties = false
     out.properties ??= {}
   }
-  if (!says.some((key) => key in out)) throw untold
+  if (!says.some((key) => key in out)) throw inexpressible
   if (rest.length > 0) {
     out.description = [node.description, rest.join(", ")].filter((text) => text !== undefined).join("\n")
   }
@@ -90,7 +90,7 @@ const closeNode = (value: unknown): Schema.JsonObject => {
 }
 
 const closeAll = (values: Schema.Json): ReadonlyArray<Schema.JsonObject> => {
-  if (!Array.isArray(values)) throw untold
+  if (!Array.isArray(values)) throw inexpressible
   return values.map(closeNode)
 }
 

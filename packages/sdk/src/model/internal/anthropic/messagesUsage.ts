@@ -5,7 +5,7 @@
 import type { ModelUsage } from "../../../domain/Usage.ts"
 import { countOf, fieldsOf } from "../fields.ts"
 
-/** The counts that were told so far. */
+/** The counts reported so far. */
 export interface MessagesUsage {
   readonly input?: number | undefined
   readonly output?: number | undefined
@@ -16,11 +16,11 @@ export interface MessagesUsage {
   readonly passes?: MessagesUsage | undefined
 }
 
-/** The counts with those that are told anew. */
-export const addUsage = (told: MessagesUsage | undefined, value: unknown): MessagesUsage | undefined => {
+/** The counts with those that are reported anew. */
+export const addUsage = (counts: MessagesUsage | undefined, value: unknown): MessagesUsage | undefined => {
   const usage = fieldsOf(value)
-  if (usage === undefined) return told
-  const before = told ?? {}
+  if (usage === undefined) return counts
+  const before = counts ?? {}
   const { iterations } = usage
   return {
     input: countOf(usage.input_tokens) ?? before.input,
@@ -49,13 +49,13 @@ const passesOf = (iterations: ReadonlyArray<unknown>): MessagesUsage | undefined
 }
 
 /** What is reported. */
-export const usageOf = (told: MessagesUsage): ModelUsage => {
-  const { input = 0, output = 0, read = 0, written = 0 } = told.passes ?? told
+export const usageOf = (counts: MessagesUsage): ModelUsage => {
+  const { input = 0, output = 0, read = 0, written = 0 } = counts.passes ?? counts
   return {
     inputTokens: input + read + written,
     cachedInputTokens: read,
     cacheWriteTokens: written,
     outputTokens: output,
-    ...(told.thinking === undefined ? {} : { reasoningTokens: told.thinking })
+    ...(counts.thinking === undefined ? {} : { reasoningTokens: counts.thinking })
   }
 }

@@ -65,12 +65,12 @@ const messagesOf = ({ content }: Prompt.Prompt): ReadonlyArray<Message> => {
   const head = () => ({ sequence: messages.length, at: 0 })
   let turn = 0
   let open: Array<Pick<ToolMessage, "callId" | "providerCallId" | "name">> = []
-  const settle = (id: string, result: Pick<ToolMessage, "outcome" | "content">) => {
+  const addResult = (id: string, result: Pick<ToolMessage, "outcome" | "content">) => {
     const at = open.findIndex((call) => call.providerCallId === id)
     const [call] = at === -1 ? [] : open.splice(at, 1)
     if (call !== undefined) messages.push({ role: "tool", ...head(), ...call, ...result })
   }
-  const settleAll = () => {
+  const addMissingResults = () => {
     for (const call of open) {
       messages.push({
         role: "tool",
@@ -87,11 +87,11 @@ const messagesOf = ({ content }: Prompt.Prompt): ReadonlyArray<Message> => {
       case "system":
         break
       case "user":
-        settleAll()
+        addMissingResults()
         messages.push({ role: "user", ...head(), content: message.content.map(userPart) })
         break
       case "assistant": {
-        settleAll()
+        addMissingResults()
         turn += 1
         const parts: Array<AssistantPart> = []
         for (const part of message.content) {
@@ -125,14 +125,14 @@ const messagesOf = ({ content }: Prompt.Prompt): ReadonlyArray<Message> => {
           if (part.type !== "tool-result") continue
           const { isFailure, modelOutput, result } = part
           const said = typeof result === "string" ? result : (JSON.stringify(result) ?? "")
-          settle(part.id, {
+          addResult(part.id, {
             outcome: isFailure ? "failed" : "completed",
             content: modelOutput === undefined ? [text(said)] : modelOutput.map(userPart)
           })
         }
     }
   }
-  settleAll()
+  addMissingResults()
   return messages
 }
 

@@ -1,10 +1,10 @@
 /**
  * Reads an answer of `/responses`, streamed or whole.
  *
- * An answer is a list of items. A stream tells each of them several times: in deltas, with its end, and in the final response.
- * The same id is the same item, wherever it is told of. Different ids say nothing, since some servers change them from event to
- * event: those items are told apart by their `output_index`. What is believed, first to last: an item's own end, the final
- * response, the deltas. Calls are told when the whole answer is there, and one that repeats another is not told again.
+ * An answer is a list of items. A stream sends each of them several times: in deltas, with its end, and in the final response.
+ * The same id is the same item, wherever it occurs. Different ids say nothing, since some servers change them from event to
+ * event: those items are distinguished by their `output_index`. What is believed, first to last: an item's own end, the final
+ * response, the deltas. Calls are emitted when the whole answer is there, and one that repeats another is not emitted again.
  *
  * Items that are neither text, reasoning nor function calls (searches, code that ran at the provider) become empty reasoning
  * that carries the item, so that it goes back in its place.
@@ -27,7 +27,7 @@ type Emit = (part: ModelPart) => void
 /** The names of the events that are read; `message` is what an event without a name is called. */
 const ours = /^(?:message|error|response\..*)$/
 
-/** The events that tell of texts: of their deltas, or of what they came to, in the field that is `said`. */
+/** The events about texts: of their deltas, or of what they came to, in the field that is `said`. */
 const texts: ReadonlyMap<
   string,
   { readonly channel: Channel; readonly said?: string; readonly isRefusal?: true }
@@ -66,7 +66,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
       type,
       kind: type === "message" ? "text" : type === "reasoning" ? "reasoning" : "other",
       text: "",
-      told: 0,
+      emitted: 0,
       ending: undefined,
       fields,
       done: false,
@@ -100,7 +100,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     return (index === undefined || item !== undefined) && other?.done === false ? other : undefined
   }
 
-  /** Where an item begins whose place may be taken, or not be told. */
+  /** Where an item begins whose place may be taken, or is missing. */
   const placeOf = (event: Fields): number => {
     const index = placeIn(event.output_index)
     return index === undefined || items.at(index) !== undefined ? latest + 1 : index
@@ -108,8 +108,8 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
 
   /** The item that a delta is about; some servers leave out its beginning. */
   const itemOf = (event: Fields, type: string, emit: Emit): Item => {
-    const told = known(event.item_id, type) ?? find(event, type) ?? closedAt(event, type)
-    if (told !== undefined) return told
+    const started = known(event.item_id, type) ?? find(event, type) ?? closedAt(event, type)
+    if (started !== undefined) return started
     const item = open(placeOf(event), type, {}, emit)
     remember(item, event.item_id)
     return item
@@ -149,7 +149,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
   }
 
   /** The provider's last word on an item. Calls stay open until the answer is whole. */
-  const settle = (item: Item, fields: Fields, emit: Emit) => {
+  const complete = (item: Item, fields: Fields, emit: Emit) => {
     if (item.done) return
     item.done = true
     item.fields = fields
@@ -162,10 +162,10 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     if (fields === undefined) return
     const type = textOf(fields.type) ?? ""
     const item = known(fields.id, type, fields.call_id) ?? find(event, type)
-    settle(item ?? open(placeOf(event), type, fields, emit), fields, emit)
+    complete(item ?? open(placeOf(event), type, fields, emit), fields, emit)
   }
 
-  /** Gives the items of the final response to those that have not ended, and adds the ones that no event told of. */
+  /** Gives the items of the final response to those that have not ended, and adds the ones that no event announced. */
   const reconcile = (output: ReadonlyArray<unknown>, emit: Emit) => {
     const streamed = Map.groupBy(items.all(), (item) => item.type)
     let index = -1
@@ -174,10 +174,10 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
       const fields = fieldsOf(value)
       if (fields === undefined) continue
       const type = textOf(fields.type) ?? ""
-      const told = streamed.get(type)?.shift()
-      // Between the items that were told of, whose places are whole numbers.
-      index = told?.index ?? index + 2 ** -20
-      settle(told ?? open(index, type, fields, emit), fields, emit)
+      const item = streamed.get(type)?.shift()
+      // Between the items that were announced, whose places are whole numbers.
+      index = item?.index ?? index + 2 ** -20
+      complete(item ?? open(index, type, fields, emit), fields, emit)
     }
   }
 
@@ -218,10 +218,10 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
       case "response.done": {
         const response = fieldsOf(data.response) ?? {}
         const word = type.slice("response.".length)
-        const told = textOf(response.status)
+        const status = textOf(response.status)
         return terminate(
           response,
-          word === "done" || word === "completed" ? (told ?? "completed") : word,
+          word === "done" || word === "completed" ? (status ?? "completed") : word,
           data
         )
       }
@@ -270,15 +270,15 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
     const cutBy = status === "incomplete" ? cutReason(fieldsOf(final.incomplete_details)) : undefined
     if (cutBy === "length" && called.length > 0) return cutCall(nameOf(called.at(-1)!))
     // What a filter cut off is not acted on.
-    const told = cutBy === "contentFilter" ? [] : called
-    for (const item of told) {
+    const calls = cutBy === "contentFilter" ? [] : called
+    for (const item of calls) {
       const ending = callOf(item, provider)
       if (ending === undefined) return brokenCall(nameOf(item))
       items.close(item, ending, emit)
     }
     for (const item of all) items.close(item, item.type === "function_call" ? {} : endingOf(item), emit)
     const refusal = refused || all.some(({ fields }) => isRefusal(fields))
-    const wantsTools = told.length > 0 || all.some(({ type }) => type === "custom_tool_call")
+    const wantsTools = calls.length > 0 || all.some(({ type }) => type === "custom_tool_call")
     emit({
       _tag: "finish",
       finishReason: cutBy ?? (wantsTools ? "toolCalls" : refusal ? "contentFilter" : "stop"),

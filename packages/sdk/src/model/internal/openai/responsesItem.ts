@@ -16,7 +16,7 @@ export interface Item extends Piece {
   fields: Fields
   /** Whether `fields` is the provider's last word on it. */
   done: boolean
-  /** The channel that is told as it grows: the one that spoke first. */
+  /** The channel that is emitted as it grows: the one that spoke first. */
   live: Channel | undefined
   readonly texts: Readonly<Record<Channel, Map<number, string>>>
   /** Of a call. */
@@ -29,7 +29,7 @@ export const endingOf = (item: Item): Ending => {
   const { fields, kind, texts, type } = item
   if (kind === "text") {
     const text = textsIn(fields.content) || join(texts.said)
-    if (text === "" && item.told === 0) return {}
+    if (text === "" && item.emitted === 0) return {}
     const { content: _, role: __, status: ___, ...rest } = fields
     return { text, payload: payloadOf({ ...rest, type }) }
   }
@@ -43,12 +43,12 @@ export const endingOf = (item: Item): Ending => {
     const source = { _tag: "bytes", base64: fields.result as string } as const
     return { part: { _tag: "file", file: { _tag: "file", mediaType, source } } }
   }
-  // A half-told item is of no use to anybody.
+  // An incomplete item is of no use.
   if (!item.done || type === "") return {}
   return { payload: payloadOf(fields) }
 }
 
-/** A reasoning item that only its deltas tell of. What is encrypted in it may be half of it. */
+/** A reasoning item that is known by its deltas alone. What is encrypted in it may be half of it. */
 const written = (fields: Fields, raw: string, summary: string): Fields => ({
   ...fields,
   encrypted_content: null,
@@ -68,8 +68,8 @@ export const callOf = (item: Item, provider: string): Ending | undefined => {
   return { part: { _tag: "tool-call", providerCallId, name, arguments: text, provider, payload } }
 }
 
-const argumentsOf = ({ arguments: told, fields: { arguments: last } }: Item): string =>
-  textOf(last) ?? (fieldsOf(last) === undefined ? told : JSON.stringify(last))
+const argumentsOf = ({ arguments: streamed, fields: { arguments: last } }: Item): string =>
+  textOf(last) ?? (fieldsOf(last) === undefined ? streamed : JSON.stringify(last))
 
 /** What two calls have in common when one is the other said again; `undefined` where nothing tells. */
 export const callKeyOf = (item: Item): string | undefined => {
