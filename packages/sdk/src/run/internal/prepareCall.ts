@@ -34,8 +34,11 @@ export interface Prepared {
 /** The arguments cannot be what was shown any more. */
 const stale = Symbol("stale")
 
-/** Prepares a call; `undefined` where it has its result already, or is asked about again. */
-export const prepare = Effect.fnUntraced(function* (run: AgentRun, call: ToolCall | undefined) {
+/**
+ * Prepares a call; `undefined` where it has its result already, or is asked about again. A part of the step that runs calls: an effect of
+ * its own would take steps of the fiber for every call.
+ */
+export function* prepare(run: AgentRun, call: ToolCall | undefined): Effect.fn.Return<Prepared | undefined> {
   if (call === undefined) return undefined
   if ((timeLeftOf(run) ?? 1) <= 0) {
     yield* outOfTime(run, call)
@@ -60,7 +63,7 @@ export const prepare = Effect.fnUntraced(function* (run: AgentRun, call: ToolCal
   const shown = shownOf(call)
   const args = { arguments: call.arguments ?? shown, shown, rendering: call.rendering }
   return yield* rejudge(judging, { args, value }, standing.reason)
-})
+}
 
 /** The value that the body gets: what was shown. `isTried` compares it also where nothing was shown. */
 export const valueOf = (

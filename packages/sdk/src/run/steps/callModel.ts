@@ -34,22 +34,26 @@ import { calledOf } from "../internal/userCalls.ts"
 import { openLimit } from "./limits.ts"
 
 /** Asks the model for the turn's answer within the budgets, and says which of them are running out then. */
-export const callModel = (run: AgentRun, turn: number): Effect.Effect<void, DriveError> =>
-  Effect.suspend(() => {
-    const { drive } = run
-    const before = stateOf(run)
-    const late = isWrappingUp(before) ? undefined : exceeded(before, budgetTime(run))
-    if (late !== undefined) return outOfBudget(run, late)
-    if (before.queued.length > 0) emit(run, { _tag: "messages.read", at: now(drive) })
-    drive.modelCalls += 1
-    return Effect.map(askModel(run, turn), () => {
-      drive.modelCalls -= 1
-      warn(run)
-    })
-  })
+export const callModel = Effect.fnUntraced(function* (
+  run: AgentRun,
+  turn: number
+): Effect.fn.Return<void, DriveError> {
+  const { drive } = run
+  const before = stateOf(run)
+  const late = isWrappingUp(before) ? undefined : exceeded(before, budgetTime(run))
+  if (late !== undefined) return yield* outOfBudget(run, late)
+  if (before.queued.length > 0) emit(run, { _tag: "messages.read", at: now(drive) })
+  drive.modelCalls += 1
+  yield* askModel(run, turn)
+  drive.modelCalls -= 1
+  warn(run)
+})
 
-/** Asks for the answer in parts. Where that failed before the first part was out, asks for a whole one, once. */
-const askModel = Effect.fnUntraced(function* (run: AgentRun, turn: number) {
+/**
+ * Asks for the answer in parts. Where that failed before the first part was out, asks for a whole one, once. A part of `callModel`: an
+ * effect of its own would take steps of the fiber each turn, and memory while the run waits.
+ */
+function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveError> {
   const { bound, drive, supervisor } = run
   const { instructions: given = "" } = bound.agent.options
   const instructions = typeof given === "string" ? given : yield* callInstructions(run, turn, given)
@@ -74,7 +78,7 @@ const askModel = Effect.fnUntraced(function* (run: AgentRun, turn: number) {
   const mayComeWhole = isModelError(error) && !collector.hasContent() && mayBeWhole(error)
   if (!mayComeWhole || isOutOfTime(run) || isHalted(run)) return yield* notAnswered(run, cause)
   return yield* askWhole(run, request, error)
-})
+}
 
 const noContext = new TypeError("it has returned no instructions and messages")
 
