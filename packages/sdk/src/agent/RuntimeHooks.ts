@@ -1,7 +1,7 @@
 /**
- * What a program may be told about the runs of a runtime, for metrics, logs and progress: plain callbacks.
+ * Hooks: callbacks of the program about the runs of a runtime, for metrics, logs and progress.
  *
- * All of it is derived from the updates of a run by {@link observe}. A hook is told when something is over, not for every piece of an
+ * All of it is derived from the updates of a run by {@link observe}. A hook is called when something is over, not for every piece of an
  * answer. One that fails breaks nothing: that is logged.
  *
  * @since 0.1.0
@@ -24,7 +24,7 @@ import { callHook } from "./internal/userCode.ts"
 import type { RunUpdate } from "./RunUpdate.ts"
 
 /** Whose run it is: the root's, or a sub-agent's. */
-interface Told {
+interface Notice {
   /** That of the run itself. */
   readonly runId: RunId
   readonly sessionId: SessionId
@@ -34,7 +34,7 @@ interface Told {
 }
 
 /** A turn is over: the model was asked, and every call has its result. */
-export interface TurnTold extends Told {
+export interface TurnNotice extends Notice {
   /** From 1. */
   readonly turn: number
   readonly calls: ReadonlyArray<{
@@ -57,8 +57,8 @@ interface Asked {
 }
 
 /** A model was asked: it answered, or failed for good; or it is asked again, or in another way. */
-export type ModelCallTold =
-  | (Told & {
+export type ModelCallNotice =
+  | (Notice & {
       readonly status: "answered"
       readonly turn: number
       readonly usage: ModelUsage
@@ -68,7 +68,7 @@ export type ModelCallTold =
       /** Milliseconds since the run's event before: the call, what prepared it, and the attempts before it. */
       readonly ms?: number
     })
-  | (Told & { readonly status: "failed"; readonly turn: number; readonly reason: string })
+  | (Notice & { readonly status: "failed"; readonly turn: number; readonly reason: string })
   | (Asked & {
       readonly status: "retry"
       readonly attempt: number
@@ -78,7 +78,7 @@ export type ModelCallTold =
   | (Asked & { readonly status: "fallback"; readonly reason: string })
 
 /** A call was started, or has its result. A sub-agent's run is a call of its parent's too. */
-export interface ToolCallTold extends Told {
+export interface ToolCallNotice extends Notice {
   readonly callId: ToolCallId
   readonly tool: string
   readonly status: "started" | ToolOutcome
@@ -94,14 +94,14 @@ export interface ToolCallTold extends Told {
 }
 
 /** A request was made, was decided, no longer waits, or will soon expire. */
-export interface RequestTold extends Told {
+export interface RequestNotice extends Notice {
   readonly status: "opened" | "decided" | "superseded" | "expiring"
   readonly request: Interruption
   readonly decision?: Decision
 }
 
 /** A run is over. One that is held is not. */
-export interface RunEndTold extends Told {
+export interface RunEndNotice extends Notice {
   readonly status: "completed" | "cancelled" | "error"
   readonly usage: SessionUsage
   /** Why it was cancelled. */
@@ -121,47 +121,47 @@ export interface Configuration {
 }
 
 /** A runtime was reconfigured. */
-export interface ReconfiguredTold {
+export interface ReconfiguredNotice {
   readonly before: Configuration
   readonly after: Configuration
 }
 
 /**
- * What a program wants to be told. A hook may return a promise, or an effect: it is run in the context of the run, with the services of the
+ * Callbacks about the runs of a runtime. A hook may return a promise, or an effect: it is run in the context of the run, with the services of the
  * runtime, and not waited for.
  */
 export interface RuntimeHooks {
   /** Told between two turns of that run: a place to reconfigure, if no other run is in the middle of one. */
-  readonly onTurn?: (turn: TurnTold) => unknown
-  readonly onModelCall?: (call: ModelCallTold) => unknown
-  readonly onToolCall?: (call: ToolCallTold) => unknown
-  readonly onRequest?: (request: RequestTold) => unknown
-  readonly onRunEnd?: (end: RunEndTold) => unknown
-  readonly onReconfigured?: (change: ReconfiguredTold) => unknown
+  readonly onTurn?: (turn: TurnNotice) => unknown
+  readonly onModelCall?: (call: ModelCallNotice) => unknown
+  readonly onToolCall?: (call: ToolCallNotice) => unknown
+  readonly onRequest?: (request: RequestNotice) => unknown
+  readonly onRunEnd?: (end: RunEndNotice) => unknown
+  readonly onReconfigured?: (change: ReconfiguredNotice) => unknown
 }
 
 /** The services that effects of hooks need, by what the hooks return. */
 export type HookServices<Hooks> = {
-  [Name in keyof Hooks]-?: Hooks[Name] extends ((told: never) => infer Out) | undefined
+  [Name in keyof Hooks]-?: Hooks[Name] extends ((value: never) => infer Out) | undefined
     ? Services<Out>
     : never
 }[keyof Hooks]
 
 /** How a hook of a name is called. */
-export type CallHook = (name: string, hook: ((told: never) => unknown) | undefined, told: object) => void
+export type CallHook = (name: string, hook: ((value: never) => unknown) | undefined, value: object) => void
 
 /** Tells a hook something. */
-type Tell = <Name extends keyof RuntimeHooks>(
+type Call = <Name extends keyof RuntimeHooks>(
   name: Name,
-  told: Parameters<NonNullable<RuntimeHooks[Name]>>[0]
+  value: Parameters<NonNullable<RuntimeHooks[Name]>>[0]
 ) => void
 
 /**
- * Turns the updates of one run into what hooks are told; fits where a run takes `onUpdate`.
+ * Turns the updates of one run into calls of hooks; fits where a run takes `onUpdate`.
  *
  * **Details**
  *
- * `before` is the state that a run is continued from: calls and requests are known by it. Without it, a run is told of from its start
+ * `before` is the state that a run is continued from: calls and requests are known by it. Without it, hooks are called for a run from its start
  * on, and nothing of a run that is continued.
  *
  * **Example** (Counting what tools do)
@@ -177,7 +177,7 @@ export const observe = (
   /** Calls a hook. Default: without services. */
   call: CallHook = callHook()
 ): ((update: RunUpdate) => void) => {
-  const tell: Tell = (name, told) => call(name, hooks[name], told)
+  const notifyHook: Call = (name, value) => call(name, hooks[name], value)
   let state = before
   const lastAt = new Map<RunId, Timestamp>()
   const fold = (run: RunState | undefined, event: RunEvent): RunState => {
@@ -187,7 +187,7 @@ export const observe = (
       if (child !== undefined || event.event._tag === "run.started") fold(child, event.event)
     }
     const after = evolve(run, event)
-    tellEvent(tell, { before: run, after, event, since: lastAt.get(after.runId) })
+    callHooks(notifyHook, { before: run, after, event, since: lastAt.get(after.runId) })
     if (isEnded(after)) lastAt.delete(after.runId)
     else lastAt.set(after.runId, event.at)
     return after
@@ -201,18 +201,18 @@ export const observe = (
         return
       }
       case "retry": {
-        const { _tag: status, ...told } = update
-        return tell("onModelCall", { status, ...told })
+        const { _tag: status, ...call } = update
+        return notifyHook("onModelCall", { status, ...call })
       }
       case "fallback": {
-        const { _tag: status, ...told } = update
-        return tell("onModelCall", { status, ...told })
+        const { _tag: status, ...call } = update
+        return notifyHook("onModelCall", { status, ...call })
       }
     }
   }
 }
 
-/** `onUpdate` with the hooks told first; `onUpdate` itself where no hook is about runs. */
+/** `onUpdate` with the hooks called first; `onUpdate` itself where no hook is about runs. */
 export const observed = (
   hooks: RuntimeHooks | undefined,
   onUpdate: ((update: RunUpdate) => void) | undefined,
@@ -222,10 +222,10 @@ export const observed = (
   if (hooks === undefined) return onUpdate
   const { onModelCall, onRequest, onRunEnd, onToolCall, onTurn } = hooks
   if ((onTurn ?? onModelCall ?? onToolCall ?? onRequest ?? onRunEnd) === undefined) return onUpdate
-  const told = observe(hooks, before, call)
-  if (onUpdate === undefined) return told
+  const observer = observe(hooks, before, call)
+  if (onUpdate === undefined) return observer
   return (update) => {
-    told(update)
+    observer(update)
     return onUpdate(update)
   }
 }
@@ -239,7 +239,7 @@ interface Change {
   readonly since: Timestamp | undefined
 }
 
-const tellEvent = (tell: Tell, change: Change): void => {
+const callHooks = (notifyHook: Call, change: Change): void => {
   const { after, before, event, since } = change
   const { agentPath, runId, sessionId } = after
   const whose = { runId, sessionId, agentPath, at: event.at }
@@ -247,7 +247,7 @@ const tellEvent = (tell: Tell, change: Change): void => {
   switch (event._tag) {
     case "model.answered": {
       const { finishReason, profile, usage } = event
-      tell("onModelCall", {
+      notifyHook("onModelCall", {
         ...whose,
         status: "answered",
         turn,
@@ -261,42 +261,46 @@ const tellEvent = (tell: Tell, change: Change): void => {
     case "run.failed":
       if (event.failure._tag === "ModelFailed") {
         const { reason } = event.failure
-        tell("onModelCall", { ...whose, status: "failed", turn: turn + 1, reason })
+        notifyHook("onModelCall", { ...whose, status: "failed", turn: turn + 1, reason })
       }
       break
   }
-  tellRequest(tell, change, whose)
-  const settled = tellCalls(tell, change, whose)
+  notifyRequest(notifyHook, change, whose)
+  const settled = notifyCalls(notifyHook, change, whose)
   const wasOpen = event._tag === "model.answered" || (before !== undefined && before.calls.length > 0)
   if (wasOpen && after.calls.length === 0) {
-    tell("onTurn", { ...whose, turn, calls: settled, usage: after.usage })
+    notifyHook("onTurn", { ...whose, turn, calls: settled, usage: after.usage })
   }
-  tellEnd(tell, change, whose)
+  notifyEnd(notifyHook, change, whose)
 }
 
 /** Tells what became of the calls of the turn, and returns all of them when the turn is over. */
-const tellCalls = (tell: Tell, { after, before, event }: Change, whose: Told): TurnTold["calls"] => {
+const notifyCalls = (
+  notifyHook: Call,
+  { after, before, event }: Change,
+  whose: Notice
+): TurnNotice["calls"] => {
   if (before === undefined || before.calls.length === 0) return []
   const outcomes = after.calls.length === 0 ? outcomesIn(before, after) : undefined
-  const all: Array<TurnTold["calls"][number]> = []
+  const all: Array<TurnNotice["calls"][number]> = []
   for (const call of before.calls) {
     const { id: callId, name: tool } = call
     const now = findCall(after, callId)
     const outcome = now === undefined ? outcomes?.get(callId) : now.result?.outcome
     if (outcome !== undefined) all.push({ callId, tool, outcome })
-    const told = { ...whose, callId, tool }
+    const of = { ...whose, callId, tool }
     if (isSettled(call)) continue
     if (outcome !== undefined) {
       const cause = "callId" in event && event.callId === callId ? causeOf(event) : undefined
-      tell("onToolCall", {
-        ...told,
+      notifyHook("onToolCall", {
+        ...of,
         status: outcome,
         attempt: call.attempt,
         ...elapsed(call, event.at),
         ...(cause === undefined ? {} : { cause })
       })
     } else if (now?.status === "started" && now.attempt > call.attempt) {
-      tell("onToolCall", { ...told, status: "started", attempt: now.attempt })
+      notifyHook("onToolCall", { ...of, status: "started", attempt: now.attempt })
     }
   }
   return all
@@ -320,35 +324,53 @@ const outcomesIn = (before: RunState, after: RunState): ReadonlyMap<ToolCallId, 
   return outcomes
 }
 
-const tellRequest = (tell: Tell, { before, event }: Change, whose: Told): void => {
+const notifyRequest = (notifyHook: Call, { before, event }: Change, whose: Notice): void => {
   const find = (requestId: string) =>
     before?.requests.find(({ request }) => request.requestId === requestId)?.request
   switch (event._tag) {
     case "request.opened":
-      return tell("onRequest", { ...whose, status: "opened", request: event.request })
+      return notifyHook("onRequest", { ...whose, status: "opened", request: event.request })
     case "request.decided": {
       const { decision } = event
       const request = find(decision.requestId)
-      if (request !== undefined) tell("onRequest", { ...whose, status: "decided", request, decision })
+      if (request !== undefined) notifyHook("onRequest", { ...whose, status: "decided", request, decision })
       return
     }
     case "request.superseded":
     case "request.expiring": {
       const request = find(event.requestId)
       const status = event._tag === "request.superseded" ? "superseded" : "expiring"
-      if (request !== undefined) tell("onRequest", { ...whose, status, request })
+      if (request !== undefined) notifyHook("onRequest", { ...whose, status, request })
     }
   }
 }
 
-const tellEnd = (tell: Tell, { after, event }: Change, whose: Told): void => {
+const notifyEnd = (notifyHook: Call, { after, event }: Change, whose: Notice): void => {
   const { usage } = after
   switch (event._tag) {
     case "run.completed":
-      return tell("onRunEnd", { ...whose, status: "completed", usage })
+      return notifyHook("onRunEnd", { ...whose, status: "completed", usage })
     case "run.cancelled":
-      return tell("onRunEnd", { ...whose, status: "cancelled", usage, reason: event.reason })
+      return notifyHook("onRunEnd", { ...whose, status: "cancelled", usage, reason: event.reason })
     case "run.failed":
-      return tell("onRunEnd", { ...whose, status: "error", usage, failure: event.failure })
+      return notifyHook("onRunEnd", { ...whose, status: "error", usage, failure: event.failure })
   }
 }
+
+/** @deprecated Use {@link TurnNotice}. */
+export type TurnTold = TurnNotice
+
+/** @deprecated Use {@link ModelCallNotice}. */
+export type ModelCallTold = ModelCallNotice
+
+/** @deprecated Use {@link ToolCallNotice}. */
+export type ToolCallTold = ToolCallNotice
+
+/** @deprecated Use {@link RequestNotice}. */
+export type RequestTold = RequestNotice
+
+/** @deprecated Use {@link RunEndNotice}. */
+export type RunEndTold = RunEndNotice
+
+/** @deprecated Use {@link ReconfiguredNotice}. */
+export type ReconfiguredTold = ReconfiguredNotice

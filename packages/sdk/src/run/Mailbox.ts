@@ -69,7 +69,7 @@ export const make = (): Mailbox => {
   // Made when somebody listens: there may be many thousand mailboxes.
   let listeners: Set<() => void> | undefined
   let attached: { readonly runtime: Runtime; readonly state: () => RunState } | undefined
-  const tell = () => {
+  const notify = () => {
     listeners?.forEach((listener) => listener())
   }
   return {
@@ -85,7 +85,7 @@ export const make = (): Mailbox => {
         const expiry = expiryOf(standing(), requestId, clock.currentTimeMillisUnsafe())
         if (expiry === undefined) return false
         decisions.push(expiry)
-        tell()
+        notify()
         return true
       }
       let decision = decoded
@@ -98,7 +98,7 @@ export const make = (): Mailbox => {
       const events = yield* Effect.fromResult(decide(state, decision))
       if (events.length === 0) return findRequest(state, requestId)?.record.decision ?? decision
       decisions.push(decision)
-      tell()
+      notify()
       return decision
     }),
     send: Effect.fnUntraced(function* (prompt: Prompt) {
@@ -108,7 +108,7 @@ export const make = (): Mailbox => {
         return yield* new RunEnded({ runId: state.runId, status: state.status })
       }
       messages.push({ content, at: yield* Clock.currentTimeMillis })
-      tell()
+      notify()
     }),
     state: () => attached?.state(),
     settled: () => {

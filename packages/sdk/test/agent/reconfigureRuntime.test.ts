@@ -7,7 +7,7 @@ import { createRuntime } from "../../src/agent/createRuntime.ts"
 import { reconfigureRuntime, type RuntimeChange } from "../../src/agent/reconfigureRuntime.ts"
 import type { Runtime } from "../../src/agent/Runtime.ts"
 import type { RuntimeContext } from "../../src/agent/RuntimeDefinition.ts"
-import type { ReconfiguredTold } from "../../src/agent/RuntimeHooks.ts"
+import type { ReconfiguredNotice } from "../../src/agent/RuntimeHooks.ts"
 import * as Id from "../../src/domain/Id.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
 import { ModelClient } from "../../src/model/ModelClient.ts"
@@ -404,7 +404,7 @@ describe("reconfigureRuntime", () => {
 
   it.effect("tells the hook what was and what is, and is not harmed by it", () =>
     Effect.gen(function* () {
-      const told: Array<ReconfiguredTold> = []
+      const told: Array<ReconfiguredNotice> = []
       const { runtime } = yield* make([], {
         hooks: {
           onReconfigured: (change) => {

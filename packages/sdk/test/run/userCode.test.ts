@@ -21,7 +21,7 @@ import { createRuntime } from "../../src/agent/createRuntime.ts"
 import { turn } from "../../src/agent/internal/eventLoop.ts"
 import { reconfigureRuntime } from "../../src/agent/reconfigureRuntime.ts"
 import * as Runtime from "../../src/agent/Runtime.ts"
-import type { ToolCallTold } from "../../src/agent/RuntimeHooks.ts"
+import type { ToolCallNotice } from "../../src/agent/RuntimeHooks.ts"
 import type { RunUpdate } from "../../src/agent/RunUpdate.ts"
 import { ContextPolicy } from "../../src/context/ContextPolicy.ts"
 import { evolveAll } from "../../src/domain/evolve.ts"
@@ -397,8 +397,8 @@ describe("a failure of user code", () => {
     it.effect(`is logged once and reaches hooks and its span: of a tool with ${what}`, () =>
       Effect.gen(function* () {
         const { logged, logs, span, traced } = recording()
-        const told: Array<ToolCallTold> = []
-        const hooks = { onToolCall: (call: ToolCallTold) => told.push(call) }
+        const told: Array<ToolCallNotice> = []
+        const hooks = { onToolCall: (call: ToolCallNotice) => told.push(call) }
         const failing = safe("failing", { handler })
         const seen = watch()
         const { runtime } = yield* bind(
@@ -435,7 +435,7 @@ describe("a failure of user code", () => {
   it.effect("is logged without a tracer and hooks too, also in a sub-agent", () =>
     Effect.gen(function* () {
       const { logged, logs } = recording()
-      const told: Array<ToolCallTold> = []
+      const told: Array<ToolCallNotice> = []
       const failing = safe("failing", { handler: () => Effect.die(boom) })
       const sub = Agent.make("sub", { tools: [failing.tool] })
       const { runtime } = yield* bind(
@@ -642,7 +642,7 @@ describe("a failure of user code", () => {
     Effect.gen(function* () {
       const secret = "canary-5e55a1b2c3d4"
       const { logged, logs, span, traced } = recording()
-      const told: Array<ToolCallTold> = []
+      const told: Array<ToolCallNotice> = []
       const error = Object.assign(new Error("refused"), { request: { headers: { key: secret } } })
       const failing = safe("failing", { handler: () => Effect.fail(error) })
       const { runtime } = yield* bind(

@@ -1,7 +1,6 @@
 /**
  * The run of one agent of the tree: where it lies in the state of its drive, what supervises it, and what stops it.
  */
-
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -111,6 +110,7 @@ export const timeLeftOf = (run: AgentRun): number | undefined => {
   if (run.parent === undefined && limits.maxWallMs === undefined) return undefined
   return timeLeft(statesOf(run), now(run.drive))
 }
+
 const findState = ({ drive, path }: AgentRun): RunState | undefined => {
   let state: RunState | undefined = drive.state
   if (path.length > 0)

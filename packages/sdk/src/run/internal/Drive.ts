@@ -168,9 +168,9 @@ export const emitRoot = (drive: Drive, given: RunEvent, cause?: Cause.Cause<unkn
     return
   }
   drive.staged.push(event)
-  const told = { event, revision: drive.state.revision }
-  if (drive.unpublished.length > 0 || isActedOn(event)) drive.unpublished.push(told)
-  else publish(drive, told)
+  const update = { event, revision: drive.state.revision }
+  if (drive.unpublished.length > 0 || isActedOn(event)) drive.unpublished.push(update)
+  else publish(drive, update)
 }
 
 /** Folds an event of the run; `cause` is how user code failed, for hooks. */
@@ -186,10 +186,12 @@ const isWait = (event: RunEvent): boolean => {
   return _tag === "request.decided" || _tag === "run.resumed" || _tag === "grant.revoked"
 }
 
-export const publish = (drive: Drive, told: { readonly event: RunEvent; readonly revision: number }): void =>
-  drive.onUpdate?.({ _tag: "event", runId: drive.state.runId, ...told })
+export const publish = (
+  drive: Drive,
+  update: { readonly event: RunEvent; readonly revision: number }
+): void => drive.onUpdate?.({ _tag: "event", runId: drive.state.runId, ...update })
 
 /** Tells what has been held back. */
 export const publishAll = (drive: Drive): void => {
-  if (drive.unpublished.length > 0) for (const told of drive.unpublished.splice(0)) publish(drive, told)
+  if (drive.unpublished.length > 0) for (const update of drive.unpublished.splice(0)) publish(drive, update)
 }

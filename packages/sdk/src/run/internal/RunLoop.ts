@@ -90,9 +90,9 @@ const begin = (options: DriveOptions): Drive => {
     staged: options.staged
   })
   if (drive.onUpdate !== undefined) {
-    const untold = [...(options.committed ?? []), ...options.staged]
-    const before = options.state.revision - untold.length
-    untold.forEach((event, index) => drive.unpublished.push({ event, revision: before + index + 1 }))
+    const unpublished = [...(options.committed ?? []), ...options.staged]
+    const before = options.state.revision - unpublished.length
+    unpublished.forEach((event, index) => drive.unpublished.push({ event, revision: before + index + 1 }))
   }
   return drive
 }

@@ -30,7 +30,6 @@ export const flush = (drive: Drive): Effect.Effect<void, JournalError> =>
   })
 
 /** Appends until nothing is staged that was when it began. */
-
 const commit = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<void, JournalError> {
   while (drive.staged.length > 0) {
     const events = drive.staged.slice()
@@ -62,11 +61,9 @@ const commit = Effect.fnUntraced(function* (drive: Drive): Effect.fn.Return<void
 })
 
 /** Whether a store has refused one of the events, and not the revision. */
-
 const isRefused = (error: unknown): boolean => error instanceof RunConflict && error.expected === error.actual
 
 /** Takes back what is staged and cannot be written because of decisions that came first. Whether there is anything like that. */
-
 const takeBack = Effect.fnUntraced(function* (drive: Drive) {
   const { decisions } = yield* drive.journal.mail(() => [])
   const { committed, staged } = drive
@@ -81,24 +78,24 @@ const takeBack = Effect.fnUntraced(function* (drive: Drive) {
 })
 
 /** Puts events in the place of what is staged, after the state at the last commit. */
-
 const restage = (drive: Drive, committed: RunState, events: ReadonlyArray<RunEvent>): void => {
   const states = foldEach(committed, events)
   drive.state = states.at(-1) ?? committed
-  const untold = drive.unpublished.splice(0)
-  const told = new Set(drive.staged)
-  for (const { event } of untold) told.delete(event)
+  const unpublished = drive.unpublished.splice(0)
+  const published = new Set(drive.staged)
+  for (const { event } of unpublished) published.delete(event)
   drive.staged.splice(0, drive.staged.length, ...events)
   if (drive.onUpdate === undefined) return
-  drive.unpublished.push(...untold.filter(({ revision }) => revision <= committed.revision))
+  drive.unpublished.push(...unpublished.filter(({ revision }) => revision <= committed.revision))
   events.forEach((event, index) => {
-    if (!told.has(event)) drive.unpublished.push({ event, revision: states[index]!.revision })
+    if (!published.has(event)) drive.unpublished.push({ event, revision: states[index]!.revision })
   })
 }
+
 const publishUntil = (drive: Drive, revision: number): void => {
-  const open = drive.unpublished.findIndex((told) => told.revision > revision)
-  for (const told of drive.unpublished.splice(0, open < 0 ? drive.unpublished.length : open))
-    publish(drive, told)
+  const open = drive.unpublished.findIndex((update) => update.revision > revision)
+  for (const update of drive.unpublished.splice(0, open < 0 ? drive.unpublished.length : open))
+    publish(drive, update)
 }
 
 /** The staged events without the withdrawals that a decision came before; `undefined` where there are none. */

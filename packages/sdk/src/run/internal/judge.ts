@@ -199,6 +199,7 @@ const judged = (
   classifyTool(run, call, entry, args, {})
   return openApproval(run, call, entry, args.shown, value, reason)
 }
+
 export const deny = (run: AgentRun, call: ToolCall, message: string): undefined =>
   emitIfOpen(run, { _tag: "tool.denied", at: now(run.drive), callId: call.id, content: [text(message)] })
 
@@ -226,6 +227,7 @@ export const guarded = (
     return void failed(run, call, Cause.die(defect))
   }
 }
+
 const ending = (run: AgentRun, call: ToolCall, rest: Effect.Effect<void, unknown>) =>
   Effect.map(Effect.exit(rest), (exit) => {
     if (Exit.isFailure(exit) && !isStopped(run, exit.cause)) failed(run, call, exit.cause)

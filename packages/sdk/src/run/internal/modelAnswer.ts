@@ -149,6 +149,7 @@ export const takeAnswer = (
   emit(run, profile === undefined ? event : { ...event, profile })
   return undefined
 }
+
 export const notAnswered = (run: AgentRun, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { drive } = run

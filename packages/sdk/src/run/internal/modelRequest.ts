@@ -63,9 +63,11 @@ export const requestOf = (
   if (onUpdate !== undefined) request.onRetry = retryOf(drive, request)
   return request
 }
+
 type Mutable<A> = {
   -readonly [Key in keyof A]: A[Key]
 }
+
 const retryOf =
   (
     drive: Drive,

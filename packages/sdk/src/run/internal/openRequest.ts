@@ -1,7 +1,6 @@
 /**
  * Opening the requests that people decide about calls: whether one may run, and what became of one that had started.
  */
-
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
@@ -19,6 +18,7 @@ const expiryOf = (at: number, expiresIn: Duration.Input | undefined): number | u
   const expiresAt = at + Duration.toMillis(Duration.fromInputUnsafe(expiresIn))
   return expiresAt <= lastDate ? Math.ceil(expiresAt) : undefined
 }
+
 const lastDate = 8.64e15
 
 /** Asks whether the call may run. `reason` says why it is asked when that is not plain. */
@@ -101,6 +101,7 @@ export const openInDoubt = (run: AgentRun, call: ToolCall, reason?: string): und
     }
   })
 }
+
 const whyDoubted = ({ since }: MayRepeat): string =>
   since === undefined
     ? "the prompt was sent again to a store that had lost it, and the call may have run before"

@@ -146,9 +146,9 @@ class CallContext implements ToolContext {
   }
 
   abort(): void {
-    const told = this[stopping]
-    told.reason = new Error(this.#run.token.reason() ?? "The call was stopped.")
-    told.controller?.abort(told.reason)
+    const stop = this[stopping]
+    stop.reason = new Error(this.#run.token.reason() ?? "The call was stopped.")
+    stop.controller?.abort(stop.reason)
   }
 
   /** Made when the handler first looks at it. */
@@ -156,11 +156,11 @@ class CallContext implements ToolContext {
     configurable: true,
     enumerable: true,
     get(this: CallContext): AbortSignal {
-      const told = this[stopping]
-      told.controller ??= new AbortController()
+      const stop = this[stopping]
+      stop.controller ??= new AbortController()
       // Whoever looks only now has been told to stop all the same.
-      if (told.reason !== undefined) told.controller.abort(told.reason)
-      return told.controller.signal
+      if (stop.reason !== undefined) stop.controller.abort(stop.reason)
+      return stop.controller.signal
     }
   }
 }

@@ -41,6 +41,7 @@ export const failCall = (
   emit(run, { _tag: "tool.failed", at: now(drive), callId: call.id, content: [text(why)] }, cause)
   Effect.runForkWith(drive.context)(logFailure(drive.runtime, called, cause))
 }
+
 export type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
 
 /** Asks a tool's own code about a call: it may take as long as the call may. */

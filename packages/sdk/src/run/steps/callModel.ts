@@ -64,10 +64,10 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   if (request === undefined) return yield* notPrepared(run, Cause.fail(noContext))
 
   const collector = makeCollector()
-  const told = drive.onUpdate === undefined ? undefined : telling(run, request, collector)
-  const begun = begin(run, request, told ?? collector)
+  const publishing = drive.onUpdate === undefined ? undefined : publisher(run, request, collector)
+  const begun = begin(run, request, publishing ?? collector)
   const streamed = yield* supervisor.run(begun, deadlineOf(run))
-  told?.close()
+  publishing?.close()
   const response = Exit.isSuccess(streamed) ? collector.response() : undefined
   if (response !== undefined) {
     const fault = takeAnswer(run, request, response)
@@ -157,7 +157,7 @@ const requireStream = <A>(stream: A): A => {
 }
 
 /** Tells each part before it is the next one's turn. */
-const telling = ({ drive }: AgentRun, request: ModelRequest, collector: Collector) => {
+const publisher = ({ drive }: AgentRun, request: ModelRequest, collector: Collector) => {
   const { agentPath, runId: agentRunId, turn } = request
   const { runId } = drive.state
   let isOver = false

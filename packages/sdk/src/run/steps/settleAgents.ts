@@ -28,9 +28,9 @@ export const settleAgents = Effect.fnUntraced(function* (run: AgentRun, callId: 
   const call = findCall(state, callId)
   if (call === undefined || isSettled(call)) return
   const answer = answers[call.name as keyof BackgroundArguments] as Answer<unknown>
-  const told = yield* Effect.result(answer({ run, state }, call.arguments ?? {}))
-  const _tag = Result.isFailure(told) ? "tool.failed" : "tool.completed"
-  emit(run, { _tag, at: now(run.drive), callId, content: [text(Result.merge(told))] })
+  const outcome = yield* Effect.result(answer({ run, state }, call.arguments ?? {}))
+  const _tag = Result.isFailure(outcome) ? "tool.failed" : "tool.completed"
+  emit(run, { _tag, at: now(run.drive), callId, content: [text(Result.merge(outcome))] })
 })
 
 /** The run in which an agent asks. */
