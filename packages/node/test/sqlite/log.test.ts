@@ -101,10 +101,10 @@ describe("the log of a SQLite store", () => {
         Effect.gen(function* () {
           const sql = yield* SqliteClient.make({ filename })
           yield* started(store, run(1))
-          const { settle } = yield* watchLog({ sql, filename, everyMs: 5 })
+          const { flush } = yield* watchLog({ sql, filename, everyMs: 5 })
           const reader = pinnedReader(filename)
           yield* started(store, run(2))
-          yield* settle
+          yield* flush
           assert.isAbove(logSize(filename), 0)
           assert.isFalse(yield* emptyLog(sql))
           reader.close()

@@ -46,7 +46,7 @@ import type {
  *
  * **Details**
  *
- * `queued`: it waits for a place under a conductor, or for the time at which it is tried again. `letGo`: this program has stopped
+ * `queued`: it waits for a slot under a conductor, or for the time at which it is tried again. `letGo`: this program has stopped
  * working on it, and it is in the store. Of the others `running` and `held` may change; the rest are ends.
  */
 export type HandleStatus = "queued" | "running" | "held" | "completed" | "cancelled" | "error" | "letGo"

@@ -3,7 +3,7 @@
  * name, and let go of together when the program ends.
  *
  * A conductor owns handles and holds no run: what a run is, and whether it is stored, is no different from `dispatchPrompt` and
- * `dispatchPromptStored`. A run that is held gives its place to another one, and takes one again when it is decided.
+ * `dispatchPromptStored`. A run that is held gives its slot to another one, and takes one again when it is decided.
  *
  * @since 0.1.0
  */
@@ -48,7 +48,7 @@ export type { Restart } from "./internal/handle/restart.ts"
  */
 export interface Conductor {
   /**
-   * Runs a prompt in the background, as soon as there is a place; see `dispatchPrompt`.
+   * Runs a prompt in the background, as soon as there is a slot; see `dispatchPrompt`.
    *
    * **Errors**
    *
@@ -62,7 +62,7 @@ export interface Conductor {
     options?: ConductOptions
   ) => Effect.Effect<AgentHandle<Output>, HandleError | ConductorFull>
   /**
-   * The same with a store; see `dispatchPromptStored`. A run that waits for its first place is not in the store yet.
+   * The same with a store; see `dispatchPromptStored`. A run that waits for its first slot is not in the store yet.
    */
   readonly dispatchStored: <Output>(
     runtime: Runtime<Output>,
@@ -172,7 +172,7 @@ export const make = (
     }
   })
 
-/** What is dispatched is checked when it is given, however long it waits for a place. */
+/** What is dispatched is checked when it is given, however long it waits for a slot. */
 const checkDispatch = <Input extends GivenOptions>(
   input: Input,
   inputShape: Shape,

@@ -45,7 +45,7 @@ export class SubAgentNotForked extends Schema.TaggedError<SubAgentNotForked>()("
   }
 }
 
-/** All places of a conductor are taken, and no run may wait for one. */
+/** All slots of a conductor are taken, and no run may wait for one. */
 export class ConductorFull extends Schema.TaggedError<ConductorFull>()("ConductorFull", {
   running: Schema.Natural,
   queued: Schema.Natural

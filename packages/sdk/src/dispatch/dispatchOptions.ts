@@ -32,11 +32,11 @@ export interface ConductorOptions {
   /** Runs at work at the same time. Held ones do not count. Default 10. */
   readonly concurrency?: number
   /**
-   * What happens when all places are taken. `queue` (the default): `dispatch` returns a handle that waits. `block`: `dispatch` itself
+   * What happens when all slots are taken. `queue` (the default): `dispatch` returns a handle that waits. `block`: `dispatch` itself
    * waits. `reject`: it fails with `ConductorFull`.
    */
   readonly overflow?: "queue" | "block" | "reject"
-  /** With `queue`, runs that may wait for their first place; one more is rejected. Default: 10,000. */
+  /** With `queue`, runs that may wait for their first slot; one more is rejected. Default: 10,000. */
   readonly maxQueued?: number
   /** What the runs may consume together. */
   readonly limits?: SharedLimits

@@ -43,7 +43,7 @@ export const pipeline = Effect.fnUntraced(function* (
 })
 
 /**
- * Runs one agent on many prompts at once, as many as the conductor has places, and another one on what they come to, in the order of
+ * Runs one agent on many prompts at once, as many as the conductor has slots, and another one on what they come to, in the order of
  * the prompts.
  */
 export const mapReduce = Effect.fnUntraced(function* <Item, Output>(

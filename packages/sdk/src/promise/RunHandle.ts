@@ -69,7 +69,7 @@ export interface RunHandle<Output = unknown> {
  * @since 0.1.0
  */
 export interface RunConductor extends AsyncDisposable {
-  /** Runs a prompt in the background, stored, as soon as there is a place. */
+  /** Runs a prompt in the background, stored, as soon as there is a slot. */
   readonly dispatch: <Output = unknown>(
     agent: string,
     prompt: Prompt,

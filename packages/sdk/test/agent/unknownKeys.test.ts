@@ -181,23 +181,21 @@ describe("options with a key that there is not", () => {
       }).pipe(Effect.scoped, Effect.provide(Layer.fresh(layerMemory))) as Effect.Effect<void>
   )
 
-  it.effect(
-    "are refused by a conductor when they are given, also where the run has to wait for a place",
-    () =>
-      Effect.gen(function* () {
-        const { runtime } = yield* bind(Agent.make("a"), ["done"])
-        const conductor = yield* Conductor.make()
-        const limits = yield* Effect.flip(
-          conductor.dispatch(runtime, { prompt: "go", limits: { maxTurn: 1 } as {} })
-        )
-        assert.strictEqual(limits._tag, "LimitsInvalid")
-        const shared = yield* Effect.flip(Conductor.make({ limits: { maxRun: 1 } as {} }))
-        assert.include(shared.message, 'did you mean "maxRuns"?')
-        const policy = yield* Effect.flip(
-          conductor.dispatch(runtime, { prompt: "go", policy: { mode: "all", rule: [] } as never })
-        )
-        assert.strictEqual(policy._tag, "PolicyInvalid")
-      }).pipe(Effect.scoped)
+  it.effect("are refused by a conductor when they are given, also where the run has to wait for a slot", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* bind(Agent.make("a"), ["done"])
+      const conductor = yield* Conductor.make()
+      const limits = yield* Effect.flip(
+        conductor.dispatch(runtime, { prompt: "go", limits: { maxTurn: 1 } as {} })
+      )
+      assert.strictEqual(limits._tag, "LimitsInvalid")
+      const shared = yield* Effect.flip(Conductor.make({ limits: { maxRun: 1 } as {} }))
+      assert.include(shared.message, 'did you mean "maxRuns"?')
+      const policy = yield* Effect.flip(
+        conductor.dispatch(runtime, { prompt: "go", policy: { mode: "all", rule: [] } as never })
+      )
+      assert.strictEqual(policy._tag, "PolicyInvalid")
+    }).pipe(Effect.scoped)
   )
 
   it.effect("keep a runtime from being made", () =>

@@ -45,7 +45,7 @@ const obedient = (options: { readonly onAsked?: (prompt: string) => void } = {})
   })
 
 describe("Conductor", () => {
-  it.effect("runs so many at a time, and the others in their order when there is a place", () =>
+  it.effect("runs so many at a time, and the others in their order when there is a slot", () =>
     Effect.gen(function* () {
       const asked: Array<string> = []
       const { runtime } = yield* obedient({ onAsked: (prompt) => asked.push(prompt) })
@@ -254,7 +254,7 @@ describe("Conductor.make's overflow", () => {
     })
   )
 
-  it.effect("lets dispatch itself wait for a place, and gives it up when that is stopped", () =>
+  it.effect("lets dispatch itself wait for a slot, and gives it up when that is stopped", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make({ concurrency: 1, overflow: "block" })
@@ -275,7 +275,7 @@ describe("Conductor.make's overflow", () => {
     })
   )
 
-  it.effect("refuses a dispatch that waits for a place when it is drained", () =>
+  it.effect("refuses a dispatch that waits for a slot when it is drained", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make({ concurrency: 1, overflow: "block" })
@@ -544,7 +544,7 @@ describe("Conductor.make's limits", () => {
       const conductor = yield* Conductor.make({ concurrency: 4, limits: { maxTokens: 1000, maxTurns: 20 } })
       const own = yield* conductor.dispatch(runtime, { prompt: "wait 1", limits: { maxTokens: 400 } })
       const equal = yield* conductor.dispatch(runtime, { prompt: "hang" })
-      // The first has asked for 400; the second gets its part of 600 for three places. Turns are those of each run's own limit.
+      // The first has asked for 400; the second gets its part of 600 for three slots. Turns are those of each run's own limit.
       assert.deepStrictEqual(conductor.spending().reserved, { runs: 0, tokens: 600, turns: 16, cost: 0 })
       const third = yield* conductor.dispatch(runtime, { prompt: "hang" })
       assert.deepStrictEqual(conductor.spending().reserved, { runs: 0, tokens: 800, turns: 20, cost: 0 })
@@ -615,7 +615,7 @@ describe("Conductor.make's limits", () => {
     })
   )
 
-  it.effect("are told by a run that has waited for its place, when nothing is left for it", () =>
+  it.effect("are told by a run that has waited for its slot, when nothing is left for it", () =>
     Effect.gen(function* () {
       const { runtime } = yield* priced(1, 1, "1 second")
       const conductor = yield* Conductor.make({ concurrency: 1, limits: { maxTokens: 150 } })

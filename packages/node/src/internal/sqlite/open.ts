@@ -49,10 +49,10 @@ const make = Effect.fnUntraced(function* (options: Options) {
 
   yield* warnOfPlace(found)
   if (isClosed) yield* warnOfFence
-  const { settle } = yield* watchLog({ sql, filename: found.path })
-  const made = yield* store({ afterErase: settle, changes: yield* changesOf(versionOf(sql)) })
+  const { flush } = yield* watchLog({ sql, filename: found.path })
+  const made = yield* store({ afterErase: flush, changes: yield* changesOf(versionOf(sql)) })
   // The tables must not be in the log alone: whoever deleted it would leave an empty database that looks new.
-  if (isNew) yield* settle
+  if (isNew) yield* flush
   return made
 })
 

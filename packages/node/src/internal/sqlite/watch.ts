@@ -36,7 +36,7 @@ interface WatchOptions {
 }
 
 /**
- * Watches the log for as long as the scope lives. `settle` moves what is in the log into the database and empties it; where a
+ * Watches the log for as long as the scope lives. `flush` moves what is in the log into the database and empties it; where a
  * reader is in the way, that is tried again at every look, and when the scope ends.
  */
 export const watchLog = Effect.fnUntraced(function* ({
@@ -45,21 +45,21 @@ export const watchLog = Effect.fnUntraced(function* ({
   limit = logLimit,
   sql
 }: WatchOptions) {
-  let unsettled = false
+  let isUnflushed = false
   let warned = false
 
-  const settle = Effect.map(emptyLog(sql), (emptied) => {
-    unsettled = !emptied
+  const flush = Effect.map(emptyLog(sql), (emptied) => {
+    isUnflushed = !emptied
   })
 
   const lookOnce = Effect.gen(function* () {
     const size = yield* sizeOf(logOf(filename))
     if (size <= limit) {
       warned = false
-      if (unsettled) yield* settle
+      if (isUnflushed) yield* flush
       return
     }
-    if (yield* emptyLog(sql)) unsettled = false
+    if (yield* emptyLog(sql)) isUnflushed = false
     const left = yield* sizeOf(logOf(filename))
     if (left <= limit || warned) return
     warned = true
@@ -68,9 +68,9 @@ export const watchLog = Effect.fnUntraced(function* ({
     )
   })
 
-  yield* Effect.addFinalizer(() => (unsettled ? settle : Effect.void))
+  yield* Effect.addFinalizer(() => (isUnflushed ? flush : Effect.void))
   yield* Effect.forever(Effect.andThen(pause(everyMs), lookOnce)).pipe(Effect.forkScoped)
-  return { settle }
+  return { flush }
 })
 
 /** A wait that does not keep the process alive: a program that ends without closing its store must end. */

@@ -14,9 +14,9 @@ import type { RunResult } from "../../../src/run/RunResult.ts"
 type State = HandleState<unknown, never>
 type Event = HandleEvent<unknown, never>
 
-const free: State = initial({ needsPlace: false, isRestarted: false })
-const conducted: State = initial({ needsPlace: true, isRestarted: false })
-const restarted: State = initial({ needsPlace: false, isRestarted: true })
+const free: State = initial({ needsSlot: false, isRestarted: false })
+const conducted: State = initial({ needsSlot: true, isRestarted: false })
+const restarted: State = initial({ needsSlot: false, isRestarted: true })
 
 const result = (status: RunResult["status"], error: unknown = { _tag: "RunDefect" }) =>
   ({ status, error }) as RunResult
@@ -24,8 +24,8 @@ const interrupted = result("interrupted")
 const completed = result("completed")
 const failed = result("error", { _tag: "ModelFailed", isRetryable: true })
 
-const begin: Event = { _tag: "begin", hasPlace: false, cancelReason: undefined }
-const placed: Event = { _tag: "placed" }
+const begin: Event = { _tag: "begin", hasSlot: false, cancelReason: undefined }
+const slotGranted: Event = { _tag: "slotGranted" }
 const driven = (value: RunResult | typeof elsewhere, hasNews = false): Event => ({
   _tag: "driven",
   exit: Exit.succeed(value),
@@ -57,15 +57,15 @@ const last = (from: State, ...events: ReadonlyArray<Event>): string => {
 }
 
 describe("what becomes of a dispatched run", () => {
-  it("begins at once, or when there is a place", () => {
+  it("begins at once, or when there is a slot", () => {
     assert.strictEqual(last(free, begin), "driving running notify drive")
     assert.strictEqual(last(conducted, begin), "queued queued enterGate notify")
-    assert.strictEqual(last(conducted, begin, placed), "driving running notify drive")
-    assert.strictEqual(last(conducted, { ...begin, hasPlace: true }), "driving running notify drive")
+    assert.strictEqual(last(conducted, begin, slotGranted), "driving running notify drive")
+    assert.strictEqual(last(conducted, { ...begin, hasSlot: true }), "driving running notify drive")
     assert.strictEqual(
       last(conducted, { ...begin, cancelReason: "enough" }),
       "driving running notify drive",
-      "one that is to end needs no place"
+      "one that is to end needs no slot"
     )
   })
 
@@ -86,7 +86,7 @@ describe("what becomes of a dispatched run", () => {
   it("goes on with what came in while it was at work, without being held in between", () => {
     assert.strictEqual(last(free, begin, driven(interrupted, true)), "driving running notify drive")
     assert.strictEqual(
-      last(conducted, begin, placed, driven(interrupted, true)),
+      last(conducted, begin, slotGranted, driven(interrupted, true)),
       "queued queued enterGate leaveGate notify"
     )
   })
@@ -94,22 +94,25 @@ describe("what becomes of a dispatched run", () => {
   it("goes on when it is called, and lets go of what it watches first", () => {
     assert.strictEqual(last(free, begin, driven(interrupted), call), "driving running unpark notify drive")
     assert.strictEqual(
-      last(conducted, begin, placed, driven(interrupted), call),
+      last(conducted, begin, slotGranted, driven(interrupted), call),
       "queued queued unpark enterGate notify"
     )
     assert.deepStrictEqual(after(free, begin, driven(elsewhere), look).phase, {
       _tag: "driving",
       urge: "look",
-      hasPlace: false
+      hasSlot: false
     })
     assert.strictEqual(last(free, begin, call), "driving running", "it is at work")
-    assert.strictEqual(last(conducted, begin, call), "queued queued", "it waits for a place")
+    assert.strictEqual(last(conducted, begin, call), "queued queued", "it waits for a slot")
   })
 
-  it("gives its place to another run when it has left it, and says so after that", () => {
-    assert.strictEqual(last(conducted, begin, placed, driven(interrupted)), "held held park leaveGate notify")
+  it("gives its slot to another run when it has left it, and says so after that", () => {
     assert.strictEqual(
-      last(conducted, begin, placed, driven(completed)),
+      last(conducted, begin, slotGranted, driven(interrupted)),
+      "held held park leaveGate notify"
+    )
+    assert.strictEqual(
+      last(conducted, begin, slotGranted, driven(completed)),
       "over completed cleanUp leaveGate notify"
     )
     const cancelled: Event = { _tag: "cancel", reason: "enough" }
@@ -162,14 +165,25 @@ describe("what becomes of a dispatched run", () => {
     assert.strictEqual(last(free, begin, lost), "over error cleanUp notify")
     assert.strictEqual(last(free, begin, finish), "over completed cleanUp notify")
     assert.strictEqual(last(conducted, begin, finish), "over completed withdraw cleanUp notify")
-    for (const event of [begin, placed, driven(interrupted), call, sending, cancel, retry, finish]) {
+    for (const event of [begin, slotGranted, driven(interrupted), call, sending, cancel, retry, finish]) {
       const ended = after(free, begin, driven(completed))
       assert.deepStrictEqual(transition(ended, event), [ended, []])
     }
   })
 
   it("has at most one drive, whatever happens in whichever order", () => {
-    const events = [begin, placed, call, look, sending, sent(), sent(true), cancel, retry, found(interrupted)]
+    const events = [
+      begin,
+      slotGranted,
+      call,
+      look,
+      sending,
+      sent(),
+      sent(true),
+      cancel,
+      retry,
+      found(interrupted)
+    ]
     const ends = [driven(interrupted), driven(interrupted, true), driven(elsewhere), driven(failed), lost]
     const any = fc.array(fc.constantFrom(...events, ...ends), { maxLength: 40 })
     fc.assert(

@@ -1,37 +1,37 @@
 /**
- * Places for runs that are at work at the same time. A run that was at work before goes first; otherwise first come, first served.
+ * Slots for runs that are at work at the same time. A run that was at work before goes first; otherwise first come, first served.
  */
 import * as Effect from "effect/Effect"
 import { atLeast } from "../../../agent/internal/soundOptions.ts"
 import { ConductorFull } from "../../DispatchError.ts"
 import type { ConductorOptions } from "../../dispatchOptions.ts"
 
-/** Runs that wait for a place, by default. */
+/** Runs that wait for a slot, by default. */
 const mostQueued = 10_000
 
-/** Where runs ask for a place. */
+/** Where runs ask for a slot. */
 export class Gate {
-  private readonly places: number
+  private readonly slots: number
   private readonly overflow: ConductorOptions["overflow"]
   private readonly mostQueued: number
   private running = 0
   private isClosed = false
   private readonly again = new Set<() => void>()
   private readonly fresh = new Set<() => void>()
-  /** How those that wait to be admitted are sent on without a place. */
+  /** How those that wait to be admitted are sent on without a slot. */
   private readonly blocked = new Set<() => void>()
 
   constructor({ concurrency, maxQueued, overflow }: ConductorOptions) {
-    this.places = atLeast(1, concurrency, 10)
+    this.slots = atLeast(1, concurrency, 10)
     this.overflow = overflow
     this.mostQueued = atLeast(0, maxQueued, mostQueued)
   }
 
   get free(): number {
-    return this.places - this.running
+    return this.slots - this.running
   }
 
-  /** Calls `go` when there is a place, at once if there is one now. Returns how to stop waiting. */
+  /** Calls `go` when there is a slot, at once if there is one now. Returns how to stop waiting. */
   enter(go: () => void, wasAtWork: boolean): () => void {
     if (this.free > 0 && !this.isClosed) {
       this.running += 1
@@ -45,7 +45,7 @@ export class Gate {
     }
   }
 
-  /** Gives a place back. */
+  /** Gives a slot back. */
   leave(): void {
     const [next] = this.isClosed ? [] : this.again.size > 0 ? this.again : this.fresh
     if (next === undefined) {
@@ -57,20 +57,20 @@ export class Gate {
     next()
   }
 
-  /** Waits until one more run may be dispatched; says whether it has a place already. */
+  /** Waits until one more run may be dispatched; says whether it has a slot already. */
   get admitted(): Effect.Effect<boolean, ConductorFull> {
     return Effect.suspend((): Effect.Effect<boolean, ConductorFull> => {
       const { overflow = "queue", running } = this
       const queued = this.fresh.size
       if (this.free > 0 || this.isClosed) return Effect.succeed(false)
-      if (overflow === "block") return this.placed
+      if (overflow === "block") return this.slotGranted
       if (overflow === "queue" && queued < this.mostQueued) return Effect.succeed(false)
       return Effect.fail(new ConductorFull({ running, queued }))
     })
   }
 
-  /** Waits for a place; or, with none, until the gate is closed. */
-  private get placed(): Effect.Effect<boolean> {
+  /** Waits for a slot; or, with none, until the gate is closed. */
+  private get slotGranted(): Effect.Effect<boolean> {
     return Effect.callback((resume) => {
       const stop = () => {
         withdraw()
@@ -89,7 +89,7 @@ export class Gate {
     })
   }
 
-  /** Gives no place away any more. */
+  /** Gives no slot away any more. */
   close(): void {
     this.isClosed = true
     for (const end of this.blocked) end()

@@ -1,5 +1,5 @@
 /**
- * What the runs of a conductor may spend together: set aside for each before it begins, in one synchronous step, and settled when it
+ * What the runs of a conductor may spend together: set aside for each before it begins, in one synchronous step, and booked when it
  * is over.
  */
 import * as Effect from "effect/Effect"
@@ -112,12 +112,12 @@ export class Ledger {
 
   /**
    * Sets aside what a run may spend, and returns the limits that keep it within: its own, or what is left if that is less. One
-   * without a limit of its own gets an equal part of what is left for each free place.
+   * without a limit of its own gets an equal part of what is left for each free slot.
    */
   private reserve(
     key: object,
     run: { readonly limits: Limits; readonly isAlone: boolean; readonly before?: RunState | undefined },
-    freePlaces: number
+    freeSlots: number
   ): Partial<Limits> | ConductorBudgetExceeded {
     const amounts: Amounts = {}
     const limits: { -readonly [K in keyof Limits]?: Limits[K] } = {}
@@ -130,7 +130,7 @@ export class Ledger {
       const used = run.before === undefined ? 0 : spent(run.before, parts[part].spent, 0)
       // Without sub-agents its own turns are all there are.
       const given = run.limits[own] ?? (part === "turns" && run.isAlone ? run.limits.maxTurns : undefined)
-      const share = left / Math.max(1, freePlaces)
+      const share = left / Math.max(1, freeSlots)
       const amount = given === undefined ? (isWhole ? Math.max(1, Math.floor(share)) : share) : given - used
       amounts[part] = Math.max(0, Math.min(left, amount))
       limits[own] = used + amounts[part]
@@ -145,7 +145,7 @@ export class Ledger {
     key: object,
     { bound }: Runtime,
     given: I,
-    freePlaces: number
+    freeSlots: number
   ): Effect.Effect<I, ConductorBudgetExceeded | LimitsInvalid | PolicyInvalid> {
     // Before they are counted with: what is no number would leave no budget at all.
     return Effect.flatMap(takeGiven(given), (input) => {
@@ -155,7 +155,7 @@ export class Ledger {
       const own = { ...bound.limits, ...input.state?.startedWith?.limits }
       const limits: Limits = { ...(before?.limits ?? own), ...input.limits }
       const isAlone = (bound.agent.options.subAgents ?? []).length === 0
-      const reserved = this.reserve(key, { limits, isAlone, before }, freePlaces)
+      const reserved = this.reserve(key, { limits, isAlone, before }, freeSlots)
       if (reserved instanceof ConductorBudgetExceeded) return Effect.fail(reserved)
       if (Object.keys(reserved).length === 0) return Effect.succeed(input)
       return Effect.succeed({ ...input, "~allotted": reserved })
@@ -168,7 +168,7 @@ export class Ledger {
   }
 
   /** Books what a run has spent. Of one whose end is not known, all that was set aside counts as spent. */
-  settle(key: object, after: RunState | undefined): void {
+  book(key: object, after: RunState | undefined): void {
     const claim = this.reserved.get(key)
     if (claim === undefined) return
     this.reserved.delete(key)

@@ -162,7 +162,7 @@ export class RunPool implements ConductorLink {
   onOver(live: AnyHandle): void {
     this.lives.delete(live)
     if (this.byId.get(live.runId) === live) this.byId.delete(live.runId)
-    this.ledger.settle(live, live.state())
+    this.ledger.book(live, live.state())
     if (!live.begun) this.ledger.discount()
     this.onChange()
   }
@@ -187,14 +187,14 @@ export class RunPool implements ConductorLink {
     make: () => BaseHandle<Output, E>
   ): Effect.Effect<BaseHandle<Output, E>, HandleError | ConductorFull | E> {
     return Effect.uninterruptibleMask((restore) =>
-      Effect.flatMap(restore(this.gate.admitted), (hasPlace) => {
+      Effect.flatMap(restore(this.gate.admitted), (hasSlot) => {
         const refused = this.refuse()
         if (refused !== undefined) {
-          if (hasPlace) this.gate.leave()
+          if (hasSlot) this.gate.leave()
           return Effect.fail(refused)
         }
         const live = make()
-        live.begin(hasPlace)
+        live.begin(hasSlot)
         // Who is stopped here will never have the handle.
         return Effect.as(
           Effect.onInterrupt(restore(live.beginning), () =>
@@ -206,7 +206,7 @@ export class RunPool implements ConductorLink {
     )
   }
 
-  /** Sets aside what a run may spend of what all share, as soon as it has a place. */
+  /** Sets aside what a run may spend of what all share, as soon as it has a slot. */
   private readonly prepare = <I extends AllottedInput>(live: AnyHandle, given: I) =>
     this.ledger.allot(live, live.runtime, given, this.gate.free + 1)
 

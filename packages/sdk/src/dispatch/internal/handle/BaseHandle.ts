@@ -1,5 +1,5 @@
 /**
- * What every handle of a run of this process can do, stored or not: at work, held, waiting for a place, or over.
+ * What every handle of a run of this process can do, stored or not: at work, held, waiting for a slot, or over.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -108,7 +108,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     return Effect.asVoid(this.when(() => this.begun || this.over || undefined))
   }
 
-  /** Waits until it has begun, or waits for a place, or will not begin. */
+  /** Waits until it has begun, or waits for a slot, or will not begin. */
   get beginning(): Effect.Effect<void, HandleError | E> {
     return Effect.flatMap(
       this.when(() => this.begun || this.currentStatus === "queued" || this.over || undefined),
@@ -217,12 +217,12 @@ export const orStuck = <Output>(
   return problem === undefined ? Effect.succeed(result) : Effect.fail(problem)
 }
 
-/** What there is to say about a run that waits for a place. */
+/** What there is to say about a run that waits for a slot. */
 export const notBegun = ({ runId, runtime }: AnyHandle): Explanation => ({
   runId,
   status: "running",
   waitsFor: [],
   decided: [],
   resuming: [],
-  text: `The run ${runId} of ${runtime.agent.name} waits for a place; it has not been begun.`
+  text: `The run ${runId} of ${runtime.agent.name} waits for a slot; it has not been begun.`
 })

@@ -41,7 +41,7 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
   readonly options: MachineOptions
   private current: HandleState<Output, E>
   private token: Cancellation.CancellationToken | undefined
-  /** Takes it out of what it waits in: for a place, for its time. */
+  /** Takes it out of what it waits in: for a slot, for its time. */
   private withdraw: (() => void) | undefined
   private nextAttempt: NextAttempt | undefined
   private unlink: (() => void) | undefined
@@ -50,7 +50,7 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
     super()
     this.options = options
     this.current = initial({
-      needsPlace: options.conductor !== undefined,
+      needsSlot: options.conductor !== undefined,
       isRestarted: options.restart !== undefined
     })
   }
@@ -106,9 +106,9 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
     return this.current.phase._tag === "driving"
   }
 
-  /** Begins, as soon as there is a place; with one that it has already, at once. */
-  begin(hasPlace = false): void {
-    this.dispatch({ _tag: "begin", hasPlace, cancelReason: this.link() })
+  /** Begins, as soon as there is a slot; with one that it has already, at once. */
+  begin(hasSlot = false): void {
+    this.dispatch({ _tag: "begin", hasSlot, cancelReason: this.link() })
   }
 
   /** Takes what is known of it without having worked on it. */
@@ -195,7 +195,7 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
     const withdraw = this.options.conductor?.gate.enter(() => {
       isPlaced = true
       this.withdraw = undefined
-      this.dispatch({ _tag: "placed" })
+      this.dispatch({ _tag: "slotGranted" })
     }, wasAtWork)
     if (!isPlaced) this.withdraw = withdraw
   }

@@ -24,12 +24,12 @@ export type Urge = "goOn" | "look"
 type Phase =
   /** It has not been begun. */
   | { readonly _tag: "new" }
-  /** It waits for a place among the runs of its conductor. */
+  /** It waits for a slot among the runs of its conductor. */
   | { readonly _tag: "queued"; readonly urge: Urge }
   /** It has failed, and waits before it is tried again. */
   | { readonly _tag: "backingOff" }
-  /** This process works on it, in a place of its conductor's or without one. */
-  | { readonly _tag: "driving"; readonly urge: Urge; readonly hasPlace: boolean }
+  /** This process works on it, in a slot of its conductor's or without one. */
+  | { readonly _tag: "driving"; readonly urge: Urge; readonly hasSlot: boolean }
   /** It waits for a decision. */
   | { readonly _tag: "held" }
   /** Another process works on it. */
@@ -47,16 +47,16 @@ export interface HandleState<Output, E> {
   readonly sending: number
   /** Whether it is to be gone on with when all of them are sent. */
   readonly isCalled: boolean
-  /** Whether it works only while it has a place. */
-  readonly needsPlace: boolean
+  /** Whether it works only while it has a slot. */
+  readonly needsSlot: boolean
   /** Whether it is tried again after a failure that may pass. */
   readonly isRestarted: boolean
 }
 
 export type HandleEvent<Output, E> =
-  | { readonly _tag: "begin"; readonly hasPlace: boolean; readonly cancelReason: string | undefined }
-  /** A place is free for it. */
-  | { readonly _tag: "placed" }
+  | { readonly _tag: "begin"; readonly hasSlot: boolean; readonly cancelReason: string | undefined }
+  /** A slot is free for it. */
+  | { readonly _tag: "slotGranted" }
   /** The work on it here has ended. */
   | { readonly _tag: "driven"; readonly exit: DriveExit<Output, E>; readonly hasNews: boolean }
   /** It is known how it stands, without work on it. */
@@ -80,11 +80,11 @@ type DriveExit<Output, E> = Exit.Exit<Driven<Output>, HandleError | E>
 export type HandleAction<Output, E> =
   /** Says that something has changed. */
   | { readonly _tag: "notify" }
-  /** Waits for a place. A run that was at work before goes first. */
+  /** Waits for a slot. A run that was at work before goes first. */
   | { readonly _tag: "enterGate"; readonly wasAtWork: boolean }
-  /** Gives its place to another run. */
+  /** Gives its slot to another run. */
   | { readonly _tag: "leaveGate" }
-  /** Stops waiting: for a place, or before it is tried again. */
+  /** Stops waiting: for a slot, or before it is tried again. */
   | { readonly _tag: "withdraw" }
   | { readonly _tag: "drive" }
   | { readonly _tag: "cancelDrive"; readonly reason: string }
@@ -100,7 +100,7 @@ export type Transition<Output, E> = readonly [HandleState<Output, E>, ReadonlyAr
 
 /** The state of a run that has not been begun. */
 export const initial = (options: {
-  readonly needsPlace: boolean
+  readonly needsSlot: boolean
   readonly isRestarted: boolean
 }): HandleState<never, never> => ({
   phase: { _tag: "new" },
@@ -150,22 +150,22 @@ export const transition = <Output, E>(
       // It was cancelled before, and is at work on that.
       if (phase._tag !== "new") return [state, none]
       const begun = { ...state, cancelReason: event.cancelReason }
-      return event.hasPlace ? drive(begun, "goOn", true) : enter(begun, "goOn", false)
+      return event.hasSlot ? drive(begun, "goOn", true) : enter(begun, "goOn", false)
     }
-    case "placed":
+    case "slotGranted":
       return phase._tag === "queued" ? drive(state, phase.urge, true) : [state, none]
     case "driven":
-      return leave(
+      return leaveGate(
         phase,
         Exit.isSuccess(event.exit)
-          ? settle(state, event.exit.value, event.hasNews)
+          ? afterDrive(state, event.exit.value, event.hasNews)
           : over(state, Exit.failCause(event.exit.cause))
       )
     case "found": {
       if (phase._tag !== "new") return [state, none]
       const found = { ...state, cancelReason: event.cancelReason }
       const isToEnd = event.result === elsewhere && found.cancelReason !== undefined
-      return isToEnd ? drive(found, "goOn") : settle(found, event.result, event.hasNews)
+      return isToEnd ? drive(found, "goOn") : afterDrive(found, event.result, event.hasNews)
     }
     case "call":
       return call(state, event.urge)
@@ -186,28 +186,28 @@ export const transition = <Output, E>(
 
 const none: ReadonlyArray<never> = []
 
-/** Works on it as soon as it may. One that is to end needs no place for that. */
+/** Works on it as soon as it may. One that is to end needs no slot for that. */
 const enter = <Output, E>(
   state: HandleState<Output, E>,
   urge: Urge,
   wasAtWork: boolean
 ): Transition<Output, E> =>
-  state.needsPlace && state.cancelReason === undefined
+  state.needsSlot && state.cancelReason === undefined
     ? [{ ...state, phase: { _tag: "queued", urge } }, [{ _tag: "enterGate", wasAtWork }, { _tag: "notify" }]]
     : drive(state, urge)
 
 const drive = <Output, E>(
   state: HandleState<Output, E>,
   urge: Urge,
-  hasPlace = false
+  hasSlot = false
 ): Transition<Output, E> => [
-  { ...state, phase: { _tag: "driving", urge, hasPlace } },
+  { ...state, phase: { _tag: "driving", urge, hasSlot } },
   [{ _tag: "notify" }, { _tag: "drive" }]
 ]
 
-/** Gives its place back when it has left it, and then says so: what has waited for the place is at work by then. */
-const leave = <Output, E>(before: Phase, [next, actions]: Transition<Output, E>): Transition<Output, E> =>
-  before._tag === "driving" && before.hasPlace
+/** Gives its slot back when it has left it, and then says so: what has waited for the slot is at work by then. */
+const leaveGate = <Output, E>(before: Phase, [next, actions]: Transition<Output, E>): Transition<Output, E> =>
+  before._tag === "driving" && before.hasSlot
     ? [next, [...actions.filter(({ _tag }) => _tag !== "notify"), { _tag: "leaveGate" }, { _tag: "notify" }]]
     : [next, actions]
 
@@ -219,8 +219,8 @@ const over = <Output, E>(state: HandleState<Output, E>, exit: Ended<Output, E>):
 const isWaiting = ({ phase }: HandleState<unknown, unknown>): boolean =>
   phase._tag === "queued" || phase._tag === "backingOff"
 
-/** Acts on what the run came to. */
-const settle = <Output, E>(
+/** Acts on the result of a drive. */
+const afterDrive = <Output, E>(
   state: HandleState<Output, E>,
   result: Driven<Output>,
   hasNews: boolean

@@ -110,7 +110,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   }
 
   /**
-   * The state from which another program goes on with a run that waits: for a decision, or for a place to act on one. With it, one that is
+   * The state from which another program goes on with a run that waits: for a decision, or for a slot to act on one. With it, one that is
    * at work and has still to act on a decision; what it is doing besides is then asked about.
    */
   waiting(): RunState | undefined {
