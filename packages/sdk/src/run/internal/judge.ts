@@ -94,7 +94,8 @@ export const classifyTool = (
   { allowedBy, grantId }: { readonly allowedBy?: string; readonly grantId?: Grant.Grant["id"] }
 ): undefined => {
   // Judged with what the tool's own rule says now: not asked again before the body unless the run has waited meanwhile.
-  if (allowedBy !== undefined) (run.drive.justAllowed ??= new Set()).add(call.id)
+  if (allowedBy !== undefined && typeof tool.options.needsApproval === "function")
+    (run.drive.justAllowed ??= new Set()).add(call.id)
   const event: Mutable<Extract<RunEvent, { readonly _tag: "tool.classified" }>> = {
     _tag: "tool.classified",
     at: now(run.drive),
