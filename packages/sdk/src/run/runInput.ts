@@ -55,3 +55,6 @@ export interface RunOptions {
   /** Through which a run that is not stored is reached while it is at work. */
   readonly mailbox?: Mailbox
 }
+
+export type { Leaving, Suspension } from "../agent/Cancellation.ts"
+export type { Prompt } from "./Mail.ts"
