@@ -38,7 +38,7 @@ export const acquireFileLock = (path: string, patienceMs: number): Effect.Effect
       const line = lines.get(path) ?? []
       lines.set(path, line)
       line.push(caller)
-      const leave = () => {
+      const leaveLine = () => {
         const at = line.indexOf(caller)
         if (at >= 0) line.splice(at, 1)
         if (line.length === 0 && lines.get(path) === line) lines.delete(path)
@@ -50,14 +50,14 @@ export const acquireFileLock = (path: string, patienceMs: number): Effect.Effect
           return Effect.succeed({
             release: () => {
               locked.close()
-              leave()
+              leaveLine()
             }
           })
         }
         if (performance.now() > until) return new FileLockError({ reason: locked })
         return Effect.andThen(Effect.interruptible(Effect.sleep(pause)), attempt)
       })
-      return Effect.onError(attempt, () => Effect.sync(leave))
+      return Effect.onError(attempt, () => Effect.sync(leaveLine))
     })
   )
 

@@ -31,7 +31,7 @@ import type { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "./
 import type { ConductOptions, ConductorOptions } from "./dispatchOptions.ts"
 import { checkShared, type Spending } from "./internal/conductor/Ledger.ts"
 import { RunPool } from "./internal/conductor/RunPool.ts"
-import { surroundings } from "./internal/handle/BaseHandle.ts"
+import { callerContext } from "./internal/handle/BaseHandle.ts"
 import { conductorShape, conductShape, storedConductShape } from "./internal/shapes.ts"
 
 export { all, asCompleted, firstSuccess, quorum } from "./internal/conductor/joins.ts"
@@ -141,14 +141,14 @@ export const make = (
         Effect.flatMap(
           checkDispatch(input, "state" in input ? continueShape : startShape, given, conductShape),
           (taken) =>
-            Effect.flatMap(surroundings(given), (at) =>
+            Effect.flatMap(callerContext(given), (at) =>
               orchestra.dispatch(runtime, taken, { ...given, ...at })
             )
         ),
       dispatchStored: (runtime, input, given = {}) =>
         Effect.flatMap(checkDispatch(input, storedStartShape, given, storedConductShape), (taken) =>
           Effect.flatMap(RunStore, (store) =>
-            Effect.flatMap(surroundings(given), (at) =>
+            Effect.flatMap(callerContext(given), (at) =>
               orchestra.dispatchStored(runtime, taken, { ...given, ...at, store })
             )
           )
@@ -157,7 +157,7 @@ export const make = (
         Effect.andThen(
           requireOptions("attach", given, storedConductShape),
           Effect.flatMap(RunStore, (store) =>
-            Effect.flatMap(surroundings(given), (at) =>
+            Effect.flatMap(callerContext(given), (at) =>
               orchestra.attach(runtimes, runId, { ...given, ...at, store })
             )
           )

@@ -10,7 +10,7 @@ import type { Runtime } from "../agent/Runtime.ts"
 import type { ContinueInput, StartInput } from "../run/runInput.ts"
 import type { AgentHandle, HandleError } from "./AgentHandle.ts"
 import type { DispatchOptions } from "./dispatchOptions.ts"
-import { surroundings } from "./internal/handle/BaseHandle.ts"
+import { callerContext } from "./internal/handle/BaseHandle.ts"
 import { UnstoredHandle } from "./internal/handle/UnstoredHandle.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
 import { dispatchShape } from "./internal/shapes.ts"
@@ -52,7 +52,7 @@ export const dispatchPrompt: <Output>(
   const live = new UnstoredHandle(runtime, input, {
     owner: yield* ownerOfScope,
     ...options,
-    ...(yield* surroundings(options))
+    ...(yield* callerContext(options))
   })
   live.begin()
   // Who is stopped here will never have the handle.

@@ -17,7 +17,7 @@ import { notARun } from "../store/internal/soundInput.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
 import type { StoredDispatchOptions } from "./dispatchOptions.ts"
-import { surroundings } from "./internal/handle/BaseHandle.ts"
+import { callerContext } from "./internal/handle/BaseHandle.ts"
 import type { StoredOptions } from "./internal/handle/StoredHandle.ts"
 import { attachTo, attachToSubAgent, newStored } from "./internal/handle/storedHandles.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
@@ -110,6 +110,6 @@ const optionsOf = Effect.fnUntraced(function* (options: StoredDispatchOptions) {
     owner: yield* ownerOfScope,
     store: yield* RunStore,
     ...options,
-    ...(yield* surroundings(options))
+    ...(yield* callerContext(options))
   } satisfies StoredOptions
 })

@@ -21,7 +21,7 @@ import {
   closeCalls,
   closeRequest,
   flush,
-  say,
+  deliverMessage,
   settle,
   updateCall,
   updateRequest,
@@ -127,7 +127,7 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
         )
       }
     case "message.queued":
-      return event.content.length === 0 ? state : say(state, event.content, event.at)
+      return event.content.length === 0 ? state : deliverMessage(state, event.content, event.at)
     case "messages.read":
       return flush(state)
     case "budget.nearing":

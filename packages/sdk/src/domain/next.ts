@@ -34,7 +34,7 @@ import {
   isClosed,
   isStopped,
   mayStartUnder,
-  needless,
+  withdrawable,
   noConstraints,
   waitsForPromised
 } from "./internal/constraints.ts"
@@ -121,7 +121,7 @@ export const next = (state: RunState, constraints: Constraints = noConstraints):
       return failed(state.failure ?? { _tag: "RunDefect", description: "unknown" })
     default: {
       if (isStopped(state, constraints)) return stopping(state, constraints)
-      const requests = needless(state)
+      const requests = withdrawable(state)
       if (requests.length > 0) return { _tag: "Withdraw", requests }
       const step = state.calls.length > 0 ? nextOfCalls(state, constraints) : nextOfTurn(state, constraints)
       return unlessLost(state, unlessUnavailable(state, constrain(state, step, constraints), constraints))

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import type { RunId } from "../domain/Id.ts"
 import type { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
-import { leftToOthers } from "./internal/appendOnce.ts"
+import { bestEffort } from "./internal/appendOnce.ts"
 import { requestEnd } from "./internal/requestEnd.ts"
 
 /**
@@ -38,5 +38,5 @@ export const cancelRun: (
   reason: string
 ) {
   const end = yield* requestEnd(runId, reason)
-  yield* leftToOthers(end, `The cancellation of the run ${runId} is stored, and has not ended it yet`)
+  yield* bestEffort(end, `The cancellation of the run ${runId} is stored, and has not ended it yet`)
 })

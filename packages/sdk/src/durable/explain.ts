@@ -39,9 +39,9 @@ import { withDecisions } from "../run/internal/mailEvents.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import type { RunHead, StoredRun } from "../store/RunStorePort.ts"
-import { stoppedSteps, stopIn, stopText, supersededText } from "./internal/explainStop.ts"
+import { stoppedSteps, stopDecisionIn, stopText, supersededText } from "./internal/explainStop.ts"
 import { loadRun } from "./internal/loadRun.ts"
-import { findSubRun, standingOf, type SubRun } from "./internal/subRun.ts"
+import { findSubRun, statusOfSubRun, type SubRun } from "./internal/subRun.ts"
 
 /** One thing that a run waits for. */
 export interface Wait {
@@ -150,7 +150,7 @@ const explainSubRun = (
   now: Timestamp,
   bound: BoundAgent | undefined
 ): Explanation => {
-  const status = standingOf(root, state)
+  const status = statusOfSubRun(root, state)
   const inIt = stored.decisions.filter(({ requestId }) => isWithin(requestId, state.runId))
   const explained = explainState({ ...state, status }, isEnded(state) ? [] : inIt, now, {
     lease: stored.head.lease,
@@ -194,7 +194,7 @@ export const explainState = (
   { lease, line = [], missing }: ExplainStateOptions = {}
 ): Explanation => {
   const after = withDecisions(state, decisions)
-  const stop = isEnded(after) ? undefined : stopIn([...line, after])
+  const stop = isEnded(after) ? undefined : stopDecisionIn([...line, after])
   const answered = new Set(decisions.map(({ requestId }) => requestId))
   const waitsFor = (stop === undefined ? answerable(after) : [])
     .filter(({ requestId }) => !answered.has(requestId))

@@ -16,7 +16,7 @@ import { RunStore } from "../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../store/RunStoreError.ts"
 import type { StoredGrant } from "../store/StoredGrant.ts"
 import { contained, Scrubber } from "../tool/Scrubber.ts"
-import { appendOnce, leftToOthers } from "./internal/appendOnce.ts"
+import { appendOnce, bestEffort } from "./internal/appendOnce.ts"
 import { loadRun } from "./internal/loadRun.ts"
 
 /**
@@ -79,7 +79,7 @@ export const revokeGrant: (
         ? []
         : revocations(state, [{ grantId, revocation: revoked.grant.revoked ?? revocation }], at)
     )
-    yield* leftToOthers(
+    yield* bestEffort(
       Effect.catchTag(record, ["RunBusy", "RunConflict", "LeaseLost"], () => Effect.void),
       `The revocation of the grant ${grantId} is stored, and not yet in the journal of the run ${runId}`
     )

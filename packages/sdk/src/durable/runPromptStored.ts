@@ -25,7 +25,7 @@ import { RunExists, RunRemoved, type RunStoreError } from "../store/RunStoreErro
 import type { RunHead } from "../store/RunStorePort.ts"
 import { continueStored, create, suspensionOf, type Work, type WorkError } from "./internal/continueStored.ts"
 import { loadRun } from "./internal/loadRun.ts"
-import { recall } from "./internal/remembered.ts"
+import { rememberedState } from "./internal/remembered.ts"
 import { storedContinueShape, storedRunShape, storedStartShape } from "./internal/shapes.ts"
 import type { StoredContinueInput, StoredRunOptions, StoredStartInput } from "./storedInput.ts"
 
@@ -143,7 +143,7 @@ const lastOf = Effect.fnUntraced(function* (store: Store, sessionId: SessionId) 
     return yield* new SessionBusy({ sessionId, runId: last.runId, status: last.status })
   }
   const { saved, state } =
-    recall(store, last) ??
+    rememberedState(store, last) ??
     (yield* Effect.catchTag(loadRun(store, last.runId), "RunNotFound", () =>
       Effect.fail(new RunRemoved({ runId: last.runId }))
     ))

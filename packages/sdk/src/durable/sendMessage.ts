@@ -8,7 +8,7 @@ import { turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { RunId } from "../domain/Id.ts"
 import { shapeOf } from "../domain/internal/misfits.ts"
-import { eventWithin } from "../domain/internal/subAgents.ts"
+import { eventOfSubAgent } from "../domain/internal/subAgents.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import { type EmptyPrompt, RunEnded } from "../domain/RunError.ts"
 import { isEnded } from "../domain/RunState.ts"
@@ -81,7 +81,7 @@ export const sendMessage: (
   if (isEnded(state) || isEnded(root)) {
     // Sent again it gets its answer, whatever has come of the run.
     const known = takenBy(
-      stored.events.filter((event) => eventWithin(event, path) !== undefined || tookFor(event, runId))
+      stored.events.filter((event) => eventOfSubAgent(event, path) !== undefined || tookFor(event, runId))
     )
     const receipt = known.find((taken) => taken.messageId === messageId)
     if (receipt !== undefined) return receipt

@@ -18,14 +18,14 @@ import type { ToolCallId } from "../domain/Id.ts"
 import type { FilePart, Message } from "../domain/Message.ts"
 import type { FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
-import { priced, sound } from "./internal/cost.ts"
+import { priced, validUsage } from "./internal/cost.ts"
 import { argumentsValue, writtenArguments } from "./internal/fields.ts"
-import { requestIdOf, shouldRetry, shown } from "./internal/http/responseError.ts"
+import { requestIdOf, shouldRetry, redactError } from "./internal/http/responseError.ts"
 import { retryAfter, retrying as withRetries } from "./internal/http/retrying.ts"
-import { changed, cutCall, cutOff, modelError } from "./internal/modelError.ts"
+import { changed, callCut, streamCut, modelError } from "./internal/modelError.ts"
 import { type Blocks, makeBlocks } from "./internal/pieces.ts"
 import { reasonOf } from "./internal/providerErrors.ts"
-import { leftOut, makeWarnings } from "./internal/warnings.ts"
+import { omittedSetting, makeWarnings } from "./internal/warnings.ts"
 import { wireIds, wireName } from "./internal/wireNames.ts"
 import type { ModelClient } from "./ModelClient.ts"
 import { type ModelError, ProviderFault } from "./ModelError.ts"
@@ -56,7 +56,7 @@ export const warnings: (profile: string) => (sentences: ReadonlyArray<string>) =
   makeWarnings
 
 /** The sentence of a setting that is not passed on, and why. */
-export const settingLeftOut: (setting: string, why: string) => string = leftOut
+export const settingLeftOut: (setting: string, why: string) => string = omittedSetting
 
 /** An answer that is being read. Changed in place: one lives for one model call. */
 export interface Answer extends Pick<Blocks, "start" | "delta" | "end"> {
@@ -129,12 +129,12 @@ export const makeAnswer = (options: AnswerOptions): Answer => {
       emit({ _tag: "file", file })
     },
     finish: (finishReason, usage) => {
-      ending = { finishReason, usage: priced(options, sound(usage)) }
+      ending = { finishReason, usage: priced(options, validUsage(usage)) }
     },
     usage: () => ending?.usage,
     close: () => {
       blocks.endAll()
-      if (ending === undefined) return cutOff()
+      if (ending === undefined) return streamCut()
       const { finishReason, usage } = ending
       if (finishReason === "error") {
         return modelError(new ProviderFault({ description: "The provider ended the answer with an error." }))
@@ -144,7 +144,7 @@ export const makeAnswer = (options: AnswerOptions): Answer => {
         emit({ _tag: "finish", finishReason, usage, profile })
         return undefined
       }
-      if (finishReason === "length") return cutCall(first.name)
+      if (finishReason === "length") return callCut(first.name)
       for (const call of calls) {
         emit({ ...call, arguments: writtenArguments(call.arguments) })
       }
@@ -255,7 +255,7 @@ export const errorOf = (details: ErrorDetails): Effect.Effect<ModelError> =>
       ...(retryAfterMs === undefined ? {} : { retryAfterMs })
     })
     const retryable = shouldRetry(headers) ?? details.retryable
-    return shown(modelError(reason, { retryable }), secrets, requestIdOf(headers))
+    return redactError(modelError(reason, { retryable }), secrets, requestIdOf(headers))
   })
 
 const keyShapes = /\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk)[-_][\w-]{6,}/gi
@@ -268,5 +268,5 @@ const keyShapes = /\b(?:bearer|basic)\s+\S+|\b(?:sk|pk|rk)[-_][\w-]{6,}/gi
  */
 export const clean = (error: ModelError, secrets: ReadonlyArray<string>): ModelError => {
   const found = error.reason.description.match(keyShapes) ?? []
-  return shown(error, [...secrets, ...found], error.requestId)
+  return redactError(error, [...secrets, ...found], error.requestId)
 }

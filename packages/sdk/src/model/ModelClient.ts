@@ -9,8 +9,8 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
-import { iterated, readAll } from "./internal/iterated.ts"
-import { cutOff } from "./internal/modelError.ts"
+import { streamCut } from "./internal/modelError.ts"
+import { streamOfIterable, readAll } from "./internal/streamOfIterable.ts"
 import type { ModelError } from "./ModelError.ts"
 import { type Collector, makeCollector, type ModelPart, type ModelResponse } from "./ModelPart.ts"
 import type { ModelRequest } from "./ModelRequest.ts"
@@ -62,7 +62,7 @@ export class ModelClient extends Context.Service<
 export const fromAsyncIterable: <E>(
   open: () => AsyncIterable<ModelPart>,
   onError: (error: unknown) => E
-) => Stream.Stream<ModelPart, E> = iterated
+) => Stream.Stream<ModelPart, E> = streamOfIterable
 
 const emittingTo = (answer: Collector, onPart: (part: ModelPart) => void) => ({
   add: (part: ModelPart): void => {
@@ -82,6 +82,6 @@ export const collect = <E>(
     const sink = onPart === undefined ? answer : emittingTo(answer, onPart)
     return Effect.flatMap(readAll(stream, sink), () => {
       const response = answer.response()
-      return response === undefined ? Effect.fail(cutOff()) : Effect.succeed(response)
+      return response === undefined ? Effect.fail(streamCut()) : Effect.succeed(response)
     })
   })

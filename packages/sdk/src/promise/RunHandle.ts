@@ -228,7 +228,7 @@ export const fromConductor = (options: {
 }
 
 /** Runs what must not be refused by a program that is being closed. */
-export const runAnyhow: Run = async (effect) => {
+export const runWhileClosing: Run = async (effect) => {
   const exit = await Effect.runPromiseExit(effect)
   if (Exit.isSuccess(exit)) return exit.value
   throw Cause.squash(exit.cause)

@@ -35,7 +35,7 @@ import { problemOf } from "../domain/OptionsInvalid.ts"
 import { fromJsonSchema } from "./internal/fromJsonSchema.ts"
 import * as Connection from "./internal/mcpConnection.ts"
 import * as mcpLines from "./internal/mcpLines.ts"
-import { identityOf, nameTools, otherNames, readable, warn } from "./internal/mcpListing.ts"
+import { identityOf, nameTools, otherNames, readableTools, warnOfLeftOut } from "./internal/mcpListing.ts"
 import * as Tool from "./Tool.ts"
 import { ToolFailure } from "./ToolError.ts"
 
@@ -107,7 +107,7 @@ export const make = (
   client: McpClient.McpClient,
   options: Options = {}
 ): Effect.Effect<ReadonlyArray<Tool.Tool>, McpServerError> =>
-  Effect.andThen(requireKnown(options), toolsOf(client, Connection.fixed(client), options))
+  Effect.andThen(requireKnown(options), toolsOf(client, Connection.fixedConnection(client), options))
 
 const toolsOf = (
   client: McpClient.McpClient,
@@ -120,7 +120,7 @@ const toolsOf = (
       listed.filter((tool) => options.include?.(tool) ?? true),
       options.prefix ?? ""
     )
-    yield* warn(leftOut)
+    yield* warnOfLeftOut(leftOut)
     const server = serverOf(client, options)
     return named.map(([name, tool]) => toolOf(clientFor, server, name, tool, options))
   })
@@ -248,7 +248,7 @@ const connect = <R>(
     Effect.suspend(() => {
       const loss = { lost: false }
       const watched = Effect.map(transport(protocol, loss), (made) =>
-        tolerant(Connection.watched(made, loss, everyFailureIsLoss))
+        tolerant(Connection.watchLoss(made, loss, everyFailureIsLoss))
       )
       return McpClient.make({ ...client, timeout }).pipe(
         Effect.provideServiceEffect(McpClient.Transport, watched),
@@ -309,8 +309,8 @@ const tolerant = (transport: McpClient.Transport): McpClient.Transport => ({
   request: (message, tool) =>
     Effect.flatMap(transport.request(message, tool), (response) => {
       if (message.method !== "tools/list" || !("result" in response)) return Effect.succeed(response)
-      const { leftOut, result } = readable(response.result, transport.isCallable)
-      return Effect.as(warn(leftOut), { ...response, result } as McpSchema.JsonRpcResponse)
+      const { leftOut, result } = readableTools(response.result, transport.isCallable)
+      return Effect.as(warnOfLeftOut(leftOut), { ...response, result } as McpSchema.JsonRpcResponse)
     })
 })
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
-import { requestIdOf, responseError, shown } from "../../src/model/internal/http/responseError.ts"
+import { requestIdOf, responseError, redactError } from "../../src/model/internal/http/responseError.ts"
 import { reasonOf } from "../../src/model/internal/providerErrors.ts"
 import { InvalidRequest, ModelError } from "../../src/model/ModelError.ts"
 import type { ModelProfile } from "../../src/model/ModelProfile.ts"
@@ -365,7 +365,7 @@ describe("The meaning of a provider's error", () => {
 
   it("is shown without secrets, on one line, bounded, with the provider's id of the request", () => {
     const description = `Bad key sk-verysecret\n${"x".repeat(1000)}`
-    const error = shown(
+    const error = redactError(
       new ModelError({ reason: new InvalidRequest({ description }) }),
       ["sk-verysecret"],
       "req_1"
@@ -382,7 +382,7 @@ describe("The meaning of a provider's error", () => {
     const idOf = (inBody: string | undefined, inHeader?: string) => {
       const reason = new InvalidRequest({ description: "no" })
       const error = new ModelError({ reason, ...(inBody === undefined ? {} : { requestId: inBody }) })
-      return shown(error, ["Bearer sk-verysecret", "sk-verysecret"], inHeader).requestId
+      return redactError(error, ["Bearer sk-verysecret", "sk-verysecret"], inHeader).requestId
     }
     for (const id of [
       "Bearer sk-verysecret",
@@ -400,6 +400,6 @@ describe("The meaning of a provider's error", () => {
 
   it("is shown without characters that change a terminal or the order of the text", () => {
     const reason = new InvalidRequest({ description: "a\u001b[31mb\u0000\u009bc\u202ed\u2066e\u200ff" })
-    assert.strictEqual(shown(new ModelError({ reason }), []).reason.description, "a [31mb c d e f")
+    assert.strictEqual(redactError(new ModelError({ reason }), []).reason.description, "a [31mb c d e f")
   })
 })

@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Random from "effect/Random"
 import * as TestClock from "effect/testing/TestClock"
-import { beforeRetry } from "../../src/model/internal/http/retrying.ts"
+import { awaitRetry } from "../../src/model/internal/http/retrying.ts"
 import { InvalidRequest, ModelError, ProviderFault, RateLimited } from "../../src/model/ModelError.ts"
 import type { ModelRetry } from "../../src/model/ModelRequest.ts"
 
@@ -15,9 +15,7 @@ const limited = (retryAfterMs: number) =>
 const told = (error: ModelError, attempt: number, options = {}) =>
   Effect.gen(function* () {
     const retries: Array<ModelRetry> = []
-    const fiber = yield* Effect.forkChild(
-      beforeRetry(error, attempt, options, (retry) => retries.push(retry))
-    )
+    const fiber = yield* Effect.forkChild(awaitRetry(error, attempt, options, (retry) => retries.push(retry)))
     yield* TestClock.adjust("1 hour")
     yield* Fiber.join(fiber)
     return retries[0]!
@@ -51,7 +49,7 @@ describe("Retry", () => {
       const retries: Array<ModelRetry> = []
       const fiber = yield* Effect.forkChild(
         Effect.andThen(
-          beforeRetry(limited(30_000), 1, {}, (retry) => retries.push(retry)),
+          awaitRetry(limited(30_000), 1, {}, (retry) => retries.push(retry)),
           Effect.sync(() => (waited = true))
         )
       )
@@ -66,7 +64,7 @@ describe("Retry", () => {
 
   it.effect("fails at once, with the wait in the error, when the provider asks for more than the cap", () =>
     Effect.gen(function* () {
-      const error = yield* Effect.flip(beforeRetry(limited(61_000), 1, {}, () => assert.fail("no retry")))
+      const error = yield* Effect.flip(awaitRetry(limited(61_000), 1, {}, () => assert.fail("no retry")))
       assert.deepInclude(error.reason, { _tag: "RateLimited", retryAfterMs: 61_000 })
       assert.include(error.message, "The provider asks to wait 1m 1s")
     })
@@ -75,15 +73,15 @@ describe("Retry", () => {
   it.effect("does not wait for what cannot help, or when all attempts are used", () =>
     Effect.gen(function* () {
       const refused = new ModelError({ reason: new InvalidRequest({ description: "no" }) })
-      assert.strictEqual(yield* Effect.flip(beforeRetry(refused, 1)), refused)
-      assert.strictEqual(yield* Effect.flip(beforeRetry(fault, 5)), fault)
-      assert.strictEqual(yield* Effect.flip(beforeRetry(fault, 1, { times: 0 })), fault)
+      assert.strictEqual(yield* Effect.flip(awaitRetry(refused, 1)), refused)
+      assert.strictEqual(yield* Effect.flip(awaitRetry(fault, 5)), fault)
+      assert.strictEqual(yield* Effect.flip(awaitRetry(fault, 1, { times: 0 })), fault)
     })
   )
 
   it.effect("can be interrupted while it waits", () =>
     Effect.gen(function* () {
-      const fiber = yield* Effect.forkChild(beforeRetry(limited(30_000), 1), { startImmediately: true })
+      const fiber = yield* Effect.forkChild(awaitRetry(limited(30_000), 1), { startImmediately: true })
       yield* Fiber.interrupt(fiber)
       yield* TestClock.adjust("1 hour")
     })

@@ -12,7 +12,7 @@ import { messages } from "../../src/model/internal/anthropic/messages.ts"
 import { chat } from "../../src/model/internal/openai/chat.ts"
 import { responses } from "../../src/model/internal/openai/responses.ts"
 import type { Protocol } from "../../src/model/internal/protocol.ts"
-import { unsaid } from "../../src/model/internal/warnings.ts"
+import { omittedSettings } from "../../src/model/internal/warnings.ts"
 import type { ModelClient } from "../../src/model/ModelClient.ts"
 import type { ModelProfile } from "../../src/model/ModelProfile.ts"
 import type { ModelSettings } from "../../src/model/ModelRequest.ts"
@@ -45,7 +45,7 @@ const missing = (
     model: "claude-sonnet-4-5",
     ...profile
   }
-  return unsaid(request, protocol.encode(request, entire, true), protocol.settingFields).map(
+  return omittedSettings(request, protocol.encode(request, entire, true), protocol.settingFields).map(
     (sentence) => /^the setting (\w+) is left out/.exec(sentence)?.[1]
   )
 }

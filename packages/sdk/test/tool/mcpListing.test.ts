@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type * as McpSchema from "effect/ai/McpSchema"
-import { nameTools, readable } from "../../src/tool/internal/mcpListing.ts"
+import { nameTools, readableTools } from "../../src/tool/internal/mcpListing.ts"
 
 const object = { type: "object", properties: {} }
 
@@ -112,7 +112,7 @@ describe("a listed MCP tool", () => {
   ]
   for (const [title, tool, expected] of cases) {
     it(`${title}`, () => {
-      const { leftOut, result } = readable({ tools: [tool], nextCursor: "n" }, () => true)
+      const { leftOut, result } = readableTools({ tools: [tool], nextCursor: "n" }, () => true)
       const why = typeof expected === "string" ? [expected] : []
       assert.deepStrictEqual(
         leftOut.map((out) => out.why),
@@ -123,14 +123,14 @@ describe("a listed MCP tool", () => {
   }
 
   it("is left out when its transport cannot call it", () => {
-    const { leftOut } = readable({ tools: [{ name: "a", inputSchema: object }] }, () => false)
+    const { leftOut } = readableTools({ tools: [{ name: "a", inputSchema: object }] }, () => false)
     assert.deepStrictEqual(leftOut, [{ tool: "a", why: "it takes arguments in headers that cannot be sent" }])
   })
 
   it("is not looked for in an answer that holds no list", () => {
     for (const result of [undefined, null, [], { tools: 7 }]) {
       assert.deepStrictEqual(
-        readable(result, () => true),
+        readableTools(result, () => true),
         { result, leftOut: [] }
       )
     }

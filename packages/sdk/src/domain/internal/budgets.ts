@@ -5,7 +5,7 @@ import { callIdOf } from "../Interruption.ts"
 import * as Limits from "../Limits.ts"
 import { text } from "../Message.ts"
 import type { RunState } from "../RunState.ts"
-import { appendUser, closeCalls, closeRequest, flush, say, type Event } from "./turn.ts"
+import { appendUser, closeCalls, closeRequest, flush, deliverMessage, type Event } from "./turn.ts"
 
 /** The same for a run and for the sub-agents in it, down to those that `isIn` leaves out. */
 const throughout = (
@@ -89,7 +89,7 @@ const unwrapUp = (state: RunState, at: number): RunState => {
   const { budget, limit } = wrappingUp
   if (Limits.budgetOf(state.limits, budget) === limit) return state
   return wrappingUp.answered === true
-    ? say(rest, [text(`The ${budget} budget was raised. Go on.`)], at, "runtime")
+    ? deliverMessage(rest, [text(`The ${budget} budget was raised. Go on.`)], at, "runtime")
     : rest
 }
 

@@ -10,7 +10,7 @@ import type { RunState, ToolCall } from "../RunState.ts"
 import * as RunState_ from "../RunState.ts"
 import type { ModelUsage } from "../Usage.ts"
 import * as Usage from "../Usage.ts"
-import { asText, requestsInside, say, settle, updateCall, type Event } from "./turn.ts"
+import { asText, requestsInside, deliverMessage, settle, updateCall, type Event } from "./turn.ts"
 
 type Evolve = (state: RunState | undefined, event: RunEvent) => RunState
 
@@ -61,7 +61,7 @@ const backgroundAdvanced = (state: RunState, event: Event<"child.advanced">, evo
     background: replaced({ callId, name, ended: { status: child.status, at: event.at } }),
     requests: [...booked.requests, ...requestsInside(child)]
   }
-  return say(ended, [text(`The agent ${name} (${callId}) ${endText(child)}`)], event.at, "runtime")
+  return deliverMessage(ended, [text(`The agent ${name} (${callId}) ${endText(child)}`)], event.at, "runtime")
 }
 
 const endText = (child: RunState): string =>

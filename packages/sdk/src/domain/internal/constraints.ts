@@ -135,8 +135,8 @@ export const waitsForPromised = (limits: Limits.Limits, { promised }: Constraint
 export const mayStartUnder = ({ closed, promised }: Constraints): boolean =>
   closed.length === 0 && [...promised.values()].every((mayComeBack) => !mayComeBack())
 
-/** The requests for more of a budget that has room again, since what was promised of it was not used. */
-export const needless = (state: RunState): ReadonlyArray<Interruption> =>
+/** Limit requests to withdraw: part of what was promised of their budgets was not used, so that these have room again. */
+export const withdrawable = (state: RunState): ReadonlyArray<Interruption> =>
   state.requests.length === 0
     ? none
     : state.requests.flatMap((record) => {

@@ -19,7 +19,7 @@ export const lineTo = (root: RunState, callIds: ReadonlyArray<ToolCallId>): Read
 }
 
 /** The event of a sub-agent's run, or of one under it, that an event of the root is; `undefined` when it is of another run. */
-export const eventWithin = (event: RunEvent, path: ReadonlyArray<ToolCallId>): RunEvent | undefined => {
+export const eventOfSubAgent = (event: RunEvent, path: ReadonlyArray<ToolCallId>): RunEvent | undefined => {
   let inner = event
   for (const callId of path) {
     if (inner._tag !== "child.advanced" || inner.callId !== callId) return undefined
@@ -41,7 +41,7 @@ export const childState = (
 ): RunState | undefined => {
   let state: RunState | undefined
   for (const event of events) {
-    const inner = eventWithin(event, path)
+    const inner = eventOfSubAgent(event, path)
     if (inner !== undefined) state = childAfter(state, inner)
   }
   return state

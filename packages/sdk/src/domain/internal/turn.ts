@@ -166,8 +166,8 @@ const mayAppend = (state: RunState): boolean =>
   state.calls.length === 0 &&
   (state.status !== "running" || History.last(state.history)?.role === "assistant")
 
-/** Says something to the run: at once where that may be, else as soon as it may. */
-export const say = (
+/** Adds a message to the conversation: at once where the order of messages allows it, else as soon as it does. */
+export const deliverMessage = (
   state: RunState,
   content: ReadonlyArray<UserPart>,
   at: Timestamp,

@@ -49,8 +49,8 @@ export const appendOnce = Effect.fnUntraced(function* (
   yield* Effect.ensuring(append, Effect.ignore(store.release(lease)))
 })
 
-/** A step behind what was acknowledged: whoever works on the run next takes it, so that its failure is no failure of the caller's. */
-export const leftToOthers = <E extends { readonly message: string }, R>(
+/** A step after what was acknowledged: it is logged when it fails, and the next owner of the run takes it. */
+export const bestEffort = <E extends { readonly message: string }, R>(
   step: Effect.Effect<void, E, R>,
   what: string
 ): Effect.Effect<void, never, R> => {

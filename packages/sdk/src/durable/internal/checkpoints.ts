@@ -18,23 +18,26 @@ export const CheckpointEvery = Context.Reference<number>("@fermata/sdk/durable/C
 })
 
 /** The newest checkpoint that a state builds on; `undefined` when the store has none. */
-export type Saved = NewCheckpoint["base"]
+export type CheckpointBase = NewCheckpoint["base"]
 
 /** A state that is stored, and what the store has for reading it. */
-export interface Known {
+export interface CheckpointedState {
   readonly state: RunState
   /** `unknown` where nobody has looked: then no checkpoint is written. */
-  readonly saved: Saved | "unknown"
+  readonly saved: CheckpointBase | "unknown"
 }
 
 /** What is known of the checkpoints of a run that is being driven. */
 export interface Checkpointing {
   readonly every: number
-  saved: Known["saved"]
+  saved: CheckpointedState["saved"]
 }
 
 /** What makes a checkpoint of a state, if it is worth one. Sub-agents at work would be written again each time. */
-export const checkpointOf = ({ saved, state }: Known, every: number): NewCheckpoint | undefined => {
+export const checkpointOf = (
+  { saved, state }: CheckpointedState,
+  every: number
+): NewCheckpoint | undefined => {
   const from = saved === undefined || saved === "unknown" ? 0 : saved.chunks
   if (saved === "unknown" || settledChunks(state.history) - from < every) return undefined
   if (state.calls.some(({ child }) => child !== undefined)) return undefined
@@ -47,7 +50,7 @@ export const checkpointOf = ({ saved, state }: Known, every: number): NewCheckpo
 }
 
 /** What a state builds on once its checkpoint is written. */
-export const savedAs = (runId: RunId, { base, chunks }: NewCheckpoint): Saved => ({
+export const savedAs = (runId: RunId, { base, chunks }: NewCheckpoint): CheckpointBase => ({
   runId,
   chunks: (base?.chunks ?? 0) + chunks.length
 })

@@ -35,7 +35,13 @@ import type {
 } from "../../store/RunStoreError.ts"
 import { decideAllStored } from "../decideStored.ts"
 import type { SuspensionOptions } from "../storedInput.ts"
-import { type Checkpointing, CheckpointEvery, checkpointOf, type Known, savedAs } from "./checkpoints.ts"
+import {
+  type Checkpointing,
+  CheckpointEvery,
+  checkpointOf,
+  type CheckpointedState,
+  savedAs
+} from "./checkpoints.ts"
 import { ownLease, underLease } from "./lease.ts"
 import { loadRun } from "./loadRun.ts"
 import { remember } from "./remembered.ts"
@@ -77,7 +83,7 @@ const ttlOf = (runtime: Runtime) => runtime.options.leaseTtl ?? "15 seconds"
 export const create = Effect.fnUntraced(function* (
   { onUpdate, runtime, store, suspension, token }: Work,
   { state, events }: Staged,
-  previous: (Known & { readonly createdAt: Timestamp }) | undefined
+  previous: (CheckpointedState & { readonly createdAt: Timestamp }) | undefined
 ) {
   yield* requireOpen(runtime)
   const clock = yield* Clock.Clock

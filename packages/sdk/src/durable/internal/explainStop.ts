@@ -11,7 +11,7 @@ import { findCall, type RunState, type ToolCall } from "../../domain/RunState.ts
 import { releasedBy } from "../../run/internal/cancellation.ts"
 
 /** The decision that has stopped the last run of a line, itself or with one above it. */
-export const stopIn = (line: ReadonlyArray<RunState>): NonNullable<RunState["stop"]> | undefined =>
+export const stopDecisionIn = (line: ReadonlyArray<RunState>): NonNullable<RunState["stop"]> | undefined =>
   line.find(({ stop }) => stop !== undefined)?.stop
 
 /** Who has stopped the run, and which of its calls are not run, approved ones among them. */

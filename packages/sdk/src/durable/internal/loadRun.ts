@@ -12,13 +12,13 @@ import type { RunState } from "../../domain/RunState.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import type { RunNotFound, RunStoreError } from "../../store/RunStoreError.ts"
 import type { StoredRun } from "../../store/RunStorePort.ts"
-import type { Known } from "./checkpoints.ts"
+import type { CheckpointedState } from "./checkpoints.ts"
 import { foldStored, isStateOf } from "./foldStored.ts"
 
 type Store = RunStore["Service"]
 
 /** A run with its state, and what waits for it. */
-export interface LoadedRun extends Known, Omit<StoredRun, "checkpoint" | "events"> {}
+export interface LoadedRun extends CheckpointedState, Omit<StoredRun, "checkpoint" | "events"> {}
 
 /**
  * Reads a run.
@@ -40,7 +40,10 @@ const folded = (stored: StoredRun): Effect.Effect<LoadedRun, RunStoreError> =>
   Effect.map(foldStored(stored), (state) => loaded(stored, { state, saved: undefined }))
 
 /** Without the texts and the events: they would stay for as long as the run goes on. */
-const loaded = ({ decisions, head, messages }: StoredRun, { saved, state }: Known): LoadedRun => ({
+const loaded = (
+  { decisions, head, messages }: StoredRun,
+  { saved, state }: CheckpointedState
+): LoadedRun => ({
   head,
   state,
   saved,

@@ -9,7 +9,7 @@ import type { SessionId } from "../../domain/Id.ts"
 import { isEnded, type RunState } from "../../domain/RunState.ts"
 import type { RunStore } from "../../store/RunStore.ts"
 import type { RunHead } from "../../store/RunStorePort.ts"
-import type { Known } from "./checkpoints.ts"
+import type { CheckpointedState } from "./checkpoints.ts"
 
 type Store = RunStore["Service"]
 
@@ -19,7 +19,7 @@ export interface Creation {
   readonly to: number
 }
 
-interface Remembered extends Creation, Pick<Known, "saved"> {
+interface Remembered extends Creation, Pick<CheckpointedState, "saved"> {
   readonly state: WeakRef<RunState>
 }
 
@@ -29,7 +29,7 @@ const capacity = 256
 const stores = new WeakMap<Store, Map<SessionId, Remembered>>()
 
 /** Remembers how a session's last run ended. */
-export const remember = (store: Store, { saved, state }: Known, { from, to }: Creation): void => {
+export const remember = (store: Store, { saved, state }: CheckpointedState, { from, to }: Creation): void => {
   // Whoever reads it from the store knows what checkpoints there are.
   if (!isEnded(state) || saved === "unknown") return
   let sessions = stores.get(store)
@@ -45,7 +45,7 @@ export const remember = (store: Store, { saved, state }: Known, { from, to }: Cr
 }
 
 /** The state of a run that has ended, if it is what the store holds. */
-export const recall = (store: Store, head: RunHead): Known | undefined => {
+export const rememberedState = (store: Store, head: RunHead): CheckpointedState | undefined => {
   const found = stores.get(store)?.get(head.sessionId)
   if (found === undefined || head.createdAt < found.from || head.createdAt > found.to) return undefined
   const state = found.state.deref()

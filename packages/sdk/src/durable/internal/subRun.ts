@@ -47,5 +47,5 @@ export const findSubRun = Effect.fnUntraced(function* (
 })
 
 /** How a sub-agent's run stands. It is not parked by itself: it is held while nothing of it can happen before somebody decides. */
-export const standingOf = (root: RunState, state: RunState): Status =>
+export const statusOfSubRun = (root: RunState, state: RunState): Status =>
   isEnded(state) ? state.status : root.status === "held" || next(state)._tag === "Hold" ? "held" : "running"

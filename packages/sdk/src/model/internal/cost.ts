@@ -41,8 +41,8 @@ const counts = [
 /** No request uses as many tokens; and the sum of many is still a number that can be counted with. */
 const most = 1e12
 
-/** What is said to have been used, which may be anything: a count that is none is 0, a cost that is none is unknown. */
-export const sound = (usage: ModelUsage): ModelUsage => {
+/** The usage that a provider reports, which may be anything: an invalid count becomes 0, an invalid cost unknown. */
+export const validUsage = (usage: ModelUsage): ModelUsage => {
   const out: { -readonly [Name in keyof ModelUsage]: ModelUsage[Name] } = { inputTokens: 0, outputTokens: 0 }
   for (const name of counts) {
     const value = usage[name]
@@ -55,7 +55,7 @@ export const sound = (usage: ModelUsage): ModelUsage => {
 
 /** What two requests used together. The cost is known where both are, a count where one is. */
 const sumOf = (one: ModelUsage, other: ModelUsage): ModelUsage => {
-  const sum = sound(one) as { -readonly [Name in keyof ModelUsage]: ModelUsage[Name] }
+  const sum = validUsage(one) as { -readonly [Name in keyof ModelUsage]: ModelUsage[Name] }
   for (const name of counts) {
     const more = other[name]
     if (more !== undefined) sum[name] = (sum[name] ?? 0) + more
@@ -68,12 +68,12 @@ const sumOf = (one: ModelUsage, other: ModelUsage): ModelUsage => {
 /** What requests used before this one, of which the caller gets one answer or one error. */
 export type Spent = ModelUsage | undefined
 
-/** What was used when this much more was. */
-export const spentWith = (before: Spent, more: Spent): Spent =>
+/** The sum of two usages. */
+export const addSpent = (before: Spent, more: Spent): Spent =>
   before === undefined ? more : more === undefined ? before : sumOf(before, more)
 
 /** The end of an answer, or the whole of it, with what was used before it. */
-export const afterSpending = <A extends Ending>(before: Spent, answer: A): A =>
+export const withSpent = <A extends Ending>(before: Spent, answer: A): A =>
   before === undefined
     ? answer
     : {
@@ -84,6 +84,6 @@ export const afterSpending = <A extends Ending>(before: Spent, answer: A): A =>
 
 /** The error with what was used before it. */
 export const failedAfterSpending = (before: Spent, error: ModelError): ModelError => {
-  const usage = spentWith(before, error.usage)
+  const usage = addSpent(before, error.usage)
   return usage === error.usage || usage === undefined ? error : changed(error, { usage })
 }

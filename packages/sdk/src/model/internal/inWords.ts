@@ -6,7 +6,7 @@ import type { ModelRequest } from "../ModelRequest.ts"
 
 export const titleOf = ({ mediaType, name }: FilePart): string => name ?? mediaType
 
-export const leftOut = (file: FilePart): string => `[${titleOf(file)}: not available to this model]`
+export const unavailableFile = (file: FilePart): string => `[${titleOf(file)}: not available to this model]`
 
 /** What is in a file of text; `undefined` for any other file. */
 export const textOfFile = ({ mediaType, source }: FilePart): string | undefined => {

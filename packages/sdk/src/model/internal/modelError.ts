@@ -35,7 +35,7 @@ export const described = (reason: Reason, description: string): Reason => {
 }
 
 /** A stream without its proper end. */
-export const cutOff = (): ModelError =>
+export const streamCut = (): ModelError =>
   modelError(new ConnectionLost({ description: "The answer was cut off before its end." }))
 
 /** What came is something else. */
@@ -43,7 +43,7 @@ export const invalid = (description: string, retryable?: boolean): ModelError =>
   modelError(new InvalidResponse({ description }), { retryable })
 
 /** An answer that ended in the middle of acting. Asking again would end in the same place. */
-export const cutCall = (name: string): ModelError =>
+export const callCut = (name: string): ModelError =>
   invalid(
     `The answer reached its limit on output tokens while it was calling ${name}: raise maxOutputTokens, or ask for less at once.`,
     false

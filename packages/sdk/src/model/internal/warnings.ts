@@ -22,13 +22,14 @@ export const makeWarnings = (profile: string): Warnings => {
 }
 
 /** A setting that is not passed on, and why. */
-export const leftOut = (setting: string, why: string): string => `the setting ${setting} is left out: ${why}.`
+export const omittedSetting = (setting: string, why: string): string =>
+  `the setting ${setting} is left out: ${why}.`
 
 /** Where a body says what a setting asks for, by path; a setting that has several places is said in one of them. */
 export type SettingFields = Partial<Readonly<Record<keyof ModelSettings, ReadonlyArray<string>>>>
 
 /** The settings that a body does not say, although they were asked for. */
-export const unsaid = (
+export const omittedSettings = (
   { settings, tools }: Pick<ModelRequest, "settings" | "tools">,
   body: Schema.JsonObject,
   fields: SettingFields
@@ -38,7 +39,12 @@ export const unsaid = (
     const isDefault = value === undefined || isVoid(setting, value, tools)
     return places === undefined || isDefault || places.some((path) => isSaid(body, path))
       ? []
-      : [leftOut(setting, "it does not go with this protocol, this profile, or the rest of the request")]
+      : [
+          omittedSetting(
+            setting,
+            "it does not go with this protocol, this profile, or the rest of the request"
+          )
+        ]
   })
 
 /** What is asked for, and is so anyway. */

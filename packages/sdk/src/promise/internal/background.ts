@@ -21,7 +21,7 @@ import {
   fromConductor,
   fromHandle,
   type Owner,
-  runAnyhow,
+  runWhileClosing,
   type RunConductor,
   type RunHandle
 } from "../RunHandle.ts"
@@ -42,7 +42,7 @@ interface Owned extends Owner {
 export const makeBackground = (owner: Owned) => {
   const { agents, drainTimeout, publishing, run, runOptions } = owner
   const scope = Scope.makeUnsafe()
-  const within = <A, E, R>(effect: Effect.Effect<A, E, R | Scope.Scope>, of: Scope.Scope = scope) =>
+  const inScope = <A, E, R>(effect: Effect.Effect<A, E, R | Scope.Scope>, of: Scope.Scope = scope) =>
     Effect.provideService(Effect.provideService(effect, Scope.Scope, of), DrainTimeout, drainTimeout)
   const named = (name: string | undefined) => (name === undefined ? {} : { name })
 
@@ -54,7 +54,7 @@ export const makeBackground = (owner: Owned) => {
     const { cancellation, onUpdate } = runOptions(given)
     const options = { cancellation, onUpdate, ...named(given.name) }
     return fromHandle(
-      await run(within(dispatchPromptStored(runtime, startOf(prompt, given), options))),
+      await run(inScope(dispatchPromptStored(runtime, startOf(prompt, given), options))),
       owner
     )
   }
@@ -65,7 +65,7 @@ export const makeBackground = (owner: Owned) => {
     const own = Scope.forkUnsafe(scope)
     // Half of it is for what comes to an end by itself: as long as the program gives everything else.
     const ownDrain = Duration.times(Duration.fromInputUnsafe(drainTimeout), 2)
-    const made = await run(within(Conductor.make({ drainTimeout: ownDrain, ...given }), own))
+    const made = await run(inScope(Conductor.make({ drainTimeout: ownDrain, ...given }), own))
     const start = async <Output>(agent: string, prompt: Prompt, options: ConductorDispatchOptions = {}) => {
       requireKnown("dispatch", options, conductedShape)
       const { name, ...given } = options
@@ -77,15 +77,15 @@ export const makeBackground = (owner: Owned) => {
       )
       return fromHandle(handle, owner)
     }
-    const close = () => runAnyhow(Scope.close(own, Exit.void))
+    const close = () => runWhileClosing(Scope.close(own, Exit.void))
     return fromConductor({ conductor: made, owner, dispatch: start, close })
   }
 
   return {
     dispatch,
     attach: async (runId: string): Promise<RunHandle> =>
-      fromHandle(await run(within(attach(agents.all, runId as RunId, { onUpdate: publishing() }))), owner),
+      fromHandle(await run(inScope(attach(agents.all, runId as RunId, { onUpdate: publishing() }))), owner),
     conductor,
-    close: () => runAnyhow(Scope.close(scope, Exit.void))
+    close: () => runWhileClosing(Scope.close(scope, Exit.void))
   }
 }

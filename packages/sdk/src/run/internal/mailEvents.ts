@@ -10,7 +10,7 @@ import { lineTo } from "../../domain/internal/subAgents.ts"
 import { text, type UserPart } from "../../domain/Message.ts"
 import { type RunEvent, wrap, unwrap } from "../../domain/RunEvent.ts"
 import { findRequest, type RunState, isEnded } from "../../domain/RunState.ts"
-import { passedOver } from "../../store/internal/requests.ts"
+import { decidedTooLate } from "../../store/internal/requests.ts"
 import type { Mail } from "../Mail.ts"
 
 /** The decision's events; for one that no longer applies, the event that says so. */
@@ -27,7 +27,7 @@ export const eventsOf = (state: RunState, decision: Decision): ReadonlyArray<Run
     return []
   return [
     wrap(
-      { _tag: "request.superseded", at, requestId, reason: passedOver },
+      { _tag: "request.superseded", at, requestId, reason: decidedTooLate },
       findRequest(state, requestId)?.path ?? []
     )
   ]

@@ -11,8 +11,8 @@ import type { ContextTooLarge } from "../../context/ContextPolicy.ts"
 import { exceeded, isWrappingUp, nearing } from "../../domain/Budget.ts"
 import type { Exceeded } from "../../domain/Limits.ts"
 import { exhausted } from "../../domain/next.ts"
-import { reading } from "../../model/internal/iterated.ts"
-import { cutOff } from "../../model/internal/modelError.ts"
+import { streamCut } from "../../model/internal/modelError.ts"
+import { reading } from "../../model/internal/streamOfIterable.ts"
 import { ModelError, TimedOut } from "../../model/ModelError.ts"
 import { type Collector, type ModelPart, makeCollector } from "../../model/ModelPart.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
@@ -73,7 +73,7 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
     const fault = takeAnswer(run, request, response)
     return fault === undefined ? undefined : yield* notAnswered(run, Cause.fail(fault))
   }
-  const cause = Exit.isSuccess(streamed) ? Cause.fail(cutOff()) : streamed.cause
+  const cause = Exit.isSuccess(streamed) ? Cause.fail(streamCut()) : streamed.cause
   const error: unknown = Cause.squash(cause)
   const mayComeWhole = isModelError(error) && !collector.hasContent() && mayBeWhole(error)
   if (!mayComeWhole || isOutOfTime(run) || isHalted(run)) return yield* notAnswered(run, cause)

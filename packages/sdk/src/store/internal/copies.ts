@@ -18,7 +18,7 @@ import type { CallReport } from "../../domain/ToolCall.ts"
 import { type ArchivedAs, RunExists } from "../RunStoreError.ts"
 import type { RestoredRun } from "../RunStorePort.ts"
 import type { SentMessage } from "../SentMessage.ts"
-import { afterEvents, type Inbox } from "./inbox.ts"
+import { inboxAfter, type Inbox } from "./inbox.ts"
 import { startsWith } from "./journal.ts"
 import { takenBy } from "./messages.ts"
 import { closingReason } from "./requests.ts"
@@ -73,7 +73,7 @@ export const copyOf = ({ rest = [], ...run }: RestoredRun): Copy => {
 
 /** What becomes of the run in the store when a copy of it arrives, as the last run of its archive or as one that the next builds on. */
 export const judgeCopy = (given: RestoredRun, present: Present, isLast: boolean): Verdict => {
-  const advanced = hasPlaceOf(given, present) ? advance(copyOf(given), present) : undefined
+  const advanced = hasPositionOf(given, present) ? advance(copyOf(given), present) : undefined
   if (advanced !== undefined) return advanced
   return !isLast && startsWith(present.events, given.events)
     ? { _tag: "keep" }
@@ -87,9 +87,9 @@ export interface Origin extends Pick<Present, "agent" | "parent" | "sessionId"> 
 
 /** Whether a run of the store is the one that was copied, however far the two have gone on. */
 export const isOriginOf = (given: RestoredRun, origin: Origin): boolean =>
-  hasPlaceOf(given, origin) && startsWith(origin.events, given.events.slice(0, 1))
+  hasPositionOf(given, origin) && startsWith(origin.events, given.events.slice(0, 1))
 
-const hasPlaceOf = (given: RestoredRun, { agent, parent, sessionId }: Omit<Origin, "events">): boolean =>
+const hasPositionOf = (given: RestoredRun, { agent, parent, sessionId }: Omit<Origin, "events">): boolean =>
   sessionId === given.sessionId &&
   agent === given.agent &&
   parent?.runId === given.parent?.runId &&
@@ -107,7 +107,7 @@ const archivedAs = (given: RestoredRun, present: Present): ArchivedAs => {
 
 /** Whether everything that waited for the copy has come to the run of the store, too. */
 const hasMailOf = ({ cancelReason, decisions, messages }: Copy, present: Present): boolean => {
-  const inbox = Result.getOrUndefined(afterEvents(new Map(), present.events))
+  const inbox = Result.getOrUndefined(inboxAfter(new Map(), present.events))
   const here = new Map(present.decisions.map((decision) => [decision.requestId, decision]))
   const received = receivedBy(present)
   return (
@@ -127,7 +127,7 @@ const advance = (copy: Copy, present: Present): Verdict | undefined => {
   if (present.isClaimed || (present.builtOn ?? 0) > known.length || !startsWith(events, known)) return
   const isPart = events.length < copy.events.length
   if (isPart && events.length === known.length) return
-  const inbox = Result.getOrUndefined(afterEvents(new Map(), copy.events))
+  const inbox = Result.getOrUndefined(inboxAfter(new Map(), copy.events))
   const decisions = inbox === undefined ? undefined : joinDecisions(copy, inbox, present.decisions)
   const messages = joinMessages(copy, present.messages)
   if (decisions === undefined || messages === undefined) return

@@ -22,7 +22,7 @@ import {
 export type Inbox = ReadonlyMap<RequestId, RequestEntry>
 
 /** The requests after a batch of events, or the id of the one that somebody had decided otherwise. */
-export const afterEvents = (
+export const inboxAfter = (
   inbox: Inbox,
   events: ReadonlyArray<RunEvent>
 ): Result.Result<Inbox, RequestId> => {

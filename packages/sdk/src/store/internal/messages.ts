@@ -62,7 +62,7 @@ export const takenBy = (events: ReadonlyArray<RunEvent>): ReadonlyArray<Receipt>
 }
 
 /** Why a message cannot have the id of another one; `undefined` when it is that one. Without this it would be lost in silence. */
-export const notTheSame = (known: { readonly to?: string }, sent: SentMessage): MessageInvalid | undefined =>
+export const idConflict = (known: { readonly to?: string }, sent: SentMessage): MessageInvalid | undefined =>
   known.to === sent.to
     ? undefined
     : new MessageInvalid({ issues: "its messageId is that of a message to another agent of the run" })
@@ -73,8 +73,8 @@ export type Mail = ReadonlyMap<
   Omit<SentMessage, "messageId" | "content"> & { readonly content?: ReadonlyArray<UserPart> }
 >
 
-/** The messages after a batch of events, or the id of one that the journal has already. */
-export const afterTaking = (mail: Mail, events: ReadonlyArray<RunEvent>): Result.Result<Mail, string> => {
+/** The mail after a batch of events, or the id of a message that the journal has already. */
+export const mailAfter = (mail: Mail, events: ReadonlyArray<RunEvent>): Result.Result<Mail, string> => {
   const taken = takenBy(events)
   if (taken.length === 0) return Result.succeed(mail)
   const next = new Map(mail)

@@ -46,7 +46,7 @@ export const requestChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<R
     else if (event._tag === "request.expiring") changes.push({ _tag: "warned", requestId: event.requestId })
     else if (event._tag === "request.superseded") {
       const { by, reason, requestId } = event
-      const isFinal = by !== undefined || reason === passedOver || isEndedBy(events, requestId)
+      const isFinal = by !== undefined || reason === decidedTooLate || isEndedBy(events, requestId)
       changes.push({ _tag: "superseded", requestId, reason, isFinal, ...(by === undefined ? {} : { by }) })
     }
   }
@@ -63,10 +63,10 @@ const isEnd = ({ _tag }: RunEvent): boolean =>
 export const isRecording = (change: RequestChange, requestId: RequestId): boolean =>
   change._tag === "decided"
     ? change.decision.requestId === requestId
-    : change._tag === "superseded" && change.requestId === requestId && change.reason === passedOver
+    : change._tag === "superseded" && change.requestId === requestId && change.reason === decidedTooLate
 
 /** The reason on record for a decision that the run has read and that nothing in it waits for. */
-export const passedOver = "it was decided when it no longer waited"
+export const decidedTooLate = "it was decided when it no longer waited"
 
 /** Whether events end the run of a request, or one that it lies in. */
 const isEndedBy = (events: ReadonlyArray<RunEvent>, requestId: RequestId): boolean =>

@@ -30,7 +30,7 @@ export const describeDecoded = (
   const plain = copyJson(decoded)
   if (plain !== undefined) return { arguments: encoded ?? json, shown: plain, rendering: undefined }
   const rendering = render(decoded)
-  return { arguments: encoded ?? json, shown: encoded ?? renderBeside(decoded, json), rendering }
+  return { arguments: encoded ?? json, shown: encoded ?? renderWithGiven(decoded, json), rendering }
 }
 
 /**
@@ -138,7 +138,7 @@ const lookAt = (value: object, levels: number, given: Schema.Json | undefined): 
     for (let index = 0; index < value.length; index += 1)
       if (!(index in value)) throw new TypeError("its schema makes a list with holes of its arguments")
     const items: ReadonlyArray<Schema.Json> = Array.isArray(given) ? given : []
-    return listed(value.map((item, index) => beside(item, levels, items[index])))
+    return listed(value.map((item, index) => lookWithGiven(item, levels, items[index])))
   }
   if (value instanceof Map || value instanceof Set) {
     return listed(Array.from(value, (item: unknown) => look(item, levels)))
@@ -159,7 +159,7 @@ const lookAt = (value: object, levels: number, given: Schema.Json | undefined): 
   for (const name of names) {
     const field: unknown = Reflect.get(value, name)
     if (field === undefined) continue
-    const seen = beside(field, levels, Object.hasOwn(fields, name) ? fields[name] : undefined)
+    const seen = lookWithGiven(field, levels, Object.hasOwn(fields, name) ? fields[name] : undefined)
     entries.push([name, seen.json])
     isOpaque ||= seen.isOpaque
   }
@@ -171,7 +171,7 @@ const listed = (items: ReadonlyArray<Look>): Look => ({
   isOpaque: items.some(({ isOpaque }) => isOpaque)
 })
 
-const beside = (value: unknown, levels: number, given: Schema.Json | undefined): Look => {
+const lookWithGiven = (value: unknown, levels: number, given: Schema.Json | undefined): Look => {
   const seen = look(value, levels, given)
   if (!seen.isOpaque || given === undefined) return seen
   const saysNothing = sameJson(seen.json, {}) || sameJson(seen.json, given)
@@ -179,5 +179,5 @@ const beside = (value: unknown, levels: number, given: Schema.Json | undefined):
 }
 
 /** What a person is shown of a value that is no JSON: what it looks like and, where that may not be all, what it was made from. */
-const renderBeside = (value: unknown, given: Schema.Json): Schema.Json =>
-  beside(value, maxGivenDepth, given).json
+const renderWithGiven = (value: unknown, given: Schema.Json): Schema.Json =>
+  lookWithGiven(value, maxGivenDepth, given).json

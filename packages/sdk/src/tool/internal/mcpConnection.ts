@@ -45,7 +45,7 @@ const tooLarge = fail(new LimitError({ description: "The result is larger than 1
  * Bounds the messages of a transport and notices its loss. Effect's transport over a process fails for good with its first failure; over
  * HTTP a failure concerns its own request, but for the end of the session.
  */
-export const watched = (
+export const watchLoss = (
   transport: McpClient.Transport,
   loss: Loss,
   everyFailureIsLoss: boolean
@@ -144,7 +144,7 @@ const isSame = (one: McpSchema.Tool | undefined, other: McpSchema.Tool): boolean
   one.description === other.description
 
 /** Where a client is given that nobody can make again. */
-export const fixed =
+export const fixedConnection =
   (client: McpClient.McpClient): ClientFor =>
   () =>
     Effect.succeed(client)

@@ -22,7 +22,7 @@ const fieldsOf = (value: unknown): Fields | undefined =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined
 
 /** Says which tools an agent has to do without. */
-export const warn = (leftOut: ReadonlyArray<LeftOut>): Effect.Effect<void> =>
+export const warnOfLeftOut = (leftOut: ReadonlyArray<LeftOut>): Effect.Effect<void> =>
   Effect.forEach(
     leftOut,
     ({ tool, why }) => Effect.logWarning(sentence`The MCP tool "${tool.slice(0, 200)}" is left out: ${why}.`),
@@ -38,7 +38,7 @@ const decodeTool = Schema.decodeUnknownResult(McpSchema.Tool)
  * The result of `tools/list` with those of its tools that can be used. Effect's client refuses the whole list for one that it cannot
  * read, and drops without a word what it cannot call.
  */
-export const readable = (
+export const readableTools = (
   result: unknown,
   isCallable: (tool: McpSchema.Tool) => boolean
 ): { readonly result: unknown; readonly leftOut: ReadonlyArray<LeftOut> } => {

@@ -31,7 +31,7 @@ import type { Gate } from "../conductor/Gate.ts"
 import type { Owned, Owner } from "../Owner.ts"
 import type { Reader } from "../watch/readers.ts"
 import { HandleMachine, type MachineOptions } from "./HandleMachine.ts"
-import { say } from "./say.ts"
+import { send } from "./send.ts"
 
 export abstract class BaseHandle<Output, E extends StoredFault>
   extends HandleMachine<Output, E>
@@ -89,7 +89,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
     return (
       prompt: Prompt,
       options: HandleSendOptions = {}
-    ): Effect.Effect<AgentHandle<Output, E>, SendError | E> => this.sending(say(this, prompt, options))
+    ): Effect.Effect<AgentHandle<Output, E>, SendError | E> => this.sending(send(this, prompt, options))
   }
 
   /** Says something to a new run that begins where the open turn of this one did. */
@@ -190,7 +190,7 @@ export interface ConductorLink {
 }
 
 /** What a handle takes from the program that dispatches its run. */
-export const surroundings = Effect.fnUntraced(function* (given: Pick<HandleOptions, "cancellation">) {
+export const callerContext = Effect.fnUntraced(function* (given: Pick<HandleOptions, "cancellation">) {
   return {
     context: yield* Effect.context<never>(),
     clock: yield* Clock.Clock,
@@ -209,7 +209,7 @@ export const newIds = (
 }
 
 /** Fails where a run waits for what no decision can give it: its handle ends with that, and the run stays as it is. */
-export const orStuck = <Output>(
+export const failWhenStuck = <Output>(
   result: RunResult<Output>
 ): Effect.Effect<RunResult<Output>, AgentNotFound | ToolUnavailable> => {
   const isStuck = result.status === "interrupted" && result.interruptions.length === 0
@@ -218,7 +218,7 @@ export const orStuck = <Output>(
 }
 
 /** What there is to say about a run that waits for a slot. */
-export const notBegun = ({ runId, runtime }: AnyHandle): Explanation => ({
+export const explainQueued = ({ runId, runtime }: AnyHandle): Explanation => ({
   runId,
   status: "running",
   waitsFor: [],

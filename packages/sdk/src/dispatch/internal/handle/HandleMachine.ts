@@ -23,7 +23,7 @@ import {
   initial,
   statusIn,
   transition,
-  type Urge
+  type DriveIntent
 } from "./HandleState.ts"
 import { ObservedHandle } from "./ObservedHandle.ts"
 import { attempts, type NextAttempt, type Restart } from "./restart.ts"
@@ -96,7 +96,7 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
   }
 
   /** Whether it is to be gone on with, or only looked at. */
-  get urge(): Urge {
+  get urge(): DriveIntent {
     const { phase } = this.current
     return phase._tag === "driving" ? phase.urge : "goOn"
   }
@@ -117,7 +117,7 @@ export abstract class HandleMachine<Output, E> extends ObservedHandle<Output, E>
   }
 
   /** Goes on with a run that is not worked on here, or looks how it stands. */
-  resume(urge: Urge = "goOn"): void {
+  resume(urge: DriveIntent = "goOn"): void {
     this.dispatch({ _tag: "call", urge })
   }
 

@@ -18,18 +18,18 @@ export type Driven<Output> = RunResult<Output> | typeof elsewhere
 /** What the run came to. */
 export type Ended<Output, E> = Exit.Exit<RunResult<Output>, HandleError | E>
 
-/** Whether a run is to be gone on with, or only looked at: another process may have done what there is to do. */
-export type Urge = "goOn" | "look"
+/** Why a run is driven: `goOn` to resume it, `look` to read it, since another process may have done the work. */
+export type DriveIntent = "goOn" | "look"
 
 type Phase =
   /** It has not been begun. */
   | { readonly _tag: "new" }
   /** It waits for a slot among the runs of its conductor. */
-  | { readonly _tag: "queued"; readonly urge: Urge }
+  | { readonly _tag: "queued"; readonly urge: DriveIntent }
   /** It has failed, and waits before it is tried again. */
   | { readonly _tag: "backingOff" }
   /** This process works on it, in a slot of its conductor's or without one. */
-  | { readonly _tag: "driving"; readonly urge: Urge; readonly hasSlot: boolean }
+  | { readonly _tag: "driving"; readonly urge: DriveIntent; readonly hasSlot: boolean }
   /** It waits for a decision. */
   | { readonly _tag: "held" }
   /** Another process works on it. */
@@ -67,7 +67,7 @@ export type HandleEvent<Output, E> =
       readonly cancelReason: string | undefined
     }
   /** Something has come in, or is to be looked at. */
-  | { readonly _tag: "call"; readonly urge: Urge }
+  | { readonly _tag: "call"; readonly urge: DriveIntent }
   | { readonly _tag: "sending" }
   | { readonly _tag: "sent"; readonly hasNews: boolean }
   | { readonly _tag: "cancel"; readonly reason: string }
@@ -189,7 +189,7 @@ const none: ReadonlyArray<never> = []
 /** Works on it as soon as it may. One that is to end needs no slot for that. */
 const enter = <Output, E>(
   state: HandleState<Output, E>,
-  urge: Urge,
+  urge: DriveIntent,
   wasAtWork: boolean
 ): Transition<Output, E> =>
   state.needsSlot && state.cancelReason === undefined
@@ -198,7 +198,7 @@ const enter = <Output, E>(
 
 const drive = <Output, E>(
   state: HandleState<Output, E>,
-  urge: Urge,
+  urge: DriveIntent,
   hasSlot = false
 ): Transition<Output, E> => [
   { ...state, phase: { _tag: "driving", urge, hasSlot } },
@@ -247,7 +247,7 @@ const mayPass = (result: RunResult<unknown>): result is Extract<RunResult, { sta
   result.status === "error" && result.error._tag === "ModelFailed" && result.error.isRetryable
 
 /** Goes on with a run that nothing here works on or waits for; later, while something is being sent to it. */
-const call = <Output, E>(state: HandleState<Output, E>, urge: Urge): Transition<Output, E> => {
+const call = <Output, E>(state: HandleState<Output, E>, urge: DriveIntent): Transition<Output, E> => {
   if (state.phase._tag === "driving" || isWaiting(state)) return [state, none]
   if (state.sending > 0) return [{ ...state, isCalled: true }, none]
   const [next, actions] = enter({ ...state, isCalled: false }, urge, true)

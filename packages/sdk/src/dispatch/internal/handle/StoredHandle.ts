@@ -30,10 +30,17 @@ import { Scrubber } from "../../../tool/Scrubber.ts"
 import type { HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
 import { ConductorClosed } from "../../DispatchError.ts"
 import { Latest } from "../watch/readers.ts"
-import { orRemoved, readStored } from "../watch/readStored.ts"
+import { failWhenRemoved, readStored } from "../watch/readStored.ts"
 import { watch } from "../watch/StoreWatch.ts"
-import { type AnyHandle, BaseHandle, type HandleOptions, newIds, notBegun, readerRoom } from "./BaseHandle.ts"
-import { type DrivenRun, driveStored, openIn, standing, type Start } from "./driveStored.ts"
+import {
+  type AnyHandle,
+  BaseHandle,
+  type HandleOptions,
+  newIds,
+  explainQueued,
+  readerRoom
+} from "./BaseHandle.ts"
+import { type DrivenRun, driveStored, openRequestsIn, restingStatus, type Start } from "./driveStored.ts"
 import { type Driven, elsewhere } from "./HandleState.ts"
 
 /** How a stored run is dispatched, besides its input. */
@@ -88,7 +95,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     return Effect.suspend(() =>
       this.begun
         ? Effect.map(loadRun(this.options.store, this.runId), (stored) =>
-            isEnded(stored.state) ? [] : openIn(stored)
+            isEnded(stored.state) ? [] : openRequestsIn(stored)
           )
         : Effect.succeed([])
     )
@@ -103,8 +110,8 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
       buffer: new Latest({ most: readerRoom, counts: ({ _tag }) => _tag !== "event", sizeOf }),
       addReader: (reader) => this.addReader(reader),
       hasBegun: () => this.begun,
-      read: (from, limit) => orRemoved(store.events(runId, { from, limit }), runId),
-      head: orRemoved(store.head(runId), runId)
+      read: (from, limit) => failWhenRemoved(store.events(runId, { from, limit }), runId),
+      head: failWhenRemoved(store.head(runId), runId)
     }))
   }
 
@@ -126,7 +133,9 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
   }
 
   get explain(): Effect.Effect<Explanation, StoredFault> {
-    return Effect.suspend(() => (this.begun ? this.explained(this.runId) : Effect.succeed(notBegun(this))))
+    return Effect.suspend(() =>
+      this.begun ? this.explained(this.runId) : Effect.succeed(explainQueued(this))
+    )
   }
 
   deliver(prompt: Prompt, messageId: string | undefined): Effect.Effect<void, SendError | StoredFault> {
@@ -148,7 +157,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     this.begun = true
     // What was before is not published.
     this.revision = stored.head.revision
-    return Effect.map(standing(this, stored), (stands) => {
+    return Effect.map(restingStatus(this, stored), (stands) => {
       const { lastState } = this
       const isAsked = stands !== undefined && stands !== elsewhere && stands.status === "interrupted"
       if (

@@ -10,7 +10,7 @@ import { definitionInLine, missingIn } from "../../../agent/internal/definitions
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { DecisionInput } from "../../../domain/Decision.ts"
 import { isWithin, type RequestId, type RunId, type ToolCallId } from "../../../domain/Id.ts"
-import { childAfter, childState, eventWithin } from "../../../domain/internal/subAgents.ts"
+import { childAfter, childState, eventOfSubAgent } from "../../../domain/internal/subAgents.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
 import { next } from "../../../domain/next.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
@@ -33,7 +33,7 @@ import type {
 import { SubAgentNotForked } from "../../DispatchError.ts"
 import { statusOf, type Ended } from "./HandleState.ts"
 import { ObservedHandle } from "./ObservedHandle.ts"
-import { say } from "./say.ts"
+import { send } from "./send.ts"
 import type { StoredHandle } from "./StoredHandle.ts"
 
 type Failure = HandleError | StoredFault
@@ -96,7 +96,7 @@ export class SubAgentHandle
         if (update._tag !== "event") {
           return !last && isWithin(update.agentRunId, runId) ? [{ ...update, runId }] : []
         }
-        const event = eventWithin(update.event, this.path)
+        const event = eventOfSubAgent(update.event, this.path)
         // Nothing that comes after its end is of it.
         if (event === undefined || last) return []
         revision += 1
@@ -134,7 +134,7 @@ export class SubAgentHandle
 
   get send() {
     return (prompt: Prompt, options: HandleSendOptions = {}) =>
-      say<unknown, StoredFault>(this, prompt, options)
+      send<unknown, StoredFault>(this, prompt, options)
   }
 
   get explain(): Effect.Effect<Explanation, StoredFault> {
@@ -153,7 +153,7 @@ export class SubAgentHandle
   follow(update: Extract<RunUpdate, { readonly _tag: "event" }>): void {
     if (update.revision !== this.revision + 1) return
     this.revision = update.revision
-    const event = eventWithin(update.event, this.path)
+    const event = eventOfSubAgent(update.event, this.path)
     if (event === undefined) return
     this.child = childAfter(this.child, event) ?? this.child
     this.look()

@@ -31,8 +31,8 @@ import {
   BaseHandle,
   type HandleOptions,
   newIds,
-  notBegun,
-  orStuck,
+  explainQueued,
+  failWhenStuck,
   readerRoom
 } from "./BaseHandle.ts"
 
@@ -101,7 +101,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
   get explain(): Effect.Effect<Explanation> {
     return Effect.map(Clock.currentTimeMillis, (now) => {
       const state = this.state()
-      return state === undefined ? notBegun(this) : explainState(state, [], now)
+      return state === undefined ? explainQueued(this) : explainState(state, [], now)
     })
   }
 
@@ -153,7 +153,7 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
         }).pipe(
           Effect.flatMap((result) => {
             this.keep(result.state)
-            return orStuck(result)
+            return failWhenStuck(result)
           })
         )
       if (lastState !== undefined) return go({ state: lastState })

@@ -20,9 +20,9 @@ import { toResult } from "../../../run/internal/result.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
 import type { HandleError, StoredFault } from "../../AgentHandle.ts"
-import { orRemoved } from "../watch/readStored.ts"
-import { orStuck } from "./BaseHandle.ts"
-import { type Driven, elsewhere, type Urge } from "./HandleState.ts"
+import { failWhenRemoved } from "../watch/readStored.ts"
+import { failWhenStuck } from "./BaseHandle.ts"
+import { type Driven, elsewhere, type DriveIntent } from "./HandleState.ts"
 
 /** A prompt; or a prompt to a fork of another run. */
 export type Start = StoredStartInput | (ForkInput & { readonly newRunId: RunId })
@@ -38,7 +38,7 @@ export interface DrivenRun<Output> {
   /** Whether the run is in the store. */
   readonly begun: boolean
   readonly cancelReason: string | undefined
-  readonly urge: Urge
+  readonly urge: DriveIntent
   /** Events of the run that are known here. */
   readonly revision: number
   readonly publish: (update: RunUpdate) => void
@@ -75,7 +75,7 @@ export const driveStored = <Output>(
         ? end(run, run.cancelReason)
         : Effect.succeed(driven)
     ),
-    (driving) => orRemoved(driving, runId),
+    (driving) => failWhenRemoved(driving, runId),
     // A store that may work again is tried again; before the run is there, its caller does so.
     Effect.catchTag("RunStoreError", (error) => {
       if (!error.isRetryable || !run.begun) return Effect.fail(error)
@@ -88,7 +88,7 @@ export const driveStored = <Output>(
 }
 
 /** The status of a run that needs no worker; `undefined` when it needs one. */
-export const standing = <Output>(
+export const restingStatus = <Output>(
   run: DrivenRun<Output>,
   stored: LoadedRun
 ): Effect.Effect<Driven<Output> | undefined, StoredFault> => {
@@ -96,7 +96,7 @@ export const standing = <Output>(
   return Effect.flatMap(run.missed(head.revision), () =>
     Effect.flatMap(Clock.currentTimeMillis, (now): Effect.Effect<Driven<Output> | undefined> => {
       const open = interruptions(state)
-      run.knows(state, openIn(stored))
+      run.knows(state, openRequestsIn(stored))
       if (isEnded(state)) return toResult(run.runtime, state)
       if (head.lease !== undefined) return Effect.succeed(elsewhere)
       const hasMail = decisions.length > 0 || messages.length > 0
@@ -109,7 +109,7 @@ export const standing = <Output>(
 }
 
 /** The requests of a run without those that are decided and not yet acted on. */
-export const openIn = ({ decisions, state }: LoadedRun): ReadonlyArray<Interruption> => {
+export const openRequestsIn = ({ decisions, state }: LoadedRun): ReadonlyArray<Interruption> => {
   const decided = new Set(decisions.map(({ requestId }) => requestId))
   return interruptions(state).filter(({ requestId }) => !decided.has(requestId))
 }
@@ -137,7 +137,7 @@ const work = <Output>(
       state.revision > run.revision ? Effect.ignore(run.missed(state.revision)) : Effect.void
     ),
     Effect.tap(({ state }) => Effect.sync(() => run.knows(state, interruptions(state)))),
-    Effect.tap(orStuck),
+    Effect.tap(failWhenStuck),
     Effect.catchTag(["RunBusy", "RunConflict", "LeaseLost"], () => Effect.succeed<Driven<Output>>(elsewhere)),
     Effect.catchTag(["AgentNotFound", "ToolUnavailable"], (problem) => waitFor(run, problem))
   )
@@ -151,7 +151,7 @@ const waitFor = <Output>(
   if (!run.begun) return Effect.fail(problem)
   return Effect.flatMap(loadRun(run.options.store, run.runId), (stored) => {
     const { state } = stored
-    const open = openIn(stored)
+    const open = openRequestsIn(stored)
     if (open.length === 0) return Effect.fail(problem)
     run.knows(state, open)
     return Effect.map(toResult<Output>(run.runtime, state), (result): RunResult<Output> =>
@@ -169,7 +169,7 @@ const end = <Output>(run: DrivenRun<Output>, reason: string): Effect.Effect<Driv
   )
 
 const look = <Output>(run: DrivenRun<Output>): Effect.Effect<Driven<Output> | undefined, StoredFault> =>
-  Effect.flatMap(loadRun(run.options.store, run.runId), (stored) => standing(run, stored))
+  Effect.flatMap(loadRun(run.options.store, run.runId), (stored) => restingStatus(run, stored))
 
 /** Waits a moment, unless it is to end or to be let go of. */
 const pause = (

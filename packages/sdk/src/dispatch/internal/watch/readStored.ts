@@ -44,7 +44,7 @@ export const readStored = <E>(source: () => Source<E>): Stream.Stream<HandleUpda
   )
 
 /** The same of a run that was there: one that is not found was removed. */
-export const orRemoved = <A, E>(
+export const failWhenRemoved = <A, E>(
   effect: Effect.Effect<A, E | RunNotFound>,
   runId: RunId
 ): Effect.Effect<A, E | RunNotFound> =>

@@ -14,7 +14,7 @@ import type { ModelClient } from "../../ModelClient.ts"
 import type { ModelError } from "../../ModelError.ts"
 import { makeCollector, type ModelPart, type ModelResponse } from "../../ModelPart.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
-import { afterSpending, failedAfterSpending, type Spent } from "../cost.ts"
+import { withSpent, failedAfterSpending, type Spent } from "../cost.ts"
 import { invalid } from "../modelError.ts"
 
 type Client = ModelClient["Service"]
@@ -43,7 +43,7 @@ const streamFrom = (
       Arr.map((part): ModelPart => {
         collector.add(part)
         if (part._tag !== "finish") return part
-        const end = afterSpending(spent, part)
+        const end = withSpent(spent, part)
         if (part.paused === undefined) return end
         const { content } = collector.response()!
         const { _tag: _, ...ending } = end
@@ -75,7 +75,7 @@ const completeFrom = (
   Effect.matchEffect(client.complete(request), {
     onFailure: (error) => Effect.fail(failedAfterSpending(spent, error)),
     onSuccess: (answered) => {
-      const response = afterSpending(spent, answered)
+      const response = withSpent(spent, answered)
       const content = [...said, ...response.content]
       if (response.paused === undefined) return Effect.succeed({ ...response, content })
       return pauses === mostPauses

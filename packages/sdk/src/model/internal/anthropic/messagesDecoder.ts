@@ -14,7 +14,7 @@ import type { ModelError } from "../../ModelError.ts"
 import type { ModelPart } from "../../ModelPart.ts"
 import { readTypedEvents } from "../decoding.ts"
 import { argumentsValue, type Fields, fieldsOf, textOf, wholeArguments, writtenArguments } from "../fields.ts"
-import { brokenCall, cutCall, cutOff, invalid, modelError, tooManyPieces } from "../modelError.ts"
+import { brokenCall, callCut, streamCut, invalid, modelError, tooManyPieces } from "../modelError.ts"
 import { type Ending, makePieces, type Piece, placeIn } from "../pieces.ts"
 import type { AnswerDecoder } from "../protocol.ts"
 import { reasonOf } from "../providerErrors.ts"
@@ -167,12 +167,12 @@ export const messagesDecoder = (provider: string): MessagesDecoder => {
   const isDone = () => stopped
 
   const end = (emit: Emit): ModelError | undefined => {
-    if (!stopped) return cutOff()
+    if (!stopped) return streamCut()
     if (blocks.areTooMany()) return tooManyPieces()
     const all = blocks.all()
     const called = all.filter(({ type }) => type === "tool_use")
     const finish = finishOf(stopReason)
-    if (finish === "length" && called.length > 0) return cutCall(nameOf(called.at(-1)!))
+    if (finish === "length" && called.length > 0) return callCut(nameOf(called.at(-1)!))
     // What was refused is not acted on.
     const calls = finish === "contentFilter" ? [] : called
     for (const block of calls) {

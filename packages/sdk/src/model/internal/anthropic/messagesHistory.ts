@@ -10,7 +10,7 @@ import type { ToolCallId } from "../../../domain/Id.ts"
 import type { AssistantMessage, FilePart, Message, ToolMessage, UserPart } from "../../../domain/Message.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import { argumentsValue, fieldsOf } from "../fields.ts"
-import { leftOut, textOfFile, titleOf } from "../inWords.ts"
+import { unavailableFile, textOfFile, titleOf } from "../inWords.ts"
 import { providerOf } from "../protocol.ts"
 import { wireIds, wireName } from "../wireNames.ts"
 
@@ -107,7 +107,7 @@ const answerBlocks = (
         })
         break
       case "file":
-        blocks.push(textBlock(leftOut(part)))
+        blocks.push(textBlock(unavailableFile(part)))
     }
   }
   return blocks
@@ -154,7 +154,7 @@ const fileBlock = (file: FilePart, provider: string): Schema.JsonObject => {
     case "reference":
       return source.provider === provider
         ? { type: type ?? "document", source: { type: "file", file_id: source.id }, ...title }
-        : textBlock(leftOut(file))
+        : textBlock(unavailableFile(file))
     case "url":
       return type === undefined
         ? textBlock(`[${titleOf(file)}: ${source.url}]`)
@@ -164,7 +164,7 @@ const fileBlock = (file: FilePart, provider: string): Schema.JsonObject => {
         return { type, source: { type: "base64", media_type: mediaType, data: source.base64 }, ...title }
       }
       const text = textOfFile(file)
-      return textBlock(text === undefined ? leftOut(file) : `${titleOf(file)}:\n${text}`)
+      return textBlock(text === undefined ? unavailableFile(file) : `${titleOf(file)}:\n${text}`)
     }
   }
 }

@@ -15,8 +15,8 @@ import {
   type Reason
 } from "../../ModelError.ts"
 import type { Prices } from "../../ModelProfile.ts"
-import { priced, sound } from "../cost.ts"
-import { shown } from "../http/responseError.ts"
+import { priced, validUsage } from "../cost.ts"
+import { redactError } from "../http/responseError.ts"
 import { modelError } from "../modelError.ts"
 import { reasonOf } from "../providerErrors.ts"
 
@@ -31,7 +31,7 @@ export const fromAiError = (
     retryable: isRetryable === ours.isRetryable ? undefined : isRetryable,
     usage: usage === undefined ? undefined : priced(given, usage)
   })
-  return shown(error, [])
+  return redactError(error, [])
 }
 
 const usageOf = ({
@@ -40,7 +40,7 @@ const usageOf = ({
   totalTokens
 }: typeof AiError.UsageInfo.Type): ModelUsage => {
   const inputTokens = promptTokens ?? (totalTokens ?? 0) - (completionTokens ?? 0)
-  return sound({ inputTokens, outputTokens: completionTokens ?? (totalTokens ?? 0) - inputTokens })
+  return validUsage({ inputTokens, outputTokens: completionTokens ?? (totalTokens ?? 0) - inputTokens })
 }
 
 const reasonFrom = (reason: AiError.AiErrorReason): Reason => {

@@ -13,7 +13,7 @@ import {
 import { argumentsOf, callIds } from "../../ModelBridge.ts"
 import type { ModelRequest, ToolDefinition } from "../../ModelRequest.ts"
 import { fieldsOf } from "../fields.ts"
-import { instructionsOf, leftOut } from "../inWords.ts"
+import { instructionsOf, unavailableFile } from "../inWords.ts"
 import { wireName } from "../wireNames.ts"
 
 /** The history, the instructions first. What a model of another name wants back stays at home. */
@@ -55,7 +55,7 @@ const filePart = (file: FilePart): Prompt.TextPart | Prompt.FilePart => {
   const url = source._tag === "url" ? URL.parse(source.url) : null
   const data = source._tag === "bytes" ? source.base64 : url
   return data === null
-    ? Prompt.textPart({ text: leftOut(file) })
+    ? Prompt.textPart({ text: unavailableFile(file) })
     : Prompt.filePart({ mediaType, data, ...(name === undefined ? {} : { fileName: name }) })
 }
 

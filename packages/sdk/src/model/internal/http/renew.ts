@@ -12,8 +12,8 @@ import { ConnectionLost, type ModelError, ProviderFault } from "../../ModelError
 import { fieldsOf, parseJson } from "../fields.ts"
 import { invalid, modelError } from "../modelError.ts"
 import { reasonOf } from "../providerErrors.ts"
-import { shown } from "./responseError.ts"
-import { beginning, discreetly } from "./send.ts"
+import { redactError } from "./responseError.ts"
+import { readBeginning, withoutTracing } from "./send.ts"
 
 /** What the issuer said. */
 type Renewed =
@@ -52,7 +52,7 @@ export const renew = (
       Effect.mapError(() =>
         modelError(new ConnectionLost({ description: "The issuer of the login could not be reached." }))
       ),
-      discreetly
+      withoutTracing
     )
     const body = parseJson(text)
     if (status >= 200 && status < 300) {
@@ -69,7 +69,7 @@ export const renew = (
     const said = reasonOf(body, { status }).description
     const description = `The issuer of the login answered with status ${status}: ${said}`
     const retryable = status === 408 || status === 429 || status >= 500
-    return yield* shown(modelError(new ProviderFault({ description }), { retryable }), [refreshToken])
+    return yield* redactError(modelError(new ProviderFault({ description }), { retryable }), [refreshToken])
   })
 
 /** Tokens are short. What is longer is cut off, and then it is no JSON. */
@@ -79,7 +79,7 @@ const textOf = (
   response: HttpClientResponse.HttpClientResponse
 ): Effect.Effect<string, HttpClientError.HttpClientError> =>
   Effect.suspend(() => {
-    const { read, text } = beginning(response, largestAnswer)
+    const { read, text } = readBeginning(response, largestAnswer)
     return read.pipe(
       Effect.catch((error) => (error.reason._tag === "EmptyBodyError" ? Effect.void : Effect.fail(error))),
       Effect.map(text)

@@ -52,7 +52,11 @@ export const requestIdOf = (headers: Headers): string | undefined => {
  * The error as it may be shown: without the secrets that were sent, bounded, on one line, and with the provider's id of the
  * request.
  */
-export const shown = (error: ModelError, secrets: ReadonlyArray<string>, requestId?: string): ModelError => {
+export const redactError = (
+  error: ModelError,
+  secrets: ReadonlyArray<string>,
+  requestId?: string
+): ModelError => {
   const { reason } = error
   const id = [error.requestId, requestId].find(
     (id) => id !== undefined && /^[\w.:-]{1,200}$/.test(id) && !secrets.some((secret) => id.includes(secret))

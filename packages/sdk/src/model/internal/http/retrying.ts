@@ -16,7 +16,7 @@ import type { ModelError } from "../../ModelError.ts"
 import type { ModelPart, ModelResponse } from "../../ModelPart.ts"
 import type { RetryOptions } from "../../ModelProfile.ts"
 import type { ModelRequest, ModelRetry } from "../../ModelRequest.ts"
-import { afterSpending, failedAfterSpending, type Spent, spentWith } from "../cost.ts"
+import { withSpent, failedAfterSpending, type Spent, addSpent } from "../cost.ts"
 import { changed, described } from "../modelError.ts"
 
 type Client = ModelClient["Service"]
@@ -30,9 +30,7 @@ export const retrying = (client: Client, options?: RetryOptions): Client => {
   ): Next<Answer> => ({
     ask: ask(request),
     after: (error) =>
-      Effect.map(beforeRetry(error, number, options, request.onRetry), () =>
-        attempt(request, ask, number + 1)
-      )
+      Effect.map(awaitRetry(error, number, options, request.onRetry), () => attempt(request, ask, number + 1))
   })
   return {
     ...client,
@@ -59,7 +57,7 @@ export const streamFirst = (
         seen = true
         return spent === undefined
           ? parts
-          : Arr.map(parts, (part) => (part._tag === "finish" ? afterSpending(spent, part) : part))
+          : Arr.map(parts, (part) => (part._tag === "finish" ? withSpent(spent, part) : part))
       }),
       Stream.catch((error) =>
         seen
@@ -67,7 +65,7 @@ export const streamFirst = (
           : Stream.unwrap(
               Effect.matchEffect(after(error), {
                 onFailure: (last) => Effect.fail(failedAfterSpending(spent, last)),
-                onSuccess: (next) => Effect.succeed(streamFirst(next, spentWith(spent, error.usage)))
+                onSuccess: (next) => Effect.succeed(streamFirst(next, addSpent(spent, error.usage)))
               })
             )
       )
@@ -80,16 +78,16 @@ export const completeFirst = (
   spent?: Spent
 ): Effect.Effect<ModelResponse, ModelError> =>
   Effect.matchEffect(ask, {
-    onSuccess: (response) => Effect.succeed(afterSpending(spent, response)),
+    onSuccess: (response) => Effect.succeed(withSpent(spent, response)),
     onFailure: (error) =>
       Effect.matchEffect(after(error), {
         onFailure: (last) => Effect.fail(failedAfterSpending(spent, last)),
-        onSuccess: (next) => completeFirst(next, spentWith(spent, error.usage))
+        onSuccess: (next) => completeFirst(next, addSpent(spent, error.usage))
       })
   })
 
 /** Waits until the call may be made again; fails with the error when it may not. `attempt` is the one that failed, from 1. */
-export const beforeRetry = (
+export const awaitRetry = (
   error: ModelError,
   attempt: number,
   options: RetryOptions = {},

@@ -17,7 +17,7 @@ import type { ModelProfile } from "../../ModelProfile.ts"
 import { changed, modelError } from "../modelError.ts"
 import type { Protocol } from "../protocol.ts"
 import { connectionError, hostOf } from "./connectionError.ts"
-import { requestIdOf, responseError, shown } from "./responseError.ts"
+import { requestIdOf, responseError, redactError } from "./responseError.ts"
 
 /** A response with an answer in its body, and how to show an error that is found in it. */
 export interface Sent {
@@ -62,15 +62,15 @@ export const send = (
         HttpClientRequest.bodyText(body, "application/json")
       )
       const response = yield* client.execute(request).pipe(
-        Effect.mapError((error) => shown(connectionError(error, profile), secrets)),
+        Effect.mapError((error) => redactError(connectionError(error, profile), secrets)),
         Effect.timeoutOrElse({
           duration: headLimit,
           orElse: () => Effect.fail(noHead(profile, headLimit))
         }),
-        discreetly
+        withoutTracing
       )
       const requestId = requestIdOf(response.headers)
-      const show = (error: ModelError) => shown(error, secrets, requestId)
+      const show = (error: ModelError) => redactError(error, secrets, requestId)
       if (response.status >= 200 && response.status < 300 && response.status !== 204) {
         return { response, shown: show }
       }
@@ -149,7 +149,7 @@ const queryOf = (address: string): ReadonlyArray<string> => {
  * Redirects are not followed: `fetch` would send every header but `authorization` along. And the HTTP client makes no span of its
  * own, because it would hold the request with its headers, and would tell the provider of our traces.
  */
-export const discreetly = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+export const withoutTracing = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.updateContext(effect, (context: Context.Context<R>) =>
     context.pipe(
       Context.add(FetchHttpClient.RequestInit, {
@@ -176,7 +176,7 @@ const noHead = (profile: ModelProfile, limit: Duration.Duration): ModelError => 
 const largestError = 64 * 1024
 
 /** Reads a body until this many characters have come; `text` is what has come, also where reading fails. */
-export const beginning = (response: HttpClientResponse.HttpClientResponse, limit: number) => {
+export const readBeginning = (response: HttpClientResponse.HttpClientResponse, limit: number) => {
   const decoder = new TextDecoder()
   let text = ""
   const read = response.stream.pipe(
@@ -192,6 +192,6 @@ export const beginning = (response: HttpClientResponse.HttpClientResponse, limit
 /** The beginning of an error's body: as much as is needed, for as long as is sensible. What does not come is left out. */
 const errorBody = (response: HttpClientResponse.HttpClientResponse): Effect.Effect<string> =>
   Effect.suspend(() => {
-    const { read, text } = beginning(response, largestError)
+    const { read, text } = readBeginning(response, largestError)
     return read.pipe(Effect.timeoutOption("10 seconds"), Effect.ignore, Effect.map(text))
   })

@@ -10,7 +10,7 @@ import type { ModelUsage } from "../../../domain/Usage.ts"
 import type { ModelError } from "../../ModelError.ts"
 import { type ModelPart, type ModelResponse, partsOf } from "../../ModelPart.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
-import { priced, sound } from "../cost.ts"
+import { priced, validUsage } from "../cost.ts"
 import { parseJson } from "../fields.ts"
 import { changed, invalid } from "../modelError.ts"
 import type { Protocol } from "../protocol.ts"
@@ -57,7 +57,7 @@ export const makeAnswerReader = (
     error = withUsage(failure)
     ended = true
   }
-  const billed = (usage: ModelUsage) => priced(profile, sound(usage))
+  const billed = (usage: ModelUsage) => priced(profile, validUsage(usage))
   const emit = (part: ModelPart) => {
     if (part._tag !== "finish") parts.push(part)
     else parts.push({ ...part, usage: billed(part.usage), profile: part.profile ?? profile.name })

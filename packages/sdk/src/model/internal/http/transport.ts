@@ -19,7 +19,7 @@ import { Tokenizer } from "../../Tokenizer.ts"
 import { invalid, modelError } from "../modelError.ts"
 import { roomFor } from "../outputBound.ts"
 import type { Protocol } from "../protocol.ts"
-import { makeWarnings, unsaid } from "../warnings.ts"
+import { makeWarnings, omittedSettings } from "../warnings.ts"
 import { connectionError } from "./connectionError.ts"
 import { retrying } from "./retrying.ts"
 import { type Sent, send } from "./send.ts"
@@ -37,7 +37,7 @@ export const makeClient = (
         const room = roomFor(request, profile, yield* Tokenizer)
         const body = protocol.encode(request, profile, streaming, room)
         const settings = { ...profile.settings, ...request.settings }
-        yield* warn(unsaid({ ...request, settings }, body, protocol.settingFields))
+        yield* warn(omittedSettings({ ...request, settings }, body, protocol.settingFields))
         return JSON.stringify(body)
       })
     const stream = (request: ModelRequest): Stream.Stream<ModelPart, ModelError> =>

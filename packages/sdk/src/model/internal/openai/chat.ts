@@ -11,7 +11,7 @@ import type { Protocol } from "../protocol.ts"
 import { wireName } from "../wireNames.ts"
 import { decode, decoder } from "./chatDecoder.ts"
 import { encodeMessages } from "./chatMessages.ts"
-import { given, isStrict, settingFields, toolFields } from "./fields.ts"
+import { optionalField, isStrict, settingFields, toolFields } from "./fields.ts"
 
 const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   const { output } = request
@@ -38,15 +38,15 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
           response_format:
             asked === "jsonSchema" ? schemaFormat(output, compatibility) : { type: "json_object" }
         }),
-    ...given(
+    ...optionalField(
       compatibility.maxTokensField ?? "max_completion_tokens",
       outputBound(settings.maxOutputTokens, profile, room)
     ),
-    ...given("temperature", settings.temperature),
-    ...given("top_p", settings.topP),
-    ...given("stop", settings.stop),
-    ...given("seed", settings.seed),
-    ...given(
+    ...optionalField("temperature", settings.temperature),
+    ...optionalField("top_p", settings.topP),
+    ...optionalField("stop", settings.stop),
+    ...optionalField("seed", settings.seed),
+    ...optionalField(
       "reasoning_effort",
       compatibility.reasoningEffort === false ? undefined : settings.reasoningEffort
     ),

@@ -13,7 +13,15 @@ import type { ModelPart, ModelResponse } from "../../ModelPart.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import { wholeAnswer } from "../decoding.ts"
 import { countOf, type Fields, fieldsOf, parseJson, textOf, writtenArguments } from "../fields.ts"
-import { cutCall, cutOff, invalid, modelError, notAnAnswer, notJson, tooManyPieces } from "../modelError.ts"
+import {
+  callCut,
+  streamCut,
+  invalid,
+  modelError,
+  notAnAnswer,
+  notJson,
+  tooManyPieces
+} from "../modelError.ts"
 import { type AnswerDecoder, providerOf } from "../protocol.ts"
 import { reasonOf } from "../providerErrors.ts"
 import { extraOf, makeChatCalls } from "./chatCalls.ts"
@@ -48,7 +56,7 @@ export const decoder = (profile: ModelProfile): AnswerDecoder => {
       return reader.read(body, false, emit)
     },
     end: (emit) => {
-      if (!done && !reader.isFinished()) return cutOff()
+      if (!done && !reader.isFinished()) return streamCut()
       return reader.end(emit)
     },
     isDone: () => done,
@@ -181,7 +189,7 @@ const makeReader = (provider: string) => {
       const whole: Array<ModelPart> = []
       // What a filter has ended is not what the model wanted to do.
       for (const call of finished === "contentFilter" ? [] : calls.calls) {
-        if (finished === "length") return cutCall(call.name === "" ? "a tool" : call.name)
+        if (finished === "length") return callCut(call.name === "" ? "a tool" : call.name)
         if (call.name === "") return invalid("There is a tool call without a name in the answer.")
         whole.push({
           _tag: "tool-call",

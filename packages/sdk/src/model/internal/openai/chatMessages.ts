@@ -9,7 +9,7 @@ import type { AssistantMessage, FilePart, ToolMessage, UserPart } from "../../..
 import type { ModelProfile } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
 import { argumentsText, fieldsOf } from "../fields.ts"
-import { leftOut, textOfFile, titleOf } from "../inWords.ts"
+import { unavailableFile, textOfFile, titleOf } from "../inWords.ts"
 import { providerOf } from "../protocol.ts"
 import { wireIds, wireName } from "../wireNames.ts"
 import { extraOf } from "./chatCalls.ts"
@@ -84,7 +84,7 @@ const assistantMessage = (
   let text = ""
   for (const part of content) {
     if (part._tag === "text") text += part.text
-    else if (part._tag === "file") text += leftOut(part)
+    else if (part._tag === "file") text += unavailableFile(part)
   }
   if (text === "" && calls.length === 0 && thinking.length === 0 && Object.keys(fields).length === 0) {
     return undefined
@@ -140,7 +140,7 @@ const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
   if (source._tag === "reference") {
     return source.provider === provider
       ? { type: "file", file: { file_id: source.id } }
-      : textPart(leftOut(file))
+      : textPart(unavailableFile(file))
   }
   if (source._tag === "bytes") {
     const audio = audioFormats.get(mediaType)

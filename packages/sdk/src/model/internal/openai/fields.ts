@@ -6,7 +6,7 @@ import { type Fields, fieldsOf } from "../fields.ts"
 import type { SettingFields } from "../warnings.ts"
 
 /** A field, if there is a value. */
-export const given = (field: string, value: Schema.Json | undefined): Schema.JsonObject =>
+export const optionalField = (field: string, value: Schema.Json | undefined): Schema.JsonObject =>
   value === undefined ? {} : { [field]: value }
 
 /** Whether a schema is marked as strict. */
@@ -74,8 +74,11 @@ export const toolFields = (
     ? {}
     : {
         tools: tools.map((tool) => form.tool(tool, isStrict(tool.parameters, compatibility))),
-        ...given("tool_choice", typeof toolChoice === "object" ? form.choice(toolChoice.tool) : toolChoice),
-        ...given(
+        ...optionalField(
+          "tool_choice",
+          typeof toolChoice === "object" ? form.choice(toolChoice.tool) : toolChoice
+        ),
+        ...optionalField(
           "parallel_tool_calls",
           compatibility.parallelToolCalls === false ? undefined : parallelToolCalls
         )

@@ -19,7 +19,7 @@ import { outputBound } from "../outputBound.ts"
 import { type Protocol, providerOf } from "../protocol.ts"
 import { reasonOf } from "../providerErrors.ts"
 import { wireName } from "../wireNames.ts"
-import { given, isStrict, settingFields, toolFields } from "./fields.ts"
+import { optionalField, isStrict, settingFields, toolFields } from "./fields.ts"
 import { responsesDecoder } from "./responsesDecoder.ts"
 import { encodeInput } from "./responsesInput.ts"
 
@@ -56,14 +56,14 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
             format: asked === "jsonSchema" ? schemaFormat(output, compatibility) : { type: "json_object" }
           }
         }),
-    ...given(
+    ...optionalField(
       "max_output_tokens",
       compatibility.maxOutputTokens === false
         ? undefined
         : outputBound(settings.maxOutputTokens, profile, room)
     ),
-    ...given("temperature", settings.temperature),
-    ...given("top_p", settings.topP),
+    ...optionalField("temperature", settings.temperature),
+    ...optionalField("top_p", settings.topP),
     ...(effort === undefined ? {} : { reasoning: { effort } }),
     ...profile.settings?.extra,
     ...request.settings?.extra

@@ -15,7 +15,7 @@ import { InvalidRequest, type ModelError, ProviderFault } from "../../ModelError
 import type { ModelPart } from "../../ModelPart.ts"
 import { readTypedEvents } from "../decoding.ts"
 import { countOf, type Fields, fieldsOf, textOf } from "../fields.ts"
-import { brokenCall, cutCall, cutOff, modelError, tooManyPieces } from "../modelError.ts"
+import { brokenCall, callCut, streamCut, modelError, tooManyPieces } from "../modelError.ts"
 import { makePieces, placeIn } from "../pieces.ts"
 import type { AnswerDecoder } from "../protocol.ts"
 import { reasonOf } from "../providerErrors.ts"
@@ -255,7 +255,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
   const isDone = () => final !== undefined
 
   const end = (emit: Emit): ModelError | undefined => {
-    if (final === undefined) return cutOff()
+    if (final === undefined) return streamCut()
     reconcile(Array.isArray(final.output) ? final.output : [], emit)
     if (items.areTooMany()) return tooManyPieces()
     const all = items.all()
@@ -268,7 +268,7 @@ export const responsesDecoder = (provider: string): ResponsesDecoder => {
       return isNew
     })
     const cutBy = status === "incomplete" ? cutReason(fieldsOf(final.incomplete_details)) : undefined
-    if (cutBy === "length" && called.length > 0) return cutCall(nameOf(called.at(-1)!))
+    if (cutBy === "length" && called.length > 0) return callCut(nameOf(called.at(-1)!))
     // What a filter cut off is not acted on.
     const calls = cutBy === "contentFilter" ? [] : called
     for (const item of calls) {

@@ -10,7 +10,7 @@ import type { ToolCallId } from "../../../domain/Id.ts"
 import type { AssistantMessage, FilePart, Message, UserPart } from "../../../domain/Message.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
 import { argumentsText, fieldsOf } from "../fields.ts"
-import { leftOut, textOfFile, titleOf } from "../inWords.ts"
+import { unavailableFile, textOfFile, titleOf } from "../inWords.ts"
 import { providerOf } from "../protocol.ts"
 import { wireIds, wireName } from "../wireNames.ts"
 
@@ -88,7 +88,7 @@ const answerItems = (
         break
       }
       case "file":
-        items.push(messageItem(leftOut(part), {}, false))
+        items.push(messageItem(unavailableFile(part), {}, false))
     }
   }
   // DeepSeek takes nothing between calls and their results. Where the order binds nothing, texts come first.
@@ -147,7 +147,7 @@ const filePart = (file: FilePart, provider: string): Schema.JsonObject => {
   const { mediaType, source } = file
   const isImage = mediaType.startsWith("image/")
   if (source._tag === "reference") {
-    if (source.provider !== provider) return textPart(leftOut(file))
+    if (source.provider !== provider) return textPart(unavailableFile(file))
     return { type: isImage ? "input_image" : "input_file", file_id: source.id }
   }
   const text = textOfFile(file)

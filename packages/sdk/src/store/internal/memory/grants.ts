@@ -34,21 +34,22 @@ const keep = ({ kept, revokedOfDeleted }: Grants, given: StoredGrant): void => {
 }
 
 /** Keeps the grant that a decision on one of a run's requests creates, if it does. */
-export const keepOf = (grants: Grants, run: Run, decision: Decision): void => {
+export const recordGrant = (grants: Grants, run: Run, decision: Decision): void => {
   const entry = run.inbox.get(decision.requestId)
   const grant = entry === undefined ? undefined : grantOf(entry.request, decision)
   if (grant !== undefined) keep(grants, { grant, runId: run.runId, sessionId: run.sessionId })
 }
 
 /** The same for all decisions among events that were appended. */
-export const keepFrom = (grants: Grants, run: Run, events: ReadonlyArray<RunEvent>): void => {
+export const recordGrantsOfEvents = (grants: Grants, run: Run, events: ReadonlyArray<RunEvent>): void => {
   for (const change of requestChanges(events))
-    if (change._tag === "decided") keepOf(grants, run, change.decision)
+    if (change._tag === "decided") recordGrant(grants, run, change.decision)
 }
 
 /** The same for all requests of a run that was restored. */
-export const keepAllOf = (grants: Grants, run: Run): void => {
-  for (const { decision } of run.inbox.values()) if (decision !== undefined) keepOf(grants, run, decision)
+export const recordGrantsOfRun = (grants: Grants, run: Run): void => {
+  for (const { decision } of run.inbox.values())
+    if (decision !== undefined) recordGrant(grants, run, decision)
 }
 
 export const revokedOf = (grants: Grants, used: ReadonlyArray<StoredGrant>): ReadonlyArray<Revoked> =>
@@ -92,7 +93,7 @@ export const revokeWith = (
 }
 
 /** Those of these grants that are revoked, by id. */
-export const standing = ({ kept }: Grants, given: ReadonlyArray<Revoked>): ReadonlyArray<GrantId> => {
+export const revokedAmong = ({ kept }: Grants, given: ReadonlyArray<Revoked>): ReadonlyArray<GrantId> => {
   const ids = new Set(given.map(({ grantId }) => grantId))
   return [...ids].filter((grantId) => kept.get(grantId)?.grant.revoked !== undefined).toSorted()
 }

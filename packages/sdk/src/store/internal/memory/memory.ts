@@ -29,9 +29,9 @@ import type {
 import { pageSize, position } from "../bounds.ts"
 import { refusedBusy, refusedExists, withMail } from "../copies.ts"
 import { revocationsOf, revocationsWith } from "../grants.ts"
-import { afterEvents, byAge, endsUnread, matches, undelivered } from "../inbox.ts"
+import { inboxAfter, byAge, endsUnread, matches, undelivered } from "../inbox.ts"
 import { isTakingUp, sliceBatches } from "../journal.ts"
-import { afterTaking, decodeMessage, isSentTo, notTheSame, waiting } from "../messages.ts"
+import { mailAfter, decodeMessage, isSentTo, idConflict, waiting } from "../messages.ts"
 import { makeNotifier } from "../notifier.ts"
 import {
   closingReason,
@@ -102,8 +102,8 @@ export const makeMemory = (): RunStorePort => {
       if (run.revision !== options.expected) return yield* Result.fail(conflict())
       const later = isTakingUp(options.events, options.status) ? nextOf(run) : undefined
       if (later !== undefined) return yield* Result.fail(busyWith(later))
-      const inbox = yield* Result.mapError(afterEvents(run.inbox, options.events), conflict)
-      const mail = yield* Result.mapError(afterTaking(run.mail, options.events), conflict)
+      const inbox = yield* Result.mapError(inboxAfter(run.inbox, options.events), conflict)
+      const mail = yield* Result.mapError(mailAfter(run.mail, options.events), conflict)
       return { run, inbox, mail }
     })
 
@@ -147,7 +147,7 @@ export const makeMemory = (): RunStorePort => {
   /** Records a decision on a request of a run, and the grant that it creates. */
   const record = (run: Run, entry: RequestEntry, decision: Decision) => {
     run.inbox = new Map(run.inbox).set(decision.requestId, { ...entry, status: "decided", decision })
-    Grants.keepOf(grants, run, decision)
+    Grants.recordGrant(grants, run, decision)
   }
 
   const findRequest = (requestId: RequestId) => {
@@ -181,7 +181,7 @@ export const makeMemory = (): RunStorePort => {
           }
           const lease = leaseTo(run, owner, options.ttl, now)
           runs.set(runId, run)
-          Grants.keepFrom(grants, run, options.events)
+          Grants.recordGrantsOfEvents(grants, run, options.events)
           if (parent !== undefined) keep(parent.runId, parent.revision, options.checkpoint)
           return Result.succeed(lease)
         })
@@ -194,14 +194,14 @@ export const makeMemory = (): RunStorePort => {
         Result.map(presentAmong(runs, restored), (present) => {
           const known = revocationsOf(revocations, new Set(present.map(({ runId }) => runId)))
           Grants.revokeWith(grants, known, runs)
-          return Grants.standing(grants, known.revoked)
+          return Grants.revokedAmong(grants, known.revoked)
         })
       return atomically((now) => {
         const outcome = restoreInto(runs, withMail(restored, decisions, messages), now)
         if (Result.isSuccess(outcome)) {
           for (const { runId } of restored) {
             const run = runs.get(runId)
-            if (run !== undefined) Grants.keepAllOf(grants, run)
+            if (run !== undefined) Grants.recordGrantsOfRun(grants, run)
           }
           Grants.revokeWith(grants, revocations, runs)
           return Result.void
@@ -228,7 +228,7 @@ export const makeMemory = (): RunStorePort => {
           if (endsUnread(run.inbox, options.events))
             return yield* Result.fail(conflictOf(run, options.expected))
           write(run, { ...options, inbox, mail }, now)
-          Grants.keepFrom(grants, run, options.events)
+          Grants.recordGrantsOfEvents(grants, run, options.events)
           return { revision: run.revision as Revision, ...newsOf(run) }
         })
       ),
@@ -240,7 +240,7 @@ export const makeMemory = (): RunStorePort => {
           const parked = run.cancelReason === undefined && news === 0
           if (parked) {
             write(run, { ...options, inbox, mail }, now)
-            Grants.keepFrom(grants, run, options.events)
+            Grants.recordGrantsOfEvents(grants, run, options.events)
             keep(run.runId, run.revision, options.checkpoint)
             run.owner = undefined
             run.leaseUntil = 0
@@ -338,7 +338,7 @@ export const makeMemory = (): RunStorePort => {
           const { messageId, ...message } = sent
           const run = yield* found(runId)
           const known = run.mail.get(messageId)
-          const wrong = known === undefined ? undefined : notTheSame(known, sent)
+          const wrong = known === undefined ? undefined : idConflict(known, sent)
           if (wrong !== undefined) return yield* Result.fail(wrong)
           if (known !== undefined) return { messageId, at: known.at }
           if (!isSentTo(run.status, sent)) {

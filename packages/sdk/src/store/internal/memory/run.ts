@@ -11,9 +11,9 @@ import { encodeEvents } from "../../../domain/RunStateCodec.ts"
 import type { Lease, PendingRequest, ReadyRun, RunHead } from "../../RunStorePort.ts"
 import { leaseMs } from "../bounds.ts"
 import type { Copy } from "../copies.ts"
-import { afterEvents, closed, hasDecided, type Inbox, readiness } from "../inbox.ts"
+import { inboxAfter, closed, hasDecided, type Inbox, readiness } from "../inbox.ts"
 import { answererIn, type Batch } from "../journal.ts"
-import { afterTaking, type Mail, waiting } from "../messages.ts"
+import { mailAfter, type Mail, waiting } from "../messages.ts"
 import { closingReason, isCancellable, type RequestEntry } from "../requests.ts"
 import type { Kept } from "./checkpoints.ts"
 
@@ -110,12 +110,12 @@ export const fill = (
   { cancelReason, decisions = [], events, messages = [], status }: Parameters<typeof begin>[0],
   now: Timestamp
 ): void => {
-  const inbox = new Map(Result.getOrElse(afterEvents(new Map(), events), () => new Map()))
+  const inbox = new Map(Result.getOrElse(inboxAfter(new Map(), events), () => new Map()))
   for (const decision of decisions) {
     const entry = inbox.get(decision.requestId)
     if (entry?.status === "open") inbox.set(decision.requestId, { ...entry, status: "decided", decision })
   }
-  const mail = new Map(Result.getOrElse(afterTaking(new Map(), events), () => new Map()))
+  const mail = new Map(Result.getOrElse(mailAfter(new Map(), events), () => new Map()))
   for (const { messageId, ...message } of messages) {
     if (!mail.has(messageId)) mail.set(messageId, message)
   }

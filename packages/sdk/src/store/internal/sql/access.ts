@@ -263,12 +263,14 @@ const backoff = Schedule.min([Schedule.exponential("2 millis"), Schedule.spaced(
 )
 
 /** Another transaction changed what this one had read. It is rolled back and begun again. */
-export class Overtaken extends Data.TaggedError("Overtaken") {}
+export class TransactionConflict extends Data.TaggedError("TransactionConflict") {}
 
-/** Begins a transaction again for as long as others overtake it: each time, one of them was committed. */
-export const untilNotOvertaken = <A, E>(transaction: Effect.Effect<A, E | Overtaken>): Effect.Effect<A, E> =>
+/** Begins a transaction again for as long as others conflict with it: each time, one of them was committed. */
+export const retryOnConflict = <A, E>(
+  transaction: Effect.Effect<A, E | TransactionConflict>
+): Effect.Effect<A, E> =>
   Effect.catch(transaction, (error): Effect.Effect<A, E> =>
-    error instanceof Overtaken ? untilNotOvertaken(transaction) : Effect.fail(error)
+    error instanceof TransactionConflict ? retryOnConflict(transaction) : Effect.fail(error)
   )
 
 /** The channel on which Postgres tells that a run may have something to do. */

@@ -35,7 +35,7 @@ export interface Sorted<Value> {
 const isRunId = Schema.is(RunId)
 
 /** An id as it can be shown, whatever stands in its place. */
-export const shown = (id: unknown): string => (isRunId(id) ? id : "(whose id is damaged)")
+export const displayId = (id: unknown): string => (isRunId(id) ? id : "(whose id is damaged)")
 
 /** What is wrong with a row, and what to do. */
 export const damagedColumns = (what: string, columns: ReadonlyArray<string>): string =>
@@ -100,4 +100,4 @@ const damageIn = <Row extends object, Value>(
   { what }: RowKind<Row, Value>,
   row: RawRow,
   columns: ReadonlyArray<string>
-): DamagedRun => ({ runId: shown(row["run_id"]), problem: damagedColumns(what(row), columns) })
+): DamagedRun => ({ runId: displayId(row["run_id"]), problem: damagedColumns(what(row), columns) })

@@ -6,8 +6,8 @@ import { Grant, revoke, Revocation } from "../../../domain/Grant.ts"
 import { GrantId, RunId, SessionId } from "../../../domain/Id.ts"
 import type { StoredGrant } from "../../StoredGrant.ts"
 import type { SqlAccess } from "./access.ts"
-import { type RowKind, shown } from "./damage.ts"
-import { isSameTime, Time, Whole } from "./rows.ts"
+import { type RowKind, displayId } from "./damage.ts"
+import { isSameTime, Time, SafeInteger } from "./rows.ts"
 
 const GrantRow = Schema.Struct({
   grant_id: GrantId,
@@ -19,8 +19,8 @@ const GrantRow = Schema.Struct({
   agent: Schema.String,
   tool: Schema.String,
   scope: Schema.Literals(["run", "session"]),
-  given_at: Whole,
-  expires_at: Schema.NullOr(Whole),
+  given_at: SafeInteger,
+  expires_at: Schema.NullOr(SafeInteger),
   /** What a run that was deleted leaves of a revoked grant has none. */
   data: Schema.NullOr(Schema.fromJsonString(Grant)),
   revoked_at: Schema.NullOr(Time),
@@ -44,7 +44,7 @@ export interface GrantEntry extends Pick<GrantRow, "given_at" | "revocation" | "
 /** Grants, with columns that say what the grant and its revocation say. */
 export const grantKind: RowKind<GrantRow, GrantEntry> = {
   row: GrantRow,
-  what: ({ grant_id, run_id }) => `the grant ${shown(grant_id)} of the run ${shown(run_id)}`,
+  what: ({ grant_id, run_id }) => `the grant ${displayId(grant_id)} of the run ${displayId(run_id)}`,
   agreements: (row) => {
     const { data, revocation } = row
     // Of a grant in force, nothing is left where its run was deleted.

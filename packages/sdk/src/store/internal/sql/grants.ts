@@ -16,7 +16,7 @@ import { deletedRun } from "../grants.ts"
 import type { SqlAccess } from "./access.ts"
 import { readAll, sort } from "./damage.ts"
 import { grantColumns, grantKind } from "./grantRows.ts"
-import { equalTo, following, makePages } from "./pages.ts"
+import { equalTo, afterCursor, makePages } from "./pages.ts"
 
 /** Makes the part of the store that deals with grants. */
 export const makeGrants = (access: SqlAccess) => {
@@ -77,7 +77,7 @@ export const makeGrants = (access: SqlAccess) => {
     const conditions = [
       sql`(data IS NOT NULL OR session_id <> '')`,
       ...equalTo(access, { run_id, session_id, grant_id, tool, agent }),
-      ...(yield* following(access, filter.after, byAge))
+      ...(yield* afterCursor(access, filter.after, byAge))
     ]
     return yield* sql`SELECT ${columns} FROM fermata_grants WHERE ${sql.and(conditions)}
       ORDER BY given_at, grant_id LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`

@@ -19,7 +19,7 @@ import { leaseMs, position } from "../bounds.ts"
 import { answererIn, damaged, isTakingUp, sliceBatches } from "../journal.ts"
 import { takenBy } from "../messages.ts"
 import { areEnding, closingReason, isGoing, requestChanges } from "../requests.ts"
-import { type SqlAccess, untilNotOvertaken } from "./access.ts"
+import { type SqlAccess, retryOnConflict } from "./access.ts"
 import { eventsIn, isWhole, makeChain, startOf, whole } from "./chain.ts"
 import type { makeCheckpoints } from "./checkpoints.ts"
 import { readAll, unreadable } from "./damage.ts"
@@ -242,7 +242,7 @@ export const makeJournal = (
             : Option.none()
         })
       )
-      return yield* untilNotOvertaken(transaction)
+      return yield* retryOnConflict(transaction)
     }),
 
     append: (options) =>

@@ -11,7 +11,7 @@ import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { RunNotFound, type RunStoreError } from "../../RunStoreError.ts"
 import type { RunStorePort } from "../../RunStorePort.ts"
 import type { Receipt, SentMessage } from "../../SentMessage.ts"
-import { decodeMessage, isSentTo, notTheSame, takenBy } from "../messages.ts"
+import { decodeMessage, isSentTo, idConflict, takenBy } from "../messages.ts"
 import type { SqlAccess } from "./access.ts"
 import { readAll } from "./damage.ts"
 import { makeHeads, messageKind } from "./rows.ts"
@@ -54,7 +54,7 @@ export const makeMessages = (access: SqlAccess) => {
         const head = yield* heads("send", sql`run_id = ${runId} ${forUpdate}`)
         if (head === undefined) return yield* new RunNotFound({ runId })
         const known = yield* recorded(runId, messageId)
-        const wrong = known === undefined ? undefined : notTheSame(known, message)
+        const wrong = known === undefined ? undefined : idConflict(known, message)
         if (wrong !== undefined) return yield* wrong
         if (known !== undefined) return known.receipt
         if (!isSentTo(head.status, message)) return yield* new RunEnded({ runId, status: head.status })

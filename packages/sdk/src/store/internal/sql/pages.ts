@@ -75,7 +75,7 @@ export const equalTo = (
   )
 
 /** The condition by which a list goes on after an entry of an earlier page: none where that was deleted. */
-export const following = Effect.fnUntraced(function* (
+export const afterCursor = Effect.fnUntraced(function* (
   { sql }: SqlAccess,
   after: string | undefined,
   { id, order, table, time }: { readonly [Part in "table" | "time" | "id" | "order"]: string }

@@ -11,8 +11,8 @@ import { Interruption, toolOf, warnAt } from "../../../domain/Interruption.ts"
 import type { PendingRequest } from "../../RunStorePort.ts"
 import { type RequestEntry, RequestStatus } from "../requests.ts"
 import type { SqlAccess } from "./access.ts"
-import { type RowKind, shown } from "./damage.ts"
-import { isIn, isSameTime, Whole } from "./rows.ts"
+import { type RowKind, displayId } from "./damage.ts"
+import { isIn, isSameTime, SafeInteger } from "./rows.ts"
 
 const RequestRow = Schema.Struct({
   request_id: RequestId,
@@ -27,9 +27,9 @@ const RequestRow = Schema.Struct({
   status: RequestStatus,
   superseded_reason: Schema.NullOr(Schema.String),
   superseded_by: Schema.NullOr(RequestId),
-  asked_at: Whole,
-  expires_at: Schema.NullOr(Whole),
-  warn_at: Schema.NullOr(Whole),
+  asked_at: SafeInteger,
+  expires_at: Schema.NullOr(SafeInteger),
+  warn_at: Schema.NullOr(SafeInteger),
   request: Schema.fromJsonString(Interruption),
   decision: Schema.NullOr(Schema.fromJsonString(Decision))
 })
@@ -80,7 +80,7 @@ export const requestKind: RowKind<RequestRow, InboxEntry> = {
       return undefined
     }
   },
-  what: ({ request_id, run_id }) => `the request ${shown(request_id)} of the run ${shown(run_id)}`,
+  what: ({ request_id, run_id }) => `the request ${displayId(request_id)} of the run ${displayId(run_id)}`,
   agreements: (row) => {
     const { decision, request } = row
     const hasDecision = isDecided[row.status] ?? decision !== null

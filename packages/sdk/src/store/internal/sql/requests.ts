@@ -33,10 +33,10 @@ import {
   oldestFirst,
   type RequestChange
 } from "../requests.ts"
-import { Overtaken, type SqlAccess, untilNotOvertaken } from "./access.ts"
+import { TransactionConflict, type SqlAccess, retryOnConflict } from "./access.ts"
 import { readAll } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
-import { equalTo, following, makePages } from "./pages.ts"
+import { equalTo, afterCursor, makePages } from "./pages.ts"
 import { type InboxEntry, pathText, requestColumns, requestKind } from "./requestRows.ts"
 
 const byAge = { table: "fermata_requests", time: "asked_at", id: "request_id", order: ">" }
@@ -176,7 +176,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     const conditions = [
       sql`status = 'open'`,
       ...equalTo(access, { run_id: filter.runId, kind: filter.kind, tool: filter.tool }),
-      ...(yield* following(access, filter.after, byAge)),
+      ...(yield* afterCursor(access, filter.after, byAge)),
       filter.expiresBefore === undefined
         ? sql`(expires_at IS NULL OR expires_at > ${now} OR on_expiry <> 'deny')`
         : sql`expires_at < ${filter.expiresBefore}`
@@ -193,7 +193,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
   const decide: RunStorePort["decide"] = Effect.fnUntraced(function* (input) {
     const now = yield* Clock.currentTimeMillis
     const decision = yield* Effect.fromResult(decodeInput(input, now))
-    return yield* untilNotOvertaken(
+    return yield* retryOnConflict(
       Effect.gen(function* () {
         const { entry, pending } = yield* find("decide", decision.requestId)
         const { first, record, refusal } = judgeEntry(entry, decision, now)
@@ -205,7 +205,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
               yield* lockHead(pending.runId)
               if (record === decision) yield* notEnding(pending.runId, decision.requestId)
               // Somebody decided between the read and the write: what counts now is looked at again.
-              if (!(yield* decideOpen(record, "decided"))) return yield* new Overtaken()
+              if (!(yield* decideOpen(record, "decided"))) return yield* new TransactionConflict()
               yield* notify
             }),
             Effect.map(entryOf("decide", decision.requestId), (row) =>
@@ -248,7 +248,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       const fresh = taken.filter(({ isNew }) => isNew)
       for (const { decision, found } of fresh) yield* notEnding(found.pending.runId, decision.requestId)
       for (const { decision } of fresh) {
-        if (!(yield* decideOpen(decision, "decided"))) return yield* new Overtaken()
+        if (!(yield* decideOpen(decision, "decided"))) return yield* new TransactionConflict()
       }
       if (fresh.length > 0) yield* notify
       return taken.map(({ decision, found }) => outcomeOf(decision, found))
@@ -264,7 +264,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       })
       return outcomes.length === decisions.length ? Option.some(outcomes) : Option.none()
     })
-    return yield* untilNotOvertaken(write("decideAll", transaction, committed))
+    return yield* retryOnConflict(write("decideAll", transaction, committed))
   })
 
   return {

@@ -28,7 +28,7 @@ import {
 import { type RestoredRevocations, revocationsOf, revocationsWith } from "../grants.ts"
 import { answererIn, sliceBatches, startsWith } from "../journal.ts"
 import { closingReason, requestChanges } from "../requests.ts"
-import { Overtaken, type SqlAccess, untilNotOvertaken } from "./access.ts"
+import { TransactionConflict, type SqlAccess, retryOnConflict } from "./access.ts"
 import { readAll } from "./damage.ts"
 import type { Parts } from "./journal.ts"
 import { batchColumns, batchKind, headColumns, headKind, rawBatch } from "./rows.ts"
@@ -130,7 +130,7 @@ export const makeRestore = (
     if (created === undefined) {
       const refusal = yield* positions.insertRefusal("restore", copy, follows)
       // It was not here when the runs were locked.
-      return yield* refusal._tag === "RunExists" ? new Overtaken() : refusal
+      return yield* refusal._tag === "RunExists" ? new TransactionConflict() : refusal
     }
     yield* fill(copy)
   })
@@ -231,7 +231,7 @@ export const makeRestore = (
         ),
         (revoked) => Effect.fail(withRevoked(revoked))
       )
-    yield* untilNotOvertaken(
+    yield* retryOnConflict(
       write(
         "restore",
         restoreAll(withMail(runs, decisions, sent), revocations, at),

@@ -19,20 +19,20 @@ import { MessageId, type SentMessage } from "../../SentMessage.ts"
 import { latestTime } from "../bounds.ts"
 import { isCancellable } from "../requests.ts"
 import type { SqlAccess } from "./access.ts"
-import { damagedColumns, readAll, type RowKind, shown } from "./damage.ts"
+import { damagedColumns, readAll, type RowKind, displayId } from "./damage.ts"
 import { isLeased } from "./lease.ts"
 
 /** A number that other numbers can be told apart from; some drivers return 64-bit columns as `bigint`. */
-export const Whole = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
+export const SafeInteger = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
   Schema.decodeTo(Schema.Finite, {
     decode: SchemaGetter.transform(Number),
     encode: SchemaGetter.transform((value: number) => value)
   })
 )
-const WholeRevision = Whole.pipe(Schema.decodeTo(Revision))
+const WholeRevision = SafeInteger.pipe(Schema.decodeTo(Revision))
 
 /** A time that has a date: what is beyond cannot be shown. */
-export const Time = Whole.check(Schema.isBetween({ minimum: 0, maximum: latestTime }))
+export const Time = SafeInteger.check(Schema.isBetween({ minimum: 0, maximum: latestTime }))
 
 /** Whether a column has a time. One that keeps whole milliseconds keeps a part of one no better. */
 export const isSameTime = (column: number | null, time: number | undefined): boolean =>
@@ -63,13 +63,13 @@ const isDecodedHead = verbatim(Schema.toType(HeadRow))
 
 /** What is wrong with the entry of a run whose columns cannot be what they say. */
 export const damagedEntry = (runId: RunId, columns: ReadonlyArray<string>): string =>
-  damagedColumns(`the entry of the run ${shown(runId)}`, columns)
+  damagedColumns(`the entry of the run ${displayId(runId)}`, columns)
 
 /** The heads of runs. */
 export const headKind: RowKind<typeof HeadRow.Type, RunHead> = {
   row: HeadRow,
   quick: (row) => (isDecodedHead(row) ? row : undefined),
-  what: ({ run_id }) => `the entry of the run ${shown(run_id)}`,
+  what: ({ run_id }) => `the entry of the run ${displayId(run_id)}`,
   agreements: (row) => ({ parent_revision: (row.parent_run_id === null) === (row.parent_revision === null) }),
   make: (row) => ({
     runId: row.run_id,
@@ -129,7 +129,7 @@ const MessageRow = Schema.Struct({
 export const messageKind: RowKind<typeof MessageRow.Type, SentMessage> = {
   row: MessageRow,
   what: ({ message_id, run_id }) =>
-    `the message ${isMessageId(message_id) ? `${message_id} ` : ""}to the run ${shown(run_id)}`,
+    `the message ${isMessageId(message_id) ? `${message_id} ` : ""}to the run ${displayId(run_id)}`,
   agreements: (row) => ({ recipient: row.recipient === null || isIn(row.recipient, row.run_id) }),
   make: ({ content, intent, message_id, recipient, sent_at }) => ({
     messageId: message_id,
@@ -144,10 +144,10 @@ const BatchRow = Schema.Struct({
   runId: RunId,
   version: Schema.Finite,
   text: Schema.String,
-  upto: Whole,
-  sequence: Whole,
-  count: Whole,
-  depth: Whole
+  upto: SafeInteger,
+  sequence: SafeInteger,
+  count: SafeInteger,
+  depth: SafeInteger
 })
 
 /** A row of a journal, the revision that is asked for at most, and how many runs later the run is that is asked for. */
@@ -159,7 +159,7 @@ const isDecodedBatch = verbatim(Schema.toType(BatchRow))
 export const batchKind: RowKind<BatchRow, BatchRow> = {
   row: BatchRow,
   quick: (row) => (isDecodedBatch(row) ? row : undefined),
-  what: ({ runId }) => `the journal of the run ${shown(runId)}`,
+  what: ({ runId }) => `the journal of the run ${displayId(runId)}`,
   make: (row) => row
 }
 

@@ -15,7 +15,7 @@ import type { makeCheckpoints } from "./checkpoints.ts"
 import { readAll, unreadable } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
 import { inForce, isDamaged, isFree } from "./lease.ts"
-import { equalTo, following, makePages } from "./pages.ts"
+import { equalTo, afterCursor, makePages } from "./pages.ts"
 import { damagedEntry, headColumns, headKind, makeHeads } from "./rows.ts"
 
 type Service = RunStorePort
@@ -163,7 +163,7 @@ export const makeCatalogue = (
     const { agent, sessionId: session_id, status } = filter
     const conditions = [
       ...equalTo(access, { session_id, agent, status }),
-      ...(yield* following(access, filter.after, { ...runsBy, time: "created_at", order: "<" }))
+      ...(yield* afterCursor(access, filter.after, { ...runsBy, time: "created_at", order: "<" }))
     ]
     return yield* sql`SELECT ${columns} FROM fermata_runs WHERE ${sql.and(conditions)}
       ORDER BY created_at DESC, run_id DESC LIMIT ${size}${skip === 0 ? sql`` : sql` OFFSET ${skip}`}`
@@ -174,7 +174,7 @@ export const makeCatalogue = (
    * which they are written, and would begin with all runs that are held otherwise.
    */
   const waitingForSomebody = Effect.fnUntraced(function* ({ after, agents, limit }: ReadyFilter, at: number) {
-    const onward = yield* following(access, after, { ...runsBy, time: "updated_at", order: ">" })
+    const onward = yield* afterCursor(access, after, { ...runsBy, time: "updated_at", order: ">" })
     const free = isFree(access)
     const of = agents === undefined ? sql`` : sql` AND ${sql.in("run.agent", agents)}`
     // SQLite lets a damaged id be something else, by which nothing can be asked for.

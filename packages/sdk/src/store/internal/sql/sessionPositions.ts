@@ -7,7 +7,7 @@ import type { RunId, SessionId } from "../../../domain/Id.ts"
 import { SessionBusy } from "../../../domain/RunError.ts"
 import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
 import type { RestoredRun } from "../../RunStorePort.ts"
-import { Overtaken, type SqlAccess } from "./access.ts"
+import { TransactionConflict, type SqlAccess } from "./access.ts"
 import { makeHeads } from "./rows.ts"
 
 type Position = Pick<RestoredRun, "parent" | "runId" | "sessionId">
@@ -48,20 +48,20 @@ export const makeSessionPositions = (access: SqlAccess) => {
     }),
 
     /**
-     * Why a run could not be inserted: the run is there, or another one has its position. `Overtaken` when neither is there any more.
+     * Why a run could not be inserted: the run is there, or another one has its position. `TransactionConflict` when neither is there any more.
      */
     insertRefusal: Effect.fnUntraced(function* (
       operation: string,
       { runId, sessionId }: Position,
       follows: string
-    ): Effect.fn.Return<RunExists | SessionBusy | Overtaken, SqlError | RunStoreError> {
+    ): Effect.fn.Return<RunExists | SessionBusy | TransactionConflict, SqlError | RunStoreError> {
       const own = yield* heads(operation, sql`run_id = ${runId}`)
       if (own !== undefined) return new RunExists({ runId, status: own.status })
       const other = yield* heads(
         operation,
         sql`session_id = ${sessionId} AND coalesce(follows, parent_run_id, '') = ${follows}`
       )
-      if (other === undefined) return new Overtaken()
+      if (other === undefined) return new TransactionConflict()
       return new SessionBusy({ sessionId, runId: other.runId, status: other.status })
     })
   }

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
-import { reading } from "../../src/model/internal/iterated.ts"
+import { reading } from "../../src/model/internal/streamOfIterable.ts"
 import { collect, fromAsyncIterable } from "../../src/model/ModelClient.ts"
 import { makeCollector, type ModelPart, type ModelResponse } from "../../src/model/ModelPart.ts"
 

@@ -26,8 +26,8 @@ interface Hearer<Output, E> extends AgentHandle<Output, E> {
   readonly fork: (prompt: Prompt, given: GivenOptions) => Effect.Effect<AgentHandle<Output, E>, SendError | E>
 }
 
-/** Says it, and returns the handle of the run that hears it. */
-export const say = Effect.fnUntraced(function* <Output, E>(
+/** Sends a message, and returns the handle of the run that reads it. */
+export const send = Effect.fnUntraced(function* <Output, E>(
   live: Hearer<Output, E>,
   prompt: Prompt,
   given: HandleSendOptions

@@ -21,7 +21,7 @@ interface Source<A, E> {
 const sources = new WeakMap<Stream.Stream<unknown, unknown>, Source<unknown, unknown>>()
 
 /** The stream of an iterable, which is opened each time that the stream is run. */
-export const iterated = <A, E>(
+export const streamOfIterable = <A, E>(
   open: () => AsyncIterable<A>,
   onError: (error: unknown) => E
 ): Stream.Stream<A, E> => {
