@@ -18,7 +18,7 @@ export class FileLockError extends Data.TaggedError("FileLockError")<{
 
 /** A lock that is held. */
 export interface FileLock {
-  readonly release: () => void
+  readonly unlock: () => void
 }
 
 /** Callers of this process per path, in the order in which they asked; the first one holds the lock or tries to. */
@@ -30,10 +30,10 @@ const pause = "20 millis"
 /**
  * Takes the lock of an absolute path without symbolic links, whose folder is there. Only the waiting can be interrupted.
  */
-export const acquireFileLock = (path: string, patienceMs: number): Effect.Effect<FileLock, FileLockError> =>
+export const acquireFileLock = (path: string, timeoutMs: number): Effect.Effect<FileLock, FileLockError> =>
   Effect.uninterruptible(
     Effect.suspend(() => {
-      const until = performance.now() + patienceMs
+      const until = performance.now() + timeoutMs
       const caller = {}
       const line = lines.get(path) ?? []
       lines.set(path, line)
@@ -48,7 +48,7 @@ export const acquireFileLock = (path: string, patienceMs: number): Effect.Effect
         if (locked === "unusable") return new FileLockError({ reason: locked })
         if (locked !== "busy") {
           return Effect.succeed({
-            release: () => {
+            unlock: () => {
               locked.close()
               leaveLine()
             }

@@ -34,35 +34,35 @@ describe("A lock on a file", () => {
       const second = yield* ask("second")
       yield* TestClock.adjust("10 millis")
       yield* Fiber.interrupt(gone)
-      held.release()
+      held.unlock()
       // The second caller looks again before the first one does.
       yield* TestClock.adjust("10 millis")
       assert.deepStrictEqual(order, [])
       yield* TestClock.adjust("10 millis")
       assert.deepStrictEqual(order, ["first"])
-      const { release } = yield* Fiber.join(first)
+      const { unlock: release } = yield* Fiber.join(first)
       release()
       yield* TestClock.adjust("20 millis")
       assert.deepStrictEqual(order, ["first", "second"])
-      ;(yield* Fiber.join(second)).release()
+      ;(yield* Fiber.join(second)).unlock()
     })
   )
 
   it.effect("is refused when others have held it for the time that was given", () =>
     Effect.gen(function* () {
       const path = yield* temporaryPath
-      const { release } = yield* acquireFileLock(path, patience)
+      const { unlock: release } = yield* acquireFileLock(path, patience)
       const error = yield* Effect.flip(acquireFileLock(path, -1))
       assert.strictEqual(error.reason, "busy")
       release()
-      ;(yield* acquireFileLock(path, patience)).release()
+      ;(yield* acquireFileLock(path, patience)).unlock()
     })
   )
 
   it.effect("is a file that its owner alone can read", () =>
     Effect.gen(function* () {
       const path = yield* temporaryPath
-      const { release } = yield* acquireFileLock(path, patience)
+      const { unlock: release } = yield* acquireFileLock(path, patience)
       assert.strictEqual((yield* Effect.promise(() => stat(path))).mode & 0o777, 0o600)
       release()
     })

@@ -108,7 +108,7 @@ export type Above = Constraints
 export const nothingAbove = noConstraints
 
 /** @deprecated Use `constraintsOf`. */
-export const aboveOf = constraintsOf
+export const aboveOf: typeof constraintsOf = (line, root) => constraintsOf(line, root)
 
 /** What has to happen now under the constraints of a run. */
 export const next = (state: RunState, constraints: Constraints = noConstraints): Step => {

@@ -29,7 +29,7 @@ import { isEnded, type RunState, Status } from "../domain/RunState.ts"
 import { reportCalls } from "../run/internal/cancellation.ts"
 import { redactDecision, redactEvent } from "../run/internal/redact.ts"
 import { isDerivedId } from "../run/internal/staging.ts"
-import { partEnding } from "../store/internal/copies.ts"
+import { endOfPartialCopy } from "../store/internal/copies.ts"
 import { RunStore } from "../store/RunStore.ts"
 import { type RunExists, RunNotFound, type RunStoreError } from "../store/RunStoreError.ts"
 import type { RestoredRun, RunHead } from "../store/RunStorePort.ts"
@@ -265,7 +265,7 @@ export const importRun: (
       return { ...run, events, status: since.status, rest: redacted(since.events), ...mailOf(since) }
     }
     if (state === undefined || isEnded(state)) return { ...run, events }
-    const rest = [partEnding(at, last.runId, reportCalls(state))]
+    const rest = [endOfPartialCopy(at, last.runId, reportCalls(state))]
     return { ...run, events, rest, status: "cancelled" }
   })
   const { decisions = [], messages = [] } = Arr.lastNonEmpty(restored)

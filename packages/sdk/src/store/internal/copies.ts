@@ -24,7 +24,7 @@ import { takenBy } from "./messages.ts"
 import { closingReason } from "./requests.ts"
 
 /** A run as the store has it, when a copy of it arrives. */
-export interface Present extends Pick<RestoredRun, "agent" | "parent" | "cancelReason"> {
+export interface PresentRun extends Pick<RestoredRun, "agent" | "parent" | "cancelReason"> {
   readonly sessionId: SessionId
   readonly events: ReadonlyArray<RunEvent>
   /** Whether a process has claimed it in this store. */
@@ -50,7 +50,7 @@ export type Verdict =
   | { readonly _tag: "replace"; readonly copy: Copy }
 
 /** The end of a run of which only the part was copied that `by` builds on. */
-export const partEnding = (at: Timestamp, by: RunId, calls: ReadonlyArray<CallReport>): RunEvent => ({
+export const endOfPartialCopy = (at: Timestamp, by: RunId, calls: ReadonlyArray<CallReport>): RunEvent => ({
   _tag: "run.cancelled",
   at,
   reason: `${before}${by}${after}`,
@@ -72,7 +72,7 @@ export const copyOf = ({ rest = [], ...run }: RestoredRun): Copy => {
 }
 
 /** What becomes of the run in the store when a copy of it arrives, as the last run of its archive or as one that the next builds on. */
-export const judgeCopy = (given: RestoredRun, present: Present, isLast: boolean): Verdict => {
+export const judgeCopy = (given: RestoredRun, present: PresentRun, isLast: boolean): Verdict => {
   const advanced = hasPositionOf(given, present) ? advance(copyOf(given), present) : undefined
   if (advanced !== undefined) return advanced
   return !isLast && startsWith(present.events, given.events)
@@ -81,7 +81,7 @@ export const judgeCopy = (given: RestoredRun, present: Present, isLast: boolean)
 }
 
 /** What tells a run from another one of its id: its place, and how it began. */
-export interface Origin extends Pick<Present, "agent" | "parent" | "sessionId"> {
+export interface Origin extends Pick<PresentRun, "agent" | "parent" | "sessionId"> {
   readonly events: ReadonlyArray<RunEvent>
 }
 
@@ -96,7 +96,7 @@ const hasPositionOf = (given: RestoredRun, { agent, parent, sessionId }: Omit<Or
   parent?.revision === given.parent?.revision
 
 /** How a copy that is refused stands to the run of the store. */
-const archivedAs = (given: RestoredRun, present: Present): ArchivedAs => {
+const archivedAs = (given: RestoredRun, present: PresentRun): ArchivedAs => {
   if (!isOriginOf(given, present)) return "other"
   const copy = copyOf(given)
   const known = withoutEnding(present.events)
@@ -106,7 +106,7 @@ const archivedAs = (given: RestoredRun, present: Present): ArchivedAs => {
 }
 
 /** Whether everything that waited for the copy has come to the run of the store, too. */
-const hasMailOf = ({ cancelReason, decisions, messages }: Copy, present: Present): boolean => {
+const hasMailOf = ({ cancelReason, decisions, messages }: Copy, present: PresentRun): boolean => {
   const inbox = Result.getOrUndefined(inboxAfter(new Map(), present.events))
   const here = new Map(present.decisions.map((decision) => [decision.requestId, decision]))
   const received = receivedBy(present)
@@ -121,7 +121,7 @@ const hasMailOf = ({ cancelReason, decisions, messages }: Copy, present: Present
 }
 
 /** The copy with what the store has acknowledged, if it goes on from where the store's run stands. */
-const advance = (copy: Copy, present: Present): Verdict | undefined => {
+const advance = (copy: Copy, present: PresentRun): Verdict | undefined => {
   const known = withoutEnding(present.events)
   const events = withoutEnding(copy.events)
   if (present.isClaimed || (present.builtOn ?? 0) > known.length || !startsWith(events, known)) return
@@ -173,10 +173,10 @@ const joinMessages = (
 }
 
 /** The ids of the messages that a run has received, whether its journal holds them or not. */
-const receivedBy = ({ events, messages }: Pick<Present, "events" | "messages">): ReadonlySet<string> =>
+const receivedBy = ({ events, messages }: Pick<PresentRun, "events" | "messages">): ReadonlySet<string> =>
   new Set([...takenBy(events), ...messages].map(({ messageId }) => messageId))
 
-/** The journal as it was copied: without the end that {@link partEnding} gave it. */
+/** The journal as it was copied: without the end that {@link endOfPartialCopy} gave it. */
 const withoutEnding = (events: ReadonlyArray<RunEvent>): ReadonlyArray<RunEvent> => {
   const last = events.at(-1)
   const isPart =
@@ -198,7 +198,7 @@ export const refusedBusy = (
 ): SessionBusy => new SessionBusy({ sessionId, runId, status, archived, revoked })
 
 /** Runs in the order in which they build on each other, the last one's decisions and messages with it. */
-export const withMail = (
+export const attachMail = (
   runs: Arr.NonEmptyReadonlyArray<RestoredRun>,
   decisions: ReadonlyArray<Decision>,
   messages: ReadonlyArray<SentMessage>

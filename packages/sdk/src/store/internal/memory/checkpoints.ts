@@ -4,8 +4,8 @@
 import type { Revision, RunId } from "../../../domain/Id.ts"
 import type { Checkpoint, NewCheckpoint } from "../../RunStorePort.ts"
 
-/** What is kept of one run. */
-export interface Kept {
+/** The newest checkpoint of a run, with the chunks that the run ever wrote. */
+export interface CheckpointEntry {
   readonly revision: number
   readonly version: number
   readonly base: NewCheckpoint["base"]
@@ -15,13 +15,13 @@ export interface Kept {
   readonly state: string
 }
 
-/** What is kept of a run after this, unless there is a later one. */
-export const keeping = (
+/** The newest of a run's checkpoints after one more was written. */
+export const newestCheckpoint = (
   runId: RunId,
-  known: Kept | undefined,
+  known: CheckpointEntry | undefined,
   revision: number,
   given: NewCheckpoint
-): Kept | undefined => {
+): CheckpointEntry | undefined => {
   const isOwn = given.base?.runId === runId
   if (known === undefined ? isOwn : known.revision > revision) return known
   const { state, version } = given
@@ -35,12 +35,12 @@ export const keeping = (
 /** The checkpoint with the chunks of all those that it builds on; `undefined` when they are not all there. */
 export const assemble = (
   runId: RunId,
-  kept: Kept,
-  find: (runId: RunId) => Kept | undefined
+  kept: CheckpointEntry,
+  find: (runId: RunId) => CheckpointEntry | undefined
 ): Checkpoint | undefined => {
   const { revision, state, total, version } = kept
   const chunks: Array<string> = []
-  let current: Kept | undefined = kept
+  let current: CheckpointEntry | undefined = kept
   for (let left = total; left > 0;) {
     if (current === undefined) return undefined
     const first = Math.min(left, current.base?.chunks ?? 0)

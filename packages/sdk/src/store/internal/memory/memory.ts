@@ -27,7 +27,7 @@ import type {
   RunStorePort
 } from "../../RunStorePort.ts"
 import { pageSize, position } from "../bounds.ts"
-import { refusedBusy, refusedExists, withMail } from "../copies.ts"
+import { refusedBusy, refusedExists, attachMail } from "../copies.ts"
 import { revocationsOf, revocationsWith } from "../grants.ts"
 import { inboxAfter, byAge, endsUnread, matches, undelivered } from "../inbox.ts"
 import { isTakingUp, sliceBatches } from "../journal.ts"
@@ -44,13 +44,13 @@ import {
   judgeEntry,
   type RequestEntry
 } from "../requests.ts"
-import { assemble, keeping } from "./checkpoints.ts"
+import { assemble, newestCheckpoint } from "./checkpoints.ts"
 import * as Grants from "./grants.ts"
-import { presentAmong, restoreInto } from "./restore.ts"
+import { presentRuns, restoreInto } from "./restore.ts"
 import {
   begin,
   extend,
-  newsOf,
+  noticesOf,
   endingIn,
   headOf,
   isLeasedTo,
@@ -110,7 +110,7 @@ export const makeMemory = (): RunStorePort => {
   const keep = (runId: RunId, revision: number, checkpoint: NewCheckpoint | undefined) => {
     const run = runs.get(runId)
     if (run === undefined || checkpoint === undefined) return
-    run.checkpoint = keeping(runId, run.checkpoint, revision, checkpoint)
+    run.checkpoint = newestCheckpoint(runId, run.checkpoint, revision, checkpoint)
   }
 
   /**
@@ -191,13 +191,13 @@ export const makeMemory = (): RunStorePort => {
       const revocations = revocationsWith(restored, revoked)
       /** Revokes the grants of the runs that are here: what else the archive holds is refused. */
       const revokePresent = () =>
-        Result.map(presentAmong(runs, restored), (present) => {
+        Result.map(presentRuns(runs, restored), (present) => {
           const known = revocationsOf(revocations, new Set(present.map(({ runId }) => runId)))
           Grants.revokeWith(grants, known, runs)
           return Grants.revokedAmong(grants, known.revoked)
         })
       return atomically((now) => {
-        const outcome = restoreInto(runs, withMail(restored, decisions, messages), now)
+        const outcome = restoreInto(runs, attachMail(restored, decisions, messages), now)
         if (Result.isSuccess(outcome)) {
           for (const { runId } of restored) {
             const run = runs.get(runId)
@@ -229,7 +229,7 @@ export const makeMemory = (): RunStorePort => {
             return yield* Result.fail(conflictOf(run, options.expected))
           write(run, { ...options, inbox, mail }, now)
           Grants.recordGrantsOfEvents(grants, run, options.events)
-          return { revision: run.revision as Revision, ...newsOf(run) }
+          return { revision: run.revision as Revision, ...noticesOf(run) }
         })
       ),
 
@@ -282,7 +282,7 @@ export const makeMemory = (): RunStorePort => {
       atomically((now) =>
         Result.map(leasedTo(lease, now), (run) => {
           extend(run, ttl, now)
-          return { lease: { ...lease, until: run.leaseUntil }, ...newsOf(run) }
+          return { lease: { ...lease, until: run.leaseUntil }, ...noticesOf(run) }
         })
       ),
 

@@ -6,7 +6,7 @@ import type { RunId, Timestamp } from "../../../domain/Id.ts"
 import type { SessionBusy } from "../../../domain/RunError.ts"
 import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
 import type { RestoredRun } from "../../RunStorePort.ts"
-import { type Copy, copyOf, isOriginOf, judgeCopy, type Present } from "../copies.ts"
+import { type Copy, copyOf, isOriginOf, judgeCopy, type PresentRun } from "../copies.ts"
 import { sliceBatches } from "../journal.ts"
 import { waiting } from "../messages.ts"
 import { begin, fill, type Run } from "./run.ts"
@@ -45,7 +45,7 @@ export const restoreInto = (
 }
 
 /** The runs of an archive that these have, however far each of the two has gone on. */
-export const presentAmong = (
+export const presentRuns = (
   runs: ReadonlyMap<RunId, Run>,
   restored: ReadonlyArray<RestoredRun>
 ): Result.Result<ReadonlyArray<Run>, RunStoreError> =>
@@ -62,7 +62,7 @@ export const presentAmong = (
     (found) => found.flat()
   )
 
-const presentIn = (runs: ReadonlyMap<RunId, Run>, run: Run): Result.Result<Present, RunStoreError> =>
+const presentIn = (runs: ReadonlyMap<RunId, Run>, run: Run): Result.Result<PresentRun, RunStoreError> =>
   Result.map(sliceBatches(run.batches, { from: 0, to: run.revision }, "restore"), (events) => {
     const children = Array.from(runs.values()).filter(({ parent }) => parent?.runId === run.runId)
     const { agent, cancelReason, parent, sessionId } = run

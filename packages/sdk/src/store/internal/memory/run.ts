@@ -15,7 +15,7 @@ import { inboxAfter, closed, hasDecided, type Inbox, readiness } from "../inbox.
 import { answererIn, type Batch } from "../journal.ts"
 import { mailAfter, type Mail, waiting } from "../messages.ts"
 import { closingReason, isCancellable, type RequestEntry } from "../requests.ts"
-import type { Kept } from "./checkpoints.ts"
+import type { CheckpointEntry } from "./checkpoints.ts"
 
 /** A run, its journal, its requests and its messages. */
 export interface Run {
@@ -39,7 +39,7 @@ export interface Run {
   cancelReason: string | undefined
   inbox: Inbox
   mail: Mail
-  checkpoint: Kept | undefined
+  checkpoint: CheckpointEntry | undefined
 }
 
 /** Appends events that leave the run in this state, with these requests and messages. */
@@ -175,8 +175,8 @@ export const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefin
   return reason !== "decided" && waiting(run.mail).length > 0 ? "message" : reason
 }
 
-/** What tells who works on it that it is to be cancelled, or that there is mail. */
-export const newsOf = ({ cancelReason, inbox, mail }: Run) => ({
+/** What the owner of a run receives with every answer: whether it is to be cancelled, and whether there is mail. */
+export const noticesOf = ({ cancelReason, inbox, mail }: Run) => ({
   ...(cancelReason === undefined ? {} : { cancelReason }),
   ...(hasDecided(inbox) || waiting(mail).length > 0 ? { hasMail: true } : {})
 })

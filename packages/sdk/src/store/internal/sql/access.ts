@@ -21,7 +21,7 @@ import type { Fragment } from "effect/sql/Statement"
 import { nativeTracer } from "effect/Tracer"
 import { OutcomeUnknown, RunStoreError, StoreBusy } from "../../RunStoreError.ts"
 import { isConnectionLost, isContention, toStoreError } from "./errors.ts"
-import { bounded, isLate, mapStatements, patienceOf } from "./lockTimeout.ts"
+import { bounded, isLate, mapStatements, operationDeadline } from "./lockTimeout.ts"
 
 /** One append, as a row. */
 interface JournalRow {
@@ -98,7 +98,7 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
   const deadlineMs = Duration.toMillis(busyDeadline)
   const { beginRead, beginWrite, control, settings, ...words } = dialectOf(sql)
   // SQLite does not wait by itself.
-  const patience = patienceOf(deadlineMs, boundsLocks || settings === undefined)
+  const deadline = operationDeadline(deadlineMs, boundsLocks || settings === undefined)
 
   const toError = (operation: string, error: SqlError, waitedMs: number): RunStoreError =>
     isContention(error)
@@ -162,7 +162,7 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
     const inside =
       settings === undefined
         ? watched
-        : bounded(watched, patience, waitedMs, (ms) => control(watched, settings(ms)))
+        : bounded(watched, deadline, waitedMs, (ms) => control(watched, settings(ms)))
     return control(connection, begin).pipe(
       Effect.andThen(Effect.onError(restore(onConnection(inside, body)), () => rollback)),
       Effect.tap(commit)
@@ -178,7 +178,7 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
   const query: SqlAccess["query"] = (operation, body) =>
     attempt(operation, (waitedMs) =>
       reserved((connection, restore) =>
-        isLate(patience, waitedMs())
+        isLate(deadline, waitedMs())
           ? transaction(connection, restore, waitedMs, { begin: beginWrite, body })
           : restore(onConnection(connection, body))
       )

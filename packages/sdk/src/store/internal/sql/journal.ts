@@ -28,7 +28,7 @@ import { inForce } from "./lease.ts"
 import type { makeMessages } from "./messages.ts"
 import type { makeRequests } from "./requests.ts"
 import { batchColumns, batchKind, damagedEntry, makeHeads, rawBatch } from "./rows.ts"
-import { mailColumn, type News, newsColumns, newsOf } from "./runs.ts"
+import { mailColumn, type Notices, noticeColumns, noticesOf } from "./runs.ts"
 import { makeSessionPositions } from "./sessionPositions.ts"
 
 type Service = RunStorePort
@@ -69,9 +69,9 @@ export const makeJournal = (
   const ownBatch = sql.literal(batchColumns())
   const chain = makeChain(access)
   const positions = makeSessionPositions(access)
-  const keeping = sql.literal("")
+  const unchangedColumns = sql.literal("")
 
-  type Fenced = News & {
+  type Fenced = Notices & {
     readonly session_id: SessionId
     readonly agent: string
   }
@@ -111,17 +111,17 @@ export const makeJournal = (
   const commit = Effect.fnUntraced(function* (options: AppendOptions, at: number, parking: boolean) {
     const { checkpoint, events, expected, lease, status } = options
     const { runId } = lease
-    const news = newsColumns(access, runId, parking ? at : undefined)
+    const notices = noticeColumns(access, runId, parking ? at : undefined)
     // One text for a park and for a status that changes: each connection compiles each text.
     const parked = parking ? 1 : 0
     const advance = (setting: Fragment, condition: Fragment) =>
       run(sql<Fenced>`UPDATE fermata_runs SET revision = revision + ${events.length}, updated_at = ${at},
           answered_by = coalesce(${answererIn(events) ?? null}, answered_by)${setting}
         WHERE ${inForce(access, lease)} AND revision = ${expected}${condition}
-        RETURNING session_id, agent, ${news}`)
+        RETURNING session_id, agent, ${notices}`)
     // Most appends leave the status as it is.
     const [unchanged] =
-      parking || !access.savesUnchanged ? [] : yield* advance(keeping, sql` AND status = ${status}`)
+      parking || !access.savesUnchanged ? [] : yield* advance(unchangedColumns, sql` AND status = ${status}`)
     const [head] =
       unchanged === undefined
         ? yield* advance(
@@ -157,19 +157,19 @@ export const makeJournal = (
     // What waited may be in the journal now, and what was opened may be decided by time.
     const isOld = changes.length > 0 || isTaking
     if (parking) {
-      const hasMail = isOld || !access.writesAlone ? yield* hasNews(runId, at) : head.has_mail
+      const hasMail = isOld || !access.writesAlone ? yield* mailWaits(runId, at) : head.has_mail
       if (hasMail) return yield* new NotParked()
       if (checkpoint !== undefined) yield* checkpoints.write(runId, expected + events.length, checkpoint)
-      return newsOf(head)
+      return noticesOf(head)
     }
     // Postgres read it before the update waited for whoever decided: a stop that was acknowledged meanwhile is not in it.
     return !access.writesAlone || (head.has_mail && isOld)
-      ? newsOf({ ...head, has_mail: yield* hasNews(runId) })
-      : newsOf(head)
+      ? noticesOf({ ...head, has_mail: yield* mailWaits(runId) })
+      : noticesOf(head)
   })
 
   /** Whether anything waits that the journal does not hold. */
-  const hasNews = (runId: RunId, at?: number) =>
+  const mailWaits = (runId: RunId, at?: number) =>
     Effect.map(
       run(sql<{ readonly has_mail: number | boolean }>`SELECT ${mailColumn(access, runId, at)} AS has_mail`),
       ([row]) => row?.has_mail ?? false
@@ -248,9 +248,9 @@ export const makeJournal = (
     append: (options) =>
       Effect.clockWith((clock) =>
         write("append", commit(options, clock.currentTimeMillisUnsafe(), false), appended(options)).pipe(
-          Effect.map((news) => ({
+          Effect.map((notices) => ({
             revision: (options.expected + options.events.length) as Revision,
-            ...news
+            ...notices
           })),
           Effect.catchTags({
             NotParked: Effect.die,
@@ -288,7 +288,7 @@ export const makeJournal = (
             checkpoint: undefined
           }
           // Most of the time nothing waits, and a statement that only asks is there already.
-          if (!(yield* hasNews(runId, at))) return { ...found, head, decisions: [], messages: [] }
+          if (!(yield* mailWaits(runId, at))) return { ...found, head, decisions: [], messages: [] }
           const decisions = yield* requests.decisions("load", runId, at)
           return { ...found, head, decisions, messages: yield* messages.waiting("load", runId) }
         })

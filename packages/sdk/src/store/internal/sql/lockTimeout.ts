@@ -11,7 +11,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
 
 /** The time that an operation has. */
-export interface Patience {
+export interface OperationDeadline {
   readonly deadlineMs: number
   /** What passes unnoticed. */
   readonly slackMs: number
@@ -20,24 +20,24 @@ export interface Patience {
 }
 
 /** How long operations are tried. */
-export const patienceOf = (deadlineMs: number, isBounded: boolean): Patience => ({
+export const operationDeadline = (deadlineMs: number, isBounded: boolean): OperationDeadline => ({
   deadlineMs,
   slackMs: Math.min(100, deadlineMs / 10),
   isBounded
 })
 
 /** Whether the connection would wait for longer than there is time. */
-export const isLate = ({ isBounded, slackMs }: Patience, waitedMs: number): boolean =>
+export const isLate = ({ isBounded, slackMs }: OperationDeadline, waitedMs: number): boolean =>
   !isBounded || waitedMs > slackMs
 
 /** A connection in a transaction, each of whose statements waits no longer than there is time. */
 export const bounded = (
   connection: Connection,
-  patience: Patience,
+  deadline: OperationDeadline,
   waitedMs: () => number,
   bound: (ms: number) => Effect.Effect<unknown, SqlError>
 ): Connection => {
-  const { deadlineMs, isBounded, slackMs } = patience
+  const { deadlineMs, isBounded, slackMs } = deadline
   let boundAt = isBounded ? 0 : -Infinity
   const rebound = Effect.suspend(() => {
     boundAt = waitedMs()

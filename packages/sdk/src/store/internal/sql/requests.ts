@@ -129,16 +129,16 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       yield* run(sql`UPDATE fermata_requests SET status = 'journaled' WHERE request_id = ${decision.requestId}
       AND status = 'decided' AND decision = ${JSON.stringify(decision)} RETURNING request_id`)
     // A process of an earlier version may have taken the decision, and kept no grant.
-    const keeping =
+    const insertGrant =
       decision._tag === "approve" && decision.grant !== undefined ? keepGrant(decision) : Effect.void
-    if (taken !== undefined) return yield* Effect.as(keeping, true)
+    if (taken !== undefined) return yield* Effect.as(insertGrant, true)
     if (yield* decideOpen(decision, "journaled")) return true
     const row = yield* entryOf(operation, decision.requestId)
     if (row?.entry.decision === undefined) return true
     if (!sameDecision(row.entry.decision, decision)) return false
     yield* sql`UPDATE fermata_requests SET status = 'journaled'
       WHERE request_id = ${decision.requestId} AND status = 'decided'`
-    return yield* Effect.as(keeping, true)
+    return yield* Effect.as(insertGrant, true)
   })
 
   const lockHead = (runId: RunId): Effect.Effect<unknown, SqlError> =>

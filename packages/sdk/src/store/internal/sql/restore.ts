@@ -20,10 +20,10 @@ import {
   copyOf,
   isOriginOf,
   judgeCopy,
-  type Present,
+  type PresentRun,
   refusedBusy,
   refusedExists,
-  withMail
+  attachMail
 } from "../copies.ts"
 import { type RestoredRevocations, revocationsOf, revocationsWith } from "../grants.ts"
 import { answererIn, sliceBatches, startsWith } from "../journal.ts"
@@ -84,7 +84,7 @@ export const makeRestore = (
     cancelReason,
     head,
     isClaimed
-  }: Locked): Effect.fn.Return<Present, SqlError | RunStoreError> {
+  }: Locked): Effect.fn.Return<PresentRun, SqlError | RunStoreError> {
     const { runId } = head
     const [most] = yield* sql<{ readonly built_on: number | null }>`SELECT max(parent_revision) AS built_on
       FROM fermata_runs WHERE parent_run_id = ${runId}`
@@ -234,7 +234,7 @@ export const makeRestore = (
     yield* retryOnConflict(
       write(
         "restore",
-        restoreAll(withMail(runs, decisions, sent), revocations, at),
+        restoreAll(attachMail(runs, decisions, sent), revocations, at),
         Effect.map(journal(last.runId, last.events.length), (known) =>
           startsWith(known, last.events) ? Option.some(undefined) : Option.none()
         )

@@ -26,7 +26,7 @@ export const makeLeases = (
 ): Pick<Service, "claim" | "renew" | "release" | "requestCancel"> => {
   const { notify, now, query, run, sql, write } = access
   type Claimed = { readonly epoch: number; readonly lease_until: number }
-  type Renewed = News & { readonly lease_until: number }
+  type Renewed = Notices & { readonly lease_until: number }
 
   return {
     claim: ({ owner, runId, ttl }) =>
@@ -65,13 +65,13 @@ export const makeLeases = (
         Effect.flatMap(
           run(sql<Renewed>`UPDATE fermata_runs
             SET lease_until = ${now} + ${leaseMs(ttl)}, lease_ms = ${leaseMs(ttl)} WHERE ${inForce(access, lease)}
-            RETURNING lease_until, ${newsColumns(access, lease.runId)}`),
+            RETURNING lease_until, ${noticeColumns(access, lease.runId)}`),
           ([renewed]) =>
             renewed === undefined
               ? Effect.fail(new LeaseLost({ runId: lease.runId, owner: lease.owner }))
               : Effect.succeed({
                   lease: { ...lease, until: Number(renewed.lease_until) },
-                  ...newsOf(renewed)
+                  ...noticesOf(renewed)
                 })
         )
       ),
@@ -106,14 +106,14 @@ export const makeLeases = (
 /** The number of a lease: one that does not grow any more fences nothing. */
 const isEpoch = (epoch: number): boolean => Number.isSafeInteger(epoch) && epoch > 0
 
-/** What whoever works on a run is told beside what it asked for. */
-export interface News {
+/** What the owner of a run receives with every answer: whether it is to be cancelled, and whether there is mail. */
+export interface Notices {
   readonly cancel_reason: string | null
   readonly has_mail: number | boolean
 }
 
-/** The columns of {@link News}. With a time, requests that it has decided by then count too. */
-export const newsColumns = (access: SqlAccess, runId: RunId, at?: number) =>
+/** The columns of {@link Notices}. With a time, requests that it has decided by then count too. */
+export const noticeColumns = (access: SqlAccess, runId: RunId, at?: number) =>
   access.sql`cancel_reason, ${mailColumn(access, runId, at)} AS has_mail`
 
 /** Whether decisions or messages wait that the journal does not hold. */
@@ -122,7 +122,7 @@ export const mailColumn = ({ sql }: SqlAccess, runId: RunId, at = 0) => sql`(
     status = 'decided' OR (status = 'open' AND expires_at <= ${at} AND on_expiry = 'deny')))
   OR EXISTS (SELECT 1 FROM fermata_messages WHERE run_id = ${runId} AND status = 'waiting'))`
 
-export const newsOf = ({ cancel_reason, has_mail }: News) => ({
+export const noticesOf = ({ cancel_reason, has_mail }: Notices) => ({
   ...(cancel_reason === null ? {} : { cancelReason: cancel_reason }),
   ...(has_mail ? { hasMail: true } : {})
 })

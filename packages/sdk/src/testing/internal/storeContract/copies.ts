@@ -7,7 +7,7 @@ import * as TestClock from "effect/testing/TestClock"
 import type { Decision } from "../../../domain/Decision.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import { text } from "../../../domain/Message.ts"
-import { partEnding } from "../../../store/internal/copies.ts"
+import { endOfPartialCopy } from "../../../store/internal/copies.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
 import type { RestoredRun } from "../../../store/RunStorePort.ts"
 import {
@@ -70,7 +70,7 @@ const upTo = (given: RestoredRun, revision: number): RestoredRun => {
 /** Only the part of the original that a fork builds on. */
 const partOf = (given: RestoredRun, revision: number, by: RunId): RestoredRun => ({
   ...upTo(given, revision),
-  rest: [partEnding(7, by, [])],
+  rest: [endOfPartialCopy(7, by, [])],
   status: "cancelled"
 })
 
