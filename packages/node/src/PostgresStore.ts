@@ -150,7 +150,7 @@ const checkNumbers = (options: Options) => {
     : cannotOpen("its `maxConnections` has to be a whole number, from 1 on.")
 }
 
-/** Connects once, to tell what is wrong before anything is built on it, and settles how all other connections are made. */
+/** Connects once, to report what is wrong before anything is built on it, and decides how all other connections are made. */
 const open = Effect.fnUntraced(function* (options: Options) {
   const url = typeof options.url === "string" ? Redacted.make(options.url) : options.url
   if (!isPostgresUrl(Redacted.value(url))) {
@@ -205,7 +205,7 @@ const firstContact = Effect.fnUntraced(function* (config: PgConnection.Config) {
 const milliseconds = (value: number): string => String(Math.min(0x7fff_ffff, Math.max(1, Math.ceil(value))))
 
 /**
- * Something when runs may have changed: after every connect, since what was told before is lost, and with every notification.
+ * Something when runs may have changed: after every connect, since earlier notifications are lost, and with every notification.
  * While anybody looks it has a connection of its own, and makes another one for as long as that takes.
  */
 const changes = (config: Config, silenceMs: number) =>

@@ -1,5 +1,5 @@
 /**
- * Ending a program as its operator expects it: a signal lets go of what is going on, and then the program ends.
+ * Ending a program as its operator expects it: a signal suspends what is going on, and then the program ends.
  *
  * @since 0.1.0
  */
@@ -28,7 +28,7 @@ export interface CloseOnSignalOptions {
  *
  * Nothing is lost by either: a run that was not over is in the store, and another program takes it up.
  *
- * **Example** (A worker that lets go of its runs)
+ * **Example** (A worker that suspends its runs)
  *
  * ```ts
  * const fermata = await createFermata({ agents, model })

@@ -26,7 +26,7 @@ const ended = (args: ReadonlyArray<string>, ...signals: ReadonlyArray<NodeJS.Sig
   })
 
 describe("a program that closes on a signal", () => {
-  it.effect("lets go of its runs and ends with 0; the runs are in the store", () =>
+  it.effect("suspends its runs and ends with 0; the runs are in the store", () =>
     Effect.gen(function* () {
       const store = yield* temporaryFile
       const { code, output } = yield* Effect.promise(() => ended(["run", store], "SIGTERM"))

@@ -76,7 +76,7 @@ export const make = (responses: Responses): Effect.Effect<ReplayServer, never, S
   )
 
 /**
- * The response in a folder with a recording: `meta.json` tells status, headers and file.
+ * The response in a folder with a recording: `meta.json` has status, headers and file.
  *
  * @category constructors
  * @since 0.1.0

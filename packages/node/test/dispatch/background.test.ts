@@ -94,7 +94,7 @@ const heldOn = <E>(handle: AgentHandle.AgentHandle<unknown, E>) =>
   })
 
 describe("a run in the background, in a SQLite file", () => {
-  it.live("is let go of with its scope, and goes on when it is found again and decided", () =>
+  it.live("is suspended with its scope, and goes on when it is found again and decided", () =>
     Effect.gen(function* () {
       const { inStore, lines, open, runtime } = yield* shared
       yield* open

@@ -1,6 +1,6 @@
 /**
  * Conducts many runs with one hand: so many at a time, within one budget, with one inbox and one stream of what happens, cancelled by
- * name, and let go of together when the program ends.
+ * name, and suspended together when the program ends.
  *
  * A conductor owns handles and holds no run: what a run is, and whether it is stored, is no different from `dispatchPrompt` and
  * `dispatchPromptStored`. A run that is held gives its slot to another one, and takes one again when it is decided.
@@ -101,7 +101,7 @@ export interface Conductor {
   /** What the runs have consumed together, and what is set aside for those that have not ended. */
   readonly spending: () => Spending
   /**
-   * Takes no more runs and begins no more turns. Stored runs are let go of: what goes on gets half of the time to come to an end by
+   * Takes no more runs and begins no more turns. Stored runs are suspended: what goes on gets half of the time to come to an end by
    * itself. Others are cancelled. Returns what became of each, after at most `drainTimeout`. Closing the scope does the same.
    */
   readonly drain: Effect.Effect<ReadonlyArray<Drained>>

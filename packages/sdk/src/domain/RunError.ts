@@ -217,10 +217,10 @@ export class RunEnded extends Schema.TaggedError<RunEnded>()("RunEnded", {
   }
 }
 
-/** The program let go of the run before it was held or over. Nothing of it is lost. */
+/** The program suspended the run before it was held or over. Nothing of it is lost. */
 export class RunLetGo extends Schema.TaggedError<RunLetGo>()("RunLetGo", { runId: RunId }) {
   override get message() {
-    return sentence`The program let go of the run ${this.runId} before it was held or over. It is in the store as it stood: a worker, or recover(), goes on with it.`
+    return sentence`The program suspended the run ${this.runId} before it was held or over. It is in the store as it stood: a worker, or recover(), goes on with it.`
   }
 }
 

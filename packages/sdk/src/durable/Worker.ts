@@ -1,5 +1,5 @@
 /**
- * A process that works on stored runs: it takes up what needs somebody, as soon as it does, and lets go when it is stopped.
+ * A process that works on stored runs: it takes up runs that need a worker, as soon as it does, and suspends its runs when it is stopped.
  *
  * Any number of workers may share a store. Each run is driven by one of them at a time; what one leaves behind when it dies,
  * another takes up when the lease has run out.
@@ -54,7 +54,7 @@ const shape = shapeOf<WorkerOptions>({
  *
  * **Details**
  *
- * Interrupting it lets go of its runs: nothing new is begun, what is going on gets `drainTimeout` to finish and then the
+ * Interrupting it suspends its runs: nothing new is begun, what is going on gets `drainTimeout` to finish and then the
  * tools' grace period to stop, and the runs stay in the store for another worker; they are not cancelled. A store that fails
  * for a while is tried again; a run that cannot be taken up (a tool is gone, say) is left alone for longer and longer.
  *
@@ -186,7 +186,7 @@ const look = Effect.fnUntraced(function* (worker: Worker) {
       callOut(() => options.onTakingUp?.(run.runId, cancellation))
       // Before it is begun: it can be over, and off the books, before this fiber goes on.
       running.set(run.runId, over)
-      // On its own, so that it can be let go of in its own time when the worker is stopped.
+      // On its own, so that it can be suspended in its own time when the worker is stopped.
       return Effect.forkDetach(driven)
     })
     // Or the books could name a run that was never begun, and stopping would wait for it.
@@ -234,7 +234,7 @@ const isRaceLost = (error: Recovered["error"]): boolean =>
 /** How often in a row this may happen to a run before it is left alone for a while. */
 const ordinaryRaces = 3
 
-/** Lets go of the runs; whatever does not stop in time is left to its lease. */
+/** Suspends the runs; whatever does not stop in time is left to its lease. */
 const stop = Effect.fnUntraced(function* ({ options, running, runtimes, suspension }: Worker) {
   const over = Effect.suspend(() =>
     Effect.forEach([...running.values()], Deferred.await, { concurrency: "unbounded", discard: true })

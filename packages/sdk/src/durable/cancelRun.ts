@@ -1,5 +1,5 @@
 /**
- * Cancelling a stored run, whoever works on it.
+ * Cancelling a stored run, whichever process works on it.
  *
  * @since 0.1.0
  */
@@ -11,12 +11,12 @@ import { bestEffort } from "./internal/appendOnce.ts"
 import { requestEnd } from "./internal/requestEnd.ts"
 
 /**
- * Cancels a run. A run that is held, or that nobody works on, is over when this returns; one that another process works on is
+ * Cancels a run. A run that is held, or that no process works on, is over when this returns; one that another process works on is
  * stopped by that process, at its next step. A run that has ended stays as it is.
  *
  * **Details**
  *
- * With the run of a sub-agent, that one ends, with everything under it, and the agent that it works for is told so. That is done by
+ * With the run of a sub-agent, that one ends, with everything under it, and the agent that it works for learns of it. That is done by
  * whoever works on the run that it lies in; of one that is held, by whoever takes it up for it: a worker, a handle, or who resumes it.
  * Where that run has failed, the cancellation is kept, and acted on before anything else if it is resumed; so is that of a run that has
  * failed itself.

@@ -65,7 +65,7 @@ export interface Explanation {
   readonly workedOnBy?: { readonly owner: string; readonly until: Timestamp }
   /** Open requests, oldest first. */
   readonly waitsFor: ReadonlyArray<Wait>
-  /** Decisions that were taken and that nobody has acted on yet. */
+  /** Decisions that were taken and not acted on yet. */
   readonly decided: ReadonlyArray<Decision>
   /**
    * What of it the program that explains it has no definition of: that waits, and all else goes on. Left out where nothing is missing, and
@@ -128,15 +128,15 @@ const missingOf = (
   return obstacles.length === 0 ? undefined : new Missing(bound, obstacles)
 }
 
-/** Says what somebody has sent to the run, or to an agent in it, that is not in its journal. */
+/** Describes the messages to the run, or to an agent in it, that is not in its journal. */
 const withMail = (explained: Explanation, all: StoredRun["messages"], runId: RunId): Explanation => {
   const sent = all.filter(({ to = runId }) => isWithin(to, runId))
   const { length } = sent.filter(({ ends }) => ends !== true)
   const isOpen = explained.status === "running" || explained.status === "held"
-  const told = length === 1 ? "A message waits" : sentence`${length} messages wait`
+  const waiting = length === 1 ? "A message waits" : sentence`${length} messages wait`
   const parts = [
     explained.text,
-    length === 0 ? "" : sentence`${told} ${isOpen ? "to be read" : "that nobody read"}.`,
+    length === 0 ? "" : sentence`${waiting} ${isOpen ? "to be read" : "that nobody read"}.`,
     ...sent.flatMap(({ ends, to = runId }) =>
       ends === true && isOpen ? [sentence`Somebody has asked for ${to} to end.`] : []
     )
@@ -371,7 +371,7 @@ const units: ReadonlyArray<readonly [number, string]> = [
   [1000, "second"]
 ]
 
-/** A time as somebody would say it, and exactly. */
+/** A time in words, and exactly. */
 const when = (time: Timestamp, now: Timestamp): string => {
   const distance = Math.abs(time - now)
   const [size, unit] = units.find(([size]) => distance >= size) ?? [1, "millisecond"]

@@ -159,7 +159,7 @@ export const rewindPoints: (
 
 /** The state of a run at one of its revisions, or at the last at which no call was open. */
 const stateAt = Effect.fnUntraced(function* (stored: StoredRun, revision: number | undefined) {
-  // A journal that cannot be folded is told as everywhere else.
+  // A journal that cannot be folded is reported as everywhere else.
   yield* foldStored(stored)
   const { revision: latest, runId } = stored.head
   let found: RunState | undefined

@@ -1,5 +1,5 @@
 /**
- * Taking up what was left: runs whose process died, runs that somebody has decided about, requests whose time is up.
+ * Taking up what was left: runs whose process died, runs with new decisions, requests whose time is up.
  *
  * A run that only waits is never touched, however many wait. `recover` looks once; `Worker` keeps looking.
  *
@@ -44,7 +44,7 @@ export interface Recovered {
 }
 
 /**
- * Takes up every run of these agents that needs somebody, and drives each until it is held or over.
+ * Takes up every run of these agents that needs a worker, and drives each until it is held or over.
  *
  * **Details**
  *
@@ -96,7 +96,7 @@ export const recover: (
 /** Runs to look at together. */
 export const pageSize = 100
 
-/** A page of the runs that need somebody. */
+/** A page of the runs that need a worker. */
 export const readyPage = (
   runtimes: ReadonlyArray<Runtime>,
   store: RunStore["Service"],

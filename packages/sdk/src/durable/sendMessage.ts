@@ -1,5 +1,5 @@
 /**
- * Saying something to a stored run, whoever works on it.
+ * Sending a message to a stored run, whichever process works on it.
  *
  * @since 0.1.0
  */

@@ -173,7 +173,7 @@ export interface Fermata extends AsyncDisposable {
   /** Deletes the sessions that ended before a time (milliseconds), and returns how many runs that were. */
   readonly prune: (options: { readonly endedBefore: number }) => Promise<number>
   /**
-   * Lets go of the runs of this process, and of the store. Nothing new is begun; what is going on gets `drainTimeout` to
+   * Suspends the runs of this process, and closes the store. Nothing new is begun; what is going on gets `drainTimeout` to
    * finish, then the tools' grace period. Runs that were not held or over by then reject with `RunLetGo`, and stay in the
    * store for the next process.
    */

@@ -104,7 +104,7 @@ export interface RunConductor extends AsyncDisposable {
     handles: ReadonlyArray<RunHandle<Output>>,
     n: number
   ) => Promise<ReadonlyArray<Completed<Output>>>
-  /** Begins no more turns and lets go of the runs, which stay in the store. Resolves to what became of each. */
+  /** Begins no more turns and suspends the runs, which stay in the store. Resolves to what became of each. */
   readonly drain: () => Promise<ReadonlyArray<Conductor_.Drained>>
 }
 

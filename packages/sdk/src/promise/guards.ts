@@ -73,7 +73,7 @@ export const isRuntimeClosed = tagged<RuntimeError.RuntimeClosed>("RuntimeClosed
 export const isRunEnded = tagged<RunError.RunEnded>("RunEnded")
 /** It was closed. */
 export const isFermataClosed = tagged<Fermata.FermataClosed>("FermataClosed")
-/** The program let go of the run; it is in the store as it stood. */
+/** The program suspended the run; it is in the store as it stood. */
 export const isRunLetGo = tagged<RunError.RunLetGo>("RunLetGo")
 /** The session's last run has not ended. */
 export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")

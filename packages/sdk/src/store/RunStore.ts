@@ -2,8 +2,8 @@
  * Keeps runs across restarts.
  *
  * `RunStore` is the boundary between the pure run and a database. It keeps each run's journal (an append-only list of events),
- * a small head for listing, the lease of whoever works on it, and the requests that wait for a decision. Appending is atomic,
- * at an expected revision and under a lease; a decision is taken once per request, by whoever comes first. The store never
+ * a small head for listing, the lease of its owner, and the requests that wait for a decision. Appending is atomic,
+ * at an expected revision and under a lease; a decision is taken once per request, by the first caller. The store never
  * folds a journal: it keeps what it is given. This module also holds the in-memory layer; `SqlRunStore` provides the layer for
  * any `SqlClient`.
  *

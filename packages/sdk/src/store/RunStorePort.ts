@@ -38,11 +38,11 @@ export interface Lease {
   readonly until: Timestamp
 }
 
-/** What a store tells about a run without reading its journal. */
+/** What a store knows of a run without reading its journal. */
 export interface RunHead {
   readonly runId: RunId
   readonly sessionId: SessionId
-  /** Name of the root agent that it was started under, whoever has the conversation now. A runtime of this agent goes on with it. */
+  /** Name of the root agent that it was started under, whichever agent has the conversation now. A runtime of this agent goes on with it. */
   readonly agent: string
   /** Name of the agent that has the conversation, when that is another one, after a handoff. */
   readonly answeredBy?: string
@@ -53,7 +53,7 @@ export interface RunHead {
   readonly updatedAt: Timestamp
   /** The reason of a request to cancel the run; set until the run is completed or cancelled: one that failed can be resumed. */
   readonly cancelReason?: string
-  /** Set while somebody works on it. */
+  /** Set while a process owns the run. */
   readonly lease?: { readonly owner: string; readonly until: Timestamp }
 }
 
@@ -100,7 +100,7 @@ export interface StoredRun {
 /** What an append reports back. */
 export interface Appended {
   readonly revision: Revision
-  /** Set when somebody asked for the run to be cancelled. */
+  /** Set when cancellation was requested. */
   readonly cancelReason?: string
   /** Set when there are decisions or messages that the journal does not hold. */
   readonly hasMail?: boolean
@@ -126,14 +126,14 @@ export interface DamagedRun {
   readonly problem: string
 }
 
-/** A run that needs somebody, and why. */
+/** A run that needs a worker, and why. */
 export interface ReadyRun {
   readonly runId: RunId
   /** Name of the root agent. */
   readonly agent: string
   /**
-   * `orphaned`: at work, and owned by no process. The others are held: `cancelled`: somebody wants it to end. `decided`: there is a
-   * decision to act on. `message`: somebody has sent one. `expired`: the time of a request is up. `expiring`: it soon will be, and
+   * `orphaned`: at work, and owned by no process. The others are held: `cancelled`: its cancellation was requested. `decided`: there is a
+   * decision to act on. `message`: one was sent. `expired`: the time of a request is up. `expiring`: it soon will be, and
    * nobody was told.
    */
   readonly reason: "orphaned" | "cancelled" | "decided" | "message" | "expired" | "expiring"
@@ -184,7 +184,7 @@ export interface PendingFilter {
   readonly askedBefore?: Timestamp
   /**
    * Expiring before this time. A request whose time is up is decided, so it is not listed otherwise; with a time that has
-   * passed this finds the ones that nobody has worked on since.
+   * passed this finds the ones that no process has worked on since.
    */
   readonly expiresBefore?: Timestamp
   /** At most this many, oldest first. Default 100, at most 1,000. */
@@ -249,7 +249,7 @@ export interface RunStorePort {
    *
    * **Errors**
    *
-   * - `RunConflict` — someone appended first, or one of the events decides a request that somebody decided otherwise, or takes
+   * - `RunConflict` — someone appended first, or one of the events decides a request that was decided otherwise, or takes
    *   a message that the journal has already, or ends the run without a decision that was taken: load, decide again, retry.
    * - `LeaseLost` — the lease is not in force; stop working on the run.
    * - `SessionBusy` — the events take up a run that had ended, and the session has gone on from there with the next run.
@@ -353,7 +353,7 @@ export interface RunStorePort {
   readonly release: (lease: Lease) => Effect.Effect<void, RunStoreError>
 
   /**
-   * Takes a decision, once per request: the first wins. It needs no lease; whoever drives the run next finds it.
+   * Takes a decision, once per request: the first wins. It needs no lease; the next owner of the run finds it.
    *
    * **Details**
    *
@@ -418,7 +418,7 @@ export interface RunStorePort {
 
   /**
    * Sends a message to a run, once per id: one that is sent again is the one that was sent first, and gets its answer. It needs
-   * no lease; whoever drives the run, now or next, takes it into the journal with a `message.queued` of its id. One
+   * no lease; the run's current or next owner takes it into the journal with a `message.queued` of its id. One
    * with `to` is for a sub-agent in the run, which the store does not look for. A run that failed takes one with `ends`, and keeps it
    * until it is resumed.
    *
@@ -434,8 +434,8 @@ export interface RunStorePort {
   ) => Effect.Effect<Receipt, RunNotFound | RunEnded | MessageInvalid | RunStoreError>
 
   /**
-   * The messages to a run that are not in its journal, oldest first. Those that nobody took before the run ended stay readable,
-   * and wake nobody.
+   * The messages to a run that are not in its journal, oldest first. Those that were not taken before the run ended stay readable,
+   * and wake no process.
    */
   readonly messages: (runId: RunId) => Effect.Effect<ReadonlyArray<SentMessage>, RunStoreError>
 
@@ -468,19 +468,19 @@ export interface RunStorePort {
   readonly damaged: Effect.Effect<ReadonlyArray<DamagedRun>, RunStoreError>
 
   /**
-   * The runs that need somebody to work on them, each once, the longest untouched first. Runs that wait for people are not
+   * The runs that need a worker, each once, the longest untouched first. Runs that wait for people are not
    * among them, however many there are.
    */
   readonly ready: (filter?: ReadyFilter) => Effect.Effect<ReadonlyArray<ReadyRun>, RunStoreError>
 
   /**
-   * Emits when it begins to listen, and whenever a run may have become ready by what somebody did, or was parked or given back: at
-   * once for this process, as fast as the store can tell for others. It may emit for nothing, and time that passes (a lease, an
-   * expiry) is not told: look at `ready` now and then as well.
+   * Emits on subscription, and whenever a run may have become ready by an operation, or was parked or given back: at
+   * once for this process, as fast as the store can notify for others. It may emit for nothing, and time that passes (a lease, an
+   * expiry) sends no notification: poll `ready` as well.
    */
   readonly changes: Stream.Stream<void>
 
-  /** Asks whoever drives the run, now or next, to cancel it. The first reason stays. */
+  /** Requests cancellation from the run's current or next owner. The first reason wins. */
   readonly requestCancel: (runId: RunId, reason: string) => Effect.Effect<void, RunNotFound | RunStoreError>
 
   /**
@@ -493,7 +493,7 @@ export interface RunStorePort {
    *
    * **Errors**
    *
-   * - `RunBusy` — somebody works on it.
+   * - `RunBusy` — a process owns it.
    * - `RunContinued` — a later run builds on its journal; remove that one first, or let `prune` do both.
    */
   readonly remove: (runId: RunId) => Effect.Effect<void, RunNotFound | RunBusy | RunContinued | RunStoreError>

@@ -1,7 +1,7 @@
 /**
- * A message that somebody sent to a run: what a store keeps of it until the run has taken it into its journal.
+ * A message that was sent to a run: what a store keeps of it until the run has taken it into its journal.
  *
- * Messages reach a run while somebody drives it, or while it is held; see `RunStore.send`.
+ * Messages reach a run while a process drives it, or while it is held; see `RunStore.send`.
  *
  * @since 0.1.0
  */
@@ -9,7 +9,7 @@ import * as Schema from "effect/Schema"
 import { RunId, Timestamp } from "../domain/Id.ts"
 import { UserPart } from "../domain/Message.ts"
 
-/** What tells a message from the others of its run: any 1 to 256 visible ASCII characters, such as a UUID or the id of an e-mail. */
+/** What identifies a message among those of its run: any 1 to 256 visible ASCII characters, such as a UUID or the id of an e-mail. */
 export const MessageId = Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,256}$/))
 
 /** A message as a store keeps it. */
@@ -36,7 +36,7 @@ export interface MessageInput {
   readonly ends?: true
 }
 
-/** What the sender of a message is told. */
+/** The receipt that the sender of a message gets. */
 export interface Receipt {
   readonly messageId: string
   /** When it was sent first. */

@@ -43,9 +43,9 @@ export interface Options {
    * that is not `off`: single statements then need no transaction that sets them.
    */
   readonly boundsLocks?: boolean
-  /** Emits when another process may have given a waiting worker something to do. What this process does is told anyway. */
+  /** Emits when another process may have given a waiting worker something to do. What this process does is notified anyway. */
   readonly changes?: Stream.Stream<void>
-  /** Runs after something was deleted; for databases that keep what was deleted until they are told not to. */
+  /** Runs after something was deleted; for databases that keep what was deleted until they are asked not to. */
   readonly afterErase?: Effect.Effect<void>
 }
 
@@ -142,7 +142,7 @@ export {
 
 export {
   /**
-   * The Postgres channel on which a store tells the others that a run may have become ready. For layers that listen to it.
+   * The Postgres channel on which a store notifies the others that a run may have become ready. For layers that listen to it.
    *
    * @category notifications
    * @since 0.1.0

@@ -66,7 +66,7 @@ export interface Options {
    * calls idempotent is repeated after a crash. Default: no.
    */
   readonly trustHints?: boolean
-  /** Whether somebody has to be asked. Default: only for tools that are not read-only. */
+  /** Whether a call needs approval. Default: only for tools that are not read-only. */
   readonly needsApproval?: boolean | ((tool: McpSchema.Tool) => boolean)
   /** Characters of a result, or of an error, that are passed on; a file that is larger is left out. Default: 1,000,000. */
   readonly maxResultLength?: number
@@ -78,7 +78,7 @@ export interface Options {
 export interface ConnectOptions {
   /** Revisions of MCP to try, in this order. Default: all, from `2025-11-25` back, and then the newest. */
   readonly protocols?: ReadonlyArray<McpProtocol.ProtocolVersion>
-  /** Who the server is told is asking. Default: `fermata`. */
+  /** The client's name for the server. Default: `fermata`. */
   readonly client?: { readonly name: string; readonly version: string }
   /** For connecting, and for listing the tools. Default: 60 seconds. */
   readonly timeout?: Duration.Input
@@ -213,7 +213,7 @@ export const fromUrl = (
     false
   )
 
-/** Redirects are not followed: `fetch` would send every header but one along. Nobody is told of our traces. */
+/** Redirects are not followed: `fetch` would send every header but one along. Our traces are sent to no server. */
 const discreet = (client: HttpClient.HttpClient): HttpClient.HttpClient =>
   HttpClient.transform(client, (response) =>
     response.pipe(

@@ -18,7 +18,7 @@ import { keysOf, shapeOf } from "../domain/internal/misfits.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
 
 /**
- * Removes what nobody may see.
+ * Removes secrets.
  *
  * @category services
  * @since 0.1.0

@@ -134,7 +134,7 @@ export const Question = Schema.Struct({
   )
 })
 
-/** Lets the model ask the user. The run is held until somebody answers; the answer is the call's result. */
+/** Lets the model ask the user. The run is held until it is answered; the answer is the call's result. */
 export const askUser: Tool = makeFor("question", "ask_user", {
   description:
     "Asks the user a question and waits for the answer. Use it when you cannot go on without knowing.",

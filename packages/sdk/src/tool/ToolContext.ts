@@ -1,5 +1,5 @@
 /**
- * What a tool's handler is told about the call it answers.
+ * What a tool's handler knows about the call that it answers.
  *
  * @since 0.1.0
  */
@@ -18,8 +18,8 @@ export interface ToolContext {
   readonly idempotencyKey: string
   /** Aborted when the call is cancelled or times out, before an effect of the handler is interrupted. */
   readonly signal: AbortSignal
-  /** Tells whoever watches how far the call is. Not kept, and not told once the call is over. */
+  /** Publishes the progress of the call to its subscribers. Not kept, and not published once the call is over. */
   readonly progress: (message: string) => void
-  /** Streams a piece of output to whoever watches. Not kept: the handler's return value is the result. */
+  /** Streams a piece of output to the run's subscribers. Not kept: the handler's return value is the result. */
   readonly output: (chunk: string) => void
 }

@@ -23,7 +23,7 @@ export type Reconciled =
   | { readonly _tag: "notHappened" }
   /** It went wrong and will not happen. */
   | { readonly _tag: "failed"; readonly message: string }
-  /** Cannot tell: ask somebody. */
+  /** Outcome unknown: open an `inDoubt` request. */
   | { readonly _tag: "unknown" }
 /** How a tool's calls are asked about. */
 export interface ApprovalOptions {
@@ -33,7 +33,7 @@ export interface ApprovalOptions {
   readonly onExpiry?: "deny" | "stay"
 }
 
-/** What a tool is told when it judges whether a call needs approval. */
+/** What a tool knows when it judges whether a call needs approval. */
 export interface ApprovalContext {
   readonly runId: string
   readonly sessionId: string
@@ -56,28 +56,28 @@ export interface ToolOptions<A, Out, R = never> {
   /** What it may do. Default: `sideEffecting`. */
   readonly safety?: Safety
   /**
-   * Whether somebody has to be asked. Default: only for tools that are not `readOnly`. A judgement that fails is a yes. It, `risk`, `preview`
+   * Whether a call needs approval. Default: only for tools that are not `readOnly`. A judgement that fails is a yes. It, `risk`, `preview`
    * and `reconcile` may each take as long as a call.
    */
   readonly needsApproval?: boolean | ((args: A, context: ApprovalContext) => Awaitable<boolean, R>)
   /** Whether running it again with the same idempotency key does no harm. Default: no. */
   readonly idempotent?: boolean
-  /** Finds out what became of a call that was started and not finished. Where it fails, somebody is asked. */
+  /** Finds out what became of a call that was started and not finished. Where it fails, an `inDoubt` request is opened. */
   readonly reconcile?: (idempotencyKey: string, args: A) => Awaitable<Reconciled, R>
   /** How long one call may take. Default: the run's `toolTimeoutMs`. */
   readonly timeout?: Duration.Input
   /** When to try again after a failure. Only for tools that are `readOnly` or `idempotent`. */
   readonly retry?: Schedule.Schedule<unknown, unknown>
   readonly approval?: ApprovalOptions
-  /** What could go wrong, for whoever is asked. One that fails, or is no text, is left out. */
+  /** What could go wrong, for the approver. One that fails, or is no text, is left out. */
   readonly risk?: string | ((args: A) => Awaitable<string, R>)
-  /** What would happen, for whoever is asked: a diff, an amount. One that fails, or is no text, is left out. */
+  /** What would happen, for the approver: a diff, an amount. One that fails, or is no text, is left out. */
   readonly preview?: (args: A) => Awaitable<string, R>
   /** Earlier names, so that runs that were held under them still find it. */
   readonly aliases?: ReadonlyArray<string>
   /**
    * What the tool is, where its name does not say: approvals and grants for a tool of one identity never release one of another. For
-   * tools that are named by somebody else, such as the tools of a server. Default: the name alone.
+   * tools that are named elsewhere, such as the tools of a server. Default: the name alone.
    */
   readonly identity?: string
   /** Names to show it by, in this order, where another tool of the agent has its name. Default: none, and the agent is refused. */

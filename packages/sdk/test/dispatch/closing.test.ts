@@ -282,7 +282,7 @@ describe("Conductor.drain", () => {
       })
   )
 
-  it.effect("lets go of stored runs, which are found again by their ids", () =>
+  it.effect("suspends stored runs, which are found again by their ids", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore

@@ -185,7 +185,7 @@ describe("the handle of a sub-agent, by its own run", () => {
     )
   )
 
-  it.effect("is let go of with its scope, and found again", () =>
+  it.effect("is suspended with its scope, and found again", () =>
     inOneStore(
       Effect.gen(function* () {
         const { held, runtime } = yield* team()

@@ -102,7 +102,7 @@ describe("a worker", () => {
   )
 
   test(
-    "lets go of its runs when it is stopped: what was going on is kept, and another worker goes on",
+    "suspends its runs when it is stopped: what was going on is kept, and another worker goes on",
     Effect.gen(function* () {
       const store = yield* RunStore
       const reached = yield* Deferred.make<void>()

@@ -155,7 +155,7 @@ const decide = (result: RunResult): ReadonlyArray<DecisionInput> =>
     return { _tag: "supply", requestId, by: "ann", result: "it happened" }
   })
 
-describe("a stored run that is let go of at any moment", () => {
+describe("a stored run that is suspended at any moment", () => {
   for (const stops of [false, true]) {
     const how = stops ? "stopping what goes on" : "letting what goes on end"
     it.effect(`is gone on with, and comes to the same end; nothing is done twice (${how})`, () =>

@@ -75,7 +75,7 @@ describe("a run in the background", () => {
     assert.deepStrictEqual(paid, ["paid"])
   })
 
-  it("is let go of when the program ends, and cancelled when somebody says so", async () => {
+  it("is suspended when the program ends, and cancelled when somebody says so", async () => {
     const store = shared()
     const fermata = await open(store).made
     const hanging = await fermata.dispatch("clerk", "hang", { runId: "hanging" })

@@ -1,5 +1,5 @@
 /**
- * A run that waits for the approval callback and is let go of; and one that is gone on with where there is a callback to ask.
+ * A run that waits for the approval callback and is suspended; and one that is gone on with where there is a callback to ask.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -91,7 +91,7 @@ const letGo = (open: ReturnType<typeof programs>["open"], input: { readonly prom
     return request
   })
 
-describe("a run that is let go of while its approval callback is asked", () => {
+describe("a run that is suspended while its approval callback is asked", () => {
   for (const [what, depth, background] of [
     ["of the agent itself", 0, false],
     ["of a sub-agent's sub-agent", 2, false],

@@ -219,7 +219,7 @@ describe("a callback that never answers", () => {
     )
   )
 
-  it.effect("is let go of with the request in the inbox, which expires where the run is gone on with", () =>
+  it.effect("is suspended with the request in the inbox, which expires where the run is gone on with", () =>
     stored(
       Effect.gen(function* () {
         const { approvalCallback, asked } = yield* callback

@@ -139,7 +139,7 @@ describe("a body that was cancelled by the commit of its start", () => {
   )
 })
 
-describe("a body that was not begun because its run was let go of", () => {
+describe("a body that was not begun because its run was suspended", () => {
   test(
     "runs when the run is gone on with, and nobody is asked",
     Effect.gen(function* () {

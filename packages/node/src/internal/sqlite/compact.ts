@@ -22,5 +22,5 @@ export const compact = (options: {
     })
   )
 
-/** SQLite's number for a lock that somebody holds. */
+/** SQLite's code for a database that is locked. */
 const busy = Object.assign(new Error("busy"), { errcode: 5 })

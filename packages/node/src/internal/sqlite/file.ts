@@ -1,5 +1,5 @@
 /**
- * A SQLite store as files: what the file system tells before SQLite is asked, and what SQLite throws as an error that a caller
+ * A SQLite store as files: what the file system shows before SQLite is asked, and what SQLite throws as an error that a caller
  * understands.
  *
  * SQLite takes an empty or missing file for a new database and deletes a log that lies beside it. A store whose file was lost

@@ -51,7 +51,7 @@ const make = Effect.fnUntraced(function* (options: Options) {
   if (isClosed) yield* warnOfFence
   const { flush } = yield* watchLog({ sql, filename: found.path })
   const made = yield* store({ afterErase: flush, changes: yield* changesOf(versionOf(sql)) })
-  // The tables must not be in the log alone: whoever deleted it would leave an empty database that looks new.
+  // The tables must not be in the log alone: deleting it would leave an empty database that looks new.
   if (isNew) yield* flush
   return made
 })

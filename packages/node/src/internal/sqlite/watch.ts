@@ -1,5 +1,5 @@
 /**
- * Looks after an open SQLite store: keeps its log small, empties the log after something was removed, and tells when another
+ * Looks after an open SQLite store: keeps its log small, empties the log after something was removed, and notifies when another
  * connection has committed.
  */
 import { stat } from "node:fs/promises"
@@ -12,7 +12,7 @@ import { logOf } from "./file.ts"
 /** How large the log may become, and what it is cut back to after it has been copied into the database. */
 export const logLimit = 64 * 1024 * 1024
 
-/** Copies the log into the database and empties it. False when somebody still reads what is in it, or writes just now. */
+/** Copies the log into the database and empties it. False while another connection reads what is in it, or writes. */
 export const emptyLog = (sql: SqlClient): Effect.Effect<boolean> =>
   // On the connection itself: within another fiber's transaction it would fail.
   Effect.scopedWith((scope) =>
@@ -93,17 +93,17 @@ const sizeOf = (path: string): Effect.Effect<number> =>
 export const versionOf = (sql: SqlClient): Effect.Effect<number | undefined> =>
   sql<{ readonly data_version: number }>`PRAGMA data_version`.withoutTransform.pipe(
     Effect.map(([row]) => row?.data_version),
-    // A look that fails tells nothing; what is wrong will be told to those who read.
+    // A look that fails notifies of nothing; those who read get the error.
     Effect.orElseSucceed(() => undefined)
   )
 
 /**
- * Emits when a version has changed. It is looked at every 100 milliseconds while somebody listens, once for all who do.
+ * Emits when a version has changed. It is looked at every 100 milliseconds while there are subscribers, once for all of them.
  *
  * **Details**
  *
  * What the last look saw stays between two listeners. Who listens first and reads then therefore misses nothing, and may be
- * told at once about a commit that it has read already.
+ * notified at once of a commit that it has read already.
  */
 export const changesOf = (
   version: Effect.Effect<number | undefined>

@@ -10,11 +10,11 @@ import type { Suspension } from "../../agent/Cancellation.ts"
 
 /** Something that can be closed with its owner. */
 export interface Owned {
-  /** Ends the run, or lets go of it; returns when that is done. */
+  /** Ends the run, or suspends it; returns when that is done. */
   readonly close: (reason: string) => Effect.Effect<void>
 }
 
-/** The runs of one scope, and how those that are stored are let go of. */
+/** The runs of one scope, and how those that are stored are suspended. */
 export interface Owner {
   readonly owned: Set<Owned>
   readonly suspension: Suspension

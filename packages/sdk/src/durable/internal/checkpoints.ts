@@ -23,7 +23,7 @@ export type CheckpointBase = NewCheckpoint["base"]
 /** A state that is stored, and what the store has for reading it. */
 export interface CheckpointedState {
   readonly state: RunState
-  /** `unknown` where nobody has looked: then no checkpoint is written. */
+  /** `unknown` where the store was not read: then no checkpoint is written. */
   readonly saved: CheckpointBase | "unknown"
 }
 

@@ -2,7 +2,7 @@
  * The states in which sessions were left by this process, for as long as something else keeps them or memory is not needed.
  *
  * The next run of a session builds on the last one's state, which is in memory still where a conversation goes on. The store's
- * head tells whether it is that state: journals only grow, so a run of the same id and revision, created at the same time, is the
+ * head shows whether it is that state: journals only grow, so a run of the same id and revision, created at the same time, is the
  * same. Where that is not so, or the state is gone, the journals are read.
  */
 import type { SessionId } from "../../domain/Id.ts"

@@ -34,7 +34,7 @@ export const requestEnd = Effect.fnUntraced(function* (runId: RunId, given: stri
   )
 })
 
-/** Asks for the end of a sub-agent, with a message that is kept until somebody has brought it about. */
+/** Asks for the end of a sub-agent, with a message that is kept until the run has ended. */
 const endSubRun = (store: RunStore["Service"], { root, state }: SubRun, reason: string) => {
   // A root that failed may be resumed, and ends it first.
   if (isEnded(state) || !isCancellable(root.status)) return Effect.void

@@ -19,7 +19,7 @@ import { requireFitting } from "./soundDecisions.ts"
 
 type Store = RunStore["Service"]
 
-/** What could not be read back is not written: a run that nobody can load is a pending approval that nobody can act on. */
+/** Events that could not be read back are not written: the approvals of a run that cannot be loaded would be lost. */
 export const checkReadable = (events: ReadonlyArray<RunEvent>): Effect.Effect<void, RunStoreError> =>
   Effect.suspend(() => {
     const detail = whyUnreadable(events)
@@ -42,7 +42,7 @@ const whyUnreadable = (events: ReadonlyArray<RunEvent>): string | undefined => {
   return `what a caller or a model gave for ${unreadable} is not of its type, and was not written`
 }
 
-/** The journal of a run whose lease this process owns. A checkpoint is written when the run waits: its end is left to whoever goes on from it. */
+/** The journal of a run whose lease this process owns. A checkpoint is written when the run waits: the run that goes on from it writes that of its end. */
 export const storeJournal = (store: Store, owned: OwnedLease, checkpointing: Checkpointing): Journal => {
   const { lease, listeners } = owned
   let isBroken = false

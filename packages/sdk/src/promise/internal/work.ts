@@ -102,7 +102,7 @@ export const makeWork = (options: {
       // It ends by being stopped, or by a defect.
       if (!stop.signal.aborted && Exit.isFailure(exit)) throw Cause.squash(exit.cause)
     },
-    /** Begins nothing more and lets go of what goes on; `others` is waited for with it. */
+    /** Begins nothing more and suspends what goes on; `others` is waited for with it. */
     close: async (others: () => Promise<void>): Promise<void> => {
       for (const worker of workers) worker.abort()
       suspension.soon.cancel("The program is being closed.")

@@ -148,7 +148,7 @@ export const judgingMs = (run: AgentRun, tool: AnyTool): number => {
   return Math.max(1, Math.min(own, timeLeftOf(run) ?? own))
 }
 
-/** Whether nothing new is to be begun: the run is cancelled, or let go of. */
+/** Whether nothing new is to be begun: the run is cancelled, or suspended. */
 export const isEnding = ({ drive, token }: AgentRun): boolean =>
   token.reason() !== undefined || drive.suspension?.soon.reason() !== undefined
 

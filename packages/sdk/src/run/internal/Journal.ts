@@ -27,7 +27,7 @@ export interface Journal {
   readonly append: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<News, JournalError>
   /** Set where nobody keeps events: then they need not be collected. */
   readonly keepsNothing?: true | undefined
-  /** Commits events and lets go of the run, unless there is something new to act on: then `false`, and nothing is written. */
+  /** Commits events and gives the lease back, unless there is something new to act on: then `false`, and nothing is written. */
   readonly park: (events: ReadonlyArray<RunEvent>, state: RunState) => Effect.Effect<boolean, JournalError>
   /** Decisions and messages that are not in the state yet. Where no store decides what expired, `expired` says it, in the same moment. */
   readonly mail: (expired: () => ReadonlyArray<Decision>) => Effect.Effect<Mail, JournalError>

@@ -61,7 +61,7 @@ export interface DriveOptions {
   readonly staged: ReadonlyArray<RunEvent>
   /** Events that are committed already and that nobody has been told. */
   readonly committed?: ReadonlyArray<RunEvent>
-  /** Lets go of the run without ending it. */
+  /** Suspends the run: stops working on it without ending it. */
   readonly suspension?: Suspension | undefined
   /** Whether there is mail for it already. */
   readonly hasMail?: boolean
@@ -71,7 +71,7 @@ export interface DriveOptions {
   readonly onStart?: (state: () => RunState) => void
 }
 
-/** Drives a run until it is held or over, or let go of, and returns its state then. To be run once. */
+/** Drives a run until it is held or over, or suspended, and returns its state then. To be run once. */
 export const drive = (options: DriveOptions): Effect.Effect<RunState, DriveError> =>
   // What it was given is not kept: a run may wait for long.
   driving(begin(options), options.onStart)
@@ -146,7 +146,7 @@ const failed = (drive: Drive, cause: Cause.Cause<DriveError>): Effect.Effect<Run
   return Effect.andThen(drive.tasks.ended, failWith(drive, cause))
 }
 
-/** Takes one step of the root's run after the other, until it is held or over, or let go of. */
+/** Takes one step of the root's run after the other, until it is held or over, or suspended. */
 const loop = Effect.fnUntraced(function* (root: AgentRun): Effect.fn.Return<RunState, DriveError> {
   const { drive } = root
   if (!isEnded(drive.state)) holdIdle(drive)

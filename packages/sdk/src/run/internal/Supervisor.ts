@@ -2,7 +2,7 @@
  * What a loop waits for: model calls, bodies of tools, rules and callbacks of the program, each supervised while it goes on.
  *
  * The loop itself is never interrupted: it has to say what became of everything. What it waits for goes on in a fiber of its own, or
- * outside of Effect, and is stopped when the run is cancelled or let go of, or when its time is up; the loop reads from the exit
+ * outside of Effect, and is stopped when the run is cancelled or suspended, or when its time is up; the loop reads from the exit
  * what happened. What has not ended within its grace period after that is abandoned: nothing hears of it any more.
  */
 import * as Cause from "effect/Cause"

@@ -1,5 +1,5 @@
 /**
- * How a drive leaves its run: held, let go of as it stands, or over.
+ * How a drive leaves its run: held, suspended as it stands, or over.
  */
 import * as Effect from "effect/Effect"
 import type { ToolCallId } from "../../domain/Id.ts"

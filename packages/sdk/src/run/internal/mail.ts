@@ -18,7 +18,7 @@ import { eventsOf, takeMessage } from "./mailEvents.ts"
 import { redactEvent } from "./redact.ts"
 import { approvalCallbackTask } from "./Tasks.ts"
 
-/** Lets go of the run with a last event, unless there is something new to act on: then `false`, and the run goes on. */
+/** Gives the run up with a last event, unless there is something new to act on: then `false`, and the run goes on. */
 export const park = Effect.fnUntraced(function* (drive: Drive, last: RunEvent) {
   const event = redactEvent(drive.runtime.scrubber, last)
   const after = evolve(drive.state, event)

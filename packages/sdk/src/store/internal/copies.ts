@@ -80,7 +80,7 @@ export const judgeCopy = (given: RestoredRun, present: PresentRun, isLast: boole
     : { _tag: "exists", archive: archivedAs(given, present) }
 }
 
-/** What tells a run from another one of its id: its place, and how it began. */
+/** What distinguishes a run from another one of its id: its position, and how it began. */
 export interface Origin extends Pick<PresentRun, "agent" | "parent" | "sessionId"> {
   readonly events: ReadonlyArray<RunEvent>
 }

@@ -21,7 +21,7 @@ import {
 /** The requests of a run, by id, in the order they were asked. */
 export type Inbox = ReadonlyMap<RequestId, RequestEntry>
 
-/** The requests after a batch of events, or the id of the one that somebody had decided otherwise. */
+/** The requests after a batch of events, or the id of the one that was decided otherwise. */
 export const inboxAfter = (
   inbox: Inbox,
   events: ReadonlyArray<RunEvent>
@@ -63,7 +63,7 @@ export const inboxAfter = (
   return Result.succeed(next)
 }
 
-/** The requests of a run that ended: nobody needs to answer what is still open. */
+/** The requests of a run that ended: those that are open need no answer. */
 export const closed = (inbox: Inbox, reason: string): Inbox =>
   new Map(
     Array.from(inbox, ([requestId, entry]) => [
@@ -82,7 +82,7 @@ export const undelivered = (inbox: Inbox, now: Timestamp): ReadonlyArray<Decisio
     })
   )
 
-/** Whether somebody has taken a decision that is not in the journal yet. */
+/** Whether a decision was taken that is not in the journal yet. */
 export const hasDecided = (inbox: Inbox): boolean =>
   Array.from(inbox.values()).some(({ status }) => status === "decided")
 
@@ -96,7 +96,7 @@ export const endsUnread = (inbox: Inbox, events: ReadonlyArray<RunEvent>): boole
   )
 }
 
-/** What a held run with these requests needs somebody for, or `undefined`. */
+/** Why a held run with these requests needs a worker, or `undefined`. */
 export const readiness = (inbox: Inbox, now: Timestamp): ReadyRun["reason"] | undefined => {
   if (hasDecided(inbox)) return "decided"
   const open = Array.from(inbox.values()).filter(({ status }) => status === "open")

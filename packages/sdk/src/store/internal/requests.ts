@@ -101,7 +101,7 @@ export interface RequestEntry {
   readonly status: RequestStatus
   readonly decision?: Decision
   readonly superseded?: { readonly reason: string; readonly by?: RequestId }
-  /** It was told that the request will expire soon. */
+  /** The warning that the request will expire soon was recorded. */
   readonly warned?: boolean
 }
 

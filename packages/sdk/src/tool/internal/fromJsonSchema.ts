@@ -1,4 +1,4 @@
-/** Arguments that somebody else described by a JSON Schema. */
+/** Arguments described by an external JSON Schema. */
 import * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

@@ -143,7 +143,7 @@ const isSame = (one: McpSchema.Tool | undefined, other: McpSchema.Tool): boolean
   sameJson(one.inputSchema as Schema.Json, other.inputSchema as Schema.Json) &&
   one.description === other.description
 
-/** Where a client is given that nobody can make again. */
+/** The connection of a client that was given, and cannot be made again. */
 export const fixedConnection =
   (client: McpClient.McpClient): ClientFor =>
   () =>

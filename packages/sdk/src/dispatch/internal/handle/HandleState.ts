@@ -93,7 +93,7 @@ export type HandleAction<Output, E> =
   | { readonly _tag: "unpark" }
   /** Waits before the run is tried again; gives up with `exit`. */
   | { readonly _tag: "backOff"; readonly error: RunError; readonly exit: Ended<Output, E> }
-  /** Lets go of everything that it holds. */
+  /** Frees everything that it uses. */
   | { readonly _tag: "cleanUp" }
 
 export type Transition<Output, E> = readonly [HandleState<Output, E>, ReadonlyArray<HandleAction<Output, E>>]

@@ -171,7 +171,7 @@ const end = <Output>(run: DrivenRun<Output>, reason: string): Effect.Effect<Driv
 const look = <Output>(run: DrivenRun<Output>): Effect.Effect<Driven<Output> | undefined, StoredFault> =>
   Effect.flatMap(loadRun(run.options.store, run.runId), (stored) => restingStatus(run, stored))
 
-/** Waits a moment, unless it is to end or to be let go of. */
+/** Waits a moment, unless it is to end or to be suspended. */
 const pause = (
   { options, runId }: DrivenRun<unknown>,
   token: Cancellation.CancellationToken

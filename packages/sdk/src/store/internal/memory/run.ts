@@ -126,7 +126,7 @@ export const fill = (
   write(run, { events, inbox, mail, status }, now)
 }
 
-/** Gives a run to somebody, whoever had it. */
+/** Leases a run to an owner, whichever process owned it. */
 export const leaseTo = (run: Run, owner: string, ttl: Duration.Input, now: Timestamp): Lease => {
   run.owner = owner
   run.epoch += 1
@@ -151,7 +151,7 @@ export const isLeasedTo = (run: Run, { epoch, owner }: Lease, now: Timestamp): b
 export const ownerOf = (run: Run, now: Timestamp): string | undefined =>
   run.leaseUntil > now && run.leaseUntil - 2 * run.leaseMs <= now ? run.owner : undefined
 
-/** A request as whoever looks for it sees it. */
+/** A request as the inbox shows it. */
 export const pendingOf = (run: Run, entry: RequestEntry): PendingRequest => ({
   request: entry.request,
   runId: run.runId,
@@ -165,7 +165,7 @@ export const endingIn = ({ cancelReason, mail, runId }: Run): ReadonlyArray<stri
   ...waiting(mail).flatMap(({ ends, to }) => (ends === true && to !== undefined ? [to] : []))
 ]
 
-/** Why somebody is needed; `undefined` when nobody is. */
+/** Why the run needs a worker; `undefined` when it needs none. */
 export const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefined => {
   if (ownerOf(run, now) !== undefined) return undefined
   if (run.status === "running") return "orphaned"

@@ -1,5 +1,5 @@
 /**
- * How the SQL store talks to a database: whole transactions that are tried again while somebody else holds the lock or the
+ * How the SQL store talks to a database: whole transactions that are tried again while another transaction holds the lock or the
  * connection is gone, errors that a caller understands, and the few words in which the dialects differ.
  *
  * A connection that breaks before COMMIT was sent has written nothing, so the transaction is tried again. One that breaks
@@ -65,7 +65,7 @@ export interface SqlAccess {
   readonly savesUnchanged: boolean
   /** Whether a text column contains a text. */
   readonly contains: (column: string, text: string) => Fragment
-  /** Part of a transaction: tells the processes that wait for something to do, once it is committed. */
+  /** Part of a transaction: notifies the processes that wait for work, once it is committed. */
   readonly notify: Effect.Effect<unknown, SqlError>
   /**
    * One transaction that writes. All or nothing; tried again while the database is locked or away.
@@ -122,7 +122,7 @@ export const makeAccess = (sql: SqlClient, { boundsLocks, busyDeadline }: Access
     })
 
   /**
-   * Runs on one connection that nobody else uses meanwhile. It is waited for uninterruptibly: some drivers lose a connection
+   * Runs on one connection, exclusively. It is waited for uninterruptibly: some drivers lose a connection
    * that was taken in the moment of an interruption.
    */
   const reserved = <A, E>(
@@ -273,7 +273,7 @@ export const retryOnConflict = <A, E>(
     error instanceof TransactionConflict ? retryOnConflict(transaction) : Effect.fail(error)
   )
 
-/** The channel on which Postgres tells that a run may have something to do. */
+/** The channel on which Postgres notifies that a run may need a worker. */
 export const channel = "fermata_runs"
 
 /**
@@ -302,7 +302,7 @@ const dialectOf = (sql: SqlClient) =>
           VALUES (${runId}, ${sequence}, ${count}, ${version}, ${events})`,
       savesUnchanged: false,
       contains: (column: string, text: string) => sql`strpos(${sql(column)}, ${text}) > 0`,
-      // Told to all on commit; a transaction that tells it twice tells it once.
+      // Sent on commit; equal notifications of one transaction are sent once.
       notify: sql`SELECT pg_notify(${channel}, '')`,
       /** Bounds how long each statement of the transaction waits for a lock, and lets no commit be answered before it is on the disk. */
       settings: (lockTimeoutMs: number) =>
@@ -344,7 +344,7 @@ const dialectOf = (sql: SqlClient) =>
       contains: (column: string, text: string) => sql`instr(${sql(column)}, ${text}) > 0`,
       notify: Effect.void,
       settings: undefined,
-      // A deferred BEGIN cannot become a writer once somebody else has written: the transaction would be lost.
+      // A deferred BEGIN cannot become a writer once another connection has written: the transaction would be lost.
       beginWrite: "BEGIN IMMEDIATE",
       beginRead: "BEGIN",
       control: (connection: Connection, statement: string) => connection.execute(statement, [], undefined)

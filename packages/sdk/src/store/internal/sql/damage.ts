@@ -1,5 +1,5 @@
 /**
- * Rows that cannot be read: which run each belongs to, and what a caller is told about it.
+ * Rows that cannot be read: which run each belongs to, and what a caller learns about it.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"

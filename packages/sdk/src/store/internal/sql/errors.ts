@@ -1,5 +1,5 @@
 /**
- * What a database reports, told as a {@link RunStoreError}. Sentences say what to do and never repeat SQL, values or paths.
+ * What a database reports, as a {@link RunStoreError}. Sentences say what to do and never repeat SQL, values or paths.
  */
 import type { SqlError } from "effect/sql/SqlError"
 import { CannotOpen, RunStoreError, StorageFull, StoreFault, StoreUnreadable } from "../../RunStoreError.ts"

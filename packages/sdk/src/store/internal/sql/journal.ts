@@ -162,7 +162,7 @@ export const makeJournal = (
       if (checkpoint !== undefined) yield* checkpoints.write(runId, expected + events.length, checkpoint)
       return noticesOf(head)
     }
-    // Postgres read it before the update waited for whoever decided: a stop that was acknowledged meanwhile is not in it.
+    // Postgres read it before the update waited for the decision: a stop that was acknowledged meanwhile is not in it.
     return !access.writesAlone || (head.has_mail && isOld)
       ? noticesOf({ ...head, has_mail: yield* mailWaits(runId) })
       : noticesOf(head)
@@ -265,7 +265,7 @@ export const makeJournal = (
           Effect.as({ parked: true, revision: (options.expected + options.events.length) as Revision }),
           Effect.catchTags({
             NotParked: () => Effect.succeed({ parked: false, revision: options.expected }),
-            // Nothing starts where a run is let go of.
+            // Nothing starts where a run is suspended.
             ReliesOnRevoked: Effect.die
           })
         )

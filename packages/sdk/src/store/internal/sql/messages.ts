@@ -71,7 +71,7 @@ export const makeMessages = (access: SqlAccess) => {
 
     /**
      * Takes the messages that events put into the journal, inside the transaction that appends them; false when the journal has
-     * one of them already. One that nobody has sent is taken too, so that it cannot be sent later.
+     * one of them already. One that was never sent is taken too, so that it cannot be sent later.
      */
     take: Effect.fnUntraced(function* (runId: RunId, events: ReadonlyArray<RunEvent>) {
       for (const taken of takenBy(events)) {

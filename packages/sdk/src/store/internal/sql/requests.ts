@@ -73,7 +73,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
       })}`
     )
 
-  /** Closes a request; false when somebody has decided it meanwhile, unless its run ends, or asks again. */
+  /** Closes a request; false when it was decided meanwhile, unless its run ends, or asks again. */
   const supersede = (runId: RunId, change: Extract<RequestChange, { readonly _tag: "superseded" }>) =>
     Effect.gen(function* () {
       const { by = null, isFinal, reason, requestId } = change
@@ -124,7 +124,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
 
   /** Whether the decision that the journal now has is the one that counts. */
   const journaled = Effect.fnUntraced(function* (operation: string, decision: Decision) {
-    // As it was written, nearly always: whoever appends has read it from here.
+    // As it was written, nearly always: the caller of the append has read it from here.
     const [taken] =
       yield* run(sql`UPDATE fermata_requests SET status = 'journaled' WHERE request_id = ${decision.requestId}
       AND status = 'decided' AND decision = ${JSON.stringify(decision)} RETURNING request_id`)

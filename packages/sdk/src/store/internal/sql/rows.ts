@@ -22,7 +22,7 @@ import type { SqlAccess } from "./access.ts"
 import { damagedColumns, readAll, type RowKind, displayId } from "./damage.ts"
 import { isLeased } from "./lease.ts"
 
-/** A number that other numbers can be told apart from; some drivers return 64-bit columns as `bigint`. */
+/** An integer that is distinct from its neighbours; some drivers return 64-bit columns as `bigint`. */
 export const SafeInteger = Schema.Union([Schema.Finite, Schema.BigInt]).pipe(
   Schema.decodeTo(Schema.Finite, {
     decode: SchemaGetter.transform(Number),
@@ -90,7 +90,7 @@ export const headKind: RowKind<typeof HeadRow.Type, RunHead> = {
   })
 }
 
-/** The columns of a head. A lease that is over is nobody's. */
+/** The columns of a head. A lease that is over has no owner. */
 export const headColumns = (
   access: SqlAccess
 ) => access.sql`run_id, session_id, parent_run_id, parent_revision, agent,

@@ -31,7 +31,7 @@ export const makeLeases = (
   return {
     claim: ({ owner, runId, ttl }) =>
       Effect.suspend(() => {
-        // The same owner may claim twice at once; this tells the claims apart when an answer is lost.
+        // The same owner may claim twice at once; this distinguishes the claims when an answer is lost.
         const claim = globalThis.crypto.randomUUID()
         const lease = (claimed: Claimed) => ({
           runId,
@@ -82,7 +82,7 @@ export const makeLeases = (
         Effect.flatMap(
           run(sql<{ readonly status: string }>`UPDATE fermata_runs SET owner = NULL, lease_until = NULL
             WHERE run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} RETURNING status`),
-          // A run that is let go of at work is somebody else's to take up.
+          // A run that is suspended at work is for another process to take up.
           ([run]) => (run?.status === "running" ? Effect.asVoid(notify) : Effect.void)
         )
       ),
@@ -351,7 +351,7 @@ interface Found {
   readonly urgency: number
 }
 
-/** Of several reasons, the first of these is told. */
+/** Of several reasons, the first of these is reported. */
 const urgency: ReadonlyArray<ReadyRun["reason"]> = [
   "orphaned",
   "cancelled",
