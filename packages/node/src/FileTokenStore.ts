@@ -55,7 +55,7 @@ export const make = (filename: string): LoginTokens.TokenStore => {
       Effect.acquireUseRelease(
         lock(path),
         () => effect,
-        (held) => Effect.sync(held.unlock)
+        (lock) => Effect.sync(lock.unlock)
       )
   }
 }

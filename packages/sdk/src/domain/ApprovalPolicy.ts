@@ -24,7 +24,7 @@ export type Rule = typeof Rule.Type
 /**
  * What happens to a call that needs approval.
  *
- * - `ask` (the default): the run is held until somebody decides.
+ * - `ask` (the default): the run is held until a decision.
  * - `all`: it is let through.
  * - `none`: it is denied.
  * - `until`: it is let through until the time in `until`, then it is asked for.

@@ -56,7 +56,7 @@ export const reservedIn = (child: RunState, budget: "tokens" | "cost"): number =
   return limit === undefined ? reserved(child, budget) : Math.max(0, limit - spent(child, budget, 0))
 }
 
-/** What is left of a budget for whoever was promised nothing of it; `undefined` is without bound. */
+/** What is left of a budget that was promised to no sub-agent; `undefined` is without bound. */
 export const available = (state: RunState, budget: "tokens" | "cost"): number | undefined => {
   const limit = Limits.budgetOf(state.limits, budget)
   return limit === undefined ? undefined : limit - spent(state, budget, 0) - reserved(state, budget)
@@ -77,7 +77,7 @@ const report = (state: RunState, budget: Limits.Budget, now: number): Limits.Exc
   spent: spent(state, budget, now)
 })
 
-/** What is promised to sub-agents is gone too, for whoever asks for more. */
+/** What is promised to sub-agents counts as spent too, where more is asked for. */
 const reportPromised = (state: RunState, budget: "tokens" | "cost"): Limits.Exceeded => {
   const { limit, spent } = report(state, budget, 0)
   return { budget, limit, spent: Math.max(limit, spent + reserved(state, budget)) }
@@ -211,7 +211,7 @@ export const timeLeft = (line: ReadonlyArray<RunState>, now: number): number | u
   return least
 }
 
-/** Budgets that are running out and that nobody was told about. */
+/** Budgets that are running out and for which no warning was recorded. */
 export const nearing = (state: RunState, now: number): ReadonlyArray<Limits.Exceeded> => {
   const { limits, warned } = state
   const part = limits.warnAt ?? Limits.defaults.warnAt

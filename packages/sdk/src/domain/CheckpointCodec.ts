@@ -1,7 +1,7 @@
 /**
  * A state as text in pieces, for a store to keep beside the journal: the settled part of the history in chunks that later states
  * of the conversation share, and the rest. It is written only if it can be read back without being decoded, and read only if it
- * is what was written; whoever cannot have it folds the journal.
+ * is what was written; a reader without it folds the journal.
  *
  * @since 0.1.0
  */
@@ -36,7 +36,7 @@ const isInOrder = (messages: ReadonlyArray<Message>, from: number): boolean => {
   return true
 }
 
-/** Characters of a piece, above which it would be a row that nobody wants: files make a history long, not many. */
+/** Characters of a piece, above which it would be too large a row: files make a history long, not many. */
 const mostCharacters = 2 ** 24
 
 /** What is left of so many characters after those of a value that lies no deeper than {@link verbatim} allows; not exact below 0. */

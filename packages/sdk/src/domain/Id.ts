@@ -64,7 +64,7 @@ export const childRunId = (callId: ToolCallId): RunId => callId as string as Run
 
 const callPart = /\.t\d+\.\d+(?=\.|$)/g
 
-/** The run that a sub-agent's run lies in, and the calls that lead to it; no calls for a run that is nobody's sub-agent. */
+/** The run that a sub-agent's run lies in, and the calls that lead to it; no calls for the run of a root. */
 export const lineOf = (runId: string): { readonly root: RunId; readonly path: ReadonlyArray<ToolCallId> } => {
   const parts = [...runId.matchAll(callPart)]
   const path = parts.map(({ 0: part, index }) => runId.slice(0, index + part.length) as ToolCallId)

@@ -68,7 +68,7 @@ export const QuestionRequest = Schema.TaggedStruct("question", {
 })
 export type QuestionRequest = typeof QuestionRequest.Type
 
-/** A call started and nobody knows how it ended. Did it happen? */
+/** A call was started, and its outcome is unknown. Did it happen? */
 export const InDoubtRequest = Schema.TaggedStruct("inDoubt", {
   ...fields,
   ...callFields,

@@ -29,7 +29,7 @@ export const Limits = Schema.Struct({
   maxCostUsd: Schema.optionalKey(Schema.Finite),
   /** Milliseconds at work. The time for which a run is held does not count. Bounds the calls of the sub-agents under it, too. */
   maxWallMs: Schema.optionalKey(Schema.Natural),
-  /** The part of a budget, from 0 to 1, from which on it is told to be running out. Default 0.8. */
+  /** The part of a budget, from 0 to 1, from which on a warning is published. Default 0.8. */
   warnAt: Schema.optionalKey(Schema.Finite),
   /** Whether the model gets one more turn, without tools, to say how far it has come when a budget is used up. Default: no. */
   wrapUp: Schema.optionalKey(Schema.Boolean),

@@ -142,7 +142,7 @@ export const RequestSuperseded = Schema.TaggedStruct("request.superseded", {
   by: Schema.optionalKey(RequestId)
 })
 
-/** A request will expire soon: who could decide it was told. See `warnAt`. */
+/** A request will expire soon: its approvers were notified. See `warnAt`. */
 export const RequestExpiring = Schema.TaggedStruct("request.expiring", { ...at, requestId: RequestId })
 
 /** A standing approval was withdrawn. */
@@ -166,7 +166,7 @@ export const MessageQueued = Schema.TaggedStruct("message.queued", {
 /** The messages that waited stand in the history now: the model is about to be asked. */
 export const MessagesRead = Schema.TaggedStruct("messages.read", at)
 
-/** A budget is running out; told once for each. */
+/** A budget is running out; recorded once for each. */
 export const BudgetNearing = Schema.TaggedStruct("budget.nearing", {
   ...at,
   budget: Budget,
@@ -197,7 +197,7 @@ export const AgentChanged = Schema.TaggedStruct("agent.changed", {
   structured: Schema.Boolean
 })
 
-/** The answer did not fit the output schema; the model is told. */
+/** The answer did not fit the output schema; the model gets the reason. */
 export const OutputRejected = Schema.TaggedStruct("output.rejected", { ...at, message: Schema.String })
 
 /** The limits were changed by the caller that continues the run. */
@@ -208,7 +208,7 @@ export const LimitsChanged = Schema.TaggedStruct("limits.changed", {
   given: Schema.optionalKey(LimitChanges)
 })
 
-/** The run was parked: it waits for decisions and nobody works on it. A sub-agent's, while others may be at work. */
+/** The run was parked: it waits for decisions and no process works on it. A sub-agent's, while others may be at work. */
 export const RunHeld = Schema.TaggedStruct("run.held", at)
 
 /** Somebody goes on with a run that was left at work, by a process that died or was stopped. */

@@ -62,11 +62,11 @@ export type MayRepeat = typeof MayRepeat.Type
 export const RequestRecord = Schema.Struct({
   request: Interruption,
   decision: Schema.optionalKey(Decision),
-  /** Set when nobody needs to answer any more. */
+  /** Set when no answer is needed any more. */
   superseded: Schema.optionalKey(
     Schema.Struct({ reason: Schema.String, by: Schema.optionalKey(Schema.String) })
   ),
-  /** When it was told that the request will expire soon. */
+  /** When the warning was recorded that the request will expire soon. */
   warnedAt: Schema.optionalKey(Timestamp)
 })
 export type RequestRecord = typeof RequestRecord.Type
@@ -91,7 +91,7 @@ export const ToolCall = Schema.Struct({
   child: Schema.optionalKey(Schema.suspend((): Schema.Codec<RunState, unknown> => RunState))
 })
 
-/** A sub-agent that goes on by itself, and that its run is told about when it has ended. */
+/** A sub-agent that goes on by itself, whose end its run receives as a message. */
 export interface BackgroundRun {
   /** The call that started it, from which its run has its id. */
   readonly callId: ToolCallId
@@ -139,7 +139,7 @@ const stateFields = {
   otherPolicies: Schema.optionalKey(Schema.Array(ApprovalPolicy)),
   /** What the run was started with; left out of a run that a version without it has started. */
   startedWith: Schema.optionalKey(StartOptions),
-  /** Whether a used-up budget or a login is asked about (there is a store and somebody to ask) instead of failing the run. */
+  /** Whether a used-up budget or a login is asked about (there is a store, and a person to ask) instead of failing the run. */
   asks: Schema.Boolean,
   /** Whether the answer must be decoded with the agent's output schema. */
   structured: Schema.Boolean,
@@ -154,7 +154,7 @@ const stateFields = {
   workedMs: Schema.optionalKey(Schema.Finite),
   /** Since when it has been at work. */
   workingSince: Schema.optionalKey(Timestamp),
-  /** Budgets that were told to be running out. */
+  /** Budgets for which a warning was recorded. */
   warned: Schema.optionalKey(Schema.Array(Limits_.Budget)),
   /** The budget that is used up and for which the model is asked to come to an end, until there is more of it. */
   wrappingUp: Schema.optionalKey(
@@ -211,7 +211,7 @@ export const policiesOf = ({ otherPolicies, policy }: Pick<RunState, "policy" | 
 
 type Policies = readonly [ApprovalPolicy, ...ReadonlyArray<ApprovalPolicy>]
 
-/** Every policy that binds a sub-agent from the run that started it: those of its starter, whoever has the conversation now. */
+/** Every policy that binds a sub-agent from the run that started it: those of its starter, whichever agent has the conversation now. */
 export const policiesAbove = (state: RunState, callId: ToolCallId): Policies =>
   state.background?.find((entry) => entry.callId === callId)?.starterPolicies ?? policiesOf(state)
 

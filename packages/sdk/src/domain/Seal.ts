@@ -1,7 +1,7 @@
 /**
  * A run state that may leave the trust boundary: through a browser, a queue, a mail.
  *
- * A sealed state is text that anybody can read and nobody can change: `fermata1.<key id>.<state>.<seal>`, where the seal is an
+ * A sealed state is text that can be read, and not changed unnoticed: `fermata1.<key id>.<state>.<seal>`, where the seal is an
  * HMAC-SHA-256 over everything before it. It is not encrypted. Keys are changed without losing what is under way: seal with the
  * new key, and open with both until the last old state has come back.
  *

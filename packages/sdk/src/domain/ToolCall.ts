@@ -84,7 +84,7 @@ export const CallReport = Schema.Struct({
   tool: Schema.String,
   /**
    * `notStarted`: its body never ran. `finished`: it ran and its result is kept. `aborted`: it was stopped and nothing
-   * happened that matters (a read, or a call that may be repeated). `inDoubt`: it was stopped half-way, and nobody knows.
+   * happened that matters (a read, or a call that may be repeated). `inDoubt`: it was stopped half-way, and its outcome is unknown.
    */
   state: Schema.Literals(["notStarted", "finished", "aborted", "inDoubt"]),
   /** The decision that had released the call, which was not run: the run ended before it. */

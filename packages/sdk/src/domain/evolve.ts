@@ -52,11 +52,11 @@ export const evolve = (state: RunState | undefined, event: RunEvent): RunState =
   return after
 }
 
-/** Whether the run has got further; events that only say that somebody tries do not count. */
+/** Whether the run has got further; events that record an attempt alone do not count. */
 const isProgress = (event: RunEvent): boolean => {
   const { event: inner, path } = unwrap(event)
   switch (inner._tag) {
-    // A sub-agent at rest is taken up by whoever takes up the run.
+    // A sub-agent at rest is taken up with the run.
     case "run.held":
     case "run.resumed":
       return path.length === 0

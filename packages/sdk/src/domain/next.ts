@@ -7,7 +7,7 @@
  * it and is still undecided, a read may, and a sub-agent may overtake sub-agents. Another agent takes over when all other calls
  * of the answer are settled.
  *
- * Sub-agents in the background go on by themselves. One that is held stops nobody; the run is over when all of them are.
+ * Sub-agents in the background go on by themselves. One that is held stops no other; the run is over when all of them are.
  *
  * A run that a decision has stopped begins nothing more, and neither do the sub-agents in it: its only steps find out what became of
  * bodies that were started, and finish it.
@@ -62,7 +62,7 @@ export type Step =
   | { readonly _tag: "StartBackground"; readonly callId: ToolCallId }
   /** Nothing can happen here before one of the sub-agents in the background has got further. */
   | { readonly _tag: "AwaitChildren" }
-  /** Say what became of the sub-agents, stop one, or tell it something. */
+  /** Say what became of the sub-agents, stop one, or send it a message. */
   | { readonly _tag: "SettleAgents"; readonly callId: ToolCallId }
   /** Give the conversation to another agent. */
   | { readonly _tag: "HandOff"; readonly callId: ToolCallId }
@@ -72,7 +72,7 @@ export type Step =
   | { readonly _tag: "Withdraw"; readonly requests: ReadonlyArray<Interruption> }
   /** A budget is used up: the model gets one more turn, without tools. */
   | { readonly _tag: "AskWrapUp"; readonly exceeded: Limits.Exceeded }
-  /** A budget is used up and somebody can be asked. */
+  /** A budget is used up and more can be asked for. */
   | { readonly _tag: "AskLimit"; readonly exceeded: Limits.Exceeded }
   /** Decode the answer with the agent's output schema. */
   | { readonly _tag: "DecodeOutput"; readonly text: string }
@@ -149,7 +149,7 @@ const onlyBelow = (state: RunState, constraints: Constraints): Step => {
   return attached.length > 0 ? { _tag: "ResumeChildren", callIds: attached } : waiting(state, constraints)
 }
 
-/** A step that processes die over is not taken for ever. Waiting for somebody is none: no process has died of that. */
+/** A step that processes die over is not taken for ever. Waiting for a decision is none: no process has died of that. */
 const unlessLost = (state: RunState, step: Step): Step => {
   if (step._tag === "Hold" || !isLost(state)) return step
   return failed({ _tag: "WorkersLost", times: state.recoveries ?? 0 })
@@ -232,7 +232,7 @@ const nextOfCalls = (state: RunState, constraints: Constraints): Step => {
     const ending = advancing(state, constraints)
     if (ending.length > 0) return { _tag: "ResumeChildren", callIds: ending }
     if (!isTurnReleased(state)) return due
-    // What a decision has released runs where it can; where it waits for more of the budget, somebody is asked for that.
+    // What a decision has released runs where it can; where it waits for more of the budget, that is asked for.
     const step = runnable(state, constraints)
     return step?._tag === "SettleToolCalls" ? step : exhausted(state, due.exceeded, constraints)
   }
@@ -263,7 +263,7 @@ const idOf = ({ id }: ToolCall): ToolCallId => id
 const isUnavailable = (call: ToolCall, { unavailable }: Constraints): boolean =>
   unavailable !== undefined && call.child === undefined && unavailable.call(call)
 
-/** Whether somebody is asked for more of a budget. */
+/** Whether a request for more of a budget is open. */
 const isAskedFor = ({ requests }: RunState, isOne: (request: LimitRequest) => boolean): boolean =>
   requests.some((record) => record.request._tag === "limit" && isOpen(record) && isOne(record.request))
 
@@ -281,14 +281,14 @@ const waiting = (state: RunState, constraints: Constraints): Step =>
     ? { _tag: "AwaitChildren" }
     : { _tag: "Hold", requests: interruptions(state) }
 
-/** Whether something in the background can go on before somebody decides. */
+/** Whether something in the background can go on before a decision. */
 const mayChildrenAdvance = (state: RunState, constraints: Constraints): boolean => {
   if (state.background?.some(({ child }) => child !== undefined) !== true) return false
   const inner = inside(state, constraints)
   return state.background.some(({ child }) => child !== undefined && canAdvance(child, inner))
 }
 
-/** Whether something can happen in the run of a sub-agent before somebody decides. */
+/** Whether something can happen in the run of a sub-agent before a decision. */
 export const canAdvance = (child: RunState, constraints: Constraints): boolean =>
   next(child, constraints)._tag !== "Hold"
 
@@ -420,7 +420,7 @@ const nextOfTurn = (state: RunState, constraints: Constraints): Step => {
 
 /**
  * Everything that is left of a budget is promised to sub-agents in the background. While one of them is at work it may hand
- * something back; when all are held, somebody is asked, who may as well decide what they are held on.
+ * something back; when all are held, more is asked for; the approver may as well decide what they are held on.
  */
 const awaitPromised = (state: RunState, promised: Limits.Exceeded, constraints: Constraints): Step => {
   if (mayChildrenAdvance(state, constraints)) return { _tag: "AwaitChildren" }
@@ -452,7 +452,7 @@ export const exhausted = (
 
 /**
  * What a run does about a budget of its own that leaves nothing to a sub-agent: it was seen to already, it comes to its end, it asks,
- * or nobody can be asked, or has said no.
+ * or nothing can be asked for, or it was refused.
  */
 export const onNothingLeft = (
   state: RunState,
@@ -466,14 +466,14 @@ export const onNothingLeft = (
   return mayAsk(state, exceeded) ? "asks" : "refused"
 }
 
-/** Whether somebody can be asked for more of a budget, and has not said no. */
+/** Whether more of a budget can be asked for, and was not refused. */
 const mayAsk = (state: RunState, exceeded: Limits.Exceeded): boolean => {
-  // An unknown cost is no amount that somebody could top up.
+  // An unknown cost is no amount that could be topped up.
   const unknown = exceeded.budget === "cost" && exceeded.spent < exceeded.limit
   return state.asks && !unknown && refusedTopUp(state) === undefined
 }
 
-/** A budget that somebody refused to top up, unless it has been raised since. */
+/** A budget whose top-up was refused, unless it has been raised since. */
 const refusedTopUp = (state: RunState): Limits.Exceeded | undefined => {
   if (state.requests.length === 0) return undefined
   // Several may have been asked for at once; of each, the last answer counts.

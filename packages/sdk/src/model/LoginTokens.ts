@@ -30,11 +30,11 @@ export type { Tokens } from "./Tokens.ts"
 
 /** Keeps the tokens of one login. What it fails with may be shown. */
 export interface TokenStore {
-  /** The tokens; `undefined` where nobody has logged in. */
+  /** The tokens; `undefined` where there was no login. */
   readonly read: Effect.Effect<Tokens | undefined, ModelError>
   /** Replaces the tokens: afterwards either the old or the new ones are there, whole. */
   readonly write: (tokens: Tokens) => Effect.Effect<void, ModelError>
-  /** Does this while nobody else who uses the same store, in whichever process, does the like. */
+  /** Runs this exclusively among all that use the same store, in whichever process. */
   readonly locked: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | ModelError, R>
 }
 
@@ -76,7 +76,7 @@ const shape = shapeOf<Options>({
  *
  * Throws `OptionsInvalid` for a key that there is not, and for a value of another kind. Given to the call that asks:
  *
- * - `LoginRequired`: nobody is logged in, the issuer does not take the refresh token any more, or another account has logged in
+ * - `LoginRequired`: there is no login, the issuer does not take the refresh token any more, or another account has logged in
  *   meanwhile. Nothing is sent again for a token that was refused; after a new login the call can be repeated.
  * - `ConnectionLost`, `ProviderFault`, `RateLimited`: the issuer cannot be reached. Tried again like any model call.
  *
@@ -141,7 +141,7 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
         const before = accountOf(stale, account?.claim)
         const after = accountOf(kept, account?.claim)
         if (before !== undefined && after !== before) {
-          // The next call goes on with the account that is there now: by then a person has been told.
+          // The next call goes on with the account that is there now: by then a person knows of it.
           return yield* logIn(`Another account has logged in to ${profile} meanwhile.`)
         }
         const now = yield* Clock.currentTimeMillis
@@ -197,7 +197,7 @@ export const make = (options: Options): Effect.Effect<Auth, never, HttpClient.Ht
           const storeFault = fresh && error.reason._tag !== "LoginRequired"
           return stillGood || storeFault ? Effect.succeed(known) : Effect.fail(error)
         })
-        // Whoever was refused may have waited for somebody who only had to write.
+        // The refused caller may have waited for one that only had to write.
         return forced && got.accessToken === refusedAccess ? yield* shared(got, true) : got
       })
 
@@ -228,7 +228,7 @@ const accessIn = (
   return header === undefined ? undefined : Redacted.value(header).slice(bearer.length)
 }
 
-// What tokens say about themselves. Nothing is verified here: whoever issued them and whoever is shown them does that.
+// What tokens say about themselves. Nothing is verified here: their issuer and their receiver do that.
 
 /** When the access token ends, in milliseconds since 1970, where that is known. */
 const expiryOf = (tokens: Tokens): number | undefined => {

@@ -29,7 +29,7 @@ export class ModelClient extends Context.Service<
     /** The whole answer. */
     readonly complete: (request: ModelRequest) => Effect.Effect<ModelResponse, ModelError>
     /**
-     * How many tokens fit into one call, input and output together, for whoever prepares what is sent; of the profile that a request
+     * How many tokens fit into one call, input and output together, for the code that prepares requests; of the profile that a request
      * without a name gets, if none is named. `undefined`, like a client without this function: not known.
      */
     readonly contextTokens?: (profile?: string) => number | undefined

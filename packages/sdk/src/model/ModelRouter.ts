@@ -1,7 +1,7 @@
 /**
  * Several models behind one client: a request names a profile, and may fall back to others.
  *
- * The router is asked anew for every turn, so that a run goes on with another model when its agent, or whoever drives it, names
+ * The router is asked anew for every turn, so that a run goes on with another model when its agent, or its caller, names
  * another profile. It falls back only while nothing of an answer is out, and only where another model can help: when a provider is
  * overloaded, away or out of quota, not when the request itself is refused.
  *

@@ -3,7 +3,7 @@
  *
  * @since 0.1.0
  */
-/** What a login left behind. Plain JSON: a store keeps it where nobody else can read it. */
+/** What a login left behind. Plain JSON: a store keeps it where no other user can read it. */
 export interface Tokens {
   readonly accessToken: string
   readonly refreshToken?: string

@@ -40,7 +40,7 @@ const inChildren = (
   }
 }
 
-/** Nobody works on it any more: the time since somebody did is booked. */
+/** No process works on it any more: its time at work is booked. */
 export const paused = (state: RunState, at: number): RunState =>
   throughout(state, (run) => {
     const { workingSince, ...rest } = run
@@ -93,7 +93,7 @@ const unwrapUp = (state: RunState, at: number): RunState => {
     : rest
 }
 
-/** A budget that was changed otherwise needs no decision any more. It is told again when it is running out. */
+/** A budget that was changed otherwise needs no decision any more. A warning is recorded again when it is running out. */
 export const limitsChanged = (state: RunState, { at, given, limits }: Event<"limits.changed">): RunState =>
   unwrapUp(
     {
@@ -106,7 +106,7 @@ export const limitsChanged = (state: RunState, { at, given, limits }: Event<"lim
         ? {}
         : {
             warned: state.warned.filter(
-              (told) => Limits.budgetOf(limits, told) === Limits.budgetOf(state.limits, told)
+              (warned) => Limits.budgetOf(limits, warned) === Limits.budgetOf(state.limits, warned)
             )
           }),
       requests: state.requests.map((record) =>
@@ -119,13 +119,13 @@ export const limitsChanged = (state: RunState, { at, given, limits }: Event<"lim
     at
   )
 
-/** There is more of one budget. It is told again when it is running out. */
+/** There is more of one budget. A warning is recorded again when it is running out. */
 export const toppedUp = (state: RunState, budget: Limits.Budget, limit: number, at: number): RunState =>
   unwrapUp(
     {
       ...state,
       limits: Limits.withBudget(state.limits, budget, limit),
-      ...(state.warned === undefined ? {} : { warned: state.warned.filter((told) => told !== budget) })
+      ...(state.warned === undefined ? {} : { warned: state.warned.filter((warned) => warned !== budget) })
     },
     at
   )

@@ -24,7 +24,7 @@ export interface Unavailable {
 
 /** What the runs above a run, and the definitions that the program has, allow the run to do. */
 export interface Constraints {
-  /** Budgets that somebody has to raise first; one that is `usedUp` is closed also for those that were promised a part of it. */
+  /** Budgets that have to be raised first; one that is `usedUp` is closed also for those that were promised a part of it. */
   readonly closed: ReadonlyArray<{ readonly budget: Limits.Budget; readonly usedUp: boolean }>
   /** Budgets whose rest is promised to others, and whether one of those may hand something back before anybody is asked. */
   readonly promised: ReadonlyMap<Parted, () => boolean>
@@ -34,7 +34,7 @@ export interface Constraints {
   readonly isStopped?: true | undefined
 }
 
-/** Whether something can happen in the run of a sub-agent before somebody decides. */
+/** Whether something can happen in the run of a sub-agent before a decision. */
 type CanAdvance = (child: RunState, constraints: Constraints) => boolean
 
 /** The constraints of a root run whose definitions are all there. */
@@ -117,7 +117,7 @@ const mayComeBack = (
     ({ child }) =>
       reservedIn(child, budget) > 0 &&
       (canAdvance(child, { ...inner, promised: waiting }) ||
-        // Nobody can be asked for more; but somebody can decide what it is held on.
+        // More cannot be asked for; but what it is held on can be decided.
         (!state.asks && interruptions(child).length > 0))
   )
 }

@@ -1,6 +1,6 @@
 /**
  * What a type cannot say about a run state: that its parts agree. A state that came from outside is checked for it, because a
- * state that contradicts itself would send a provider a history that it refuses, or wait for a decision that nobody can take.
+ * state that contradicts itself would send a provider a history that it refuses, or wait for a decision that cannot be taken.
  */
 import * as History from "../History.ts"
 import type { Message } from "../Message.ts"

@@ -63,7 +63,7 @@ const stopping = (state: RunState): RunState => {
   return state
 }
 
-/** With nobody asked instead, what the call waited for has to be found out again. */
+/** Without a new request, what the call waited for has to be found out again. */
 export const superseded = (state: RunState, event: Event<"request.superseded">): RunState => {
   const after = updateRequest(state, event.requestId, (record) => ({
     ...record,

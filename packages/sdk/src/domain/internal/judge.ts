@@ -78,7 +78,7 @@ export const asSent = (given: Decision): Decision => {
 /** Whether a decision is one on record that is sent again: the same in everything, with the same key. */
 export const isRepeated = (recorded: Decision, decision: Decision): boolean =>
   recorded.idempotencyKey !== undefined &&
-  // A digest only says what was looked at; whoever sends it again may have it or not.
+  // A digest only says what was looked at; a repeated decision may have it or not.
   sameDecision(asSent(recorded), { ...asSent(decision), at: recorded.at })
 
 /** Which decisions answer which kind of request. */

@@ -63,7 +63,7 @@ export const settle = (
 
 /**
  * Moves the results of the turn into the history, in call order, and then what the user said meanwhile. The requests of its
- * sub-agents stay with the run, so that a late decision is told what became of its request.
+ * sub-agents stay with the run, so that a late decision learns what became of its request.
  */
 const closeTurn = (state: RunState, calls: ReadonlyArray<ToolCall>): RunState => {
   let { history, requests } = state

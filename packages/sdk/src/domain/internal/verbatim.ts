@@ -182,7 +182,7 @@ const nullable = (types: ReadonlyArray<AST.AST>, known: Map<AST.AST, Check>): Ch
   return (value, levels) => value === null || check(value, levels)
 }
 
-/** Of literals, or of structs that one field tells apart: where members overlap, the first that fits decides, maybe otherwise. */
+/** Of literals, or of structs that one field distinguishes: where members overlap, the first that fits decides, maybe otherwise. */
 const union = (types: ReadonlyArray<AST.AST>, known: Map<AST.AST, Check>): Check => {
   if (types.every((type) => type._tag === "Literal" && plain(type))) {
     const literals = new Set<unknown>(types.map((type) => (type as AST.Literal).literal))

@@ -36,7 +36,7 @@ export const readTypedEvents = ({ isDone, names, pieces, read }: TypedEvents): A
   }
 }
 
-/** The answer that `read` tells a decoder of; `none` is the error of what is no answer. */
+/** The answer that `read` passes to a decoder; `none` is the error of what is no answer. */
 export const wholeAnswer = (
   decoder: Pick<AnswerDecoder, "end" | "usage">,
   read: (emit: (part: ModelPart) => void) => ModelError | undefined,

@@ -30,7 +30,7 @@ export const parseJson = (text: string): unknown => {
 
 /**
  * The arguments of a call in an answer that came to its proper end: as the port has them, or as they were written when they are no
- * object. The loop does not run a call like that; it tells the model.
+ * object. The loop does not run a call like that; it reports it to the model.
  */
 export const writtenArguments = (text: string): string => wholeArguments(text) ?? text
 

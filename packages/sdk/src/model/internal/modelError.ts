@@ -49,7 +49,7 @@ export const callCut = (name: string): ModelError =>
     false
   )
 
-/** A call that nobody can act on. */
+/** A call that cannot be acted on. */
 export const brokenCall = (name: string): ModelError => invalid(`The call to ${name} is not whole.`)
 
 /** An event that says nothing, in the middle of others. */
@@ -64,6 +64,6 @@ export const notAnAnswer = (answer: string): ModelError =>
     `What came back is not ${answer}. Check the profile's base URL, and that the server speaks this protocol.`
   )
 
-/** An answer of a client of somebody's own, maybe written without types, that is none. Asking again would bring the same. */
+/** An answer of a custom client, maybe written without types, that is none. Asking again would bring the same. */
 export const ofClient = (what: string): ModelError =>
   invalid(`The model client answered with ${what}: mend the client, whose answer is a ModelResponse.`, false)

@@ -154,7 +154,7 @@ interface Block extends Piece {
   payload: Schema.JsonObject
 }
 
-/** No blocks yet. Payloads are given to `provider` again, and to nobody else. */
+/** No blocks yet. Payloads are replayed to `provider` alone. */
 export const makeBlocks = (provider: string, emit: (part: ModelPart) => void): Blocks => {
   const pieces = makePieces<Block>(provider)
   const open = { text: new Map<string, Block>(), reasoning: new Map<string, Block>() }

@@ -47,7 +47,7 @@ interface Sink<A> {
   readonly add: (piece: A) => void
 }
 
-/** Whoever is told how a reading has ended. */
+/** The listener for how a reading has ended. */
 interface Waiting<E> {
   readonly ended: (exit: Exit.Exit<void, E>) => void
 }

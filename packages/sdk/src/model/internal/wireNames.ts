@@ -43,7 +43,7 @@ const fits = (id: string, { length, letters, maxLength }: IdForm): boolean =>
     ? id.length <= maxLength && letters.test(id)
     : id.length === length && /^[a-zA-Z0-9]+$/.test(id)
 
-/** A number tells apart what is the same after it was cut or mixed. */
+/** A number distinguishes what is the same after it was cut or mixed. */
 const madeFrom = (callId: string, { length, maxLength }: IdForm, used: ReadonlySet<string>): string => {
   for (let attempt = 0; ; attempt++) {
     const id =
@@ -54,7 +54,7 @@ const madeFrom = (callId: string, { length, maxLength }: IdForm, used: ReadonlyS
   }
 }
 
-/** The end of our id is what tells calls apart. */
+/** The end of our id is what distinguishes calls. */
 const endOf = (callId: string, prefix: string, maxLength: number): string =>
   prefix + callId.replaceAll(/[^a-zA-Z0-9_-]/g, "_").slice(-(maxLength - prefix.length))
 

@@ -239,7 +239,7 @@ const endingOf = (block: Block): Ending => {
 const keep = (fields: Fields): Ending =>
   isDeeperThan(fields, maxGivenDepth) ? {} : { payload: fields as Schema.JsonObject }
 
-/** A call with what goes back with it; `undefined` when nobody can tell what is called. */
+/** A call with what goes back with it; `undefined` when it is unknown what is called. */
 const callOf = (block: Block, provider: string): Ending | undefined => {
   const { id, input, name, type: _, ...rest } = block.fields
   const text = writtenArguments(block.input === "" ? argumentsOf(input) : block.input)

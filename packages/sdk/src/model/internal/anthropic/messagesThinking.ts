@@ -1,7 +1,7 @@
 /**
  * How hard a model of `/v1/messages` should think.
  *
- * From Claude 4.6 on a model decides itself how much it thinks, and is told an effort. Older ones, and the models of others, are
+ * From Claude 4.6 on a model decides itself how much it thinks, and is given an effort. Older ones, and the models of others, are
  * given a number of tokens, which is a share of the bound on output. Thinking is left out where the provider would refuse the
  * request with it: when a tool has to be called, when there is no room for it, and, for the older ones, in the middle of a turn
  * that another model began without it.

@@ -62,7 +62,7 @@ const reasonFrom = (reason: AiError.AiErrorReason): Reason => {
     case "NetworkError":
       return reason.isRetryable ? new ConnectionLost({ description }) : new InvalidRequest({ description })
     case "InvalidRequestError":
-      // Too long a request is one of these, and only its words tell.
+      // Too long a request is one of these, and only its words show it.
       return reasonOf({ message: description }, { status: reason.http?.response?.status ?? 400 })
     case "InternalProviderError":
     case "UnknownError":

@@ -1,5 +1,5 @@
 /**
- * One request to an issuer: a refresh token for new tokens (RFC 6749, section 6). It is told apart whether the refresh token is
+ * One request to an issuer: a refresh token for new tokens (RFC 6749, section 6). The errors distinguish whether the refresh token is
  * dead, for which only a person can do something, or the issuer has a fault.
  */
 import * as Effect from "effect/Effect"

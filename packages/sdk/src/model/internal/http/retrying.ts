@@ -101,7 +101,7 @@ export const awaitRetry = (
     if (asked !== undefined && asked > capMs) return Effect.fail(tooLong(error, asked))
     return Effect.flatMap(Random.next, (random) => {
       const backoff = random * Math.min(capMs, Duration.toMillis(base) * 2 ** (attempt - 1))
-      // Whoever was told the same time does not come back at the same moment.
+      // Callers that got the same time do not come back at the same moment.
       const waitMs = Math.ceil(asked === undefined ? backoff : asked * (1 + random / 10))
       onRetry?.({ attempt, waitMs, reason: error.reason._tag })
       return Effect.sleep(waitMs)

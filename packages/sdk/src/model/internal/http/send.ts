@@ -35,7 +35,7 @@ export const send = (
   body: string,
   streaming: boolean
 ): Effect.Effect<Sent, ModelError, Scope.Scope> => {
-  // Also closes a connection whose response nobody came to read, because the call was interrupted at that moment.
+  // Also closes a connection whose response was never read, because the call was interrupted at that moment.
   const client = HttpClient.withScope(http)
   const headLimit = headLimitOf(profile, streaming)
 
@@ -147,7 +147,7 @@ const queryOf = (address: string): ReadonlyArray<string> => {
 
 /**
  * Redirects are not followed: `fetch` would send every header but `authorization` along. And the HTTP client makes no span of its
- * own, because it would hold the request with its headers, and would tell the provider of our traces.
+ * own, because it would hold the request with its headers, and would send our traces to the provider.
  */
 export const withoutTracing = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.updateContext(effect, (context: Context.Context<R>) =>

@@ -1,7 +1,7 @@
 /**
  * Puts the calls of a `/chat/completions` answer together from their pieces.
  *
- * Servers disagree on what tells one call from the next. Most number them; some give every call the number 0, some start at 1,
+ * Servers disagree on what distinguishes one call from the next. Most number them; some give every call the number 0, some start at 1,
  * some leave the number out; ids may be empty, the same for all, or said again with every piece. A new id together with a name
  * starts a new call, and so does a name when the call before is whole, unless id, name and arguments are all said again.
  */

@@ -130,7 +130,7 @@ const reasoningItem = (item: Schema.JsonObject): Schema.JsonObject =>
 const hasContent = ({ content, summary }: Schema.JsonObject): boolean =>
   (Array.isArray(content) && content.length > 0) || (Array.isArray(summary) && summary.length > 0)
 
-/** An item as it goes back: without what is empty, and without its id where nobody keeps it. */
+/** An item as it is replayed: without empty fields, and without its id if the provider does not store it. */
 const sent = (payload: Schema.Json | undefined, stored: boolean): Schema.JsonObject => {
   const item = fieldsOf(payload) ?? {}
   return Object.fromEntries(

@@ -71,7 +71,7 @@ export const callOf = (item: Item, provider: string): Ending | undefined => {
 const argumentsOf = ({ arguments: streamed, fields: { arguments: last } }: Item): string =>
   textOf(last) ?? (fieldsOf(last) === undefined ? streamed : JSON.stringify(last))
 
-/** What two calls have in common when one is the other said again; `undefined` where nothing tells. */
+/** What two calls have in common when one repeats the other; `undefined` where nothing shows it. */
 export const callKeyOf = (item: Item): string | undefined => {
   const { call_id: callId, name } = item.fields
   return textOf(callId) === undefined ? undefined : JSON.stringify([callId, name, argumentsOf(item)])
