@@ -55,7 +55,7 @@ export const make = (filename: string): LoginTokens.TokenStore => {
       Effect.acquireUseRelease(
         lock(path),
         () => effect,
-        (lock) => Effect.sync(lock.unlock)
+        (fileLock) => Effect.sync(fileLock.unlock)
       )
   }
 }

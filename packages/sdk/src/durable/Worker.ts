@@ -123,13 +123,13 @@ const work = (worker: Worker): Effect.Effect<never> => {
       Effect.sleep(atLeast(shortestPollMs, millisOr(options.pollInterval, 2000), 2000))
     )
   )
-  const looking = Effect.forever(Effect.andThen(Queue.take(wake), survived(look(worker))))
+  const looking = Effect.forever(Effect.andThen(Queue.take(wake), logDefects(takeUpReady(worker))))
   // All three go on for ever; interrupting the worker interrupts them, and not the runs.
   return Effect.andThen(Effect.all([changes, ticks, looking], { concurrency: "unbounded" }), Effect.never)
 }
 
 /** A defect of a store or of a logger must not end the work on all runs: the worker looks again at its next tick. */
-const survived = (looking: Effect.Effect<void>): Effect.Effect<void> =>
+const logDefects = (looking: Effect.Effect<void>): Effect.Effect<void> =>
   Effect.catchDefect(looking, (defect) =>
     Effect.ignoreCause(
       Effect.logWarning(sentence`The worker cannot look for runs: ${lines(messageOf(defect))}`)
@@ -137,7 +137,7 @@ const survived = (looking: Effect.Effect<void>): Effect.Effect<void> =>
   )
 
 /** Takes up as many runs as there is room for. */
-const look = Effect.fnUntraced(function* (worker: Worker) {
+const takeUpReady = Effect.fnUntraced(function* (worker: Worker) {
   const { options, resting, running, runtimes, store, wake } = worker
   const room = atLeast(1, options.concurrency, 10) - running.size
   if (room <= 0) return

@@ -150,7 +150,7 @@ export const transition = <Output, E>(
       // It was cancelled before, and is at work on that.
       if (phase._tag !== "new") return [state, none]
       const begun = { ...state, cancelReason: event.cancelReason }
-      return event.hasSlot ? drive(begun, "goOn", true) : enter(begun, "goOn", false)
+      return event.hasSlot ? drive(begun, "goOn", true) : enterGate(begun, "goOn", false)
     }
     case "slotGranted":
       return phase._tag === "queued" ? drive(state, phase.urge, true) : [state, none]
@@ -178,7 +178,7 @@ export const transition = <Output, E>(
     case "cancel":
       return cancel(state, event.reason)
     case "retry":
-      return phase._tag === "backingOff" ? enter(state, "goOn", true) : [state, none]
+      return phase._tag === "backingOff" ? enterGate(state, "goOn", true) : [state, none]
     case "finish":
       return over(state, event.exit)
   }
@@ -187,7 +187,7 @@ export const transition = <Output, E>(
 const none: ReadonlyArray<never> = []
 
 /** Works on it as soon as it may. One that is to end needs no slot for that. */
-const enter = <Output, E>(
+const enterGate = <Output, E>(
   state: HandleState<Output, E>,
   urge: DriveIntent,
   wasAtWork: boolean
@@ -234,7 +234,7 @@ const afterDrive = <Output, E>(
   const exit = Exit.succeed(result)
   if (result.status === "interrupted") {
     if (state.cancelReason !== undefined) return drive(state, "goOn")
-    if (hasNews && state.sending === 0) return enter({ ...state, exit }, "goOn", true)
+    if (hasNews && state.sending === 0) return enterGate({ ...state, exit }, "goOn", true)
     return [{ ...state, exit, phase: { _tag: "held" } }, [{ _tag: "notify" }, { _tag: "park" }]]
   }
   if (!state.isRestarted || state.cancelReason !== undefined || !mayPass(result)) return over(state, exit)
@@ -250,7 +250,7 @@ const mayPass = (result: RunResult<unknown>): result is Extract<RunResult, { sta
 const call = <Output, E>(state: HandleState<Output, E>, urge: DriveIntent): Transition<Output, E> => {
   if (state.phase._tag === "driving" || isWaiting(state)) return [state, none]
   if (state.sending > 0) return [{ ...state, isCalled: true }, none]
-  const [next, actions] = enter({ ...state, isCalled: false }, urge, true)
+  const [next, actions] = enterGate({ ...state, isCalled: false }, urge, true)
   return [next, [{ _tag: "unpark" }, ...actions]]
 }
 

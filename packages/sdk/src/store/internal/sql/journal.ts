@@ -24,7 +24,7 @@ import { eventsIn, isWhole, makeChain, startOf, whole } from "./chain.ts"
 import type { makeCheckpoints } from "./checkpoints.ts"
 import { readAll, unreadable } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
-import { inForce } from "./lease.ts"
+import { isInForce } from "./lease.ts"
 import type { makeMessages } from "./messages.ts"
 import type { makeRequests } from "./requests.ts"
 import { batchColumns, batchKind, damagedEntry, makeHeads, rawBatch } from "./rows.ts"
@@ -98,7 +98,8 @@ export const makeJournal = (
   /** Why the fence let nothing through. */
   const refused = Effect.fnUntraced(function* ({ expected, lease }: AppendOptions) {
     const { owner, runId } = lease
-    const [row] = yield* sql<LeaseRow>`SELECT revision, cancel_reason, (${inForce(access, lease)}) AS in_force
+    const [row] =
+      yield* sql<LeaseRow>`SELECT revision, cancel_reason, (${isInForce(access, lease)}) AS in_force
       FROM fermata_runs WHERE run_id = ${runId}`
     if (row === undefined || !row.in_force) return yield* new LeaseLost({ runId, owner })
     const actual = Number(row.revision)
@@ -117,7 +118,7 @@ export const makeJournal = (
     const advance = (setting: Fragment, condition: Fragment) =>
       run(sql<Fenced>`UPDATE fermata_runs SET revision = revision + ${events.length}, updated_at = ${at},
           answered_by = coalesce(${answererIn(events) ?? null}, answered_by)${setting}
-        WHERE ${inForce(access, lease)} AND revision = ${expected}${condition}
+        WHERE ${isInForce(access, lease)} AND revision = ${expected}${condition}
         RETURNING session_id, agent, ${notices}`)
     // Most appends leave the status as it is.
     const [unchanged] =

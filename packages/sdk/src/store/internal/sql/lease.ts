@@ -29,5 +29,5 @@ export const isDamaged = ({ sql }: SqlAccess): Fragment =>
   sql`(lease_until IS NOT NULL AND NOT lease_until BETWEEN 0 AND ${latestTime})`
 
 /** The condition that fences a write: this lease, not claimed by another owner since, and not a moment longer than it lasts. */
-export const inForce = ({ now, sql }: SqlAccess, lease: Lease): Fragment =>
+export const isInForce = ({ now, sql }: SqlAccess, lease: Lease): Fragment =>
   sql`run_id = ${lease.runId} AND epoch = ${lease.epoch} AND owner = ${lease.owner} AND lease_until > ${now}`

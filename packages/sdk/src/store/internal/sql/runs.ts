@@ -14,7 +14,7 @@ import { isUnmarked, nextMark } from "./chain.ts"
 import type { makeCheckpoints } from "./checkpoints.ts"
 import { readAll, unreadable } from "./damage.ts"
 import type { makeGrants } from "./grants.ts"
-import { inForce, isDamaged, isFree } from "./lease.ts"
+import { isInForce, isDamaged, isFree } from "./lease.ts"
 import { equalTo, afterCursor, makePages } from "./pages.ts"
 import { damagedEntry, headColumns, headKind, makeHeads } from "./rows.ts"
 
@@ -64,7 +64,7 @@ export const makeLeases = (
         "renew",
         Effect.flatMap(
           run(sql<Renewed>`UPDATE fermata_runs
-            SET lease_until = ${now} + ${leaseMs(ttl)}, lease_ms = ${leaseMs(ttl)} WHERE ${inForce(access, lease)}
+            SET lease_until = ${now} + ${leaseMs(ttl)}, lease_ms = ${leaseMs(ttl)} WHERE ${isInForce(access, lease)}
             RETURNING lease_until, ${noticeColumns(access, lease.runId)}`),
           ([renewed]) =>
             renewed === undefined
