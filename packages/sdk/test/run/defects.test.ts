@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Agent from "../../src/agent/Agent.ts"
+import { ContextPolicy } from "../../src/context/ContextPolicy.ts"
 import { loadState } from "../../src/durable/loadState.ts"
 import { recover } from "../../src/durable/recover.ts"
 import { runPromptStored } from "../../src/durable/runPromptStored.ts"
@@ -124,6 +126,65 @@ describe("a run whose drive meets a defect", () => {
       )
       assert.deepStrictEqual(yield* recover([runtime]), [])
       assert.deepStrictEqual(ran, [])
+    })
+  )
+})
+
+describe("a defect beside a read that goes on", () => {
+  test(
+    "fails the run, and the read is stopped and not begun again",
+    Effect.gen(function* () {
+      const log: Array<string> = []
+      const begun = yield* Deferred.make<void>()
+      const slow = probe("slow", {
+        safety: "readOnly",
+        handler: () =>
+          Effect.onInterrupt(
+            Effect.andThen(
+              Effect.sync(() => log.push("begun")),
+              Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
+            ),
+            () => Effect.sync(() => log.push("stopped"))
+          )
+      })
+      const odd = probe("odd", { safety: "readOnly" })
+      let left = 1
+      const get = (): undefined => {
+        if (log.length > 0 && left-- > 0) throw new Error("boom")
+      }
+      const tools = [slow.tool, changing(odd.tool, "timeout", get)]
+      const { runtime } = yield* bind(Agent.make("a", { tools }), [
+        { calls: [call("slow", "1"), call("odd", "2")] },
+        "done"
+      ])
+      const { error } = expect(yield* runPrompt(runtime, { prompt: "go" }), "error")
+      assert.include(error.message, "boom")
+      assert.deepStrictEqual(log, ["begun", "stopped"])
+    })
+  )
+})
+
+describe("a context policy whose answer cannot be read", () => {
+  test(
+    "fails the sub-agent that it was asked for, and not its lead",
+    Effect.gen(function* () {
+      const lead = Agent.make("lead", { subAgents: [Agent.make("worker", {})] })
+      let asked = 0
+      const policy: ContextPolicy = {
+        prepare: ({ instructions, messages }) => {
+          asked += 1
+          if (asked !== 2) return Effect.succeed({ instructions, messages })
+          return Effect.succeed({
+            instructions,
+            get messages(): typeof messages {
+              throw new Error("not to be read")
+            }
+          })
+        }
+      }
+      const answers = [{ calls: [{ tool: "worker", arguments: { prompt: "act" } }] }, "done", "done"]
+      const { runtime } = yield* Effect.provideService(bind(lead, answers), ContextPolicy, policy)
+      expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
     })
   )
 })

@@ -767,3 +767,29 @@ describe("the signal of a call", () => {
     })
   )
 })
+
+describe("a handler that throws", () => {
+  for (const how of ["without", "with"]) {
+    it.effect(`is tried again as its retry says, ${how} a tracer`, () =>
+      Effect.gen(function* () {
+        let tries = 0
+        const look = Tool.make("look", {
+          safety: "readOnly",
+          retry: Schedule.recurs(3),
+          handler: () => {
+            tries += 1
+            if (tries < 3) throw new Error("not yet")
+            return "seen"
+          }
+        })
+        const { runtime } = yield* bind(Agent.make("a", { tools: [look] }), [
+          { calls: [{ tool: "look" }] },
+          "done"
+        ])
+        const running = runPrompt(runtime, { prompt: "go" })
+        expect(yield* how === "with" ? recording().traced(running) : running, "completed")
+        assert.strictEqual(tries, 3)
+      })
+    )
+  }
+})

@@ -62,8 +62,6 @@ export class Drive implements DriveFields, LiveRun {
   hasMail: boolean
   /** Whether there is mail that ends a sub-agent: the root's loop takes it. */
   hasEnding = false
-  /** Whether what it was begun with has been committed and told. */
-  isBegun = false
   /** Model calls in flight, in any run of the tree. */
   modelCalls = 0
   /** What the first task failed with: the loop fails with it, too. */

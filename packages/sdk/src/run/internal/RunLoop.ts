@@ -3,8 +3,8 @@
  *
  * This is the only place with effects between a state and its successor. It never runs user code to find out where it was, it
  * calls the model only when every call of the turn is settled, and it commits before it does what must not be done twice. One
- * mechanism stops it, whoever asks: the cancellation token interrupts the fiber that drives, and interrupting the fiber that
- * waits for it cancels the token.
+ * mechanism stops it: the cancellation token, which stops what the loop waits for. Interrupting the fiber that waits for the run cancels
+ * the token.
  *
  * @since 0.1.0
  */

@@ -100,7 +100,8 @@ export class Supervisor {
     )
     // The caller is heard while they go on.
     return Effect.flatMap(Effect.forkDetach(each, { startImmediately: true }), (fiber) =>
-      this.waiting(Effect.asVoid(Fiber.await(fiber)))
+      // A defect of one fails the loop, and with it the others.
+      Effect.flatten(this.waiting(Fiber.await(fiber)))
     )
   }
 

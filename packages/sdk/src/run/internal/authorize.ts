@@ -17,7 +17,7 @@ import { type Difference, difference, identityIn, type ToolIdentity } from "../.
 import { stateOf, type AgentRun } from "./AgentRun.ts"
 import { approvalDigest } from "./digest.ts"
 import { now } from "./Drive.ts"
-import { findGrant, deny, needsOf, strictest } from "./judge.ts"
+import { findGrant, needsOf, strictest } from "./judge.ts"
 import { shownOf } from "./openRequest.ts"
 import { type ToolEntry } from "./userCalls.ts"
 
@@ -38,7 +38,7 @@ export type Standing =
   /** What let it through is no longer in force: it is judged anew. */
   | { readonly _tag: "lapsed"; readonly reason: string }
   /** A policy denies it; its result says so. */
-  | { readonly _tag: "denied" }
+  | { readonly _tag: "denied"; readonly message: string }
 
 const holds: Standing = { _tag: "holds" }
 
@@ -214,11 +214,10 @@ export const isTimed = (run: AgentRun): boolean => {
 }
 
 /** Where a policy denies the call now: a call that may have taken effect is not called denied, but asked about. */
-const policyStanding = ({ call, entry, mayHaveRun, run }: Judging, needed: boolean): Standing | undefined => {
+const policyStanding = ({ entry, mayHaveRun, run }: Judging, needed: boolean): Standing | undefined => {
   const { name } = entry.tool
   const verdict = strictest(run, name, needed)
   if (verdict._tag !== "deny") return undefined
   if (mayHaveRun) return lapsed(sentence`A policy denies ${name} now.`)
-  deny(run, call, verdict.message)
-  return { _tag: "denied" }
+  return { _tag: "denied", message: verdict.message }
 }

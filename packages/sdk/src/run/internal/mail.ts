@@ -128,8 +128,8 @@ const endForSubAgent = Effect.fnUntraced(function* (
 
 /** Stops asking about a request that waits no longer. A callback that never answers must not keep the run, or the next request, waiting. */
 export const stopCallback = (drive: Drive): void => {
-  const { callbackAsking, state, tasks } = drive
+  const { callbackAsking, state } = drive
   if (callbackAsking === undefined) return
   if (answerable(state).some(({ requestId }) => requestId === callbackAsking)) return
-  tasks.requestStop(approvalCallbackTask, "The request was decided.")
+  drive.tasks.requestStop(approvalCallbackTask, "The request was decided.")
 }

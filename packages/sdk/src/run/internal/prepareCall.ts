@@ -53,7 +53,7 @@ export function* prepare(run: AgentRun, call: ToolCall | undefined): Effect.fn.R
   // Stopped while the tool's own rule was asked.
   if (Exit.isFailure(judged)) return undefined
   const standing = judged.value
-  if (standing._tag === "denied") return undefined
+  if (standing._tag === "denied") return deny(run, call, standing.message)
   if (standing._tag === "changed") return yield* understandAgain(judging, standing.reason)
   if (standing._tag === "lapsed" && mayHaveRun) return openInDoubt(run, call, standing.reason)
   const decoded = yield* run.supervisor.run<unknown, unknown>(valueOf(run, call, entry))

@@ -38,14 +38,19 @@ export const invoke = (
       )
     })
   const begin = (): Effect.Effect<unknown, unknown> => {
-    const out = tool.options.handler(value, context)
-    switch (kindOf(out)) {
-      case "effect":
-        return Exit.isExit(out) ? out : supplied(runtime, Effect.interruptible(out as AnyEffect))
-      case "promise":
-        return settled(out as Promise<unknown>)
-      case "value":
-        return Exit.succeed(out)
+    try {
+      const out = tool.options.handler(value, context)
+      switch (kindOf(out)) {
+        case "effect":
+          return Exit.isExit(out) ? out : supplied(runtime, Effect.interruptible(out as AnyEffect))
+        case "promise":
+          return settled(out as Promise<unknown>)
+        case "value":
+          return Exit.succeed(out)
+      }
+    } catch (cause) {
+      // As good a reason to try again as a rejected promise.
+      return Exit.fail(cause)
     }
   }
   const body = isTraced(runContext)
@@ -176,13 +181,7 @@ export const asEffect = (
   flight: Flight
 ): Effect.Effect<unknown, unknown> =>
   Effect.suspend(() => {
-    let begun: ReturnType<typeof begin>
-    try {
-      begun = begin()
-    } catch (cause) {
-      // As good a reason to try again as a rejected promise.
-      return Effect.fail(cause)
-    }
+    const begun = begin()
     if (Exit.isExit(begun)) return begun
     return Effect.callback<unknown, unknown>((resume) => {
       const ended = new Promise<void>((done) =>

@@ -60,8 +60,8 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   if (instructions === undefined) return
   const prepared = yield* supervisor.run(contextOf(run, instructions))
   if (Exit.isFailure(prepared)) return yield* notPrepared(run, prepared.cause)
-  const request = requestOf(run, turn, prepared.value)
-  if (request === undefined) return yield* notPrepared(run, Cause.fail(noContext))
+  const request = attempt(() => requestOf(run, turn, prepared.value))
+  if (request === undefined || Exit.isExit(request)) return yield* notPrepared(run, Cause.fail(noContext))
 
   const collector = makeCollector()
   const publishing = drive.onUpdate === undefined ? undefined : publisher(run, request, collector)

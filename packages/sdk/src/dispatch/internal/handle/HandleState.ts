@@ -1,7 +1,7 @@
 /**
  * What becomes of a run that was dispatched, as data: a state, and what each event makes of it.
  *
- * `transition` decides and does nothing; `BaseHandle` performs the actions in their order. A listener that `notify` calls may bring about
+ * `transition` decides and does nothing; `HandleMachine` performs the actions in their order. A listener that `notify` calls may bring about
  * another event: what `park` is about is then over, and it is left out.
  */
 import * as Exit from "effect/Exit"
