@@ -445,3 +445,20 @@ describe("a call that waits behind others of its turn", () => {
     })
   )
 })
+
+describe("an approved call that cannot be judged again", () => {
+  it.effect("has failed, and its body has not run", () =>
+    Effect.gen(function* () {
+      const pay = probe("pay")
+      const agent = Agent.make("a", { tools: [pay.tool] })
+      const { runtime } = yield* bind(agent, [{ calls: [call("pay", "1")] }, "done"])
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      // A state that no version has written.
+      const state = { ...throughJson(held.state), policy: { mode: "odd" } } as unknown as RunState
+      const decisions = [approve(only(held, "approval"))]
+      const ended = expect(yield* runPrompt(runtime, { state, decisions }), "completed")
+      assert.deepStrictEqual(pay.ran, [])
+      assert.include(results(ended.state).join(), "could not be prepared, and has not run")
+    })
+  )
+})

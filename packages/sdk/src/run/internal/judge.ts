@@ -225,17 +225,17 @@ export const guarded = (
     const rest = judge()
     return rest === undefined ? undefined : ending(run, call, rest)
   } catch (defect) {
-    return void failed(run, call, Cause.die(defect))
+    return void failJudged(run, call, Cause.die(defect))
   }
 }
 
 const ending = (run: AgentRun, call: ToolCall, rest: Effect.Effect<void, unknown>) =>
   Effect.map(Effect.exit(rest), (exit) => {
-    if (Exit.isFailure(exit) && !isStopped(run, exit.cause)) failed(run, call, exit.cause)
+    if (Exit.isFailure(exit) && !isStopped(run, exit.cause)) failJudged(run, call, exit.cause)
   })
 
-/** The definition of the tool is at fault. The call is over, or it would be classified for ever. */
-const failed = (run: AgentRun, call: ToolCall, cause: Cause.Cause<unknown>): void => {
+/** A call that cannot be judged is over, or it would be judged for ever. */
+export const failJudged = (run: AgentRun, call: ToolCall, cause: Cause.Cause<unknown>): undefined => {
   const why = describe(run.drive.runtime, Cause.squash(cause))
   failCall(run, call, "definition", cause, `${call.name} could not be prepared, and has not run: ${why}`)
 }

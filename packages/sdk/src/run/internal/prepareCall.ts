@@ -20,7 +20,16 @@ import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { outOfTime } from "../steps/limits.ts"
 import { isStopped, timeLeftOf, stateOf, type AgentRun } from "./AgentRun.ts"
 import { authorize, isEdited, type Judging } from "./authorize.ts"
-import { type Understood, classifyTool, deny, describeArguments, guarded, judge, parse } from "./judge.ts"
+import {
+  type Understood,
+  classifyTool,
+  deny,
+  describeArguments,
+  guarded,
+  judge,
+  parse,
+  failJudged
+} from "./judge.ts"
 import { shownOf, toolEntryOf, openApproval, openInDoubt } from "./openRequest.ts"
 import { type ToolEntry } from "./userCalls.ts"
 
@@ -50,8 +59,12 @@ export function* prepare(run: AgentRun, call: ToolCall | undefined): Effect.fn.R
     call.attempt > 0 && call.safety !== "readOnly" && run.drive.notHappened?.has(call.id) !== true
   const judging = { run, call, entry, mayHaveRun }
   const judged = yield* run.supervisor.run(authorize(judging, () => valueOf(run, call, entry)))
-  // Stopped while the tool's own rule was asked.
-  if (Exit.isFailure(judged)) return undefined
+  if (Exit.isFailure(judged)) {
+    // Stopped while the tool's own rule was asked; or a state that no version has written.
+    if (isStopped(run, judged.cause)) return undefined
+    if (mayHaveRun) return openInDoubt(run, call, sentence`${call.name} could not be judged again.`)
+    return failJudged(run, call, judged.cause)
+  }
   const standing = judged.value
   if (standing._tag === "denied") return deny(run, call, standing.message)
   if (standing._tag === "changed") return yield* understandAgain(judging, standing.reason)
