@@ -29,8 +29,8 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   {
     name: "starts a body before its start is committed",
     file: "run/steps/settle.ts",
-    line: "for (const { call } of ready) start(run, call)\n  yield* flush(drive)",
-    broken: "for (const { call } of ready) start(run, call)",
+    line: "for (const { call } of ready) recordStart(run, call)\n  yield* flush(drive)",
+    broken: "for (const { call } of ready) recordStart(run, call)",
     finder: { scenario: "act" }
   },
   {

@@ -2,7 +2,8 @@
  * A process that works on stored runs: it takes up runs that need a worker, as soon as it does, and suspends its runs when it is stopped.
  *
  * Any number of workers may share a store. Each run is driven by one of them at a time; what one leaves behind when it dies,
- * another takes up when the lease has run out.
+ * another takes up when the lease has run out. A worker stops when its fiber is interrupted: a program that ends on SIGTERM interrupts it,
+ * as `NodeRuntime.runMain` does.
  *
  * @since 0.1.0
  */

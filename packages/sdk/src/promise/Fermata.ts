@@ -44,6 +44,7 @@ import { Scrubber } from "../tool/Scrubber.ts"
 import type { DecisionBody } from "./decisions.ts"
 import { makeBackground } from "./internal/background.ts"
 import { bindAgents, requireDistinct } from "./internal/bindAgents.ts"
+import { makeWatch } from "./internal/events.ts"
 import { continueOf, forkOf, startOf } from "./internal/inputs.ts"
 import type {
   DecideOptions,
@@ -69,7 +70,6 @@ import {
   resumeShape,
   workShape
 } from "./internal/shapes.ts"
-import { makeWatch } from "./internal/watch.ts"
 import { makeWork } from "./internal/work.ts"
 import { decisionOf, decisionOn, type RunConductor, type RunHandle } from "./RunHandle.ts"
 

@@ -6,7 +6,7 @@
  * reads those before it from the store.
  */
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
-import type { Buffer, Taken } from "../../dispatch/internal/watch/readers.ts"
+import type { Buffer, Taken } from "../../dispatch/internal/events/Reader.ts"
 import { sizeOf } from "../../run/internal/updateSize.ts"
 
 type Passing = Exclude<RunUpdate, { readonly _tag: "event" }>

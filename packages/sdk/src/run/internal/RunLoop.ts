@@ -39,13 +39,14 @@ import {
 import { type ActiveStep, isEnding, stateOf, AgentRun } from "./AgentRun.ts"
 import { cancellation } from "./cancellation.ts"
 import { finish, hold, suspend, holdIdle } from "./comeToRest.ts"
-import { flush, confirmLease } from "./commit.ts"
+import { flush } from "./commit.ts"
+import { confirmLease } from "./confirmLease.ts"
 import { wakeAtExpiry, decideUnattended } from "./decideUnattended.ts"
 import { Drive, type DriveError, emitRoot, now, publishAll } from "./Drive.ts"
 import { failWith } from "./failRun.ts"
 import type { Journal } from "./Journal.ts"
-import { takeMail } from "./mail.ts"
 import { beginsUnheard, hearStops, mayBeHalted } from "./stops.ts"
+import { takeMail } from "./takeMail.ts"
 import { cannotGoOn } from "./Tasks.ts"
 
 /** How a run is driven. */

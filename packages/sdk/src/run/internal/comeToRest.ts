@@ -2,17 +2,23 @@
  * How a drive leaves its run: held, suspended as it stands, or over.
  */
 import * as Effect from "effect/Effect"
+import { evolve } from "../../domain/evolve.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
-import { next, type Step, constraintsOf, canAdvance } from "../../domain/next.ts"
-import { wrap } from "../../domain/RunEvent.ts"
-import { children, isEnded, type RunState } from "../../domain/RunState.ts"
-import { isEnding, awaitChange, type AgentRun } from "./AgentRun.ts"
+import type { Step } from "../../domain/next.ts"
+import { next, constraintsOf, canAdvance } from "../../domain/next.ts"
+import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import { children, isEnded } from "../../domain/RunState.ts"
+import type { AgentRun } from "./AgentRun.ts"
+import { isEnding, awaitChange } from "./AgentRun.ts"
 import { cancellation } from "./cancellation.ts"
 import { flush } from "./commit.ts"
 import { wakeAtExpiry, decideUnattended, isToBeAsked } from "./decideUnattended.ts"
-import { type Drive, emitRoot, now } from "./Drive.ts"
-import { park } from "./mail.ts"
+import type { Drive } from "./Drive.ts"
+import { emitRoot, now, publishAll } from "./Drive.ts"
+import { redactEvent } from "./redact.ts"
 import { isHalted } from "./stops.ts"
+import { takeMail } from "./takeMail.ts"
 import { approvalCallbackTask } from "./Tasks.ts"
 
 /** Leaves the run as it stands. */
@@ -116,3 +122,21 @@ export const holdIdle = (drive: Drive): void => {
   }
   mark([drive.state], [])
 }
+
+/** Gives the run up with a last event, unless there is something new to act on: then `false`, and the run goes on. */
+export const park = Effect.fnUntraced(function* (drive: Drive, last: RunEvent) {
+  const event = redactEvent(drive.runtime.scrubber, last)
+  const after = evolve(drive.state, event)
+  if (!(yield* drive.journal.park(drive.staged.concat(event), after))) {
+    yield* takeMail(drive)
+    const { cancelReason } = yield* drive.journal.pulse
+    if (cancelReason !== undefined) drive.token.cancel(cancelReason)
+    return false
+  }
+  drive.staged.length = 0
+  drive.state = after
+  drive.committed = after
+  if (drive.onUpdate !== undefined) drive.unpublished.push({ event, revision: after.revision })
+  publishAll(drive)
+  return true
+})

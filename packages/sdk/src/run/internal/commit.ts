@@ -11,12 +11,14 @@ import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
-import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import { unwrap } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import { areEnding, isRecording, requestChanges } from "../../store/internal/requests.ts"
 import { RunConflict } from "../../store/RunStoreError.ts"
 import { cancellation } from "./cancellation.ts"
-import { type Drive, now, emitRoot, publish } from "./Drive.ts"
+import type { Drive } from "./Drive.ts"
+import { now, emitRoot, publish } from "./Drive.ts"
 import { takenBack } from "./grants.ts"
 import type { JournalError } from "./Journal.ts"
 import { foldDecisions } from "./mailEvents.ts"
@@ -161,10 +163,3 @@ const foldEach = (from: RunState, events: ReadonlyArray<RunEvent>): ReadonlyArra
   for (const event of events) states.push(evolve(states.at(-1) ?? from, event))
   return states
 }
-
-/** Makes sure that the run is still this process's before something happens that cannot be taken back. */
-export const confirmLease = (drive: Drive): Effect.Effect<void, JournalError> =>
-  Effect.map(drive.journal.pulse, ({ cancelReason, hasMail }) => {
-    if (hasMail === true) drive.hasMail = true
-    if (cancelReason !== undefined) drive.token.cancel(cancelReason)
-  })

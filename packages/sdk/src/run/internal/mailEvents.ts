@@ -1,5 +1,5 @@
 /**
- * What a decision that was taken means for a run.
+ * What decisions and messages that were taken mean for a run: their events.
  */
 import * as Result from "effect/Result"
 import { decide } from "../../domain/decide.ts"

@@ -13,7 +13,7 @@ import { findCall, interruptions, type RunState } from "../../domain/RunState.ts
 import type { AgentRun } from "./AgentRun.ts"
 import type { Drive } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
-import { takeMailInTask } from "./mail.ts"
+import { takeMailInTask } from "./takeMail.ts"
 
 /** The states from the root's to that of the run, as far as they are there. */
 const lineOf = ({ drive, path }: AgentRun): ReadonlyArray<RunState> => lineTo(drive.state, path)

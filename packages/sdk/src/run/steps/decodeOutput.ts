@@ -10,9 +10,9 @@ import { decodeWithin } from "../../agent/internal/decoding.ts"
 import { describe } from "../../agent/internal/userCode.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { isStopped, stateOf, type AgentRun } from "../internal/AgentRun.ts"
+import { park } from "../internal/comeToRest.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { failRun } from "../internal/failRun.ts"
-import { park } from "../internal/mail.ts"
 import { approvalCallbackTask } from "../internal/Tasks.ts"
 
 /** Decodes the answer; one that does not fit is told to the model. Says whether the run of the root is over. */

@@ -18,7 +18,7 @@ import { valueOf } from "../internal/prepareCall.ts"
 import { isTurnHalted } from "../internal/stops.ts"
 import { idempotencyKey } from "../internal/toolBody.ts"
 import { askTool } from "../internal/userCalls.ts"
-import { settle, shown, notStarted, start } from "./settle.ts"
+import { settle, shown, notStarted, recordStart } from "./settle.ts"
 
 /**
  * Bodies that a process that is gone had started, or that may have run in a store that is lost: repeats them, asks the tool, or
@@ -75,7 +75,7 @@ export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: Re
 
 /** The call as one whose start is lost with its journal. The start counts as an attempt, so that the body sees a later one. */
 const presumeStarted = (run: AgentRun, call: ToolCall): ToolCall => {
-  start(run, call)
+  recordStart(run, call)
   return findCall(stateOf(run), call.id) ?? call
 }
 

@@ -20,7 +20,8 @@ import { ToolFailure } from "../../tool/ToolError.ts"
 import type { AgentRun } from "../internal/AgentRun.ts"
 import { isStopped, toolTimeoutMs, timeLeftOf, isCallOpen, stateOf } from "../internal/AgentRun.ts"
 import { isTimed } from "../internal/authorize.ts"
-import { flush, confirmLease } from "../internal/commit.ts"
+import { flush } from "../internal/commit.ts"
+import { confirmLease } from "../internal/confirmLease.ts"
 import { emit, now } from "../internal/Drive.ts"
 import { toolEntryOf } from "../internal/openRequest.ts"
 import type { Prepared } from "../internal/prepareCall.ts"
@@ -43,7 +44,7 @@ export const settle = Effect.fnUntraced(function* (run: AgentRun, callIds: Reado
   const ready = only(prepared, ({ call }) => isCallOpen(run, call.id))
   // What was stopped before it was begun has not been begun.
   if (ready.length === 0 || supervisor.isStopped()) return
-  for (const { call } of ready) start(run, call)
+  for (const { call } of ready) recordStart(run, call)
   yield* flush(drive)
   // The commit may have been answered to a process that was frozen since.
   if (drive.journal.isStale()) yield* confirmLease(drive)
@@ -75,7 +76,7 @@ const dueOf = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): ReadonlyArray
     : callIds
 }
 
-export const start = (run: AgentRun, call: ToolCall): void =>
+export const recordStart = (run: AgentRun, call: ToolCall): void =>
   emit(run, {
     _tag: "tool.started",
     at: now(run.drive),

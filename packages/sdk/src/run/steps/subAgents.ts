@@ -28,13 +28,14 @@ import {
 } from "../../domain/RunState.ts"
 import { isEnding, awaitChange, isThere, statesOf, stateOf, AgentRun } from "../internal/AgentRun.ts"
 import { childCancellation, closedRequests } from "../internal/cancellation.ts"
-import { flush, confirmLease } from "../internal/commit.ts"
+import { flush } from "../internal/commit.ts"
+import { confirmLease } from "../internal/confirmLease.ts"
 import { emit, now, type Drive } from "../internal/Drive.ts"
 import { failRun, stopAll, stopUnder } from "../internal/failRun.ts"
 import type { JournalError } from "../internal/Journal.ts"
-import { takeMailInTask } from "../internal/mail.ts"
 import { profileOptions } from "../internal/startOptions.ts"
 import { beginsUnheard, hearStops, isHalted, mayBeHalted } from "../internal/stops.ts"
+import { takeMailInTask } from "../internal/takeMail.ts"
 import { askAbove, roomAbove } from "./limits.ts"
 
 /** The run of a sub-agent in the run that started it; `undefined` of one that the program does not have. */

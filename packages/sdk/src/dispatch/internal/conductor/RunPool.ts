@@ -19,12 +19,12 @@ import type { AgentHandle, HandleError, Observed, StoredFault } from "../../Agen
 import type { ConductorUpdate, Drained, InboxEntry } from "../../ConductorUpdate.ts"
 import { type ConductorBudgetExceeded, ConductorClosed, type ConductorFull } from "../../DispatchError.ts"
 import type { ConductorOptions } from "../../dispatchOptions.ts"
+import { Latest, readAll, Reader, reading } from "../events/Reader.ts"
 import type { AnyHandle, ConductorLink, BaseHandle, HandleOptions } from "../handle/BaseHandle.ts"
 import type { StoredOptions } from "../handle/StoredHandle.ts"
 import { attachTo, newStored } from "../handle/storedHandles.ts"
 import { type Input, UnstoredHandle } from "../handle/UnstoredHandle.ts"
 import { closeAll, makeOwner } from "../Owner.ts"
-import { Latest, readAll, Reader, reading } from "../watch/readers.ts"
 import { Gate } from "./Gate.ts"
 import { type AllottedInput, Ledger } from "./Ledger.ts"
 

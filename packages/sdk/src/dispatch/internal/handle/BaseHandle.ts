@@ -28,8 +28,8 @@ import type {
 } from "../../AgentHandle.ts"
 import type { ConductorBudgetExceeded, ConductorClosed } from "../../DispatchError.ts"
 import type { Gate } from "../conductor/Gate.ts"
+import type { Reader } from "../events/Reader.ts"
 import type { Owned, Owner } from "../Owner.ts"
-import type { Reader } from "../watch/readers.ts"
 import { HandleMachine, type MachineOptions } from "./HandleMachine.ts"
 import { send } from "./send.ts"
 

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type { HandleError, HandleStatus, Observed } from "../../AgentHandle.ts"
-import { observed } from "../watch/readers.ts"
+import { observed } from "../events/Reader.ts"
 
 export abstract class ObservedHandle<Output, E> {
   private listeners: Set<() => void> | undefined

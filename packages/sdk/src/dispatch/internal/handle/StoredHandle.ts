@@ -29,8 +29,8 @@ import type { RunHead } from "../../../store/RunStorePort.ts"
 import { Scrubber } from "../../../tool/Scrubber.ts"
 import type { HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
 import { ConductorClosed } from "../../DispatchError.ts"
-import { Latest } from "../watch/readers.ts"
-import { failWhenRemoved, readStored } from "../watch/readStored.ts"
+import { Latest } from "../events/Reader.ts"
+import { failWhenRemoved, readStored } from "../events/readEvents.ts"
 import { watch } from "../watch/StoreWatch.ts"
 import {
   type AnyHandle,

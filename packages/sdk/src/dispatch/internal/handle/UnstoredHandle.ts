@@ -25,7 +25,7 @@ import type { ContinueInput, StartInput } from "../../../run/runInput.ts"
 import { runPrompt } from "../../../run/runPrompt.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type { AgentHandle, HandleError, HandleUpdate, SendError } from "../../AgentHandle.ts"
-import { Latest, Reader, readAll, reading } from "../watch/readers.ts"
+import { Latest, Reader, readAll, reading } from "../events/Reader.ts"
 import {
   type AnyHandle,
   BaseHandle,

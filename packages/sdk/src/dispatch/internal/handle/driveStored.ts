@@ -20,7 +20,7 @@ import { toResult } from "../../../run/internal/result.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type { RunStore } from "../../../store/RunStore.ts"
 import type { HandleError, StoredFault } from "../../AgentHandle.ts"
-import { failWhenRemoved } from "../watch/readStored.ts"
+import { failWhenRemoved } from "../events/readEvents.ts"
 import { failWhenStuck } from "./BaseHandle.ts"
 import { type Driven, elsewhere, type DriveIntent } from "./HandleState.ts"
 

@@ -11,8 +11,7 @@ import type { Status } from "../../../domain/RunState.ts"
 import { RunNotFound } from "../../../store/RunStoreError.ts"
 import type { RunHead } from "../../../store/RunStorePort.ts"
 import type { HandleUpdate } from "../../AgentHandle.ts"
-import { type Buffer, Reader, reading } from "./readers.ts"
-
+import { type Buffer, Reader, reading } from "./Reader.ts"
 /** Where it is read from. */
 export interface Source<E> {
   readonly runId: RunId

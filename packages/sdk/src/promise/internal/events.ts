@@ -7,8 +7,8 @@ import type * as Fiber from "effect/Fiber"
 import type * as Stream from "effect/Stream"
 import type { CancellationToken } from "../../agent/Cancellation.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
-import type { Reader } from "../../dispatch/internal/watch/readers.ts"
-import { readStored } from "../../dispatch/internal/watch/readStored.ts"
+import type { Reader } from "../../dispatch/internal/events/Reader.ts"
+import { readStored } from "../../dispatch/internal/events/readEvents.ts"
 import { listen } from "../../dispatch/internal/watch/StoreWatch.ts"
 import type { RunId } from "../../domain/Id.ts"
 import type { RunStore } from "../../store/RunStore.ts"
@@ -16,7 +16,6 @@ import { Backlog } from "./Backlog.ts"
 import { FermataClosed } from "./FermataClosed.ts"
 import { iterable } from "./iterable.ts"
 import type { EventsOptions } from "./options.ts"
-
 /** Where what happens is published and stored. */
 export interface Watched {
   readonly store: RunStore["Service"]

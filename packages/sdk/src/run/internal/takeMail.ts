@@ -1,40 +1,23 @@
 /**
- * Leaving a run, held or completed, unless there is mail; and taking the mail.
+ * Taking the mail of a run: decisions and messages that were stored since.
  */
 import * as Effect from "effect/Effect"
 import { expiries } from "../../domain/decide.ts"
 import type { Decision } from "../../domain/Decision.ts"
-import { evolve } from "../../domain/evolve.ts"
-import { type RunId, lineOf } from "../../domain/Id.ts"
+import type { RunId } from "../../domain/Id.ts"
+import { lineOf } from "../../domain/Id.ts"
 import { textOf } from "../../domain/Message.ts"
-import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
-import { type RunState, answerable, findChild, isEnded } from "../../domain/RunState.ts"
+import { wrap } from "../../domain/RunEvent.ts"
+import type { RunState } from "../../domain/RunState.ts"
+import { answerable, findChild, isEnded } from "../../domain/RunState.ts"
 import type { Mail } from "../Mail.ts"
 import { childCancellation } from "./cancellation.ts"
 import { flush } from "./commit.ts"
-import { type Drive, emitRoot, now, publishAll } from "./Drive.ts"
+import type { Drive } from "./Drive.ts"
+import { emitRoot, now } from "./Drive.ts"
 import type { JournalError } from "./Journal.ts"
 import { eventsOf, takeMessage } from "./mailEvents.ts"
-import { redactEvent } from "./redact.ts"
 import { approvalCallbackTask } from "./Tasks.ts"
-
-/** Gives the run up with a last event, unless there is something new to act on: then `false`, and the run goes on. */
-export const park = Effect.fnUntraced(function* (drive: Drive, last: RunEvent) {
-  const event = redactEvent(drive.runtime.scrubber, last)
-  const after = evolve(drive.state, event)
-  if (!(yield* drive.journal.park(drive.staged.concat(event), after))) {
-    yield* takeMail(drive)
-    const { cancelReason } = yield* drive.journal.pulse
-    if (cancelReason !== undefined) drive.token.cancel(cancelReason)
-    return false
-  }
-  drive.staged.length = 0
-  drive.state = after
-  drive.committed = after
-  if (drive.onUpdate !== undefined) drive.unpublished.push({ event, revision: after.revision })
-  publishAll(drive)
-  return true
-})
 
 /** Takes what was decided and said meanwhile into the run, and ends what somebody has asked to end. */
 export const takeMail = Effect.fnUntraced(function* (drive: Drive) {
