@@ -12,8 +12,8 @@ import { batches } from "./internal/storeContract/batches.ts"
 import { checkpoints } from "./internal/storeContract/checkpoints.ts"
 import { copies } from "./internal/storeContract/copies.ts"
 import { endings } from "./internal/storeContract/endings.ts"
-import { runGroups, type StoreHooks, type TestRunner } from "./internal/storeContract/fixtures.ts"
 import { grants } from "./internal/storeContract/grants.ts"
+import { runGroups, type StoreHooks, type TestRunner } from "./internal/storeContract/group.ts"
 import { decisions, inbox } from "./internal/storeContract/inbox.ts"
 import { journal } from "./internal/storeContract/journal.ts"
 import { clockSetBack, leases } from "./internal/storeContract/leases.ts"
@@ -22,7 +22,7 @@ import { deletion, forks, successors } from "./internal/storeContract/sessions.t
 import { wakeUps } from "./internal/storeContract/wakeUps.ts"
 import { work } from "./internal/storeContract/work.ts"
 
-export type { StoreHooks, TestRunner } from "./internal/storeContract/fixtures.ts"
+export type { StoreHooks, TestRunner } from "./internal/storeContract/group.ts"
 
 /**
  * The contract's tests for one layer.

@@ -3,7 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as RunStore from "../../src/store/RunStore.ts"
 import * as FaultyRunStore from "../../src/testing/FaultyRunStore.ts"
-import { run, said, session, started } from "../../src/testing/internal/storeContract/fixtures.ts"
+import { run, said, session } from "../../src/testing/internal/storeContract/events.ts"
+import { started } from "../../src/testing/internal/storeContract/stored.ts"
 import * as RunStoreContract from "../../src/testing/RunStoreContract.ts"
 
 const over = (hooks: FaultyRunStore.Hooks) => Layer.provide(FaultyRunStore.layer(hooks), RunStore.layerMemory)

@@ -1,30 +1,15 @@
 /**
  * The contract of decisions that are taken together: all or none.
  */
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Stream from "effect/Stream"
 import * as TestClock from "effect/testing/TestClock"
 import type { DecisionInput } from "../../../domain/Decision.ts"
-import type { RunStore } from "../../../store/RunStore.ts"
-import {
-  approval,
-  approve,
-  deny,
-  fields,
-  type Group,
-  heldOn,
-  inChild,
-  opened,
-  run,
-  started
-} from "./fixtures.ts"
+import { a, b, inChild } from "./events.ts"
+import type { Group, Store } from "./group.ts"
+import { approval, approve, deny, opened } from "./requests.ts"
+import { fields, heldOn, notified, openRequests, reasons, started, tagOf } from "./stored.ts"
 
-type Store = RunStore["Service"]
-
-const a = run("run_a")
-const b = run("run_b")
 const one = approval(a, 1).requestId
 const two = approval(a, 2).requestId
 const inside = approval(b, 1).requestId
@@ -37,7 +22,7 @@ const keyed = (decision: DecisionInput, idempotencyKey: string): DecisionInput =
 
 /** The open requests, by id. */
 const open = (store: Store) =>
-  Effect.map(store.pending(), (pending) => pending.map(({ request }) => request.requestId).toSorted())
+  Effect.map(openRequests(store), (requests) => requests.map(({ requestId }) => requestId).toSorted())
 
 /** The decisions that wait on both runs, as `request by`. */
 const recorded = (store: Store) =>
@@ -127,8 +112,10 @@ export const batches = ({ assert, test }: Group): void => {
       ...outcomes,
       { runId: a, decision: { ...keyed(deny(two), "k3"), at: 60_000 } }
     ])
-    const changed = yield* Effect.flip(store.decideAll([approve(three), keyed(deny(one), "k1")]))
-    assert.strictEqual(changed._tag, "AlreadyDecided")
+    assert.strictEqual(
+      yield* tagOf(store.decideAll([approve(three), keyed(deny(one), "k1")])),
+      "AlreadyDecided"
+    )
     assert.deepStrictEqual(yield* open(store), [three])
   })
 
@@ -165,22 +152,7 @@ export const batches = ({ assert, test }: Group): void => {
 
   test("wakes the workers that wait for work, and finds the runs that were decided about", function* (store) {
     yield* asking(store)
-    const listening = yield* Deferred.make<void>()
-    const heard = yield* Effect.forkChild(
-      Stream.runDrain(
-        Stream.take(
-          Stream.tap(store.changes, () => Deferred.succeed(listening, undefined)),
-          2
-        )
-      )
-    )
-    yield* Deferred.await(listening)
-    yield* store.decideAll([approve(one), approve(inside)])
-    yield* Fiber.join(heard)
-    const ready = yield* store.ready()
-    assert.deepStrictEqual(ready.map(({ reason, runId }) => `${runId} ${reason}`).toSorted(), [
-      "run_a decided",
-      "run_b decided"
-    ])
+    yield* notified(store, store.decideAll([approve(one), approve(inside)]))
+    assert.deepStrictEqual(yield* reasons(store), ["run_a decided", "run_b decided"])
   })
 }

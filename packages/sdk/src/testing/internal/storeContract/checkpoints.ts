@@ -3,25 +3,12 @@
  */
 import * as Effect from "effect/Effect"
 import type { RunId } from "../../../domain/Id.ts"
-import type { RunStore } from "../../../store/RunStore.ts"
 import type { NewCheckpoint } from "../../../store/RunStorePort.ts"
-import {
-  approve,
-  type Group,
-  heldOn,
-  manySaid,
-  question,
-  approval,
-  rev,
-  run,
-  said,
-  session,
-  started
-} from "./fixtures.ts"
+import { a, b, c, d, manySaid, rev, said, session } from "./events.ts"
+import type { Group, Store } from "./group.ts"
+import { approval, approve, question } from "./requests.ts"
+import { heldOn, started } from "./stored.ts"
 
-type Store = RunStore["Service"]
-
-const [a, b, c, d] = ["run_a", "run_b", "run_c", "run_d"].map(run) as [RunId, RunId, RunId, RunId]
 const sessionId = session("one")
 
 /** A checkpoint with these chunks behind those of another one. */

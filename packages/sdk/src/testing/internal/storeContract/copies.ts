@@ -8,36 +8,18 @@ import type { Decision } from "../../../domain/Decision.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import { text } from "../../../domain/Message.ts"
 import { endOfPartialCopy } from "../../../store/internal/copies.ts"
-import type { RunStore } from "../../../store/RunStore.ts"
 import type { RestoredRun } from "../../../store/RunStorePort.ts"
-import {
-  approval,
-  approve,
-  deny,
-  fields,
-  type Group,
-  mail,
-  manySaid,
-  opened,
-  rev,
-  run,
-  said,
-  saying,
-  session,
-  started,
-  tagOf,
-  taking
-} from "./fixtures.ts"
+import { a, b, c, d, manySaid, rev, run, said, saying, session, taking } from "./events.ts"
+import type { Group, Store } from "./group.ts"
+import { approval, approve, decided, deny, opened } from "./requests.ts"
+import { factsOf, fields, mail, openRequests, reasons, started, tagOf } from "./stored.ts"
 
-type Store = RunStore["Service"]
-
-const [a, b, c, d] = ["run_a", "run_b", "run_c", "run_d"].map(run) as [RunId, RunId, RunId, RunId]
 const one = session("one")
 const asked = approval(a, 1)
 const later = approval(a, 2)
 const decision: Decision = { ...approve(asked.requestId), at: 0 }
 const message = { messageId: "m1", content: [text("hello")], at: 5 }
-const byDecision = { _tag: "request.decided", at: 6, decision } as const
+const byDecision = decided(decision, 6)
 
 /** The original: it asks, and is held. */
 const original = {
@@ -97,7 +79,7 @@ const known = (store: Store, runId: RunId) =>
       events: yield* store.events(runId),
       decisions: yield* store.decisions(runId),
       messages: yield* store.messages(runId),
-      open: (yield* store.pending({ runId })).map(({ request }) => request.requestId)
+      open: (yield* openRequests(store, { runId })).map(({ requestId }) => requestId)
     }
   })
 
@@ -116,10 +98,7 @@ export const copies = ({ assert, test }: Group): void => {
     yield* restore(store, { ...upTo(original, 1), ...mailed }, fork(b, 1))
     assert.deepStrictEqual(yield* known(store, a), { ...held, ...mailed, open: [] })
     assert.deepStrictEqual((yield* store.load(b)).events, [said("0"), said("by run_b")])
-    assert.deepStrictEqual(
-      (yield* store.ready()).map(({ reason, runId }) => `${runId} ${reason}`),
-      ["run_a cancelled"]
-    )
+    assert.deepStrictEqual(yield* reasons(store), ["run_a cancelled"])
     // Its own archive has nothing that is new.
     yield* restore(store, original)
     assert.deepStrictEqual(yield* known(store, a), { ...held, ...mailed, open: [] })
@@ -153,7 +132,7 @@ export const copies = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* known(store, a), { ...held, messages: [message] })
     assert.strictEqual((yield* store.decide(approve(asked.requestId))).runId, a)
     const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" })
-    const events = [{ ...byDecision, decision: (yield* store.decisions(a))[0]! }, taking("m1")] as const
+    const events = [decided((yield* store.decisions(a))[0]!), taking("m1")] as const
     yield* store.append({ lease, expected: rev(2), events, status: "held" })
     assert.deepStrictEqual((yield* store.load(a)).events, [...original.events, ...events])
     assert.deepStrictEqual((yield* store.load(b)).events, [said("0"), said("by run_b")])
@@ -234,7 +213,7 @@ export const copies = ({ assert, test }: Group): void => {
 
   test("says how a copy that it refuses stands to the run that is here", function* (store) {
     const refusal = (given: RestoredRun) =>
-      Effect.map(Effect.flip(restore(store, given)), (error) => fields(error)["archive"])
+      Effect.map(factsOf(restore(store, given)), ({ archive }) => archive)
     const aside = { ...original, events: [...original.events, said("aside")] } as const
     yield* restore(store, further)
     assert.strictEqual(yield* refusal(original), "older")
@@ -283,7 +262,7 @@ export const copies = ({ assert, test }: Group): void => {
     yield* restore(store, upTo(original, 2), fork(b, 2))
     yield* store.release(yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" }))
     const exists = { _tag: "RunExists", runId: a, status: "held", archive: "newer", revoked: [] }
-    assert.deepStrictEqual(fields(yield* Effect.flip(restore(store, further))), exists)
+    assert.deepStrictEqual(yield* factsOf(restore(store, further)), exists)
     assert.strictEqual(
       yield* tagOf(restore(store, upTo(further, 3), fork(c, 3))),
       "RunExists",
@@ -326,12 +305,12 @@ export const copies = ({ assert, test }: Group): void => {
     const replaced = yield* store.head(a)
     assert.isTrue(replaced.createdAt > createdAt)
     const removed = { _tag: "RunRemoved", runId: a }
-    assert.deepStrictEqual(fields(yield* Effect.flip(start(2, createdAt))), removed)
+    assert.deepStrictEqual(yield* factsOf(start(2, createdAt)), removed)
     yield* start(2, replaced.createdAt)
     for (const runId of [d, b, a]) yield* store.remove(runId)
     yield* TestClock.adjust("1 second")
     yield* started(store, a, { sessionId: one, events: manySaid(2), status: "completed", ttl: 0 })
-    assert.deepStrictEqual(fields(yield* Effect.flip(start(2, replaced.createdAt))), removed)
+    assert.deepStrictEqual(yield* factsOf(start(2, replaced.createdAt)), removed)
   })
 
   test("forgets the checkpoint of a part that it replaces by the run", function* (store) {
@@ -354,8 +333,7 @@ export const copies = ({ assert, test }: Group): void => {
     const ended = { ...original, status: "cancelled", decisions: [decision] } as const
     yield* restore(store, ended)
     assert.deepStrictEqual((yield* known(store, a)).decisions, [decision])
-    const refused = yield* Effect.flip(store.decide(deny(asked.requestId)))
-    assert.strictEqual(refused._tag, "AlreadyDecided")
+    assert.strictEqual(yield* tagOf(store.decide(deny(asked.requestId))), "AlreadyDecided")
   })
 
   test("keeps a request to cancel a part of a run when the whole of it comes", function* (store) {

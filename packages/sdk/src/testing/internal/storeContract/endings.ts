@@ -1,28 +1,14 @@
 /**
  * The contract of decisions beside the end of their run: which of the two counts.
  */
-import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
 import * as Id from "../../../domain/Id.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
-import type { Group } from "./fixtures.ts"
-import {
-  approval,
-  approve,
-  deny,
-  fields,
-  heldOn,
-  inChild,
-  opened,
-  rev,
-  run,
-  saying,
-  session,
-  started,
-  tagOf
-} from "./fixtures.ts"
+import { a, ended, failed, inChild, resumed, rev, saying, session } from "./events.ts"
+import type { Group } from "./group.ts"
+import { approval, approve, decided, deny, opened } from "./requests.ts"
+import { factsOf, heldOn, openRequests, started, tagOf } from "./stored.ts"
 
-const a = run("run_a")
 const child = Id.childRunId(Id.toolCallId(a, 1, 1))
 const sibling = Id.childRunId(Id.toolCallId(a, 1, 2))
 
@@ -31,10 +17,14 @@ export const endings = ({ assert, test }: Group): void => {
   const childs = approval(child, 1)
   const siblings = approval(sibling, 1)
 
-  const ended: RunEvent = { _tag: "run.cancelled", at: 9, reason: "no", calls: [] }
   const withdrawn = (requestId: Id.RequestId, reason = "withdrawn"): RunEvent => ({
     _tag: "request.superseded",
     at: 9,
+    requestId,
+    reason
+  })
+  const superseded = (requestId: Id.RequestId, reason: string) => ({
+    _tag: "RequestSuperseded",
     requestId,
     reason
   })
@@ -43,12 +33,10 @@ export const endings = ({ assert, test }: Group): void => {
   test("refuses decisions on a run once its cancellation was acknowledged", function* (store) {
     const lease = yield* started(store, a, { events: [opened(own)] })
     yield* store.requestCancel(a, "enough")
-    const error = yield* Effect.flip(store.decide(approve(own.requestId)))
-    assert.deepStrictEqual(fields(error), {
-      _tag: "RequestSuperseded",
-      requestId: own.requestId,
-      reason: `the run ${a} is being cancelled`
-    })
+    assert.deepStrictEqual(
+      yield* factsOf(store.decide(approve(own.requestId))),
+      superseded(own.requestId, `the run ${a} is being cancelled`)
+    )
     assert.strictEqual(yield* tagOf(store.decideAll([deny(own.requestId)])), "RequestSuperseded")
     assert.deepStrictEqual(yield* store.decisions(a), [])
     yield* store.append({ lease, expected: rev(1), events: [ended], status: "cancelled" })
@@ -60,12 +48,10 @@ export const endings = ({ assert, test }: Group): void => {
     yield* heldOn(store, a, [own, childs, siblings, below])
     yield* store.send(a, { ...saying("no"), to: child, ends: true })
     for (const { requestId } of [childs, below]) {
-      const error = yield* Effect.flip(store.decide(approve(requestId)))
-      assert.deepStrictEqual(fields(error), {
-        _tag: "RequestSuperseded",
-        requestId,
-        reason: `the run ${child} is being cancelled`
-      })
+      assert.deepStrictEqual(
+        yield* factsOf(store.decide(approve(requestId))),
+        superseded(requestId, `the run ${child} is being cancelled`)
+      )
     }
     const batch = [own, childs].map(({ requestId }) => approve(requestId))
     assert.strictEqual(yield* tagOf(store.decideAll(batch)), "RequestSuperseded")
@@ -116,13 +102,6 @@ export const endings = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* store.decisions(a), [])
   })
 
-  const failed: RunEvent = {
-    _tag: "run.failed",
-    at: 9,
-    failure: { _tag: "RunDefect", description: "no" }
-  }
-  const resumed: RunEvent = { _tag: "run.resumed", at: 10 }
-
   test("takes no decision on a run that failed, and shows its requests again once it is resumed", function* (store) {
     const gone = approval(a, 2)
     const lease = yield* started(store, a, { events: [opened(own), opened(childs), opened(gone)] })
@@ -130,25 +109,19 @@ export const endings = ({ assert, test }: Group): void => {
     yield* store.append({ lease, expected: rev(4), events: [failed], status: "error" })
     assert.deepStrictEqual(yield* store.pending(), [])
     for (const { requestId } of [own, childs]) {
-      const error = yield* Effect.flip(store.decide(approve(requestId)))
-      assert.deepStrictEqual(fields(error), {
-        _tag: "RequestSuperseded",
-        requestId,
-        reason: "the run has failed: resume it first"
-      })
+      assert.deepStrictEqual(
+        yield* factsOf(store.decide(approve(requestId))),
+        superseded(requestId, "the run has failed: resume it first")
+      )
     }
     yield* store.append({ lease, expected: rev(5), events: [resumed], status: "running" })
-    assert.deepStrictEqual(
-      (yield* store.pending()).map(({ request }) => request),
-      [own, childs]
-    )
+    assert.deepStrictEqual(yield* openRequests(store), [own, childs])
     assert.deepStrictEqual(yield* store.damaged, [])
     assert.strictEqual(yield* tagOf(store.decide(approve(gone.requestId))), "RequestSuperseded")
     const { decision } = yield* store.decide(approve(own.requestId))
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
     // It may fail again.
-    const decided: RunEvent = { _tag: "request.decided", at: 11, decision }
-    yield* store.append({ lease, expected: rev(6), events: [decided, failed], status: "error" })
+    yield* store.append({ lease, expected: rev(6), events: [decided(decision), failed], status: "error" })
     yield* store.append({ lease, expected: rev(8), events: [resumed], status: "running" })
     assert.strictEqual(yield* tagOf(store.decide(deny(own.requestId))), "AlreadyDecided")
     yield* store.decide(approve(childs.requestId))
@@ -162,18 +135,21 @@ export const endings = ({ assert, test }: Group): void => {
       const lease = yield* started(store, a, { events: [opened(own), opened(childs)] })
       const append = { lease, expected: rev(2), status }
       const { decision } = yield* store.decide(approve(own.requestId))
-      const refused = yield* Effect.flip(store.append({ ...append, events: [event] }))
-      assert.deepStrictEqual(fields(refused), { _tag: "RunConflict", runId: a, expected: 2, actual: 2 })
+      assert.deepStrictEqual(yield* factsOf(store.append({ ...append, events: [event] })), {
+        _tag: "RunConflict",
+        runId: a,
+        expected: 2,
+        actual: 2
+      })
       assert.deepStrictEqual((yield* store.load(a)).events, [opened(own), opened(childs)])
-      const decided: RunEvent = { _tag: "request.decided", at: 9, decision }
       yield* store.decide(deny(childs.requestId))
       const closing = [inChild(a, withdrawn(childs.requestId)), inChild(a, ended), event] as const
       assert.strictEqual(
-        yield* tagOf(store.append({ ...append, events: [decided, ...closing] })),
+        yield* tagOf(store.append({ ...append, events: [decided(decision), ...closing] })),
         "RunConflict"
       )
       const read = inChild(a, withdrawn(childs.requestId, passedOver))
-      yield* store.append({ ...append, events: [decided, read, event] })
+      yield* store.append({ ...append, events: [decided(decision), read, event] })
       assert.deepStrictEqual(yield* store.decisions(a), [])
     })
   }
@@ -186,8 +162,8 @@ export const endings = ({ assert, test }: Group): void => {
     const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
     assert.strictEqual(yield* tagOf(store.decide(approve(childs.requestId))), "AlreadyDecided")
-    const decided = inChild(a, { _tag: "request.decided", at: 11, decision })
-    yield* store.append({ lease, expected: rev(2), events: [resumed, decided], status: "running" })
+    const events = [resumed, inChild(a, decided(decision))] as const
+    yield* store.append({ lease, expected: rev(2), events, status: "running" })
     assert.deepStrictEqual(yield* store.decisions(a), [])
   })
 
@@ -195,10 +171,7 @@ export const endings = ({ assert, test }: Group): void => {
     const lease = yield* started(store, a, { events: [opened(own), opened(childs)] })
     yield* store.append({ lease, expected: rev(2), events: [withdrawn(own.requestId)], status: "held" })
     yield* store.append({ lease, expected: rev(3), events: [resumed], status: "running" })
-    assert.deepStrictEqual(
-      (yield* store.pending()).map(({ request }) => request),
-      [childs]
-    )
+    assert.deepStrictEqual(yield* openRequests(store), [childs])
   })
 
   test("records that a request expired when a decision of any kind comes too late, and no such decision itself", function* (store) {

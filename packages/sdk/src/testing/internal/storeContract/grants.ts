@@ -7,28 +7,13 @@ import * as Result from "effect/Result"
 import { type GrantRequest, fromApproval } from "../../../domain/Grant.ts"
 import * as Id from "../../../domain/Id.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
-import type { RunStore } from "../../../store/RunStore.ts"
 import type { Lease, RestoredRun } from "../../../store/RunStorePort.ts"
 import type { StoredGrant } from "../../../store/StoredGrant.ts"
-import {
-  approval,
-  approve,
-  deny,
-  fields,
-  type Group,
-  heldOn,
-  inChild,
-  opened,
-  rev,
-  run,
-  said,
-  session,
-  started,
-  tagOf
-} from "./fixtures.ts"
+import { a, b, c, inChild, rev, run, said, session } from "./events.ts"
+import type { Group, Store } from "./group.ts"
+import { approval, approve, decided, deny, opened } from "./requests.ts"
+import { factsOf, fields, heldOn, started, tagOf } from "./stored.ts"
 
-const a = run("run_a")
-const b = run("run_b")
 const scope: GrantRequest = { scope: "session", arguments: {} }
 const revocation = { by: "ben", at: 7 }
 
@@ -46,7 +31,7 @@ const copyAt = (runId: Id.RunId, at: number, more: ReadonlyArray<RunEvent> = [])
     sessionId: session(`s-${runId}`),
     agent: "root",
     status: "completed",
-    events: [opened(approval(runId, 1)), { _tag: "request.decided", at, decision }, ...more, said("end")]
+    events: [opened(approval(runId, 1)), decided(decision, at), ...more, said("end")]
   }
 }
 
@@ -60,8 +45,6 @@ const revokedBy = (stored: StoredGrant, by: string, at: number): StoredGrant => 
   ...stored,
   grant: { ...stored.grant, revoked: { by, at } }
 })
-
-type Store = RunStore["Service"]
 
 /** A run whose approval has created a grant, in the hands of `me`. */
 const granted = Effect.fnUntraced(function* (store: Store, runId: Id.RunId) {
@@ -77,7 +60,6 @@ export const grants = ({ assert, test }: Group): void => {
   test("keeps a grant from the decision that gives it, whether a person took it or the run recorded it", function* (store) {
     yield* granted(store, a)
     assert.deepStrictEqual(yield* store.grants({ runId: a }), [grantOf(a)])
-    const c = run("run_c")
     yield* heldOn(store, c, [approval(c, 1)])
     yield* store.decideAll([{ ...approve(Id.requestId(c, 1)), grant: scope }])
     assert.deepStrictEqual(yield* store.grants({ runId: c }), [grantOf(c)])
@@ -86,7 +68,7 @@ export const grants = ({ assert, test }: Group): void => {
     yield* store.append({
       lease,
       expected: rev(1),
-      events: [{ _tag: "request.decided", at: 0, decision }],
+      events: [decided(decision, 0)],
       status: "running"
     })
     assert.deepStrictEqual(yield* store.grants(), [grantOf(a), grantOf(b), grantOf(c)])
@@ -317,8 +299,7 @@ export const grants = ({ assert, test }: Group): void => {
     })
     const other = { ...copyAt(a, 0), events: [said("other"), said("end")] } as const
     yield* store.restore([copyAt(a, 0), next(b)], [], [])
-    const clash = yield* Effect.flip(store.restore([other], [], [], claims))
-    assert.deepStrictEqual(fields(clash), {
+    assert.deepStrictEqual(yield* factsOf(store.restore([other], [], [], claims)), {
       _tag: "RunExists",
       runId: a,
       status: "completed",
@@ -326,9 +307,7 @@ export const grants = ({ assert, test }: Group): void => {
       revoked: []
     })
     assert.deepStrictEqual(yield* store.grants(), [grantOf(a)])
-    const c = run("run_c")
-    const busy = yield* Effect.flip(store.restore([copyAt(a, 0), next(c)], [], [], claims))
-    assert.deepStrictEqual(fields(busy), {
+    assert.deepStrictEqual(yield* factsOf(store.restore([copyAt(a, 0), next(c)], [], [], claims)), {
       _tag: "SessionBusy",
       sessionId: session(`s-${a}`),
       runId: b,
@@ -348,7 +327,7 @@ export const grants = ({ assert, test }: Group): void => {
     }
     // What is left of a run of this id that was deleted is no grant of this one.
     const second = { ...approve(Id.requestId(a, 2)), grant: scope, at: 5 } as const
-    const given: RunEvent = { _tag: "request.decided", at: 5, decision: second }
+    const given = decided(second, 5)
     yield* store.restore([{ ...held, events: [opened(approval(a, 2)), given] }], [], [])
     yield* store.revokeGrant({ grantId: grantOf(a, 2).grant.id, revocation })
     yield* store.remove(a)

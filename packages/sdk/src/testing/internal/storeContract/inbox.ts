@@ -6,27 +6,11 @@ import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/testing/TestClock"
 import type { Decision, DecisionInput } from "../../../domain/Decision.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
-import type { PendingFilter, RunStore } from "../../../store/RunStore.ts"
-import {
-  approval,
-  approve,
-  deny,
-  type Group,
-  heldOn,
-  inChild,
-  opened,
-  question,
-  rev,
-  run,
-  said,
-  session,
-  started,
-  fields,
-  tagOf
-} from "./fixtures.ts"
-
-const a = run("run_a")
-const b = run("run_b")
+import type { PendingFilter } from "../../../store/RunStore.ts"
+import { a, b, inChild, rev, run, said, session } from "./events.ts"
+import type { Group, Store } from "./group.ts"
+import { approval, approve, decided, deny, opened, question } from "./requests.ts"
+import { factsOf, fields, heldOn, openRequests, started, tagOf } from "./stored.ts"
 
 export const decisions = ({ assert, test }: Group): void => {
   const request = approval(a, 1)
@@ -47,8 +31,13 @@ export const decisions = ({ assert, test }: Group): void => {
   test("refuses the second decision and tells which one counts", function* (store) {
     yield* heldOn(store, a, [request])
     const { decision } = yield* store.decide(approve(requestId))
-    const error = yield* Effect.flip(store.decide(deny(requestId)))
-    assert.deepStrictEqual(fields(error), { _tag: "AlreadyDecided", requestId, by: "ada", at: 0, decision })
+    assert.deepStrictEqual(yield* factsOf(store.decide(deny(requestId))), {
+      _tag: "AlreadyDecided",
+      requestId,
+      by: "ada",
+      at: 0,
+      decision
+    })
     assert.strictEqual(yield* tagOf(store.decide(approve(requestId))), "AlreadyDecided")
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
   })
@@ -114,10 +103,7 @@ export const decisions = ({ assert, test }: Group): void => {
   test("keeps requests whose times are no whole milliseconds", function* (store) {
     const asked = approval(a, 1, { at: 0.25, expiresAt: 60_000.75, onExpiry: "deny" })
     yield* heldOn(store, a, [asked])
-    assert.deepStrictEqual(
-      (yield* store.pending()).map(({ request }) => request),
-      [asked]
-    )
+    assert.deepStrictEqual(yield* openRequests(store), [asked])
     assert.deepStrictEqual((yield* store.decide(approve(requestId))).runId, a)
     assert.deepStrictEqual(yield* store.damaged, [])
   })
@@ -134,8 +120,7 @@ export const decisions = ({ assert, test }: Group): void => {
     assert.deepStrictEqual((yield* store.request(requestId)).decision, decision)
     assert.deepStrictEqual(yield* store.pending(), [])
     assert.strictEqual((yield* store.pending({ expiresBefore: 60_001 })).length, 1)
-    const error = yield* Effect.flip(store.decide(approve(requestId)))
-    assert.deepStrictEqual(fields(error), {
+    assert.deepStrictEqual(yield* factsOf(store.decide(approve(requestId))), {
       _tag: "AlreadyDecided",
       requestId,
       by: "expiry",
@@ -190,8 +175,7 @@ export const decisions = ({ assert, test }: Group): void => {
     yield* heldOn(store, a, [request])
     const { decision } = yield* store.decide(approve(requestId))
     const other: Decision = { ...deny(requestId, "callback"), at: 7 }
-    const error = yield* Effect.flip(journalDecision(store, other, 1))
-    assert.strictEqual(fields(error)._tag, "RunConflict")
+    assert.strictEqual(yield* tagOf(journalDecision(store, other, 1)), "RunConflict")
     assert.strictEqual((yield* store.head(a)).revision, 1)
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
   })
@@ -216,17 +200,13 @@ export const decisions = ({ assert, test }: Group): void => {
     const reason = "the arguments changed"
     const superseded = { _tag: "request.superseded", at: 2, requestId, reason, by: next.requestId } as const
     yield* store.append({ lease, expected: rev(1), events: [superseded, opened(next)], status: "held" })
-    const error = yield* Effect.flip(store.decide(approve(requestId)))
-    assert.deepStrictEqual(fields(error), {
+    assert.deepStrictEqual(yield* factsOf(store.decide(approve(requestId))), {
       _tag: "RequestSuperseded",
       requestId,
       reason,
       by: next.requestId
     })
-    assert.deepStrictEqual(
-      (yield* store.pending()).map((pending) => pending.request),
-      [next]
-    )
+    assert.deepStrictEqual(yield* openRequests(store), [next])
     assert.deepStrictEqual(yield* store.decisions(a), [])
   })
 }
@@ -243,19 +223,18 @@ export const inbox = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* store.request(request.requestId), pending)
     const { decision, runId } = yield* store.decide(approve(request.requestId))
     assert.strictEqual(runId, a)
-    const decided = inChild(a, inChild(child, { _tag: "request.decided", at: 3, decision }))
+    const events = [inChild(a, inChild(child, decided(decision)))] as const
     const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
-    yield* store.append({ lease, expected: rev(1), events: [decided], status: "running" })
+    yield* store.append({ lease, expected: rev(1), events, status: "running" })
     assert.deepStrictEqual(yield* store.decisions(a), [])
   })
 
   test("knows no request that was not opened", function* (store) {
     const { requestId } = approval(a, 1)
-    const error = yield* Effect.flip(store.request(requestId))
-    assert.deepStrictEqual(fields(error), { _tag: "RequestNotFound", requestId })
+    assert.deepStrictEqual(yield* factsOf(store.request(requestId)), { _tag: "RequestNotFound", requestId })
   })
 
-  const asked = Effect.fnUntraced(function* (store: RunStore["Service"]) {
+  const asked = Effect.fnUntraced(function* (store: Store) {
     yield* heldOn(store, a, [
       approval(a, 1, { at: 10, tool: "deploy" }),
       approval(a, 2, { at: 30, tool: "drop", agentPath: ["root", "dba"], expiresAt: 500, onExpiry: "stay" })
@@ -326,15 +305,10 @@ export const inbox = ({ assert, test }: Group): void => {
   })
 }
 
-const journalDecision = Effect.fnUntraced(function* (
-  store: RunStore["Service"],
-  decision: Decision,
-  expected: number
-) {
+const journalDecision = Effect.fnUntraced(function* (store: Store, decision: Decision, expected: number) {
   const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
-  const events = [{ _tag: "request.decided", at: 9, decision }] as const
   yield* Effect.ensuring(
-    store.append({ lease, expected: rev(expected), events, status: "running" }),
+    store.append({ lease, expected: rev(expected), events: [decided(decision)], status: "running" }),
     Effect.orDie(store.release(lease))
   )
 })

@@ -5,24 +5,10 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/testing/TestClock"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
-import {
-  approval,
-  begun,
-  type Group,
-  handedTo,
-  inChild,
-  manySaid,
-  opened,
-  rev,
-  run,
-  said,
-  session,
-  started,
-  fields,
-  tagOf
-} from "./fixtures.ts"
-
-const a = run("run_a")
+import { a, b, begun, c, handedTo, inChild, manySaid, rev, run, said, session } from "./events.ts"
+import type { Group } from "./group.ts"
+import { approval, opened } from "./requests.ts"
+import { factsOf, started, tagOf } from "./stored.ts"
 
 export const journal = ({ assert, test }: Group): void => {
   test("stores a new run with its first events and claims it", function* (store) {
@@ -58,14 +44,17 @@ export const journal = ({ assert, test }: Group): void => {
     assert.strictEqual((yield* store.load(a)).head.answeredBy, "billing")
     yield* append(6, handedTo("root"))
     assert.strictEqual(yield* answeredBy, undefined)
-    yield* started(store, run("run_b"), { events: [begun("billing")], sessionId: session("other") })
+    yield* started(store, b, { events: [begun("billing")], sessionId: session("other") })
     assert.strictEqual((yield* store.latest(session("other")))?.answeredBy, "billing")
   })
 
   test("refuses a second run with the same id and keeps the first", function* (store) {
     yield* started(store, a, { status: "held" })
-    const error = yield* Effect.flip(started(store, a, { events: [said("other")] }))
-    assert.deepStrictEqual(fields(error), { _tag: "RunExists", runId: a, status: "held" })
+    assert.deepStrictEqual(yield* factsOf(started(store, a, { events: [said("other")] })), {
+      _tag: "RunExists",
+      runId: a,
+      status: "held"
+    })
     assert.deepStrictEqual((yield* store.load(a)).events, [said("0")])
   })
 
@@ -73,12 +62,11 @@ export const journal = ({ assert, test }: Group): void => {
     yield* started(store, a)
     for (const parent of [
       { runId: a, revision: rev(2) },
-      { runId: run("run_b"), revision: rev(0) }
+      { runId: b, revision: rev(0) }
     ]) {
-      const error = yield* Effect.flip(started(store, run("run_b"), { parent }))
-      assert.strictEqual(fields(error)._tag, "RunRemoved")
+      assert.strictEqual(yield* tagOf(started(store, b, { parent })), "RunRemoved")
     }
-    assert.strictEqual(yield* tagOf(store.load(run("run_b"))), "RunNotFound")
+    assert.strictEqual(yield* tagOf(store.load(b)), "RunNotFound")
   })
 
   test("appends a batch, returns the new revision and sets the status", function* (store) {
@@ -103,15 +91,17 @@ export const journal = ({ assert, test }: Group): void => {
     const lease = yield* started(store, a)
     yield* store.append({ lease, expected: rev(1), events: [said("1")], status: "running" })
     for (const expected of [rev(1), rev(3)]) {
-      const error = yield* Effect.flip(
-        store.append({
-          lease,
-          expected,
-          events: [said("lost"), opened(approval(a, 1))],
-          status: "completed"
-        })
+      assert.deepStrictEqual(
+        yield* factsOf(
+          store.append({
+            lease,
+            expected,
+            events: [said("lost"), opened(approval(a, 1))],
+            status: "completed"
+          })
+        ),
+        { _tag: "RunConflict", runId: a, expected, actual: 2 }
       )
-      assert.deepStrictEqual(fields(error), { _tag: "RunConflict", runId: a, expected, actual: 2 })
     }
     assert.deepStrictEqual((yield* store.load(a)).events, manySaid(2))
     assert.strictEqual((yield* store.head(a)).status, "running")
@@ -174,7 +164,6 @@ export const journal = ({ assert, test }: Group): void => {
   })
 
   test("loads the earlier runs of a session before a run's own events", function* (store) {
-    const [b, c] = [run("run_b"), run("run_c")]
     yield* started(store, a, { events: manySaid(2) })
     yield* started(store, b, { events: manySaid(3, 2), parent: { runId: a, revision: rev(2) } })
     const lease = yield* started(store, c, {
@@ -189,7 +178,6 @@ export const journal = ({ assert, test }: Group): void => {
   })
 
   test("loads a fork at an earlier revision, and later events of its parent do not reach it", function* (store) {
-    const b = run("run_b")
     const lease = yield* started(store, a, { events: manySaid(4) })
     yield* started(store, b, { events: [said("fork")], parent: { runId: a, revision: rev(3) } })
     yield* store.append({ lease, expected: rev(4), events: manySaid(2, 4), status: "running" })
@@ -230,7 +218,7 @@ export const journal = ({ assert, test }: Group): void => {
 
   test("lists the runs of a session, an agent and a status", function* (store) {
     yield* started(store, a, { sessionId: session("one"), status: "held" })
-    yield* started(store, run("run_b"), { sessionId: session("two"), agent: "other" })
+    yield* started(store, b, { sessionId: session("two"), agent: "other" })
     const names = (filter: Parameters<typeof store.list>[0]) =>
       Effect.map(store.list(filter), (heads) => heads.map((head) => String(head.runId)))
     assert.deepStrictEqual(yield* names({ sessionId: session("one") }), ["run_a"])

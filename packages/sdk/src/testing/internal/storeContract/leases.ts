@@ -4,18 +4,23 @@
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/testing/TestClock"
-import { approval, approve, type Group, opened, rev, run, said, started, fields, tagOf } from "./fixtures.ts"
+import { a, b, rev, said } from "./events.ts"
+import type { Group } from "./group.ts"
+import { approval, approve, decided, opened } from "./requests.ts"
+import { factsOf, started, tagOf } from "./stored.ts"
 
-const a = run("run_a")
-const b = run("run_b")
 const minutes = 60_000
 
 export const leases = ({ assert, test }: Group): void => {
   test("refuses to claim a run whose lease is owned, even for the same owner", function* (store) {
     const lease = yield* started(store, a)
     for (const owner of ["you", "me"]) {
-      const error = yield* Effect.flip(store.claim({ runId: a, owner, ttl: "1 hour" }))
-      assert.deepStrictEqual(fields(error), { _tag: "RunBusy", runId: a, owner: "me", until: lease.until })
+      assert.deepStrictEqual(yield* factsOf(store.claim({ runId: a, owner, ttl: "1 hour" })), {
+        _tag: "RunBusy",
+        runId: a,
+        owner: "me",
+        until: lease.until
+      })
     }
     assert.strictEqual(yield* tagOf(store.claim({ runId: b, owner: "me", ttl: 1 })), "RunNotFound")
   })
@@ -45,8 +50,7 @@ export const leases = ({ assert, test }: Group): void => {
   test("refuses a write under a lease that ran out, even when no other owner has claimed the run", function* (store) {
     const lease = yield* started(store, a, { ttl: 0 })
     const late = { lease, expected: rev(1), events: [said("late")], status: "running" } as const
-    const error = yield* Effect.flip(store.append(late))
-    assert.deepStrictEqual(fields(error), { _tag: "LeaseLost", runId: a, owner: "me" })
+    assert.deepStrictEqual(yield* factsOf(store.append(late)), { _tag: "LeaseLost", runId: a, owner: "me" })
     assert.strictEqual(yield* tagOf(store.renew(lease, "1 hour")), "LeaseLost")
     assert.strictEqual((yield* store.head(a)).revision, 1)
   })
@@ -106,7 +110,7 @@ export const leases = ({ assert, test }: Group): void => {
     const appended = yield* store.append({
       lease,
       expected: rev(1),
-      events: [{ _tag: "request.decided", at: 2, decision: decision! }],
+      events: [decided(decision!)],
       status: "running"
     })
     const again = yield* store.park({ lease, expected: appended.revision, events, status: "held" })

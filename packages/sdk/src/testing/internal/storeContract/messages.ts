@@ -4,25 +4,11 @@
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
 import { text } from "../../../domain/Message.ts"
-import {
-  approval,
-  fields,
-  type Group,
-  heldOn,
-  inChild,
-  mail,
-  rev,
-  run,
-  said,
-  saying,
-  session,
-  started,
-  tagOf,
-  taking
-} from "./fixtures.ts"
+import { a, b, inChild, rev, run, said, saying, session, taking } from "./events.ts"
+import type { Group } from "./group.ts"
+import { approval } from "./requests.ts"
+import { factsOf, heldOn, mail, started, tagOf } from "./stored.ts"
 
-const a = run("run_a")
-const b = run("run_b")
 const request = approval(a, 1)
 
 export const messages = ({ assert, test }: Group): void => {
@@ -79,8 +65,11 @@ export const messages = ({ assert, test }: Group): void => {
     assert.strictEqual(yield* tagOf(store.send(a, saying("hello"))), "RunNotFound")
     for (const status of ["completed", "cancelled", "error"] as const) {
       yield* started(store, run(status), { status, ttl: 0 })
-      const error = yield* Effect.flip(store.send(run(status), saying("hello")))
-      assert.deepStrictEqual(fields(error), { _tag: "RunEnded", runId: status, status })
+      assert.deepStrictEqual(yield* factsOf(store.send(run(status), saying("hello"))), {
+        _tag: "RunEnded",
+        runId: status,
+        status
+      })
     }
     yield* started(store, a)
     let deep: unknown = {}

@@ -5,28 +5,12 @@ import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
 import type { RunId } from "../../../domain/Id.ts"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
-import type { RunStore } from "../../../store/RunStore.ts"
-import {
-  approval,
-  fields,
-  type Group,
-  heldOn,
-  manySaid,
-  opened,
-  rev,
-  run,
-  said,
-  session,
-  started,
-  tagOf
-} from "./fixtures.ts"
+import { a, b, c, d, failed, manySaid, resumed, rev, run, said, session } from "./events.ts"
+import type { Group, Store } from "./group.ts"
+import { approval, opened } from "./requests.ts"
+import { factsOf, heldOn, started, tagOf } from "./stored.ts"
 
-type Store = RunStore["Service"]
-
-const [a, b, c, d] = ["run_a", "run_b", "run_c", "run_d"].map(run) as [RunId, RunId, RunId, RunId]
 const sessionId = session("one")
-const failed: RunEvent = { _tag: "run.failed", at: 9, failure: { _tag: "RunDefect", description: "no" } }
-const resumed: RunEvent = { _tag: "run.resumed", at: 10 }
 
 /** A run that failed after two events, and is worked on. */
 const failing = (store: Store, runId: RunId, of = sessionId) =>
@@ -43,8 +27,8 @@ export const successors = ({ assert, test }: Group): void => {
     const busy = { _tag: "SessionBusy", sessionId, runId: b, status: "running" }
     for (const status of ["running", "held"] as const) {
       const taken = { lease, expected: rev(2), events: [resumed, said("more")], status } as const
-      assert.deepStrictEqual(fields(yield* Effect.flip(store.append(taken))), busy)
-      assert.deepStrictEqual(fields(yield* Effect.flip(store.park(taken))), busy)
+      assert.deepStrictEqual(yield* factsOf(store.append(taken)), busy)
+      assert.deepStrictEqual(yield* factsOf(store.park(taken)), busy)
     }
     assert.deepStrictEqual((yield* store.load(a)).events, [said("0"), failed])
     // It can still be put on record what became of it.
@@ -87,7 +71,7 @@ export const successors = ({ assert, test }: Group): void => {
   test("begins the next run of a session only on what the last one came to", function* (store) {
     const lease = yield* failing(store, a)
     const refused = (status: string) => ({ _tag: "SessionBusy", sessionId, runId: a, status })
-    const refusal = (revision: number) => Effect.map(Effect.flip(next(store, b, revision)), fields)
+    const refusal = (revision: number) => factsOf(next(store, b, revision))
     assert.deepStrictEqual(yield* refusal(1), refused("error"))
     yield* store.append({ lease, expected: rev(2), events: [resumed], status: "running" })
     assert.deepStrictEqual(yield* refusal(2), refused("running"))
@@ -130,9 +114,6 @@ const forked = (
     ttl: 0
   })
 
-const refusal = (start: Effect.Effect<unknown, unknown>) =>
-  Effect.map(Effect.flip(start), (error) => fields(error)["_tag"])
-
 /** Runs of a session of their own that build on a part of another session's run. */
 export const forks = ({ assert, test }: Group): void => {
   test("lets a fork build on any part of a run, of a fork, and of a run whose lease is owned", function* (store) {
@@ -156,14 +137,14 @@ export const forks = ({ assert, test }: Group): void => {
     yield* forked(store, b, a, 2, two)
     const taken = { _tag: "SessionBusy", sessionId: two, runId: b, status: "running" }
     const other = run("run_e")
-    assert.deepStrictEqual(fields(yield* Effect.flip(started(store, other, { sessionId: two }))), taken)
-    assert.deepStrictEqual(fields(yield* Effect.flip(forked(store, other, a, 3, two))), taken)
-    assert.strictEqual(yield* refusal(forked(store, other, b, 1, one)), "SessionBusy")
+    assert.deepStrictEqual(yield* factsOf(started(store, other, { sessionId: two })), taken)
+    assert.deepStrictEqual(yield* factsOf(forked(store, other, a, 3, two)), taken)
+    assert.strictEqual(yield* tagOf(forked(store, other, b, 1, one)), "SessionBusy")
     const ended = yield* store.claim({ runId: b, owner: "me", ttl: "1 hour" })
     yield* store.append({ lease: ended, expected: rev(1), events: [said("the end")], status: "completed" })
     const parent = { runId: b, revision: rev(2) }
     yield* started(store, c, { sessionId: two, parent, ttl: 0 })
-    assert.strictEqual(yield* refusal(started(store, other, { sessionId: two, parent })), "SessionBusy")
+    assert.strictEqual(yield* tagOf(started(store, other, { sessionId: two, parent })), "SessionBusy")
     assert.strictEqual((yield* store.latest(two))?.runId, c)
     yield* forked(store, d, b, 1, session("three"))
   })
@@ -187,7 +168,7 @@ export const forks = ({ assert, test }: Group): void => {
   test("does not delete a run that a fork builds on", function* (store) {
     yield* started(store, a, { events: manySaid(2), sessionId: one, status: "completed", ttl: 0 })
     yield* forked(store, b, a, 1)
-    assert.deepStrictEqual(fields(yield* Effect.flip(store.remove(a))), {
+    assert.deepStrictEqual(yield* factsOf(store.remove(a)), {
       _tag: "RunContinued",
       runId: a,
       by: b
@@ -222,8 +203,7 @@ export const deletion = ({ assert, test }: Group): void => {
   test("does not delete a run that a later one builds on", function* (store) {
     yield* started(store, a, { ttl: 0 })
     yield* started(store, b, { ttl: 0, parent: { runId: a, revision: rev(1) } })
-    const error = yield* Effect.flip(store.remove(a))
-    assert.deepStrictEqual(fields(error), { _tag: "RunContinued", runId: a, by: b })
+    assert.deepStrictEqual(yield* factsOf(store.remove(a)), { _tag: "RunContinued", runId: a, by: b })
     assert.deepStrictEqual((yield* store.load(b)).events, [said("0"), said("0")])
     yield* store.remove(b)
     yield* store.remove(a)

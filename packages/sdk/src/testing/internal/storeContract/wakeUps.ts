@@ -3,35 +3,16 @@
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/testing/TestClock"
 import type { RunEvent } from "../../../domain/RunEvent.ts"
-import type { RunStore } from "../../../store/RunStore.ts"
-import {
-  approval,
-  approve,
-  type Group,
-  heldOn,
-  mail,
-  opened,
-  rev,
-  run,
-  said,
-  saying,
-  started,
-  taking
-} from "./fixtures.ts"
+import { a, b, rev, run, said, saying, taking } from "./events.ts"
+import type { Group, Store } from "./group.ts"
+import { approval, approve, decided, opened } from "./requests.ts"
+import { heldOn, mail, notified, reasons, started } from "./stored.ts"
 
-type Store = RunStore["Service"]
-
-const a = run("run_a")
-const b = run("run_b")
 const request = approval(a, 1)
-
-const reasons = (store: Store) =>
-  Effect.map(store.ready(), (ready) => ready.map(({ reason, runId }) => `${runId} ${reason}`).toSorted())
 
 export const wakeUps = ({ assert, test }: Group): void => {
   test("does not park, and writes nothing, while a message waits that the events do not take", function* (store) {
@@ -75,8 +56,7 @@ export const wakeUps = ({ assert, test }: Group): void => {
     const { decision } = yield* store.decide(approve(request.requestId))
     yield* store.requestCancel(a, "enough")
     assert.deepStrictEqual(yield* news(said("3")), { hasMail: true, cancelReason: "enough" })
-    const decided = { _tag: "request.decided", at: 9, decision } as const
-    assert.deepStrictEqual(yield* news(decided), { cancelReason: "enough" })
+    assert.deepStrictEqual(yield* news(decided(decision)), { cancelReason: "enough" })
   })
 
   test("finds a held run that has a message, until the journal has it", function* (store) {
@@ -93,8 +73,12 @@ export const wakeUps = ({ assert, test }: Group): void => {
     const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
     assert.deepStrictEqual(yield* store.ready(), [])
     const [decision] = yield* store.decisions(a)
-    const decided = { _tag: "request.decided", at: 9, decision: decision! } as const
-    yield* store.append({ lease, expected: rev(1), events: [decided, taking("m1")], status: "held" })
+    yield* store.append({
+      lease,
+      expected: rev(1),
+      events: [decided(decision!), taking("m1")],
+      status: "held"
+    })
     yield* store.release(lease)
     assert.deepStrictEqual(yield* reasons(store), ["run_a cancelled"])
     assert.deepStrictEqual(yield* mail(store, a), [])
@@ -115,19 +99,7 @@ export const wakeUps = ({ assert, test }: Group): void => {
     before: (store: Store) => Effect.Effect<Effect.Effect<unknown, unknown>, unknown>
   ) =>
     test(`notifies its listeners that ${what}`, function* (store) {
-      const act = yield* before(store)
-      const listening = yield* Deferred.make<void>()
-      const heard = yield* Effect.forkChild(
-        Stream.runDrain(
-          Stream.take(
-            Stream.tap(store.changes, () => Deferred.succeed(listening, undefined)),
-            2
-          )
-        )
-      )
-      yield* Deferred.await(listening)
-      yield* act
-      yield* Fiber.join(heard)
+      yield* notified(store, yield* before(store))
       assert.isTrue(true)
     })
 

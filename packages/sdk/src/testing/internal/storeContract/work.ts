@@ -1,37 +1,15 @@
 /**
  * What a run store promises to processes that look for work: which runs need a worker, and how the workers are notified.
  */
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
-import * as Stream from "effect/Stream"
 import * as TestClock from "effect/testing/TestClock"
-import type { RunStore } from "../../../store/RunStore.ts"
-import {
-  approval,
-  approve,
-  deny,
-  fields,
-  heldOn,
-  manySaid,
-  opened,
-  rev,
-  run,
-  said,
-  session,
-  started,
-  type Group
-} from "./fixtures.ts"
+import { a, b, manySaid, rev, run, said, session } from "./events.ts"
+import type { Group } from "./group.ts"
+import { approval, approve, decided, deny, opened } from "./requests.ts"
+import { factsOf, heldOn, notified, reasons, started, tagOf } from "./stored.ts"
 
-type Store = RunStore["Service"]
-
-const a = run("run_a")
-const b = run("run_b")
 const request = approval(a, 1)
 const hour = 3_600_000
-
-const reasons = (store: Store) =>
-  Effect.map(store.ready(), (ready) => ready.map(({ reason, runId }) => `${runId} ${reason}`).toSorted())
 
 export const work = ({ assert, test }: Group): void => {
   test("says that a run at work whose lease ran out, or was given back, is orphaned", function* (store) {
@@ -56,8 +34,7 @@ export const work = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* reasons(store), ["run_a decided"])
     const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
     assert.deepStrictEqual(yield* store.ready(), [])
-    const events = [{ _tag: "request.decided", at: 9, decision }] as const
-    yield* store.park({ lease, expected: rev(1), events, status: "held" })
+    yield* store.park({ lease, expected: rev(1), events: [decided(decision)], status: "held" })
     assert.deepStrictEqual(yield* store.ready(), [])
   })
 
@@ -96,32 +73,16 @@ export const work = ({ assert, test }: Group): void => {
   test("notifies its listeners of a decision, of a cancellation, and of a lease that is released", function* (store) {
     yield* heldOn(store, a, [request])
     const lease = yield* started(store, b)
-    const notified = (act: Effect.Effect<unknown, unknown>) =>
-      Effect.gen(function* () {
-        const listening = yield* Deferred.make<void>()
-        const heard = yield* Effect.forkChild(
-          Stream.runDrain(
-            Stream.take(
-              Stream.tap(store.changes, () => Deferred.succeed(listening, undefined)),
-              2
-            )
-          )
-        )
-        yield* Deferred.await(listening)
-        yield* act
-        yield* Fiber.join(heard)
-      })
-    yield* notified(store.decide(approve(request.requestId)))
-    yield* notified(store.requestCancel(a, "enough"))
-    yield* notified(store.release(lease))
+    yield* notified(store, store.decide(approve(request.requestId)))
+    yield* notified(store, store.requestCancel(a, "enough"))
+    yield* notified(store, store.release(lease))
     assert.isTrue(true)
   })
 
   test("lets one run follow another once: the second start hears which run was first", function* (store) {
     const sessionId = session("line")
     yield* started(store, a, { sessionId, status: "completed", ttl: 0 })
-    const alone = yield* Effect.flip(started(store, run("other"), { sessionId }))
-    assert.deepStrictEqual(fields(alone), {
+    assert.deepStrictEqual(yield* factsOf(started(store, run("other"), { sessionId })), {
       _tag: "SessionBusy",
       sessionId,
       runId: a,
@@ -129,8 +90,12 @@ export const work = ({ assert, test }: Group): void => {
     })
     const parent = { runId: a, revision: rev(1) }
     yield* started(store, b, { sessionId, parent })
-    const late = yield* Effect.flip(started(store, run("run_c"), { sessionId, parent }))
-    assert.deepStrictEqual(fields(late), { _tag: "SessionBusy", sessionId, runId: b, status: "running" })
+    assert.deepStrictEqual(yield* factsOf(started(store, run("run_c"), { sessionId, parent })), {
+      _tag: "SessionBusy",
+      sessionId,
+      runId: b,
+      status: "running"
+    })
     assert.deepStrictEqual((yield* store.list({ sessionId })).length, 2)
   })
 
@@ -150,15 +115,14 @@ export const work = ({ assert, test }: Group): void => {
     yield* TestClock.adjust("1 minute")
     assert.deepStrictEqual(yield* store.decide(decision), first)
     const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
-    const events = [{ _tag: "request.decided", at: 9, decision: first.decision }] as const
-    yield* store.append({ lease, expected: rev(1), events, status: "running" })
+    yield* store.append({ lease, expected: rev(1), events: [decided(first.decision)], status: "running" })
     assert.deepStrictEqual(yield* store.decide(decision), first)
     for (const other of [
       { ...decision, idempotencyKey: "click-2" },
       { ...decision, by: "eve" },
       { ...deny(request.requestId, "ada"), idempotencyKey: "click-1" }
     ]) {
-      assert.strictEqual((yield* Effect.flip(store.decide(other)))._tag, "AlreadyDecided")
+      assert.strictEqual(yield* tagOf(store.decide(other)), "AlreadyDecided")
     }
   })
 
@@ -229,8 +193,7 @@ export const work = ({ assert, test }: Group): void => {
       runId: run("run_d"),
       parent: { runId: three.runId, revision: rev(2) }
     } as const
-    const clash = yield* Effect.flip(store.restore([other, two, three, next], [], []))
-    assert.strictEqual(clash._tag, "RunExists")
+    assert.strictEqual(yield* tagOf(store.restore([other, two, three, next], [], [])), "RunExists")
     assert.deepStrictEqual((yield* store.list({ sessionId })).length, 3)
   })
 

@@ -1,0 +1,49 @@
+/**
+ * Requests, and decisions on them.
+ */
+import type { Decision } from "../../../domain/Decision.ts"
+import * as Id from "../../../domain/Id.ts"
+import type { ToolApprovalItem, Interruption } from "../../../domain/Interruption.ts"
+import type { RunEvent } from "../../../domain/RunEvent.ts"
+
+/** Asks for an approval. */
+export const approval = (
+  runId: Id.RunId,
+  index: number,
+  fields: Partial<ToolApprovalItem> = {}
+): ToolApprovalItem => ({
+  _tag: "approval",
+  requestId: Id.requestId(runId, index),
+  runId,
+  agentPath: ["root"],
+  at: index,
+  callId: Id.toolCallId(runId, 1, index),
+  tool: "deploy",
+  arguments: { index },
+  digest: `digest ${index}`,
+  safety: "sideEffecting",
+  ...fields
+})
+
+/** Asks the user. */
+export const question = (runId: Id.RunId, index: number): Interruption => ({
+  _tag: "question",
+  requestId: Id.requestId(runId, index),
+  runId,
+  agentPath: ["root"],
+  at: index,
+  callId: Id.toolCallId(runId, 1, index),
+  question: "Which one?"
+})
+
+export const opened = (request: Interruption): RunEvent => ({
+  _tag: "request.opened",
+  at: request.at,
+  request
+})
+
+export const approve = (requestId: Id.RequestId, by = "ada") => ({ _tag: "approve", requestId, by }) as const
+export const deny = (requestId: Id.RequestId, by = "bob") => ({ _tag: "deny", requestId, by }) as const
+
+/** The event that records a decision. */
+export const decided = (decision: Decision, at = 9): RunEvent => ({ _tag: "request.decided", at, decision })

@@ -1,0 +1,82 @@
+/**
+ * Runs in the store under test: starting them, and reading what the store has of them.
+ */
+import type * as Arr from "effect/Array"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Stream from "effect/Stream"
+import type * as Id from "../../../domain/Id.ts"
+import type { Interruption } from "../../../domain/Interruption.ts"
+import type { PendingFilter } from "../../../store/RunStore.ts"
+import { said, session } from "./events.ts"
+import type { Store } from "./group.ts"
+import { opened } from "./requests.ts"
+
+/** What waits, as `id: text`. */
+export const mail = (store: Store, runId: Id.RunId) =>
+  Effect.map(store.messages(runId), (messages) =>
+    messages.map(
+      ({ content, messageId }) =>
+        `${messageId}: ${content.map((part) => (part._tag === "text" ? part.text : part._tag)).join()}`
+    )
+  )
+
+/** The open requests, oldest first. */
+export const openRequests = (store: Store, filter?: PendingFilter) =>
+  Effect.map(store.pending(filter), (pending) => pending.map(({ request }) => request))
+
+/** The runs that have work, as `id reason`. */
+export const reasons = (store: Store) =>
+  Effect.map(store.ready(), (ready) => ready.map(({ reason, runId }) => `${runId} ${reason}`).toSorted())
+
+/** Waits for a notification of this act. */
+export const notified = Effect.fnUntraced(function* (store: Store, act: Effect.Effect<unknown, unknown>) {
+  const listening = yield* Deferred.make<void>()
+  const changes = Stream.tap(store.changes, () => Deferred.succeed(listening, undefined))
+  const heard = yield* Effect.forkChild(Stream.runDrain(Stream.take(changes, 2)))
+  yield* Deferred.await(listening)
+  yield* act
+  yield* Fiber.join(heard)
+})
+
+/** Stores a run that is held for an hour by `me`, the first of a session of its own. */
+export const started = (
+  store: Store,
+  runId: Id.RunId,
+  options: Partial<Parameters<Store["create"]>[0]> = {}
+) =>
+  store.create({
+    runId,
+    sessionId: session(`s-${runId}`),
+    agent: "root",
+    events: [said("0")],
+    status: "running",
+    owner: "me",
+    ttl: "1 hour",
+    ...options
+  })
+
+/** Stores a run whose first events ask for decisions, and whose lease is released. */
+export const heldOn = Effect.fnUntraced(function* (
+  store: Store,
+  runId: Id.RunId,
+  requests: Arr.NonEmptyReadonlyArray<Interruption>,
+  options: Partial<Parameters<Store["create"]>[0]> = {}
+) {
+  const [first, ...rest] = requests
+  const events = [opened(first), ...rest.map(opened)] as const
+  yield* store.release(yield* started(store, runId, { events, status: "held", ...options }))
+})
+
+/** The facts that an error carries. */
+export const fields = (error: unknown): { readonly [key: string]: unknown } =>
+  JSON.parse(JSON.stringify({ ...(error as object), isRetryable: undefined }))
+
+/** The facts of an effect's error. */
+export const factsOf = <A, E>(effect: Effect.Effect<A, E>) => Effect.map(Effect.flip(effect), fields)
+
+/** The tag of an effect's error. */
+export const tagOf = <A, E extends { readonly _tag: string }>(
+  effect: Effect.Effect<A, E>
+): Effect.Effect<string, A> => Effect.map(Effect.flip(effect), (error) => error._tag)
