@@ -15,7 +15,7 @@ import {
   isRequestSuperseded,
   isRunBusy,
   isRunConflict,
-  isRunLetGo,
+  isRunSuspended,
   isRunStoreError,
   retry,
   SqliteStore,
@@ -131,7 +131,7 @@ const isPassing = (error: unknown) =>
   isRunBusy(error) ||
   isRunConflict(error) ||
   isLeaseLost(error) ||
-  isRunLetGo(error) ||
+  isRunSuspended(error) ||
   isAlreadyDecided(error) ||
   isRequestSuperseded(error) ||
   (isRunStoreError(error) && error.isRetryable)

@@ -31,7 +31,7 @@ describe("a program that closes on a signal", () => {
       const store = yield* temporaryFile
       const { code, output } = yield* Effect.promise(() => ended(["run", store], "SIGTERM"))
       assert.strictEqual(code, 0)
-      assert.include(output, "RunLetGo")
+      assert.include(output, "RunSuspended")
       const run = yield* Effect.provide(
         Effect.flatMap(RunStore.RunStore, (store) => store.head("run-1" as Id.RunId)),
         SqliteStore.layer({ filename: store })

@@ -103,7 +103,7 @@ describe("a run in the background, in a SQLite file", () => {
         const handle = yield* dispatchPromptStored(runtime, { prompt: "Charge it.", runId })
         yield* heldOn(handle)
         yield* Scope.close(first, Exit.void)
-        assert.strictEqual(handle.status.current(), "letGo")
+        assert.strictEqual(handle.status.current(), "suspended")
       }).pipe(Effect.provideService(Scope.Scope, first), inStore)
       yield* Effect.gen(function* () {
         const handle = yield* attach([runtime], runId)

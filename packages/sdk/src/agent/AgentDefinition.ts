@@ -1,9 +1,9 @@
-import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 /**
  * The types of an agent: what it is defined with, and what it is.
  *
  * @since 0.1.0
  */
+import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { ModelSettings } from "../model/ModelRequest.ts"

@@ -1,9 +1,9 @@
-import type { Limits } from "../domain/Limits.ts"
 /**
  * What the names that a model knows lead to, in an agent that was checked.
  *
  * @since 0.1.0
  */
+import type { Limits } from "../domain/Limits.ts"
 import type { AgentIdentity } from "../domain/RunState.ts"
 import type { Definition } from "../domain/ToolIdentity.ts"
 import type { ToolDefinition } from "../model/ModelRequest.ts"

@@ -1,4 +1,3 @@
-import type * as Effect from "effect/Effect"
 /**
  * The types of a runtime: what it is created from, what extends it, and what it is.
  *
@@ -6,6 +5,7 @@ import type * as Effect from "effect/Effect"
  *
  * @since 0.1.0
  */
+import type * as Effect from "effect/Effect"
 import type * as Semaphore from "effect/Semaphore"
 import type { ContextPolicy } from "../context/ContextPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"

@@ -19,7 +19,7 @@ import type { Limits } from "../domain/Limits.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { Principal, PrincipalInvalid } from "../domain/Principal.ts"
 import type { Rejection } from "../domain/Rejection.ts"
-import type { EmptyPrompt, RunEnded, RunLetGo, SessionBusy } from "../domain/RunError.ts"
+import type { EmptyPrompt, RunEnded, RunSuspended, SessionBusy } from "../domain/RunError.ts"
 import type { RunState } from "../domain/RunState.ts"
 import type { Explanation } from "../durable/explain.ts"
 import type { Prompt } from "../run/Mail.ts"
@@ -46,10 +46,10 @@ import type {
  *
  * **Details**
  *
- * `queued`: it waits for a slot under a conductor, or for the time at which it is tried again. `letGo`: this program has stopped
+ * `queued`: it waits for a slot under a conductor, or for the time at which it is tried again. `suspended`: this program has stopped
  * working on it, and it is in the store. Of the others `running` and `held` may change; the rest are ends.
  */
-export type HandleStatus = "queued" | "running" | "held" | "completed" | "cancelled" | "error" | "letGo"
+export type HandleStatus = "queued" | "running" | "held" | "completed" | "cancelled" | "error" | "suspended"
 
 /** Something that changes, and can be looked at. */
 export interface Observed<A> {
@@ -111,7 +111,7 @@ export type StoredFault = RunStoreError | RunNotFound
 /** Why a run that was dispatched came to no result. What happens inside a run is a result. */
 export type HandleError =
   | RunPromptError
-  | RunLetGo
+  | RunSuspended
   | RunExists
   | RunRemoved
   | SessionBusy

@@ -32,7 +32,7 @@ export type ConductorUpdate =
 export interface Drained {
   readonly runId: RunId
   readonly name: string | undefined
-  /** `letGo`: it is in the store. `error`: it was not begun. `running`: it did not stop in time. */
+  /** `suspended`: it is in the store. `error`: it was not begun. `running`: it did not stop in time. */
   readonly status: HandleStatus
   /**
    * Of a run that was not stored, and held, waiting for the approval callback, or still to act on a decision: its state before it was

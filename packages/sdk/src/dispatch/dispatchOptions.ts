@@ -21,10 +21,10 @@ export interface DispatchOptions extends Pick<RunOptions, "onUpdate" | "cancella
 /** How a stored run in the background is watched, named, tried again and left. */
 export interface StoredDispatchOptions extends Omit<DispatchOptions, "keepEvents"> {
   /**
-   * What becomes of the run when the scope closes. `letGo` (the default): it is in the store as it stands, for the next process;
-   * what goes on gets 2 seconds to come to an end. `cancel`: it ends.
+   * What becomes of the run when the scope closes. `suspend` (the default; `letGo` is its deprecated name): it is in the store as it
+   * stands, for the next process; what goes on gets 2 seconds to come to an end. `cancel`: it ends.
    */
-  readonly onClose?: "letGo" | "cancel"
+  readonly onClose?: "suspend" | "cancel" | "letGo"
 }
 
 /** How a conductor works. */

@@ -30,7 +30,7 @@ import { storedDispatchShape } from "./internal/shapes.ts"
  *
  * A held run goes on by itself when it is decided, in whichever process: through the handle, or through the store by
  * another process. If another process takes it up, the handle watches that, and takes it up when that process has died. When the
- * scope closes the run is suspended: `done` then fails with `RunLetGo`, and {@link attach} finds the run again.
+ * scope closes the run is suspended: `done` then fails with `RunSuspended`, and {@link attach} finds the run again.
  *
  * **Errors**
  *

@@ -218,11 +218,16 @@ export class RunEnded extends Schema.TaggedError<RunEnded>()("RunEnded", {
 }
 
 /** The program suspended the run before it was held or over. Nothing of it is lost. */
-export class RunLetGo extends Schema.TaggedError<RunLetGo>()("RunLetGo", { runId: RunId }) {
+export class RunSuspended extends Schema.TaggedError<RunSuspended>()("RunSuspended", { runId: RunId }) {
   override get message() {
     return sentence`The program suspended the run ${this.runId} before it was held or over. It is in the store as it stood: a worker, or recover(), goes on with it.`
   }
 }
+
+/** @deprecated Use {@link RunSuspended}. */
+export const RunLetGo = RunSuspended
+/** @deprecated Use {@link RunSuspended}. */
+export type RunLetGo = RunSuspended
 
 /** What is said of the revocations that an archive carries, where nothing else of it was written. */
 export const revokedText = (revoked: ReadonlyArray<GrantId> | undefined): string =>

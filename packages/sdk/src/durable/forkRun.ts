@@ -15,7 +15,7 @@ import { evolve, evolveAll } from "../domain/evolve.ts"
 import * as History from "../domain/History.ts"
 import type { Revision, RunId, Timestamp } from "../domain/Id.ts"
 import { type Message, textOf } from "../domain/Message.ts"
-import { RevisionNotFound, RunLetGo, SessionTaken } from "../domain/RunError.ts"
+import { RevisionNotFound, RunSuspended, SessionTaken } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { toResult } from "../run/internal/result.ts"
@@ -109,7 +109,7 @@ export const forkRun: <Output>(
       ),
       Effect.ensuring(Effect.sync(() => token.release()))
     )
-    if (state.status === "running") return yield* new RunLetGo({ runId: state.runId })
+    if (state.status === "running") return yield* new RunSuspended({ runId: state.runId })
     return yield* toResult<Output>(runtime, state)
   }, turnOnFailure)
 

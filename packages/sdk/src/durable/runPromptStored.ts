@@ -14,7 +14,7 @@ import { letTurn, turnOnFailure } from "../agent/internal/eventLoop.ts"
 import { requireOptions } from "../agent/internal/soundOptions.ts"
 import type { Runtime } from "../agent/Runtime.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
-import { AgentNotFound, RunLetGo, SessionBusy } from "../domain/RunError.ts"
+import { AgentNotFound, RunSuspended, SessionBusy } from "../domain/RunError.ts"
 import { toResult } from "../run/internal/result.ts"
 import { takeGiven, checkIds, decodePrompt, startRun } from "../run/internal/staging.ts"
 import { answering } from "../run/internal/startOptions.ts"
@@ -30,7 +30,7 @@ import { storedContinueShape, storedRunShape, storedStartShape } from "./interna
 import type { StoredContinueInput, StoredRunOptions, StoredStartInput } from "./storedInput.ts"
 
 /** What can go wrong around a stored run. Nothing that was acknowledged is lost by any of these. */
-export type RunPromptStoredError = WorkError | RunLetGo
+export type RunPromptStoredError = WorkError | RunSuspended
 
 /**
  * Runs a prompt until the run is held or over, with every step in the store.
@@ -50,7 +50,7 @@ export type RunPromptStoredError = WorkError | RunLetGo
  * - `RunRemoved` — the session's last run was removed before the new one was stored: start again.
  * - `RunConflict`, `LeaseLost` — another process took over; continue the run later.
  * - `RunStoreError` — the store failed; see its `reason`.
- * - `RunLetGo` — `suspension` stopped the work on it; it is in the store as it stood.
+ * - `RunSuspended` — `suspension` stopped the work on it; it is in the store as it stood.
  *
  * @category running
  * @since 0.1.0
@@ -96,7 +96,7 @@ const running = Effect.fnUntraced(function* <Output>(
   const result = yield* toResult<Output>(runtime, state)
   // At work, unless it waits for a definition that another program has.
   const isLeft = result.status === "interrupted" && (result.missing === undefined || isSuspended(work))
-  if (state.status === "running" && isLeft) return yield* new RunLetGo({ runId: state.runId })
+  if (state.status === "running" && isLeft) return yield* new RunSuspended({ runId: state.runId })
   return result
 })
 

@@ -1,9 +1,9 @@
-import type { Suspension } from "../agent/Cancellation.ts"
 /**
  * What a stored run is started, continued, forked and recovered with.
  *
  * @since 0.1.0
  */
+import type { Suspension } from "../agent/Cancellation.ts"
 import type { ApprovalPolicy } from "../domain/ApprovalPolicy.ts"
 import type { DecisionInput } from "../domain/Decision.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
@@ -54,7 +54,7 @@ export interface StoredContinueInput extends Allotted {
 
 /** How stored runs are suspended. */
 export interface SuspensionOptions {
-  /** Stops the work on a run without ending it: `RunLetGo`. */
+  /** Stops the work on a run without ending it: `RunSuspended`. */
   readonly suspension?: Suspension
   /** @deprecated Use `suspension`. */
   readonly leaving?: Suspension

@@ -174,7 +174,7 @@ export interface Fermata extends AsyncDisposable {
   readonly prune: (options: { readonly endedBefore: number }) => Promise<number>
   /**
    * Suspends the runs of this process, and closes the store. Nothing new is begun; what is going on gets `drainTimeout` to
-   * finish, then the tools' grace period. Runs that were not held or over by then reject with `RunLetGo`, and stay in the
+   * finish, then the tools' grace period. Runs that were not held or over by then reject with `RunSuspended`, and stay in the
    * store for the next process.
    */
   readonly close: () => Promise<void>

@@ -1,10 +1,10 @@
-import type * as RuntimeError from "../agent/RuntimeError.ts"
 /**
  * Telling errors apart without `instanceof`: the guards look at `_tag`, so that they also work when a program has two copies of
  * this package.
  *
  * @since 0.1.0
  */
+import type * as RuntimeError from "../agent/RuntimeError.ts"
 import type { GrantNotFound } from "../domain/Grant.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { PrincipalInvalid } from "../domain/Principal.ts"
@@ -74,7 +74,9 @@ export const isRunEnded = tagged<RunError.RunEnded>("RunEnded")
 /** It was closed. */
 export const isFermataClosed = tagged<Fermata.FermataClosed>("FermataClosed")
 /** The program suspended the run; it is in the store as it stood. */
-export const isRunLetGo = tagged<RunError.RunLetGo>("RunLetGo")
+export const isRunSuspended = tagged<RunError.RunSuspended>("RunSuspended")
+/** @deprecated Use {@link isRunSuspended}. */
+export const isRunLetGo = isRunSuspended
 /** The session's last run has not ended. */
 export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")
 /** The run's agent is not here. */

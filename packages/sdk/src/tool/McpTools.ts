@@ -1,9 +1,3 @@
-import * as McpClient from "effect/ai/McpClient"
-import type { McpClientError } from "effect/ai/McpClientError"
-import * as McpProtocol from "effect/ai/McpProtocol"
-import type * as McpSchema from "effect/ai/McpSchema"
-import type * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
 /**
  * The tools of MCP servers as tools of an agent.
  *
@@ -18,6 +12,12 @@ import * as Effect from "effect/Effect"
  *
  * @since 0.1.0
  */
+import * as McpClient from "effect/ai/McpClient"
+import type { McpClientError } from "effect/ai/McpClientError"
+import * as McpProtocol from "effect/ai/McpProtocol"
+import type * as McpSchema from "effect/ai/McpSchema"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Exit from "effect/Exit"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"

@@ -1,4 +1,3 @@
-import type * as Context from "effect/Context"
 /**
  * Tools: what an agent can do, and how carefully.
  *
@@ -8,6 +7,7 @@ import type * as Context from "effect/Context"
  *
  * @since 0.1.0
  */
+import type * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

@@ -300,7 +300,7 @@ describe("Conductor.drain", () => {
         yield* Fiber.join(closing)
         assert.deepStrictEqual(
           [held, busy, queued, third].map((handle) => handle!.status.current()),
-          ["letGo", "letGo", "letGo", "error"]
+          ["suspended", "suspended", "suspended", "error"]
         )
         assert.strictEqual((yield* Effect.flip(third.done))._tag, "ConductorClosed")
         assert.strictEqual((yield* store.head(held!.runId)).status, "held")

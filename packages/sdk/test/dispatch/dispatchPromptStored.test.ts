@@ -104,8 +104,8 @@ describe("dispatchPromptStored", () => {
         const handle = yield* scope.run(dispatchPromptStored(runtime, { prompt: "go", runId }))
         const held = only(yield* handle.wait, "approval")
         yield* scope.close
-        assert.strictEqual(handle.status.current(), "letGo")
-        assert.strictEqual((yield* Effect.flip(handle.done))._tag, "RunLetGo")
+        assert.strictEqual(handle.status.current(), "suspended")
+        assert.strictEqual((yield* Effect.flip(handle.done))._tag, "RunSuspended")
         assert.strictEqual((yield* store.head(runId)).status, "held")
 
         const found = yield* attach([other], runId)
@@ -132,7 +132,7 @@ describe("dispatchPromptStored", () => {
         const closing = yield* Effect.forkChild(scope.close)
         yield* TestClock.adjust("2 seconds")
         yield* Fiber.join(closing)
-        assert.strictEqual(handle.status.current(), "letGo")
+        assert.strictEqual(handle.status.current(), "suspended")
         yield* open
         const found = yield* attach([runtime], runId)
         expect(yield* found.done, "completed")

@@ -241,7 +241,7 @@ describe("forkRun", () => {
           suspension.soon.cancel("The program ends.")
           const given = { runId: original, prompt: "Write more.", newRunId: fork }
           const left = yield* Effect.flip(forkRun(runtime, given, { [option]: suspension }))
-          assert.strictEqual(left._tag, "RunLetGo")
+          assert.strictEqual(left._tag, "RunSuspended")
           const { runtime: other } = yield* rebind(agent(), model)
           const [taken] = yield* recover([other])
           assert.deepStrictEqual([taken?.runId, taken?.reason, taken?.status], [fork, "orphaned", "held"])

@@ -212,7 +212,7 @@ describe("a stored run that is suspended at any moment", () => {
       yield* Deferred.await(begun)
       suspension.soon.cancel("closing")
       suspension.now.cancel("closing")
-      assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
+      assert.strictEqual((yield* Fiber.join(running))._tag, "RunSuspended")
       const done = expect(yield* runPromptStored(runtime, { runId }), "completed")
       assert.deepStrictEqual(done.output, { id: "1" })
     }).pipe(Effect.provide(Layer.fresh(layerMemory)))

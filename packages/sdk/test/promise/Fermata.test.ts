@@ -15,7 +15,7 @@ import {
   isEditedArgumentsInvalid,
   isEmptyPrompt,
   isRunBusy,
-  isRunLetGo,
+  isRunSuspended,
   isRunNotFound,
   isToolNameTaken
 } from "../../src/promise/guards.ts"
@@ -311,7 +311,7 @@ describe("stopping", () => {
     const running = rejects(fermata.runPrompt("keeper", "go", { runId: "r" }))
     await begun
     await fermata.close()
-    assert.isTrue(isRunLetGo(await running))
+    assert.isTrue(isRunSuspended(await running))
     await using next = await make(["done"], { agents: [agent], store })
     const [head] = await next.runs()
     assert.strictEqual(head?.status, "running")
@@ -343,7 +343,7 @@ describe("stopping", () => {
     const closed = fermata.close()
     finish.resolve("it is done")
     await closed
-    assert.isTrue(isRunLetGo(await running))
+    assert.isTrue(isRunSuspended(await running))
     await using next = await make(["done"], { agents, store })
     const done = await next.resume("r")
     assert.strictEqual(done.status, "completed")

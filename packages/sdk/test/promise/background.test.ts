@@ -4,7 +4,7 @@ import * as Layer from "effect/Layer"
 import { approve, deny } from "../../src/promise/decisions.ts"
 import { agent, tool } from "../../src/promise/define.ts"
 import * as Fermata from "../../src/promise/Fermata.ts"
-import { isRunLetGo } from "../../src/promise/guards.ts"
+import { isRunSuspended } from "../../src/promise/guards.ts"
 import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { timeSpent } from "../helpers/timeSpent.ts"
@@ -83,7 +83,7 @@ describe("a run in the background", () => {
     assert.strictEqual((await ended.cancel("enough")).status, "cancelled")
     const left = rejects(hanging.done())
     await fermata.close()
-    assert.isTrue(isRunLetGo(await left))
+    assert.isTrue(isRunSuspended(await left))
     await using next = await open(store).made
     assert.strictEqual((await next.state("hanging")).status, "running")
     assert.strictEqual((await next.state("ended")).status, "cancelled")
@@ -97,7 +97,7 @@ describe("closing", () => {
     const left = rejects(hanging.done())
     const spent = timeSpent()
     await fermata.close()
-    assert.isTrue(isRunLetGo(await left))
+    assert.isTrue(isRunSuspended(await left))
     // The tools' grace and the drain are 70 ms here; 2 seconds unless something else is said.
     assert.isBelow(spent().waitedMs, 1500)
   })
@@ -155,6 +155,6 @@ describe("a conductor of a program that closes", () => {
     await fermata.close()
     // Left to itself, a conductor gives it 2.5 seconds.
     assert.isBelow(spent().waitedMs, 2000)
-    assert.isTrue(isRunLetGo(await over))
+    assert.isTrue(isRunSuspended(await over))
   })
 })

@@ -87,7 +87,7 @@ const letGo = (open: ReturnType<typeof programs>["open"], input: { readonly prom
     const request = yield* Deferred.await(begun)
     suspension.soon.cancel("closing")
     suspension.now.cancel("closing")
-    assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
+    assert.strictEqual((yield* Fiber.join(running))._tag, "RunSuspended")
     return request
   })
 
@@ -146,7 +146,7 @@ describe("a run that is suspended while its approval callback is asked", () => {
             const closed = yield* Effect.forkChild(Scope.close(closing, Exit.void))
             yield* TestClock.adjust("2 seconds")
             yield* Fiber.join(closed)
-            assert.strictEqual(handle.status.current(), "letGo")
+            assert.strictEqual(handle.status.current(), "suspended")
             const runtime = yield* open(approving().approvalCallback)
             if (how === "recover") yield* recover([runtime])
             else expect(yield* (yield* attach([runtime], runId)).done, "completed")

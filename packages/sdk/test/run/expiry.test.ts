@@ -233,7 +233,7 @@ describe("a callback that never answers", () => {
         const { requestId } = yield* Queue.take(asked)
         suspension.soon.cancel("closing")
         suspension.now.cancel("closing")
-        assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
+        assert.strictEqual((yield* Fiber.join(running))._tag, "RunSuspended")
         assert.deepStrictEqual(yield* pendingIds, [requestId])
         yield* TestClock.adjust(life)
         const again = yield* callback

@@ -304,7 +304,7 @@ describe("a tool's effect that cannot be stopped", () => {
       suspension.soon.cancel("closing")
       suspension.now.cancel("closing")
       yield* TestClock.adjust("2 seconds")
-      assert.strictEqual((yield* Fiber.join(running))._tag, "RunLetGo")
+      assert.strictEqual((yield* Fiber.join(running))._tag, "RunSuspended")
       yield* end
     }).pipe(Effect.provide(Layer.fresh(layerMemory)))
   )

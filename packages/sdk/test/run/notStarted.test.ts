@@ -155,7 +155,7 @@ describe("a body that was not begun because its run was suspended", () => {
       )
       const running = runPromptStored(runtime, { runId, prompt: "go" }, { suspension })
       const left = yield* Effect.flip(Effect.provideService(running, RunStore, store))
-      assert.strictEqual(left._tag, "RunLetGo")
+      assert.strictEqual(left._tag, "RunSuspended")
       assert.deepStrictEqual(write.ran, [])
       const next = yield* rebind(agent, model)
       const { state } = expect(yield* runPromptStored(next.runtime, { runId }), "completed")

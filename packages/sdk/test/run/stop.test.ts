@@ -650,7 +650,7 @@ describe("a denial that stops a stored run", () => {
           yield* begun
           suspension.soon.cancel("It closes.")
           suspension.now.cancel("It is closed.")
-          assert.strictEqual((yield* Fiber.join(fiber))._tag, "RunLetGo")
+          assert.strictEqual((yield* Fiber.join(fiber))._tag, "RunSuspended")
           const [pending] = yield* store.pending()
           yield* store.decide(stop(pending!.request))
           const commits: Array<ReadonlyArray<string>> = []

@@ -23,7 +23,7 @@ export const dispatchShape = shapeOf<DispatchOptions>({ ...stored, keepEvents: "
 
 export const storedDispatchShape = shapeOf<StoredDispatchOptions>({
   ...stored,
-  onClose: oneOf("letGo", "cancel")
+  onClose: oneOf("suspend", "cancel", "letGo")
 })
 
 export const conductShape = shapeOf<ConductOptions>({ ...stored, keepEvents: "anything" })

@@ -1,7 +1,7 @@
-import type { Brand } from "effect/Brand"
 /**
  * What the functions of a Fermata are given. `Fermata.ts` exports all of it.
  */
+import type { Brand } from "effect/Brand"
 import type * as Duration from "effect/Duration"
 import type * as Layer from "effect/Layer"
 import type { Agent } from "../../agent/AgentDefinition.ts"

@@ -1,3 +1,8 @@
+/**
+ * A connection to an MCP server that is made again when it was lost. A call in flight at the loss is not repeated: nobody knows whether it
+ * took effect. The next call connects again, a few times a minute, and is made only if the server still has the tool as it was listed:
+ * what was approved is what is called.
+ */
 import type * as McpClient from "effect/ai/McpClient"
 import {
   LimitError,
@@ -6,11 +11,6 @@ import {
   UnsupportedError
 } from "effect/ai/McpClientError"
 import type * as McpSchema from "effect/ai/McpSchema"
-/**
- * A connection to an MCP server that is made again when it was lost. A call in flight at the loss is not repeated: nobody knows whether it
- * took effect. The next call connects again, a few times a minute, and is made only if the server still has the tool as it was listed:
- * what was approved is what is called.
- */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

@@ -1,9 +1,9 @@
-import * as McpSchema from "effect/ai/McpSchema"
 /**
  * What an MCP server lists, as tools that a model can be shown. Servers list what they like: names with dots and slashes, schemas that
  * say nothing of an object, two tools of one name. One such tool must not cost an agent all the others, or its model calls: it is shown
  * in another way where it can be, and left out, with a warning, where it cannot.
  */
+import * as McpSchema from "effect/ai/McpSchema"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

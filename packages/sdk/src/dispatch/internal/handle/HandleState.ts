@@ -124,7 +124,7 @@ export const statusIn = ({ exit, phase }: HandleState<unknown, unknown>): Handle
     case "held":
       return "held"
     case "over":
-      return exit === undefined ? "letGo" : statusOf(exit)
+      return exit === undefined ? "suspended" : statusOf(exit)
   }
 }
 
@@ -133,7 +133,7 @@ export const statusOf = (exit: Ended<unknown, unknown>): HandleStatus => {
   if (Exit.isFailure(exit)) {
     const error = Exit.findErrorOption(exit)
     const tag = error._tag === "Some" ? (error.value as { readonly _tag?: string })._tag : undefined
-    return tag === "RunLetGo" ? "letGo" : "error"
+    return tag === "RunSuspended" ? "suspended" : "error"
   }
   return exit.value.status === "interrupted" ? "held" : exit.value.status
 }

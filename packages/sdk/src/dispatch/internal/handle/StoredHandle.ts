@@ -11,7 +11,7 @@ import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { DecisionInput } from "../../../domain/Decision.ts"
 import type { RequestId, RunId, SessionId } from "../../../domain/Id.ts"
 import type { Interruption } from "../../../domain/Interruption.ts"
-import { RunLetGo } from "../../../domain/RunError.ts"
+import { RunSuspended } from "../../../domain/RunError.ts"
 import { type RunEvent, unwrap } from "../../../domain/RunEvent.ts"
 import { isEnded, type RunState } from "../../../domain/RunState.ts"
 import { cancelRun } from "../../../durable/cancelRun.ts"
@@ -29,6 +29,7 @@ import type { RunHead } from "../../../store/RunStorePort.ts"
 import { Scrubber } from "../../../tool/Scrubber.ts"
 import type { HandleError, HandleUpdate, SendError, StoredFault } from "../../AgentHandle.ts"
 import { ConductorClosed } from "../../DispatchError.ts"
+import type { StoredDispatchOptions } from "../../dispatchOptions.ts"
 import { Latest } from "../events/Reader.ts"
 import { failWhenRemoved, readStored } from "../events/readEvents.ts"
 import { watch } from "../watch/StoreWatch.ts"
@@ -47,7 +48,7 @@ import { type Driven, elsewhere } from "./HandleState.ts"
 export interface StoredOptions extends HandleOptions {
   readonly store: RunStore["Service"]
   /** What becomes of the run when its scope closes. */
-  readonly onClose?: "letGo" | "cancel" | undefined
+  readonly onClose?: StoredDispatchOptions["onClose"] | undefined
 }
 
 /** What is made of an input when the run begins; with a conductor, what its budgets leave. */
@@ -279,7 +280,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
 
   /** Stops working on it; it stays in the store. */
   private leave(): void {
-    this.finish(Exit.fail(this.begun ? new RunLetGo({ runId: this.runId }) : new ConductorClosed()))
+    this.finish(Exit.fail(this.begun ? new RunSuspended({ runId: this.runId }) : new ConductorClosed()))
   }
 
   /** Explains the run, or one of its sub-agents. */

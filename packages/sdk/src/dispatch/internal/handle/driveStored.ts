@@ -9,7 +9,7 @@ import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
 import type { RunId } from "../../../domain/Id.ts"
 import { type Interruption, isExpired } from "../../../domain/Interruption.ts"
-import { type AgentNotFound, RunLetGo, type ToolUnavailable } from "../../../domain/RunError.ts"
+import { type AgentNotFound, RunSuspended, type ToolUnavailable } from "../../../domain/RunError.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
 import { forkRun } from "../../../durable/forkRun.ts"
 import { type LoadedRun, loadRun } from "../../../durable/internal/loadRun.ts"
@@ -175,7 +175,7 @@ const look = <Output>(run: DrivenRun<Output>): Effect.Effect<Driven<Output> | un
 const pause = (
   { options, runId }: DrivenRun<unknown>,
   token: Cancellation.CancellationToken
-): Effect.Effect<void, RunLetGo> => {
+): Effect.Effect<void, RunSuspended> => {
   const { soon } = options.owner.suspension
   const cancelled = Effect.callback<void>((resume) => {
     const unlink = [token, soon].map((token) => token.onCancel(() => resume(Effect.void)))
@@ -183,6 +183,8 @@ const pause = (
   })
   return Effect.andThen(
     Effect.raceFirst(Effect.sleep("1 second"), cancelled),
-    Effect.suspend(() => (soon.reason() === undefined ? Effect.void : Effect.fail(new RunLetGo({ runId }))))
+    Effect.suspend(() =>
+      soon.reason() === undefined ? Effect.void : Effect.fail(new RunSuspended({ runId }))
+    )
   )
 }

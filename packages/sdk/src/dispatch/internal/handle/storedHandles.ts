@@ -6,7 +6,7 @@ import * as Exit from "effect/Exit"
 import { answersTo } from "../../../agent/BoundAgent.ts"
 import type { Runtime } from "../../../agent/Runtime.ts"
 import type { RunId } from "../../../domain/Id.ts"
-import { AgentNotFound, RunLetGo } from "../../../domain/RunError.ts"
+import { AgentNotFound, RunSuspended } from "../../../domain/RunError.ts"
 import { isEnded } from "../../../domain/RunState.ts"
 import { loadRun } from "../../../durable/internal/loadRun.ts"
 import { findSubRun } from "../../../durable/internal/subRun.ts"
@@ -55,7 +55,7 @@ export const attachToSubAgent = Effect.fnUntraced(function* (
   live.subAgent = handle
   if (isEnded(state)) {
     live.begun = true
-    live.finish(Exit.fail(new RunLetGo({ runId: root.runId })))
+    live.finish(Exit.fail(new RunSuspended({ runId: root.runId })))
   } else {
     const { decisions, head, messages } = stored
     const adopting = live.adopt({ head, decisions, messages, state: root, saved: "unknown" })
