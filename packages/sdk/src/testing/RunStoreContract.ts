@@ -11,13 +11,16 @@ import type { RunStoreError } from "../store/RunStoreError.ts"
 import { batches } from "./internal/storeContract/batches.ts"
 import { checkpoints } from "./internal/storeContract/checkpoints.ts"
 import { copies } from "./internal/storeContract/copies.ts"
+import { copyConflicts } from "./internal/storeContract/copyConflicts.ts"
+import { decisions } from "./internal/storeContract/decisions.ts"
 import { endings } from "./internal/storeContract/endings.ts"
 import { grants } from "./internal/storeContract/grants.ts"
 import { runGroups, type StoreHooks, type TestRunner } from "./internal/storeContract/group.ts"
-import { decisions, inbox } from "./internal/storeContract/inbox.ts"
+import { inbox } from "./internal/storeContract/inbox.ts"
 import { journal } from "./internal/storeContract/journal.ts"
 import { clockSetBack, leases } from "./internal/storeContract/leases.ts"
 import { messages } from "./internal/storeContract/messages.ts"
+import { restoredGrants } from "./internal/storeContract/restoredGrants.ts"
 import { deletion, forks, successors } from "./internal/storeContract/sessions.ts"
 import { wakeUps } from "./internal/storeContract/wakeUps.ts"
 import { work } from "./internal/storeContract/work.ts"
@@ -56,11 +59,13 @@ export const suite = (
     inbox,
     messages,
     grants,
+    restoredGrants,
     wakeUps,
     work,
     forks,
     successors,
     copies,
+    copyConflicts,
     checkpoints,
     deletion
   ])

@@ -2,13 +2,12 @@
  * The contract of decisions that are taken together: all or none.
  */
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/testing/TestClock"
 import type { DecisionInput } from "../../../domain/Decision.ts"
 import { a, b, inChild } from "./events.ts"
-import type { Group, Store } from "./group.ts"
+import { fields, type Group, type Store } from "./group.ts"
 import { approval, approve, deny, opened } from "./requests.ts"
-import { fields, heldOn, notified, openRequests, reasons, started, tagOf } from "./stored.ts"
+import { heldOn, notified, openIds, reasons, started, successesOf } from "./stored.ts"
 
 const one = approval(a, 1).requestId
 const two = approval(a, 2).requestId
@@ -19,10 +18,6 @@ const keyed = (decision: DecisionInput, idempotencyKey: string): DecisionInput =
   ...decision,
   idempotencyKey
 })
-
-/** The open requests, by id. */
-const open = (store: Store) =>
-  Effect.map(openRequests(store), (requests) => requests.map(({ requestId }) => requestId).toSorted())
 
 /** The decisions that wait on both runs, as `request by`. */
 const recorded = (store: Store) =>
@@ -37,7 +32,7 @@ const asking = Effect.fnUntraced(function* (store: Store) {
   yield* store.release(yield* started(store, b, { events, status: "held" }))
 })
 
-export const batches = ({ assert, test }: Group): void => {
+export const batches = ({ assert, fails, test }: Group): void => {
   test("takes several decisions together, on requests of one run and of others, and gives them in the order of the call", function* (store) {
     yield* asking(store)
     yield* TestClock.adjust("1 second")
@@ -50,7 +45,7 @@ export const batches = ({ assert, test }: Group): void => {
     // Of one moment: in the order of their requests.
     assert.deepStrictEqual(yield* store.decisions(a), [outcomes[2]?.decision, outcomes[0]?.decision])
     assert.deepStrictEqual(yield* store.decisions(b), [outcomes[1]?.decision])
-    assert.deepStrictEqual(yield* open(store), [three])
+    assert.deepStrictEqual(yield* openIds(store), [three])
     assert.deepStrictEqual((yield* store.request(one)).decision, outcomes[2]?.decision)
     assert.deepStrictEqual(yield* store.decideAll([]), [])
   })
@@ -58,7 +53,7 @@ export const batches = ({ assert, test }: Group): void => {
   test("takes none of several decisions when one is refused, wherever it stands", function* (store) {
     yield* asking(store)
     yield* store.decide(deny(three))
-    const before = [yield* open(store), yield* recorded(store)]
+    const before = [yield* openIds(store), yield* recorded(store)]
     const refused: ReadonlyArray<readonly [string, unknown]> = [
       ["RequestNotFound", approve(approval(a, 9).requestId)],
       ["AlreadyDecided", approve(three)],
@@ -77,14 +72,13 @@ export const batches = ({ assert, test }: Group): void => {
         [input, approve(one), approve(inside)],
         [approve(inside), input, approve(one)]
       ]) {
-        const error = yield* Effect.flip(store.decideAll(batch as ReadonlyArray<DecisionInput>))
-        assert.strictEqual(error._tag, tag)
-        assert.deepStrictEqual([yield* open(store), yield* recorded(store)], before)
+        yield* fails(store.decideAll(batch as ReadonlyArray<DecisionInput>), tag)
+        assert.deepStrictEqual([yield* openIds(store), yield* recorded(store)], before)
       }
     }
     // What was refused is in no other decision's way.
     yield* store.decideAll([approve(one), approve(inside), approve(two)])
-    assert.deepStrictEqual(yield* open(store), [])
+    assert.deepStrictEqual(yield* openIds(store), [])
   })
 
   test("refuses two decisions on one request, unless the second is the first again with its key", function* (store) {
@@ -112,11 +106,8 @@ export const batches = ({ assert, test }: Group): void => {
       ...outcomes,
       { runId: a, decision: { ...keyed(deny(two), "k3"), at: 60_000 } }
     ])
-    assert.strictEqual(
-      yield* tagOf(store.decideAll([approve(three), keyed(deny(one), "k1")])),
-      "AlreadyDecided"
-    )
-    assert.deepStrictEqual(yield* open(store), [three])
+    yield* fails(store.decideAll([approve(three), keyed(deny(one), "k1")]), "AlreadyDecided")
+    assert.deepStrictEqual(yield* openIds(store), [three])
   })
 
   test("takes none of several decisions when the time of one request is up", function* (store) {
@@ -125,23 +116,24 @@ export const batches = ({ assert, test }: Group): void => {
     yield* TestClock.adjust("1 minute")
     const error = yield* Effect.flip(store.decideAll([approve(one), approve(stays.requestId), approve(two)]))
     assert.deepStrictEqual([error._tag, fields(error)["by"]], ["AlreadyDecided", "expiry"])
-    assert.deepStrictEqual(yield* open(store), [one, stays.requestId])
+    assert.deepStrictEqual(yield* openIds(store), [one, stays.requestId])
     assert.deepStrictEqual(yield* recorded(store), [`${two} expiry`])
     yield* store.decideAll([approve(one), approve(stays.requestId)])
-    assert.deepStrictEqual(yield* open(store), [])
+    assert.deepStrictEqual(yield* openIds(store), [])
   })
 
   test("lets one of many overlapping batches win whole", function* (store) {
     yield* asking(store)
     const requests = [one, two, three, inside]
-    const attempts = Array.from({ length: 8 }, (_, index) => {
-      const by = `person ${index}`
-      const batch = (index % 2 === 0 ? requests : requests.toReversed()).map((id) => approve(id, by))
-      return Effect.exit(index < 6 ? store.decideAll(batch) : Effect.asVoid(store.decide(approve(one, by))))
-    })
-    const fibers = yield* Effect.forEach(attempts, (attempt) => Effect.forkChild(attempt))
-    const exits = yield* Effect.forEach(fibers, Fiber.join)
-    const winners = exits.flatMap((exit, index) => (exit._tag === "Success" ? [`person ${index}`] : []))
+    const people = Array.from({ length: 8 }, (_, index) => `person ${index}`)
+    const winners = yield* successesOf(
+      people.map((by, index) => {
+        const batch = (index % 2 === 0 ? requests : requests.toReversed()).map((id) => approve(id, by))
+        return index < 6
+          ? Effect.as(store.decideAll(batch), by)
+          : Effect.as(store.decide(approve(one, by)), by)
+      })
+    )
     assert.strictEqual(winners.length, 1)
     const batch = winners[0] === "person 6" || winners[0] === "person 7" ? [one] : requests
     assert.deepStrictEqual(

@@ -7,7 +7,7 @@ import type { NewCheckpoint } from "../../../store/RunStorePort.ts"
 import { a, b, c, d, manySaid, rev, said, session } from "./events.ts"
 import type { Group, Store } from "./group.ts"
 import { approval, approve, question } from "./requests.ts"
-import { heldOn, started } from "./stored.ts"
+import { claimed, heldOn, started } from "./stored.ts"
 
 const sessionId = session("one")
 
@@ -41,7 +41,7 @@ const read = (store: Store, runId: RunId, checkpointVersion = 1) =>
 /** Parks a run at this revision, with one more event. */
 const park = (store: Store, runId: RunId, expected: number, given: NewCheckpoint) =>
   Effect.gen(function* () {
-    const lease = yield* store.claim({ runId, owner: "me", ttl: "1 hour" })
+    const lease = yield* claimed(store, runId)
     const events = [said(String(expected))] as const
     return yield* store.park({ lease, expected: rev(expected), events, status: "held", checkpoint: given })
   })

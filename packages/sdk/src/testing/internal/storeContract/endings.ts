@@ -7,12 +7,12 @@ import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { a, ended, failed, inChild, resumed, rev, saying, session } from "./events.ts"
 import type { Group } from "./group.ts"
 import { approval, approve, decided, deny, opened } from "./requests.ts"
-import { factsOf, heldOn, openRequests, started, tagOf } from "./stored.ts"
+import { claimed, heldOn, openRequests, started } from "./stored.ts"
 
 const child = Id.childRunId(Id.toolCallId(a, 1, 1))
 const sibling = Id.childRunId(Id.toolCallId(a, 1, 2))
 
-export const endings = ({ assert, test }: Group): void => {
+export const endings = ({ assert, fails, test }: Group): void => {
   const own = approval(a, 1)
   const childs = approval(child, 1)
   const siblings = approval(sibling, 1)
@@ -33,14 +33,14 @@ export const endings = ({ assert, test }: Group): void => {
   test("refuses decisions on a run once its cancellation was acknowledged", function* (store) {
     const lease = yield* started(store, a, { events: [opened(own)] })
     yield* store.requestCancel(a, "enough")
-    assert.deepStrictEqual(
-      yield* factsOf(store.decide(approve(own.requestId))),
+    yield* fails(
+      store.decide(approve(own.requestId)),
       superseded(own.requestId, `the run ${a} is being cancelled`)
     )
-    assert.strictEqual(yield* tagOf(store.decideAll([deny(own.requestId)])), "RequestSuperseded")
+    yield* fails(store.decideAll([deny(own.requestId)]), "RequestSuperseded")
     assert.deepStrictEqual(yield* store.decisions(a), [])
     yield* store.append({ lease, expected: rev(1), events: [ended], status: "cancelled" })
-    assert.strictEqual(yield* tagOf(store.decide(approve(own.requestId))), "RequestSuperseded")
+    yield* fails(store.decide(approve(own.requestId)), "RequestSuperseded")
   })
 
   test("refuses decisions on a sub-agent once its end was asked for, on what is under it too, and on no other", function* (store) {
@@ -48,13 +48,13 @@ export const endings = ({ assert, test }: Group): void => {
     yield* heldOn(store, a, [own, childs, siblings, below])
     yield* store.send(a, { ...saying("no"), to: child, ends: true })
     for (const { requestId } of [childs, below]) {
-      assert.deepStrictEqual(
-        yield* factsOf(store.decide(approve(requestId))),
+      yield* fails(
+        store.decide(approve(requestId)),
         superseded(requestId, `the run ${child} is being cancelled`)
       )
     }
     const batch = [own, childs].map(({ requestId }) => approve(requestId))
-    assert.strictEqual(yield* tagOf(store.decideAll(batch)), "RequestSuperseded")
+    yield* fails(store.decideAll(batch), "RequestSuperseded")
     assert.deepStrictEqual(yield* store.decisions(a), [])
     yield* store.decide(approve(own.requestId))
     yield* store.decideAll([approve(siblings.requestId)])
@@ -70,7 +70,7 @@ export const endings = ({ assert, test }: Group): void => {
     const { decision } = yield* store.decide(input)
     yield* store.send(a, { ...saying("no"), to: child, ends: true })
     assert.deepStrictEqual(yield* store.decide(input), { runId: a, decision })
-    assert.strictEqual(yield* tagOf(store.decide(deny(childs.requestId))), "AlreadyDecided")
+    yield* fails(store.decide(deny(childs.requestId)), "AlreadyDecided")
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
   })
 
@@ -79,10 +79,10 @@ export const endings = ({ assert, test }: Group): void => {
     const { decision } = yield* store.decide(approve(own.requestId))
     const append = { lease, expected: rev(2), status: "running" } as const
     const events = [withdrawn(own.requestId)] as const
-    assert.strictEqual(yield* tagOf(store.append({ ...append, events })), "RunConflict")
+    yield* fails(store.append({ ...append, events }), "RunConflict")
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
     yield* store.append({ ...append, events: [withdrawn(siblings.requestId)] })
-    assert.strictEqual(yield* tagOf(store.decide(approve(siblings.requestId))), "RequestSuperseded")
+    yield* fails(store.decide(approve(siblings.requestId)), "RequestSuperseded")
   })
 
   test("lets the end of a sub-agent's run pass over a decision that was taken meanwhile", function* (store) {
@@ -91,7 +91,7 @@ export const endings = ({ assert, test }: Group): void => {
     const events = [inChild(a, withdrawn(childs.requestId)), inChild(a, ended)] as const
     yield* store.append({ lease, expected: rev(1), events, status: "running" })
     assert.deepStrictEqual(yield* store.decisions(a), [])
-    assert.strictEqual(yield* tagOf(store.decide(approve(childs.requestId))), "RequestSuperseded")
+    yield* fails(store.decide(approve(childs.requestId)), "RequestSuperseded")
   })
 
   test("lets a run put on record that a decision that it has read applies to nothing", function* (store) {
@@ -109,21 +109,21 @@ export const endings = ({ assert, test }: Group): void => {
     yield* store.append({ lease, expected: rev(4), events: [failed], status: "error" })
     assert.deepStrictEqual(yield* store.pending(), [])
     for (const { requestId } of [own, childs]) {
-      assert.deepStrictEqual(
-        yield* factsOf(store.decide(approve(requestId))),
+      yield* fails(
+        store.decide(approve(requestId)),
         superseded(requestId, "the run has failed: resume it first")
       )
     }
     yield* store.append({ lease, expected: rev(5), events: [resumed], status: "running" })
     assert.deepStrictEqual(yield* openRequests(store), [own, childs])
     assert.deepStrictEqual(yield* store.damaged, [])
-    assert.strictEqual(yield* tagOf(store.decide(approve(gone.requestId))), "RequestSuperseded")
+    yield* fails(store.decide(approve(gone.requestId)), "RequestSuperseded")
     const { decision } = yield* store.decide(approve(own.requestId))
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
     // It may fail again.
     yield* store.append({ lease, expected: rev(6), events: [decided(decision), failed], status: "error" })
     yield* store.append({ lease, expected: rev(8), events: [resumed], status: "running" })
-    assert.strictEqual(yield* tagOf(store.decide(deny(own.requestId))), "AlreadyDecided")
+    yield* fails(store.decide(deny(own.requestId)), "AlreadyDecided")
     yield* store.decide(approve(childs.requestId))
   })
 
@@ -135,7 +135,7 @@ export const endings = ({ assert, test }: Group): void => {
       const lease = yield* started(store, a, { events: [opened(own), opened(childs)] })
       const append = { lease, expected: rev(2), status }
       const { decision } = yield* store.decide(approve(own.requestId))
-      assert.deepStrictEqual(yield* factsOf(store.append({ ...append, events: [event] })), {
+      yield* fails(store.append({ ...append, events: [event] }), {
         _tag: "RunConflict",
         runId: a,
         expected: 2,
@@ -144,10 +144,7 @@ export const endings = ({ assert, test }: Group): void => {
       assert.deepStrictEqual((yield* store.load(a)).events, [opened(own), opened(childs)])
       yield* store.decide(deny(childs.requestId))
       const closing = [inChild(a, withdrawn(childs.requestId)), inChild(a, ended), event] as const
-      assert.strictEqual(
-        yield* tagOf(store.append({ ...append, events: [decided(decision), ...closing] })),
-        "RunConflict"
-      )
+      yield* fails(store.append({ ...append, events: [decided(decision), ...closing] }), "RunConflict")
       const read = inChild(a, withdrawn(childs.requestId, passedOver))
       yield* store.append({ ...append, events: [decided(decision), read, event] })
       assert.deepStrictEqual(yield* store.decisions(a), [])
@@ -159,9 +156,9 @@ export const endings = ({ assert, test }: Group): void => {
     // An earlier version did not read it before it wrote the failure.
     const stored = { runId: a, sessionId: session("s1"), agent: "root", status: "error" } as const
     yield* store.restore([{ ...stored, events: [opened(childs), failed] }], [decision], [])
-    const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
+    const lease = yield* claimed(store, a)
     assert.deepStrictEqual(yield* store.decisions(a), [decision])
-    assert.strictEqual(yield* tagOf(store.decide(approve(childs.requestId))), "AlreadyDecided")
+    yield* fails(store.decide(approve(childs.requestId)), "AlreadyDecided")
     const events = [resumed, inChild(a, decided(decision))] as const
     yield* store.append({ lease, expected: rev(2), events, status: "running" })
     assert.deepStrictEqual(yield* store.decisions(a), [])
@@ -179,13 +176,13 @@ export const endings = ({ assert, test }: Group): void => {
     const { requestId } = expiring
     yield* heldOn(store, a, [expiring])
     const unfit = { _tag: "fail", requestId, by: "ada" } as const
-    assert.strictEqual(yield* tagOf(store.decide(unfit)), "DecisionNotApplicable")
+    yield* fails(store.decide(unfit), "DecisionNotApplicable")
     assert.deepStrictEqual(yield* store.decisions(a), [])
     yield* TestClock.adjust(1000)
-    assert.strictEqual(yield* tagOf(store.decide(unfit)), "AlreadyDecided")
+    yield* fails(store.decide(unfit), "AlreadyDecided")
     yield* TestClock.setTime(999)
     // By a clock that is behind it is decided all the same.
-    assert.strictEqual(yield* tagOf(store.decide(approve(requestId))), "AlreadyDecided")
+    yield* fails(store.decide(approve(requestId)), "AlreadyDecided")
     assert.deepStrictEqual(
       (yield* store.decisions(a)).map(({ _tag, at, by }) => ({ _tag, at, by })),
       [{ _tag: "deny", at: 1000, by: "expiry" }]

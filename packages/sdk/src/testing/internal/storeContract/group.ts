@@ -35,20 +35,36 @@ export interface StoreHooks {
 export interface Group {
   readonly assert: TestRunner["assert"]
   readonly hooks: StoreHooks
+  /** Expects that an effect fails: with an error of this tag, or with one that carries these facts. */
+  readonly fails: (
+    effect: Effect.Effect<unknown, unknown>,
+    expected: string | object
+  ) => Effect.Effect<void, unknown>
   /** Tests one sentence with a fresh store. */
   readonly test: (title: string, body: (store: Store) => Effect.fn.Return<unknown, unknown>) => void
 }
 
+/** The facts that an error carries. */
+export const fields = (error: unknown): { readonly [key: string]: unknown } =>
+  JSON.parse(JSON.stringify({ ...(error as object), isRetryable: undefined }))
+
+/** The facts of an effect's error. */
+export const factsOf = (effect: Effect.Effect<unknown, unknown>) => Effect.map(Effect.flip(effect), fields)
+
 /** Runs groups of tests over a layer; each test builds its own. */
 export const runGroups =
-  (runner: TestRunner, groups: ReadonlyArray<(group: Group) => void>) =>
+  ({ assert, describe, it }: TestRunner, groups: ReadonlyArray<(group: Group) => void>) =>
   (name: string, layer: Layer.Layer<RunStore, RunStoreError>, hooks: StoreHooks = {}): void =>
-    runner.describe(`RunStore (${name})`, () => {
+    describe(`RunStore (${name})`, () => {
       const test: Group["test"] = (title, body) =>
-        runner.it.effect(title, () =>
+        it.effect(title, () =>
           Effect.flatMap(RunStore, (store) => Effect.gen(() => body(store))).pipe(
             Effect.provide(Layer.fresh(layer))
           )
         )
-      for (const group of groups) group({ assert: runner.assert, hooks, test })
+      const fails: Group["fails"] = (effect, expected) =>
+        Effect.map(factsOf(effect), (facts) =>
+          assert.deepStrictEqual(typeof expected === "string" ? facts["_tag"] : facts, expected)
+        )
+      for (const group of groups) group({ assert, fails, hooks, test })
     })

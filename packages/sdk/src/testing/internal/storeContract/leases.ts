@@ -1,34 +1,32 @@
 /**
  * The contract of leases, also where the clock by which they are judged is set back, and of cancellation.
  */
-import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/testing/TestClock"
 import { a, b, rev, said } from "./events.ts"
 import type { Group } from "./group.ts"
 import { approval, approve, decided, opened } from "./requests.ts"
-import { factsOf, started, tagOf } from "./stored.ts"
+import { claimed, started, successesOf } from "./stored.ts"
 
 const minutes = 60_000
 
-export const leases = ({ assert, test }: Group): void => {
+export const leases = ({ assert, fails, test }: Group): void => {
   test("refuses to claim a run whose lease is owned, even for the same owner", function* (store) {
     const lease = yield* started(store, a)
     for (const owner of ["you", "me"]) {
-      assert.deepStrictEqual(yield* factsOf(store.claim({ runId: a, owner, ttl: "1 hour" })), {
+      yield* fails(store.claim({ runId: a, owner, ttl: "1 hour" }), {
         _tag: "RunBusy",
         runId: a,
         owner: "me",
         until: lease.until
       })
     }
-    assert.strictEqual(yield* tagOf(store.claim({ runId: b, owner: "me", ttl: 1 })), "RunNotFound")
+    yield* fails(store.claim({ runId: b, owner: "me", ttl: 1 }), "RunNotFound")
   })
 
   test("lets a run be claimed that was given back, under a higher epoch", function* (store) {
     yield* store.release(yield* started(store, a))
     assert.strictEqual((yield* store.head(a)).lease, undefined)
-    const lease = yield* store.claim({ runId: a, owner: "you", ttl: "1 hour" })
+    const lease = yield* claimed(store, a, "you")
     assert.deepStrictEqual([lease.owner, lease.epoch], ["you", 2])
     assert.strictEqual((yield* store.head(a)).lease?.owner, "you")
   })
@@ -36,11 +34,11 @@ export const leases = ({ assert, test }: Group): void => {
   test("lets a run be claimed whose lease ran out, and refuses every write of the old one", function* (store) {
     const old = yield* started(store, a, { ttl: 0 })
     assert.strictEqual((yield* store.head(a)).lease, undefined)
-    const lease = yield* store.claim({ runId: a, owner: "you", ttl: "1 hour" })
+    const lease = yield* claimed(store, a, "you")
     const late = { lease: old, expected: rev(1), events: [said("late")], status: "completed" } as const
-    assert.strictEqual(yield* tagOf(store.append(late)), "LeaseLost")
-    assert.strictEqual(yield* tagOf(store.park(late)), "LeaseLost")
-    assert.strictEqual(yield* tagOf(store.renew(old, "1 hour")), "LeaseLost")
+    yield* fails(store.append(late), "LeaseLost")
+    yield* fails(store.park(late), "LeaseLost")
+    yield* fails(store.renew(old, "1 hour"), "LeaseLost")
     yield* store.release(old)
     assert.strictEqual((yield* store.head(a)).lease?.owner, "you")
     assert.deepStrictEqual((yield* store.load(a)).events, [said("0")])
@@ -50,8 +48,8 @@ export const leases = ({ assert, test }: Group): void => {
   test("refuses a write under a lease that ran out, even when no other owner has claimed the run", function* (store) {
     const lease = yield* started(store, a, { ttl: 0 })
     const late = { lease, expected: rev(1), events: [said("late")], status: "running" } as const
-    assert.deepStrictEqual(yield* factsOf(store.append(late)), { _tag: "LeaseLost", runId: a, owner: "me" })
-    assert.strictEqual(yield* tagOf(store.renew(lease, "1 hour")), "LeaseLost")
+    yield* fails(store.append(late), { _tag: "LeaseLost", runId: a, owner: "me" })
+    yield* fails(store.renew(lease, "1 hour"), "LeaseLost")
     assert.strictEqual((yield* store.head(a)).revision, 1)
   })
 
@@ -63,7 +61,7 @@ export const leases = ({ assert, test }: Group): void => {
       { ...lease, runId: b }
     ]) {
       const late = { lease: wrong, expected: rev(1), events: [said("late")], status: "running" } as const
-      assert.strictEqual(yield* tagOf(store.append(late)), "LeaseLost")
+      yield* fails(store.append(late), "LeaseLost")
     }
   })
 
@@ -78,12 +76,8 @@ export const leases = ({ assert, test }: Group): void => {
 
   test("gives the run to one of many that claim it at once", function* (store) {
     yield* store.release(yield* started(store, a))
-    const claims = Array.from({ length: 8 }, (_, index) =>
-      Effect.exit(store.claim({ runId: a, owner: `owner ${index}`, ttl: "1 hour" }))
-    )
-    const fibers = yield* Effect.forEach(claims, (claim) => Effect.forkChild(claim))
-    const exits = yield* Effect.forEach(fibers, Fiber.join)
-    assert.strictEqual(exits.filter((exit) => exit._tag === "Success").length, 1)
+    const claims = Array.from({ length: 8 }, (_, index) => claimed(store, a, `owner ${index}`))
+    assert.strictEqual((yield* successesOf(claims)).length, 1)
   })
 
   test("parks a run: appends and gives the lease back", function* (store) {
@@ -94,7 +88,7 @@ export const leases = ({ assert, test }: Group): void => {
     const head = yield* store.head(a)
     assert.deepStrictEqual([head.status, head.revision, head.lease], ["held", 3, undefined])
     assert.strictEqual((yield* store.pending()).length, 1)
-    yield* store.claim({ runId: a, owner: "you", ttl: "1 hour" })
+    yield* claimed(store, a, "you")
   })
 
   test("does not park, and writes nothing, while a decision waits", function* (store) {
@@ -129,7 +123,7 @@ export const leases = ({ assert, test }: Group): void => {
   test("rejects a park at a stale revision", function* (store) {
     const lease = yield* started(store, a)
     const stale = { lease, expected: rev(0), events: [said("held")], status: "held" } as const
-    assert.strictEqual(yield* tagOf(store.park(stale)), "RunConflict")
+    yield* fails(store.park(stale), "RunConflict")
     assert.strictEqual((yield* store.head(a)).lease?.owner, "me")
   })
 
@@ -144,20 +138,39 @@ export const leases = ({ assert, test }: Group): void => {
     const parked = yield* store.park({ ...one, expected: rev(2), status: "held" })
     assert.deepStrictEqual(parked, { parked: false, revision: rev(2) })
     assert.strictEqual((yield* store.head(a)).lease?.owner, "me")
-    assert.strictEqual(yield* tagOf(store.requestCancel(b, "why not")), "RunNotFound")
+    yield* fails(store.requestCancel(b, "why not"), "RunNotFound")
+  })
+
+  test("shows a request to cancel until the run is completed or cancelled, also where it failed", function* (store) {
+    const lease = yield* started(store, a)
+    yield* store.requestCancel(a, "first")
+    yield* store.requestCancel(a, "second")
+    assert.strictEqual((yield* store.head(a)).cancelReason, "first")
+    assert.strictEqual((yield* store.load(a)).head.cancelReason, "first")
+    assert.strictEqual((yield* store.list())[0]?.cancelReason, "first")
+    yield* store.append({ lease, expected: rev(1), events: [said("failed")], status: "error" })
+    for (const head of [yield* store.head(a), (yield* store.load(a)).head, ...(yield* store.list())]) {
+      assert.deepStrictEqual([head.status, head.cancelReason], ["error", "first"])
+    }
+    // A worker has nothing to do with a run that failed.
+    yield* store.release(lease)
+    assert.deepStrictEqual(yield* store.ready(), [])
+    const again = yield* store.claim({ runId: a, owner: "me", ttl: "1 minute" })
+    yield* store.append({ lease: again, expected: rev(2), events: [said("end")], status: "cancelled" })
+    assert.strictEqual((yield* store.head(a)).cancelReason, undefined)
   })
 }
 
-export const clockSetBack = ({ assert, hooks: { setBack }, test }: Group): void => {
+export const clockSetBack = ({ assert, fails, hooks: { setBack }, test }: Group): void => {
   test("keeps a lease in force whatever the length of the one before", function* (store) {
     const lease = yield* started(store, a, { ttl: "1 minute" })
     const longer = yield* store.renew(lease, "2 hours")
     yield* store.append({ lease: longer.lease, expected: rev(1), events: [said("1")], status: "running" })
     const shorter = yield* store.renew(longer.lease, "1 minute")
-    assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "you", ttl: 1 })), "RunBusy")
+    yield* fails(store.claim({ runId: a, owner: "you", ttl: 1 }), "RunBusy")
     yield* store.release(shorter.lease)
     const next = yield* store.claim({ runId: a, owner: "you", ttl: "3 hours" })
-    assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "me", ttl: 1 })), "RunBusy")
+    yield* fails(store.claim({ runId: a, owner: "me", ttl: 1 }), "RunBusy")
     yield* store.append({ lease: next, expected: rev(2), events: [said("2")], status: "running" })
   })
 
@@ -173,12 +186,12 @@ export const clockSetBack = ({ assert, hooks: { setBack }, test }: Group): void 
     const lease = yield* store.claim({ runId: a, owner: "you", ttl: "15 seconds" })
     assert.strictEqual(lease.epoch, old.epoch + 1)
     const late = { lease: old, expected: rev(1), events: [said("late")], status: "running" } as const
-    assert.strictEqual(yield* tagOf(store.append(late)), "LeaseLost")
+    yield* fails(store.append(late), "LeaseLost")
     yield* store.release(old)
     // One that was given after that is like any other.
     assert.strictEqual((yield* store.head(a)).lease?.owner, "you")
     assert.deepStrictEqual(yield* store.ready(), [])
-    assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "me", ttl: 1 })), "RunBusy")
+    yield* fails(store.claim({ runId: a, owner: "me", ttl: 1 }), "RunBusy")
     const renewed = yield* store.renew(lease, "15 seconds")
     yield* store.append({ lease: renewed.lease, expected: rev(1), events: [said("1")], status: "running" })
   })
@@ -189,13 +202,13 @@ export const clockSetBack = ({ assert, hooks: { setBack }, test }: Group): void 
     yield* store.append({ lease, expected: rev(1), events: [said("1")], status: "running" })
     const renewed = (yield* store.renew(lease, "15 seconds")).lease
     assert.strictEqual((yield* store.head(a)).lease?.owner, renewed.owner)
-    assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "you", ttl: 1 })), "RunBusy")
+    yield* fails(store.claim({ runId: a, owner: "you", ttl: 1 }), "RunBusy")
     yield* setBack(37 * minutes)
     const next = yield* store.claim({ runId: a, owner: "you", ttl: "15 seconds" })
     const late = { lease: renewed, expected: rev(2), events: [said("late")], status: "held" } as const
-    assert.strictEqual(yield* tagOf(store.append(late)), "LeaseLost")
-    assert.strictEqual(yield* tagOf(store.park(late)), "LeaseLost")
-    assert.strictEqual(yield* tagOf(store.renew(renewed, "15 seconds")), "LeaseLost")
+    yield* fails(store.append(late), "LeaseLost")
+    yield* fails(store.park(late), "LeaseLost")
+    yield* fails(store.renew(renewed, "15 seconds"), "LeaseLost")
     assert.strictEqual((yield* store.head(a)).revision, 2)
     yield* setBack(37 * minutes)
     const parked = yield* store.park({ ...late, lease: next, events: [said("2")] })
@@ -207,8 +220,8 @@ export const clockSetBack = ({ assert, hooks: { setBack }, test }: Group): void 
     yield* setBack(10 * minutes)
     assert.strictEqual((yield* store.head(a)).lease?.owner, lease.owner)
     assert.deepStrictEqual(yield* store.ready(), [])
-    assert.strictEqual(yield* tagOf(store.claim({ runId: a, owner: "you", ttl: 1 })), "RunBusy")
-    assert.strictEqual(yield* tagOf(store.remove(a)), "RunBusy")
+    yield* fails(store.claim({ runId: a, owner: "you", ttl: 1 }), "RunBusy")
+    yield* fails(store.remove(a), "RunBusy")
     yield* store.append({ lease, expected: rev(1), events: [said("1")], status: "running" })
     yield* setBack(10 * minutes)
     assert.deepStrictEqual(yield* store.ready(), [{ runId: a, agent: "root", reason: "orphaned" }])
@@ -227,7 +240,7 @@ export const clockSetBack = ({ assert, hooks: { setBack }, test }: Group): void 
   test("removes and prunes a run whose lease was given before the clock was set back", function* (store) {
     yield* started(store, a, { ttl: "15 seconds" })
     yield* started(store, b, { ttl: "15 seconds", status: "completed" })
-    assert.strictEqual(yield* tagOf(store.remove(a)), "RunBusy")
+    yield* fails(store.remove(a), "RunBusy")
     assert.strictEqual(yield* store.prune({ endedBefore: 1e15 }), 0)
     yield* setBack(37 * minutes)
     yield* store.remove(a)

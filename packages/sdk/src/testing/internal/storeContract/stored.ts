@@ -26,6 +26,10 @@ export const mail = (store: Store, runId: Id.RunId) =>
 export const openRequests = (store: Store, filter?: PendingFilter) =>
   Effect.map(store.pending(filter), (pending) => pending.map(({ request }) => request))
 
+/** Their ids. */
+export const openIds = (store: Store, filter?: PendingFilter) =>
+  Effect.map(openRequests(store, filter), (requests) => requests.map(({ requestId }) => requestId))
+
 /** The runs that have work, as `id reason`. */
 export const reasons = (store: Store) =>
   Effect.map(store.ready(), (ready) => ready.map(({ reason, runId }) => `${runId} ${reason}`).toSorted())
@@ -69,14 +73,15 @@ export const heldOn = Effect.fnUntraced(function* (
   yield* store.release(yield* started(store, runId, { events, status: "held", ...options }))
 })
 
-/** The facts that an error carries. */
-export const fields = (error: unknown): { readonly [key: string]: unknown } =>
-  JSON.parse(JSON.stringify({ ...(error as object), isRetryable: undefined }))
+/** A lease of an hour on a run. */
+export const claimed = (store: Store, runId: Id.RunId, owner = "me") =>
+  store.claim({ runId, owner, ttl: "1 hour" })
 
-/** The facts of an effect's error. */
-export const factsOf = <A, E>(effect: Effect.Effect<A, E>) => Effect.map(Effect.flip(effect), fields)
+/** Has a process claim a run and give it back: from then on the run is the store's own. */
+export const touched = (store: Store, runId: Id.RunId) => Effect.flatMap(claimed(store, runId), store.release)
 
-/** The tag of an effect's error. */
-export const tagOf = <A, E extends { readonly _tag: string }>(
-  effect: Effect.Effect<A, E>
-): Effect.Effect<string, A> => Effect.map(Effect.flip(effect), (error) => error._tag)
+/** Runs all attempts at once, and gives what the successful ones brought. */
+export const successesOf = <A, E>(attempts: ReadonlyArray<Effect.Effect<A, E>>) =>
+  Effect.map(Effect.all(attempts.map(Effect.exit), { concurrency: "unbounded" }), (exits) =>
+    exits.flatMap((exit) => (exit._tag === "Success" ? [exit.value] : []))
+  )

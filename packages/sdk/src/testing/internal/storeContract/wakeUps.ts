@@ -10,7 +10,7 @@ import type { RunEvent } from "../../../domain/RunEvent.ts"
 import { a, b, rev, run, said, saying, taking } from "./events.ts"
 import type { Group, Store } from "./group.ts"
 import { approval, approve, decided, opened } from "./requests.ts"
-import { heldOn, mail, notified, reasons, started } from "./stored.ts"
+import { claimed, heldOn, mail, notified, reasons, started } from "./stored.ts"
 
 const request = approval(a, 1)
 
@@ -70,7 +70,7 @@ export const wakeUps = ({ assert, test }: Group): void => {
     assert.deepStrictEqual(yield* reasons(store), ["run_a decided"])
     yield* store.requestCancel(a, "enough")
     assert.deepStrictEqual(yield* reasons(store), ["run_a cancelled"])
-    const lease = yield* store.claim({ runId: a, owner: "me", ttl: "1 hour" })
+    const lease = yield* claimed(store, a)
     assert.deepStrictEqual(yield* store.ready(), [])
     const [decision] = yield* store.decisions(a)
     yield* store.append({
@@ -119,7 +119,7 @@ export const wakeUps = ({ assert, test }: Group): void => {
     yield* store.append({ lease, expected: rev(1), events: [said("failed")], status: "error" })
     yield* store.release(lease)
     assert.deepStrictEqual([yield* mail(store, a), yield* store.ready()], [["m1: hello"], []])
-    const next = yield* store.claim({ runId: a, owner: "you", ttl: "1 hour" })
+    const next = yield* claimed(store, a, "you")
     yield* store.append({ lease: next, expected: rev(2), events: [said("on")], status: "running" })
     const parking = { lease: next, expected: rev(3), events: [said("held")], status: "held" } as const
     assert.strictEqual((yield* store.park(parking)).parked, false)
