@@ -53,28 +53,26 @@ const toolFingerprint = (parameters: Schema.JsonObject, identity: string | undef
  */
 export const make = (
   agent: Agent.Any,
-  /** Names of agents that the program has beside it. */
-  beside: ReadonlyArray<string> = []
-): Effect.Effect<BoundAgent, DefinitionError> => bindUnder(agent, [], beside)
-
-/** The agents that one works for, the innermost last. */
-type Line = ReadonlyArray<Agent.Any>
+  /** Names of the program's other agents. */
+  peers: ReadonlyArray<string> = []
+): Effect.Effect<BoundAgent, DefinitionError> => bindUnder(agent, [], peers)
 
 /** The names that an agent's own must not be taken for: see `AgentIdentity`. */
-interface Around {
+interface PeerNames {
   readonly peers: ReadonlyArray<string>
   readonly starterPeers?: ReadonlyArray<string>
 }
 
 const bindUnder = (
   agent: Agent.Any,
-  above: Line,
-  beside: ReadonlyArray<string>,
+  /** The agents that it works for, the innermost last. */
+  supervisors: ReadonlyArray<Agent.Any>,
+  otherPeers: ReadonlyArray<string>,
   starterPeers: ReadonlyArray<string> = []
 ): Effect.Effect<BoundAgent, DefinitionError> =>
   Effect.suspend(() => {
-    const peers = [...new Set([...teamNames(agent), ...beside])]
-    return bind(agent, above, new Map(), {
+    const peers = [...new Set([...teamNames(agent), ...otherPeers])]
+    return bind(agent, supervisors, new Map(), {
       peers,
       ...(starterPeers.length > 0 ? { starterPeers } : {})
     })
@@ -94,16 +92,18 @@ const successorsOf = ({ options: { handoffs = [] } }: Agent.Any): ReadonlyArray<
 /** Binds an agent and those that it hands over to, each once. */
 const bind = (
   agent: Agent.Any,
-  above: Line,
+  supervisors: ReadonlyArray<Agent.Any>,
   team: Map<string, BoundAgent>,
-  around: Around
+  peerNames: PeerNames
 ): Effect.Effect<BoundAgent, DefinitionError> =>
   Effect.gen(function* () {
     const invalid = (problem: string) => new AgentDefinitionError({ agent: agent.name, problem })
-    if (above.includes(agent)) {
+    if (supervisors.includes(agent)) {
       // By way of those that hand over to it.
       const handing = new Set([...team.values()].map((other) => other.agent))
-      const line = [...above.slice(above.indexOf(agent)), ...handing, agent].map(({ name }) => name)
+      const line = [...supervisors.slice(supervisors.indexOf(agent)), ...handing, agent].map(
+        ({ name }) => name
+      )
       return yield* invalid(
         `it works for itself (${line.join(" > ")}); give the work to another agent, or hand over`
       )
@@ -166,9 +166,9 @@ const bind = (
     const subAgents = new Map<string, SubAgent>()
     const { subAgents: given = [] } = agent.options
     const siblings = given.map(({ name }) => name)
-    const peers = around.peers.filter((name) => name !== agent.name)
+    const peers = peerNames.peers.filter((name) => name !== agent.name)
     for (const subAgent of given) {
-      const bound = yield* bindUnder(subAgent, [...above, agent], siblings, peers)
+      const bound = yield* bindUnder(subAgent, [...supervisors, agent], siblings, peers)
       if (!toolName.test(subAgent.name)) {
         return yield* invalid(`the sub-agent "${subAgent.name}" must have a name that can be a tool's`)
       }
@@ -193,7 +193,7 @@ const bind = (
     for (const { decoder, place, tool } of yielding) {
       const isFree = (name: string) => ![name, ...tool.aliases].some((one) => entries.has(one))
       const { identity, otherNames = [] } = tool.options
-      // Two tools of one identity are told supervisor by the names that the program gives them, and never by the order of its tools.
+      // Two tools of one identity are told apart by the names that the program gives them, and never by the order of its tools.
       const isTwin = identity !== undefined && Object.values(identities).includes(identity)
       const name = [tool.name, ...(isTwin ? [] : otherNames)].find(isFree) ?? tool.name
       yield* registerTool({ ...tool, name }, decoder, place)
@@ -215,7 +215,7 @@ const bind = (
           definitions.map(({ name, parameters }) => [name, toolFingerprint(parameters, identities[name])])
         ),
         ...(peers.length === 0 ? {} : { peers }),
-        ...(around.starterPeers === undefined ? {} : { starterPeers: around.starterPeers })
+        ...(peerNames.starterPeers === undefined ? {} : { starterPeers: peerNames.starterPeers })
       },
       limits,
       output: output?.success,
@@ -227,7 +227,7 @@ const bind = (
     }
     for (const successor of successors) {
       const known = team.get(successor.name)
-      if (known === undefined) yield* bind(successor, above, team, around)
+      if (known === undefined) yield* bind(successor, supervisors, team, peerNames)
       else if (known.agent !== successor) {
         return yield* invalid(`two agents that hand over to each other answer to "${successor.name}"`)
       }

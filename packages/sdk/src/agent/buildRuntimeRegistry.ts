@@ -26,7 +26,7 @@ export interface RegistryOptions {
   readonly context?: RuntimeContext
   /** Tools in the place of the agent's own. */
   readonly tools?: ReadonlyArray<AnyTool>
-  /** Names of agents that the program has beside it. */
+  /** Names of the program's other agents. */
   readonly peers?: ReadonlyArray<string>
 }
 
@@ -56,8 +56,8 @@ export const buildRuntimeRegistry = (
     const added: Array<AnyTool> = []
     for (const extension of extensions) added.push(...(yield* toolsOf(extension, context)))
     // Also those that the profile leaves out: they are other agents all the same.
-    const beside = [...BoundAgent_.teamNames(agent), ...peers]
-    return yield* BoundAgent_.make(narrow(agent, profile, added, tools), beside)
+    const allPeers = [...BoundAgent_.teamNames(agent), ...peers]
+    return yield* BoundAgent_.make(narrow(agent, profile, added, tools), allPeers)
   })
 
 /** The context where there is no runtime. */
@@ -98,17 +98,17 @@ const narrow = (
   // Agents that hand over to each other form a ring: each is narrowed once, for each of its two parts.
   const leading = new Map<Any, Any>()
   const serving = new Map<Any, Any>()
-  const within = (agent: Any, leads: boolean, above: ReadonlyArray<Any>): Any => {
+  const narrowed = (agent: Any, leads: boolean, supervisors: ReadonlyArray<Any>): Any => {
     const known = leads ? leading : serving
     const done = known.get(agent)
     if (done !== undefined) return done
     // One that works for itself is refused when it is bound.
-    if (above.includes(agent)) return agent
+    if (supervisors.includes(agent)) return agent
     const { options } = agent
     const { handoffs } = options
     const own = (agent === root && leads ? replaced : undefined) ?? options.tools ?? []
     const chosen = leads ? (model ?? options.profile) : (options.profile ?? model)
-    const narrowed: Any = {
+    const copy: Any = {
       ...agent,
       policy: policy ?? agent.policy,
       options: {
@@ -116,14 +116,14 @@ const narrow = (
         tools: [...own, ...(leads ? added : [])].filter((tool) => allowsTool(tools, tool)),
         subAgents: (options.subAgents ?? [])
           .filter((other) => allowsAgent(subAgents, other))
-          .map((other) => within(other, false, [...above, agent])),
+          .map((other) => narrowed(other, false, [...supervisors, agent])),
         ...(handoffs === undefined
           ? {}
           : {
               handoffs: () =>
                 (typeof handoffs === "function" ? handoffs() : handoffs)
                   .filter((other) => allowsAgent(subAgents, other))
-                  .map((other) => within(other, leads, above))
+                  .map((other) => narrowed(other, leads, supervisors))
             }),
         ...(chosen === undefined ? {} : { profile: chosen }),
         ...(policy === undefined ? {} : { policy }),
@@ -133,10 +133,10 @@ const narrow = (
           : {})
       }
     }
-    known.set(agent, narrowed)
-    return narrowed
+    known.set(agent, copy)
+    return copy
   }
-  return within(root, true, [])
+  return narrowed(root, true, [])
 }
 
 type Instructions = NonNullable<Any["options"]["instructions"]>

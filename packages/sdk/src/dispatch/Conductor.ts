@@ -21,8 +21,8 @@ import type { AgentNotFound, LimitsInvalid, PolicyInvalid } from "../domain/RunE
 import { storedStartShape } from "../durable/internal/shapes.ts"
 import type { StoredStartInput } from "../durable/storedInput.ts"
 import { continueShape, startShape } from "../run/internal/shapes.ts"
-import { takeGiven } from "../run/internal/staging.ts"
-import type { GivenOptions } from "../run/internal/startOptions.ts"
+import { checkLimitsAndPolicy } from "../run/internal/staging.ts"
+import type { LimitsAndPolicy } from "../run/internal/startOptions.ts"
 import type { ContinueInput, StartInput } from "../run/runInput.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, Observed, StoredFault } from "./AgentHandle.ts"
@@ -173,12 +173,12 @@ export const make = (
   })
 
 /** What is dispatched is checked when it is given, however long it waits for a slot. */
-const checkDispatch = <Input extends GivenOptions>(
+const checkDispatch = <Input extends LimitsAndPolicy>(
   input: Input,
   inputShape: Shape,
   options: object,
   optionsShape: Shape
 ): Effect.Effect<Input, LimitsInvalid | OptionsInvalid | PolicyInvalid> =>
   Effect.flatMap(requireOptions("dispatch", input, inputShape), (read) =>
-    Effect.andThen(requireOptions("dispatch", options, optionsShape), takeGiven(read))
+    Effect.andThen(requireOptions("dispatch", options, optionsShape), checkLimitsAndPolicy(read))
   )

@@ -224,7 +224,10 @@ export class RunSuspended extends Schema.TaggedError<RunSuspended>()("RunSuspend
   }
 }
 
-/** @deprecated Use {@link RunSuspended}. */
+/**
+ * @deprecated Use {@link RunSuspended}.
+ * @alias
+ */
 export const RunLetGo = RunSuspended
 /** @deprecated Use {@link RunSuspended}. */
 export type RunLetGo = RunSuspended

@@ -19,7 +19,7 @@ import { RevisionNotFound, RunSuspended, SessionTaken } from "../domain/RunError
 import type { RunEvent } from "../domain/RunEvent.ts"
 import type { RunState } from "../domain/RunState.ts"
 import { toResult } from "../run/internal/result.ts"
-import { takeGiven, checkIds, decodePrompt, startRun } from "../run/internal/staging.ts"
+import { checkLimitsAndPolicy, checkIds, decodePrompt, startRun } from "../run/internal/staging.ts"
 import { answering } from "../run/internal/startOptions.ts"
 import type { RunResult } from "../run/RunResult.ts"
 import { RunStore } from "../store/RunStore.ts"
@@ -67,7 +67,7 @@ export const forkRun: <Output>(
     given: ForkInput,
     options: StoredRunOptions = {}
   ) {
-    const input = yield* Effect.flatMap(requireOptions("forkRun", given, forkShape), takeGiven)
+    const input = yield* Effect.flatMap(requireOptions("forkRun", given, forkShape), checkLimitsAndPolicy)
     yield* requireOptions("forkRun", options, storedRunShape)
     const { limits, newRunId, policy, "~allotted": allotted } = input
     const store = yield* RunStore

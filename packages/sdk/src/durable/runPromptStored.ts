@@ -16,7 +16,7 @@ import type { Runtime } from "../agent/Runtime.ts"
 import type { RunId, SessionId } from "../domain/Id.ts"
 import { AgentNotFound, RunSuspended, SessionBusy } from "../domain/RunError.ts"
 import { toResult } from "../run/internal/result.ts"
-import { takeGiven, checkIds, decodePrompt, startRun } from "../run/internal/staging.ts"
+import { checkLimitsAndPolicy, checkIds, decodePrompt, startRun } from "../run/internal/staging.ts"
 import { answering } from "../run/internal/startOptions.ts"
 import { traced } from "../run/internal/traced.ts"
 import type { RunResult } from "../run/RunResult.ts"
@@ -78,7 +78,7 @@ const running = Effect.fnUntraced(function* <Output>(
   )
   yield* requireOptions("runPromptStored", options, storedRunShape)
   if (isStart) yield* checkIds(read)
-  const input = yield* takeGiven(read)
+  const input = yield* checkLimitsAndPolicy(read)
   const head = input.runId === undefined ? undefined : yield* findHead(store, input.runId)
   if (head !== undefined && !answersTo(runtime.bound.agent, head.agent)) {
     return yield* new AgentNotFound({ agent: head.agent, known: [runtime.bound.agent.name] })

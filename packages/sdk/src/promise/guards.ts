@@ -75,7 +75,10 @@ export const isRunEnded = tagged<RunError.RunEnded>("RunEnded")
 export const isFermataClosed = tagged<Fermata.FermataClosed>("FermataClosed")
 /** The program suspended the run; it is in the store as it stood. */
 export const isRunSuspended = tagged<RunError.RunSuspended>("RunSuspended")
-/** @deprecated Use {@link isRunSuspended}. */
+/**
+ * @deprecated Use {@link isRunSuspended}.
+ * @alias
+ */
 export const isRunLetGo = isRunSuspended
 /** The session's last run has not ended. */
 export const isSessionBusy = tagged<RunError.SessionBusy>("SessionBusy")

@@ -30,7 +30,7 @@ import type { RunState } from "../domain/RunState.ts"
 import { toResult } from "./internal/result.ts"
 import { drive } from "./internal/RunLoop.ts"
 import { continueShape, runShape, startShape } from "./internal/shapes.ts"
-import { takeGiven, checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
+import { checkLimitsAndPolicy, checkIds, continueRun, decodePrompt, startRun } from "./internal/staging.ts"
 import { answering } from "./internal/startOptions.ts"
 import { traced } from "./internal/traced.ts"
 import { noJournal } from "./internal/unstoredJournal.ts"
@@ -106,7 +106,7 @@ const starting = Effect.fnUntraced(function* <Output>(
   options: RunOptions = {}
 ) {
   const shape = "state" in given ? continueShape : startShape
-  const input = yield* Effect.flatMap(requireOptions("runPrompt", given, shape), takeGiven)
+  const input = yield* Effect.flatMap(requireOptions("runPrompt", given, shape), checkLimitsAndPolicy)
   yield* requireOptions("runPrompt", options, runShape)
   yield* requireOpen(runtime)
   const clock = yield* Clock.Clock

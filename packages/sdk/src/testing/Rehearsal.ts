@@ -17,7 +17,7 @@ import type { RuntimeOptionsInvalid } from "../agent/RuntimeError.ts"
 import { lines, messageOf, sentence } from "../domain/Display.ts"
 import type { OptionsInvalid } from "../domain/OptionsInvalid.ts"
 import type { RunStoreError } from "../store/RunStoreError.ts"
-import type { PointNotReached, Point } from "./internal/rehearsal/points.ts"
+import type { PointName, PointNotReached, Point } from "./internal/rehearsal/points.ts"
 import type { Report } from "./internal/rehearsal/report.ts"
 import { make as makeRuns } from "./internal/rehearsal/runs.ts"
 import { make as makeScene } from "./internal/rehearsal/scene.ts"
@@ -28,7 +28,7 @@ import type { EveryCrashOptions, Rehearsal, RehearsalError, Setup } from "./Rehe
 export type { Body, EffectRecord } from "./internal/rehearsal/ledger.ts"
 export {
   type Failure,
-  type Place,
+  type PointName,
   type Point,
   PointInvalid,
   PointNotReached,
@@ -49,6 +49,8 @@ export {
   type RunReport,
   TranscriptInvalid
 } from "./internal/rehearsal/report.ts"
+/** @deprecated Use {@link PointName}. */
+export type Place = PointName
 export { fromEvidence } from "./internal/rehearsal/runs.ts"
 export type { Crash } from "./internal/rehearsal/worker.ts"
 export type { DecisionBody } from "../domain/Decision.ts"

@@ -10,7 +10,7 @@ import { copyJson } from "../../domain/internal/json.ts"
 import type { Limits } from "../../domain/Limits.ts"
 import type { Decoder } from "../../tool/DataSchema.ts"
 import type { Entry } from "../Entry.ts"
-import { bounded } from "./userCode.ts"
+import { withTimeout } from "./userCode.ts"
 
 /** Decodes the arguments of a call, within the time that the tool has for a call. */
 export const decodeArguments = (
@@ -38,7 +38,7 @@ export const decodeWithin = (
   }
   if (Exit.isExit(decoding)) return asFailure(decoding as Exit.Exit<unknown, string>)
   const late = () => `its schema did not answer within ${ms} ms`
-  return Effect.catchCause(bounded(ms, 0, decoding, late), (cause) => asFailure(Exit.failCause(cause)))
+  return Effect.catchCause(withTimeout(ms, 0, decoding, late), (cause) => asFailure(Exit.failCause(cause)))
 }
 
 /** A defect of the schema is a failure like any other; an interruption is not. */

@@ -124,7 +124,11 @@ export const call = <A>(
     return isPromise<A>(out) ? fromPromise(out) : Effect.succeed(out as A)
   })
   const late = () => new ToolFailure({ description: `it did not answer within ${ms} ms` })
-  return inSpan(runtime, called, ms === undefined ? running : within(runtime, ms, running, late)).pipe(
+  return inSpan(
+    runtime,
+    called,
+    ms === undefined ? running : withTimeout(ms, graceMs(runtime), running, late)
+  ).pipe(
     // Code that is stopped does not get here; code that interrupts itself has failed.
     Effect.tapCause((cause) => logFailure(runtime, called, cause)),
     Effect.catchDefect((defect) => Effect.fail(defect))
@@ -217,16 +221,8 @@ export const graceMs = ({ options }: Surroundings): number =>
 /** A timer that is set to more goes off at once. */
 const longestMs = 2 ** 31 - 1
 
-/** Runs an effect of the program with a timeout. One that ignores its interruption is abandoned after the runtime's `cancelGrace`. */
-export const within = <A, E, E2, R>(
-  runtime: Surroundings,
-  ms: number,
-  effect: Effect.Effect<A, E, R>,
-  late: () => E2
-): Effect.Effect<A, E | E2, R> => bounded(ms, graceMs(runtime), effect, late)
-
 /** Runs an effect of the program with a timeout. One that ignores its interruption is abandoned after `graceMs`. */
-export const bounded = <A, E, E2, R>(
+export const withTimeout = <A, E, E2, R>(
   ms: number,
   graceMs: number,
   effect: Effect.Effect<A, E, R>,

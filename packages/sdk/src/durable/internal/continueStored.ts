@@ -19,7 +19,7 @@ import { type RunEvent, wrap } from "../../domain/RunEvent.ts"
 import { findRequest, interruptions, isEnded, type RunState } from "../../domain/RunState.ts"
 import { drive } from "../../run/internal/RunLoop.ts"
 import { continueRun, decodePrompt, type Staged } from "../../run/internal/staging.ts"
-import type { Allotted, GivenOptions } from "../../run/internal/startOptions.ts"
+import type { Allotted, LimitsAndPolicy } from "../../run/internal/startOptions.ts"
 import type { Prompt } from "../../run/Mail.ts"
 import type { RunOptions } from "../../run/runInput.ts"
 import type { RunPromptError } from "../../run/runPrompt.ts"
@@ -128,7 +128,7 @@ export const create = Effect.fnUntraced(function* (
 })
 
 /** A stored run to go on with. */
-export interface Continuation extends GivenOptions, Allotted {
+export interface Continuation extends LimitsAndPolicy, Allotted {
   readonly runId: RunId
   readonly decisions?: ReadonlyArray<DecisionInput>
   readonly message?: Prompt

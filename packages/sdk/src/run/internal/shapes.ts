@@ -4,7 +4,7 @@
 import { callable, shapeOf, string } from "../../domain/internal/misfits.ts"
 import type { ContinueInput, RunOptions, StartInput } from "../runInput.ts"
 
-/** Limits and a policy are looked into where their errors are: see `takeGiven`. */
+/** Limits and a policy are looked into where their errors are: see `checkLimitsAndPolicy`. */
 export const givenShape = {
   limits: "anything",
   policy: "anything",

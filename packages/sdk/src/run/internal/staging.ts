@@ -31,7 +31,7 @@ import { checkBound, inspect } from "../checkResume.ts"
 import { checkEdited, checkUnchanged, decodeDecision } from "./decisions.ts"
 import { eventsOf, withDecisions } from "./mailEvents.ts"
 import { redactEvent } from "./redact.ts"
-import type { Allotted, GivenOptions } from "./startOptions.ts"
+import type { Allotted, LimitsAndPolicy } from "./startOptions.ts"
 import { answering, inheritedOptions, isPrompted, startOptions } from "./startOptions.ts"
 
 /** A state, and the events of it that nobody has stored. */
@@ -81,8 +81,8 @@ export const checkIds = (input: {
   return Effect.void
 }
 
-/** The same with copies of the limits and the policy that a caller chose, which have to be such. */
-export const takeGiven = <Input extends GivenOptions>(
+/** The input with checked copies of the limits and the policy that its caller gives. */
+export const checkLimitsAndPolicy = <Input extends LimitsAndPolicy>(
   input: Input
 ): Effect.Effect<Input, LimitsInvalid | PolicyInvalid> => {
   const limits = input.limits === undefined ? undefined : checkLimits(input.limits)
@@ -100,7 +100,7 @@ export const takeGiven = <Input extends GivenOptions>(
 export const startRun = (
   runtime: Runtime,
   clock: Clock.Clock,
-  input: GivenOptions &
+  input: LimitsAndPolicy &
     Allotted & {
       readonly prompt: ReadonlyArray<UserPart>
       readonly previous?: RunState
@@ -175,7 +175,7 @@ export type ContinueError = Rejection | RunEnded | PolicyFixed | AgentNotFound |
 export const continueRun = Effect.fnUntraced(function* (
   runtime: Runtime,
   clock: Clock.Clock,
-  input: GivenOptions &
+  input: LimitsAndPolicy &
     Allotted & {
       readonly state: RunState
       readonly decisions?: ReadonlyArray<DecisionInput>

@@ -11,8 +11,8 @@ import { AgentNotFound } from "../../domain/RunError.ts"
 import type { RunState } from "../../domain/RunState.ts"
 import type { StartOptions } from "../../domain/StartOptions.ts"
 
-/** What a caller may give to a new run. */
-export interface GivenOptions {
+/** What a caller may give to a new run, in place of what its agent has or the run before was given. */
+export interface LimitsAndPolicy {
   readonly limits?: LimitChanges
   readonly policy?: ApprovalPolicy
 }
@@ -23,7 +23,7 @@ export interface Allotted {
 }
 
 /** The options of a run that continues none. */
-export const startOptions = (runtime: Runtime, { limits, policy }: GivenOptions): StartOptions => ({
+export const startOptions = (runtime: Runtime, { limits, policy }: LimitsAndPolicy): StartOptions => ({
   ...(policy === undefined ? {} : { policy, ...given(runtime) }),
   ...(limits === undefined ? {} : { limits }),
   ...profileOptions(runtime)
@@ -32,7 +32,7 @@ export const startOptions = (runtime: Runtime, { limits, policy }: GivenOptions)
 /** The options of a run that continues another one: what is not given is inherited, as it was given to that one. */
 export const inheritedOptions = (
   runtime: Runtime,
-  { limits, policy }: GivenOptions,
+  { limits, policy }: LimitsAndPolicy,
   { startedWith = {} }: Pick<RunState, "startedWith">
 ): StartOptions => {
   const caller =

@@ -8,7 +8,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
-import { describeFailure, within } from "../../agent/internal/userCode.ts"
+import { describeFailure, graceMs, withTimeout } from "../../agent/internal/userCode.ts"
 import type { ToolCallId } from "../../domain/Id.ts"
 import { text, UserPart } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
@@ -160,7 +160,7 @@ const retried = (
   }
   const tried = Effect.suspend(() => {
     const { late, ms } = timeOf(run, call, tool)
-    return Effect.tapError(within(run.drive.runtime, ms, next(), late), (error) =>
+    return Effect.tapError(withTimeout(ms, graceMs(run.drive.runtime), next(), late), (error) =>
       Effect.sync(() => {
         failed = { error }
       })

@@ -12,8 +12,8 @@ import { optionMisfits, shapeOf } from "../../../domain/internal/misfits.ts"
 import type { Limits } from "../../../domain/Limits.ts"
 import { LimitsInvalid, type PolicyInvalid } from "../../../domain/RunError.ts"
 import { isEnded, type RunState } from "../../../domain/RunState.ts"
-import { takeGiven } from "../../../run/internal/staging.ts"
-import type { GivenOptions } from "../../../run/internal/startOptions.ts"
+import { checkLimitsAndPolicy } from "../../../run/internal/staging.ts"
+import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
 import { ConductorBudgetExceeded, type SharedBudget } from "../../DispatchError.ts"
 
 /** What the runs of a conductor may consume together. What is left out is unlimited. */
@@ -75,7 +75,7 @@ const partNames = ["tokens", "cost", "turns"] as const
 type Amounts = { [P in Part]?: number }
 
 /** What a run is begun with. */
-export interface AllottedInput extends GivenOptions {
+export interface AllottedInput extends LimitsAndPolicy {
   readonly state?: RunState
   readonly prompt?: unknown
 }
@@ -148,7 +148,7 @@ export class Ledger {
     freeSlots: number
   ): Effect.Effect<I, ConductorBudgetExceeded | LimitsInvalid | PolicyInvalid> {
     // Before they are counted with: what is no number would leave no budget at all.
-    return Effect.flatMap(takeGiven(given), (input) => {
+    return Effect.flatMap(checkLimitsAndPolicy(given), (input) => {
       // A new run after one that has ended continues what the caller of that one gave.
       const isNew = input.state === undefined || (isEnded(input.state) && input.prompt !== undefined)
       const before = isNew ? undefined : input.state

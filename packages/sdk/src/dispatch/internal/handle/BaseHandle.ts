@@ -15,7 +15,7 @@ import type { Rejection } from "../../../domain/Rejection.ts"
 import type { AgentNotFound, ToolUnavailable } from "../../../domain/RunError.ts"
 import type { RunState } from "../../../domain/RunState.ts"
 import type { Explanation } from "../../../durable/explain.ts"
-import type { GivenOptions } from "../../../run/internal/startOptions.ts"
+import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
 import type { Prompt } from "../../../run/Mail.ts"
 import type { RunResult } from "../../../run/RunResult.ts"
 import type {
@@ -65,7 +65,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   /** The requests that are open now, also those that this handle has not heard of yet. */
   abstract get openRequests(): Effect.Effect<ReadonlyArray<Interruption>, E>
   /** A run that is not begun, and that begins where the open turn of this one did. */
-  protected abstract forked(prompt: Prompt, given: GivenOptions): BaseHandle<Output, E>
+  protected abstract forked(prompt: Prompt, given: LimitsAndPolicy): BaseHandle<Output, E>
   abstract get state(): () => RunState | undefined
   abstract close(reason: string): Effect.Effect<void>
   abstract get interruptions(): () => ReadonlyArray<Interruption>
@@ -93,7 +93,7 @@ export abstract class BaseHandle<Output, E extends StoredFault>
   }
 
   /** Says something to a new run that begins where the open turn of this one did. */
-  fork(prompt: Prompt, given: GivenOptions): Effect.Effect<AgentHandle<Output, E>, SendError | E> {
+  fork(prompt: Prompt, given: LimitsAndPolicy): Effect.Effect<AgentHandle<Output, E>, SendError | E> {
     return Effect.suspend(() => {
       const refused = this.options.conductor?.refuse()
       if (refused !== undefined) return Effect.fail(refused)

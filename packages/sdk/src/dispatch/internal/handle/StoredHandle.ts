@@ -20,7 +20,7 @@ import { explain, type Explanation } from "../../../durable/explain.ts"
 import { isCallbackAsked } from "../../../durable/internal/continueStored.ts"
 import { type LoadedRun, loadRun } from "../../../durable/internal/loadRun.ts"
 import { sendMessage } from "../../../durable/sendMessage.ts"
-import type { GivenOptions } from "../../../run/internal/startOptions.ts"
+import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Prompt } from "../../../run/Mail.ts"
 import { RunStore } from "../../../store/RunStore.ts"
@@ -144,7 +144,7 @@ export class StoredHandle<Output> extends BaseHandle<Output, StoredFault> implem
     return Effect.andThen(this.hasBegun, this.deliverTo(this.runId, prompt, messageId))
   }
 
-  protected forked(prompt: Prompt, given: GivenOptions): StoredHandle<Output> {
+  protected forked(prompt: Prompt, given: LimitsAndPolicy): StoredHandle<Output> {
     const { runId, runtime } = this
     // A conductor sets aside what the fork may spend by its limits: with those that it inherits.
     const limits = { ...this.lastState?.startedWith?.limits, ...given.limits }

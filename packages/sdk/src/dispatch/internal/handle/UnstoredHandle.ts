@@ -17,7 +17,7 @@ import { next } from "../../../domain/next.ts"
 import type { Rejection } from "../../../domain/Rejection.ts"
 import { interruptions, isEnded, type RunState } from "../../../domain/RunState.ts"
 import { type Explanation, explainState } from "../../../durable/explain.ts"
-import type { GivenOptions } from "../../../run/internal/startOptions.ts"
+import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
 import { sizeOf } from "../../../run/internal/updateSize.ts"
 import type { Prompt } from "../../../run/Mail.ts"
 import * as Mailbox from "../../../run/Mailbox.ts"
@@ -124,13 +124,13 @@ export class UnstoredHandle<Output> extends BaseHandle<Output, never> {
     return this.mailed((mailbox) => mailbox.send(prompt))
   }
 
-  override fork(prompt: Prompt, given: GivenOptions): Effect.Effect<AgentHandle<Output>, SendError> {
+  override fork(prompt: Prompt, given: LimitsAndPolicy): Effect.Effect<AgentHandle<Output>, SendError> {
     return Effect.suspend(() =>
       this.state() === undefined ? Effect.as(this.deliver(prompt), this) : super.fork(prompt, given)
     )
   }
 
-  protected forked(prompt: Prompt, given: GivenOptions): UnstoredHandle<Output> {
+  protected forked(prompt: Prompt, given: LimitsAndPolicy): UnstoredHandle<Output> {
     const sessionId = this.runtime.ids.sessionId(this.options.clock.currentTimeMillisUnsafe())
     const state = beforeOpenTurn(this.state()!, sessionId)
     return new UnstoredHandle(this.runtime, { ...given, state, prompt }, this.options, this.prepare)

@@ -9,8 +9,8 @@ import type { Interruption } from "../../../domain/Interruption.ts"
 import { textOf } from "../../../domain/Message.ts"
 import { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
 import { attribute, type Principal } from "../../../domain/Principal.ts"
-import { takeGiven, decodePrompt } from "../../../run/internal/staging.ts"
-import type { GivenOptions } from "../../../run/internal/startOptions.ts"
+import { checkLimitsAndPolicy, decodePrompt } from "../../../run/internal/staging.ts"
+import type { LimitsAndPolicy } from "../../../run/internal/startOptions.ts"
 import type { Prompt } from "../../../run/Mail.ts"
 import type { AgentHandle, SendError, HandleSendOptions } from "../../AgentHandle.ts"
 import { AnswerNotText, NothingToAnswer, SeveralQuestions } from "../../DispatchError.ts"
@@ -23,7 +23,10 @@ interface Hearer<Output, E> extends AgentHandle<Output, E> {
   /** Queues a message for its next turn. */
   readonly deliver: (prompt: Prompt, messageId: string | undefined) => Effect.Effect<void, SendError | E>
   /** Says something to a new run that begins where the open turn of this one did. */
-  readonly fork: (prompt: Prompt, given: GivenOptions) => Effect.Effect<AgentHandle<Output, E>, SendError | E>
+  readonly fork: (
+    prompt: Prompt,
+    given: LimitsAndPolicy
+  ) => Effect.Effect<AgentHandle<Output, E>, SendError | E>
 }
 
 /** Sends a message, and returns the handle of the run that reads it. */
@@ -32,7 +35,7 @@ export const send = Effect.fnUntraced(function* <Output, E>(
   prompt: Prompt,
   given: HandleSendOptions
 ): Effect.fn.Return<AgentHandle<Output, E>, SendError | E> {
-  const options = yield* Effect.flatMap(requireOptions("send", given, sendShape), takeGiven)
+  const options = yield* Effect.flatMap(requireOptions("send", given, sendShape), checkLimitsAndPolicy)
   const { by = "user", limits, messageId, policy, whenHeld = "queue" } = options
   yield* Effect.fromResult(attribute(by))
   const parts = yield* decodePrompt(prompt)

@@ -14,15 +14,15 @@ import { make as makePoints, type Points } from "../simulation/points.ts"
 
 type When = "before" | "after"
 
-/** A place in a rehearsal: `before` or `after` a model call, a tool's body, an operation of the store, a recorded effect. */
-export type Place =
+/** The name of a point: `before` or `after` a model call, a tool's body, an operation of the store, a recorded effect. */
+export type PointName =
   | `${When}-model`
   | `${When}-tool:${string}`
   | `${When}-store:${Operation}`
   | `${When}-effect:${string}`
 
-/** A place, the next time or (with `#3`) the third time that it is passed. */
-export type Point = Place | `${Place}#${number}`
+/** A point by its name: the next time or (with `#3`) the third time that it is passed. */
+export type Point = PointName | `${PointName}#${number}`
 
 /** A point cannot be in this rehearsal, or what is to happen there cannot happen there. */
 export class PointInvalid extends Schema.TaggedError<PointInvalid>()("PointInvalid", {

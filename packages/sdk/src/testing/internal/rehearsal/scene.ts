@@ -227,8 +227,8 @@ const effectsOf = (
       if (worker === undefined && ledger.running(given, () => true) !== undefined) return Effect.never
       if (body !== undefined) ledger.recording(body)
       const key = given ?? body?.key ?? name
-      const point = (place: Points.Place) =>
-        worker === undefined ? Effect.void : worker.pass(place, (failure) => failure as Error)
+      const point = (name: Points.PointName) =>
+        worker === undefined ? Effect.void : worker.pass(name, (failure) => failure as Error)
       return Effect.gen(function* () {
         yield* point(`before-effect:${name}`)
         const isNew = !(knowsAgain && ledger.has(name, key))

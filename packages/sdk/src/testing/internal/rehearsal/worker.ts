@@ -23,7 +23,7 @@ import type { Reconciled } from "../../../tool/ToolOptions.ts"
 import * as FaultyRunStore from "../../FaultyRunStore.ts"
 import { acknowledging, type World as SimulatedWorld } from "../simulation/world.ts"
 import type { Ledger } from "./ledger.ts"
-import type { Failure, Place, RehearsalPoints } from "./points.ts"
+import type { Failure, PointName, RehearsalPoints } from "./points.ts"
 
 /** A worker that died. */
 export interface Crash {
@@ -59,7 +59,7 @@ export interface Worker {
   /** The leases that the store gave it, also where it died before the answer. */
   readonly leases: ReadonlyArray<Lease>
   /** Passes a point; fails where a failure is planned, and never comes back when the worker is dead or dies there. */
-  readonly pass: <E>(place: Place, errorOf: (failure: Failure) => E) => Effect.Effect<void, E>
+  readonly pass: <E>(name: PointName, errorOf: (failure: Failure) => E) => Effect.Effect<void, E>
   readonly store: RunStore["Service"]
   readonly model: ModelClient["Service"]
   readonly wrap: <A extends Agent.Any>(agent: A) => A
@@ -75,10 +75,10 @@ export const make = (world: World, owner: string): Worker => {
   }
 
   /** Passes a point at once. A worker that is dead crashes at every point. */
-  const passNow = (place: Place): Failure | "crash" | undefined => {
+  const passNow = (name: PointName): Failure | "crash" | undefined => {
     if (!alive) return "crash"
     world.touch()
-    const { fault, point } = points.pass(place)
+    const { fault, point } = points.pass(name)
     if (fault === "crash") {
       world.crashes.push({ point, at: clock.currentTimeMillisUnsafe(), worker: owner })
       kill()
@@ -86,9 +86,9 @@ export const make = (world: World, owner: string): Worker => {
     return fault
   }
 
-  const pass: Worker["pass"] = (place, errorOf) =>
+  const pass: Worker["pass"] = (name, errorOf) =>
     Effect.flatMap(world.interleave, () => {
-      const failure = passNow(place)
+      const failure = passNow(name)
       if (failure === "crash") return Effect.never
       return failure === undefined ? Effect.void : Effect.fail(errorOf(failure))
     })
@@ -218,7 +218,7 @@ export const make = (world: World, owner: string): Worker => {
 
 const wrapModel = (world: World, pass: Worker["pass"]): ModelClient["Service"] => {
   const { answers, model } = world
-  const point = (place: Place) => pass(place, (reason) => new ModelError({ reason: reason as Reason }))
+  const point = (name: PointName) => pass(name, (reason) => new ModelError({ reason: reason as Reason }))
   const asked = (request: ModelRequest) =>
     Effect.map(point("before-model"), () => {
       world.requests.push(request)
