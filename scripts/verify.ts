@@ -46,7 +46,8 @@ const groups: ReadonlyArray<ReadonlyArray<Step>> = [
   ],
   [
     { name: "typetest", command: ["tstyche"] },
-    { name: "docs", command: script("docs") }
+    { name: "docs", command: script("docs") },
+    { name: "reference", command: ["npm", "run", "--silent", "docs:api"] }
   ],
   [{ name: "examples", command: ["node", "--conditions=@fermata/source", "scripts/examples.ts"] }],
   [{ name: "crash", command: ["node", "--conditions=@fermata/source", "scripts/crash.ts", "--ci"] }],

@@ -1,5 +1,3 @@
-import type { Id } from "@fermata/sdk"
-import type { RunStore, RunStoreError } from "@fermata/sdk/store"
 /**
  * Keeps runs in one SQLite file, with the SQLite that Node brings along.
  *
@@ -9,6 +7,8 @@ import type { RunStore, RunStoreError } from "@fermata/sdk/store"
  *
  * @since 0.1.0
  */
+import type { Id } from "@fermata/sdk"
+import type { RunStore, RunStoreError } from "@fermata/sdk/store"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -81,6 +81,7 @@ export type Fail = typeof Fail.Type
 export const TopUp = Schema.TaggedStruct("topUp", { ...fields, limit: Schema.Finite })
 export type TopUp = typeof TopUp.Type
 
+/** The answer to one request, as the journal records it. */
 export const Decision = Schema.Union([Approve, Deny, Answer, Supply, Retry, Fail, TopUp])
 export type Decision = typeof Decision.Type
 

@@ -50,6 +50,7 @@ export const Revocation = Schema.Struct({
 })
 export type Revocation = typeof Revocation.Type
 
+/** A standing approval for calls of one tool. */
 export const Grant = Schema.Struct({
   id: GrantId,
   /** The definition's own name. */

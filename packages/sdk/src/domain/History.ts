@@ -18,6 +18,7 @@ export const Chunk = Schema.Array(Message)
 
 /** Full chunks, and the tail with less than {@link chunkSize} messages. */
 export const fields = { chunks: Schema.Array(Chunk), tail: Chunk }
+/** The messages of a session. Decoding fails when chunks are not full or sequence numbers have gaps. */
 export const History = Schema.Struct(fields).check(Schema.makeFilter((history) => irregularity(history)))
 export type History = typeof History.Type
 
@@ -33,11 +34,13 @@ const irregularity = (history: {
   return gap === -1 ? undefined : `Expected sequence ${gap} at place ${gap}`
 }
 
+/** A history without messages. */
 export const empty: History = { chunks: [], tail: [] }
 
 /** The number of messages, which is also the next message's sequence number. */
 export const size = (history: History): number => history.chunks.length * chunkSize + history.tail.length
 
+/** The history with a message at its end. */
 export const append = (history: History, message: Message): History => {
   // Not spread: that makes room for what never comes. Twice as fast as to concatenate.
   const tail = history.tail.toSpliced(history.tail.length, 0, message)
@@ -46,6 +49,7 @@ export const append = (history: History, message: Message): History => {
     : { chunks: history.chunks, tail }
 }
 
+/** The history of these messages, oldest first. */
 export const fromArray = (messages: ReadonlyArray<Message>): History => {
   const full = messages.length - (messages.length % chunkSize)
   const chunks: Array<ReadonlyArray<Message>> = []
@@ -59,6 +63,7 @@ export const toArray = (history: History): Array<Message> =>
     ? history.tail.slice()
     : ([] as Array<Message>).concat(...history.chunks, history.tail)
 
+/** The newest message; `undefined` when there is none. */
 export const last = (history: History): Message | undefined =>
   history.tail.length > 0 ? history.tail[history.tail.length - 1] : history.chunks.at(-1)?.[chunkSize - 1]
 

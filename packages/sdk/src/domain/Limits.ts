@@ -65,6 +65,7 @@ export const Budget = Schema.Literals([
 ])
 export type Budget = typeof Budget.Type
 
+/** The limits of a run that sets none. Times are in milliseconds. */
 export const defaults: Limits & {
   readonly maxRecoveries: number
   readonly agentConcurrency: number

@@ -49,9 +49,11 @@ export const ToolCallPart = Schema.TaggedStruct("toolCall", {
 })
 export type ToolCallPart = typeof ToolCallPart.Type
 
+/** A part of what a user or a tool says. */
 export const UserPart = Schema.Union([TextPart, FilePart])
 export type UserPart = typeof UserPart.Type
 
+/** A part of a model's answer. */
 export const AssistantPart = Schema.Union([TextPart, ReasoningPart, ToolCallPart, FilePart])
 export type AssistantPart = typeof AssistantPart.Type
 
@@ -96,6 +98,7 @@ export const ToolMessage = Schema.Struct({
 })
 export type ToolMessage = typeof ToolMessage.Type
 
+/** A message of a session. */
 export const Message = Schema.Union([UserMessage, AssistantMessage, ToolMessage])
 export type Message = typeof Message.Type
 

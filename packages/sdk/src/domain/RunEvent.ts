@@ -246,6 +246,7 @@ export interface ChildAdvanced {
   readonly callId: ToolCallId
   readonly event: RunEvent
 }
+/** The schema of {@link ChildAdvanced}. */
 export const ChildAdvanced = Schema.TaggedStruct("child.advanced", {
   ...at,
   callId: ToolCallId,
@@ -286,6 +287,7 @@ const flat = [
 
 /** A past fact that changed a run. */
 export type RunEvent = (typeof flat)[number]["Type"] | ChildAdvanced
+/** The schema of {@link RunEvent}. */
 export const RunEvent: Schema.Codec<RunEvent, unknown> = Schema.Union([...flat, ChildAdvanced])
 
 /** A list of events as a store's row holds it. */

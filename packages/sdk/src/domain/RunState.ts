@@ -86,6 +86,7 @@ export interface ToolCall extends Schema.Schema.Type<typeof callFields> {
   /** The sub-agent's run, when the call is answered by one. */
   readonly child?: RunState
 }
+/** The schema of {@link ToolCall}. */
 export const ToolCall = Schema.Struct({
   ...ToolCall_.fields,
   child: Schema.optionalKey(Schema.suspend((): Schema.Codec<RunState, unknown> => RunState))
@@ -103,6 +104,7 @@ export interface BackgroundRun {
   /** The policies of the agent that started it, once another one has the conversation: they go on binding it, and no other's do. */
   readonly starterPolicies?: Policies
 }
+/** The schema of {@link BackgroundRun}. */
 export const BackgroundRun = Schema.Struct({
   callId: ToolCallId,
   name: Schema.String,
@@ -198,6 +200,7 @@ const wholeFields = {
   calls: Schema.Array(ToolCall),
   background: Schema.optionalKey(Schema.Array(BackgroundRun))
 }
+/** The schema of {@link RunState}. Decoding fails when parts of the state contradict each other. */
 export const RunState: Schema.Codec<RunState, unknown> = Schema.Struct(wholeFields).check(
   Schema.makeFilter((state) => contradictions(state))
 )

@@ -39,6 +39,7 @@ export const ToolResult = Schema.Struct({
 })
 export type ToolResult = typeof ToolResult.Type
 
+/** The fields of a call, without the run of a sub-agent that answers it. */
 export const fields = {
   id: ToolCallId,
   providerCallId: Schema.String,

@@ -1,8 +1,3 @@
-import type { AiError } from "effect/ai/AiError"
-import * as LanguageModel from "effect/ai/LanguageModel"
-import type * as Response from "effect/ai/Response"
-import * as Context from "effect/Context"
-import * as Effect from "effect/Effect"
 /**
  * Between the models of `effect/ai` and those of Fermata, both ways.
  *
@@ -12,6 +7,11 @@ import * as Effect from "effect/Effect"
  *
  * @since 0.1.0
  */
+import type { AiError } from "effect/ai/AiError"
+import * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Response from "effect/ai/Response"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"

@@ -60,7 +60,7 @@ export interface Parts<R> extends Pick<RuntimeOptions<never, unknown>, "approval
    */
   readonly leaseTtl?: Duration.Input
   /**
-   * Answers the requests about calls in doubt, or leaves them to the scenario (`ask`). Default: {@link fromEvidence}, which is
+   * Answers the requests about calls in doubt, or leaves them to the scenario (`ask`). Default: `Rehearsal.fromEvidence`, which is
    * what a person who looks decides.
    */
   readonly inDoubt?: "ask" | ((request: InDoubtRequest, evidence: Evidence) => DecisionBody)

@@ -46,7 +46,7 @@ export interface ToolOptions<A, Out, R = never> {
   readonly description?: string
   /** The arguments: a struct of an Effect Schema, or an object of any Standard Schema. Default: none. */
   readonly parameters?: DataSchema<A>
-  /** Does it, in a scope of its own. What it returns is the result: text as it is, anything else as JSON, or {@link content}. */
+  /** Does it, in a scope of its own. What it returns is the result: text as it is, anything else as JSON, or `Tool.content`. */
   readonly handler: (args: A, context: ToolContext) => Out
   /**
    * The errors that the handler may fail with, as the model gets them: their message and, as JSON, their encoded fields. Of another error the
