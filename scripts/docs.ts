@@ -1,13 +1,13 @@
 /**
- * Runs the documentation. Every fence marked `ts run` in README.md, the packages' READMEs and docs/ is type-checked and executed
- * under Node 24 in an empty directory of its own; `ts run continue` goes on where the fence before it stopped. A `ts` fence that
- * does not run has to say why: `ts no-run <reason>`. Relative links and their anchors have to resolve.
- * `npm run docs -- README` checks the files whose path contains the word.
+ * Runs the documentation. Every fence marked `ts run` in README.md, the packages' READMEs, docs/ and the doc comments of the packages is
+ * type-checked and executed under Node 24 in an empty directory of its own; `ts run continue` goes on where the fence before it stopped. A `ts` fence that
+ * does not run has to say why: `ts no-run <reason>`. Relative links and their anchors have to resolve, and Mermaid has to be able to read
+ * the diagrams. `npm run docs -- README` checks the files whose path contains the word.
  */
 import * as Fs from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
-import { parse } from "./internal/markdown.ts"
+import { docComments, parse } from "./internal/markdown.ts"
 import { indent, mapWidth, root, run, runNode } from "./internal/run.ts"
 
 interface Program {
@@ -21,19 +21,24 @@ const only = process.argv[2] ?? ""
 const failures: Array<string> = []
 const fail = (where: string, what: string) => failures.push(`${where}: ${what}`)
 
-const under = (folder: string): ReadonlyArray<string> =>
+const under = (folder: string, extension: string): ReadonlyArray<string> =>
   Fs.existsSync(Path.join(root, folder))
     ? Fs.readdirSync(Path.join(root, folder), { recursive: true })
         .map(String)
-        .filter((file) => file.endsWith(".md"))
+        .filter((file) => file.endsWith(extension))
         .map((file) => Path.join(folder, file))
     : []
 
-const packageReadmes = Fs.readdirSync(Path.join(root, "packages")).map((name) => `packages/${name}/README.md`)
-const executed = ["README.md", ...packageReadmes, ...under("docs")]
-const linked = [...executed, "AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+const packages = Fs.readdirSync(Path.join(root, "packages")).map((name) => `packages/${name}`)
+const pages = ["README.md", ...packages.map((path) => `${path}/README.md`), ...under("docs", ".md")]
+const linked = [...pages, "AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+const executed = [...pages, ...packages.flatMap((path) => under(`${path}/src`, ".ts"))]
 
-const read = (file: string) => Fs.readFileSync(Path.join(root, file), "utf8")
+/** The text of a page, or the doc comments of a source. */
+const read = (file: string) => {
+  const text = Fs.readFileSync(Path.join(root, file), "utf8")
+  return file.endsWith(".ts") ? docComments(text) : text
+}
 const wanted = (file: string) => {
   if (!file.includes(only)) return false
   if (Fs.existsSync(Path.join(root, file))) return true
@@ -60,7 +65,7 @@ const programsOf = (source: string): ReadonlyArray<Program> => {
         programs.push({ ...before, code: before.code + gap + lines.join("\n") })
       }
     } else {
-      const file = `${source.replace(/\.md$/, "").replace(/[^A-Za-z0-9]+/g, "_")}_L${line}.ts`
+      const file = `${source.replace(/\.(md|ts)$/, "").replace(/[^A-Za-z0-9]+/g, "_")}_L${line}.ts`
       programs.push({ source, line, file, code: "\n".repeat(line) + lines.join("\n") })
     }
   }
@@ -104,7 +109,14 @@ const checkLinks = (source: string): number => {
   return relative.length
 }
 
-const links = linked.filter(wanted).reduce((sum, file) => sum + checkLinks(file), 0)
+const chosen = linked.filter(wanted)
+const links = chosen.reduce((sum, file) => sum + checkLinks(file), 0)
+const drawn = chosen.filter((file) => parse(read(file)).fences.some(({ info }) => info === "mermaid"))
+if (drawn.length > 0) {
+  const { ok, output } = await run("node", ["scripts/docs/diagrams.ts", ...drawn])
+  if (!ok) failures.push(output.trimEnd())
+}
+
 const programs = [...new Set(executed)]
   .filter((file) => file.includes(only) && Fs.existsSync(Path.join(root, file)))
   .flatMap(programsOf)
@@ -142,6 +154,6 @@ if (programs.length > 0) {
 
 for (const failure of failures) console.error(failure)
 console.log(
-  `${programs.length} programs from ${executed.length} pages, ${links} links: ${failures.length} problems`
+  `${programs.length} programs from ${executed.length} pages and sources, ${links} links, ${drawn.length} pages with diagrams: ${failures.length} problems`
 )
 process.exitCode = failures.length > 0 ? 1 : 0

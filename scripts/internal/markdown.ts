@@ -1,5 +1,6 @@
 /**
- * Splits a Markdown page into its code fences and its prose; shared by the checks that run fences and follow links.
+ * Splits a Markdown page into its code fences and its prose, and finds the pages in doc comments; shared by the checks that run fences
+ * and follow links.
  */
 interface Fence {
   /** What stands after the backticks: `ts run`. */
@@ -31,4 +32,20 @@ export const parse = (text: string): { readonly fences: ReadonlyArray<Fence>; re
   }
   if (open !== undefined) fences.push(open)
   return { fences, prose: prose.join("\n") }
+}
+
+/** The doc comments of a TypeScript source as one page. Text stays on the line it has in the source; all other lines are empty. */
+export const docComments = (source: string): string => {
+  let isComment = false
+  return source
+    .split("\n")
+    .map((line) => {
+      if (!isComment) {
+        isComment = /^\s*\/\*\*(?!.*\*\/)/.test(line)
+        return ""
+      }
+      isComment = !/\*\/\s*$/.test(line)
+      return isComment ? line.replace(/^\s*\* ?/, "") : ""
+    })
+    .join("\n")
 }

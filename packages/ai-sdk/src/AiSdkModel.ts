@@ -57,9 +57,13 @@ export interface Options {
  *
  * **Example** (Running an agent on an AI SDK model)
  *
- * ```ts
+ * ```ts run
+ * import { anthropic } from "@ai-sdk/anthropic"
+ * import { AiSdkModel } from "@fermata/ai-sdk"
+ * import { agent, createFermata } from "@fermata/node"
+ *
  * const model = AiSdkModel.make(anthropic("claude-sonnet-4-5"))
- * await using fermata = await createFermata({ agents: [ops], model })
+ * await using fermata = await createFermata({ agents: [agent("ops")], model })
  * ```
  *
  * @category constructors

@@ -30,9 +30,14 @@ export interface CloseOnSignalOptions {
  *
  * **Example** (A worker that suspends its runs)
  *
- * ```ts
- * const fermata = await createFermata({ agents, model })
+ * ```ts run
+ * import { agent, closeOnSignal, createFermata } from "@fermata/node"
+ * import { ScriptedModel } from "@fermata/node/testing"
+ *
+ * const model = ScriptedModel.make([]).client
+ * const fermata = await createFermata({ agents: [agent("ops")], model })
  * closeOnSignal([fermata])
+ * process.kill(process.pid, "SIGTERM") // as a deploy does
  * await fermata.work()
  * ```
  */

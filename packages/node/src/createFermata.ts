@@ -20,8 +20,13 @@ export interface CreateFermataOptions extends Omit<Fermata.FermataOptions, "stor
  *
  * **Example** (A run that is held)
  *
- * ```ts
- * await using fermata = await createFermata({ agents: [ops], model })
+ * ```ts run
+ * import { agent, createFermata, tool } from "@fermata/node"
+ * import { ScriptedModel } from "@fermata/node/testing"
+ *
+ * const model = ScriptedModel.make([{ calls: [{ tool: "deploy" }] }, "It is live."]).client
+ * const deploy = tool("deploy", { handler: () => "deployed" })
+ * await using fermata = await createFermata({ agents: [agent("ops", { tools: [deploy] })], model })
  * const run = await fermata.runPrompt("ops", "Deploy to production")
  * if (run.status === "interrupted") console.log(run.runId, run.interruptions)
  * ```

@@ -26,8 +26,11 @@ type Made = Effect.Effect<Client, never, HttpClient.HttpClient>
  *
  * **Example** (An agent with a real model)
  *
- * ```ts
- * await using fermata = await createFermata({ agents: [ops], model: openAi({ model: "gpt-5.5" }) })
+ * ```ts run
+ * import { agent, createFermata, openAi } from "@fermata/node"
+ *
+ * const model = openAi({ model: "gpt-5.5" })
+ * await using fermata = await createFermata({ agents: [agent("ops")], model })
  * ```
  *
  * @category models

@@ -1,4 +1,3 @@
-import type { ModelProfile } from "@fermata/sdk/model"
 /**
  * List prices of models, for cost budgets. An entry of its own (`@fermata/node/prices`), because the table takes 60 ms to load.
  *
@@ -7,6 +6,7 @@ import type { ModelProfile } from "@fermata/sdk/model"
  *
  * @since 0.1.0
  */
+import type { ModelProfile } from "@fermata/sdk/model"
 import { calcPrice, findProvider, type ModelPrice } from "@pydantic/genai-prices"
 
 type Prices = ModelProfile.Prices
@@ -23,8 +23,12 @@ type Prices = ModelProfile.Prices
  *
  * **Example** (Giving a model its prices)
  *
- * ```ts
- * const model = OpenAiResponses.make({ model: "gpt-5.5", prices: pricesOf("openai", "gpt-5.5") })
+ * ```ts run
+ * import { openAi } from "@fermata/node"
+ * import { pricesOf } from "@fermata/node/prices"
+ *
+ * const prices = pricesOf("openai", "gpt-5.5")
+ * const model = openAi({ model: "gpt-5.5", ...(prices === undefined ? {} : { prices }) })
  * ```
  */
 export const pricesOf = (provider: string, model: string, at: Date = new Date()): Prices | undefined => {

@@ -33,8 +33,18 @@ export type Runtime<Output = unknown> = Definition<Output>
  *
  * **Example** (Creating it with the program)
  *
- * ```ts
- * const layer = Layer.effect(Runtime.Runtime, createRuntime({ agent }))
+ * ```ts run
+ * import { Agent, createRuntime, Runtime, runPrompt } from "@fermata/sdk"
+ * import { ScriptedModel } from "@fermata/sdk/testing"
+ * import { Effect, Layer } from "effect"
+ *
+ * const layer = Layer.effect(Runtime.Runtime, createRuntime({ agent: Agent.make("ops") }))
+ * const program = Effect.gen(function* () {
+ *   const runtime = yield* Runtime.Runtime
+ *   return yield* runPrompt(runtime, { prompt: "Is everything up?" })
+ * })
+ * const services = Layer.provide(layer, ScriptedModel.make(["It is."]).layer)
+ * console.log((await Effect.runPromise(Effect.provide(program, services))).status) // completed
  * ```
  *
  * @category services

@@ -19,7 +19,9 @@ export type { RuntimeContext, RuntimeExtension } from "./RuntimeDefinition.ts"
  *
  * **Example** (A tool that knows the mode)
  *
- * ```ts
+ * ```ts run
+ * import { RuntimeExtension, Tool } from "@fermata/sdk"
+ *
  * const notes = RuntimeExtension.make("notes", {
  *   tools: ({ mode }) => [Tool.make("note", { handler: () => (mode === "plan" ? "kept for later" : "done") })]
  * })

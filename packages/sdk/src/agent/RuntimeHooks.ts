@@ -164,11 +164,21 @@ type Call = <Name extends keyof RuntimeHooks>(
  * `before` is the state that a run is continued from: calls and requests are known by it. Without it, hooks are called for a run from its start
  * on, and nothing of a run that is continued.
  *
- * **Example** (Counting what tools do)
+ * **Example** (Logging what tools do)
  *
- * ```ts
- * const onUpdate = RuntimeHooks.observe({ onToolCall: ({ tool, status }) => count(tool, status) })
- * yield* runPrompt(runtime, { prompt: "Go on" }, { onUpdate })
+ * ```ts run
+ * import { Agent, Runtime, RuntimeHooks, runPrompt, Tool } from "@fermata/sdk"
+ * import { ScriptedModel } from "@fermata/sdk/testing"
+ * import { Effect } from "effect"
+ *
+ * const ping = Tool.make("ping", { safety: "readOnly", handler: () => "up" })
+ * const onUpdate = RuntimeHooks.observe({ onToolCall: ({ tool, status }) => console.log(tool, status) })
+ * const program = Effect.gen(function* () {
+ *   const runtime = yield* Runtime.make({ agent: Agent.make("ops", { tools: [ping] }) })
+ *   return yield* runPrompt(runtime, { prompt: "Is it up?" }, { onUpdate })
+ * })
+ * const model = ScriptedModel.make([{ calls: [{ tool: "ping" }] }, "It is."]).layer
+ * await Effect.runPromise(Effect.provide(program, model)) // ping started, ping completed
  * ```
  */
 export const observe = (

@@ -50,15 +50,25 @@ export type CreateRuntimeError =
  *
  * **Example** (An agent that begins by planning)
  *
- * ```ts
- * const runtime = yield* createRuntime({
- *   agent: coder,
- *   profiles: [{ name: "plan", mode: "plan", tools: { safety: ["readOnly"] } }],
- *   profile: "plan"
+ * ```ts run
+ * import { Agent, createRuntime, reconfigureRuntime, runPrompt, Tool } from "@fermata/sdk"
+ * import { ScriptedModel } from "@fermata/sdk/testing"
+ * import { Effect } from "effect"
+ *
+ * const read = Tool.make("read", { safety: "readOnly", handler: () => "export const answer = 41" })
+ * const write = Tool.make("write", { handler: () => "written" })
+ * const program = Effect.gen(function* () {
+ *   const runtime = yield* createRuntime({
+ *     agent: Agent.make("coder", { tools: [read, write] }),
+ *     profiles: [{ name: "plan", mode: "plan", tools: { safety: ["readOnly"] } }],
+ *     profile: "plan"
+ *   })
+ *   const plan = yield* runPrompt(runtime, { prompt: "How would you do it?" })
+ *   yield* reconfigureRuntime(runtime, { profile: "default" })
+ *   return yield* runPrompt(runtime, { state: plan.state, prompt: "Do it." })
  * })
- * const plan = yield* runPrompt(runtime, { prompt: "How would you do it?" })
- * yield* reconfigureRuntime(runtime, { profile: "default" })
- * yield* runPrompt(runtime, { state: plan.state, prompt: "Do it." })
+ * const model = ScriptedModel.make(["With one change.", "Done."]).layer
+ * console.log((await Effect.runPromise(Effect.scoped(Effect.provide(program, model)))).status) // completed
  * ```
  *
  * @category constructors

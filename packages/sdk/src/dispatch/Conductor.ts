@@ -112,12 +112,22 @@ export interface Conductor {
  *
  * **Example** (Asking three, and taking the first answer)
  *
- * ```ts
- * const conductor = yield* Conductor.make({ concurrency: 3 })
- * const handles = yield* Effect.forEach(sources, (source) =>
- *   conductor.dispatch(runtime, { prompt: `Look it up in ${source}.` }, { name: `search/${source}` })
- * )
- * const { text } = yield* Conductor.firstSuccess(handles)
+ * ```ts run
+ * import { Agent, Conductor, Runtime } from "@fermata/sdk"
+ * import { ScriptedModel } from "@fermata/sdk/testing"
+ * import { Effect } from "effect"
+ *
+ * const program = Effect.gen(function* () {
+ *   const runtime = yield* Runtime.make({ agent: Agent.make("searcher") })
+ *   const conductor = yield* Conductor.make({ concurrency: 3 })
+ *   const handles = yield* Effect.forEach(["web", "wiki", "mail"], (source) =>
+ *     conductor.dispatch(runtime, { prompt: `Look it up in ${source}.` }, { name: `search/${source}` })
+ *   )
+ *   const { text } = yield* Conductor.firstSuccess(handles)
+ *   return text
+ * })
+ * const model = ScriptedModel.make(() => "Found.").layer
+ * console.log(await Effect.runPromise(Effect.scoped(Effect.provide(program, model)))) // Found.
  * ```
  *
  * **Errors**

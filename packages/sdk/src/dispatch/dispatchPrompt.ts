@@ -29,11 +29,23 @@ import { dispatchShape } from "./internal/shapes.ts"
  *
  * **Example** (Going on with something else meanwhile)
  *
- * ```ts
- * const handle = yield* dispatchPrompt(runtime, { prompt: "Read the logs." })
- * const held = yield* handle.wait
- * for (const { requestId } of handle.interruptions()) yield* handle.decide({ _tag: "approve", requestId, by: "ana" })
- * const result = yield* handle.done
+ * ```ts run
+ * import { Agent, dispatchPrompt, Runtime, Tool } from "@fermata/sdk"
+ * import { ScriptedModel } from "@fermata/sdk/testing"
+ * import { Effect } from "effect"
+ *
+ * const pay = Tool.make("pay", { handler: () => "paid" })
+ * const program = Effect.gen(function* () {
+ *   const runtime = yield* Runtime.make({ agent: Agent.make("clerk", { tools: [pay] }) })
+ *   const handle = yield* dispatchPrompt(runtime, { prompt: "Pay the invoice." })
+ *   yield* handle.wait
+ *   for (const { requestId } of handle.interruptions()) {
+ *     yield* handle.decide({ _tag: "approve", requestId, by: "ana" })
+ *   }
+ *   return yield* handle.done
+ * })
+ * const model = ScriptedModel.make([{ calls: [{ tool: "pay" }] }, "It is paid."]).layer
+ * console.log((await Effect.runPromise(Effect.scoped(Effect.provide(program, model)))).status) // completed
  * ```
  *
  * @category running

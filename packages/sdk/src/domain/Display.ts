@@ -35,8 +35,11 @@ const escape = (character: string): string =>
  *
  * **Example** (Showing who decided)
  *
- * ```ts
- * console.log(`Approved by ${Display.line(decision.by)}.`)
+ * ```ts run
+ * import { Display } from "@fermata/sdk"
+ *
+ * const by = "ana\nand the board"
+ * console.log(`Approved by ${Display.line(by)}.`) // Approved by ana\nand the board.
  * ```
  */
 export const line = (value: string): string => value.replaceAll(hidden, escape)

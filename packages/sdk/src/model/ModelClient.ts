@@ -51,9 +51,19 @@ export class ModelClient extends Context.Service<
  *
  * **Example** (Answering from an async generator)
  *
- * ```ts
+ * ```ts run
+ * import { ModelClient, ModelError, type ModelPart, type ModelRequest } from "@fermata/sdk/model"
+ *
+ * const usage = { inputTokens: 5, cachedInputTokens: 0, outputTokens: 2, reasoningTokens: 0 }
+ * async function* answer(_: ModelRequest.ModelRequest): AsyncGenerator<ModelPart.ModelPart> {
+ *   yield { _tag: "text-delta", delta: "Hello." }
+ *   yield { _tag: "finish", finishReason: "stop", usage }
+ * }
+ * const failed = (error: unknown) =>
+ *   new ModelError.ModelError({ reason: new ModelError.ConnectionLost({ description: String(error) }) })
+ *
  * const stream = (request: ModelRequest.ModelRequest) =>
- *   ModelClient.fromAsyncIterable(() => say(request), (error) => failed(error))
+ *   ModelClient.fromAsyncIterable(() => answer(request), failed)
  * ```
  *
  * @category constructors

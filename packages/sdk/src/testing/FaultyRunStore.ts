@@ -81,15 +81,23 @@ const reasonOf = (fault: Fault): RunStoreError["reason"] => {
  *
  * **Example** (Losing the first acknowledgement)
  *
- * ```ts
- * let lost = false
- * const store = FaultyRunStore.make(sound, {
- *   after: (operation) => {
- *     if (operation !== "append" || lost) return Effect.void
- *     lost = true
- *     return Effect.fail(FaultyRunStore.error("append", "connectionLost"))
- *   }
+ * ```ts run
+ * import { RunStore } from "@fermata/sdk/store"
+ * import { FaultyRunStore } from "@fermata/sdk/testing"
+ * import { Effect, Layer } from "effect"
+ *
+ * const faulty = Effect.gen(function* () {
+ *   const sound = yield* RunStore.RunStore
+ *   let isLost = false
+ *   return FaultyRunStore.make(sound, {
+ *     after: (operation) => {
+ *       if (operation !== "append" || isLost) return Effect.void
+ *       isLost = true
+ *       return Effect.fail(FaultyRunStore.error("append", "connectionLost"))
+ *     }
+ *   })
  * })
+ * const store = Layer.effect(RunStore.RunStore, faulty).pipe(Layer.provide(RunStore.layerMemory))
  * ```
  *
  * @category constructors

@@ -37,7 +37,7 @@ export type { StoreHooks, TestRunner } from "./internal/storeContract/group.ts"
  *
  * **Example** (Proving a store)
  *
- * ```ts
+ * ```ts no-run it is a test file
  * import { assert, describe, it } from "@effect/vitest"
  *
  * RunStoreContract.suite({ assert, describe, it })("mine", layer)

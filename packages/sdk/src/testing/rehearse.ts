@@ -53,12 +53,20 @@ export type Scenario = (rehearsal: PromisedRehearsal) => Promise<unknown>
  *
  * **Example** (A worker that dies after the charge)
  *
- * ```ts
+ * ```ts run
+ * import { agent, approve, tool } from "@fermata/node"
+ * import { Rehearsal, rehearse, ScriptedModel } from "@fermata/node/testing"
+ *
+ * const charge = tool("charge_card", { handler: () => "charged" })
  * const report = await rehearse(
- *   () => ({ agents: [cashier], model: model.client }),
+ *   () => ({
+ *     agents: [agent("cashier", { tools: [charge] })],
+ *     model: ScriptedModel.make([{ calls: [{ tool: "charge_card" }] }, "Charged."]).client
+ *   }),
  *   async (rehearsal) => {
  *     await rehearsal.crashAt("after-tool:charge_card")
- *     await rehearsal.run("Charge the card.")
+ *     const held = await rehearsal.run("Charge the card.")
+ *     if (held.status === "interrupted") await rehearsal.decide(held.interruptions[0]!, approve())
  *   }
  * )
  * Rehearsal.assertSafe(report)

@@ -156,7 +156,7 @@ const serverOf = ({ serverInfo }: McpClient.McpClient, { server }: Options): str
  *
  * **Example** (Using a server's tools)
  *
- * ```ts
+ * ```ts no-run it downloads a server
  * const tools = yield* McpTools.fromProcess(ChildProcess.make("npx", ["-y", "@modelcontextprotocol/server-filesystem", "."]))
  * const agent = Agent.make("files", { tools })
  * ```

@@ -69,7 +69,10 @@ const noArguments = Schema.Struct({})
  *
  * **Example** (A tool that is asked about)
  *
- * ```ts
+ * ```ts run
+ * import { Tool } from "@fermata/sdk"
+ * import { Schema } from "effect"
+ *
  * const deploy = Tool.make("deploy", {
  *   description: "Deploys to an environment",
  *   parameters: Schema.Struct({ env: Schema.String }),
