@@ -23,7 +23,7 @@ import {
   watch
 } from "../helpers/Fixture.ts"
 
-/** Runs one call of a tool, and tells what became of it. */
+/** Runs one call of a tool and returns the run's result. */
 const one = (
   tool: Tool.Tool,
   options: Parameters<typeof bind<never, undefined>>[2] & { readonly policy?: ApprovalPolicy } = {}
@@ -36,7 +36,7 @@ const one = (
   })
 
 describe("needsApproval", () => {
-  it.effect("is true for every tool that is not read-only, unless it says otherwise", () =>
+  it.effect("applies to every tool that is not read-only, unless the tool overrides it", () =>
     Effect.gen(function* () {
       assert.strictEqual((yield* one(safe().tool)).status, "completed")
       assert.strictEqual((yield* one(probe("write").tool)).status, "interrupted")
@@ -46,7 +46,7 @@ describe("needsApproval", () => {
     })
   )
 
-  it.effect("may be a function, a promise or an effect of the decoded arguments and the place", () =>
+  it.effect("accepts a function, a promise or an effect of the decoded arguments and the context", () =>
     Effect.gen(function* () {
       const places: Array<unknown> = []
       for (const wrap of [
@@ -74,7 +74,7 @@ describe("needsApproval", () => {
     })
   )
 
-  it.effect("that fails is a yes, and the request says why it is asked", () =>
+  it.effect("asks for approval when the rule fails, and gives the failure as the reason", () =>
     Effect.gen(function* () {
       for (const needsApproval of [
         (): boolean => {
@@ -112,7 +112,7 @@ describe("a request for approval", () => {
     })
   )
 
-  it.effect("does without a risk or a preview that fails", () =>
+  it.effect("omits a risk or a preview whose function fails", () =>
     Effect.gen(function* () {
       const { tool } = probe("write", {
         risk: (): string => {
@@ -126,7 +126,7 @@ describe("a request for approval", () => {
     })
   )
 
-  it.effect("does without a risk or a preview that is no text", () =>
+  it.effect("omits a risk or a preview that is not text", () =>
     Effect.gen(function* () {
       const none = () => 7 as unknown as string
       const { tool, ran } = probe("write", { risk: none, preview: none })
@@ -150,7 +150,7 @@ describe("the approval policy", () => {
     })
   )
 
-  it.effect("all lets every call through, and the journal says who did", () =>
+  it.effect("lets every call through in mode `all`, and the journal names the policy", () =>
     Effect.gen(function* () {
       const { tool } = probe("write")
       const { updates, onUpdate } = watch()
@@ -161,7 +161,7 @@ describe("the approval policy", () => {
     })
   )
 
-  it.effect("none denies every call that needs approval", () =>
+  it.effect("denies every call that needs approval in mode `none`", () =>
     Effect.gen(function* () {
       assert.include(yield* outcome({ mode: "none" }), "write denied: The approval policy denies")
       assert.strictEqual(
@@ -171,7 +171,7 @@ describe("the approval policy", () => {
     })
   )
 
-  it.effect("until lets calls through until then, and asks afterwards", () =>
+  it.effect("lets calls through until the given time in mode `until`, and asks afterwards", () =>
     Effect.gen(function* () {
       const policy: ApprovalPolicy = { mode: "until", until: 60_000 }
       assert.strictEqual(yield* outcome(policy), "write completed: write:1")
@@ -181,7 +181,7 @@ describe("the approval policy", () => {
     })
   )
 
-  it.effect("has rules by the tool's name that come first, in order", () =>
+  it.effect("applies its rules by tool name, in order, before its mode", () =>
     Effect.gen(function* () {
       const rules: ApprovalPolicy["rules"] = [
         { tool: "write", action: "deny", message: "not on Fridays" },
@@ -199,7 +199,7 @@ describe("the approval policy", () => {
     })
   )
 
-  it.effect("of a run replaces the agent's", () =>
+  it.effect("of the run replaces the agent's policy", () =>
     Effect.gen(function* () {
       const { tool } = probe("write")
       const { runtime } = yield* bind(Agent.make("a", { tools: [tool], policy: { mode: "all" } }), [
@@ -209,7 +209,7 @@ describe("the approval policy", () => {
     })
   )
 
-  it.effect("of a parent is not relaxed by its sub-agent: the strictest counts", () =>
+  it.effect("of a parent and that of its sub-agent both apply, and the stricter wins", () =>
     Effect.gen(function* () {
       const cases: ReadonlyArray<readonly [ApprovalPolicy, ApprovalPolicy, string]> = [
         [{ mode: "ask" }, { mode: "all" }, "interrupted"],
@@ -235,7 +235,7 @@ describe("the approval policy", () => {
 })
 
 describe("a grant", () => {
-  /** Approves `write 1 /tmp/a` with a grant, then lets the model ask for more. */
+  /** Approves `write 1 /tmp/a` with a grant; the model then makes further calls. */
   const granted = (
     grant: GrantRequest,
     later: Parameters<typeof bind>[1],
@@ -256,7 +256,7 @@ describe("a grant", () => {
     })
 
   it.effect(
-    "covers exactly the approved arguments unless it says otherwise, and is noted on what it let through",
+    "covers exactly the approved arguments by default, and is recorded on each call that it let through",
     () =>
       Effect.gen(function* () {
         const { result, ran, updates } = yield* granted({ scope: "run" }, [
@@ -272,7 +272,7 @@ describe("a grant", () => {
       })
   )
 
-  it.effect("may cover a pattern", () =>
+  it.effect("covers arguments that match its pattern", () =>
     Effect.gen(function* () {
       const { result, ran } = yield* granted(
         { scope: "run", arguments: { path: { _tag: "glob", pattern: "/tmp/*" } } },
@@ -283,7 +283,7 @@ describe("a grant", () => {
     })
   )
 
-  it.effect("may cover any arguments", () =>
+  it.effect("covers any arguments when its pattern is empty", () =>
     Effect.gen(function* () {
       const { result, ran } = yield* granted({ scope: "run", arguments: {} }, [
         { calls: [call("write", "2", "/etc/b"), call("write", "3")] },
@@ -309,7 +309,7 @@ describe("a grant", () => {
     })
   )
 
-  it.effect("ends when it expires", () =>
+  it.effect("covers no call after it expires", () =>
     Effect.gen(function* () {
       const slow = { safety: "sideEffecting" } as const
       const { result, runtime, ran } = yield* granted(
@@ -324,7 +324,7 @@ describe("a grant", () => {
     })
   )
 
-  it.effect("of the session covers the session's next runs; one of the run does not", () =>
+  it.effect("covers later runs of the session with scope `session`, and not with scope `run`", () =>
     Effect.gen(function* () {
       for (const scope of ["session", "run"] as const) {
         const { result, runtime, ran } = yield* granted({ scope, arguments: {} }, [
@@ -339,7 +339,7 @@ describe("a grant", () => {
     })
   )
 
-  it.effect("is not inherited by sub-agents unless it says so", () =>
+  it.effect("is inherited by sub-agents only with `inherit`", () =>
     Effect.gen(function* () {
       for (const inherit of [false, true]) {
         const { tool, ran } = probe("write")
@@ -363,7 +363,7 @@ describe("a grant", () => {
     })
   )
 
-  it.effect("never releases requests that are already pending", () =>
+  it.effect("releases no request that is already pending", () =>
     Effect.gen(function* () {
       const { tool, ran } = probe("write")
       const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [
@@ -380,7 +380,7 @@ describe("a grant", () => {
     })
   )
 
-  it.effect("is refused for a privileged tool, and nothing happens", () =>
+  it.effect("is refused for a privileged tool, and the request stays open", () =>
     Effect.gen(function* () {
       const { tool, ran } = probe("drop", { safety: "privileged" })
       const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [
@@ -411,7 +411,7 @@ describe("a grant", () => {
     })
   )
 
-  it.effect("is not stronger than a policy that denies", () =>
+  it.effect("does not override a policy that denies", () =>
     Effect.gen(function* () {
       const { result, runtime, ran } = yield* granted({ scope: "session", arguments: {} }, [
         "done",
@@ -435,7 +435,7 @@ describe("an approval callback", () => {
     return Effect.map(one(tool, { approvalCallback: approvalCallback! }), (result) => ({ result, ran }))
   }
 
-  it.effect("decides inline, and the run is not held", () =>
+  it.effect("decides without holding the run", () =>
     Effect.gen(function* () {
       for (const wrap of [Effect.succeed, <A>(a: A) => Promise.resolve(a), <A>(a: A) => a]) {
         const { result, ran } = yield* held((request) => wrap(approve(request, { by: "callback" })))
@@ -449,7 +449,7 @@ describe("an approval callback", () => {
     })
   )
 
-  it.effect("that has nothing to say holds the run", () =>
+  it.effect("holds the run when it returns nothing", () =>
     Effect.gen(function* () {
       const { result, ran } = yield* held(() => undefined)
       only(result, "approval")
@@ -457,7 +457,7 @@ describe("an approval callback", () => {
     })
   )
 
-  it.effect("that fails, or answers what does not fit, holds the run", () =>
+  it.effect("holds the run when it fails or returns an inapplicable decision", () =>
     Effect.gen(function* () {
       for (const callback of [
         () => {
@@ -479,7 +479,7 @@ describe("an approval callback", () => {
     })
   )
 
-  it.effect("decides no other request than the one that it was asked about", () =>
+  it.effect("decides only the request that it was asked about", () =>
     Effect.gen(function* () {
       const { tool, ran } = probe("write")
       const asked: Array<Parameters<typeof approve>[0]> = []
@@ -487,7 +487,7 @@ describe("an approval callback", () => {
         Agent.make("a", { tools: [tool] }),
         [{ calls: [call("write", "1"), call("write", "2")] }, "unheard"],
         {
-          // It has seen the first, and approves that again and again.
+          // Approves the first request each time.
           approvalCallback: (request) => {
             asked.push(request)
             return { _tag: "approve", requestId: asked[0]!.requestId, by: "x" }
@@ -501,7 +501,7 @@ describe("an approval callback", () => {
     })
   )
 
-  it.effect("need not say which request it decides", () =>
+  it.effect("may omit the request id from its decision", () =>
     Effect.gen(function* () {
       const { result, ran } = yield* held(() => ({ _tag: "approve", by: "x" }) as never)
       expect(result, "completed")
@@ -510,10 +510,10 @@ describe("an approval callback", () => {
   )
 })
 
-describe("a run that nobody can be asked in", () => {
+describe("a non-interactive run", () => {
   const options = { interactive: false }
 
-  it.effect("denies what needs approval, and tells the model so", () =>
+  it.effect("denies calls that need approval, and the result says that they have not run", () =>
     Effect.gen(function* () {
       const { tool, ran } = probe("write")
       const { state } = expect(yield* one(tool, options), "completed")
@@ -537,7 +537,7 @@ describe("a run that nobody can be asked in", () => {
   )
 })
 
-describe("a question of the model", () => {
+describe("a question asked by the model", () => {
   const asking = () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a", { tools: [Tool.askUser] }), [
@@ -547,7 +547,7 @@ describe("a question of the model", () => {
       return { runtime, model, held: yield* runPrompt(runtime, { prompt: "go" }) }
     })
 
-  it.effect("holds the run until it is answered; the answer is the call's result", () =>
+  it.effect("holds the run until it is answered, and the answer becomes the call's result", () =>
     Effect.gen(function* () {
       const { runtime, held } = yield* asking()
       const request = only(held, "question")
@@ -564,7 +564,7 @@ describe("a question of the model", () => {
     })
   )
 
-  it.effect("may be refused, and cannot be approved", () =>
+  it.effect("can be denied, and cannot be approved", () =>
     Effect.gen(function* () {
       const { runtime, held } = yield* asking()
       const request = only(held, "question")
@@ -578,8 +578,8 @@ describe("a question of the model", () => {
   )
 })
 
-describe("a time to decide", () => {
-  it.effect("that never ends is no expiry, and one that is over at once is refused", () =>
+describe("an approval's expiresIn", () => {
+  it.effect("sets no expiry when infinite, and is refused when zero, negative or NaN", () =>
     Effect.gen(function* () {
       const { tool } = probe("write", { approval: { expiresIn: Infinity } })
       const request = only(yield* one(tool), "approval")
@@ -593,7 +593,7 @@ describe("a time to decide", () => {
   )
 })
 
-describe("a request that expires", () => {
+describe("a request with an expiry", () => {
   const expiring = (onExpiry?: "deny" | "stay") =>
     Effect.gen(function* () {
       const { tool, ran } = probe("write", {
@@ -609,7 +609,7 @@ describe("a request that expires", () => {
       return { runtime, held, ran, state: throughJson(held.state) as RunState }
     })
 
-  it.effect("is denied by expiry, which is on record", () =>
+  it.effect("is denied by `expiry` in the record when its time is up", () =>
     Effect.gen(function* () {
       const { runtime, state, ran } = yield* expiring()
       const done = expect(yield* runPrompt(runtime, { state }), "completed")
@@ -621,7 +621,7 @@ describe("a request that expires", () => {
     })
   )
 
-  it.effect("refuses a decision that comes too late", () =>
+  it.effect("rejects a decision after its expiry", () =>
     Effect.gen(function* () {
       const { runtime, state, ran } = yield* expiring()
       const decisions = [approve(interruptions(state)[0]!)]
@@ -631,7 +631,7 @@ describe("a request that expires", () => {
     })
   )
 
-  it.effect("stays, if that is its policy", () =>
+  it.effect("stays open after its expiry with onExpiry `stay`", () =>
     Effect.gen(function* () {
       const { runtime, state, ran } = yield* expiring("stay")
       const again = yield* runPrompt(runtime, { state })

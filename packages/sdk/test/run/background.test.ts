@@ -35,7 +35,7 @@ const delegate = (agent: string, background = true, prompt = "do") => ({
 
 type Answers = { readonly [agent: string]: ReadonlyArray<ScriptedModel.ScriptedAnswer | string> }
 
-/** A model that answers each agent of the tree by its own script, whoever asks first. */
+/** A model that answers each agent of the tree from its own script. */
 const scripted = (answers: Answers) => {
   const taken = new Map<string, number>()
   return ScriptedModel.make((request: ModelRequest) => {
@@ -49,7 +49,7 @@ const scripted = (answers: Answers) => {
 const lead = (subAgents: ReadonlyArray<Agent.Any>, options: Agent.AgentOptions<any, undefined> = {}) =>
   Agent.make("lead", { ...options, subAgents, delegation: "delegate" })
 
-/** Runs something that takes a second. */
+/** Runs the effect and advances the clock by a second. */
 const aSecondLater = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.gen(function* () {
     const fiber = yield* Effect.forkChild(effect)
@@ -68,7 +68,7 @@ const backgroundOf = (state: RunState) =>
   (state.background ?? []).map(({ child, ended, name }) => `${name} ${ended?.status ?? child?.status}`)
 
 describe("a sub-agent in the background", () => {
-  it.effect("gives a receipt at once, and what it came to as a message", () =>
+  it.effect("returns a receipt at once, and delivers its answer in a message", () =>
     Effect.gen(function* () {
       const model = scripted({
         lead: [{ calls: [delegate("scout")] }, "I go on meanwhile.", "The scout says: blue."],
@@ -87,7 +87,7 @@ describe("a sub-agent in the background", () => {
     })
   )
 
-  it.effect("can be waited for, listed, told something and stopped by the model", () =>
+  it.effect("can be awaited, listed, sent a message and cancelled by the model", () =>
     Effect.gen(function* () {
       const id = (n: number) => `run-1.t1.${n}`
       const release = yield* Deferred.make<void>()
@@ -132,7 +132,7 @@ describe("a sub-agent in the background", () => {
     })
   )
 
-  it.effect("that is held stops neither its parent nor the others, and goes on where it stood", () =>
+  it.effect("blocks neither its parent nor its siblings while it is held, and resumes where it stood", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const answers: Answers = {
@@ -166,7 +166,7 @@ describe("a sub-agent in the background", () => {
     })
   )
 
-  it.effect("works at any depth, and every hold surfaces at the root with its path", () =>
+  it.effect("works at any depth, and its requests reach the root with the agent path", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const model = scripted({
@@ -188,7 +188,7 @@ describe("a sub-agent in the background", () => {
     })
   )
 
-  it.effect("runs beside the others: attached ones of one answer, too", () =>
+  it.effect("runs concurrently with the other sub-agents of the same answer, attached ones included", () =>
     Effect.gen(function* () {
       const all = yield* Deferred.make<void>()
       let arrived = 0
@@ -218,7 +218,7 @@ describe("a sub-agent in the background", () => {
     })
   )
 
-  it.effect("waits for its turn where agentConcurrency says how many may be at work", () =>
+  it.effect("waits while agentConcurrency sub-agents are at work", () =>
     Effect.gen(function* () {
       let at = 0
       let most = 0
@@ -255,7 +255,7 @@ describe("a sub-agent in the background", () => {
     })
   )
 
-  it.effect("ends with its root: exactly one end each, and the tools' signals fire", () =>
+  it.effect("is cancelled once with its root, and its tools' signals abort", () =>
     Effect.gen(function* () {
       let begun = 0
       let aborted = 0
@@ -299,7 +299,7 @@ describe("a sub-agent in the background", () => {
     })
   )
 
-  it.effect("of a run that has failed goes on when the run is continued", () =>
+  it.effect("goes on when its failed root run is continued", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const model = scripted({
@@ -319,7 +319,7 @@ describe("a sub-agent in the background", () => {
     })
   )
 
-  it.effect("that asks for too long is denied when its time is up, while the others are at work", () =>
+  it.effect("is denied when its request expires, while its siblings are at work", () =>
     Effect.gen(function* () {
       const write = probe("write", { approval: { expiresIn: "1 minute" } })
       const model = scripted({
@@ -348,7 +348,7 @@ describe("a sub-agent in the background", () => {
     })
   )
 
-  it.effect("that fails leaves nobody under it at work, and nothing to be decided", () =>
+  it.effect("cancels the sub-agents under it and closes their requests when it fails", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const model = scripted({
@@ -373,7 +373,7 @@ describe("a sub-agent in the background", () => {
     })
   )
 
-  it.effect("that is stopped is waited for with all that is under it, and what that did is kept", () =>
+  it.effect("ends after the sub-agents under it when the run is cancelled, and keeps their results", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const slow = safe("slow", {

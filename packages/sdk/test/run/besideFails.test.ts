@@ -13,7 +13,7 @@ import { delegate, runId } from "../helpers/Team.ts"
 
 const full = new RunStoreError({ operation: "append", reason: new StorageFull({ detail: "0 bytes free" }) })
 
-/** A lead whose model does not answer, above a middle one that waits for a leaf, which reads. */
+/** A lead whose model never answers, above a middle agent that waits for a leaf, which reads. */
 const scripts: Readonly<Record<string, ReadonlyArray<ScriptedModel.ScriptedAnswer | string>>> = {
   lead: [{ calls: [delegate("middle")] }, { hang: true }],
   middle: [{ calls: [delegate("leaf", false)] }],
@@ -21,7 +21,7 @@ const scripts: Readonly<Record<string, ReadonlyArray<ScriptedModel.ScriptedAnswe
 }
 
 describe("a sub-agent whose commit fails", () => {
-  it.live("fails the run at once, whatever the run above waits for, and is not begun again", () =>
+  it.live("fails the run at once while the lead's model call hangs, and does not start again", () =>
     Effect.gen(function* () {
       const look = safe("look")
       const taken = new Map<string, number>()
@@ -43,7 +43,7 @@ describe("a sub-agent whose commit fails", () => {
           const isRead = options.events.some((event) => unwrap(event).event._tag === "tool.started")
           if (!isRead && refused === 0) return store.append(options)
           refused += 1
-          // What tells a loop that never ends from one that ends.
+          // Ends a loop that would retry for ever.
           return refused > 100 ? Effect.interrupt : Effect.fail(full)
         }
       })

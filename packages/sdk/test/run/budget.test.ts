@@ -29,7 +29,7 @@ const usage = { inputTokens: 50, outputTokens: 50, costUsd: 1 }
 const topUp = (requestId: string, limit: number) =>
   ({ _tag: "topUp", requestId, by: "ann", limit }) as unknown as ReturnType<typeof deny>
 
-/** A tree: the lead gives work to as many workers as said; each worker takes `turns` turns of 100 tokens and 1 dollar. */
+/** A lead that delegates to `workers` workers; each takes `turns` turns of 100 tokens and 1 dollar. */
 const tree = (options: {
   readonly lead?: Partial<Limits>
   readonly worker?: Partial<Limits>
@@ -59,13 +59,13 @@ const tree = (options: {
 }
 
 describe("a budget", () => {
-  it.effect("of tokens is that of the whole tree, asked about once, at the run whose it is", () =>
+  it.effect("of tokens counts the whole tree, and opens one limit request, at the run that owns it", () =>
     Effect.gen(function* () {
       const { model, runtime } = yield* tree({ lead: { maxTokens: 450 } })
       const held = yield* runPromptStored(runtime, { prompt: "go" })
       const request = only(held, "limit")
       assert.deepInclude(request, { budget: "tokens", limit: 450, agentPath: ["lead"] })
-      // One turn of the lead; the workers that were under way may finish the turn that they had begun.
+      // One turn of the lead, and the turns that the workers had begun.
       assert.isAtMost(model.requests.length, 6)
       const { runId } = held
       const done = yield* runPromptStored(runtime, { runId, decisions: [topUp(request.requestId, 5000)] })
@@ -75,7 +75,7 @@ describe("a budget", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("that nobody may raise fails the sub-agents, then the run, and says which", () =>
+  it.effect("of tokens fails the run with BudgetExceeded when it cannot be raised", () =>
     Effect.gen(function* () {
       const { runtime } = yield* tree({ lead: { maxTokens: 450 } })
       const result = expect(yield* runPrompt(runtime, { prompt: "go" }), "error")
@@ -84,7 +84,7 @@ describe("a budget", () => {
     })
   )
 
-  it.effect("of turns and tool calls can be that of the tree", () =>
+  it.effect("of turns or of tool calls can count the whole tree", () =>
     Effect.gen(function* () {
       const turns = yield* tree({ lead: { maxTreeTurns: 4 }, workers: 1, turns: 10 })
       const one = expect(yield* runPrompt(turns.runtime, { prompt: "go" }), "error")
@@ -99,9 +99,9 @@ describe("a budget", () => {
     })
   )
 
-  it.effect("of a sub-agent is set aside when it is started, and what it did not use is free again", () =>
+  it.effect("of a sub-agent is reserved when it starts, and its unused rest is returned", () =>
     Effect.gen(function* () {
-      // 1000 - 100 for the lead's first turn; each worker wants 600: the first is promised 600, the second what is left.
+      // 1000 - 100 for the lead's first turn; each worker asks for 600: the first gets 600, the second the rest.
       const { onUpdate, updates } = watch()
       const { runtime } = yield* tree({ lead: { maxTokens: 1000 }, worker: { maxTokens: 600 } })
       expect(yield* runPrompt(runtime, { prompt: "go" }, { onUpdate }), "completed")
@@ -113,7 +113,7 @@ describe("a budget", () => {
     })
   )
 
-  it.effect("of which nothing is left starts no sub-agent", () =>
+  it.effect("with no rest opens a limit request at the lead before another sub-agent starts", () =>
     Effect.gen(function* () {
       const { model, runtime } = yield* tree({
         lead: { maxTokens: 700 },
@@ -126,7 +126,7 @@ describe("a budget", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("of money that is promised to others is asked about, and not called unknown", () =>
+  it.effect("of money that is reserved for sub-agents counts as spent, and its cost stays known", () =>
     Effect.gen(function* () {
       const { runtime } = yield* tree({ lead: { maxCostUsd: 7 }, worker: { maxCostUsd: 6 }, workers: 3 })
       const held = yield* runPromptStored(runtime, { prompt: "go" })
@@ -137,7 +137,7 @@ describe("a budget", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("in money fails closed when a price is unknown, and says so", () =>
+  it.effect("of money fails the run when a price is unknown, and the error says so", () =>
     Effect.gen(function* () {
       const agent = Agent.make("a", { tools: [safe().tool], limits: { maxCostUsd: 5 } })
       const unpriced = { inputTokens: 1, outputTokens: 1, costUsd: undefined as unknown as number }
@@ -147,7 +147,7 @@ describe("a budget", () => {
     })
   )
 
-  it.effect("in time counts what is at work, not what is held, and stops the model in the middle", () =>
+  it.effect("of time excludes the time while held, and interrupts a model call", () =>
     Effect.gen(function* () {
       const write = safe("write", { needsApproval: true })
       const agent = Agent.make("a", { tools: [write.tool], limits: { maxWallMs: 10_000 } })
@@ -173,7 +173,7 @@ describe("a budget", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("that is running out is told once", () =>
+  it.effect("is announced as nearing once", () =>
     Effect.gen(function* () {
       const { onUpdate, updates } = watch()
       const { runtime } = yield* tree({ lead: { maxTokens: 1000, warnAt: 0.5 } })
@@ -185,7 +185,7 @@ describe("a budget", () => {
   )
 
   it.effect(
-    "gives one turn without tools to say how far it is, then asks; with more of it the run goes on",
+    "with wrapUp gives the model one turn without tools to report, then opens a limit request; a top-up continues the run",
     () =>
       Effect.gen(function* () {
         const agent = Agent.make("a", { tools: [safe().tool], limits: { maxTurns: 2, wrapUp: true } })
@@ -212,7 +212,7 @@ describe("a budget", () => {
   )
 
   it.effect(
-    "of tool calls is used up by a call over it: with as many as it allows the run completes as usual",
+    "of tool calls is exceeded by the call above it: a run that makes exactly as many completes normally",
     () =>
       Effect.gen(function* () {
         const { ran, tool } = safe()
@@ -236,7 +236,7 @@ describe("a budget", () => {
       }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("that is refused ends the run with what was said last", () =>
+  it.effect("ends the run with the model's last text when its limit request is denied", () =>
     Effect.gen(function* () {
       const agent = Agent.make("a", { tools: [safe().tool], limits: { maxTurns: 1, wrapUp: true } })
       const { runtime } = yield* bind(agent, [{ calls: [call("safe", "1")] }, "Not even half."])
@@ -249,7 +249,7 @@ describe("a budget", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("counts what calls have cost that brought no answer", () =>
+  it.effect("counts the usage of model calls that failed", () =>
     Effect.gen(function* () {
       const lost = { inputTokens: 40, outputTokens: 2, costUsd: 0.5 }
       const reason = new ConnectionLost({ description: "cut" })

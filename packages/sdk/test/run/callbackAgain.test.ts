@@ -1,5 +1,5 @@
 /**
- * A run that waits for the approval callback and is suspended; and one that is gone on with where there is a callback to ask.
+ * Runs that are suspended while the approval callback is asked, and held runs that are resumed with a callback.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -31,7 +31,7 @@ const task = (agent: string, background: boolean) => ({
   arguments: { agent, prompt: "do", background }
 })
 
-/** Somebody to be asked, who answers when told to; approves, if nothing else is said. */
+/** An approval callback that signals the request and never answers. */
 const person = Effect.gen(function* () {
   const begun = yield* Deferred.make<Interruption>()
   const approvalCallback: Callback = (request) =>
@@ -48,7 +48,7 @@ const approving = () => {
   return { asked, approvalCallback }
 }
 
-/** Programs with the same agents and the same model; `depth` is how many agents stand above the one that asks. */
+/** Runtimes with the same agents and model; `depth` is the number of agents above the one that asks. */
 const programs = (depth: number, background = false) => {
   const write = probe("write")
   let agent: Agent.Agent = Agent.make("writer", { tools: [write.tool] })
@@ -72,7 +72,7 @@ const programs = (depth: number, background = false) => {
 const stored = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
   Effect.provide(Effect.scoped(body), Layer.fresh(layerMemory))
 
-/** Starts or goes on with the run in a program that is closed while its callback is asked. */
+/** Starts or resumes the run in a runtime that is suspended while its callback is asked. */
 const letGo = (open: ReturnType<typeof programs>["open"], input: { readonly prompt?: string }) =>
   Effect.gen(function* () {
     const { approvalCallback, begun } = yield* person
@@ -97,7 +97,7 @@ describe("a run that is suspended while its approval callback is asked", () => {
     ["of a sub-agent's sub-agent", 2, false],
     ["of a sub-agent in the background", 1, true]
   ] as const) {
-    it.effect(`is asked about again where it is gone on with, however often: a request ${what}`, () =>
+    it.effect(`asks the callback again after each resume: a request ${what}`, () =>
       stored(
         Effect.gen(function* () {
           const { open, write } = programs(depth, background)
@@ -113,7 +113,7 @@ describe("a run that is suspended while its approval callback is asked", () => {
     )
   }
 
-  it.effect("is held where there is nobody to ask, and can be decided meanwhile", () =>
+  it.effect("is held when resumed without a callback, and can be decided", () =>
     stored(
       Effect.gen(function* () {
         const { open, write } = programs(0)
@@ -132,7 +132,7 @@ describe("a run that is suspended while its approval callback is asked", () => {
     )
   )
 
-  it.effect("is found by recover, and by whoever attaches to it", () =>
+  it.effect("is resumed by recover and by attach", () =>
     Effect.gen(function* () {
       for (const how of ["recover", "attach"]) {
         const { open, write } = programs(0)
@@ -158,7 +158,7 @@ describe("a run that is suspended while its approval callback is asked", () => {
     })
   )
 
-  it.effect("is, where it is not stored, handed back by the conductor that is drained", () =>
+  it.effect("is returned held by conductor.drain when it is not stored", () =>
     Effect.gen(function* () {
       const { open, write } = programs(1)
       const { approvalCallback, begun } = yield* person
@@ -175,9 +175,9 @@ describe("a run that is suspended while its approval callback is asked", () => {
   )
 })
 
-describe("a run that was held and is gone on with where there is an approval callback", () => {
+describe("a held run that is resumed with an approval callback", () => {
   for (const depth of [0, 2]) {
-    it.effect(`asks it about what is open (${depth} agents above)`, () =>
+    it.effect(`asks the callback about its open requests (${depth} agents above)`, () =>
       stored(
         Effect.gen(function* () {
           const { open, write } = programs(depth)
@@ -202,7 +202,7 @@ describe("a run that was held and is gone on with where there is an approval cal
     )
   }
 
-  it.effect("stays held where the callback has no answer, each time that somebody goes on with it", () =>
+  it.effect("stays held each time the callback returns nothing", () =>
     stored(
       Effect.gen(function* () {
         const { open } = programs(0)

@@ -1,5 +1,5 @@
 /**
- * The approval callback and a person, both asked about the same request.
+ * The approval callback and a person decide the same request.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -18,7 +18,7 @@ import { approve, bind, call, deny, expect, probe, results } from "../helpers/Fi
 
 type Callback = NonNullable<RuntimeOptions<never, undefined>["approvalCallback"]>
 
-/** An agent whose callback answers when it is told what. */
+/** An agent whose callback waits for `answer`. */
 const asking = Effect.gen(function* () {
   const asked = yield* Deferred.make<Interruption>()
   const answer = yield* Deferred.make<DecisionInput | undefined>()
@@ -35,8 +35,8 @@ const asking = Effect.gen(function* () {
 
 const stored = <A, E>(body: Effect.Effect<A, E, RunStore>) => Effect.provide(body, Layer.fresh(layerMemory))
 
-describe("a person who decides while the approval callback is asked", () => {
-  it.effect("is heard at once, whatever the callback takes", () =>
+describe("a decision made while the approval callback is asked", () => {
+  it.effect("takes effect at once, while the callback still runs", () =>
     stored(
       Effect.gen(function* () {
         const { asked, runtime, write } = yield* asking
@@ -50,13 +50,13 @@ describe("a person who decides while the approval callback is asked", () => {
     )
   )
 
-  it.effect("has decided, though the callback answers before the run has heard of it", () =>
+  it.effect("wins over a later answer of the callback that the run sees first", () =>
     stored(
       Effect.gen(function* () {
         const { answer, asked, runtime, write } = yield* asking
         const running = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go" }))
         const request = yield* Deferred.await(asked)
-        // Past the run, as another process would.
+        // Directly in the store, as another process would.
         const store = yield* RunStore
         yield* Effect.all([
           store.decide(deny(request, { message: "no" })),
@@ -70,7 +70,7 @@ describe("a person who decides while the approval callback is asked", () => {
     )
   )
 
-  it.effect("has decided where nothing is stored, too", () =>
+  it.effect("wins over the callback's later answer in a run without a store", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const { answer, asked, runtime, write } = yield* asking
@@ -87,7 +87,7 @@ describe("a person who decides while the approval callback is asked", () => {
     )
   )
 
-  it.effect("is told that the callback was first, when it was", () =>
+  it.effect("is rejected with AlreadyDecided when the callback was first", () =>
     stored(
       Effect.gen(function* () {
         const { answer, asked, runtime, write } = yield* asking

@@ -33,7 +33,7 @@ interface Given {
   readonly limits?: LimitChanges
 }
 
-/** How a run is started, and gone on with after its end, without a store and with one. */
+/** How a run is started, and continued after its end, without a store and with one. */
 const modes = {
   "without a store": {
     start: (runtime: Runtime<any>, given: Given = {}) => runPrompt(runtime, { prompt: "go", ...given }),
@@ -73,7 +73,7 @@ const office = (policies: { readonly [Name in "desk" | "billing" | "vault"]?: Ap
   return { billing, desk, pay }
 }
 
-/** A billing that hands over to nobody. */
+/** A billing agent without handoffs. */
 const clerk = (policy: ApprovalPolicy) => {
   const pay = probe("pay")
   return { billing: Agent.make("billing", { tools: [pay.tool], policy }), pay }
@@ -117,7 +117,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("replaces that of the agent that was prompted, and loosens none of those that take over", () =>
+    it.effect("replaces the prompted agent's policy, and loosens no successor's", () =>
       inOneStore(
         Effect.gen(function* () {
           const { desk, pay } = office({ billing: ask })
@@ -130,7 +130,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("is that of the prompted agent again when the conversation is given back to it", () =>
+    it.effect("applies to the prompted agent again when the conversation is handed back", () =>
       inOneStore(
         Effect.gen(function* () {
           const { desk, pay } = office({ billing: ask })
@@ -141,7 +141,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("is not inferred from a definition that changed while the run was held", () =>
+    it.effect("stays absent when the agent's definition changes while the run is held", () =>
       inOneStore(
         Effect.gen(function* () {
           const script = [{ calls: [call("note", "1")] }, transfer("billing"), pays]
@@ -156,7 +156,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
           const { model, runtime } = yield* bind(noted(Agent.make("x", { policy: first })), script)
           const held = yield* start(runtime)
           const decisions = [approve(only(held, "approval"))]
-          // The next release of the program asks for everything at the desk.
+          // The next release of the program asks for every call of the desk.
           const next = yield* rebind(noted(Agent.make("x", { policy: ask })), model)
           const again =
             mode === "with a store"
@@ -167,7 +167,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("holds, with the caller's limits, for the run that continues one that has ended", () =>
+    it.effect("applies, with the caller's limits, to the run that continues an ended one", () =>
       inOneStore(
         Effect.gen(function* () {
           const { desk, pay } = office({ desk: all })
@@ -181,7 +181,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("is replaced, and so are the limits, by what the continuing caller gives", () =>
+    it.effect("and limits are replaced by those of the caller who continues the run", () =>
       inOneStore(
         Effect.gen(function* () {
           const { desk, pay } = office()
@@ -192,7 +192,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
           const two = expect(yield* goOn(runtime, one, { prompt: "pay", ...given }), "completed")
           const { maxTokens, maxTurns } = two.state.limits
           assert.deepStrictEqual([maxTokens, maxTurns, two.state.policy], [5000, 3, all])
-          // What was given last is what is inherited next.
+          // The options given last are inherited.
           const three = expect(yield* goOn(runtime, two, { prompt: "pay" }), "completed")
           assert.deepStrictEqual([three.state.limits.maxTurns, three.state.policy], [3, all])
           assert.deepStrictEqual(pay.ran, ["1", "1"])
@@ -200,18 +200,20 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("binds an agent that continues the run of another one beside that agent's own", () =>
-      inOneStore(
-        Effect.gen(function* () {
-          const { desk, pay } = office({ billing: ask })
-          const { runtime } = yield* bind(desk, [transfer("billing"), "billing here", pays])
-          const one = expect(yield* start(runtime, { policy: all }), "completed")
-          const two = yield* goOn(runtime, one, { prompt: "pay" })
-          assert.deepStrictEqual(only(two, "approval").agentPath, ["billing"])
-          assert.deepStrictEqual([two.state.policy, two.state.otherPolicies], [all, [ask]])
-          assert.deepStrictEqual(pay.ran, [])
-        })
-      )
+    it.effect(
+      "binds the agent that has taken over, beside that agent's own policy, in the continuing run",
+      () =>
+        inOneStore(
+          Effect.gen(function* () {
+            const { desk, pay } = office({ billing: ask })
+            const { runtime } = yield* bind(desk, [transfer("billing"), "billing here", pays])
+            const one = expect(yield* start(runtime, { policy: all }), "completed")
+            const two = yield* goOn(runtime, one, { prompt: "pay" })
+            assert.deepStrictEqual(only(two, "approval").agentPath, ["billing"])
+            assert.deepStrictEqual([two.state.policy, two.state.otherPolicies], [all, [ask]])
+            assert.deepStrictEqual(pay.ran, [])
+          })
+        )
     )
 
     for (const [own, outcome] of [
@@ -220,7 +222,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
       [{ mode: "all", rules: [{ tool: "pay", action: "deny" }] }, "completed"]
     ] as const) {
       const said = JSON.stringify(own)
-      it.effect(`given again does not loosen the own policy of an agent that has taken over: ${said}`, () =>
+      it.effect(`does not loosen the policy of an agent that has taken over when given again: ${said}`, () =>
         inOneStore(
           Effect.gen(function* () {
             const { desk, pay } = office({ billing: own })
@@ -238,7 +240,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
     }
 
     it.effect(
-      "given again replaces that of the prompted agent, to which the conversation is given back",
+      "replaces the prompted agent's policy when given again, and applies once the conversation is handed back",
       () =>
         inOneStore(
           Effect.gen(function* () {
@@ -252,7 +254,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
         )
     )
 
-    it.effect("cannot be changed while the run has not ended", () =>
+    it.effect("cannot change before the run has ended", () =>
       inOneStore(
         Effect.gen(function* () {
           const { desk } = office()
@@ -265,63 +267,59 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect(
-      "that a run of an earlier version was started with holds where it differs from the agent's",
-      () =>
-        inOneStore(
-          Effect.gen(function* () {
-            const run = (policy: ApprovalPolicy) =>
-              Effect.gen(function* () {
-                const { desk, pay } = office({ billing: all })
-                const { runtime } = yield* bind(desk, [pays, transfer("billing"), pays, "done"])
-                const held = yield* runPrompt(runtime, {
-                  prompt: "go",
-                  policy: { ...policy, rules: [{ tool: "pay", action: "ask" }] }
-                })
-                const { startedWith: _, ...rest } = throughJson(held.state)
-                const state: RunState = { ...rest, policy }
-                const decisions = [deny(only(held, "approval"))]
-                const again = yield* runPrompt(runtime, { state, decisions })
-                return [again.status, pay.ran]
+    it.effect("of a run from an earlier version applies where it differs from the agent's", () =>
+      inOneStore(
+        Effect.gen(function* () {
+          const run = (policy: ApprovalPolicy) =>
+            Effect.gen(function* () {
+              const { desk, pay } = office({ billing: all })
+              const { runtime } = yield* bind(desk, [pays, transfer("billing"), pays, "done"])
+              const held = yield* runPrompt(runtime, {
+                prompt: "go",
+                policy: { ...policy, rules: [{ tool: "pay", action: "ask" }] }
               })
-            assert.deepStrictEqual(yield* run(none), ["completed", []])
-            assert.deepStrictEqual(yield* run(ask), ["completed", ["1"]])
-          })
-        )
+              const { startedWith: _, ...rest } = throughJson(held.state)
+              const state: RunState = { ...rest, policy }
+              const decisions = [deny(only(held, "approval"))]
+              const again = yield* runPrompt(runtime, { state, decisions })
+              return [again.status, pay.ran]
+            })
+          assert.deepStrictEqual(yield* run(none), ["completed", []])
+          assert.deepStrictEqual(yield* run(ask), ["completed", ["1"]])
+        })
+      )
     )
   })
 
   describe(`the policy of a capability profile, ${mode}`, () => {
-    it.effect(
-      "binds the runs that were started under it, whoever takes over and whatever profile is next",
-      () =>
-        inOneStore(
-          Effect.gen(function* () {
-            const note = probe("note")
-            const { billing, pay } = clerk(all)
-            const desk = Agent.make("desk", { tools: [note.tool], handoffs: [billing] })
-            const script = [{ calls: [call("note", "1")] }, transfer("billing"), pays]
-            const model = ScriptedModel.make(script)
-            const profiles = [{ name: "careful", policy: ask }, { name: "act" }]
-            const runtime = yield* Effect.provideService(
-              createRuntime({ agent: desk, profiles, profile: "careful" }),
-              ModelClient,
-              model.client
-            )
-            const held = yield* start(runtime)
-            yield* reconfigureRuntime(runtime, { profile: "act" })
-            const decisions = [approve(only(held, "approval"))]
-            const again =
-              mode === "with a store"
-                ? yield* runPromptStored(runtime, { runId: held.state.runId, decisions })
-                : yield* runPrompt(runtime, { state: throughJson(held.state), decisions })
-            assert.deepStrictEqual(only(again, "approval").agentPath, ["billing"])
-            assert.deepStrictEqual(pay.ran, [])
-          }).pipe(Effect.scoped)
-        )
+    it.effect("binds the runs started under it after a handoff and after a change of profile", () =>
+      inOneStore(
+        Effect.gen(function* () {
+          const note = probe("note")
+          const { billing, pay } = clerk(all)
+          const desk = Agent.make("desk", { tools: [note.tool], handoffs: [billing] })
+          const script = [{ calls: [call("note", "1")] }, transfer("billing"), pays]
+          const model = ScriptedModel.make(script)
+          const profiles = [{ name: "careful", policy: ask }, { name: "act" }]
+          const runtime = yield* Effect.provideService(
+            createRuntime({ agent: desk, profiles, profile: "careful" }),
+            ModelClient,
+            model.client
+          )
+          const held = yield* start(runtime)
+          yield* reconfigureRuntime(runtime, { profile: "act" })
+          const decisions = [approve(only(held, "approval"))]
+          const again =
+            mode === "with a store"
+              ? yield* runPromptStored(runtime, { runId: held.state.runId, decisions })
+              : yield* runPrompt(runtime, { state: throughJson(held.state), decisions })
+          assert.deepStrictEqual(only(again, "approval").agentPath, ["billing"])
+          assert.deepStrictEqual(pay.ran, [])
+        }).pipe(Effect.scoped)
+      )
     )
 
-    it.effect("stands in the place of the agents' own while it is in force, whoever takes over", () =>
+    it.effect("replaces the successor's own policy while it is in force", () =>
       inOneStore(
         Effect.gen(function* () {
           const { billing, pay } = clerk(none)
@@ -337,7 +335,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("is not inherited: a run that continues one is bound by the profile in force", () =>
+    it.effect("is not inherited by a continuing run, which has the profile in force", () =>
       inOneStore(
         Effect.gen(function* () {
           const { desk, pay } = office({ desk: all })
@@ -371,19 +369,21 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
       [all, ask, []],
       [all, all, ["1"]]
     ] as const) {
-      it.effect(`are ${expert.mode} of the successor and ${lead.mode} of the lead: the stricter counts`, () =>
-        inOneStore(
-          Effect.gen(function* () {
-            const { lead: agent, pay } = team(expert, lead)
-            const { runtime } = yield* bind(agent, [...script, "paid", "done"])
-            yield* start(runtime)
-            assert.deepStrictEqual<ReadonlyArray<string>>(pay.ran, ran)
-          })
-        )
+      it.effect(
+        `combine ${expert.mode} of the successor and ${lead.mode} of the lead: the stricter applies`,
+        () =>
+          inOneStore(
+            Effect.gen(function* () {
+              const { lead: agent, pay } = team(expert, lead)
+              const { runtime } = yield* bind(agent, [...script, "paid", "done"])
+              yield* start(runtime)
+              assert.deepStrictEqual<ReadonlyArray<string>>(pay.ran, ran)
+            })
+          )
       )
     }
 
-    it.effect("are bound by the policy that the lead's caller gave", () =>
+    it.effect("do not loosen the policy of the lead's caller", () =>
       inOneStore(
         Effect.gen(function* () {
           const { lead, pay } = team(all, all)
@@ -397,7 +397,7 @@ for (const [mode, { goOn, start }] of Object.entries(modes)) {
   })
 }
 
-describe("a stored run of a caller with a policy", () => {
+describe("a stored run with a caller's policy", () => {
   const runId = "original" as RunId
 
   const told = Effect.gen(function* () {
@@ -408,7 +408,7 @@ describe("a stored run of a caller with a policy", () => {
     return { ...made, pay }
   })
 
-  it.effect("is forked, from its end and from an earlier moment, with that policy and those limits", () =>
+  it.effect("passes its policy and limits to a fork from an earlier revision", () =>
     inOneStore(
       Effect.gen(function* () {
         const { pay, runtime } = yield* told
@@ -420,7 +420,7 @@ describe("a stored run of a caller with a policy", () => {
     )
   )
 
-  it.effect("is forked with another policy where one is given", () =>
+  it.effect("takes another policy in a fork when one is given", () =>
     inOneStore(
       Effect.gen(function* () {
         const { pay, runtime } = yield* told
@@ -432,7 +432,7 @@ describe("a stored run of a caller with a policy", () => {
     )
   )
 
-  it.effect("leaves the next prompt of its session to the policy that is given with it, or the agent's", () =>
+  it.effect("does not pass its policy to the next prompt of its session", () =>
     inOneStore(
       Effect.gen(function* () {
         const { desk, pay } = office({ desk: all })
@@ -471,7 +471,7 @@ describe("a stored run of a caller with a policy", () => {
     )
   }
 
-  it.effect("is forked with another policy, which loosens none of an agent that has taken over", () =>
+  it.effect("loosens no successor's policy when forked with another policy", () =>
     inOneStore(
       Effect.gen(function* () {
         const { desk, pay } = office({ billing: ask })
@@ -484,7 +484,7 @@ describe("a stored run of a caller with a policy", () => {
     )
   )
 
-  it.effect("is exported, imported and handed over with that policy", () =>
+  it.effect("keeps its policy through export, import and a handoff", () =>
     Effect.gen(function* () {
       const note = probe("note")
       const { billing, pay } = clerk(all)

@@ -35,7 +35,7 @@ import {
 
 const open = { needsApproval: false }
 
-/** Starts a run and cancels it once `begun` says so. */
+/** Starts a run and cancels it once `begun` completes. */
 const cancelWhen = (
   runtime: Runtime<any>,
   begun: Deferred.Deferred<void>,
@@ -52,7 +52,7 @@ const cancelWhen = (
     )
     yield* Deferred.await(begun)
     token.cancel("the user changed her mind")
-    // What ends by itself has ended before its grace period is over.
+    // Handlers that heed the signal end within the grace period.
     yield* turn
     yield* TestClock.adjust("2 seconds")
     const result = expect(yield* Effect.orDie(Fiber.join(fiber)), "cancelled")
@@ -69,7 +69,7 @@ const running = (tool: Tool.Tool) =>
   bind(Agent.make("a", { tools: [tool] }), [{ calls: [call(tool.name, "1")] }, "done"])
 
 describe("a cancelled run", () => {
-  it.effect("does nothing when it was cancelled before its start", () =>
+  it.effect("starts no model call when it was cancelled before its start", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a"), ["x"])
       const token = Cancellation.make()
@@ -85,7 +85,7 @@ describe("a cancelled run", () => {
     })
   )
 
-  it.effect("stops a model call, and keeps nothing of its answer", () =>
+  it.effect("interrupts a model call, and keeps nothing of its answer", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const { runtime } = yield* bind(Agent.make("a"), [
@@ -100,37 +100,41 @@ describe("a cancelled run", () => {
     })
   )
 
-  it.effect("interrupts an effect: one with effects is in doubt, a read was aborted", () =>
-    Effect.gen(function* () {
-      for (const [options, expected] of [
-        [open, "work inDoubt"],
-        [{ ...open, idempotent: true }, "work aborted"],
-        [{ safety: "readOnly" }, "work aborted"]
-      ] as const) {
-        const begun = yield* Deferred.make<void>()
-        let interrupted = false
-        let aborted = false
-        const { tool } = probe("work", {
-          ...options,
-          handler: (_, { signal }) => {
-            signal.addEventListener("abort", () => (aborted = true))
-            return Effect.onInterrupt(Effect.andThen(Deferred.succeed(begun, undefined), Effect.never), () =>
-              Effect.sync(() => {
-                interrupted = true
-              })
-            )
-          }
-        })
-        const { runtime } = yield* running(tool)
-        const result = yield* cancelWhen(runtime, begun)
-        assert.deepStrictEqual(states(result), [expected])
-        assert.isTrue(interrupted && aborted)
-        assert.include(results(result.state)[0], "work cancelled: This call was stopped")
-      }
-    })
+  it.effect(
+    "interrupts a tool's effect: a side effect is in doubt, a read or an idempotent call is aborted",
+    () =>
+      Effect.gen(function* () {
+        for (const [options, expected] of [
+          [open, "work inDoubt"],
+          [{ ...open, idempotent: true }, "work aborted"],
+          [{ safety: "readOnly" }, "work aborted"]
+        ] as const) {
+          const begun = yield* Deferred.make<void>()
+          let interrupted = false
+          let aborted = false
+          const { tool } = probe("work", {
+            ...options,
+            handler: (_, { signal }) => {
+              signal.addEventListener("abort", () => (aborted = true))
+              return Effect.onInterrupt(
+                Effect.andThen(Deferred.succeed(begun, undefined), Effect.never),
+                () =>
+                  Effect.sync(() => {
+                    interrupted = true
+                  })
+              )
+            }
+          })
+          const { runtime } = yield* running(tool)
+          const result = yield* cancelWhen(runtime, begun)
+          assert.deepStrictEqual(states(result), [expected])
+          assert.isTrue(interrupted && aborted)
+          assert.include(results(result.state)[0], "work cancelled: This call was stopped")
+        }
+      })
   )
 
-  it.effect("aborts the signal of an async function, with the reason", () =>
+  it.effect("aborts the signal of an async handler, with the reason", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const { tool, contexts } = safe("work", {
@@ -147,7 +151,7 @@ describe("a cancelled run", () => {
     })
   )
 
-  it.effect("leaves an async function behind that ignores its signal for longer than the grace period", () =>
+  it.effect("abandons an async handler that ignores its signal beyond the grace period", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const { tool } = probe("work", {
@@ -166,7 +170,7 @@ describe("a cancelled run", () => {
     })
   )
 
-  it.effect("keeps the result of an async function that finishes within the grace period", () =>
+  it.effect("keeps the result of an async handler that finishes within the grace period", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const { tool } = probe("work", {
@@ -184,7 +188,7 @@ describe("a cancelled run", () => {
     })
   )
 
-  it.effect("says of each call of a turn what became of it", () =>
+  it.effect("reports the outcome of each call of the turn", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const quick = safe("quick")
@@ -213,7 +217,7 @@ describe("a cancelled run", () => {
     })
   )
 
-  it.effect("says so of the calls of its sub-agents, too", () =>
+  it.effect("reports the outcomes of its sub-agents' calls", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const write = probe("write", {
@@ -229,7 +233,7 @@ describe("a cancelled run", () => {
     })
   )
 
-  it.effect("goes on in its session with a new prompt, and the history is valid", () =>
+  it.effect("can be continued with a new prompt on a valid history", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const { tool } = probe("work", {
@@ -248,7 +252,7 @@ describe("a cancelled run", () => {
     })
   )
 
-  it.effect("closes what it was asked about", () =>
+  it.effect("supersedes its open requests", () =>
     Effect.gen(function* () {
       const gated = probe("gated")
       const begun = yield* Deferred.make<void>()
@@ -268,10 +272,10 @@ describe("a cancelled run", () => {
   )
 })
 
-describe("a run that waits for something that never comes", () => {
+describe("a run that waits for user code that never returns", () => {
   const never = () => new Promise<never>(() => {})
   const { tool } = probe("work", open)
-  /** A schema that has no answer for the nth value. */
+  /** A schema that never answers for the nth value. */
   const unsure = (begun: () => void, nth: number) => {
     let asked = 0
     return z.object({ id: z.string() }).refine(() => {
@@ -291,7 +295,7 @@ describe("a run that waits for something that never comes", () => {
         }),
         ["x"]
       ),
-    "whether a call needs approval": (begun) =>
+    "the approval rule of a call": (begun) =>
       running(
         probe("work", {
           needsApproval: () => {
@@ -300,19 +304,19 @@ describe("a run that waits for something that never comes", () => {
           }
         }).tool
       ),
-    "its arguments to be understood": (begun) =>
+    "the schema of its arguments": (begun) =>
       running(Tool.make("work", { description: "Works", parameters: unsure(begun, 1), handler: () => "" })),
-    "its arguments to be understood again before it runs": (begun) =>
+    "the schema of its arguments before the body runs": (begun) =>
       running(
         Tool.make("work", {
           ...open,
           description: "Works",
-          // A date is no JSON: it is made again for the body.
+          // A date is not JSON, so it is decoded again for the body.
           parameters: unsure(begun, 2).transform(({ id }) => ({ id, at: new Date(0) })),
           handler: () => ""
         })
       ),
-    "its answer to be understood": (begun) =>
+    "the schema of its output": (begun) =>
       bind(Agent.make("a", { output: unsure(begun, 1) }) as never, ['{"id":"1"}']),
     "the approval callback": (begun) =>
       bind(Agent.make("a", { tools: [probe("gated").tool] }), [{ calls: [call("gated", "1")] }], {
@@ -321,7 +325,7 @@ describe("a run that waits for something that never comes", () => {
           return never()
         }
       }),
-    "a tool": (begun) =>
+    "an async tool": (begun) =>
       running(
         probe("work", {
           ...open,
@@ -331,7 +335,7 @@ describe("a run that waits for something that never comes", () => {
           }
         }).tool
       ),
-    "an effect": (begun) =>
+    "an effect of a tool": (begun) =>
       running(
         probe("work", {
           ...open,
@@ -353,7 +357,7 @@ describe("a run that waits for something that never comes", () => {
     )
   }
 
-  it.effect("ends when a tool cancels it before it waits, and no other tool is begun", () =>
+  it.effect("ends when a tool cancels it before waiting, and starts no other tool", () =>
     Effect.gen(function* () {
       for (const toolConcurrency of [1, 2]) {
         const cancellation = Cancellation.make()
@@ -385,7 +389,7 @@ describe("a run that waits for something that never comes", () => {
 })
 
 describe("interrupting the fiber that runs a prompt", () => {
-  it.effect("is the same as cancelling", () =>
+  it.effect("cancels the run", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const { tool } = safe("work", {
@@ -404,7 +408,7 @@ describe("interrupting the fiber that runs a prompt", () => {
   )
 })
 
-/** A signal that knows how many listen to it. */
+/** A signal that counts its listeners. */
 const counted = () => {
   const controller = new AbortController()
   const { signal } = controller
@@ -427,7 +431,7 @@ const counted = () => {
 }
 
 describe("a cancellation token", () => {
-  it("keeps the first reason and tells its listeners once", () => {
+  it("keeps the first reason and notifies each listener once", () => {
     const token = Cancellation.make()
     const told: Array<string> = []
     token.onCancel((reason) => told.push(reason))
@@ -440,7 +444,7 @@ describe("a cancellation token", () => {
     assert.deepStrictEqual(told, ["first", "late first"])
   })
 
-  it("tells all of its listeners, whatever one of them does", () => {
+  it("notifies its child after a listener throws, and skips a listener that was removed", () => {
     const token = Cancellation.make()
     const told: Array<string> = []
     token.onCancel(() => {
@@ -455,7 +459,7 @@ describe("a cancellation token", () => {
     assert.strictEqual(child.reason(), "enough")
   })
 
-  it("is cancelled with its parent, and not the other way round", () => {
+  it("is cancelled with its parent, and does not cancel it", () => {
     const parent = Cancellation.make()
     const [one, two] = [Cancellation.make(parent), Cancellation.make(parent)]
     one.cancel("one")
@@ -465,7 +469,7 @@ describe("a cancellation token", () => {
     assert.strictEqual(Cancellation.make(parent).reason(), "all")
   })
 
-  it("is an AbortSignal, and is made from one", () => {
+  it("converts to an AbortSignal and from one", () => {
     const token = Cancellation.make()
     const signal = token.signal()
     token.cancel("why")
@@ -480,7 +484,7 @@ describe("a cancellation token", () => {
     assert.strictEqual(Cancellation.fromSignal(AbortSignal.abort()).reason() !== undefined, true)
   })
 
-  it("listens to the signal that it was made from only while somebody listens to it", () => {
+  it("listens to its source signal only while it has listeners of its own", () => {
     const { abort, listening, signal } = counted()
     const token = Cancellation.fromSignal(signal)
     assert.strictEqual(listening(), 0)
@@ -500,7 +504,7 @@ describe("a cancellation token", () => {
     assert.strictEqual(listening(), 0)
   })
 
-  it("says that its signal was aborted while nobody listened, and has one of its own", () => {
+  it("reports the abort of its source without a listener, and has a signal of its own", () => {
     const { abort, listening, signal } = counted()
     const [token, other, own] = [1, 2, 3].map(() => Cancellation.fromSignal(signal))
     const derived = own!.signal()
@@ -521,7 +525,7 @@ describe("a cancellation token", () => {
     assert.strictEqual(released.listening(), 0)
   })
 
-  it.effect("leaves nothing at a signal that outlives its runs, however they end", () =>
+  it.effect("leaves no listener on a signal that outlives its runs", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const { listening, signal } = counted()
@@ -548,7 +552,7 @@ describe("a cancellation token", () => {
     )
   )
 
-  it.effect("of the surroundings cancels the runs in it", () =>
+  it.effect("in the context cancels the runs started there", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), ["x"])
       const token = Cancellation.make()
@@ -562,7 +566,7 @@ describe("a cancellation token", () => {
     })
   )
 
-  it.effect("does not touch a run that is held or over", () =>
+  it.effect("does not affect a held run", () =>
     Effect.gen(function* () {
       const token = Cancellation.make()
       const gated = probe("gated")

@@ -37,25 +37,23 @@ const captured = Effect.gen(function* () {
 const changed = (text: string, change: object): string => JSON.stringify({ ...JSON.parse(text), ...change })
 
 describe("captureState and restoreState", () => {
-  it.effect(
-    "take a run to another process, with the profile, the mode and the model that it worked with",
-    () =>
-      Effect.gen(function* () {
-        const { result, text } = yield* captured
-        const { runtime, write, model } = yield* make(["done"])
-        const { problems, state } = yield* restoreState(runtime, text)
-        assert.deepStrictEqual(state, result.state)
-        assert.deepStrictEqual(problems, { changes: [], blocking: [] })
-        assert.strictEqual(runtime.profileName, "careful")
-        assert.strictEqual(runtime.mode, "slow")
-        const decisions = [approve(approvalOf(result, "1"))]
-        expect(yield* runPrompt(runtime, { state, decisions }), "completed")
-        assert.deepStrictEqual(write.ran, ["1"])
-        assert.strictEqual(model.requests[0]?.profile, "large")
-      })
+  it.effect("move a run to another process with its profile, mode and model", () =>
+    Effect.gen(function* () {
+      const { result, text } = yield* captured
+      const { runtime, write, model } = yield* make(["done"])
+      const { problems, state } = yield* restoreState(runtime, text)
+      assert.deepStrictEqual(state, result.state)
+      assert.deepStrictEqual(problems, { changes: [], blocking: [] })
+      assert.strictEqual(runtime.profileName, "careful")
+      assert.strictEqual(runtime.mode, "slow")
+      const decisions = [approve(approvalOf(result, "1"))]
+      expect(yield* runPrompt(runtime, { state, decisions }), "completed")
+      assert.deepStrictEqual(write.ran, ["1"])
+      assert.strictEqual(model.requests[0]?.profile, "large")
+    })
   )
 
-  it.effect("restore nothing else: what was chosen before is replaced as a whole", () =>
+  it.effect("replace the runtime's profile, mode and model as a whole", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make([])
       const ended = yield* make(["done"])
@@ -68,7 +66,7 @@ describe("captureState and restoreState", () => {
     })
   )
 
-  it.effect("say what stands in the way of going on, such as a tool that the profile leaves out here", () =>
+  it.effect("report what blocks resuming, such as a tool that the restored profile excludes", () =>
     Effect.gen(function* () {
       const { text } = yield* captured
       const { runtime } = yield* make([])
@@ -82,7 +80,7 @@ describe("captureState and restoreState", () => {
     })
   )
 
-  it.effect("refuse a profile that is not known here, and change nothing", () =>
+  it.effect("refuse an unknown profile, and change nothing", () =>
     Effect.gen(function* () {
       const { text } = yield* captured
       const { runtime } = yield* make([])
@@ -105,7 +103,7 @@ describe("captureState and restoreState", () => {
     })
   )
 
-  it.effect("refuse what a newer Fermata has written, and what is no capture", () =>
+  it.effect("refuse a capture of a newer version, and text that is not a capture", () =>
     Effect.gen(function* () {
       const { text } = yield* captured
       const { runtime } = yield* make([])
@@ -129,7 +127,7 @@ describe("captureState and restoreState", () => {
     })
   )
 
-  it.effect("refuse to change a runtime that is in the middle of a turn, or closed", () =>
+  it.effect("refuse a runtime that is closed or in the middle of a turn", () =>
     Effect.gen(function* () {
       const { text } = yield* captured
       const { runtime } = yield* make([])

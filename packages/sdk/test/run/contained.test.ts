@@ -27,7 +27,7 @@ import * as Tool from "../../src/tool/Tool.ts"
 import { assertValid } from "../helpers/Fixture.ts"
 import { failing, returned, thrown } from "../helpers/Hostile.ts"
 
-/** A program with something of its own at one place. */
+/** A program with its own code in one place. */
 interface Program {
   readonly agent?: Partial<Agent.AgentOptions<any, any>>
   readonly tool?: Partial<Tool.ToolOptions<any, any>>
@@ -43,7 +43,7 @@ interface Program {
 
 const bodies = { ran: 0 }
 
-/** Where the agent with the program's own code stands: the run's own, or a sub-agent of a lead. */
+/** The agent that runs the program's code: the root, or a sub-agent of a lead. */
 type Where = "alone" | "waited for" | "in the background"
 
 const start = (program: Program, where: Where) => {
@@ -98,7 +98,7 @@ interface Outcome {
   readonly says: string
 }
 
-/** Runs it without a store, and with one, and looks whether anybody has to do with it again. */
+/** Runs the program without a store and with one, and checks that `recover` finds nothing to resume. */
 const outcomes = (program: Program, where: Where = "alone") =>
   Effect.gen(function* () {
     bodies.ran = 0
@@ -152,14 +152,14 @@ const transformed = (decode: (value: unknown) => unknown, encode: (value: unknow
 
 const same = (value: unknown) => value
 
-/** Where user code runs, how the run ends, and whether its tool has run. */
+/** Where user code runs, how the run ends, and how often its tool runs. */
 interface Place {
-  /** Whether it is to return a value at once. What else it returns is another test. */
+  /** It must return synchronously. Returned values of other types have a test of their own. */
   readonly atOnce?: true
   readonly of: (fail: () => any) => Program
   readonly status?: RunResult<any>["status"]
   readonly ran?: number
-  /** Who is said to have failed. */
+  /** The start of the error's sentence. */
   readonly says?: string
 }
 
@@ -167,7 +167,7 @@ const places: Readonly<Record<string, Place>> = {
   "a handler": { of: (fail) => ({ tool: { handler: fail } }), ran: 1 },
   "an idempotent handler": { of: (fail) => ({ tool: { handler: fail, idempotent: true } }), ran: 1 },
   "a read-only handler": { of: (fail) => ({ tool: { handler: fail, safety: "readOnly" } }), ran: 1 },
-  "a handler that is tried again": {
+  "a retried handler": {
     of: (fail) => ({ tool: { handler: fail, idempotent: true, retry: Schedule.recurs(1) } }),
     ran: 2
   },
@@ -183,7 +183,7 @@ const places: Readonly<Record<string, Place>> = {
     status: "interrupted",
     ran: 0
   },
-  "a standard schema": { of: (fail) => ({ tool: { parameters: standard(fail) } }), ran: 0 },
+  "a Standard Schema": { of: (fail) => ({ tool: { parameters: standard(fail) } }), ran: 0 },
   "a schema that decodes": {
     atOnce: true,
     of: (fail) => ({ tool: { parameters: transformed(fail, same) } }),
@@ -234,20 +234,20 @@ const places: Readonly<Record<string, Place>> = {
     status: "error",
     ran: 0
   },
-  "a model that streams": {
+  "`stream` of a model client": {
     of: (fail) => ({ client: { stream: fail } }),
     says: "The model client failed: ",
     status: "error",
     ran: 0
   },
-  "a stream of a model": {
+  "the stream of a model client": {
     atOnce: true,
     of: (fail) => ({ client: { stream: () => Stream.fromEffect(Effect.suspend(fail)) } }),
     says: "The model client failed: ",
     status: "error",
     ran: 0
   },
-  "a model that is asked how much fits": {
+  "`contextTokens` of a model client": {
     atOnce: true,
     of: (fail) => ({ client: { contextTokens: fail } }),
     says: "The context policy failed: ",
@@ -275,14 +275,14 @@ const places: Readonly<Record<string, Place>> = {
     }),
     ran: 1
   },
-  "a watcher": { of: (fail) => ({ onUpdate: fail }), ran: 1 }
+  "a subscriber": { of: (fail) => ({ onUpdate: fail }), ran: 1 }
 }
 
-describe("a run goes on, or ends as an error, whatever is thrown by", () => {
+describe("a run completes, is held or fails with an error when user code fails", () => {
   for (const [place, { atOnce, of, ran, says = "", status = "completed" }] of Object.entries(places)) {
     for (const [how, fail] of Object.entries(failing)) {
       if (atOnce === true && how === "rejects") continue
-      it.effect(`${place}: it ${how}`, () =>
+      it.effect(`in ${place}: it ${how}`, () =>
         Effect.gen(function* () {
           for (const [what, make] of Object.entries(thrown)) {
             const outcome = yield* Effect.mapError(outcomes(of(() => fail(make()))), (error) => [what, error])
@@ -296,16 +296,16 @@ describe("a run goes on, or ends as an error, whatever is thrown by", () => {
   }
 })
 
-/** What the program gives the whole run, so that the lead meets it first. */
+/** Options of the whole run, which the lead meets first. */
 const isOfRun = (place: string): boolean =>
-  ["a model that is asked how much fits", "a context policy", "a tokenizer"].includes(place)
+  ["`contextTokens` of a model client", "a context policy", "a tokenizer"].includes(place)
 
 for (const where of ["waited for", "in the background"] as const) {
-  describe(`a lead goes on, and hears how its sub-agent (${where}) ended, whatever is thrown there by`, () => {
+  describe(`a lead goes on and receives the end of its sub-agent (${where}) when user code fails`, () => {
     for (const [place, { atOnce, of, ran, says = "", status = "completed" }] of Object.entries(places)) {
       for (const [how, fail] of Object.entries(failing)) {
         if ((atOnce === true && how === "rejects") || isOfRun(place)) continue
-        it.effect(`${place}: it ${how}`, () =>
+        it.effect(`in ${place}: it ${how}`, () =>
           Effect.gen(function* () {
             for (const [what, make] of Object.entries(thrown)) {
               const outcome = yield* Effect.mapError(
@@ -327,10 +327,10 @@ for (const where of ["waited for", "in the background"] as const) {
   })
 }
 
-describe("a run goes on, or ends as an error, whatever is returned by", () => {
+describe("a run survives a value of the wrong type", () => {
   const later = [(value: unknown) => Promise.resolve(value), Effect.succeed]
   for (const [place, { atOnce, of }] of Object.entries(places)) {
-    it.effect(place, () =>
+    it.effect(`returned by ${place}`, () =>
       Effect.gen(function* () {
         for (const [what, make] of Object.entries(returned)) {
           for (const wrap of [same, ...(atOnce === true ? [] : later)]) {
@@ -341,7 +341,7 @@ describe("a run goes on, or ends as an error, whatever is returned by", () => {
     )
   }
 
-  it.effect("instructions, which are then said not to be a text", () =>
+  it.effect("returned by instructions, and fails with an error that names them", () =>
     Effect.gen(function* () {
       for (const make of Object.values(returned)) {
         const { says, status } = yield* outcomes({ agent: { instructions: () => make() as string } })

@@ -33,9 +33,9 @@ const decided = (runId: RunId) =>
     (decisions) => decisions.map(({ _tag, requestId }) => `${requestId} ${_tag}`)
   )
 
-describe("several decisions", () => {
+describe("a batch of decisions", () => {
   test(
-    "of a resume are taken together, and run what they release",
+    "passed to a resume is accepted together, and its approved calls run",
     Effect.gen(function* () {
       const { ran, run, runtime } = yield* held()
       const decisions = [
@@ -49,7 +49,7 @@ describe("several decisions", () => {
   )
 
   test(
-    "of a resume are refused together, whichever of them is refused: nothing is recorded and nothing runs",
+    "passed to a resume is refused whole when one of them is refused: nothing is recorded and nothing runs",
     Effect.gen(function* () {
       const { ran, run, runs, runtime } = yield* held(2)
       const { runId } = run
@@ -69,7 +69,7 @@ describe("several decisions", () => {
           [approve(one!), decision],
           [decision, approve(one!)]
         ]) {
-          // Two different decisions on one request: the second one is refused, whichever that is.
+          // Of two different decisions on one request, the second is refused in either order.
           const error = yield* Effect.flip(runPromptStored(runtime, { runId, decisions }))
           assert.strictEqual(error._tag, tag)
           assert.deepStrictEqual(yield* decided(runId), before)
@@ -84,7 +84,7 @@ describe("several decisions", () => {
   )
 
   test(
-    "on requests of several runs, and of a sub-agent, are taken together or not at all",
+    "on requests of several runs and of a sub-agent is accepted or refused whole",
     Effect.gen(function* () {
       const { run: first } = yield* held()
       const { ran, tool } = probe("write")
@@ -118,7 +118,7 @@ describe("several decisions", () => {
   )
 
   test(
-    "are all too late when the time of one request is up",
+    "is refused when a request has expired",
     Effect.gen(function* () {
       const { run, runtime } = yield* held()
       yield* TestClock.adjust("1 hour")
@@ -128,7 +128,7 @@ describe("several decisions", () => {
     })
   )
 
-  it.effect("that come with a prompt after the end of a run are all looked at", () =>
+  it.effect("that comes with a prompt after the end of a run is checked whole", () =>
     Effect.gen(function* () {
       const { tool } = probe("write")
       const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [

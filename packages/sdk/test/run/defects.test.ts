@@ -15,7 +15,7 @@ import { bind, call, events, expect, only, probe, safe, throughJson, watch } fro
 const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(title, () => Effect.provide(body, Layer.fresh(layerMemory)))
 
-/** The tool with an option, or a property, that is read anew each time. */
+/** The tool with an option or a property that is computed at each read. */
 const changing = <R>(
   tool: Tool<R>,
   property: "retry" | "timeout" | "idempotent",
@@ -27,7 +27,7 @@ const changing = <R>(
     : { ...tool, options: Object.defineProperty({ ...tool.options }, property, described) }
 }
 
-/** Something that throws from when it is told to on. */
+/** A getter that throws once it is armed. */
 const mine = () => {
   const armed = { now: false }
   const get = (): undefined => {
@@ -36,7 +36,7 @@ const mine = () => {
   return { armed, get }
 }
 
-describe("a run whose drive meets a defect", () => {
+describe("a run with a defect in its drive", () => {
   const kinds = {
     "side-effecting": {},
     idempotent: { idempotent: true },
@@ -44,7 +44,7 @@ describe("a run whose drive meets a defect", () => {
   } as const
   for (const [kind, options] of Object.entries(kinds)) {
     test(
-      `fails at once, with its state kept, and is not begun again: its ${kind} body has not run`,
+      `fails at once, keeps its state, and is not recovered: its ${kind} body has not run`,
       Effect.gen(function* () {
         const { ran, tool } = probe("act", { needsApproval: false, ...options })
         const { armed, get } = mine()
@@ -68,7 +68,7 @@ describe("a run whose drive meets a defect", () => {
   }
 
   test(
-    "is asked about a body that was at work, when the program is mended",
+    "opens an inDoubt request for a started body when it is resumed by a mended program",
     Effect.gen(function* () {
       const { armed, get } = mine()
       const { ran, tool } = probe("act", {
@@ -90,7 +90,7 @@ describe("a run whose drive meets a defect", () => {
   )
 
   test(
-    "fails once when it is a sub-agent whose drive does",
+    "fails once when a sub-agent's drive has the defect",
     Effect.gen(function* () {
       const { ran, tool } = safe("act")
       const { armed, get } = mine()
@@ -110,7 +110,7 @@ describe("a run whose drive meets a defect", () => {
   )
 
   test(
-    "fails from its last commit when what has happened since cannot be written",
+    "fails from its last commit when a later event cannot be encoded",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { ran, tool } = probe("act", { needsApproval: false })
@@ -130,9 +130,9 @@ describe("a run whose drive meets a defect", () => {
   )
 })
 
-describe("a defect beside a read that goes on", () => {
+describe("a defect beside a concurrent read", () => {
   test(
-    "fails the run, and the read is stopped and not begun again",
+    "fails the run, and interrupts the read without starting it again",
     Effect.gen(function* () {
       const log: Array<string> = []
       const begun = yield* Deferred.make<void>()
@@ -164,9 +164,9 @@ describe("a defect beside a read that goes on", () => {
   )
 })
 
-describe("a context policy whose answer cannot be read", () => {
+describe("a context policy that returns an unreadable answer", () => {
   test(
-    "fails the sub-agent that it was asked for, and not its lead",
+    "fails the sub-agent that it prepared, and not the lead",
     Effect.gen(function* () {
       const lead = Agent.make("lead", { subAgents: [Agent.make("worker", {})] })
       let asked = 0

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { argumentsDigest } from "../../src/run/internal/digest.ts"
 
-/** The digest as any runtime can make it. */
+/** The digest computed by Web Crypto. */
 const byWebCrypto = async (text: string) => {
   const hash = await globalThis.crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))
   return Buffer.from(hash).toString("hex")

@@ -18,11 +18,11 @@ import { layerMemory, type RunStore } from "../../src/store/RunStore.ts"
 import * as Tool from "../../src/tool/Tool.ts"
 import { approve, bind, deny, events, expect, probe, rebind, safe, watch } from "../helpers/Fixture.ts"
 
-/** What a model, a person or a tool may write to show something else than there is. */
+/** Text that would make a terminal show something else than was written. */
 const hostile =
   "\u001b[2K\u001b]0;t\u0007 safe\u202etxt.exe\u2066\r\nApproved by ana.\u0085\u009b31m \u200b\u2028\ufeff\ud800"
 
-/** The sentences of an explanation, which a program prints as they are. */
+/** Asserts that an explanation is safe to print as it is. */
 const assertShown = (runId: RunId) =>
   Effect.map(explain(runId), ({ resuming, text, waitsFor }) => {
     for (const said of [text, ...resuming, ...waitsFor.map(({ what }) => what)]) {
@@ -36,7 +36,7 @@ const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
 
 describe("the event of a call that a grant let through", () => {
   test(
-    "names the giver of the grant with visible escapes, and the grant has the name as it is",
+    "shows the name of the grant's giver with visible escapes, and the grant keeps it unchanged",
     Effect.gen(function* () {
       const write = probe("write")
       const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
@@ -59,7 +59,7 @@ describe("the event of a call that a grant let through", () => {
 
 describe("explain", () => {
   test(
-    "shows as visible escapes what a question, a decision and a reason would do to a terminal",
+    "shows control characters of a question, a decision and a reason as visible escapes",
     Effect.gen(function* () {
       const write = probe("write")
       const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool, Tool.askUser] }), [
@@ -77,7 +77,7 @@ describe("explain", () => {
       )
       assert.include(yield* assertShown(runId), `for an answer to "${line(hostile)}"`)
       const [question] = interruptions
-      // The fields keep what was written: the model is answered about that.
+      // The fields keep the original text.
       assert.strictEqual(question?._tag === "question" ? question.question : undefined, hostile)
       yield* sendMessage(runId, hostile)
       yield* decideStored([runtime], approve(interruptions[1]!, { by: hostile }))
@@ -88,7 +88,7 @@ describe("explain", () => {
   )
 
   test(
-    "shows as visible escapes who stopped a run, and why a model or a store failed",
+    "shows control characters of a stop's principal and of a model error as visible escapes",
     Effect.gen(function* () {
       const write = probe("write")
       const { model, runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
@@ -106,7 +106,7 @@ describe("explain", () => {
   )
 
   test(
-    "shows as visible escapes which worker has a run",
+    "shows control characters of an owner's name as visible escapes",
     Effect.gen(function* () {
       const read = safe("read", { handler: () => Effect.never })
       const { model } = yield* bind(Agent.make("a", { tools: [read.tool] }), [
@@ -125,8 +125,8 @@ describe("explain", () => {
   )
 })
 
-describe("the sentences that a run writes", () => {
-  it.effect("hold visible escapes: why it failed, why it asks again, what was refused", () =>
+describe("an error's sentence", () => {
+  it.effect("shows control characters of failing instructions as visible escapes", () =>
     Effect.gen(function* () {
       const boom = (): never => {
         throw new Error(hostile)
@@ -152,7 +152,7 @@ describe("the sentences that a run writes", () => {
     })
   )
 
-  it("of a schema keep their lines, and nothing else of what they quote", () => {
+  it("keeps the line breaks of a schema's issues, and escapes other control characters", () => {
     const failed = Schema.decodeUnknownResult(Schema.Struct({ [`a${hostile}`]: Schema.String }))({})
     const issues = failed._tag === "Failure" ? failed.failure.message : ""
     const { message } = new RunStateMalformed({ issues })

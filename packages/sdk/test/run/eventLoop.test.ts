@@ -14,7 +14,7 @@ import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approve, call, expect, probe, rebind, safe } from "../helpers/Fixture.ts"
 
-/** Counts how often a timer of the program goes off. */
+/** Counts the ticks of a timer. */
 const ticking = () => {
   const told = { ticks: 0 }
   const timer = setInterval(() => {
@@ -23,13 +23,13 @@ const ticking = () => {
   return { told, stop: () => clearInterval(timer) }
 }
 
-/** Enough: the program has its turn, again and again. */
+/** Enough ticks to show that the event loop turns. */
 const enough = 5
 
-/** A program that has had no turn by then has none before all is over. */
+/** Time limit: a loop that has not turned by then is starved. */
 const longestMs = 20_000
 
-/** Does something that never waits, time and again, until the timer has gone off often enough. */
+/** Repeats `once` until the timer has ticked often enough. */
 const starving = async (once: (told: { readonly ticks: number }) => Promise<unknown>): Promise<void> => {
   const { stop, told } = ticking()
   try {
@@ -46,13 +46,13 @@ const talkative = () =>
   ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [call("read", "1")] } : "done"))
 const inMemory = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.provide(effect, Layer.fresh(layerMemory))
 
-describe("the event loop turns while runs are awaited whose model never waits", () => {
-  it("one after another, without a store", async () => {
+describe("the event loop turns while a program awaits runs whose model answers synchronously", () => {
+  it("in sequence, without a store", async () => {
     const { runtime } = await Effect.runPromise(rebind(Agent.make("a", { tools: [read] }), talkative()))
     await starving(() => Effect.runPromise(runPrompt(runtime, { prompt: "go" })))
   })
 
-  it("one after another, with a store", async () => {
+  it("in sequence, with a store", async () => {
     await using fermata = await Fermata.make({
       agents: [agent("a", { tools: [tool("read", { safety: "readOnly", handler: () => "" })] })],
       model: ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [{ tool: "read" }] } : "done")).client,
@@ -61,7 +61,7 @@ describe("the event loop turns while runs are awaited whose model never waits", 
     await starving(() => fermata.runPrompt("a", "go"))
   })
 
-  it("one after another, each held and released", async () => {
+  it("in sequence, each held and released", async () => {
     await using fermata = await Fermata.make({
       agents: [agent("a", { tools: [tool("write", { handler: () => "" })] })],
       model: ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [{ tool: "write" }] } : "done")).client,
@@ -75,7 +75,7 @@ describe("the event loop turns while runs are awaited whose model never waits", 
     })
   })
 
-  it("many beside each other, and sub-agents in them", async () => {
+  it("concurrently, with sub-agents", async () => {
     const worker = Agent.make("worker", { tools: [read] })
     const model = ScriptedModel.make(({ agentPath, turn }) => {
       if (agentPath.length > 1) return turn < 20 ? { calls: [call("read", "1")] } : "done"
@@ -88,7 +88,7 @@ describe("the event loop turns while runs are awaited whose model never waits", 
     await starving(() => Effect.runPromise(Effect.all([one, one, one, one], { concurrency: "unbounded" })))
   })
 
-  it("one after another that are refused at once, or cannot be taken up", async () => {
+  it("in sequence, each refused at once or impossible to resume", async () => {
     const { tool } = probe("write")
     const model = ScriptedModel.make(() => ({ calls: [call("write", "1")] }))
     const { runtime } = await Effect.runPromise(rebind(Agent.make("a", { tools: [tool] }), model))
@@ -106,7 +106,7 @@ describe("the event loop turns while runs are awaited whose model never waits", 
     })
   })
 
-  it("and while one thing after another is asked of a Fermata", async () => {
+  it("and while it calls `pending` of a Fermata in sequence", async () => {
     await using fermata = await Fermata.make({
       agents: [agent("a")],
       model: ScriptedModel.make([]).client,
@@ -115,7 +115,7 @@ describe("the event loop turns while runs are awaited whose model never waits", 
     await starving(() => fermata.pending())
   })
 
-  it("one after another that are recovered", async () => {
+  it("in sequence, each recovered", async () => {
     const write = probe("write")
     const model = ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [call("write", "1")] } : "done"))
     const { runtime } = await Effect.runPromise(rebind(Agent.make("a", { tools: [write.tool] }), model))

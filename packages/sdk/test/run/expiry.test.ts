@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 /**
- * When time decides: one rule for every way to decide, with a store and without, and while the approval callback is asked.
+ * Expiry follows one rule for every way to decide, with a store and without, also while the approval callback is asked.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -35,7 +35,7 @@ type Callback = NonNullable<RuntimeOptions<never, undefined>["approvalCallback"]
 const runId = "run" as RunId
 const life = 1000
 
-/** A callback that answers what it is given, when it is given it. */
+/** A callback that reports its request and waits for `answer`. */
 const callback = Effect.gen(function* () {
   const asked = yield* Queue.unbounded<Interruption>()
   const answer = yield* Deferred.make<DecisionInput | undefined>()
@@ -53,7 +53,7 @@ const places: ReadonlyArray<Place> = [
   "an agent that took over"
 ]
 
-/** An agent of which `place` bids; bids expire after a second. */
+/** An agent in which `place` calls `bid`; its approvals expire after a second. */
 const bidding = (place: Place, ids: ReadonlyArray<string> = ["1"], onExpiry: "deny" | "stay" = "deny") => {
   const bid = probe("bid", { approval: { expiresIn: `${life} millis`, onExpiry } })
   const bidder = Agent.make("bidder", { tools: [bid.tool] })
@@ -83,7 +83,7 @@ const bidding = (place: Place, ids: ReadonlyArray<string> = ["1"], onExpiry: "de
 
 const stored = <A, E>(body: Effect.Effect<A, E, RunStore>) => Effect.provide(body, layerMemory)
 
-/** The decisions on record, of the run and of the sub-agents that its calls waited for. */
+/** The recorded decisions of these requests. */
 const decisionsIn = (store: RunStore["Service"], ids: ReadonlyArray<string>) =>
   Effect.forEach(ids, (id) => Effect.map(store.request(id as never), ({ decision }) => decision))
 
@@ -91,9 +91,9 @@ const pendingIds = Effect.gen(function* () {
   return (yield* (yield* RunStore).pending()).map(({ request }) => request.requestId)
 })
 
-describe("a callback that never answers", () => {
+describe("an approval callback that never answers", () => {
   for (const place of places) {
-    it.effect(`does not keep a stored run from going on when the request expires: ${place}`, () =>
+    it.effect(`does not block a stored run after the request expires: ${place}`, () =>
       stored(
         Effect.gen(function* () {
           const { approvalCallback, asked } = yield* callback
@@ -114,7 +114,7 @@ describe("a callback that never answers", () => {
       )
     )
 
-    it.effect(`does not keep a run without a store from going on when the request expires: ${place}`, () =>
+    it.effect(`does not block a run without a store after the request expires: ${place}`, () =>
       Effect.gen(function* () {
         const { approvalCallback, asked } = yield* callback
         const { bid, open } = bidding(place)
@@ -129,7 +129,7 @@ describe("a callback that never answers", () => {
     )
   }
 
-  it.effect("decides nothing when it answers after all, while the run goes on", () =>
+  it.effect("decides nothing when it answers after the expiry", () =>
     stored(
       Effect.gen(function* () {
         const { answer, approvalCallback, asked } = yield* callback
@@ -146,7 +146,7 @@ describe("a callback that never answers", () => {
     )
   )
 
-  it.effect("shows every request of a batch in the inbox while it is asked about the first", () =>
+  it.effect("leaves every request of the batch in the inbox, open to decisions", () =>
     stored(
       Effect.gen(function* () {
         const { approvalCallback, asked } = yield* callback
@@ -164,7 +164,7 @@ describe("a callback that never answers", () => {
     )
   )
 
-  it.effect("is asked about the next request once a person has decided the one that it hangs on", () =>
+  it.effect("is asked about the next request once the pending one is decided elsewhere", () =>
     stored(
       Effect.gen(function* () {
         const { approvalCallback, asked } = yield* callback
@@ -182,7 +182,7 @@ describe("a callback that never answers", () => {
     )
   )
 
-  it.effect("leaves a request that stays after its time in the inbox, for a person to decide", () =>
+  it.effect("leaves a request with onExpiry `stay` in the inbox, where it can be decided", () =>
     stored(
       Effect.gen(function* () {
         const { approvalCallback, asked } = yield* callback
@@ -199,7 +199,7 @@ describe("a callback that never answers", () => {
     )
   )
 
-  it.effect("keeps neither a cancellation nor a denial that stops the run waiting", () =>
+  it.effect("blocks neither a cancellation nor a denial that stops the run", () =>
     stored(
       Effect.gen(function* () {
         for (const how of ["cancel", "stop"] as const) {
@@ -219,33 +219,35 @@ describe("a callback that never answers", () => {
     )
   )
 
-  it.effect("is suspended with the request in the inbox, which expires where the run is gone on with", () =>
-    stored(
-      Effect.gen(function* () {
-        const { approvalCallback, asked } = yield* callback
-        const { bid, open } = bidding("a sub-agent in the background")
-        const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
-        const running = yield* Effect.forkChild(
-          Effect.flip(
-            runPromptStored(yield* open({ approvalCallback }), { prompt: "go", runId }, { suspension })
+  it.effect(
+    "is interrupted by a suspension, and the request stays in the inbox until it expires after the resume",
+    () =>
+      stored(
+        Effect.gen(function* () {
+          const { approvalCallback, asked } = yield* callback
+          const { bid, open } = bidding("a sub-agent in the background")
+          const suspension = { soon: Cancellation.make(), now: Cancellation.make() }
+          const running = yield* Effect.forkChild(
+            Effect.flip(
+              runPromptStored(yield* open({ approvalCallback }), { prompt: "go", runId }, { suspension })
+            )
           )
-        )
-        const { requestId } = yield* Queue.take(asked)
-        suspension.soon.cancel("closing")
-        suspension.now.cancel("closing")
-        assert.strictEqual((yield* Fiber.join(running))._tag, "RunSuspended")
-        assert.deepStrictEqual(yield* pendingIds, [requestId])
-        yield* TestClock.adjust(life)
-        const again = yield* callback
-        const runtime = yield* open({ approvalCallback: again.approvalCallback })
-        expect(yield* runPromptStored(runtime, { runId }), "completed")
-        assert.strictEqual(yield* Queue.size(again.asked), 0)
-        assert.deepStrictEqual(bid.ran, [])
-      })
-    )
+          const { requestId } = yield* Queue.take(asked)
+          suspension.soon.cancel("closing")
+          suspension.now.cancel("closing")
+          assert.strictEqual((yield* Fiber.join(running))._tag, "RunSuspended")
+          assert.deepStrictEqual(yield* pendingIds, [requestId])
+          yield* TestClock.adjust(life)
+          const again = yield* callback
+          const runtime = yield* open({ approvalCallback: again.approvalCallback })
+          expect(yield* runPromptStored(runtime, { runId }), "completed")
+          assert.strictEqual(yield* Queue.size(again.asked), 0)
+          assert.deepStrictEqual(bid.ran, [])
+        })
+      )
   )
 
-  it.effect("keeps no worker from a run whose request expired", () =>
+  it.effect("does not keep a run from ending beside a worker when its request expires", () =>
     stored(
       Effect.gen(function* () {
         const { approvalCallback, asked } = yield* callback
@@ -267,14 +269,14 @@ describe("a callback that never answers", () => {
   )
 })
 
-describe("a callback that answers too late", () => {
+describe("an approval callback that answers too late", () => {
   for (const place of places) {
-    it.effect(`has decided nothing, without a store as with one: ${place}`, () =>
+    it.effect(`decides nothing, with a store and without: ${place}`, () =>
       Effect.gen(function* () {
         for (const isStored of [false, true]) {
           const asked = yield* Deferred.make<void>()
           const { bid, open } = bidding(place)
-          // It answers in the moment in which the time is up, before the run looks.
+          // It answers at the moment of expiry, before the run checks.
           const approvalCallback: Callback = (request) =>
             Deferred.succeed(asked, undefined).pipe(
               Effect.andThen(Effect.sleep(life)),
@@ -296,8 +298,8 @@ describe("a callback that answers too late", () => {
   }
 })
 
-describe("a request about a tool that the program no longer has", () => {
-  it.effect("expires all the same, without a store as with one", () =>
+describe("a request of a tool that the program no longer has", () => {
+  it.effect("expires with a store and without", () =>
     Effect.gen(function* () {
       for (const isStored of [false, true]) {
         const { open } = bidding("the run itself")
@@ -321,8 +323,8 @@ describe("a request about a tool that the program no longer has", () => {
   )
 })
 
-describe("a run without a store whose request expired while it was at work", () => {
-  /** A lead with a bidder and a scout that looks for as long as it is let. */
+describe("a working run without a store whose request expired", () => {
+  /** A run that asks for a bid while `look` runs until it is released. */
   const busy = Effect.gen(function* () {
     const looking = yield* Deferred.make<void>()
     const release = yield* Deferred.make<void>()
@@ -341,29 +343,31 @@ describe("a run without a store whose request expired while it was at work", () 
     return { bid, looking, release, runtime }
   })
 
-  it.effect("answers a late decision through its handle with the decision of time, and acts on that", () =>
-    Effect.scoped(
-      Effect.gen(function* () {
-        const { bid, looking, release, runtime } = yield* busy
-        const handle = yield* dispatchPrompt(runtime, { prompt: "go" })
-        yield* Deferred.await(looking)
-        const [request] = handle.interruptions()
-        yield* TestClock.adjust(life + 200)
-        const late = yield* Effect.flip(handle.decide(approve(request!)))
-        assert.strictEqual(late._tag, "AlreadyDecided")
-        assert.deepInclude({ ...late } as never, { by: "expiry", at: request!.expiresAt } as never)
-        assert.strictEqual((yield* Effect.flip(handle.decide(deny(request!))))._tag, "AlreadyDecided")
-        assert.deepStrictEqual(handle.interruptions(), [])
-        yield* Deferred.succeed(release, undefined)
-        const { state } = expect(yield* handle.done, "completed")
-        assert.strictEqual(state.requests[0]?.decision?.by, "expiry")
-        assert.isUndefined(state.requests[0]?.superseded)
-        assert.deepStrictEqual(bid.ran, [])
-      })
-    )
+  it.effect(
+    "rejects a late decision through its handle with AlreadyDecided by expiry, and applies the expiry",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { bid, looking, release, runtime } = yield* busy
+          const handle = yield* dispatchPrompt(runtime, { prompt: "go" })
+          yield* Deferred.await(looking)
+          const [request] = handle.interruptions()
+          yield* TestClock.adjust(life + 200)
+          const late = yield* Effect.flip(handle.decide(approve(request!)))
+          assert.strictEqual(late._tag, "AlreadyDecided")
+          assert.deepInclude({ ...late } as never, { by: "expiry", at: request!.expiresAt } as never)
+          assert.strictEqual((yield* Effect.flip(handle.decide(deny(request!))))._tag, "AlreadyDecided")
+          assert.deepStrictEqual(handle.interruptions(), [])
+          yield* Deferred.succeed(release, undefined)
+          const { state } = expect(yield* handle.done, "completed")
+          assert.strictEqual(state.requests[0]?.decision?.by, "expiry")
+          assert.isUndefined(state.requests[0]?.superseded)
+          assert.deepStrictEqual(bid.ran, [])
+        })
+      )
   )
 
-  it.effect("acts on a decision that came in time, though it gets to it later", () =>
+  it.effect("applies a decision that came before the expiry, even when it reads it later", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const { bid, looking, release, runtime } = yield* busy
@@ -381,7 +385,7 @@ describe("a run without a store whose request expired while it was at work", () 
     )
   )
 
-  it.effect("takes what is in its mailbox before time decides where it is gone on with", () =>
+  it.effect("reads its mailbox before it applies the expiry on resume", () =>
     Effect.gen(function* () {
       const { bid, open } = bidding("the run itself")
       const runtime = yield* open()
@@ -397,7 +401,7 @@ describe("a run without a store whose request expired while it was at work", () 
     })
   )
 
-  it.effect("has the decision of time once, however often it is found", () =>
+  it.effect("records the expiry once when it is found twice", () =>
     Effect.gen(function* () {
       const { open } = bidding("the run itself")
       const { state } = expect(yield* runPrompt(yield* open(), { prompt: "go" }), "interrupted")
@@ -407,7 +411,7 @@ describe("a run without a store whose request expired while it was at work", () 
     })
   )
 
-  it.effect("refuses a decision that is passed along too late, alone and among others, and takes none", () =>
+  it.effect("rejects a late decision given on resume, alone and in a batch, and accepts none of them", () =>
     Effect.gen(function* () {
       const { bid, open } = bidding("a sub-agent", ["1", "2"])
       const runtime = yield* open()
@@ -424,8 +428,8 @@ describe("a run without a store whose request expired while it was at work", () 
   )
 })
 
-describe("a decision just before a request expires", () => {
-  /** A lead with a bidder, and a clerk who charges for as long as it takes. */
+describe("a decision made just before a request expires", () => {
+  /** A lead with a bidder, and a clerk whose charge runs until it is released. */
   const working = Effect.gen(function* () {
     const charging = yield* Deferred.make<void>()
     const release = yield* Deferred.make<void>()
@@ -452,12 +456,12 @@ describe("a decision just before a request expires", () => {
     return { bid, charge, charging, release, runtime }
   })
 
-  it.effect("counts, though the run hears of it only when the time is up; what is at work goes on", () =>
+  it.effect("counts when the run reads it after the expiry, and running calls go on", () =>
     stored(
       Effect.gen(function* () {
         const store = yield* RunStore
         const { bid, charge, charging, release, runtime } = yield* working
-        // As another process does: the run is not notified.
+        // The run gets no notification, as if another process decided.
         const deaf = { ...store, changes: Stream.never }
         const running = yield* Effect.forkChild(
           Effect.provideService(runPromptStored(runtime, { prompt: "go", runId }), RunStore, deaf)
@@ -479,75 +483,75 @@ describe("a decision just before a request expires", () => {
     )
   )
 
-  it.effect(
-    "loses against time once the run has read that the time is up, by whatever clock it is made",
-    () =>
-      stored(
-        Effect.gen(function* () {
-          const store = yield* RunStore
-          const { bid, charge, charging, release, runtime } = yield* working
-          const clock = yield* Clock.Clock
-          const behind: Clock.Clock = Object.create(clock, {
-            currentTimeMillis: { value: Effect.sync(() => clock.currentTimeMillisUnsafe() - 500) },
-            currentTimeMillisUnsafe: { value: () => clock.currentTimeMillisUnsafe() - 500 }
-          })
-          const answers: Array<string> = []
-          // Another process, whose clock is behind, decides between the run's look at its mail and its next commit.
-          const racing: RunStore["Service"] = {
-            ...store,
-            append: (options) =>
-              Effect.gen(function* () {
-                for (const { request } of yield* store.pending({ expiresBefore: Number.MAX_SAFE_INTEGER })) {
-                  if ((request.expiresAt ?? Infinity) > clock.currentTimeMillisUnsafe()) continue
-                  const exit = yield* Effect.exit(
-                    Effect.provideService(store.decide(approve(request)), Clock.Clock, behind)
-                  )
-                  answers.push(exit._tag)
-                }
-                return yield* store.append(options)
-              })
-          }
-          const running = yield* Effect.forkChild(
-            Effect.provideService(runPromptStored(runtime, { prompt: "go", runId }), RunStore, racing)
-          )
-          yield* Deferred.await(charging)
-          yield* TestClock.adjust(life)
-          yield* Deferred.succeed(release, undefined)
-          expect(yield* Fiber.join(running), "completed")
-          assert.deepStrictEqual([bid.ran, charge.ran], [[], ["1"]])
-          assert.notInclude(answers, "Success")
-        })
-      )
-  )
-
-  it.effect("counts where two processes have a callback each, and only the first of them", () =>
+  it.effect("loses once the run has recorded the expiry, whichever clock the decider uses", () =>
     stored(
       Effect.gen(function* () {
-        const { bid, open } = bidding("the run itself")
-        const hanging = yield* callback
+        const store = yield* RunStore
+        const { bid, charge, charging, release, runtime } = yield* working
+        const clock = yield* Clock.Clock
+        const behind: Clock.Clock = Object.create(clock, {
+          currentTimeMillis: { value: Effect.sync(() => clock.currentTimeMillisUnsafe() - 500) },
+          currentTimeMillisUnsafe: { value: () => clock.currentTimeMillisUnsafe() - 500 }
+        })
+        const answers: Array<string> = []
+        // Another process with a slow clock decides between the run's read of its mail and its next commit.
+        const racing: RunStore["Service"] = {
+          ...store,
+          append: (options) =>
+            Effect.gen(function* () {
+              for (const { request } of yield* store.pending({ expiresBefore: Number.MAX_SAFE_INTEGER })) {
+                if ((request.expiresAt ?? Infinity) > clock.currentTimeMillisUnsafe()) continue
+                const exit = yield* Effect.exit(
+                  Effect.provideService(store.decide(approve(request)), Clock.Clock, behind)
+                )
+                answers.push(exit._tag)
+              }
+              return yield* store.append(options)
+            })
+        }
         const running = yield* Effect.forkChild(
-          runPromptStored(yield* open({ approvalCallback: hanging.approvalCallback }), {
-            prompt: "go",
-            runId
-          })
+          Effect.provideService(runPromptStored(runtime, { prompt: "go", runId }), RunStore, racing)
         )
-        const request = yield* Queue.take(hanging.asked)
-        // The other process is asked by its own callback, and finds the run at work.
-        const other = yield* open({ approvalCallback: () => approve(request) })
-        assert.strictEqual((yield* Effect.flip(runPromptStored(other, { runId })))._tag, "RunBusy")
-        yield* TestClock.adjust(life - 1)
-        yield* decideStored([other], approve(request))
-        yield* TestClock.adjust(1)
-        yield* Deferred.succeed(hanging.answer, deny(request))
+        yield* Deferred.await(charging)
+        yield* TestClock.adjust(life)
+        yield* Deferred.succeed(release, undefined)
         expect(yield* Fiber.join(running), "completed")
-        assert.deepStrictEqual(bid.ran, ["1"])
+        assert.deepStrictEqual([bid.ran, charge.ran], [[], ["1"]])
+        assert.notInclude(answers, "Success")
       })
     )
   )
+
+  it.effect(
+    "counts in a stored run while another process's callback hangs, and the later answer does not",
+    () =>
+      stored(
+        Effect.gen(function* () {
+          const { bid, open } = bidding("the run itself")
+          const hanging = yield* callback
+          const running = yield* Effect.forkChild(
+            runPromptStored(yield* open({ approvalCallback: hanging.approvalCallback }), {
+              prompt: "go",
+              runId
+            })
+          )
+          const request = yield* Queue.take(hanging.asked)
+          // The other process has its own callback and finds the run busy.
+          const other = yield* open({ approvalCallback: () => approve(request) })
+          assert.strictEqual((yield* Effect.flip(runPromptStored(other, { runId })))._tag, "RunBusy")
+          yield* TestClock.adjust(life - 1)
+          yield* decideStored([other], approve(request))
+          yield* TestClock.adjust(1)
+          yield* Deferred.succeed(hanging.answer, deny(request))
+          expect(yield* Fiber.join(running), "completed")
+          assert.deepStrictEqual(bid.ran, ["1"])
+        })
+      )
+  )
 })
 
-describe("a handle of a run whose callback hangs", () => {
-  it.effect("shows what waits, with a store and without, until it is decided or expires", () =>
+describe("the handle of a run whose callback hangs", () => {
+  it.effect("shows pending requests, with a store and without, until they are decided or expire", () =>
     Effect.gen(function* () {
       for (const isStored of [false, true]) {
         const { approvalCallback, asked } = yield* callback

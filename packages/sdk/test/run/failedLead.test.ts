@@ -1,5 +1,5 @@
 /**
- * A lead that fails while a sub-agent in its background waits, or was decided on a moment ago: nothing that was acknowledged is lost.
+ * A lead fails while its background sub-agent waits or was just decided: no acknowledged decision is lost.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -30,7 +30,7 @@ const life = "1 hour"
 const stored = (name: string, body: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(name, () => Effect.provide(body, layerMemory))
 
-/** A lead whose second model call fails when it is let, and never again; a sub-agent in its background waits with two calls. */
+/** A lead whose second model call fails once; its background sub-agent waits for two approvals. */
 const failing = Effect.gen(function* () {
   const publish = probe("publish", { approval: { expiresIn: life } })
   const lead = Agent.make("lead", {
@@ -58,7 +58,7 @@ const failing = Effect.gen(function* () {
   return { publish, runtime }
 })
 
-/** Runs until the sub-agent waits; then `meanwhile`; then the lead fails. */
+/** Runs until the sub-agent waits, runs `meanwhile`, and lets the lead fail. */
 const failed = <E>(
   meanwhile: (requests: ReadonlyArray<Interruption>) => Effect.Effect<unknown, E, RunStore>
 ) =>
@@ -77,9 +77,9 @@ const failed = <E>(
 
 const nothing = () => Effect.void
 
-describe("a decision that is acknowledged while the lead of a sub-agent in the background fails", () => {
+describe("a decision acknowledged while the lead of a background sub-agent fails", () => {
   stored(
-    "is acted on when the run is resumed, and the failure is the run's result",
+    "takes effect when the failed run is resumed",
     Effect.gen(function* () {
       const { publish, runtime, store } = yield* failed(([first, second]) =>
         Effect.flatMap(RunStore, (store) => store.decideAll([approve(first!), deny(second!)]))
@@ -91,7 +91,7 @@ describe("a decision that is acknowledged while the lead of a sub-agent in the b
   )
 
   stored(
-    "does not keep the session from going on with another prompt, nor the run from being forked or cancelled",
+    "blocks neither another prompt in the session nor a fork nor a cancellation",
     Effect.gen(function* () {
       const { publish, runtime, store } = yield* failed(([first]) =>
         Effect.flatMap(RunStore, (store) => store.decide(approve(first!)))
@@ -106,12 +106,12 @@ describe("a decision that is acknowledged while the lead of a sub-agent in the b
   )
 
   stored(
-    "is passed over once, when nothing in the run waits for it any more",
+    "is skipped once the run has superseded its request",
     Effect.gen(function* () {
       const { requests, runtime, store } = yield* failed(nothing)
       expect(yield* runPromptStored(runtime, { runId }), "interrupted")
       yield* store.decideAll(requests.map((request) => approve(request)))
-      // A run whose state has withdrawn what its inbox still shows, as earlier versions could leave it.
+      // A state whose request was superseded while the inbox still shows it, as earlier versions could leave it.
       const lease = yield* store.claim({ runId, owner: "me", ttl: "1 minute" })
       const { revision } = lease === undefined ? { revision: 0 } : yield* store.head(runId)
       const passed: RunEvent = {
@@ -130,9 +130,9 @@ describe("a decision that is acknowledged while the lead of a sub-agent in the b
   )
 })
 
-describe("a sub-agent that waits when its lead fails", () => {
+describe("a background sub-agent held when its lead fails", () => {
   stored(
-    "cannot be decided until the run is resumed, which is said, and can then, each request and all together",
+    "rejects decisions with the hint to resume the run, and accepts them after the resume",
     Effect.gen(function* () {
       const { publish, requests, runtime, store } = yield* failed(nothing)
       assert.deepStrictEqual(yield* store.pending(), [])
@@ -154,10 +154,10 @@ describe("a sub-agent that waits when its lead fails", () => {
   )
 
   stored(
-    "is shown again by a resume where an earlier version resumed the run and left its requests closed",
+    "shows its requests again on resume after an earlier version left them closed",
     Effect.gen(function* () {
       const { publish, requests, runtime, store } = yield* failed(nothing)
-      // What that version wrote: the run is held again, and the inbox as the failure left it.
+      // As that version left it: the run is held, and its inbox is empty.
       const hidden: RunStore["Service"] = { ...store, pending: () => Effect.succeed([]) }
       expect(yield* runPromptStored(runtime, { runId }), "interrupted")
       const before = (yield* store.head(runId)).revision
@@ -177,7 +177,7 @@ describe("a sub-agent that waits when its lead fails", () => {
   )
 
   stored(
-    "expires when the run is resumed too late",
+    "is denied by expiry when the run is resumed too late",
     Effect.gen(function* () {
       const { publish, runtime } = yield* failed(nothing)
       yield* TestClock.adjust(life)
@@ -186,7 +186,7 @@ describe("a sub-agent that waits when its lead fails", () => {
     })
   )
 
-  it.effect("takes decisions with the state, where nothing is stored", () =>
+  it.effect("takes decisions passed with the state when nothing is stored", () =>
     Effect.gen(function* () {
       const { publish, runtime } = yield* failing
       const running = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
@@ -211,7 +211,7 @@ describe("the cancellation of a sub-agent whose lead has failed", () => {
   }
   for (const [how, cancel] of Object.entries(ways)) {
     stored(
-      `is kept ${how}, and ends it before anything of it begins when the lead is resumed`,
+      `is kept ${how}, and ends it before any of its calls starts when the lead is resumed`,
       Effect.gen(function* () {
         const { publish, requests, runtime, store } = yield* failed(([, second]) =>
           Effect.flatMap(RunStore, (store) => store.decide(approve(second!)))
@@ -231,7 +231,7 @@ describe("the cancellation of a sub-agent whose lead has failed", () => {
   }
 
   stored(
-    "is kept of the lead itself, by its handle, and ends it when it is resumed",
+    "through the lead's handle is kept, and ends the lead when it is resumed",
     Effect.gen(function* () {
       const { publish, runtime } = yield* failed(([, second]) =>
         Effect.flatMap(RunStore, (store) => store.decide(approve(second!)))
@@ -245,9 +245,9 @@ describe("the cancellation of a sub-agent whose lead has failed", () => {
   )
 })
 
-describe("a decision that does not fit what a run at work has asked", () => {
+describe("a stored decision that does not fit the request of a working run", () => {
   stored(
-    "fails the drive with an error that is not tried again, before anything is released",
+    "fails the drive with a non-retryable error before it releases anything",
     Effect.gen(function* () {
       const store = yield* RunStore
       const asked = yield* Deferred.make<Interruption>()
@@ -259,7 +259,7 @@ describe("a decision that does not fit what a run at work has asked", () => {
           approvalCallback: (request) => Effect.andThen(Deferred.succeed(asked, request), Effect.never)
         }
       )
-      // What a store may come to say after damage.
+      // A damaged store.
       const damaged: RunStore["Service"] = {
         ...store,
         decisions: (runId) =>
@@ -278,7 +278,7 @@ describe("a decision that does not fit what a run at work has asked", () => {
       assert.strictEqual("isRetryable" in error && error.isRetryable, false)
       assert.include(error.message, "restore the store from a backup, or remove the run")
       assert.deepStrictEqual(pay.ran, [])
-      // The run itself is sound.
+      // The run itself is intact.
       const sound = yield* rebind(
         runtime.bound.agent as Agent.Agent,
         ScriptedModel.make(() => "done")

@@ -34,7 +34,7 @@ const transfer = (to: string, reason?: string) => ({
 })
 
 describe("a handoff", () => {
-  it.effect("gives the run to another agent, with its instructions, tools and output", () =>
+  it.effect("moves the run to another agent with its instructions, tools and output", () =>
     Effect.gen(function* () {
       const billing = Agent.make("billing", {
         instructions: "You are billing.",
@@ -67,7 +67,7 @@ describe("a handoff", () => {
     })
   )
 
-  it.effect("can be held behind, and is gone on with by the agent that took over", () =>
+  it.effect("keeps the new agent's request held, and its approval resumes that agent", () =>
     Effect.gen(function* () {
       const refund = probe("refund")
       const billing = Agent.make("billing", { tools: [refund.tool] })
@@ -87,7 +87,7 @@ describe("a handoff", () => {
     })
   )
 
-  it.effect("works in circles, and the calls of the answer it is in are settled first", () =>
+  it.effect("can return to an earlier agent, and settles all calls of its answer first", () =>
     Effect.gen(function* () {
       const one: Agent.Any = Agent.make("one", { handoffs: () => [two] })
       const two: Agent.Any = Agent.make("two", { handoffs: () => [one] })
@@ -119,7 +119,7 @@ describe("a handoff", () => {
     })
   )
 
-  it.effect("between two agents of one name is refused when they are bound", () =>
+  it.effect("to two agents of one name is refused when the runtime is made", () =>
     Effect.gen(function* () {
       const desk = Agent.make("desk", { handoffs: [Agent.make("x"), Agent.make("y", { aliases: ["x"] })] })
       const error = yield* Effect.flip(bind(desk, []))
@@ -130,7 +130,7 @@ describe("a handoff", () => {
 
 const sessionId = "s" as SessionId
 
-/** A desk and a billing that hand over to each other. */
+/** A desk and a billing agent that hand over to each other. */
 const office = (billingOptions: Partial<Agent.AgentOptions<never, undefined>> = {}) => {
   const refund = probe("refund")
   const desk: Agent.Agent = Agent.make("desk", { instructions: "Greet.", handoffs: () => [billing] })
@@ -149,7 +149,7 @@ const who = (model: { readonly requests: ReadonlyArray<{ readonly agentPath: Rea
 const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
   Effect.provide(body, Layer.fresh(layerMemory))
 
-/** The next prompts of a session, without a store and with one. */
+/** The first and next prompts of a session, without a store and with one. */
 const modes = {
   "without a store": {
     first: (runtime: Runtime<any>) => runPrompt(runtime, { prompt: "hello", sessionId }),
@@ -168,7 +168,7 @@ const modes = {
 
 for (const [mode, { first, next }] of Object.entries(modes)) {
   describe(`a session after a handoff, ${mode}`, () => {
-    it.effect("is answered by who has it, and can be handed back", () =>
+    it.effect("is continued by the agent that took over, and can be handed back", () =>
       inOneStore(
         Effect.gen(function* () {
           const { model, runtime } = yield* bind(office().desk, [
@@ -193,7 +193,7 @@ for (const [mode, { first, next }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("has the limits, the policy and the output of who has it", () =>
+    it.effect("has the limits, the policy and the output of the agent that took over", () =>
       inOneStore(
         Effect.gen(function* () {
           const { desk } = office({
@@ -213,7 +213,7 @@ for (const [mode, { first, next }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("can be held, and is gone on with by who has it", () =>
+    it.effect("can be held, and its approval resumes the agent that took over", () =>
       inOneStore(
         Effect.gen(function* () {
           const { desk, refund } = office()
@@ -240,7 +240,7 @@ for (const [mode, { first, next }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("is answered by the agent that is named for it", () =>
+    it.effect("is continued by the agent named in `answeredBy`", () =>
       inOneStore(
         Effect.gen(function* () {
           const { model, runtime } = yield* bind(office().desk, [
@@ -261,7 +261,7 @@ for (const [mode, { first, next }] of Object.entries(modes)) {
     )
 
     it.effect(
-      "whose agent is not offered any more says so, loses nothing, and can be given to another one",
+      "fails a prompt with AgentNotFound when its agent is gone, keeps its history, and can go to another agent",
       () =>
         inOneStore(
           Effect.gen(function* () {
@@ -287,7 +287,7 @@ for (const [mode, { first, next }] of Object.entries(modes)) {
         )
     )
 
-    it.effect("is found by an alias of who has it", () =>
+    it.effect("is continued by an agent with the earlier name as an alias", () =>
       inOneStore(
         Effect.gen(function* () {
           const { model, runtime } = yield* bind(office().desk, [
@@ -307,7 +307,7 @@ for (const [mode, { first, next }] of Object.entries(modes)) {
 }
 
 describe("a stored session after a handoff", () => {
-  /** Held on a refund in its second run, which billing has from the beginning. */
+  /** A session whose second run, answered by billing from the start, is held on a refund. */
   const heldBehind = Effect.fnUntraced(function* () {
     const { billing, desk, refund } = office()
     const { model, runtime } = yield* bind(desk, [
@@ -321,7 +321,7 @@ describe("a stored session after a handoff", () => {
     return { billing, desk, held, model, refund, request: approvalOf(held, "7"), runtime }
   })
 
-  it.effect("is found under the agent it was started with, and says who has it", () =>
+  it.effect("is listed under its first agent, with the current one as `answeredBy`", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -339,7 +339,7 @@ describe("a stored session after a handoff", () => {
     )
   )
 
-  it.effect("is taken up by who offers the agent it was started with, whoever has it", () =>
+  it.effect("is recovered by a runtime of its first agent", () =>
     inOneStore(
       Effect.gen(function* () {
         const { desk, model, refund, request } = yield* heldBehind()
@@ -355,7 +355,7 @@ describe("a stored session after a handoff", () => {
     )
   )
 
-  it.effect("is attached to by who offers the agent it was started with", () =>
+  it.effect("is attached to through a runtime of its first agent", () =>
     inOneStore(
       Effect.scoped(
         Effect.gen(function* () {
@@ -370,7 +370,7 @@ describe("a stored session after a handoff", () => {
     )
   )
 
-  it.effect("is exported, imported and gone on with", () =>
+  it.effect("is resumed after export and import", () =>
     Effect.gen(function* () {
       const { desk, model, archive, request } = yield* inOneStore(
         Effect.gen(function* () {
@@ -390,7 +390,7 @@ describe("a stored session after a handoff", () => {
     })
   )
 
-  it.effect("is forked with who had it at that moment", () =>
+  it.effect("is forked with the agent that had the conversation at that revision", () =>
     inOneStore(
       Effect.gen(function* () {
         const { model, runtime } = yield* bind(office().desk, [
@@ -409,7 +409,7 @@ describe("a stored session after a handoff", () => {
     )
   )
 
-  it.effect("goes over to an agent that has nothing to do with who has it, when that is run", () =>
+  it.effect("moves to an unrelated agent that is run in it", () =>
     inOneStore(
       Effect.gen(function* () {
         const { model, runtime } = yield* bind(office().desk, [

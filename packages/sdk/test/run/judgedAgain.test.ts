@@ -34,11 +34,11 @@ type Options = NonNullable<Parameters<typeof probe>[1]>
 
 interface Dying extends Options {
   readonly policy?: ApprovalPolicy
-  /** Whether the first call is approved with a grant that lets the second one through. */
+  /** Approves the call "0" with a grant that lets the call "1" through. */
   readonly isGranted?: boolean
 }
 
-/** The state that a process leaves which is killed in the body of the call "1", and a process that goes on with other tools. */
+/** The state left by a process that was killed in the body of the call "1", and a process that resumes it with changed tools. */
 const killed = ({ isGranted = false, policy, ...options }: Dying) =>
   Effect.gen(function* () {
     const { updates, onUpdate } = watch()
@@ -81,23 +81,25 @@ const revoked = (state: RunState): RunState =>
   Result.getOrThrow(revokeInState(state, state.grants[0]!.id, { by: "ben", at: 1 as Timestamp }))
 
 describe("a call whose body had started when its process died", () => {
-  it.effect("is asked about when it did not happen and its grant was revoked since", () =>
-    Effect.gen(function* () {
-      const { goOn, state } = yield* killed({
-        isGranted: true,
-        reconcile: () => ({ _tag: "notHappened" }) as const
+  it.effect(
+    "needs approval again when reconcile finds that it did not happen and its grant was revoked",
+    () =>
+      Effect.gen(function* () {
+        const { goOn, state } = yield* killed({
+          isGranted: true,
+          reconcile: () => ({ _tag: "notHappened" }) as const
+        })
+        const { pay, runtime } = yield* goOn()
+        const request = only(yield* runPrompt(runtime, { state: revoked(state) }), "approval")
+        assert.include(request.reason, "was revoked by ben")
+        assert.deepStrictEqual(pay.ran, [])
+        // With the grant in force, the call goes through.
+        expect(yield* runPrompt(runtime, { state }), "completed")
+        assert.deepStrictEqual(pay.ran, ["1"])
       })
-      const { pay, runtime } = yield* goOn()
-      const request = only(yield* runPrompt(runtime, { state: revoked(state) }), "approval")
-      assert.include(request.reason, "was revoked by ben")
-      assert.deepStrictEqual(pay.ran, [])
-      // In force, it lets the call through.
-      expect(yield* runPrompt(runtime, { state }), "completed")
-      assert.deepStrictEqual(pay.ran, ["1"])
-    })
   )
 
-  it.effect("is in doubt when it could be repeated and its grant was revoked since", () =>
+  it.effect("is in doubt when it is idempotent and its grant was revoked", () =>
     Effect.gen(function* () {
       const { goOn, state } = yield* killed({ isGranted: true, idempotent: true })
       const { pay, runtime } = yield* goOn()
@@ -111,7 +113,7 @@ describe("a call whose body had started when its process died", () => {
     })
   )
 
-  it.effect("is asked about when it only reads and its grant was revoked since", () =>
+  it.effect("needs approval again when it is read-only and its grant was revoked", () =>
     Effect.gen(function* () {
       const { goOn, state } = yield* killed({ isGranted: true, safety: "readOnly", needsApproval: true })
       const { pay, runtime } = yield* goOn()
@@ -120,7 +122,7 @@ describe("a call whose body had started when its process died", () => {
     })
   )
 
-  it.effect("is in doubt when the time has passed until which a policy let it through", () =>
+  it.effect("is in doubt when the policy that let it through has run out", () =>
     Effect.gen(function* () {
       const policy = { mode: "until", until: 1000 } as const
       const { goOn, state } = yield* killed({ idempotent: true, policy })
@@ -132,7 +134,7 @@ describe("a call whose body had started when its process died", () => {
     })
   )
 
-  it.effect("is in doubt when its tool does not say any more that it may be repeated", () =>
+  it.effect("is in doubt when its tool is no longer idempotent", () =>
     Effect.gen(function* () {
       const { goOn, state } = yield* killed({ needsApproval: false, idempotent: true })
       const { pay, runtime } = yield* goOn({ idempotent: false })
@@ -142,7 +144,7 @@ describe("a call whose body had started when its process died", () => {
     })
   )
 
-  it.effect("is in doubt when its tool asks for approval since", () =>
+  it.effect("is in doubt when its tool now needs approval", () =>
     Effect.gen(function* () {
       const { goOn, state } = yield* killed({ needsApproval: false, idempotent: true })
       const { pay, runtime } = yield* goOn({ needsApproval: true })
@@ -151,7 +153,7 @@ describe("a call whose body had started when its process died", () => {
     })
   )
 
-  it.effect("is looked up among the grants of the store when it is repeated", () =>
+  it.effect("reads its grant from the store when it is repeated", () =>
     Effect.gen(function* () {
       const { state } = yield* killed({ isGranted: true, idempotent: true })
       const [{ id } = {}] = state.calls
@@ -164,7 +166,7 @@ describe("a call whose body had started when its process died", () => {
     })
   )
 
-  it.effect("is not run again with other arguments than the person saw who decided to run it again", () =>
+  it.effect("is in doubt again when its arguments differ from those shown with the inDoubt request", () =>
     Effect.gen(function* () {
       const { goOn, state } = yield* killed({ needsApproval: false })
       const { pay, runtime } = yield* goOn()
@@ -184,8 +186,8 @@ describe("a call whose body had started when its process died", () => {
   )
 })
 
-describe("an approved call whose arguments are no JSON for the body", () => {
-  it.effect("is asked about again when its stored arguments are others than were shown", () =>
+describe("an approved call with arguments decoded to a non-JSON value", () => {
+  it.effect("needs approval again when its stored arguments differ from those shown", () =>
     Effect.gen(function* () {
       const ran: Array<unknown> = []
       const book = Tool.make("book", {
@@ -213,8 +215,8 @@ describe("an approved call whose arguments are no JSON for the body", () => {
   )
 })
 
-describe("an approval that edited the arguments", () => {
-  it.effect("is asked for again when the schema has changed since", () =>
+describe("an approval with edited arguments", () => {
+  it.effect("is asked for again when the schema has changed", () =>
     Effect.gen(function* () {
       const first = probe("first")
       const write = probe("write")
@@ -255,7 +257,7 @@ describe("an approval that edited the arguments", () => {
     })
   )
 
-  it.effect("does not take a caller's word for the schema that it was checked with", () =>
+  it.effect("ignores a schema given by the caller", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const other = probe("other")
@@ -272,7 +274,7 @@ describe("an approval that edited the arguments", () => {
   )
 })
 
-describe("an approved call whose tool a deploy has changed", () => {
+describe("an approved call with a tool changed by a deploy", () => {
   const wider = Schema.Struct({ id: Schema.String, force: Schema.optionalKey(Schema.Boolean) })
   const cases: ReadonlyArray<readonly [string, Options, Options | "wider", string]> = [
     [
@@ -282,13 +284,13 @@ describe("an approved call whose tool a deploy has changed", () => {
       'pay is another tool now: it has the identity "shop:pay", and had the identity "bank:pay".'
     ],
     [
-      "no identity any more",
+      "a removed identity",
       { identity: "bank:pay" },
       {},
       'pay is another tool now: it has no identity, and had the identity "bank:pay".'
     ],
     [
-      "an identity that it had not",
+      "an added identity",
       {},
       { identity: "bank:\u202epay" },
       'pay is another tool now: it has the identity "bank:\\u{202e}pay", and had no identity.'
@@ -297,7 +299,7 @@ describe("an approved call whose tool a deploy has changed", () => {
     ["another schema", {}, "wider", "The arguments that pay takes have changed since."]
   ]
   for (const [what, before, after, reason] of cases) {
-    it.effect(`is asked about again, with that as the reason: ${what}`, () =>
+    it.effect(`needs approval again and gives the change as the reason: ${what}`, () =>
       Effect.gen(function* () {
         const first = probe("first")
         const pay = probe("pay", before)
@@ -320,26 +322,24 @@ describe("an approved call whose tool a deploy has changed", () => {
     )
   }
 
-  it.effect(
-    "is asked about again when the approval edited its arguments for a tool that is another one now",
-    () =>
-      Effect.gen(function* () {
-        const pay = probe("pay", { identity: "bank:pay" })
-        const { model, runtime } = yield* bind(Agent.make("a", { tools: [pay.tool] }), [
-          { calls: [call("pay", "1")] },
-          "done"
-        ])
-        const held = yield* runPrompt(runtime, { prompt: "go" })
-        const shop = probe("pay", { identity: "shop:pay" })
-        const { runtime: deployed } = yield* rebind(Agent.make("a", { tools: [shop.tool] }), model)
-        const decisions = [approve(only(held, "approval"), { arguments: { id: "2" } })]
-        const again = yield* runPrompt(deployed, { state: throughJson(held.state), decisions })
-        assert.include(only(again, "approval").reason, 'it has the identity "shop:pay"')
-        assert.deepStrictEqual(shop.ran, [])
-      })
+  it.effect("needs approval again after an edit when the tool's identity has changed", () =>
+    Effect.gen(function* () {
+      const pay = probe("pay", { identity: "bank:pay" })
+      const { model, runtime } = yield* bind(Agent.make("a", { tools: [pay.tool] }), [
+        { calls: [call("pay", "1")] },
+        "done"
+      ])
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      const shop = probe("pay", { identity: "shop:pay" })
+      const { runtime: deployed } = yield* rebind(Agent.make("a", { tools: [shop.tool] }), model)
+      const decisions = [approve(only(held, "approval"), { arguments: { id: "2" } })]
+      const again = yield* runPrompt(deployed, { state: throughJson(held.state), decisions })
+      assert.include(only(again, "approval").reason, 'it has the identity "shop:pay"')
+      assert.deepStrictEqual(shop.ran, [])
+    })
   )
 
-  it.effect("is asked about again with another reason for each thing that no longer lets it through", () =>
+  it.effect("gives a separate reason for each way in which its grant no longer applies", () =>
     Effect.gen(function* () {
       const reasons = new Set<string>()
       const granted = yield* killed({
@@ -371,31 +371,29 @@ describe("an approved call whose tool a deploy has changed", () => {
 })
 
 describe("a call that waits behind others of its turn", () => {
-  it.effect(
-    "is asked about when any policy of its line has let it through until a time that has passed",
-    () =>
-      Effect.gen(function* () {
-        const slow = probe("slow", {
-          needsApproval: false,
-          handler: () => Effect.as(TestClock.adjust("2 seconds"), "slow")
-        })
-        const refund = probe("refund", { needsApproval: () => true })
-        const billing = Agent.make("billing", {
-          tools: [slow.tool, refund.tool],
-          policy: { mode: "until", until: 1000 }
-        })
-        const { runtime } = yield* bind(Agent.make("desk", { handoffs: [billing] }), [
-          { calls: [{ tool: "transfer_to_billing" }] },
-          { calls: [call("slow", "1"), call("refund", "2")] },
-          "done"
-        ])
-        const held = yield* runPrompt(runtime, { prompt: "go", policy: { mode: "all" } })
-        assert.strictEqual(only(held, "approval").tool, "refund")
-        assert.deepStrictEqual(refund.ran, [])
+  it.effect("needs approval when a policy of its chain runs out meanwhile", () =>
+    Effect.gen(function* () {
+      const slow = probe("slow", {
+        needsApproval: false,
+        handler: () => Effect.as(TestClock.adjust("2 seconds"), "slow")
       })
+      const refund = probe("refund", { needsApproval: () => true })
+      const billing = Agent.make("billing", {
+        tools: [slow.tool, refund.tool],
+        policy: { mode: "until", until: 1000 }
+      })
+      const { runtime } = yield* bind(Agent.make("desk", { handoffs: [billing] }), [
+        { calls: [{ tool: "transfer_to_billing" }] },
+        { calls: [call("slow", "1"), call("refund", "2")] },
+        "done"
+      ])
+      const held = yield* runPrompt(runtime, { prompt: "go", policy: { mode: "all" } })
+      assert.strictEqual(only(held, "approval").tool, "refund")
+      assert.deepStrictEqual(refund.ran, [])
+    })
   )
 
-  it.effect("is asked about when its tool's own rule says so after a call before it", () =>
+  it.effect("needs approval when its tool's rule changes its answer meanwhile", () =>
     Effect.gen(function* () {
       let isFrozen = false
       const slow = probe("slow", {
@@ -416,7 +414,7 @@ describe("a call that waits behind others of its turn", () => {
     })
   )
 
-  it.effect("is asked about when reads before it take until its policy's time has passed", () =>
+  it.effect("needs approval when its policy runs out during the reads before it", () =>
     Effect.gen(function* () {
       const read = safe("read", {
         needsApproval: true,
@@ -433,7 +431,7 @@ describe("a call that waits behind others of its turn", () => {
     })
   )
 
-  it.effect("runs together with the others where nothing can end what lets it through", () =>
+  it.effect("completes beside the other reads of its turn", () =>
     Effect.gen(function* () {
       const read = safe("read")
       const { runtime } = yield* bind(
@@ -446,14 +444,14 @@ describe("a call that waits behind others of its turn", () => {
   )
 })
 
-describe("an approved call that cannot be judged again", () => {
-  it.effect("has failed, and its body has not run", () =>
+describe("an approved call that cannot be checked again", () => {
+  it.effect("fails without running its body", () =>
     Effect.gen(function* () {
       const pay = probe("pay")
       const agent = Agent.make("a", { tools: [pay.tool] })
       const { runtime } = yield* bind(agent, [{ calls: [call("pay", "1")] }, "done"])
       const held = yield* runPrompt(runtime, { prompt: "go" })
-      // A state that no version has written.
+      // A state that no version writes.
       const state = { ...throughJson(held.state), policy: { mode: "odd" } } as unknown as RunState
       const decisions = [approve(only(held, "approval"))]
       const ended = expect(yield* runPrompt(runtime, { state, decisions }), "completed")

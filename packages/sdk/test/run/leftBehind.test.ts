@@ -1,5 +1,5 @@
 /**
- * Effects that do not stop when they are told to: they are left behind after their grace period, as promises are.
+ * Effects that ignore their interruption: they are abandoned after the grace period, as promises are.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -38,7 +38,7 @@ import {
   watch
 } from "../helpers/Fixture.ts"
 
-/** An effect that nothing can stop, and what it waits for. */
+/** An uninterruptible effect, with a signal of its start and a way to end it. */
 const stubborn = Effect.gen(function* () {
   const begun = yield* Deferred.make<void>()
   const over = yield* Deferred.make<void>()
@@ -50,7 +50,7 @@ const stubborn = Effect.gen(function* () {
       Effect.as("too late")
     )
   )
-  /** Lets it come to its end, after all. */
+  /** Ends the effect. */
   const end = Effect.andThen(Deferred.succeed(over, undefined), Deferred.await(ended))
   return { begun, effect, end }
 })
@@ -61,13 +61,13 @@ const states = (calls: ReadonlyArray<{ readonly tool: string; readonly state: st
 const cancelled =
   "work cancelled: This call was stopped while it ran; it is not known whether it took effect."
 
-describe("a body that is tried again", () => {
+describe("a retried body", () => {
   const lateTries: Record<string, (late: Deferred.Deferred<string>) => unknown> = {
     "a promise": (late) => Effect.runPromise(Deferred.await(late)),
     "an effect": (late) => Effect.uninterruptible(Deferred.await(late))
   }
   for (const [what, wait] of Object.entries(lateTries)) {
-    it.effect(`does not hear of a try that was abandoned: ${what}`, () =>
+    it.effect(`ignores the late result of an abandoned attempt: ${what}`, () =>
       Effect.gen(function* () {
         const late = yield* Deferred.make<string>()
         const again = yield* Deferred.make<void>()
@@ -103,8 +103,8 @@ describe("a body that is tried again", () => {
   }
 })
 
-describe("a tool's effect that cannot be stopped", () => {
-  it.effect("is left behind when its run is cancelled; what it comes to then is nobody's to hear", () =>
+describe("an uninterruptible effect of a tool", () => {
+  it.effect("is abandoned when its run is cancelled, and publishes nothing afterwards", () =>
     Effect.gen(function* () {
       const { begun, effect, end } = yield* stubborn
       let tell: (message: string) => void = () => {}
@@ -140,7 +140,7 @@ describe("a tool's effect that cannot be stopped", () => {
     })
   )
 
-  it.effect("may finish within its grace period, and is believed", () =>
+  it.effect("keeps its result when it finishes within the grace period", () =>
     Effect.gen(function* () {
       const { begun, effect, end } = yield* stubborn
       const { tool } = probe("work", { needsApproval: false, handler: () => effect })
@@ -158,7 +158,7 @@ describe("a tool's effect that cannot be stopped", () => {
     })
   )
 
-  it.effect("is left behind when its time is up, and the run goes on", () =>
+  it.effect("is abandoned after its timeout, and the run goes on", () =>
     Effect.gen(function* () {
       for (const retry of [undefined, Schedule.recurs(0)]) {
         const { begun, effect, end } = yield* stubborn
@@ -184,7 +184,7 @@ describe("a tool's effect that cannot be stopped", () => {
     })
   )
 
-  it.effect("tells nothing more of its call once that is over, while the run goes on", () =>
+  it.effect("publishes nothing after its call has ended", () =>
     Effect.gen(function* () {
       const { begun, effect, end } = yield* stubborn
       let tell: (message: string) => void = () => {}
@@ -221,7 +221,7 @@ describe("a tool's effect that cannot be stopped", () => {
     })
   )
 
-  it.live("has one result, though it ends while a call after it runs", () =>
+  it.live("has one result when it ends while a later call runs", () =>
     Effect.gen(function* () {
       const late = yield* Deferred.make<string>()
       const ended = yield* Deferred.make<void>()
@@ -237,7 +237,7 @@ describe("a tool's effect that cannot be stopped", () => {
           Effect.gen(function* () {
             yield* Deferred.succeed(late, "late")
             yield* Deferred.await(ended)
-            // The end of the body is heard by now.
+            // The end of the body has been processed by now.
             yield* turn
             return "next"
           })
@@ -259,13 +259,13 @@ describe("a tool's effect that cannot be stopped", () => {
     })
   )
 
-  it("has a grace period of weeks, where that is said: longer than a timer can be set to", () => {
+  it("has a grace period of at most 2^31 - 1 milliseconds", () => {
     const graceOf = (cancelGrace: Duration.Input) => graceMs({ options: { cancelGrace } } as Runtime<any>)
     assert.strictEqual(graceOf("60 days"), 2 ** 31 - 1)
     assert.strictEqual(graceOf("1 day"), 86_400_000)
   })
 
-  it.effect("does not keep a stored run, or a sub-agent, from ending once", () =>
+  it.effect("does not keep a stored run with a sub-agent from ending, and adds no event afterwards", () =>
     Effect.gen(function* () {
       const { begun, effect, end } = yield* stubborn
       const { tool } = probe("work", { needsApproval: false, handler: () => effect })
@@ -291,7 +291,7 @@ describe("a tool's effect that cannot be stopped", () => {
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(layerMemory)))
   )
 
-  it.effect("does not keep a stored run from being let go of", () =>
+  it.effect("does not keep a stored run from being suspended", () =>
     Effect.gen(function* () {
       const { begun, effect, end } = yield* stubborn
       const { tool } = probe("work", { needsApproval: false, handler: () => effect })
@@ -310,8 +310,8 @@ describe("a tool's effect that cannot be stopped", () => {
   )
 })
 
-describe("other people's effects that cannot be stopped", () => {
-  it.effect("a rule that says whether somebody has to be asked: somebody is, when its time is up", () =>
+describe("an uninterruptible effect of user code", () => {
+  it.effect("in an approval rule ends with the timeout, and the call needs approval", () =>
     Effect.gen(function* () {
       const { begun, effect, end } = yield* stubborn
       const { tool } = probe("work", { timeout: "1 second", needsApproval: () => Effect.as(effect, true) })
@@ -325,7 +325,7 @@ describe("other people's effects that cannot be stopped", () => {
     })
   )
 
-  it.effect("a model's stream: nothing of it is told after the end of the run", () =>
+  it.effect("in a model's stream publishes nothing after the end of the run", () =>
     Effect.gen(function* () {
       const { begun, effect, end } = yield* stubborn
       const model = ScriptedModel.make(["x"])
@@ -351,7 +351,7 @@ describe("other people's effects that cannot be stopped", () => {
     })
   )
 
-  it.effect("an extension that closes: the others are closed all the same", () =>
+  it.effect("in an extension's onClose does not keep the other extensions from closing", () =>
     Effect.gen(function* () {
       const { begun, effect, end } = yield* stubborn
       const closed: Array<string> = []

@@ -1,6 +1,6 @@
 /**
- * Sub-agents of sub-agents: what is asked under them is stored while those above are at work, and those who stop or fail leave nobody
- * at work under them.
+ * Nested sub-agents: their requests are stored while the agents above work, and an agent that stops or fails leaves no sub-agent
+ * at work.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -27,7 +27,7 @@ const delegate = (agent: string, background: boolean) => ({
   arguments: { agent, prompt: "do", background }
 })
 
-/** A model that answers each agent by its own script. */
+/** A model that answers each agent from its own script. */
 const scripted = (answers: Answers) =>
   ScriptedModel.make((request: ModelRequest) => {
     const name = request.agentPath.at(-1) ?? ""
@@ -35,7 +35,7 @@ const scripted = (answers: Answers) =>
     return answers[name]?.[index] ?? `${name} is done`
   })
 
-/** The names of a line of agents, each a sub-agent of the one before; the last ones have the tools. */
+/** A chain of agents, each a sub-agent of the one before; all of them have the tools. */
 const line = (
   names: ReadonlyArray<string>,
   tools: ReadonlyArray<ReturnType<typeof probe>>,
@@ -54,7 +54,7 @@ const line = (
 describe("a request of a sub-agent", () => {
   for (const background of [true, false]) {
     const how = background ? "in the background" : "that is waited for"
-    it.effect(`at depth 3, ${how}, is in the store while its lead is at work`, () =>
+    it.effect(`at depth 3, ${how}, is in the store while its lead works`, () =>
       Effect.gen(function* () {
         const store = yield* RunStore
         const asked = yield* Deferred.make<void>()
@@ -67,7 +67,7 @@ describe("a request of a sub-agent", () => {
         })
         const write = probe("write")
         const model = scripted({
-          // The second sub-agent keeps the lead busy where the first is waited for.
+          // With an attached first sub-agent, the second one keeps the lead busy.
           lead: [
             {
               calls: [
@@ -97,7 +97,7 @@ describe("a request of a sub-agent", () => {
         const running = yield* Effect.forkChild(
           runPromptStored(runtime, { prompt: "go", runId: "run" as RunId }, { onUpdate })
         )
-        // Whoever is told of it finds it there.
+        // A subscriber that is notified finds the request in the store.
         yield* Deferred.await(asked)
         const [pending] = yield* store.pending()
         assert.deepStrictEqual(pending?.request.agentPath, ["lead", "middle", "leaf"])
@@ -116,7 +116,7 @@ describe("a request of a sub-agent", () => {
   }
 })
 
-/** What happened in the runs of sub-agents, as `depth tag`, without what is not of interest. */
+/** The ends of runs and completed tools, as `depth tag`. */
 const ends = (updates: ReturnType<typeof watch>["updates"]): ReadonlyArray<string> =>
   events(updates).flatMap((wrapped) => {
     const { event, path } = unwrap(wrapped)
@@ -125,7 +125,7 @@ const ends = (updates: ReturnType<typeof watch>["updates"]): ReadonlyArray<strin
       : []
   })
 
-/** A tool that, when it is told to stop, takes its time, and has something to say then. */
+/** A tool that ends late after its signal and then returns a result. */
 const stubborn = (count: number) =>
   Effect.gen(function* () {
     const all = yield* Deferred.make<void>()
@@ -151,7 +151,7 @@ const stubborn = (count: number) =>
 
 const names = ["lead", "first", "second", "third"]
 
-/** Every agent of the line starts the next in the background, and then runs the stubborn tool. */
+/** Each agent of the chain starts the next one in the background, then runs the stubborn tool. */
 const descending: Answers = Object.fromEntries(
   names.map((name, depth) => {
     const below = names[depth + 1]
@@ -169,9 +169,9 @@ const inwards = [
   "1 run.cancelled"
 ]
 
-describe("stopping a tree of depth 3", () => {
+describe("a tree of depth 3", () => {
   it.effect(
-    "waits for what is at work at every level, keeps what it came to, and ends the innermost first",
+    "that is cancelled waits for the running tools of every level, keeps their results, and ends the innermost run first",
     () =>
       Effect.gen(function* () {
         const { all, left, tool } = yield* stubborn(4)
@@ -196,7 +196,7 @@ describe("stopping a tree of depth 3", () => {
           told.filter((end) => end.endsWith("run.cancelled")),
           ["3 run.cancelled", "2 run.cancelled", "1 run.cancelled", "0 run.cancelled"]
         )
-        // The first level's receipts are results, too.
+        // The receipt at the first level is a result, too.
         for (const depth of [0, 1, 2, 3]) {
           assert.strictEqual(told.filter((end) => end === `${depth} tool.completed`).length, 1)
         }
@@ -204,7 +204,7 @@ describe("stopping a tree of depth 3", () => {
       })
   )
 
-  it.effect("by its lead does the same, and the lead goes on when all of it has ended", () =>
+  it.effect("that its lead cancels ends the innermost run first, and the lead goes on afterwards", () =>
     Effect.gen(function* () {
       const { all, left, tool } = yield* stubborn(3)
       const until = safe("until", { handler: () => Effect.as(Deferred.await(all), "all at work") })
@@ -237,8 +237,8 @@ describe("stopping a tree of depth 3", () => {
 
 describe("a sub-agent that fails", () => {
   const failures: Record<string, Agent.AgentOptions<any, undefined>> = {
-    "for its turns are used up": { limits: { maxTurns: 1 } },
-    "for its instructions throw": {
+    "because its turns are used up": { limits: { maxTurns: 1 } },
+    "because its instructions throw": {
       instructions: ({ turn }) => {
         if (turn > 1) throw new Error("no idea")
         return "Do it."
@@ -248,7 +248,7 @@ describe("a sub-agent that fails", () => {
   for (const [why, options] of Object.entries(failures)) {
     for (const background of [true, false]) {
       const how = background ? "in the background" : "that is waited for"
-      it.effect(`${why}, ${how}, leaves nobody at work under it, and its lead goes on`, () =>
+      it.effect(`${why}, ${how}, leaves no run at work under it, and its lead goes on`, () =>
         Effect.gen(function* () {
           const { left, tool, all } = yield* stubborn(1)
           const until = safe("until", { handler: () => Effect.as(Deferred.await(all), "all at work") })

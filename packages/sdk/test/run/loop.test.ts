@@ -38,7 +38,7 @@ import {
 } from "../helpers/Fixture.ts"
 
 describe("a prompt", () => {
-  it.effect("is completed by an answer without calls", () =>
+  it.effect("completes with an answer without calls", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a", { instructions: "Be brief." }), ["Hello!"])
       const result = expect(yield* runPrompt(runtime, { prompt: "Hi" }), "completed")
@@ -50,7 +50,7 @@ describe("a prompt", () => {
     })
   )
 
-  it.effect("that is empty is refused, and the model is not asked", () =>
+  it.effect("is refused when empty, without a model call", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a"), ["x"])
       for (const prompt of ["", "  \n", [], [{ _tag: "text", text: " " }] as const]) {
@@ -61,7 +61,7 @@ describe("a prompt", () => {
     })
   )
 
-  it.effect("may have files", () =>
+  it.effect("can contain files", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a"), ["A cat."])
       const file = {
@@ -74,7 +74,7 @@ describe("a prompt", () => {
     })
   )
 
-  it.effect("goes on in the session of a run that has ended", () =>
+  it.effect("continues the session of an ended run", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a"), ["one", "two"])
       const first = expect(yield* runPrompt(runtime, { prompt: "1" }), "completed")
@@ -94,7 +94,7 @@ describe("a prompt", () => {
     })
   )
 
-  it.effect("is needed to go on with a run that is completed", () =>
+  it.effect("is required to continue a completed run", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), ["one"])
       const { state } = yield* runPrompt(runtime, { prompt: "1" })
@@ -108,7 +108,7 @@ describe("a prompt", () => {
 describe("budgets", () => {
   const looping = Array.from({ length: 20 }, (_, index) => ({ calls: [call("safe", `${index}`)] }))
 
-  it.effect("end the run after 8 turns unless the agent says otherwise", () =>
+  it.effect("end the run after 8 turns by default", () =>
     Effect.gen(function* () {
       const { tool, ran } = safe()
       const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), looping)
@@ -119,7 +119,7 @@ describe("budgets", () => {
     })
   )
 
-  it.effect("leave a state that goes on with larger limits", () =>
+  it.effect("leave a state that continues with larger limits", () =>
     Effect.gen(function* () {
       const { tool, ran } = safe()
       const agent = Agent.make("a", { tools: [tool], limits: { maxTurns: 2 } })
@@ -144,7 +144,7 @@ describe("budgets", () => {
     })
   )
 
-  it.effect("count tool calls, and run none of an answer that has too many", () =>
+  it.effect("count tool calls, and run no call of an answer with too many", () =>
     Effect.gen(function* () {
       const { tool, ran } = safe()
       const agent = Agent.make("a", { tools: [tool], limits: { maxToolCalls: 2 } })
@@ -175,7 +175,7 @@ describe("budgets", () => {
     })
   )
 
-  it.effect("take an unknown price for a used-up budget", () =>
+  it.effect("end the run when a price is unknown", () =>
     Effect.gen(function* () {
       const agent = Agent.make("a", { tools: [safe().tool], limits: { maxCostUsd: 100 } })
       const unpriced = { inputTokens: 1, outputTokens: 1, costUsd: undefined as unknown as number }
@@ -190,7 +190,7 @@ describe("budgets", () => {
     })
   )
 
-  it.effect("bound the context of a call, before the model is asked", () =>
+  it.effect("bound the context before the model call", () =>
     Effect.gen(function* () {
       const agent = Agent.make("a", { limits: { maxContextTokens: 50 } })
       const { runtime, model } = yield* bind(agent, ["done"])
@@ -205,8 +205,8 @@ describe("budgets", () => {
   )
 })
 
-describe("instructions", () => {
-  it.effect("that are computed are computed for each turn, also by an effect or a promise", () =>
+describe("instructions of an agent", () => {
+  it.effect("are computed for each turn by a function, a promise or an effect", () =>
     Effect.gen(function* () {
       const turns: Array<string> = []
       const agent = Agent.make("a", {
@@ -228,7 +228,7 @@ describe("instructions", () => {
     })
   )
 
-  it.effect("that fail end the run with a state that can be continued", () =>
+  it.effect("end the run with a resumable state when they fail", () =>
     Effect.gen(function* () {
       let broken = true
       const agent = Agent.make("a", {
@@ -248,7 +248,7 @@ describe("instructions", () => {
 })
 
 describe("the context policy", () => {
-  it.effect("chooses what the model sees, and the history keeps everything", () =>
+  it.effect("selects what the model sees, and the history keeps every message", () =>
     Effect.gen(function* () {
       const policy: ContextPolicy.ContextPolicy = {
         prepare: ({ instructions, messages }) =>
@@ -267,7 +267,7 @@ describe("the context policy", () => {
     })
   )
 
-  it.effect("that fails ends the run with a state that can be continued", () =>
+  it.effect("ends the run with its error when it fails", () =>
     Effect.gen(function* () {
       const { runtime } = yield* Effect.provideService(
         bind(Agent.make("a"), []),
@@ -282,7 +282,7 @@ describe("the context policy", () => {
   )
 })
 
-describe("streaming", () => {
+describe("a streamed answer", () => {
   it.effect("publishes deltas in order and keeps the finished message", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), [{ text: "abcdef", chunkSize: 2, reasoning: "hm" }])
@@ -302,7 +302,7 @@ describe("streaming", () => {
     })
   )
 
-  it.effect("falls back to a whole answer, once, when it fails before its first part", () =>
+  it.effect("falls back once to a whole answer when it fails before its first part", () =>
     Effect.gen(function* () {
       for (const error of [
         new ConnectionLost({ description: "cut" }),
@@ -324,7 +324,7 @@ describe("streaming", () => {
     })
   )
 
-  it.effect("that fails twice ends the run, which can be continued", () =>
+  it.effect("ends the run with a resumable state when the fallback fails as well", () =>
     Effect.gen(function* () {
       const error = new ConnectionLost({ description: "cut" })
       const { runtime, model } = yield* bind(Agent.make("a"), [{ error }, { error }, "done"])
@@ -338,24 +338,26 @@ describe("streaming", () => {
     })
   )
 
-  it.effect("does not fall back after the first part, nor when asking again cannot help", () =>
-    Effect.gen(function* () {
-      for (const answer of [
-        { text: "abc", chunkSize: 1, error: new ProviderFault({ description: "down" }), failAfter: 1 },
-        { text: "abc", cut: true },
-        { error: new InvalidRequest({ description: "bad" }) },
-        // The client has waited for these already.
-        { error: new RateLimited({ description: "slow down" }) },
-        { error: new ProviderFault({ description: "down" }) }
-      ]) {
-        const { runtime, model } = yield* bind(Agent.make("a"), [answer, "never asked"])
-        expect(yield* runPrompt(runtime, { prompt: "go" }), "error")
-        assert.strictEqual(model.requests.length, 1)
-      }
-    })
+  it.effect(
+    "does not fall back after the first part, nor after an error that a second request cannot help",
+    () =>
+      Effect.gen(function* () {
+        for (const answer of [
+          { text: "abc", chunkSize: 1, error: new ProviderFault({ description: "down" }), failAfter: 1 },
+          { text: "abc", cut: true },
+          { error: new InvalidRequest({ description: "bad" }) },
+          // The client has already retried these.
+          { error: new RateLimited({ description: "slow down" }) },
+          { error: new ProviderFault({ description: "down" }) }
+        ]) {
+          const { runtime, model } = yield* bind(Agent.make("a"), [answer, "never asked"])
+          expect(yield* runPrompt(runtime, { prompt: "go" }), "error")
+          assert.strictEqual(model.requests.length, 1)
+        }
+      })
   )
 
-  it.effect("that is cut off leaves nothing of the answer in the history", () =>
+  it.effect("leaves nothing in the history when it is cut off", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), [{ text: "half an ans", cut: true }])
       const { error, state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "error")
@@ -364,7 +366,7 @@ describe("streaming", () => {
     })
   )
 
-  it.effect("does not repeat a secret of an error", () =>
+  it.effect("keeps a secret of the error out of the state", () =>
     Effect.gen(function* () {
       const key = `sk-proj-${"a1B2".repeat(10)}`
       const error = new InvalidRequest({ description: `Incorrect API key: ${key}` })
@@ -374,7 +376,7 @@ describe("streaming", () => {
     })
   )
 
-  it.effect("survives a client that throws or interrupts itself", () =>
+  it.effect("ends the run with an error when the client throws or interrupts itself", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a"), [])
       const thrower = {
@@ -397,7 +399,7 @@ describe("streaming", () => {
   )
 })
 
-describe("what the model gets wrong", () => {
+describe("a wrong answer of the model", () => {
   const correct = (answer: Parameters<typeof bind>[1][number], tool = safe(), more = {}) =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a", { tools: [tool.tool], ...more }), [
@@ -410,7 +412,7 @@ describe("what the model gets wrong", () => {
       return results(state)
     })
 
-  it.effect("is told to it when there is no such tool", () =>
+  it.effect("gets a failed result that lists the tools when the tool is unknown", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* correct({ calls: [call("saef", "1")] }), [
         'saef failed: There is no tool "saef". The tools are: safe.'
@@ -418,7 +420,7 @@ describe("what the model gets wrong", () => {
     })
   )
 
-  it.effect("is told to it when there are no tools at all", () =>
+  it.effect("gets a failed result when the agent has no tools", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), [{ calls: [call("any", "1")] }, "sorry"])
       const { state } = yield* runPrompt(runtime, { prompt: "go" })
@@ -428,24 +430,26 @@ describe("what the model gets wrong", () => {
     })
   )
 
-  it.effect("is told to it when the arguments are not JSON", () =>
+  it.effect("gets a failed result when the arguments are not JSON", () =>
     Effect.gen(function* () {
       const [result] = yield* correct({ calls: [{ tool: "safe", argumentsText: '{"id": "1' }] })
       assert.include(result, "not valid JSON")
     })
   )
 
-  it.effect("is told to it when the arguments are of the wrong type, before anybody is asked", () =>
-    Effect.gen(function* () {
-      const gated = probe("deploy")
-      const [result] = yield* correct({ calls: [{ tool: "deploy", arguments: { id: 7 } }] }, gated)
-      assert.include(result, "deploy does not take these arguments")
-      assert.include(result, "id")
-      assert.deepStrictEqual(gated.ran, [])
-    })
+  it.effect(
+    "gets a failed result instead of an approval request when the arguments have the wrong type",
+    () =>
+      Effect.gen(function* () {
+        const gated = probe("deploy")
+        const [result] = yield* correct({ calls: [{ tool: "deploy", arguments: { id: 7 } }] }, gated)
+        assert.include(result, "deploy does not take these arguments")
+        assert.include(result, "id")
+        assert.deepStrictEqual(gated.ran, [])
+      })
   )
 
-  it.effect("takes an empty text for no arguments", () =>
+  it.effect("may have empty text for a call without arguments", () =>
     Effect.gen(function* () {
       const now = Tool.make("now", { safety: "readOnly", handler: () => "noon" })
       const { runtime } = yield* bind(Agent.make("a", { tools: [now] }), [
@@ -458,7 +462,7 @@ describe("what the model gets wrong", () => {
   )
 
   it.effect(
-    "takes an object or nothing for a tool without parameters, and tells the model about all else",
+    "may have any object, null or an empty list for a tool without parameters, and gets a failed result for other values",
     () =>
       Effect.gen(function* () {
         const now = Tool.make("now", { safety: "readOnly", handler: () => "noon" })
@@ -480,7 +484,7 @@ describe("what the model gets wrong", () => {
   )
 })
 
-describe("a body that goes wrong", () => {
+describe("a failing tool body", () => {
   const circular: { readonly self?: unknown } = Object.create(null) as {}
   Object.assign(circular, { self: circular })
   const bodies: ReadonlyArray<readonly [string, () => unknown, string]> = [
@@ -501,12 +505,12 @@ describe("a body that goes wrong", () => {
     ["dies", () => Effect.die(new Error("boom")), "safe failed: safe failed: boom"],
     ["interrupts itself", () => Effect.interrupt, "safe failed: safe failed: it stopped itself"],
     [
-      "returns what cannot be shown",
+      "returns a circular object",
       () => circular,
       "safe completed: safe finished, and its result cannot be shown."
     ],
     [
-      "returns what throws when it is looked at",
+      "returns an object that throws when read",
       () =>
         new Proxy(
           {},
@@ -520,7 +524,7 @@ describe("a body that goes wrong", () => {
     ]
   ]
   for (const [what, handler, expected] of bodies) {
-    it.effect(`and ${what} becomes a result, and the loop goes on`, () =>
+    it.effect(`that ${what} becomes a result, and the loop goes on`, () =>
       Effect.gen(function* () {
         const { tool, ran } = safe("safe", { handler })
         const { runtime } = yield* bind(Agent.make("a", { tools: [tool as Tool.Tool] }), [
@@ -561,7 +565,7 @@ describe("a body that goes wrong", () => {
 describe("the order of calls", () => {
   const open = { needsApproval: false }
 
-  it.effect("runs contiguous reads together and everything else alone, in the order of the answer", () =>
+  it.effect("runs contiguous reads together, and every other call alone, in the order of the answer", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const handler = ({ id }: { readonly id: string }) =>
@@ -596,7 +600,7 @@ describe("the order of calls", () => {
     })
   )
 
-  it.effect("bounds how many reads run at the same time", () =>
+  it.effect("bounds the number of concurrent reads by toolConcurrency", () =>
     Effect.gen(function* () {
       let now = 0
       let most = 0
@@ -619,7 +623,7 @@ describe("the order of calls", () => {
     })
   )
 
-  it.effect("records results in the order of the calls, whichever finishes first", () =>
+  it.effect("is kept for results when calls finish in another order", () =>
     Effect.gen(function* () {
       const read = safe("read", {
         handler: ({ id }) => Effect.as(Effect.sleep(`${10 - Number(id)} seconds`), id)
@@ -635,7 +639,7 @@ describe("the order of calls", () => {
     })
   )
 
-  it.effect("lets no side effect overtake an undecided call, and lets reads pass", () =>
+  it.effect("lets reads pass an undecided call, and lets no side effect overtake it", () =>
     Effect.gen(function* () {
       const read = safe("read")
       const gated = probe("gated")
@@ -667,7 +671,7 @@ describe("the order of calls", () => {
 })
 
 describe("the scrubber", () => {
-  it.effect("cleans a tool's output before the journal, whoever watches and the model see it", () =>
+  it.effect("redacts a tool's output before the journal, subscribers and the model see it", () =>
     Effect.gen(function* () {
       const secret = "hunter2-hunter2"
       const started = yield* Deferred.make<void>()
@@ -718,11 +722,11 @@ describe("the scrubber", () => {
   )
 })
 
-describe("structured output", () => {
+describe("the structured output of an agent", () => {
   const Weather = Schema.Struct({ city: Schema.String, at: Schema.DateFromString })
   const effectAgent = Agent.make("a", { output: Weather as unknown as DataSchema<typeof Weather.Type> })
 
-  it.effect("is decoded with the agent's schema, which the model was shown", () =>
+  it.effect("is decoded with the agent's schema, which the model request contains", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(effectAgent, ['{"city":"Rome","at":"2026-01-02T00:00:00.000Z"}'])
       const result = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
@@ -733,7 +737,7 @@ describe("structured output", () => {
     })
   )
 
-  it.effect("may be a zod schema", () =>
+  it.effect("accepts a zod schema", () =>
     Effect.gen(function* () {
       const schema = z.object({ city: z.string(), rain: z.boolean().default(false) })
       const { runtime } = yield* bind(
@@ -746,7 +750,7 @@ describe("structured output", () => {
     })
   )
 
-  it.effect("that does not fit is told to the model, which answers again", () =>
+  it.effect("is requested again, with the error, when it does not match the schema", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(effectAgent, [
         "It is sunny in Rome.",
@@ -767,7 +771,7 @@ describe("structured output", () => {
     })
   )
 
-  it.effect("that never fits ends with the turn budget", () =>
+  it.effect("ends the run with the turn budget when it never matches", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(effectAgent, ["no", "no", "no", "no"])
       const { error } = expect(yield* runPrompt(runtime, { prompt: "go", limits: { maxTurns: 3 } }), "error")

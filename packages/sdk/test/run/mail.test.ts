@@ -26,7 +26,7 @@ import {
   transcript
 } from "../helpers/Fixture.ts"
 
-/** A tool whose body waits until it is let go on. */
+/** A tool whose body waits until it is opened. */
 const gate = () => {
   const begun = Deferred.makeUnsafe<void>()
   const open = Deferred.makeUnsafe<void>()
@@ -37,7 +37,7 @@ const gate = () => {
   return { tool, begun: Deferred.await(begun), open: Deferred.succeed(open, undefined) }
 }
 
-/** Asks again, as others get on, until there is something. */
+/** Repeats the query until it finds something. */
 const eventually = <A, E, R>(
   ask: Effect.Effect<ReadonlyArray<A>, E, R>
 ): Effect.Effect<ReadonlyArray<A>, E, R> =>
@@ -47,7 +47,7 @@ const streamAfter = <A, E>(first: Effect.Effect<void>, stream: Stream.Stream<A, 
   Stream.unwrap(Effect.as(first, stream))
 
 describe("mail", () => {
-  it.effect("to a run at work is read before its next turn, never between a call and its result", () =>
+  it.effect("to a working run is read before its next turn, never between a call and its result", () =>
     Effect.gen(function* () {
       const { begun, open, tool } = gate()
       const { model, runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [
@@ -74,7 +74,7 @@ describe("mail", () => {
     })
   )
 
-  it.effect("that comes while the last answer is made keeps the run from ending", () =>
+  it.effect("that arrives during the last answer keeps the run from ending", () =>
     Effect.gen(function* () {
       const mailbox = Mailbox.make()
       const { runtime } = yield* bind(Agent.make("a"), [
@@ -93,7 +93,7 @@ describe("mail", () => {
     })
   )
 
-  it.effect("with a decision lets a sub-agent go on while its parent is at work", () =>
+  it.effect("with a decision resumes a sub-agent while its parent works", () =>
     Effect.gen(function* () {
       const { begun, open, tool } = gate()
       const write = probe("write")
@@ -147,7 +147,7 @@ describe("mail", () => {
     })
   )
 
-  it.effect("with a decision lets a sub-agent go on under one that waits for another, too", () =>
+  it.effect("with a decision resumes a nested sub-agent while its parent waits for another", () =>
     Effect.gen(function* () {
       const { begun, open, tool } = gate()
       const write = probe("write")
@@ -188,7 +188,7 @@ describe("mail", () => {
     })
   )
 
-  it.effect("in a store reaches a run that is at work, and decides for a sub-agent beside it", () =>
+  it.effect("in a store reaches a working run and decides for its background sub-agent", () =>
     Effect.gen(function* () {
       const store = yield* RunStore
       const write = probe("write")
@@ -223,7 +223,7 @@ describe("mail", () => {
       const { runtime } = yield* rebind(lead, slowly)
       const runId = "run-1" as RunId
       const running = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId }))
-      // The writer asks while the other one is still at work: the request is in the inbox all the same.
+      // The writer's request is in the inbox while the other sub-agent works.
       const [pending] = yield* eventually(store.pending({ runId }))
       assert.deepStrictEqual(pending?.request.agentPath, ["lead", "writer"])
       assert.strictEqual((yield* store.head(runId)).status, "running")
@@ -239,7 +239,7 @@ describe("mail", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("to a held run is read when it goes on, and parks nothing away", () =>
+  it.effect("to a held run is read after its open calls are settled", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
@@ -262,7 +262,7 @@ describe("mail", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("that cancels a run is heard before the body of a call begins, however late", () =>
+  it.effect("that cancels a run takes effect before the body of the next call", () =>
     Effect.gen(function* () {
       const store = yield* RunStore
       const write = probe("write", { needsApproval: false })

@@ -18,7 +18,7 @@ const malformed: ReadonlyArray<unknown> = [
 ]
 
 describe("a malformed decision", () => {
-  it.effect("is refused in the same words with a store and without one", () =>
+  it.effect("is refused with the same message with a store and without one", () =>
     Effect.gen(function* () {
       const store = yield* RunStore
       const clock = yield* Clock.Clock

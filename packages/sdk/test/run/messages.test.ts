@@ -21,7 +21,7 @@ const inOneStore = <A, E, R>(body: Effect.Effect<A, E, R>) => Effect.provide(bod
 
 const runId = "run" as RunId
 
-/** Nothing is broken, and every message that was acknowledged is there once. */
+/** Asserts that the checker finds no fault and that every acknowledged message is kept once. */
 const assertKept = Effect.fnUntraced(function* (
   messages: NonNullable<RunChecker.Acknowledged["messages"]> = []
 ) {
@@ -37,7 +37,7 @@ const assertKept = Effect.fnUntraced(function* (
   assert.deepStrictEqual(RunChecker.check({ journals, inbox, acknowledged: { messages } }), [])
 })
 
-/** How often the journal has each message. */
+/** The ids of the queued messages in the journal. */
 const taken = (runId: RunId) =>
   Effect.gen(function* () {
     const ids: Array<string> = []
@@ -49,7 +49,7 @@ const taken = (runId: RunId) =>
   })
 
 describe("a message to a stored run", () => {
-  it.effect("is delivered by whoever drives the run, with its next turn", () =>
+  it.effect("is delivered with the next turn of the process that drives it", () =>
     inOneStore(
       Effect.gen(function* () {
         const begun = yield* Deferred.make<void>()
@@ -66,7 +66,7 @@ describe("a message to a stored run", () => {
         ])
         const driven = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId }))
         yield* Deferred.await(begun)
-        // Another process, which has only the store.
+        // Another process, with only the store.
         const receipt = yield* sendMessage(runId, "Faster, please.", { messageId: "m1" })
         yield* sendMessage(runId, "Faster, please.", { messageId: "m1" })
         yield* Deferred.succeed(go, undefined)
@@ -80,7 +80,7 @@ describe("a message to a stored run", () => {
     )
   )
 
-  it.effect("that comes with the last answer is answered, too", () =>
+  it.effect("that arrives with the last answer is answered", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -112,7 +112,7 @@ describe("a message to a stored run", () => {
     )
   )
 
-  it.effect("wakes a run that is held: it is queued behind the open calls, and the run is held again", () =>
+  it.effect("that is held is queued behind the open calls, and the run stays held", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -140,7 +140,7 @@ describe("a message to a stored run", () => {
     )
   )
 
-  it.effect("outlives the process that drove the run", () =>
+  it.effect("survives the death of the run's owner", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -149,7 +149,7 @@ describe("a message to a stored run", () => {
         const { model, runtime } = yield* bind(agent(), [{ calls: [call("write", "1")] }, "Done."])
         const held = yield* runPromptStored(runtime, { prompt: "go", runId })
         yield* store.decide(approve(only(held, "approval")))
-        // A process that takes the run up, and dies.
+        // A process that claims the run and dies.
         yield* store.claim({ runId, owner: "dead", ttl: 0 })
         yield* sendMessage(runId, "One thing more.", { messageId: "m1" })
         const { runtime: other } = yield* rebind(agent(), model)
@@ -162,7 +162,7 @@ describe("a message to a stored run", () => {
   )
 
   const rounds = 500
-  it.live(`is never lost between two owners and a park: ${rounds} of ${rounds} are delivered, once`, () =>
+  it.live(`is delivered once when it races the park of its run: ${rounds} of ${rounds}`, () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -171,7 +171,7 @@ describe("a message to a stored run", () => {
         const { runtime: starter } = yield* rebind(agent(), model)
         const owners = yield* Effect.all([rebind(agent(), model), rebind(agent(), model)])
         const [first, second] = owners.map(({ runtime }) => runtime)
-        // Nobody looks by himself: what is not told is not found.
+        // The workers rely on notifications: they practically never poll.
         const workers = yield* Effect.forEach([first!, second!], (runtime) =>
           Effect.forkChild(Worker.run([runtime], { pollInterval: "10 minutes" }))
         )

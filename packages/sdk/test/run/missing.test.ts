@@ -48,7 +48,7 @@ const delegate = (agent: string, background = true) => ({
 
 type Answers = { readonly [agent: string]: ReadonlyArray<ScriptedModel.ScriptedAnswer | string> }
 
-/** A model that answers each agent of the tree by its own script. */
+/** A model that answers each agent of the tree from its own script. */
 const scripted = (answers: Answers) => {
   const taken = new Map<string, number>()
   return ScriptedModel.make(({ agentPath }: ModelRequest) => {
@@ -59,7 +59,7 @@ const scripted = (answers: Answers) => {
   })
 }
 
-/** A lead that pays itself, with or without the child that pays in the background. */
+/** A lead with a `pay` tool of its own, with or without the child that pays in the background. */
 const company = (has: "child" | "no child" = "child") => {
   const own = probe("pay")
   const childs = probe("pay")
@@ -72,7 +72,7 @@ const company = (has: "child" | "no child" = "child") => {
   return { lead, own, childs }
 }
 
-/** A run that is held on what the lead asks, and on what its child in the background asks. */
+/** A run held on a request of the lead and on one of its child. */
 const held = Effect.fnUntraced(function* (background = true) {
   const { childs, lead, own } = company()
   const model = scripted({
@@ -85,7 +85,7 @@ const held = Effect.fnUntraced(function* (background = true) {
   return { childs, model, own, request, runtime, result }
 })
 
-/** The same program after a deploy that removed the child. */
+/** The program after a deploy that removed the child. */
 const without = Effect.fnUntraced(function* (model: ScriptedModel.ScriptedModel) {
   const { lead, own } = company("no child")
   const { runtime } = yield* rebind(lead, model)
@@ -110,9 +110,9 @@ const outcomes = (runtimes: ReadonlyArray<Runtime<any>>) =>
     runs.map(({ error, reason, status }) => [reason, status, error?._tag].join())
   )
 
-describe("a sub-agent in the background that a deploy removed", () => {
+describe("a background sub-agent removed by a deploy", () => {
   test(
-    "is named by the result, and what was decided on the others goes on",
+    "is listed as missing in the result, while decided calls of other agents run",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { own, runtime } = yield* without(model)
@@ -124,7 +124,7 @@ describe("a sub-agent in the background that a deploy removed", () => {
         again.interruptions.map(({ requestId }) => requestId),
         [request("child").requestId]
       )
-      // Resumed again, it says the same, and nothing happens.
+      // Resumed again, the run returns the same result and appends nothing.
       const { revision } = again.state
       const third = expect(yield* runPromptStored(runtime, { runId }), "interrupted")
       assert.deepStrictEqual<unknown>([third.state.revision, namesOf(third.missing)], [revision, [missing]])
@@ -133,7 +133,7 @@ describe("a sub-agent in the background that a deploy removed", () => {
   )
 
   test(
-    "is named by checkResume and explain, and by nothing where it is there",
+    "is listed as missing by checkResume and explain, and not when it is present",
     Effect.gen(function* () {
       const { model, request, result, runtime } = yield* held()
       const { lead, runtime: poorer } = yield* without(model)
@@ -153,7 +153,7 @@ describe("a sub-agent in the background that a deploy removed", () => {
   )
 
   test(
-    "lets its lead go on when its request is denied with stop",
+    "is ended by a denial with `stop`, and its lead goes on",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { own, runtime } = yield* without(model)
@@ -167,7 +167,7 @@ describe("a sub-agent in the background that a deploy removed", () => {
   )
 
   test(
-    "lets its lead go on when it is cancelled",
+    "is ended by its cancellation, and its lead goes on",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { own, runtime } = yield* without(model)
@@ -180,7 +180,7 @@ describe("a sub-agent in the background that a deploy removed", () => {
   )
 
   test(
-    "has a denial put on record, and reads of it when it is back",
+    "keeps the record of a denial, and reads it when it is deployed again",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { runtime } = yield* without(model)
@@ -201,7 +201,7 @@ describe("a sub-agent in the background that a deploy removed", () => {
   )
 
   test(
-    "keeps what was approved of it: the run stays as it is, says what is missing, and goes on when that is back",
+    "keeps an approval of its request: resuming fails with AgentNotFound until it is deployed again",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { runtime } = yield* without(model)
@@ -223,7 +223,7 @@ describe("a sub-agent in the background that a deploy removed", () => {
   )
 
   test(
-    "is taken up by itself when it is back, also where others have gone on meanwhile",
+    "is recovered when it is deployed again, also when other calls have run meanwhile",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { own, runtime } = yield* without(model)
@@ -233,7 +233,7 @@ describe("a sub-agent in the background that a deploy removed", () => {
       assert.deepStrictEqual(own.ran, ["own"])
       assert.deepStrictEqual([again.interruptions, namesOf(again.missing)], [[], [missing]] as never)
       const { revision } = yield* loadState(runId)
-      // However often it is looked at, it is no different for that.
+      // Repeated attempts change nothing.
       for (const _ of [1, 2, 3, 4, 5]) {
         assert.deepStrictEqual(yield* outcomes([runtime]), ["orphaned,,AgentNotFound"])
       }
@@ -247,7 +247,7 @@ describe("a sub-agent in the background that a deploy removed", () => {
   )
 
   test(
-    "reads what was said to it meanwhile when it is back",
+    "reads messages sent to it meanwhile when it is deployed again",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { runtime } = yield* without(model)
@@ -274,7 +274,7 @@ describe("a sub-agent in the background that a deploy removed", () => {
   )
 
   test(
-    "is left alone for longer and longer by a worker, and is gone on with by one that has it",
+    "is retried ever less often by a worker without it, and resumed by a worker with it",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { runtime } = yield* without(model)
@@ -305,9 +305,9 @@ describe("a sub-agent in the background that a deploy removed", () => {
   )
 })
 
-describe("a sub-agent that its lead waits for and that a deploy removed", () => {
+describe("an attached sub-agent removed by a deploy", () => {
   test(
-    "is waited for, while what was decided on others goes on",
+    "keeps its lead waiting while decided calls of other sub-agents run",
     Effect.gen(function* () {
       const writes = probe("write")
       const pays = probe("pay")
@@ -341,7 +341,7 @@ describe("a sub-agent that its lead waits for and that a deploy removed", () => 
   )
 
   test(
-    "has what is under it stay where it is, and is ended with it",
+    "keeps the sub-agents under it waiting, and is ended by its cancellation",
     Effect.gen(function* () {
       const writes = probe("write")
       const leaf = Agent.make("leaf", { tools: [writes.tool] })
@@ -355,7 +355,7 @@ describe("a sub-agent that its lead waits for and that a deploy removed", () => 
         Agent.make("lead", { subAgents, delegation: "delegate" })
       const { runtime } = yield* rebind(lead([middle]), model)
       const asked = yield* runPromptStored(runtime, { prompt: "go", runId })
-      // The lead has a leaf of its own, which is another one.
+      // The lead has another sub-agent called leaf.
       const { runtime: poorer } = yield* rebind(lead([Agent.make("leaf", { tools: [writes.tool] })]), model)
       const decisions = [approve(only(asked, "approval"))]
       const error = yield* Effect.flip(runPromptStored(poorer, { runId, decisions }))
@@ -369,7 +369,7 @@ describe("a sub-agent that its lead waits for and that a deploy removed", () => 
   )
 
   test(
-    "lets a denial with stop under it come to its end",
+    "keeps a denial with `stop` of a request under it, and ends when it is deployed again",
     Effect.gen(function* () {
       const leaf = Agent.make("leaf", { tools: [probe("write").tool] })
       const middle = Agent.make("middle", { subAgents: [leaf], delegation: "delegate" })
@@ -394,16 +394,16 @@ describe("a sub-agent that its lead waits for and that a deploy removed", () => 
   )
 })
 
-describe("a call whose sub-agent a deploy removed before it was started", () => {
+describe("a call of a sub-agent removed by a deploy before its start", () => {
   test(
-    "waits for it, and the run says so",
+    "fails the resume with AgentNotFound, and completes when the sub-agent is deployed again",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { lead } = company()
       const model = scripted({ lead: [{ calls: [delegate("child")] }, "waiting"] })
       const { runtime } = yield* rebind(lead, model)
       const { sessionId } = yield* runPromptStored(runtime, { prompt: "go", runId })
-      // As a process leaves it that dies before it has begun it.
+      // The journal of a process that died before it started the sub-agent.
       const events = yield* store.events(runId)
       const upTo = events.findIndex(({ _tag }) => _tag === "child.advanced")
       yield* store.remove(runId)
@@ -431,9 +431,9 @@ describe("a call whose sub-agent a deploy removed before it was started", () => 
   )
 })
 
-describe("a sub-agent that has lost a tool", () => {
+describe("a sub-agent without one of its tools", () => {
   test(
-    "keeps the call that needs it, and stops nobody else",
+    "keeps the call of that tool, and blocks no other agent",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const own = probe("pay")
@@ -460,7 +460,7 @@ describe("a sub-agent that has lost a tool", () => {
   )
 })
 
-describe("a run one of whose tools a deploy removed", () => {
+describe("a run with a tool removed by a deploy", () => {
   const asking = Effect.fnUntraced(function* () {
     const a = probe("a")
     const b = probe("b")
@@ -472,7 +472,7 @@ describe("a run one of whose tools a deploy removed", () => {
   })
 
   test(
-    "runs what was approved of the others, and keeps the call of the missing one",
+    "runs approved calls of the other tools, and keeps the call of the removed one",
     Effect.gen(function* () {
       const { a, asked, b, poorer, runtime } = yield* asking()
       const decisions = [approve(approvalOf(asked, "1"))]
@@ -488,7 +488,7 @@ describe("a run one of whose tools a deploy removed", () => {
   )
 
   test(
-    "completes when the call of the missing one is denied",
+    "completes when the call of the removed tool is denied",
     Effect.gen(function* () {
       const { a, asked, poorer } = yield* asking()
       const decisions = [approve(approvalOf(asked, "1")), deny(approvalOf(asked, "2"))]
@@ -498,9 +498,9 @@ describe("a run one of whose tools a deploy removed", () => {
   )
 })
 
-describe("a run whose agent is gone after a handoff", () => {
+describe("a run with its agent removed after a handoff", () => {
   test(
-    "goes on with the sub-agents of the agent before it, and says what is missing",
+    "runs calls of its earlier agent's sub-agents, and lists the missing agent",
     Effect.gen(function* () {
       const write = probe("write")
       const refund = probe("refund")
@@ -526,9 +526,9 @@ describe("a run whose agent is gone after a handoff", () => {
   )
 })
 
-describe("a sub-agent that a profile removed", () => {
+describe("a sub-agent removed by a capability profile", () => {
   test(
-    "waits while the runtime is without it, and goes on when the profile is back",
+    "waits, and resumes when the profile is restored",
     Effect.gen(function* () {
       const { childs, model, request, result } = yield* held()
       const { lead, own } = company()
@@ -547,7 +547,7 @@ describe("a sub-agent that a profile removed", () => {
   )
 
   test(
-    "stays held when it goes while its run is at work: no other agent is asked in its place",
+    "stays held when the profile changes while its run works, and no other agent answers instead",
     Effect.gen(function* () {
       const asked = yield* Deferred.make<void>()
       const answer = yield* Deferred.make<void>()
@@ -576,9 +576,9 @@ describe("a sub-agent that a profile removed", () => {
   )
 })
 
-describe("a handle of a run with a sub-agent that is missing", () => {
+describe("the handle of a run with a missing sub-agent", () => {
   test(
-    "says so, goes on with the others, and ends with the error that names it when nothing else is left",
+    "lists it as missing while other calls run, and fails with AgentNotFound when nothing else is left",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { own, runtime } = yield* without(model)
@@ -594,7 +594,7 @@ describe("a handle of a run with a sub-agent that is missing", () => {
   )
 
   test(
-    "stays held for the requests that can still be acted on, whatever was decided of the missing one before",
+    "stays held on the other requests after a decision on the missing agent's request",
     Effect.gen(function* () {
       const { model, request } = yield* held()
       const { own, runtime } = yield* without(model)
@@ -616,7 +616,7 @@ describe("a handle of a run with a sub-agent that is missing", () => {
 
 describe("a read beside a missing sub-agent", () => {
   test(
-    "is run: nothing that is there waits for what is not",
+    "runs",
     Effect.gen(function* () {
       const look = safe("look")
       const child = Agent.make("child", { tools: [probe("pay").tool] })

@@ -1,5 +1,5 @@
 /**
- * A run that is stopped at each of its moments, one after the other: by a token, and by its program.
+ * A run stopped at each of its moments in turn: by a token, and by an interruption of its fiber.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -15,7 +15,7 @@ import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { busy, checkEnds, isEnd } from "../helpers/Busy.ts"
 import { assertValid, call, events, expect, probe, rebind, watch } from "../helpers/Fixture.ts"
 
-/** Runs it to its end, and stops it at a moment: an update that is told, or a turn of the scheduler. Says whether there was one. */
+/** Runs to the end and stops at a moment: the nth update or the nth turn of the scheduler. Returns whether there was one. */
 const stoppedAt = (
   moment: number,
   per: "update" | "turn",
@@ -54,42 +54,40 @@ const stoppedAt = (
     }
     const exit = yield* Fiber.await(fiber)
     checkEnds(events(told.updates), tools)
-    // The one that has stopped it from its own inside has still to return.
+    // A fiber that stopped the run from inside has yet to return.
     yield* Effect.yieldNow
     assert.strictEqual(alive, 0, "fibers are left")
     if (!isStopped) assert.isAbove(most, 3)
     return { exit, isStopped, tags: told.tags() }
   })
 
-describe("a run that is cancelled at any moment", () => {
+describe("a run cancelled at any moment", () => {
   for (const per of ["update", "turn"] as const) {
-    it.effect(
-      `has one end, as each of its sub-agents; nothing is done twice; no fiber is left (${per})`,
-      () =>
-        Effect.gen(function* () {
-          const seen = new Set<string>()
-          for (let moment = 1, isStopped = true; isStopped; moment++) {
-            const stopped = yield* stoppedAt(moment, per, (_, token) => token.cancel("enough"))
-            isStopped = stopped.isStopped
-            const result = (yield* stopped.exit) as RunResult
-            assertValid(result.state)
-            seen.add(result.status)
-            if (!isStopped) {
-              expect(result, "completed")
-              assert.isAbove(moment, per === "update" ? 60 : 4)
-            }
+    it.effect(`ends once, as does each of its sub-agents, repeats no call and leaves no fiber (${per})`, () =>
+      Effect.gen(function* () {
+        const seen = new Set<string>()
+        for (let moment = 1, isStopped = true; isStopped; moment++) {
+          const stopped = yield* stoppedAt(moment, per, (_, token) => token.cancel("enough"))
+          isStopped = stopped.isStopped
+          const result = (yield* stopped.exit) as RunResult
+          assertValid(result.state)
+          seen.add(result.status)
+          if (!isStopped) {
+            expect(result, "completed")
+            assert.isAbove(moment, per === "update" ? 60 : 4)
           }
-          assert.deepStrictEqual([...seen].toSorted(), ["cancelled", "completed"])
-        })
+        }
+        assert.deepStrictEqual([...seen].toSorted(), ["cancelled", "completed"])
+      })
     )
 
-    it.effect(`comes to its end first when the fiber that runs it is interrupted (${per})`, () =>
+    it.effect(`publishes its end when its fiber is interrupted (${per})`, () =>
       Effect.gen(function* () {
         for (let moment = 1, isStopped = true; isStopped; moment++) {
           const stopped = yield* stoppedAt(moment, per, (fiber) => fiber.interruptUnsafe())
           isStopped = stopped.isStopped
           const last = stopped.tags.at(-1)
-          // Nobody is told of what was not begun.
+          // A run that was not started publishes nothing.
           if (last === undefined) continue
           assert.isTrue(isEnd(last), last)
           if (last === "run.cancelled") assert.isTrue(Exit.hasInterrupts(stopped.exit))
@@ -98,7 +96,7 @@ describe("a run that is cancelled at any moment", () => {
     )
   }
 
-  it.effect("is not begun where the signal was aborted before: no model is asked, no tool runs", () =>
+  it.effect("starts no model call and no tool when the signal was aborted before", () =>
     Effect.gen(function* () {
       const { runtime, tools } = yield* busy
       const cancellation = Cancellation.fromSignal(AbortSignal.abort(new Error("closed")))
@@ -111,8 +109,8 @@ describe("a run that is cancelled at any moment", () => {
   )
 })
 
-describe("a tool that is stopped", () => {
-  it.effect("finds its signal in a copy of its context, too", () =>
+describe("the signal of a cancelled tool", () => {
+  it.effect("is aborted in a copy of its context", () =>
     Effect.gen(function* () {
       const cancellation = Cancellation.make()
       const { tool } = probe("work", {
@@ -133,7 +131,7 @@ describe("a tool that is stopped", () => {
     })
   )
 
-  it.effect("finds its signal through whatever its context is wrapped in", () =>
+  it.effect("is aborted in a wrapper of its context", () =>
     Effect.gen(function* () {
       const cancellation = Cancellation.make()
       const { tool } = probe("work", {
@@ -155,7 +153,7 @@ describe("a tool that is stopped", () => {
     })
   )
 
-  it.effect("finds its signal aborted, also when it looks at it for the first time after that", () =>
+  it.effect("is aborted when it is first read after the cancellation", () =>
     Effect.gen(function* () {
       const cancellation = Cancellation.make()
       const { contexts, tool } = probe("work", {

@@ -1,5 +1,5 @@
 /**
- * A body whose start was committed and that was not begun any more: it is known not to have run.
+ * A body whose start was committed and which did not begin: it is known not to have run.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -31,7 +31,7 @@ const open = { needsApproval: false }
 const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(title, () => Effect.provide(body, Layer.fresh(layerMemory)))
 
-/** The store, in which something happens to the run while the start of a body is being committed. */
+/** A store in which `happens` runs during the commit that starts a body. */
 const during = (happens: (store: RunStore["Service"]) => Effect.Effect<unknown, unknown>) =>
   Effect.map(RunStore, (store) =>
     RunStore.of({
@@ -55,9 +55,9 @@ const checkJournal = (events: ReadonlyArray<RunEvent>) => {
   assert.deepStrictEqual(throughJson(state), state)
 }
 
-describe("a body that was cancelled by the commit of its start", () => {
+describe("a body cancelled during the commit of its start", () => {
   test(
-    "has not run, and the run says so",
+    "has not run, and is reported as notStarted",
     Effect.gen(function* () {
       const write = probe("write", open)
       const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
@@ -77,7 +77,7 @@ describe("a body that was cancelled by the commit of its start", () => {
   )
 
   test(
-    "of several, those that were not begun have not run",
+    "is reported as notStarted in a batch of reads",
     Effect.gen(function* () {
       const read = safe("read")
       const { runtime } = yield* bind(Agent.make("a", { tools: [read.tool] }), [
@@ -91,7 +91,7 @@ describe("a body that was cancelled by the commit of its start", () => {
   )
 
   test(
-    "of a sub-agent, too",
+    "is reported as notStarted in a sub-agent",
     Effect.gen(function* () {
       const write = probe("write", open)
       const child = Agent.make("child", { tools: [write.tool] })
@@ -109,13 +109,13 @@ describe("a body that was cancelled by the commit of its start", () => {
   )
 
   test(
-    "and that somebody had asked to run again is as much in doubt as before",
+    "stays in doubt when the start repeats an earlier one by decision",
     Effect.gen(function* () {
       const write = probe("write", open)
       const agent = Agent.make("a", { tools: [write.tool] })
       const { model, runtime } = yield* bind(agent, [{ calls: [call("write", "1")] }, "done"])
       const own = yield* RunStore
-      // The process dies before it can say that the body was not begun.
+      // The process dies before it can record that the body did not begin.
       const dying = RunStore.of({
         ...own,
         append: (options) =>
@@ -139,9 +139,9 @@ describe("a body that was cancelled by the commit of its start", () => {
   )
 })
 
-describe("a body that was not begun because its run was suspended", () => {
+describe("a body that did not begin because its run was suspended", () => {
   test(
-    "runs when the run is gone on with, and nobody is asked",
+    "runs when the run is resumed, without a request",
     Effect.gen(function* () {
       const write = probe("write", open)
       const agent = Agent.make("a", { tools: [write.tool] })

@@ -1,5 +1,5 @@
 /**
- * Limits that bound nothing, or everything.
+ * Limits that are invalid, or zero.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -24,8 +24,8 @@ const odd = [
   { maxTurns: undefined }
 ] as unknown as ReadonlyArray<Partial<Limits>>
 
-describe("limits that are no numbers from 0 on", () => {
-  it.effect("are refused before anything happens, however the run is begun", () =>
+describe("a limit that is not a number from 0 on", () => {
+  it.effect("is refused before anything happens, however the run is started", () =>
     Effect.gen(function* () {
       const store = yield* RunStore
       const { model, runtime } = yield* bind(Agent.make("a"), ["done", "more"])
@@ -49,13 +49,13 @@ describe("limits that are no numbers from 0 on", () => {
       }
       assert.strictEqual(model.requests.length, 1)
       assert.strictEqual((yield* store.list()).length, 1)
-      // What was refused has used up nothing of what all share.
+      // The refused prompts have used nothing of the shared budget.
       const handle = yield* conductor.dispatch(runtime, { prompt: "go" })
       expect(yield* handle.done, "completed")
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(layerMemory)))
   )
 
-  it.effect("are refused in the definition of an agent", () =>
+  it.effect("is refused in the definition of an agent", () =>
     Effect.gen(function* () {
       for (const limits of odd) {
         const error = yield* Effect.flip(bind(Agent.make("a", { limits }), []))
@@ -66,8 +66,8 @@ describe("limits that are no numbers from 0 on", () => {
   )
 })
 
-describe("a concurrency of none", () => {
-  it.effect("is one: no call is left in doubt that was never begun", () =>
+describe("a concurrency of 0", () => {
+  it.effect("runs tools one at a time", () =>
     Effect.gen(function* () {
       const write = probe("write", { needsApproval: false })
       const read = safe("read")
@@ -81,7 +81,7 @@ describe("a concurrency of none", () => {
     })
   )
 
-  it.effect("is one for sub-agents, too: nobody waits for ever", () =>
+  it.effect("runs sub-agents one at a time", () =>
     Effect.gen(function* () {
       const child = Agent.make("child")
       const agent = Agent.make("lead", { subAgents: [child], limits: { agentConcurrency: 0 } })

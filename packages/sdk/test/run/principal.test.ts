@@ -23,7 +23,7 @@ import { bind, call, expect, only, probe, throughJson } from "../helpers/Fixture
 const bob = { id: "bob", kind: "service", authenticated: "mtls" } as const
 const anyPay = { scope: "session", arguments: {} } as const
 
-/** Who no caller can say to be. */
+/** Principals that a caller cannot give. */
 const refusedBy: ReadonlyArray<readonly [string, object]> = [
   ["two parties", { by: "alice", principal: bob }],
   ["two parties", { by: { ...bob, id: "alice" }, principal: bob }],
@@ -35,7 +35,7 @@ const refusedBy: ReadonlyArray<readonly [string, object]> = [
 
 const inStore = <A, E>(body: Effect.Effect<A, E, RunStore>) => Effect.provide(body, Layer.fresh(layerMemory))
 
-/** An agent that pays twice, and one that asks a question in between. */
+/** An agent with a `pay` tool and `ask_user`. */
 const paying = () => {
   const pay = probe("pay")
   return { pay, agent: Agent.make("a", { tools: [pay.tool, Tool.askUser] }) }
@@ -43,7 +43,7 @@ const paying = () => {
 const twice = [{ calls: [call("pay", "1")] }, { calls: [call("pay", "2")] }, "done"]
 
 describe("the principal of a decision", () => {
-  it.effect("that a stored record has stays readable, also where no caller could give it now", () =>
+  it.effect("stays readable in a stored record when it could not be given today", () =>
     Effect.gen(function* () {
       const { agent, pay } = paying()
       const { runtime } = yield* bind(agent, twice)
@@ -55,7 +55,7 @@ describe("the principal of a decision", () => {
         const text = RunStateCodec.encode(done.state).replaceAll("ana-the-first", by)
         const state = Result.getOrThrow(RunStateCodec.decode(text))
         assert.strictEqual(state.grants[0]?.by, by)
-        // The grant stands for the next run of the session.
+        // The grant applies to the next run of the session.
         const next = yield* bind(agent, twice)
         const before = pay.ran.length
         expect(yield* runPrompt(next.runtime, { state, prompt: "again" }), "completed")
@@ -64,7 +64,7 @@ describe("the principal of a decision", () => {
     })
   )
 
-  it.effect("is recorded with it and with the grant that it gives, in a run without a store", () =>
+  it.effect("is recorded with the decision and with its grant in a run without a store", () =>
     Effect.gen(function* () {
       const { agent } = paying()
       const { runtime } = yield* bind(agent, twice)
@@ -77,12 +77,11 @@ describe("the principal of a decision", () => {
       )
       assert.deepInclude(state.requests[0]?.decision, { by: "bob", principal: bob })
       assert.deepInclude(state.grants[0], { by: "bob", principal: bob })
-      // A call that the grant let through says whose it was.
       assert.strictEqual(state.grants.length, 1)
     })
   )
 
-  it.effect("is recorded when the approval callback gives it, with the grant", () =>
+  it.effect("is recorded with the decision of an approval callback and with its grant", () =>
     Effect.gen(function* () {
       const { agent, pay } = paying()
       const { client } = ScriptedModel.make(twice)
@@ -110,7 +109,7 @@ describe("the principal of a decision", () => {
   )
 
   it.effect(
-    "is the party that `by` names, and neither expiry nor policy, in a stored run and in one that is not",
+    "is refused when it contradicts `by` or names `expiry` or `policy`, with a store and without",
     () =>
       Effect.gen(function* () {
         for (const [problem, who] of refusedBy) {
@@ -147,10 +146,10 @@ describe("the principal of a decision", () => {
       })
   )
 
-  it.effect("is the one that was checked, though each look at it shows another", () =>
+  it.effect("is recorded as it was checked when each read of it returns another value", () =>
     Effect.gen(function* () {
       const { agent } = paying()
-      /** An id that is Fermata's own at one look. */
+      /** A principal whose id is `policy` at one of its reads. */
       const shifting = (odd: number) => {
         let looks = 0
         return {
@@ -195,7 +194,7 @@ describe("the principal of a decision", () => {
     })
   )
 
-  it.effect("that a callback gives in the name of Fermata itself decides nothing", () =>
+  it.effect("decides nothing when a callback gives one that is reserved", () =>
     Effect.gen(function* () {
       for (const [, who] of refusedBy) {
         const { agent, pay } = paying()
@@ -213,7 +212,7 @@ describe("the principal of a decision", () => {
     })
   )
 
-  it.effect("is checked by the handle of a run in the background", () =>
+  it.effect("is checked by the handle of a background run", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const { agent, pay } = paying()
@@ -233,8 +232,8 @@ describe("the principal of a decision", () => {
   )
 })
 
-describe("who revokes a grant", () => {
-  it.effect("is recorded, and is neither expiry nor policy", () =>
+describe("the principal of a revocation", () => {
+  it.effect("is recorded, and can be neither `expiry` nor `policy`", () =>
     inStore(
       Effect.gen(function* () {
         const { agent } = paying()
@@ -258,8 +257,8 @@ describe("who revokes a grant", () => {
   )
 })
 
-describe("a grant in a state that the caller keeps", () => {
-  /** Paid once with a grant, and held by a question before it pays again. */
+describe("a grant in a state kept by the caller", () => {
+  /** Pays once with a grant, asks a question, and pays again. */
   const script = [
     { calls: [call("pay", "1")] },
     { calls: [{ tool: "ask_user", arguments: { question: "Again?" } }] },
@@ -267,7 +266,7 @@ describe("a grant in a state that the caller keeps", () => {
     "done"
   ]
 
-  it.effect("lets later calls through, and none after it was revoked in the state", () =>
+  it.effect("lets no call through after it was revoked in the state", () =>
     Effect.gen(function* () {
       const { agent, pay } = paying()
       const { runtime } = yield* bind(agent, [...script, "done"])
@@ -296,7 +295,7 @@ describe("a grant in a state that the caller keeps", () => {
   )
 
   it.effect(
-    "of a run in the background is revoked in the state of its handle, with which another run goes on",
+    "from a background run is revoked in the state of its handle, also for the run that continues it",
     () =>
       Effect.scoped(
         Effect.gen(function* () {

@@ -24,7 +24,7 @@ import {
 
 type Options = NonNullable<Parameters<typeof probe>[1]>
 
-/** The state that a process leaves behind that is killed while a body runs, and a program that goes on with it. */
+/** The state left by a process that was killed while a body ran, and a runtime that resumes it. */
 const killed = (options: Options) =>
   Effect.gen(function* () {
     const { updates, onUpdate } = watch()
@@ -51,8 +51,8 @@ const killed = (options: Options) =>
     return { runtime, state: state!, pay, dying }
   })
 
-describe("a call that was started by a process that is gone", () => {
-  it.effect("is repeated with the same key when it is read-only or idempotent", () =>
+describe("a call started by a process that has died", () => {
+  it.effect("is repeated with its idempotency key when it is read-only or idempotent", () =>
     Effect.gen(function* () {
       for (const options of [{ safety: "readOnly" } as const, { idempotent: true }]) {
         const { runtime, state, pay, dying } = yield* killed(options)
@@ -66,7 +66,7 @@ describe("a call that was started by a process that is gone", () => {
     })
   )
 
-  it.effect("is in doubt otherwise: the run is held and asks", () =>
+  it.effect("opens an inDoubt request otherwise", () =>
     Effect.gen(function* () {
       const { runtime, state, pay } = yield* killed({})
       const request = only(yield* runPrompt(runtime, { state }), "inDoubt")
@@ -76,7 +76,7 @@ describe("a call that was started by a process that is gone", () => {
     })
   )
 
-  it.effect("is first asked about where the tool itself can find out", () =>
+  it.effect("takes the outcome that its tool's `reconcile` returns, or runs when it did not happen", () =>
     Effect.gen(function* () {
       const cases: ReadonlyArray<readonly [Reconciled, string, number]> = [
         [{ _tag: "happened", result: { receipt: 7 } }, 'pay completed: {"receipt":7}', 0],
@@ -105,7 +105,7 @@ describe("a call that was started by a process that is gone", () => {
     })
   )
 
-  it.effect("is in doubt when the tool cannot tell, or fails to", () =>
+  it.effect("is in doubt when `reconcile` returns unknown, fails, hangs or returns an invalid answer", () =>
     Effect.gen(function* () {
       for (const reconcile of [
         (): Reconciled => ({ _tag: "unknown" }),
@@ -116,7 +116,7 @@ describe("a call that was started by a process that is gone", () => {
         () => Effect.die("no"),
         () => Effect.interrupt,
         () => new Promise<never>(() => {}),
-        // What a program without types may answer.
+        // Invalid answers of an untyped program.
         () => undefined as never,
         () => ({ _tag: "failed" }) as never,
         () => "happened" as never
@@ -130,7 +130,7 @@ describe("a call that was started by a process that is gone", () => {
     })
   )
 
-  it.effect("is run again, given its result, or called failed, by decision", () =>
+  it.effect("is repeated, supplied with a result or failed by decision", () =>
     Effect.gen(function* () {
       const cases: ReadonlyArray<readonly [Record<string, unknown>, string, number]> = [
         [{ _tag: "retry" }, "pay completed: pay:1", 1],
@@ -156,7 +156,7 @@ describe("a call that was started by a process that is gone", () => {
     })
   )
 
-  it.effect("cannot be approved as if it had never run", () =>
+  it.effect("cannot be approved", () =>
     Effect.gen(function* () {
       const { runtime, state } = yield* killed({})
       const held = yield* runPrompt(runtime, { state })

@@ -20,7 +20,7 @@ import { approve, bind, call, expect, only, probe, safe, watch } from "../helper
 const canary = "canary-5e55a1b2c3d4"
 const token = `ghp_${"a1B2".repeat(9)}`
 
-/** Everything that an effect tells anybody: what it logs, its spans, and what it failed with. */
+/** Everything that an effect emits: its log, its spans and its failure. */
 const overheard = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const said: Array<unknown> = []
@@ -52,8 +52,8 @@ const overheard = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     }
   })
 
-describe("a secret that the scrubber knows", () => {
-  it.effect("is in no row, event, log, span or error, wherever it came in", () =>
+describe("the scrubber", () => {
+  it.effect("keeps a secret out of every row, event, log, span and error", () =>
     Effect.gen(function* () {
       const store = yield* RunStore
       const { onUpdate, updates } = watch()
@@ -96,7 +96,7 @@ describe("a secret that the scrubber knows", () => {
           return [explained, done]
         })
       )
-      // What is approved is what runs: the arguments without the secret.
+      // The approved arguments, without the secret, are those that run.
       assert.deepStrictEqual(write.ran, ["[redacted]"])
       const [head] = yield* store.list()
       const stored = yield* store.load(head!.runId)
@@ -115,39 +115,37 @@ describe("a secret that the scrubber knows", () => {
     )
   )
 
-  it.effect(
-    "is in no field of arguments or results, whatever the field is called, nor in the field's name",
-    () =>
-      Effect.gen(function* () {
-        const store = yield* RunStore
-        const ran: Array<unknown> = []
-        const write = Tool.make("write", {
-          parameters: Schema.Struct({ id: Schema.String, more: Schema.Json }),
-          handler: (args) => {
-            ran.push(args)
-            return { payload: canary, [canary]: 1 }
-          }
-        })
-        const hidden = { payload: canary, digest: canary, nested: [{ base64: canary, [`key ${canary}`]: 1 }] }
-        const escaped = JSON.stringify({ id: "1", more: hidden }).replaceAll("-", "\\u002d")
-        const { runtime } = yield* bind(Agent.make("a", { tools: [write] }), [
-          { calls: [{ tool: "write", argumentsText: escaped }] },
-          "done"
-        ])
-        const held = yield* runPromptStored(runtime, { prompt: "go" })
-        const edited = { id: "1", more: hidden }
-        yield* decideStored([runtime], approve(only(held, "approval"), { arguments: edited }))
-        expect(yield* runPromptStored(runtime, { runId: held.runId }), "completed")
-        const everything = JSON.stringify([yield* store.load(held.runId), yield* loadState(held.runId), ran])
-        assert.notInclude(everything, canary)
-        assert.include(JSON.stringify(ran), '"payload":"[redacted]"')
-      }).pipe(
-        Effect.provide(Layer.fresh(layerMemory)),
-        Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [canary] }))
-      )
+  it.effect("keeps a secret out of every value and field name of arguments and results", () =>
+    Effect.gen(function* () {
+      const store = yield* RunStore
+      const ran: Array<unknown> = []
+      const write = Tool.make("write", {
+        parameters: Schema.Struct({ id: Schema.String, more: Schema.Json }),
+        handler: (args) => {
+          ran.push(args)
+          return { payload: canary, [canary]: 1 }
+        }
+      })
+      const hidden = { payload: canary, digest: canary, nested: [{ base64: canary, [`key ${canary}`]: 1 }] }
+      const escaped = JSON.stringify({ id: "1", more: hidden }).replaceAll("-", "\\u002d")
+      const { runtime } = yield* bind(Agent.make("a", { tools: [write] }), [
+        { calls: [{ tool: "write", argumentsText: escaped }] },
+        "done"
+      ])
+      const held = yield* runPromptStored(runtime, { prompt: "go" })
+      const edited = { id: "1", more: hidden }
+      yield* decideStored([runtime], approve(only(held, "approval"), { arguments: edited }))
+      expect(yield* runPromptStored(runtime, { runId: held.runId }), "completed")
+      const everything = JSON.stringify([yield* store.load(held.runId), yield* loadState(held.runId), ran])
+      assert.notInclude(everything, canary)
+      assert.include(JSON.stringify(ran), '"payload":"[redacted]"')
+    }).pipe(
+      Effect.provide(Layer.fresh(layerMemory)),
+      Effect.provideService(Scrubber.Scrubber, Scrubber.make({ secrets: [canary] }))
+    )
   )
 
-  it.effect("is not in the reason of a cancellation, nor in the error of what was refused", () =>
+  it.effect("keeps a secret out of the reason of a cancellation and the error of a refused decision", () =>
     Effect.gen(function* () {
       const store = yield* RunStore
       const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [
@@ -170,7 +168,7 @@ describe("a secret that the scrubber knows", () => {
     )
   )
 
-  it.effect("takes paths out of what tools return only: a path that the model names still works", () =>
+  it.effect("replaces a host path in tool results only", () =>
     Effect.gen(function* () {
       const read = safe("read", { handler: ({ path }) => `read ${path}` })
       const { runtime } = yield* bind(Agent.make("a", { tools: [read.tool] }), [

@@ -34,7 +34,7 @@ const usage = { inputTokens: 100, outputTokens: 0 }
 
 type Answers = { readonly [agent: string]: ReadonlyArray<ScriptedModel.ScriptedAnswer | string> }
 
-/** A model that answers each agent by its own script, 100 tokens each time, and who is to come to an end at once. */
+/** A model that answers each agent from its own script, 100 tokens each, and reports when asked to wrap up. */
 const scripted = (answers: Answers) => {
   const taken = new Map<string, number>()
   return ScriptedModel.make(({ agentPath, settings }) => {
@@ -52,7 +52,7 @@ const delegate = (agent: string) => ({ tool: "delegate", arguments: { agent, pro
 const topUp = (request: Interruption, limit: number) =>
   ({ _tag: "topUp", requestId: request.requestId, by: "ann", limit }) as const
 
-/** Waits for one event of a run, and keeps the tags of all. */
+/** Keeps the tags of all events, and the first approval request. */
 const watching = () => {
   const tags: Array<string> = []
   const opened = Deferred.makeUnsafe<Interruption>()
@@ -67,7 +67,7 @@ const watching = () => {
   return { tags, opened, onUpdate }
 }
 
-/** A lead that is to say how far it has come, with a helper that uses its tokens up as soon as it is let. */
+/** A lead with `wrapUp`, and a helper that uses up its tokens once `go` completes. */
 const company = (calls: ReadonlyArray<ScriptedModel.ScriptedCall>) => {
   const go = Deferred.makeUnsafe<void>()
   const write = probe("write")
@@ -86,7 +86,7 @@ const company = (calls: ReadonlyArray<ScriptedModel.ScriptedCall>) => {
   return { go, lead, model, write }
 }
 
-/** Starts a run, and approves what it asks while the helper is at work. */
+/** Starts a run, and approves its request while the helper works. */
 const approved = Effect.fnUntraced(function* (...given: Parameters<typeof company>) {
   const { go, lead, model, write } = company(...given)
   const { runtime } = yield* rebind(lead, model)
@@ -105,9 +105,9 @@ const requestsOf = ({ requests }: RunState) =>
     [request._tag, decision?._tag, superseded?.reason].join()
   )
 
-describe("an approved call of a run whose budget is used up and that is to say how far it has come", () => {
+describe("an approved call of a run with wrapUp whose budget is used up", () => {
   test(
-    "is kept while it waits behind a sub-agent: more is asked for first, and with it the call runs",
+    "is kept behind a sub-agent until the limit request is topped up, and then runs",
     Effect.gen(function* () {
       const { first, runtime, tags, write } = yield* approved([delegate("helper"), call("write", "1")])
       const limit = only(first, "limit")
@@ -126,8 +126,8 @@ describe("an approved call of a run whose budget is used up and that is to say h
   )
 
   /**
-   * A run whose budget the helper uses up while `stayer` is at work and cannot be stopped at once; meanwhile the call that waits is
-   * approved, the lead's own or that of the writer.
+   * A run whose budget the helper uses up while `stayer` works and stops late; meanwhile the waiting call is approved, that of the lead
+   * or that of the writer.
    */
   const approvedLate = Effect.fnUntraced(function* (asking: ScriptedModel.ScriptedCall) {
     const stopping = yield* Deferred.make<void>()
@@ -174,7 +174,7 @@ describe("an approved call of a run whose budget is used up and that is to say h
   const stopped = "was stopped: the tokens budget of lead is used up."
 
   test(
-    "runs also when it was approved while the sub-agents before it were being stopped",
+    "runs when it was approved while the sub-agents before it were stopping",
     Effect.gen(function* () {
       const { first, tags, write } = yield* approvedLate(call("write", "1"))
       only(first, "limit")
@@ -190,7 +190,7 @@ describe("an approved call of a run whose budget is used up and that is to say h
   )
 
   test(
-    "is kept inside a sub-agent, which is not stopped for the budget then, and runs with more of it",
+    "is kept in a sub-agent, which is not stopped, and runs after a top-up",
     Effect.gen(function* () {
       const { first, runtime, tags, write } = yield* approvedLate(delegate("writer"))
       assert.notInclude(tags, "wrapUp.asked")
@@ -207,7 +207,7 @@ describe("an approved call of a run whose budget is used up and that is to say h
   )
 
   test(
-    "stays in the state of a run that was refused more, and runs when that is continued with more",
+    "is kept when the top-up is denied, and runs when the failed run continues with larger limits",
     Effect.gen(function* () {
       const { first, runtime, write } = yield* approved([delegate("helper"), call("write", "1")])
       const decisions = [deny(only(first, "limit"))]
@@ -218,7 +218,7 @@ describe("an approved call of a run whose budget is used up and that is to say h
     })
   )
 
-  it.effect("stays in the state where nobody can be asked, and runs when that is continued with more", () =>
+  it.effect("is kept without a store, and runs when the failed run continues with larger limits", () =>
     Effect.gen(function* () {
       const { go, lead, model, write } = company([delegate("helper"), call("write", "1")])
       const { runtime } = yield* rebind(lead, model)
@@ -236,8 +236,8 @@ describe("an approved call of a run whose budget is used up and that is to say h
   )
 })
 
-describe("an approved call of a run whose time is up", () => {
-  /** A lead that first looks for longer than it has time for, and then wants to write. */
+describe("an approved call of a run whose time is used up", () => {
+  /** A lead that reads for longer than its time allows, and then writes. */
   const late = (options: Agent.AgentOptions<any, undefined> = {}) => {
     const write = probe("write")
     const look = probe("look", { needsApproval: false, handler: () => Effect.sleep("1 minute") })
@@ -250,7 +250,7 @@ describe("an approved call of a run whose time is up", () => {
     return { lead, model, write }
   }
 
-  /** Approves what a run asks while it looks, until its time is up. */
+  /** Approves the request of a run while it reads, until its time is used up. */
   const approvedInTime = Effect.fnUntraced(function* (wrapUp: boolean) {
     const { lead, model, write } = late({ limits: { maxWallMs: 10_000, wrapUp } })
     const { runtime } = yield* rebind(lead, model)
@@ -263,7 +263,7 @@ describe("an approved call of a run whose time is up", () => {
 
   for (const wrapUp of [false, true]) {
     test(
-      `waits for more time, and runs with it${wrapUp ? ", also where the model is to say how far it has come" : ""}`,
+      `runs after a top-up${wrapUp ? ", also with wrapUp" : ""}`,
       Effect.gen(function* () {
         const { first, runtime, tags, write } = yield* approvedInTime(wrapUp)
         const limit = only(first, "limit")
@@ -278,7 +278,7 @@ describe("an approved call of a run whose time is up", () => {
   }
 
   test(
-    "has failed when more time is refused, and its result says so",
+    "does not run when the top-up is denied, and runs when the failed run continues with larger limits",
     Effect.gen(function* () {
       const { first, runtime, write } = yield* approvedInTime(false)
       const failed = expect(
@@ -287,13 +287,12 @@ describe("an approved call of a run whose time is up", () => {
       )
       assert.strictEqual(failed.error._tag, "BudgetExceeded")
       assert.deepStrictEqual(write.ran, [])
-      // More time, given later, runs it.
       expect(yield* runPromptStored(runtime, { runId, limits: { maxWallMs: 3_600_000 } }), "completed")
       assert.deepStrictEqual(write.ran, ["1"])
     })
   )
 
-  it.effect("stays in the state where nobody can be asked, and runs when that is continued with more", () =>
+  it.effect("is kept without a store, and runs when the failed run continues with larger limits", () =>
     Effect.gen(function* () {
       const { lead, model, write } = late()
       const { runtime } = yield* rebind(lead, model)
@@ -311,7 +310,7 @@ describe("an approved call of a run whose time is up", () => {
   )
 
   test(
-    "waits inside a sub-agent for the time of the run above it",
+    "waits in a sub-agent for the time of the run above it",
     Effect.gen(function* () {
       const { lead: writer, model: _, write } = late({ limits: {} })
       const lead = Agent.make("lead", {

@@ -18,7 +18,7 @@ import { approve, bind, call, expect, only, probe, results } from "../helpers/Fi
 const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(title, () => Effect.provide(body, Layer.fresh(layerMemory)))
 
-/** A Standard Schema that answers the first times, and then never. */
+/** A Standard Schema that answers the first `answers` times and then never. */
 const standard = (answers: number): DataSchema<any> => {
   let left = answers
   return {
@@ -31,7 +31,7 @@ const standard = (answers: number): DataSchema<any> => {
   } as unknown as DataSchema<any>
 }
 
-/** The same of an Effect Schema, which cannot even be interrupted. */
+/** An Effect Schema that answers the first `answers` times and then never, uninterruptibly. */
 const effectful = (answers: number): DataSchema<any> => {
   let left = answers
   const decode = (value: string) =>
@@ -47,7 +47,7 @@ const effectful = (answers: number): DataSchema<any> => {
 
 const schemas = { "a Standard Schema": standard, "an Effect Schema": effectful }
 
-/** Does it while the time of the tool passes, and then some to stop. */
+/** Runs the effect while the tool's timeout and grace period pass. */
 const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const fiber = yield* Effect.forkChild(effect, { startImmediately: true })
@@ -60,7 +60,7 @@ const timeout = "100 millis"
 for (const [kind, never] of Object.entries(schemas)) {
   describe(`${kind} that never answers`, () => {
     test(
-      "costs a call the tool's time: the model is told, and the body has not run",
+      "fails the call after the tool's timeout, and its body has not run",
       Effect.gen(function* () {
         const { ran, tool } = probe("act", { needsApproval: false, timeout, parameters: never(0) })
         const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [
@@ -76,7 +76,7 @@ for (const [kind, never] of Object.entries(schemas)) {
     )
 
     test(
-      "costs a call the run's time for a tool that has none of its own",
+      "fails the call after the run's toolTimeoutMs when the tool has no timeout",
       Effect.gen(function* () {
         const { tool } = probe("act", { needsApproval: false, parameters: never(0) })
         const agent = Agent.make("a", { tools: [tool], limits: { toolTimeoutMs: 100 } })
@@ -87,7 +87,7 @@ for (const [kind, never] of Object.entries(schemas)) {
     )
 
     test(
-      "does not take edited arguments, and the request stays open",
+      "rejects edited arguments, and the request stays open",
       Effect.gen(function* () {
         const { tool } = probe("act", { timeout, parameters: never(1) })
         const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("act", "1")] }])
@@ -102,7 +102,7 @@ for (const [kind, never] of Object.entries(schemas)) {
     )
 
     test(
-      "does not keep a run from being looked at, or gone on with to an end that is told",
+      "blocks neither checkResume nor the resume of an approved call",
       Effect.gen(function* () {
         const { ran, tool } = probe("act", { timeout, parameters: never(1) })
         const agent = Agent.make("a", { tools: [tool] })
@@ -122,7 +122,7 @@ for (const [kind, never] of Object.entries(schemas)) {
     )
 
     test(
-      "rejects an answer that has to have a form, within the time of a tool",
+      "rejects a structured output after toolTimeoutMs",
       Effect.gen(function* () {
         const agent = Agent.make("a", { output: never(0), limits: { maxTurns: 1, toolTimeoutMs: 100 } })
         const { runtime } = yield* bind(agent, ['{ "id": "1" }'])

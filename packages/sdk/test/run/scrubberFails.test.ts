@@ -28,7 +28,7 @@ import { thrown } from "../helpers/Hostile.ts"
 const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(title, () => Effect.provide(body, Layer.fresh(layerMemory)))
 
-/** A scrubber that fails on every text with this word in it. */
+/** A scrubber that fails on every text with this word. */
 const failingOn = (word: string, fail: () => unknown): Scrubber => {
   const clean = (text: string) => (text.includes(word) ? (fail() as string) : text)
   return { scrub: clean, redact: clean }
@@ -55,7 +55,7 @@ describe("a scrubber that fails", () => {
       Effect.provideService(effect, Scrubber, failingOn(secret, fail))
 
     test(
-      `lets nothing of the text through, and breaks no run: it ${how}`,
+      `withholds the text and lets the run complete: it ${how}`,
       Effect.gen(function* () {
         const tell = probe("tell", { needsApproval: false, handler: () => `it is ${secret}` })
         const throwing = probe("throw", {
@@ -83,13 +83,13 @@ describe("a scrubber that fails", () => {
     )
 
     test(
-      `keeps a call from running with other arguments than were written: it ${how}`,
+      `fails the call instead of running it with changed arguments: it ${how}`,
       Effect.gen(function* () {
         const parameters = Schema.Record(Schema.String, Schema.Unknown) as unknown as DataSchema<{
           id: string
         }>
         const { ran, tool } = probe("act", { needsApproval: false, parameters })
-        // The second is not seen before the arguments are understood.
+        // The second secret shows only after the arguments are decoded.
         for (const argumentsText of [
           `{"id":"${secret}"}`,
           `{"id":"hunter\\u0032"}`,
@@ -106,7 +106,7 @@ describe("a scrubber that fails", () => {
     )
 
     test(
-      `keeps a decision from being taken in other words than were said: it ${how}`,
+      `rejects a decision instead of changing its text: it ${how}`,
       Effect.gen(function* () {
         const { ran, tool } = probe("act")
         const { runtime } = yield* scrubbing(
@@ -125,7 +125,7 @@ describe("a scrubber that fails", () => {
     )
 
     test(
-      `withholds what is said to a stored run, and why it is cancelled: it ${how}`,
+      `withholds a message to a stored run and the reason of a cancellation: it ${how}`,
       Effect.gen(function* () {
         const store = yield* RunStore
         const { runtime } = yield* scrubbing(

@@ -27,7 +27,7 @@ const ending = { finishReason: "stop", usage }
 const said = { _tag: "text", text: "hello" }
 const most = Number.MAX_SAFE_INTEGER
 
-/** A client that streams nothing, and answers with this as a whole; and how often it was asked. */
+/** A client whose stream fails and whose complete answer is this value; counts its calls. */
 const answering = (response: unknown) => {
   const asked = { times: 0 }
   const error = new ModelError({ reason: new InvalidResponse({ description: "no stream" }) })
@@ -50,29 +50,29 @@ const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]
 const cyclic: Record<string, unknown> = {}
 cyclic["self"] = cyclic
 
-describe("what a model client returns", () => {
+describe("the response of a model client", () => {
   const none: Record<string, unknown> = {
-    "a reason to end that is none": { ...ending, content: [said], finishReason: "bored" },
-    "a profile that is no name": { ...ending, content: [said], profile: 5 },
-    "a payload that JSON has no form for": {
+    "an unknown finish reason": { ...ending, content: [said], finishReason: "bored" },
+    "a profile that is not a string": { ...ending, content: [said], profile: 5 },
+    "a payload without a JSON form": {
       ...ending,
       content: [{ ...said, provider: "own", payload: 5n }]
     },
-    "a payload that holds itself": { ...ending, content: [{ ...said, provider: "own", payload: cyclic }] },
-    "a payload too deep to be read back": {
+    "a circular payload": { ...ending, content: [{ ...said, provider: "own", payload: cyclic }] },
+    "a payload nested too deeply to be read back": {
       ...ending,
       content: [{ ...said, provider: "own", payload: deep(5000) }]
     },
-    "a provider that is no name": { ...ending, content: [{ ...said, provider: Symbol("s") }] },
+    "a provider that is not a string": { ...ending, content: [{ ...said, provider: Symbol("s") }] },
     "a file without a source": { ...ending, content: [{ _tag: "file", mediaType: "image/png" }] },
-    "a part that throws when it is looked at": { ...ending, content: [untouchable({ ...said })] },
+    "a part that throws when read": { ...ending, content: [untouchable({ ...said })] },
     "a list of parts that throws": { ...ending, content: untouchable([said]) },
     "usage that throws": { ...ending, content: [said], usage: untouchable({}) },
     "an answer that throws": untouchable({ ...ending, content: [said] })
   }
   for (const [what, response] of Object.entries(none)) {
     test(
-      `and is none fails the call, once: ${what}`,
+      `fails the run without another request when it is invalid: ${what}`,
       Effect.gen(function* () {
         const { asked, runtime: make } = answering(response)
         const runtime = yield* make
@@ -88,8 +88,8 @@ describe("what a model client returns", () => {
   }
 
   const odd: Record<string, readonly [unknown, ReadonlyArray<unknown>]> = {
-    "fields that an answer has not": [{ ...said, cost: 5n, then: () => {} }, [said]],
-    "fields that hold nothing": [{ ...said, provider: undefined, payload: undefined }, [said]],
+    "unknown fields": [{ ...said, cost: 5n, then: () => {} }, [said]],
+    "undefined fields": [{ ...said, provider: undefined, payload: undefined }, [said]],
     "a file": [
       { _tag: "file", mediaType: "image/png", source: { _tag: "url", url: "x" }, extra: Symbol("s") },
       [{ _tag: "file", mediaType: "image/png", source: { _tag: "url", url: "x" } }]
@@ -97,7 +97,7 @@ describe("what a model client returns", () => {
   }
   for (const [what, [part, expected]] of Object.entries(odd)) {
     test(
-      `is stored as far as it is an answer: ${what}`,
+      `is stored without its unknown or undefined fields: ${what}`,
       Effect.gen(function* () {
         const runtime = yield* answering({ ...ending, content: [part] }).runtime
         const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
@@ -118,7 +118,7 @@ describe("what a model client returns", () => {
   ]
   for (const [given, kept] of counts) {
     test(
-      `is counted as ${kept} tokens where it says ${given}`,
+      `counts as ${kept} tokens when it reports ${given}`,
       Effect.gen(function* () {
         const { asked, runtime: make } = answering({
           content: [said],
@@ -136,7 +136,7 @@ describe("what a model client returns", () => {
   }
 })
 
-/** A client whose stream has these parts; a sub-agent's client only, where a lead is given. */
+/** A client that streams these parts; with `below`, only to the sub-agent. */
 const streaming = (parts: ReadonlyArray<unknown>, below: boolean) => {
   const asked = { streams: 0, wholes: 0 }
   const lead = ScriptedModel.make(({ turn }) =>
@@ -159,7 +159,7 @@ const streaming = (parts: ReadonlyArray<unknown>, below: boolean) => {
 }
 
 for (const below of [false, true]) {
-  describe(`what a model client streams${below ? " to a sub-agent" : ""}`, () => {
+  describe(`the stream of a model client${below ? " to a sub-agent" : ""}`, () => {
     const delta = { _tag: "text-delta", delta: "hello" }
     const finish = { _tag: "finish", ...ending }
     const replay = (payload: unknown, provider: unknown = "own") => [
@@ -168,24 +168,24 @@ for (const below of [false, true]) {
       finish
     ]
     const none: Record<string, ReadonlyArray<unknown>> = {
-      "a payload that JSON has no form for": replay(5n),
+      "a payload without a JSON form": replay(5n),
       "a payload that is a function": replay(() => 1),
-      "a payload that holds itself": replay(cyclic),
-      "a payload too deep to be read back": replay(deep(5000)),
+      "a circular payload": replay(cyclic),
+      "a payload nested too deeply to be read back": replay(deep(5000)),
       "a payload that throws": replay(untouchable({})),
-      "a provider that is no name": replay(1, Symbol("s")),
+      "a provider that is not a string": replay(1, Symbol("s")),
       "a call whose arguments throw": [
         { _tag: "tool-call", providerCallId: "1", name: "t", arguments: untouchable({}) },
         finish
       ],
-      "a part that throws when it is looked at": [untouchable({ ...delta }), finish],
-      "an end that throws": [delta, untouchable({ ...finish })],
+      "a part that throws when read": [untouchable({ ...delta }), finish],
+      "a finish part that throws": [delta, untouchable({ ...finish })],
       "usage that throws": [delta, { ...finish, usage: untouchable({}) }],
-      "a reason to end that is none": [delta, { ...finish, finishReason: 5n }]
+      "an invalid finish reason": [delta, { ...finish, finishReason: 5n }]
     }
     for (const [what, parts] of Object.entries(none)) {
       test(
-        `and is none fails the call, once: ${what}`,
+        `fails the run without another request when it is invalid: ${what}`,
         Effect.gen(function* () {
           const { asked, runtime: make } = streaming(parts, below)
           const runtime = yield* make
@@ -210,7 +210,7 @@ for (const below of [false, true]) {
     }
 
     test(
-      "is counted as most tokens there can be where it says 2^53 + 2",
+      "counts as Number.MAX_SAFE_INTEGER tokens when it reports 2^53 + 2",
       Effect.gen(function* () {
         const tokens = 2 ** 53 + 2
         const parts = [delta, { ...finish, usage: { inputTokens: tokens, outputTokens: tokens } }]
@@ -238,8 +238,8 @@ for (const below of [false, true]) {
   })
 }
 
-describe("what runs and sessions have used", () => {
-  it.effect("stays a number that can be stored, however much is added", () =>
+describe("the usage of a run and its session", () => {
+  it.effect("stays a finite number that can be stored when it overflows", () =>
     Effect.gen(function* () {
       const huge = { inputTokens: most, outputTokens: most, costUsd: 1e308 }
       const { runtime } = yield* bind(Agent.make("a"), [
@@ -254,7 +254,7 @@ describe("what runs and sessions have used", () => {
     })
   )
 
-  it.effect("uses up a budget that is smaller than what a client says", () =>
+  it.effect("exceeds a budget when a client reports more than the greatest safe integer", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a", { limits: { maxTokens: 1000 }, tools: [] }), [
         { calls: [{ tool: "none" }], usage: { inputTokens: 2 ** 60 } },

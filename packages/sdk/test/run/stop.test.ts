@@ -57,7 +57,7 @@ const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
 
 const runId = "run" as RunId
 
-/** A model that answers each agent by its own script, whoever asks first. */
+/** A model that answers each agent from its own script. */
 const scripted = (answers: {
   readonly [agent: string]: ReadonlyArray<ScriptedModel.ScriptedAnswer | string>
 }) =>
@@ -71,7 +71,7 @@ const delegate = (agent: string, background: boolean) => ({
   arguments: { agent, prompt: "do", background }
 })
 
-/** A body that says when it has begun, and ends when it is let; `finished` counts those that came to their end. */
+/** A handler that signals its start and ends when `open` runs; `finished` has the ids of calls that ended. */
 const gate = Effect.gen(function* () {
   const begun = yield* Deferred.make<void>()
   const open = yield* Deferred.make<void>()
@@ -118,7 +118,7 @@ const requestOf = (handle: AgentHandle<unknown, StoredFault>, tool: string) =>
 
 for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
   describe(`a denial that stops the run, ${mode}`, () => {
-    it.effect("lets nothing begin: no effect, read, sub-agent, background start, handoff or model call", () =>
+    it.effect("starts nothing further: no tool call, sub-agent, handoff or model call", () =>
       inOneStore(
         Effect.gen(function* () {
           const erase = probe("erase")
@@ -172,7 +172,7 @@ for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("reports a call that was approved before it as approved and not run", () =>
+    it.effect("reports an approved call as approved and not run", () =>
       inOneStore(
         Effect.gen(function* () {
           const pay = probe("pay")
@@ -201,7 +201,7 @@ for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("leaves the session to the next prompt, and a fork free", () =>
+    it.effect("lets a new prompt continue the session", () =>
       inOneStore(
         Effect.gen(function* () {
           const pay = probe("pay")
@@ -227,7 +227,7 @@ for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
     for (const background of [false, true]) {
       const kind = background ? "in the background" : "that the run waits for"
       it.effect(
-        `lets a body that a sub-agent ${kind} has started finish, records it, and begins no more there`,
+        `lets the running body of a sub-agent ${kind} finish, records its result, and starts no other body there`,
         () =>
           inOneStore(
             Effect.gen(function* () {
@@ -264,46 +264,44 @@ for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
           )
       )
 
-      it.effect(
-        `takes the answer that a model was asked for a sub-agent ${kind}, and makes none of its calls`,
-        () =>
-          inOneStore(
-            Effect.gen(function* () {
-              const asked = yield* Deferred.make<void>()
-              const answer = yield* Deferred.make<void>()
-              const helper = Agent.make("helper", {
-                instructions: () =>
-                  Effect.as(
-                    Effect.andThen(Deferred.succeed(asked, undefined), Deferred.await(answer)),
-                    "Help."
-                  ),
-                tools: [probe("post", { needsApproval: false }).tool]
-              })
-              const erase = probe("erase")
-              const lead = Agent.make("lead", {
-                tools: [erase.tool],
-                subAgents: [helper],
-                delegation: "delegate"
-              })
-              const model = scripted({
-                lead: [{ calls: [delegate("helper", background), call("erase", "1")] }],
-                helper: [{ calls: [call("post", "2")] }]
-              })
-              const { runtime } = yield* rebind(lead, model)
-              const handle = yield* dispatch(runtime)
-              yield* Deferred.await(asked)
-              yield* handle.decide(stop(yield* requestOf(handle, "erase")))
-              yield* Deferred.succeed(answer, undefined)
-              const { state } = expect(yield* handle.done, "cancelled")
-              assert.strictEqual(model.requests.length, 2)
-              assert.strictEqual(state.usage.turns, 1)
-              assert.strictEqual(state.below?.turns, 1)
+      it.effect(`accepts the pending model answer of a sub-agent ${kind}, and runs none of its calls`, () =>
+        inOneStore(
+          Effect.gen(function* () {
+            const asked = yield* Deferred.make<void>()
+            const answer = yield* Deferred.make<void>()
+            const helper = Agent.make("helper", {
+              instructions: () =>
+                Effect.as(
+                  Effect.andThen(Deferred.succeed(asked, undefined), Deferred.await(answer)),
+                  "Help."
+                ),
+              tools: [probe("post", { needsApproval: false }).tool]
             })
-          )
+            const erase = probe("erase")
+            const lead = Agent.make("lead", {
+              tools: [erase.tool],
+              subAgents: [helper],
+              delegation: "delegate"
+            })
+            const model = scripted({
+              lead: [{ calls: [delegate("helper", background), call("erase", "1")] }],
+              helper: [{ calls: [call("post", "2")] }]
+            })
+            const { runtime } = yield* rebind(lead, model)
+            const handle = yield* dispatch(runtime)
+            yield* Deferred.await(asked)
+            yield* handle.decide(stop(yield* requestOf(handle, "erase")))
+            yield* Deferred.succeed(answer, undefined)
+            const { state } = expect(yield* handle.done, "cancelled")
+            assert.strictEqual(model.requests.length, 2)
+            assert.strictEqual(state.usage.turns, 1)
+            assert.strictEqual(state.below?.turns, 1)
+          })
+        )
       )
     }
 
-    it.effect("begins no more of the reads that run beside what it denied", () =>
+    it.effect("starts no further reads beside the denied call", () =>
       inOneStore(
         Effect.gen(function* () {
           const { begun, handler, open } = yield* gate
@@ -327,7 +325,7 @@ for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("tries no read again that has failed meanwhile", () =>
+    it.effect("does not retry a read that fails afterwards", () =>
       inOneStore(
         Effect.gen(function* () {
           const { begun, handler, open } = yield* gate
@@ -347,7 +345,7 @@ for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect("begins no try of a body that waits for its next one", () =>
+    it.effect("starts no attempt of a body that waits for its retry", () =>
       inOneStore(
         Effect.gen(function* () {
           const failed = yield* Deferred.make<void>()
@@ -359,7 +357,7 @@ for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
           const { runtime } = yield* bind(agent, [{ calls: [call("erase", "1"), call("look", "2")] }])
           const handle = yield* dispatch(runtime)
           yield* Deferred.await(failed)
-          // The schedule has asked whether the run goes on, and waits for its second.
+          // The schedule has decided to retry, and waits for its second.
           yield* turn
           yield* handle.decide(stop(yield* requestOf(handle, "erase")))
           yield* TestClock.adjust("1 second")
@@ -370,7 +368,7 @@ for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
     )
 
     it.effect(
-      "of a sub-agent's request ends that sub-agent, once what was started under it has finished",
+      "of a sub-agent's request ends that sub-agent once the bodies started under it have finished",
       () =>
         inOneStore(
           Effect.gen(function* () {
@@ -408,7 +406,7 @@ for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
         )
     )
 
-    it.effect("by the approval callback asks it about nothing more", () =>
+    it.effect("by the approval callback leaves the remaining requests unasked", () =>
       inOneStore(
         Effect.gen(function* () {
           const pay = probe("pay")
@@ -429,36 +427,34 @@ for (const [mode, { dispatch, resume, start }] of Object.entries(modes)) {
       )
     )
 
-    it.effect(
-      "ends a run whose approved call has lost its tool, and checkResume says that nothing stands in the way",
-      () =>
-        inOneStore(
-          Effect.gen(function* () {
-            const tools = [probe("pay").tool, probe("erase").tool]
-            const { model, runtime } = yield* bind(Agent.make("a", { tools }), [
-              { calls: [call("pay", "1"), call("erase", "2")] }
-            ])
-            const held = yield* start(runtime)
-            const bare = Agent.make("a")
-            const next = yield* rebind(bare, model)
-            const decisions = [approve(approvalOf(held, "1")), stop(approvalOf(held, "2"))]
-            assert.lengthOf((yield* checkResume(held.state, [bare])).blocking, 2)
-            expect(yield* resume(next.runtime, held.state, decisions), "cancelled")
-          })
-        )
+    it.effect("ends a run with an approved call of a removed tool", () =>
+      inOneStore(
+        Effect.gen(function* () {
+          const tools = [probe("pay").tool, probe("erase").tool]
+          const { model, runtime } = yield* bind(Agent.make("a", { tools }), [
+            { calls: [call("pay", "1"), call("erase", "2")] }
+          ])
+          const held = yield* start(runtime)
+          const bare = Agent.make("a")
+          const next = yield* rebind(bare, model)
+          const decisions = [approve(approvalOf(held, "1")), stop(approvalOf(held, "2"))]
+          assert.lengthOf((yield* checkResume(held.state, [bare])).blocking, 2)
+          expect(yield* resume(next.runtime, held.state, decisions), "cancelled")
+        })
+      )
     )
   })
 }
 
 describe("a denial that stops a stored run", () => {
-  it.effect("counts for what begins after it was acknowledged, whether the run has heard of it or not", () =>
+  it.effect("takes effect before the next body when another process acknowledges it", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
         const erase = probe("erase")
         const mail = probe("mail", {
           needsApproval: false,
-          // Another process decides while this one is at work.
+          // Another process decides while this body runs.
           handler: ({ id }) =>
             id === "2"
               ? Effect.orDie(
@@ -484,11 +480,11 @@ describe("a denial that stops a stored run", () => {
     )
   )
 
-  it.effect("counts for a sub-agent that another process has not heard of", () =>
+  it.effect("takes effect before the next sub-agent starts when another process acknowledges it", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
-        // A read is not committed by itself.
+        // The start of a read has no commit of its own.
         const look = safe("look", {
           handler: () =>
             Effect.orDie(
@@ -521,7 +517,7 @@ describe("a denial that stops a stored run", () => {
     )
   )
 
-  it.effect("counts for a sub-agent's model call that another process has not heard of", () =>
+  it.effect("takes effect before a sub-agent's next model call when another process acknowledges it", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -552,7 +548,7 @@ describe("a denial that stops a stored run", () => {
     )
   )
 
-  /** A run whose process died while `pay`, and `look` or `put`, were started; erase waits. */
+  /** A stopped run whose process died with `pay` and `put` started; `erase` is denied. */
   const left = Effect.fnUntraced(function* (reconciled: "happened" | "failed" | "notHappened" | "unknown") {
     const pay = probe("pay", {
       needsApproval: false,
@@ -575,7 +571,7 @@ describe("a denial that stops a stored run", () => {
     const store = yield* RunStore
     const held = yield* runPromptStored(runtime, { prompt: "go", runId: "first" as RunId })
     const journal = yield* store.events(held.state.runId)
-    // As it was when both had been started.
+    // The state with both calls started.
     const state = evolveAll(
       undefined,
       journal.filter(({ _tag }) => _tag !== "tool.completed" && _tag !== "run.held")
@@ -600,7 +596,7 @@ describe("a denial that stops a stored run", () => {
       "pay cancelled: This call was stopped while it ran; it is not known whether it took effect."
     ]
   ] as const) {
-    it.effect(`has what a process that died had started looked up, and not run again: ${found}`, () =>
+    it.effect(`reconciles a call started by a dead process instead of repeating it: ${found}`, () =>
       inOneStore(
         Effect.gen(function* () {
           const state = yield* left(found)
@@ -616,8 +612,8 @@ describe("a denial that stops a stored run", () => {
 
   for (const isThere of [true, false]) {
     const title = isThere
-      ? "has what a sub-agent had started looked up too, and asks nobody about what is not known"
-      : "reports what a sub-agent had started as in doubt where its definition is gone"
+      ? "reconciles a started call of a sub-agent, and opens no request for an unknown outcome"
+      : "reports a started call as in doubt when its sub-agent's definition is gone"
     it.effect(title, () =>
       inOneStore(
         Effect.gen(function* () {
@@ -670,7 +666,7 @@ describe("a denial that stops a stored run", () => {
             state.cancelled?.calls.map(({ state, tool }) => `${tool} ${state}`),
             ["delegate inDoubt", "post inDoubt", "erase notStarted"]
           )
-          // What is opened and closed in one commit is in nobody's inbox.
+          // A request opened and closed in one commit appears in no inbox.
           for (const tags of commits) {
             if (tags.includes("request.opened")) assert.include(tags, "run.cancelled")
           }
@@ -692,7 +688,7 @@ describe("a denial that stops a stored run", () => {
     return made
   })
 
-  it.effect("is explained as the end of the run, with what is not run any more", () =>
+  it.effect("is explained as the end of the run, with the calls that will not run", () =>
     inOneStore(
       Effect.gen(function* () {
         yield* stopped
@@ -707,7 +703,7 @@ describe("a denial that stops a stored run", () => {
     )
   )
 
-  it.effect("is found by checkResume before the run was gone on with", () =>
+  it.effect("unblocks checkStoredRun and recover before the run is resumed", () =>
     inOneStore(
       Effect.gen(function* () {
         const { model } = yield* stopped
@@ -719,7 +715,7 @@ describe("a denial that stops a stored run", () => {
     )
   )
 
-  it.effect("goes along when the run is exported and imported", () =>
+  it.effect("is kept by export and import", () =>
     Effect.gen(function* () {
       const [archive, { model, runtime }] = yield* inOneStore(
         Effect.gen(function* () {
@@ -737,7 +733,7 @@ describe("a denial that stops a stored run", () => {
     })
   )
 
-  it.effect("is explained for a sub-agent under it as well", () =>
+  it.effect("is explained for a sub-agent of the run", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -758,7 +754,7 @@ describe("a denial that stops a stored run", () => {
     )
   )
 
-  it.effect("of a sub-agent's request is explained as that sub-agent's end", () =>
+  it.effect("of a sub-agent's request is explained as the end of that sub-agent", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -780,7 +776,7 @@ describe("a denial that stops a stored run", () => {
     )
   )
 
-  it.effect("of a sub-agent whose definition is gone ends it", () =>
+  it.effect("ends a background sub-agent whose definition is gone", () =>
     inOneStore(
       Effect.gen(function* () {
         const helper = Agent.make("helper", { tools: [probe("erase").tool] })
@@ -830,7 +826,7 @@ describe("a denial that stops a stored run", () => {
     )
   )
 
-  it.effect("gives way to a cancellation while what was started finishes", () =>
+  it.effect("yields to a cancellation while a started body runs", () =>
     inOneStore(
       Effect.gen(function* () {
         const { begun, handler } = yield* gate
@@ -858,7 +854,7 @@ describe("a denial that stops a stored run", () => {
 })
 
 describe("a commit that starts a body", () => {
-  /** The store, where somebody stops the run right before it writes that the body of a call starts. */
+  /** A store in which a denial stops the run right before the commit that starts the body of this call. */
   const stoppedBefore = Effect.fnUntraced(function* (callId: string) {
     const store = yield* RunStore
     const watched: RunStore["Service"] = {
@@ -879,7 +875,7 @@ describe("a commit that starts a body", () => {
   })
 
   it.effect(
-    "comes too late after the stop was acknowledged: the body is not begun, and the journal says so",
+    "and follows an acknowledged stop does not start it, and the journal records tool.notStarted",
     () =>
       inOneStore(
         Effect.gen(function* () {
@@ -911,7 +907,7 @@ describe("a commit that starts a body", () => {
       )
   )
 
-  it.effect("of a sub-agent's body is looked at in the same way", () =>
+  it.effect("and follows an acknowledged stop does not start it in a sub-agent", () =>
     inOneStore(
       Effect.gen(function* () {
         const post = probe("post", { needsApproval: false })
@@ -935,8 +931,8 @@ describe("a commit that starts a body", () => {
   )
 })
 
-describe("a sub-agent's model call under a run that is stopped", () => {
-  it.effect("is not tried again as a whole answer when its stream has failed", () =>
+describe("a sub-agent's model call under a stopped run", () => {
+  it.effect("does not fall back to a whole answer when its stream fails", () =>
     inOneStore(
       Effect.gen(function* () {
         const asked = yield* Deferred.make<void>()

@@ -25,7 +25,7 @@ import {
 const delegate = (agent: string, prompt = "do") => ({ tool: agent, arguments: { prompt } })
 
 describe("a sub-agent", () => {
-  it.effect("is called like a tool; its answer is the result", () =>
+  it.effect("is called as a tool, and its answer is the result", () =>
     Effect.gen(function* () {
       const child = Agent.make("child", {
         instructions: "You are the child.",
@@ -48,7 +48,7 @@ describe("a sub-agent", () => {
     })
   )
 
-  it.effect("books its usage on its parent, without the turns", () =>
+  it.effect("adds its usage, except its turns, to its parent's", () =>
     Effect.gen(function* () {
       const child = Agent.make("child", { tools: [safe().tool] })
       const { runtime } = yield* bind(Agent.make("parent", { subAgents: [child] }), [
@@ -63,7 +63,7 @@ describe("a sub-agent", () => {
     })
   )
 
-  it.effect("may have an output schema; its parent reads the JSON", () =>
+  it.effect("can have an output schema, and its parent gets the JSON", () =>
     Effect.gen(function* () {
       const output = Schema.Struct({ n: Schema.Number }) as unknown as DataSchema<{ readonly n: number }>
       const child = Agent.make("child", { output })
@@ -78,7 +78,7 @@ describe("a sub-agent", () => {
     })
   )
 
-  it.effect("that fails is a result for its parent, which goes on", () =>
+  it.effect("returns its failure as a result to its parent", () =>
     Effect.gen(function* () {
       const child = Agent.make("child")
       const { runtime } = yield* bind(Agent.make("parent", { subAgents: [child] }), [
@@ -94,7 +94,7 @@ describe("a sub-agent", () => {
     })
   )
 
-  it.effect("that uses up its own turns fails, and its parent goes on", () =>
+  it.effect("fails when it has used its own turns, and its parent goes on", () =>
     Effect.gen(function* () {
       const child = Agent.make("child", { tools: [safe().tool], limits: { maxTurns: 1 } })
       const { runtime } = yield* bind(Agent.make("parent", { subAgents: [child] }), [
@@ -107,7 +107,7 @@ describe("a sub-agent", () => {
     })
   )
 
-  it.effect("that is stopped by a denial is a result for its parent, which goes on", () =>
+  it.effect("returns its stop by a denial as a result to its parent", () =>
     Effect.gen(function* () {
       const { tool, ran } = probe("write")
       const child = Agent.make("child", { tools: [tool] })
@@ -131,7 +131,7 @@ describe("a sub-agent", () => {
     })
   )
 
-  it.effect("runs alone: side effects around it keep their order", () =>
+  it.effect("runs alone between side effects, in the order of the answer", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const write = probe("write", {
@@ -159,7 +159,7 @@ describe("a sub-agent", () => {
   )
 })
 
-describe("requests of sub-agents, two levels down", () => {
+describe("the requests of sub-agents two levels down", () => {
   const tree = () =>
     Effect.gen(function* () {
       const write = probe("write")
@@ -178,7 +178,7 @@ describe("requests of sub-agents, two levels down", () => {
       return { runtime, model, write, read }
     })
 
-  it.effect("surface at the root with the path of agents; deciding them goes on where each stood", () =>
+  it.effect("reach the root with their agent path, and each decision resumes its own agent", () =>
     Effect.gen(function* () {
       const { runtime, model, write, read } = yield* tree()
       const first = yield* runPrompt(runtime, { prompt: "go" })
@@ -241,7 +241,7 @@ describe("requests of sub-agents, two levels down", () => {
     })
   )
 
-  it.effect("can be decided with edited arguments, which the sub-agent's tool must take", () =>
+  it.effect("take edited arguments that match the sub-agent's tool", () =>
     Effect.gen(function* () {
       const { runtime, write } = yield* tree()
       const first = yield* runPrompt(runtime, { prompt: "go" })

@@ -20,7 +20,7 @@ const boom = (): never => {
 }
 
 describe("a context policy", () => {
-  it.effect("that throws at once fails the run, and says so", () =>
+  it.effect("fails the run with its error when it throws", () =>
     Effect.gen(function* () {
       const { runtime } = yield* Effect.provideService(
         bind(Agent.make("a"), ["unheard"]),
@@ -33,7 +33,7 @@ describe("a context policy", () => {
     })
   )
 
-  it.effect("whose tokenizer throws at once fails the run, and says so", () =>
+  it.effect("fails the run with its error when its tokenizer throws", () =>
     Effect.gen(function* () {
       const { runtime } = yield* Effect.provideService(
         bind(Agent.make("a", { limits: { maxContextTokens: 100 } }), ["unheard"]),
@@ -47,7 +47,7 @@ describe("a context policy", () => {
   )
 })
 
-describe("a model client that is written without types", () => {
+describe("an untyped model client", () => {
   const usage = { inputTokens: 1, outputTokens: 1 }
   const ending = { _tag: "finish", finishReason: "stop", usage }
   const said = { _tag: "text-delta", delta: "hello" }
@@ -62,15 +62,15 @@ describe("a model client that is written without types", () => {
   const made = (client: ModelClient["Service"]) =>
     Effect.provideService(Runtime.make({ agent: Agent.make("a") }), ModelClient, client)
   const cases: Record<string, ModelClient["Service"]> = {
-    "that does not say why it has ended": saying(said, { ...ending, finishReason: undefined }),
-    "with a call whose arguments are no text": saying(
+    "without a finish reason": saying(said, { ...ending, finishReason: undefined }),
+    "with a call whose arguments are not text": saying(
       { _tag: "tool-call", providerCallId: "1", name: "t", arguments: { path: "a" } },
       ending
     ),
-    "with a call that has no name": saying({ _tag: "tool-call", providerCallId: "1", arguments: "" }, ending),
-    "that is nothing": whole(() => Effect.succeed(undefined)),
+    "with a call without a name": saying({ _tag: "tool-call", providerCallId: "1", arguments: "" }, ending),
+    "of undefined": whole(() => Effect.succeed(undefined)),
     "without parts": whole(() => Effect.succeed({ finishReason: "stop", usage })),
-    "that is no effect": whole(() => Promise.resolve({ content: [], finishReason: "stop", usage }))
+    "that is a promise": whole(() => Promise.resolve({ content: [], finishReason: "stop", usage }))
   }
   for (const [what, client] of Object.entries(cases)) {
     it.effect(`fails the run with an answer ${what}`, () =>
@@ -87,7 +87,7 @@ describe("a model client that is written without types", () => {
     )
   }
 
-  it.effect("is believed about an answer that does not say what it took", () =>
+  it.effect("can leave out the usage, which then counts as 0", () =>
     Effect.gen(function* () {
       const runtime = yield* made(saying(said, { ...ending, usage: undefined }))
       const { state, text } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
@@ -96,7 +96,7 @@ describe("a model client that is written without types", () => {
     })
   )
 
-  it.effect("cannot give money back", () =>
+  it.effect("cannot report a negative cost: the request counts as unpriced", () =>
     Effect.gen(function* () {
       const runtime = yield* made(saying(said, { ...ending, usage: { ...usage, costUsd: -5 } }))
       const { state } = expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
@@ -110,16 +110,16 @@ describe("a model client", () => {
   const lost = new ModelError({ reason: new ConnectionLost({ description: "reset" }) })
   const scripted = ScriptedModel.make(["unheard"]).client
   const clients: Record<string, ModelClient["Service"]> = {
-    "when it is asked to stream": { ...scripted, stream: boom },
-    "when it is asked for a whole answer": {
+    "in `stream`": { ...scripted, stream: boom },
+    "in `complete`": {
       ...scripted,
       stream: () => Stream.fail(lost),
       complete: boom
     },
-    "when it is asked how much fits": { ...scripted, contextTokens: boom }
+    "in `contextTokens`": { ...scripted, contextTokens: boom }
   }
   for (const [when, client] of Object.entries(clients)) {
-    it.effect(`that throws at once ${when} fails the run, and says so`, () =>
+    it.effect(`fails the run with its error when it throws ${when}`, () =>
       Effect.gen(function* () {
         const runtime = yield* Effect.provideService(
           Runtime.make({ agent: Agent.make("a") }),
@@ -140,8 +140,8 @@ describe("a model client", () => {
   }
 })
 
-describe("a handler", () => {
-  it.effect("that throws at once has failed, and its siblings have not", () =>
+describe("a tool handler", () => {
+  it.effect("that throws fails its own call and no sibling", () =>
     Effect.gen(function* () {
       for (const toolConcurrency of [1, 2, 9]) {
         const tools = [
@@ -177,7 +177,7 @@ describe("a handler", () => {
     })
   )
 
-  it.effect("is tried again however it fails: by throwing, by rejecting, or as an effect", () =>
+  it.effect("is retried when it throws, rejects or returns a failing effect", () =>
     Effect.gen(function* () {
       const failing = (fail: (failure: ToolFailure) => unknown) => {
         let left = 2
@@ -203,7 +203,7 @@ describe("a handler", () => {
     })
   )
 
-  it.effect("that finishes within its grace period is not tried again", () =>
+  it.effect("that finishes within its grace period is not retried", () =>
     Effect.gen(function* () {
       const { tool, ran } = probe("read", {
         safety: "readOnly",

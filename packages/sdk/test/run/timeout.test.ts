@@ -32,7 +32,7 @@ const start = (tool: Tool, limits = {}) =>
   })
 
 describe("a model call", () => {
-  it.effect("that takes too long is asked once more for a whole answer, and then fails", () =>
+  it.effect("falls back once to a whole answer after its timeout, and then fails the run", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a"), [{ hang: true }, { hang: true }, "done"])
       const fiber = yield* Effect.forkChild(runPrompt(runtime, { prompt: "go" }))
@@ -46,7 +46,7 @@ describe("a model call", () => {
     })
   )
 
-  it.effect("has the time that the run's limits give it", () =>
+  it.effect("has the run's modelTimeoutMs", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a", { limits: { modelTimeoutMs: 1000 } }), [
         { text: "late", delay: "999 millis" }
@@ -58,37 +58,39 @@ describe("a model call", () => {
   )
 })
 
-describe("what a tool says about a call", () => {
+describe("a tool's function about a call", () => {
   const hanging = {
     promise: () => new Promise<never>(() => {}),
     effect: never
   }
   for (const [what, hang] of Object.entries(hanging)) {
     for (const part of ["needsApproval", "risk", "preview"] as const) {
-      it.effect(`has the time of a call, and the run asks without it: ${part}, a ${what}`, () =>
-        Effect.gen(function* () {
-          for (const [limits, own] of [
-            [{}, { timeout: "5 seconds" }],
-            [{ toolTimeoutMs: 5000 }, {}],
-            [{ maxWallMs: 5000 }, {}]
-          ] as const) {
-            const write = probe("write", { ...own, [part]: hang })
-            const { fiber } = yield* start(write.tool, limits)
-            yield* TestClock.adjust("4999 millis")
-            assert.isUndefined(fiber.pollUnsafe())
-            yield* TestClock.adjust("1 millis")
-            const request = only(yield* Fiber.join(fiber), "approval")
-            assert.notProperty(request, part)
-            assert.deepStrictEqual(write.ran, [])
-          }
-        })
+      it.effect(
+        `times out like the call, and the request is opened without its answer: ${part}, a ${what}`,
+        () =>
+          Effect.gen(function* () {
+            for (const [limits, own] of [
+              [{}, { timeout: "5 seconds" }],
+              [{ toolTimeoutMs: 5000 }, {}],
+              [{ maxWallMs: 5000 }, {}]
+            ] as const) {
+              const write = probe("write", { ...own, [part]: hang })
+              const { fiber } = yield* start(write.tool, limits)
+              yield* TestClock.adjust("4999 millis")
+              assert.isUndefined(fiber.pollUnsafe())
+              yield* TestClock.adjust("1 millis")
+              const request = only(yield* Fiber.join(fiber), "approval")
+              assert.notProperty(request, part)
+              assert.deepStrictEqual(write.ran, [])
+            }
+          })
       )
     }
   }
 })
 
-describe("a time of day that is set", () => {
-  it.effect("back or forth changes nothing of how long a call may take", () =>
+describe("a change of the wall clock", () => {
+  it.effect("does not change the timeout of a call", () =>
     Effect.gen(function* () {
       for (const jump of [-3_600_000, 3_600_000]) {
         const clock = yield* Clock.Clock
@@ -118,11 +120,11 @@ describe("a time of day that is set", () => {
   )
 })
 
-describe("a result that comes at the moment at which the time is up", () => {
-  it.effect("is the one result of its call, or there is none; the others have theirs, in their order", () =>
+describe("a result at the moment of the timeout", () => {
+  it.effect("is the only result of its call or is dropped, and the results keep the order of the calls", () =>
     Effect.gen(function* () {
       for (const toolConcurrency of [1, 2, 9]) {
-        // Around a second; every other one never says anything.
+        // Around one second; every other handler never ends.
         const delays = [999, 1000, 1001, 1000, 999, 1001]
         const tools = delays.map((ms, index) => {
           const slept = Effect.as(Effect.sleep(ms), `after ${ms}`)
@@ -160,8 +162,8 @@ describe("a result that comes at the moment at which the time is up", () => {
   )
 })
 
-describe("a tool call that takes too long", () => {
-  it.effect("fails with a result that says so; one with effects may have taken effect", () =>
+describe("a tool call that exceeds its timeout", () => {
+  it.effect("fails with a result that says whether it may have taken effect", () =>
     Effect.gen(function* () {
       const { fiber } = yield* start(
         probe("write", { handler: never, needsApproval: false, timeout: "5 seconds" }).tool
@@ -175,7 +177,7 @@ describe("a tool call that takes too long", () => {
     })
   )
 
-  it.effect("is one that exceeds the tool's own time, else the run's", () =>
+  it.effect("fails after the run's toolTimeoutMs when its tool has no timeout", () =>
     Effect.gen(function* () {
       const { fiber } = yield* start(safe("read", { handler: never }).tool, { toolTimeoutMs: 2000 })
       yield* TestClock.adjust("1999 millis")
@@ -188,7 +190,7 @@ describe("a tool call that takes too long", () => {
     })
   )
 
-  it.effect("does not take its siblings with it", () =>
+  it.effect("does not stop its siblings", () =>
     Effect.gen(function* () {
       const slow = safe("slow", { handler: never, timeout: "1 second" })
       const quick = safe("quick", { handler: () => Effect.as(Effect.sleep("2 seconds"), "fine") })
@@ -203,7 +205,7 @@ describe("a tool call that takes too long", () => {
     })
   )
 
-  it.effect("sees its signal aborted; a result within the grace period is kept", () =>
+  it.effect("has its signal aborted, and keeps a result within the grace period", () =>
     Effect.gen(function* () {
       const { tool } = safe("read", {
         timeout: "1 second",
@@ -217,7 +219,7 @@ describe("a tool call that takes too long", () => {
     })
   )
 
-  it.effect("and ignores its signal is left behind after the grace period", () =>
+  it.effect("is abandoned after the grace period when it ignores its signal", () =>
     Effect.gen(function* () {
       const { tool } = safe("read", { timeout: "1 second", handler: () => new Promise<string>(() => {}) })
       const { fiber } = yield* start(tool)
@@ -238,7 +240,7 @@ describe("a retry policy", () => {
       )
   }
 
-  it.effect("repeats a body that is read-only or idempotent, with the same key", () =>
+  it.effect("repeats a read-only or idempotent body with the same idempotency key", () =>
     Effect.gen(function* () {
       const retry = Schedule.max([Schedule.spaced("1 second"), Schedule.recurs(3)])
       for (const options of [
@@ -256,7 +258,7 @@ describe("a retry policy", () => {
     })
   )
 
-  it.effect("gives each try its time, and tries again what took too long", () =>
+  it.effect("times each attempt separately, and repeats an attempt that timed out", () =>
     Effect.gen(function* () {
       for (const hang of [() => Effect.never, () => new Promise<string>(() => {})]) {
         let tries = 0
@@ -287,7 +289,7 @@ describe("a retry policy", () => {
     })
   )
 
-  it.effect("gives up when the schedule does", () =>
+  it.effect("gives up at the end of its schedule", () =>
     Effect.gen(function* () {
       const { tool, ran } = safe("fetch", { retry: Schedule.recurs(2), handler: failing(9) })
       const { fiber } = yield* start(tool)
@@ -297,7 +299,7 @@ describe("a retry policy", () => {
     })
   )
 
-  it.effect("is not there by default: a body runs once", () =>
+  it.effect("is absent by default: a body runs once", () =>
     Effect.gen(function* () {
       const { tool, ran } = safe("fetch", { handler: failing(1) })
       const { fiber } = yield* start(tool)

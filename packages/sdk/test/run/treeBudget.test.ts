@@ -41,7 +41,7 @@ const delegate = (agent: string, background = false) => ({
 
 type Answer = ScriptedModel.ScriptedAnswer | string
 
-/** A model that answers each agent by its own script, 100 tokens and 1 dollar each time, and who is to come to an end at once. */
+/** A model that answers each agent from its own script, 100 tokens and 1 dollar each, and reports when asked to wrap up. */
 const scripted = (answers: { readonly [agent: string]: ReadonlyArray<Answer> }) => {
   const taken = new Map<string, number>()
   return ScriptedModel.make(({ agentPath, settings }) => {
@@ -61,7 +61,7 @@ const agents = (
 ) =>
   Agent.make("lead", { ...options, subAgents, delegation: "delegate", limits: { maxTurns: 100, ...limits } })
 
-/** Lets others get on until something is so. */
+/** Yields to other fibers until the condition holds. */
 const until = (isSo: () => boolean) =>
   Effect.repeat(Effect.as(Effect.yieldNow, undefined), { until: () => isSo() })
 
@@ -76,7 +76,7 @@ const kinds = (requests: ReadonlyArray<Interruption>) =>
 const find = <Tag extends Interruption["_tag"]>(requests: ReadonlyArray<Interruption>, tag: Tag) =>
   requests.find((request) => request._tag === tag) as Extract<Interruption, { readonly _tag: Tag }>
 
-/** A lead of 1000 tokens, 900 of them set aside for a writer in the background that has to be approved. */
+/** A lead with 1000 tokens, 900 of them reserved for a background writer that needs an approval. */
 const held = Effect.gen(function* () {
   const write = probe("write", { needsApproval: true })
   const writer = Agent.make("writer", { tools: [write.tool], limits: { maxTokens: 900 } })
@@ -95,33 +95,31 @@ const withdrawn = (updates: ReturnType<typeof watch>["updates"]) =>
     return inner._tag === "request.superseded" ? [inner.reason] : []
   })
 
-describe("a budget whose rest is promised to a sub-agent that is held", () => {
-  it.effect(
-    "is asked about, and the sub-agent goes on without an answer; then nobody is asked any more",
-    () =>
-      Effect.gen(function* () {
-        const { model, onUpdate, runtime, updates, write } = yield* held
-        const first = expect(yield* runPromptStored(runtime, { prompt: "go" }), "interrupted")
-        assert.deepStrictEqual(kinds(first.interruptions), ["approval of writer", "limit of lead"])
-        const limit = find(first.interruptions, "limit")
-        assert.deepInclude(limit, { budget: "tokens", limit: 1000, spent: 1000 })
-        const { runId } = first
-        const decisions = [approve(find(first.interruptions, "approval"))]
-        const done = yield* runPromptStored(runtime, { runId, decisions }, { onUpdate })
-        assert.strictEqual(expect(done, "completed").text, "I go on.")
-        assert.deepStrictEqual(write.ran, ["1"])
-        assert.deepStrictEqual(withdrawn(updates), [
-          "there is room in the budget again: a sub-agent has not used all that was set aside for it"
-        ])
-        assert.strictEqual(model.requests.length, 4)
-        assertValid(done.state)
-        const store = yield* RunStore
-        const late = yield* Effect.flip(store.decide({ ...topUp(limit, 5000), at: 0 } as never))
-        assert.strictEqual(late._tag, "RequestSuperseded")
-      }).pipe(Effect.provide(layerMemory))
+describe("a budget reserved for a held sub-agent", () => {
+  it.effect("opens a limit request, which is superseded when the sub-agent returns its rest", () =>
+    Effect.gen(function* () {
+      const { model, onUpdate, runtime, updates, write } = yield* held
+      const first = expect(yield* runPromptStored(runtime, { prompt: "go" }), "interrupted")
+      assert.deepStrictEqual(kinds(first.interruptions), ["approval of writer", "limit of lead"])
+      const limit = find(first.interruptions, "limit")
+      assert.deepInclude(limit, { budget: "tokens", limit: 1000, spent: 1000 })
+      const { runId } = first
+      const decisions = [approve(find(first.interruptions, "approval"))]
+      const done = yield* runPromptStored(runtime, { runId, decisions }, { onUpdate })
+      assert.strictEqual(expect(done, "completed").text, "I go on.")
+      assert.deepStrictEqual(write.ran, ["1"])
+      assert.deepStrictEqual(withdrawn(updates), [
+        "there is room in the budget again: a sub-agent has not used all that was set aside for it"
+      ])
+      assert.strictEqual(model.requests.length, 4)
+      assertValid(done.state)
+      const store = yield* RunStore
+      const late = yield* Effect.flip(store.decide({ ...topUp(limit, 5000), at: 0 } as never))
+      assert.strictEqual(late._tag, "RequestSuperseded")
+    }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("goes on with more of it while the sub-agent is held, and is held on that alone", () =>
+  it.effect("can be topped up while the sub-agent is held, and the lead goes on", () =>
     Effect.gen(function* () {
       const { runtime, write } = yield* held
       const first = expect(yield* runPromptStored(runtime, { prompt: "go" }), "interrupted")
@@ -136,7 +134,7 @@ describe("a budget whose rest is promised to a sub-agent that is held", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("ends the run when nobody gives more of it", () =>
+  it.effect("ends the run when the top-up is denied", () =>
     Effect.gen(function* () {
       const { runtime } = yield* held
       const first = expect(yield* runPromptStored(runtime, { prompt: "go" }), "interrupted")
@@ -146,7 +144,7 @@ describe("a budget whose rest is promised to a sub-agent that is held", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("waits for it where nobody can be asked for more", () =>
+  it.effect("holds the run on the sub-agent when there is no store", () =>
     Effect.gen(function* () {
       const { runtime } = yield* held
       const first = yield* runPrompt(runtime, { prompt: "go" })
@@ -156,7 +154,7 @@ describe("a budget whose rest is promised to a sub-agent that is held", () => {
     })
   )
 
-  it.effect("is asked about for another sub-agent too, which then waits like the run itself", () =>
+  it.effect("opens a limit request at the lead when a second sub-agent cannot start", () =>
     Effect.gen(function* () {
       const write = probe("write", { needsApproval: true })
       const writer = Agent.make("writer", { tools: [write.tool], limits: { maxTokens: 900 } })
@@ -177,8 +175,8 @@ describe("a budget whose rest is promised to a sub-agent that is held", () => {
   )
 })
 
-describe("a budget whose rest is promised to a sub-agent at work", () => {
-  it.effect("is waited for, by the run itself and by other sub-agents, and nobody is asked", () =>
+describe("a budget reserved for a working sub-agent", () => {
+  it.effect("makes the run and other sub-agents wait, and opens no request", () =>
     Effect.gen(function* () {
       const open = Deferred.makeUnsafe<void>()
       const gate = safe("gate", { handler: () => Effect.as(Deferred.await(open), "through") })
@@ -203,7 +201,7 @@ describe("a budget whose rest is promised to a sub-agent at work", () => {
         const { event: inner, path } = unwrap(event)
         return inner._tag === "run.started" && path.length > 0 ? [inner.limits.maxTokens] : []
       })
-      // 1000 less the lead's first turn, then less the two turns of the first.
+      // 1000 less the lead's first turn, then less the first sub-agent's two turns.
       assert.deepStrictEqual(promised, [900, 700, undefined])
       assertValid(done.state)
     }).pipe(Effect.provide(layerMemory))
@@ -211,7 +209,7 @@ describe("a budget whose rest is promised to a sub-agent at work", () => {
 })
 
 describe("wall time", () => {
-  it.effect("of a sub-agent does not count while it is held and its lead is at work", () =>
+  it.effect("of a sub-agent excludes the time while it is held and its lead works", () =>
     Effect.gen(function* () {
       const write = probe("write", { needsApproval: true })
       const writer = Agent.make("writer", { tools: [write.tool], limits: { maxWallMs: 10_000 } })
@@ -270,7 +268,7 @@ describe("wall time", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("of a lead bounds a tool call of its sub-agent, and no further one is begun", () =>
+  it.effect("of a lead bounds a tool call of its sub-agent, and the next call does not start", () =>
     Effect.gen(function* () {
       const slow = probe("slow", {
         needsApproval: false,
@@ -302,7 +300,7 @@ describe("wall time", () => {
   )
 })
 
-describe("a run that is to say how far it has come, and whose budget a sub-agent uses up", () => {
+describe("a run with wrapUp whose sub-agent uses up the budget", () => {
   const worker = (background = false) => ({
     agent: Agent.make("worker", { tools: [safe().tool] }),
     lead: [
@@ -312,7 +310,7 @@ describe("a run that is to say how far it has come, and whose budget a sub-agent
     turns: Array.from({ length: 4 }, (_, turn) => ({ calls: [call("safe", String(turn))] }))
   })
 
-  it.effect("says so before anybody is asked; its sub-agents are stopped, and it is told why", () =>
+  it.effect("stops its sub-agents, reports, and then opens the limit request", () =>
     Effect.gen(function* () {
       const { agent, lead, turns } = worker()
       const model = scripted({ lead, worker: turns })
@@ -337,7 +335,7 @@ describe("a run that is to say how far it has come, and whose budget a sub-agent
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("says so before it ends where nobody can be asked", () =>
+  it.effect("reports before it fails when there is no store", () =>
     Effect.gen(function* () {
       const { agent, lead, turns } = worker()
       const { runtime } = yield* rebind(
@@ -351,7 +349,7 @@ describe("a run that is to say how far it has come, and whose budget a sub-agent
     })
   )
 
-  it.effect("keeps those in the background, who go on when there is more", () =>
+  it.effect("keeps its background sub-agents, which go on after a top-up", () =>
     Effect.gen(function* () {
       const { agent, lead, turns } = worker(true)
       const model = scripted({ lead, worker: [...turns, "worked", "worked"] })
@@ -369,7 +367,7 @@ describe("a run that is to say how far it has come, and whose budget a sub-agent
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("lets nobody decide about its other calls any more", () =>
+  it.effect("cancels its other calls and supersedes their requests", () =>
     Effect.gen(function* () {
       const { agent, turns } = worker()
       const write = probe("write", { needsApproval: true })
@@ -391,7 +389,7 @@ describe("a run that is to say how far it has come, and whose budget a sub-agent
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("says so when its time is up as well", () =>
+  it.effect("reports when its wall time is used up", () =>
     Effect.gen(function* () {
       const model = scripted({
         lead: [{ calls: [delegate("slow")] }, "all done"],

@@ -51,12 +51,12 @@ class Payments extends Context.Service<Payments, string>()("test/Payments") {}
 const Locale = Context.Reference<string>("test/Locale", { defaultValue: () => "none" })
 const Tenant = Context.Reference<string>("test/Tenant", { defaultValue: () => "none" })
 
-/** Writes the tags of a run's events down. */
+/** Records the tags of a run's events. */
 const noting = (log: Array<string>) => (update: RunUpdate) => {
   if (update._tag === "event") log.push(update.event._tag)
 }
 
-/** What a run logs, and its spans. */
+/** Records the log and the spans of a run. */
 const recording = () => {
   const logs: Array<{ readonly text: string; readonly annotations: Readonly<Record<string, unknown>> }> = []
   const spans: Array<Tracer.NativeSpan> = []
@@ -91,7 +91,7 @@ const exitOf = ({ status }: Tracer.NativeSpan) => {
   return status._tag === "Ended" ? status.exit : undefined
 }
 
-/** A span's name, with the tool that it is about. */
+/** The name of a span, with its tool. */
 const nameOf = ({ attributes, name }: Tracer.NativeSpan): string =>
   attributes.has("tool") ? `${name} of ${String(attributes.get("tool"))}` : name
 
@@ -99,7 +99,7 @@ const parentOf = ({ parent }: Tracer.NativeSpan): string =>
   parent._tag === "Some" && parent.value._tag === "Span" ? nameOf(parent.value as Tracer.NativeSpan) : "none"
 
 describe("a call of user code", () => {
-  /** Acquires something, and writes down when it is released. */
+  /** Acquires a resource, and records its acquisition and release. */
   const acquiring = (log: Array<string>, name: string) =>
     Effect.acquireRelease(
       Effect.sync(() => {
@@ -111,7 +111,7 @@ describe("a call of user code", () => {
         })
     )
 
-  it.effect("has a scope of its own, closed before its result is recorded", () =>
+  it.effect("has a scope of its own, which closes before its result is recorded", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const write = probe("write", { handler: () => Effect.as(acquiring(log, "handler"), "written") })
@@ -140,7 +140,7 @@ describe("a call of user code", () => {
     })
   )
 
-  it.effect("closes its scope when it fails, runs out of time or is cancelled", () =>
+  it.effect("closes its scope when it fails, times out or is cancelled", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const begun = yield* Deferred.make<void>()
@@ -183,7 +183,7 @@ describe("a call of user code", () => {
     })
   )
 
-  it.effect("closes the scope of `reconcile` before what it has found is recorded", () =>
+  it.effect("closes the scope of `reconcile` before its result is recorded", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const first = watch()
@@ -220,7 +220,7 @@ describe("a call of user code", () => {
     })
   )
 
-  it.effect("has the services of the runtime, and everything else from the run", () =>
+  it.effect("has the services of the runtime, and the context of the run otherwise", () =>
     Effect.gen(function* () {
       const seen: Array<unknown> = []
       const look = (code: string) =>
@@ -265,7 +265,7 @@ describe("a call of user code", () => {
     })
   )
 
-  it.effect("may be an effect of a hook, which has the same services and the same context", () =>
+  it.effect("has the same services and context in a hook", () =>
     Effect.gen(function* () {
       const seen: Array<unknown> = []
       const closed: Array<string> = []
@@ -297,31 +297,33 @@ describe("a call of user code", () => {
     })
   )
 
-  it.effect("has nothing of the fiber that made the runtime, where the run has nothing of its own", () =>
-    Effect.gen(function* () {
-      const seen: Array<unknown> = []
-      const tool = safe("look", {
-        handler: () =>
-          Effect.gen(function* () {
-            const annotations = yield* References.CurrentLogAnnotations
-            const spans = yield* References.CurrentLogSpans
-            seen.push(annotations, spans, Option.isSome(yield* Effect.serviceOption(Tracer.ParentSpan)))
-          })
+  it.effect(
+    "inherits no log annotations, log spans or parent span from the fiber that made the runtime",
+    () =>
+      Effect.gen(function* () {
+        const seen: Array<unknown> = []
+        const tool = safe("look", {
+          handler: () =>
+            Effect.gen(function* () {
+              const annotations = yield* References.CurrentLogAnnotations
+              const spans = yield* References.CurrentLogSpans
+              seen.push(annotations, spans, Option.isSome(yield* Effect.serviceOption(Tracer.ParentSpan)))
+            })
+        })
+        const { runtime } = yield* bind(Agent.make("a", { tools: [tool.tool] }), [
+          { calls: [call("look", "1")] },
+          "done"
+        ]).pipe(
+          Effect.annotateLogs("of", "the making"),
+          Effect.withLogSpan("making"),
+          Effect.withSpan("making")
+        )
+        expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
+        assert.deepStrictEqual(seen, [{}, [], false])
       })
-      const { runtime } = yield* bind(Agent.make("a", { tools: [tool.tool] }), [
-        { calls: [call("look", "1")] },
-        "done"
-      ]).pipe(
-        Effect.annotateLogs("of", "the making"),
-        Effect.withLogSpan("making"),
-        Effect.withSpan("making")
-      )
-      expect(yield* runPrompt(runtime, { prompt: "go" }), "completed")
-      assert.deepStrictEqual(seen, [{}, [], false])
-    })
   )
 
-  it.effect("sleeps by the clock of the run, whatever clock the runtime was made with", () =>
+  it.effect("sleeps by the clock of the run, not by that of the runtime", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const slow = safe("slow", {
@@ -343,7 +345,7 @@ describe("a call of user code", () => {
     })
   )
 
-  it.effect("is a span of the run's, and what it traces is under it", () =>
+  it.effect("has a span under the run's, with its own spans below", () =>
     Effect.gen(function* () {
       const { span, traced } = recording()
       const plain = safe("plain")
@@ -394,7 +396,7 @@ describe("a failure of user code", () => {
     }
   }
   for (const [what, handler] of Object.entries(handlers)) {
-    it.effect(`is logged once and reaches hooks and its span: of a tool with ${what}`, () =>
+    it.effect(`is logged once, and reaches hooks and its span: a handler with ${what}`, () =>
       Effect.gen(function* () {
         const { logged, logs, span, traced } = recording()
         const told: Array<ToolCallNotice> = []
@@ -432,7 +434,7 @@ describe("a failure of user code", () => {
     )
   }
 
-  it.effect("is logged without a tracer and hooks too, also in a sub-agent", () =>
+  it.effect("is logged without a tracer, also in a sub-agent", () =>
     Effect.gen(function* () {
       const { logged, logs } = recording()
       const told: Array<ToolCallNotice> = []
@@ -457,7 +459,7 @@ describe("a failure of user code", () => {
     })
   )
 
-  it.effect("is logged once for a body that is tried again, when it is given up", () =>
+  it.effect("is logged once for a retried body, after the last attempt", () =>
     Effect.gen(function* () {
       const { logged, logs } = recording()
       const failing = safe("failing", { handler: () => Effect.fail(boom), retry: Schedule.recurs(2) })
@@ -471,7 +473,7 @@ describe("a failure of user code", () => {
     })
   )
 
-  it.effect("is logged once where a rule, a preview, instructions or a callback fails", () =>
+  it.effect("is logged once for a rule, a preview, a risk, instructions and an approval callback", () =>
     Effect.gen(function* () {
       const { logged, logs, span, traced } = recording()
       const fail = () => Promise.reject(boom)
@@ -512,7 +514,7 @@ describe("a failure of user code", () => {
     })
   )
 
-  it.effect("is logged once where a hook fails, and breaks nothing", () =>
+  it.effect("is logged once for a hook, and does not fail the run", () =>
     Effect.gen(function* () {
       const { logged, logs } = recording()
       const fail = () => Effect.fail(boom)
@@ -538,7 +540,7 @@ describe("a failure of user code", () => {
     })
   )
 
-  it.effect("is logged once where a context policy or a model client fails", () =>
+  it.effect("is logged once for a context policy and a model client", () =>
     Effect.gen(function* () {
       const fail = () => {
         throw boom
@@ -566,7 +568,7 @@ describe("a failure of user code", () => {
     })
   )
 
-  it.effect("is logged where a rule interrupts itself", () =>
+  it.effect("is logged when a rule interrupts itself", () =>
     Effect.gen(function* () {
       const { logged, logs } = recording()
       const write = probe("write", { needsApproval: () => Effect.interrupt })
@@ -578,7 +580,7 @@ describe("a failure of user code", () => {
     })
   )
 
-  it.effect("is logged where a rule does not answer in time", () =>
+  it.effect("is logged when a rule times out", () =>
     Effect.gen(function* () {
       const { logged, logs } = recording()
       const write = probe("write", { timeout: "1 second", needsApproval: () => Effect.never })
@@ -595,7 +597,7 @@ describe("a failure of user code", () => {
     })
   )
 
-  it.effect("is not what stopping a run does to what goes on", () =>
+  it.effect("is not logged for a body interrupted by the cancellation of its run", () =>
     Effect.gen(function* () {
       const { logged, logs } = recording()
       const begun = yield* Deferred.make<void>()
@@ -617,7 +619,7 @@ describe("a failure of user code", () => {
     })
   )
 
-  it.effect("is not what stopping a run does to a rule that is asked", () =>
+  it.effect("is not logged for a rule interrupted by the cancellation of its run", () =>
     Effect.gen(function* () {
       const { logged, logs } = recording()
       const begun = yield* Deferred.make<void>()
@@ -638,7 +640,7 @@ describe("a failure of user code", () => {
     })
   )
 
-  it.effect("shows no secret in the log, to hooks or in its span", () =>
+  it.effect("contains no secret in the log, in hooks and in its span", () =>
     Effect.gen(function* () {
       const secret = "canary-5e55a1b2c3d4"
       const { logged, logs, span, traced } = recording()
@@ -680,7 +682,7 @@ describe("a failure of user code", () => {
           failure: Schema.Struct({ code: Schema.NumberFromString }),
           handler: () => Effect.fail({ code: 7, other: "hidden" })
         }),
-        // What is declared is what is shown: another error has its message alone.
+        // With a declared failure schema, an error that does not match shows its message only.
         safe("undeclared", {
           failure: Schema.Struct({ code: Schema.Number }),
           handler: () => Promise.reject(new Error(new Refused({ code: 51 }).message))
@@ -704,7 +706,7 @@ describe("a failure of user code", () => {
 })
 
 describe("the signal of a call", () => {
-  it.effect("is aborted before the handler's own finalizers run", () =>
+  it.effect("is aborted before the handler's finalizers run", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const begun = yield* Deferred.make<void>()
@@ -743,7 +745,7 @@ describe("the signal of a call", () => {
     })
   )
 
-  it.effect("is aborted when time is up, before the handler hears of it, also when it is tried again", () =>
+  it.effect("is aborted after the timeout, before the handler's finalizers run, in each attempt", () =>
     Effect.gen(function* () {
       const seen: Array<boolean> = []
       const slow = Tool.make("slow", {
@@ -770,7 +772,7 @@ describe("the signal of a call", () => {
 
 describe("a handler that throws", () => {
   for (const how of ["without", "with"]) {
-    it.effect(`is tried again as its retry says, ${how} a tracer`, () =>
+    it.effect(`is retried by its schedule, ${how} a tracer`, () =>
       Effect.gen(function* () {
         let tries = 0
         const look = Tool.make("look", {

@@ -1,5 +1,5 @@
 /**
- * What is told of a tree of agents while it works: whose it is.
+ * The updates of a tree of agents name the agent that they come from.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -22,7 +22,7 @@ import { approve, call, expect, probe, rebind, safe, watch } from "../helpers/Fi
 const runId = "run" as RunId
 const readers = ["run.t1.1", "run.t1.2"] as const
 
-/** A lead that has two agents of one name at work at the same time. */
+/** A lead with two concurrent sub-agents of the same name. */
 const pair = (tools: ReadonlyArray<ReturnType<typeof probe>["tool"]>) => {
   const reader = Agent.make("reader", { tools })
   const lead = Agent.make("lead", { subAgents: [reader], delegation: "delegate" })
@@ -35,7 +35,7 @@ const pair = (tools: ReadonlyArray<ReturnType<typeof probe>["tool"]>) => {
   return rebind(lead, model)
 }
 
-/** What each run has said, as it was told piece by piece. */
+/** The text of each run, joined from its deltas. */
 const saidBy = (updates: ReadonlyArray<RunUpdate>) => {
   const said: Record<string, string> = {}
   for (const update of updates) {
@@ -47,8 +47,8 @@ const saidBy = (updates: ReadonlyArray<RunUpdate>) => {
   return said
 }
 
-describe("the parts of answers, and what tools tell", () => {
-  it.effect("are each told with the run and the names of the agent that they are of", () =>
+describe("deltas and tool output of a tree", () => {
+  it.effect("name the run and the agent path of their agent", () =>
     Effect.gen(function* () {
       const look = safe("look", {
         handler: ({ id }, { output, progress }) => {
@@ -76,7 +76,7 @@ describe("the parts of answers, and what tools tell", () => {
     })
   )
 
-  it("are not run together for a slow watcher where two agents of one name speak", () => {
+  it("are merged in a backlog only within one agent run", () => {
     const backlog = new Backlog()
     const said = (agentRunId: string, delta: string) =>
       backlog.push({
@@ -93,9 +93,9 @@ describe("the parts of answers, and what tools tell", () => {
     assert.deepStrictEqual(saidBy(backlog.take().pieces), { [readers[0]]: "ab", [readers[1]]: "c" })
   })
 
-  it.effect("are told by the handle of the sub-agent that they are of, and no others", () =>
+  it.effect("reach the handle of their own sub-agent only", () =>
     Effect.gen(function* () {
-      // It is done when whoever reads has read that it was begun, and is not behind.
+      // The tool ends once the reader has seen its start, so the reader is not behind.
       const isRead = yield* Deferred.make<void>()
       const write = probe("write", { handler: () => Effect.as(Deferred.await(isRead), "written") })
       const { runtime } = yield* pair([write.tool])

@@ -35,7 +35,7 @@ import {
 
 type Answers = { readonly [path: string]: ReadonlyArray<ScriptedModel.ScriptedAnswer | string> }
 
-/** A model that answers each agent of the tree, named by its path, by its own script. */
+/** A model that answers each agent, named by its path, from its own script. */
 const scripted = (answers: Answers) => {
   const taken = new Map<string, number>()
   return ScriptedModel.make(({ agentPath }: ModelRequest) => {
@@ -59,7 +59,7 @@ const publisherRun = "run.t1.1" as RunId
 const publisher = (publish: Probe, options: Agent.AgentOptions<any, undefined> = {}) =>
   Agent.make("publisher", { tools: [publish.tool], ...options })
 
-/** A desk and a billing that can hand over to it, each with a publisher of its own. */
+/** A desk and a billing agent that can hand over to each other, each with a publisher of its own. */
 const office = (
   options: {
     readonly desk?: Agent.AgentOptions<any, undefined>
@@ -84,14 +84,14 @@ const office = (
   return { desk, billing, desks, billings }
 }
 
-/** The desk starts its publisher, which is held on publishing, and hands over. */
+/** The desk starts its publisher, which is held, and hands over. */
 const answers: Answers = {
   desk: [{ calls: [delegate("publisher")] }, { calls: [transfer("billing")] }],
   billing: ["Billing here."],
   "desk/publisher": [{ calls: [call("publish", "1")] }, "It is out."]
 }
 
-/** A run that is held on what the desk's publisher asks, with billing in the conversation. */
+/** A run that is held on the desk's publisher while billing has the conversation. */
 const handedOver = Effect.fnUntraced(function* (
   options: Parameters<typeof office>[0] = {},
   more: Answers = {}
@@ -107,9 +107,9 @@ const handedOver = Effect.fnUntraced(function* (
 const test = (name: string, effect: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(name, () => Effect.provide(effect, layerMemory))
 
-describe("a sub-agent whose starter has handed over", () => {
+describe("a sub-agent of an agent that has handed over", () => {
   test(
-    "goes on as the sub-agent of the agent that started it, though the next one has another of that name",
+    "stays with the agent that started it when the successor has another of that name",
     Effect.gen(function* () {
       const { billings, desks, model, request, runtime } = yield* handedOver()
       assert.deepStrictEqual(request.agentPath, ["desk", "publisher"])
@@ -121,7 +121,7 @@ describe("a sub-agent whose starter has handed over", () => {
   )
 
   test(
-    "is the same one in another process, and from a state that was kept elsewhere",
+    "stays with the agent that started it in another process and in a kept state",
     Effect.gen(function* () {
       const { desks, held, model, request } = yield* handedOver()
       const other = office()
@@ -136,7 +136,7 @@ describe("a sub-agent whose starter has handed over", () => {
   )
 
   test(
-    "goes on where the agent that has the conversation has no sub-agents",
+    "resumes when the successor has no sub-agents",
     Effect.gen(function* () {
       const billing = { subAgents: [], handoffs: [] }
       const { request, held, model } = yield* handedOver({ billing })
@@ -150,7 +150,7 @@ describe("a sub-agent whose starter has handed over", () => {
   )
 
   test(
-    "stays its starter's when the conversation comes back, and when it is handed over again",
+    "stays with the agent that started it after two more handoffs",
     Effect.gen(function* () {
       const { desks, billings, request, runtime } = yield* handedOver(
         {},
@@ -171,7 +171,7 @@ describe("a sub-agent whose starter has handed over", () => {
   )
 
   test(
-    "is found below a sub-agent that has handed over itself",
+    "is found below a sub-agent that has handed over",
     Effect.gen(function* () {
       const { desk, desks, billings } = office()
       const lead = Agent.make("lead", { subAgents: [desk] })
@@ -194,7 +194,7 @@ describe("a sub-agent whose starter has handed over", () => {
   )
 
   test(
-    "is found when its starter, and it itself, were renamed",
+    "is found when it and the agent that started it were renamed",
     Effect.gen(function* () {
       const { request, model } = yield* handedOver()
       const publish = probe("publish")
@@ -212,7 +212,7 @@ describe("a sub-agent whose starter has handed over", () => {
   )
 
   test(
-    "is found when its starter went by an alias as it started it, beside other agents",
+    "is found when the agent that started it was renamed before",
     Effect.gen(function* () {
       const approved = probe("pay")
       const model = scripted({
@@ -239,7 +239,7 @@ describe("a sub-agent whose starter has handed over", () => {
   )
 
   test(
-    "is told things, explained, decided and ended by its own run",
+    "receives messages, decisions and explanations by its own run id",
     Effect.gen(function* () {
       const { desks, model, request, runtime } = yield* handedOver()
       yield* sendMessage(publisherRun, "In blue, please.")
@@ -254,7 +254,7 @@ describe("a sub-agent whose starter has handed over", () => {
   )
 
   test(
-    "is ended by its own run, and its handle says so",
+    "is cancelled by its own run id, and its handle reports it",
     Effect.gen(function* () {
       const { desks, billings, runtime } = yield* handedOver()
       const handle = yield* attach([runtime], publisherRun)
@@ -266,7 +266,7 @@ describe("a sub-agent whose starter has handed over", () => {
   )
 
   test(
-    "goes on as the same one where its run was exported to",
+    "is found after export and import",
     Effect.gen(function* () {
       const { model, request } = yield* handedOver()
       const archive = yield* exportRun(runId)
@@ -282,7 +282,7 @@ describe("a sub-agent whose starter has handed over", () => {
   )
 
   test(
-    "gives its output in its own form",
+    "returns its structured output through its handle",
     Effect.gen(function* () {
       const output = Schema.Struct({ edition: Schema.Finite })
       const write = probe("write")
@@ -306,7 +306,7 @@ describe("a sub-agent whose starter has handed over", () => {
 })
 
 describe("a sub-agent that has handed over", () => {
-  /** A lead whose `desk` hands over to its own billing, and that has another billing itself. */
+  /** A lead whose `desk` hands over to its own billing agent, and which has another billing agent itself. */
   const company = () => {
     const number = Schema.Struct({ n: Schema.Finite })
     const name = Schema.Struct({ to: Schema.String })
@@ -334,7 +334,7 @@ describe("a sub-agent that has handed over", () => {
   })
 
   test(
-    "goes on with the agent that it handed over to, and not with its lead's own of the same name",
+    "resumes with its own successor, not with its lead's agent of that name",
     Effect.gen(function* () {
       const { model, request } = yield* asked()
       const { lead, ran } = company()
@@ -345,7 +345,7 @@ describe("a sub-agent that has handed over", () => {
   )
 
   test(
-    "has edited arguments checked by the tool that asked: the right edit is taken, the wrong one refused",
+    "checks edited arguments by the tool of its own successor",
     Effect.gen(function* () {
       const { held, ran, request, runtime } = yield* asked()
       const wrong = approve(request, { arguments: { n: 3 } })
@@ -361,7 +361,7 @@ describe("a sub-agent that has handed over", () => {
   )
 
   test(
-    "stays held when nobody hands over to its agent any more, though its lead has one of that name",
+    "stays held when its successor was removed, although its lead has an agent of that name",
     Effect.gen(function* () {
       const { model, request } = yield* asked()
       const ran: Array<unknown> = []
@@ -384,7 +384,7 @@ describe("a sub-agent that has handed over", () => {
   )
 
   test(
-    "is not gone on with as another one whose alias its call has come to name",
+    "is not resumed as another agent with the alias that its call names",
     Effect.gen(function* () {
       const publish = probe("publish")
       const model = scripted({
@@ -409,13 +409,13 @@ describe("a sub-agent that has handed over", () => {
   )
 })
 
-describe("the agent that takes over", () => {
-  /** What billing's calls about the agents in the background came to, in order. */
+describe("the agent that took over", () => {
+  /** The results of billing's calls about background agents. */
   const toldBilling = (state: RunState) =>
     results(state).filter((result) => /^(list|message|cancel|wait)_/.test(result))
 
   test(
-    "sees and waits for the sub-agents of the one before it, and can neither instruct nor stop them",
+    "lists and awaits its predecessor's sub-agents, and cannot message or cancel them",
     Effect.gen(function* () {
       const about = { agentRun: publisherRun }
       const { desks, request, runtime } = yield* handedOver(
@@ -449,7 +449,7 @@ describe("the agent that takes over", () => {
   )
 
   test(
-    "gives them back with the conversation",
+    "returns control over them with the conversation",
     Effect.gen(function* () {
       const { desk } = office()
       const model = scripted({
@@ -468,7 +468,7 @@ describe("the agent that takes over", () => {
   )
 
   test(
-    "does not loosen the policy of the sub-agents of the one before it",
+    "does not loosen the policy of its predecessor's sub-agents",
     Effect.gen(function* () {
       const { desks, request, runtime } = yield* handedOver(
         {
@@ -487,7 +487,7 @@ describe("the agent that takes over", () => {
   )
 
   test(
-    "does not tighten the policy of the sub-agents of the one before it either",
+    "does not tighten the policy of its predecessor's sub-agents",
     Effect.gen(function* () {
       const { desks, request, runtime } = yield* handedOver(
         { billing: { policy: { mode: "none" } }, publisher: { policy: { mode: "ask" } } },
@@ -501,9 +501,9 @@ describe("the agent that takes over", () => {
   )
 })
 
-describe("a grant that is inherited, after a handoff", () => {
+describe("an inherited grant after a handoff", () => {
   test(
-    "reaches the sub-agents of the agent that it was given to, and not those of the one before it",
+    "applies to the sub-agents of its own agent, not to those of the predecessor",
     Effect.gen(function* () {
       const { billings, desks, request, runtime } = yield* handedOver(
         { billing: { tools: [probe("publish").tool] } },
@@ -517,16 +517,16 @@ describe("a grant that is inherited, after a handoff", () => {
       const grant = { scope: "run", arguments: {}, inherit: true } as const
       const decisions = [approve(approvalOf(held, "b"), { grant }), approve(request)]
       const again = yield* runPromptStored(runtime, { runId, decisions })
-      // The desk's publisher asks about its next one; billing's own is covered.
+      // The desk's publisher needs another approval; billing's publisher is covered.
       assert.deepStrictEqual(only(again, "approval").agentPath, ["desk", "publisher"])
       assert.deepStrictEqual([desks.ran, billings.ran], [["1"], ["3"]])
     })
   )
 })
 
-describe("checkResume, after a handoff", () => {
+describe("checkResume after a handoff", () => {
   test(
-    "names the sub-agent that its starter has no more, its run, and the starter",
+    "names a removed sub-agent, its run and the agent that started it",
     Effect.gen(function* () {
       const { held } = yield* handedOver()
       const { desk } = office({ desk: { subAgents: [Agent.make("scout")] } })
@@ -551,7 +551,7 @@ describe("checkResume, after a handoff", () => {
   )
 
   test(
-    "looks in the agent that the run was started under, where the program offers the other one too",
+    "resolves sub-agents from the run's first agent when the successor is passed too",
     Effect.gen(function* () {
       const { held } = yield* handedOver({ billing: { handoffs: [] } })
       const { billing, desk } = office({ billing: { handoffs: [] } })
@@ -560,9 +560,9 @@ describe("checkResume, after a handoff", () => {
   )
 })
 
-describe("the journal of a run that was handed over", () => {
+describe("the journal of a run after a handoff", () => {
   test(
-    "is all that is needed to find its sub-agents: nothing of it is new",
+    "identifies the agent that started each sub-agent",
     Effect.gen(function* () {
       yield* handedOver()
       const events = yield* (yield* RunStore).events(runId)
