@@ -1,9 +1,7 @@
 /**
  * The request of a model call: the context that the policy makes of the conversation, and what the client is asked with it.
  */
-import type * as Effect from "effect/Effect"
-import { attemptEffect } from "../../agent/internal/userCode.ts"
-import type { ContextInput, PreparedContext, ContextTooLarge } from "../../context/ContextPolicy.ts"
+import type { ContextInput, PreparedContext } from "../../context/ContextPolicy.ts"
 import { isWrappingUp } from "../../domain/Budget.ts"
 import * as History from "../../domain/History.ts"
 import type { ModelRequest } from "../../model/ModelRequest.ts"
@@ -12,23 +10,17 @@ import type { AgentRun } from "./AgentRun.ts"
 import { stateOf } from "./AgentRun.ts"
 import type { Drive } from "./Drive.ts"
 
-/** What the context policy makes of the conversation. */
-export const contextOf = (
-  run: AgentRun,
-  instructions: string
-): Effect.Effect<PreparedContext, ContextTooLarge> => {
+/** What the context policy is given. */
+export const contextInput = (run: AgentRun, instructions: string): ContextInput => {
   const { bound, drive } = run
-  const { contextPolicy, tokenizer } = drive.runtime
   const { history, limits } = stateOf(run)
-  return attemptEffect(() =>
-    contextPolicy.prepare({
-      instructions,
-      messages: History.toArray(history),
-      limits,
-      ...roomOf(run),
-      countTokens: (context) => countRequest(tokenizer, { ...context, tools: bound.definitions })
-    })
-  )
+  return {
+    instructions,
+    messages: History.toArray(history),
+    limits,
+    ...roomOf(run),
+    countTokens: (context) => countRequest(drive.runtime.tokenizer, { ...context, tools: bound.definitions })
+  }
 }
 
 /** `undefined` where the policy, maybe written without types, has returned no context. */

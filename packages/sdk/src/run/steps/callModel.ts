@@ -27,7 +27,7 @@ import {
   notAnswered,
   takeAnswer
 } from "../internal/modelAnswer.ts"
-import { contextOf, requestOf } from "../internal/modelRequest.ts"
+import { contextInput, requestOf } from "../internal/modelRequest.ts"
 import { isHalted } from "../internal/stops.ts"
 import type { Deadline } from "../internal/Supervisor.ts"
 import { calledOf } from "../internal/userCalls.ts"
@@ -58,7 +58,10 @@ function* askModel(run: AgentRun, turn: number): Effect.fn.Return<void, DriveErr
   const { instructions: given = "" } = bound.agent.options
   const instructions = typeof given === "string" ? given : yield* callInstructions(run, turn, given)
   if (instructions === undefined) return
-  const prepared = yield* supervisor.run(contextOf(run, instructions))
+  const { contextPolicy } = drive.runtime
+  const prepared = yield* supervisor.run(
+    attemptEffect(() => contextPolicy.prepare(contextInput(run, instructions)))
+  )
   if (Exit.isFailure(prepared)) return yield* notPrepared(run, prepared.cause)
   const request = attempt(() => requestOf(run, turn, prepared.value))
   if (request === undefined || Exit.isExit(request)) return yield* notPrepared(run, Cause.fail(noContext))
