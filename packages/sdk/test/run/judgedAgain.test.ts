@@ -7,6 +7,7 @@ import * as Schema from "effect/Schema"
 import * as TestClock from "effect/testing/TestClock"
 import { z } from "zod"
 import * as Agent from "../../src/agent/Agent.ts"
+import * as Cancellation from "../../src/agent/Cancellation.ts"
 import type { ApprovalPolicy } from "../../src/domain/ApprovalPolicy.ts"
 import { evolveAll } from "../../src/domain/evolve.ts"
 import type { Timestamp } from "../../src/domain/Id.ts"
@@ -211,6 +212,58 @@ describe("an approved call with arguments decoded to a non-JSON value", () => {
       const again = only(yield* runPrompt(runtime, { state, decisions }), "approval")
       assert.include(again.reason, "makes something else of its arguments")
       assert.deepStrictEqual(ran, [])
+    })
+  )
+})
+
+describe("an approved call that is asked about again", () => {
+  it.effect("is cancelled with its run while its preview callback runs", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      let previews = 0
+      const book = Tool.make("book", {
+        parameters: z.object({ to: z.string(), on: z.string().transform((on) => new Date(on)) }),
+        preview: () =>
+          (previews += 1) === 1
+            ? Effect.succeed("a booking")
+            : Effect.andThen(Deferred.succeed(begun, undefined), Effect.never),
+        handler: () => "booked"
+      })
+      const { runtime } = yield* bind(Agent.make("a", { tools: [book] }), [
+        { calls: [{ tool: "book", arguments: { to: "bob", on: "2026-01-01" } }] },
+        "done"
+      ])
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      const state = structuredClone(throughJson(held.state)) as any
+      for (const place of ["arguments", "rendering"]) state.calls[0][place].to = "mally"
+      const cancellation = Cancellation.make()
+      const decisions = [approve(only(held, "approval"))]
+      const fiber = yield* Effect.forkChild(runPrompt(runtime, { state, decisions }, { cancellation }))
+      yield* Deferred.await(begun)
+      cancellation.cancel("never mind")
+      expect(yield* Fiber.join(fiber), "cancelled")
+    })
+  )
+
+  it.effect("fails without failing its run when its new schema returns arguments that cannot be shown", () =>
+    Effect.gen(function* () {
+      const toolOf = (on: z.ZodType) =>
+        Tool.make("book", { parameters: z.object({ on }), handler: () => "booked" })
+      const { runtime, model } = yield* bind(Agent.make("a", { tools: [toolOf(z.string())] }), [
+        { calls: [{ tool: "book", arguments: { on: "2026-01-01" } }] },
+        "done"
+      ])
+      const held = yield* runPrompt(runtime, { prompt: "go" })
+      const withHoles = z
+        .string()
+        .max(10)
+        .transform((on) => Object.assign([], { 1: on }))
+      const { runtime: changed } = yield* rebind(Agent.make("a", { tools: [toolOf(withHoles)] }), model)
+      const decisions = [approve(only(held, "approval"))]
+      const ended = yield* runPrompt(changed, { state: throughJson(held.state), decisions })
+      assert.deepStrictEqual(results(expect(ended, "completed").state), [
+        "book failed: book could not be prepared, and has not run: its schema makes a list with holes of its arguments"
+      ])
     })
   )
 })

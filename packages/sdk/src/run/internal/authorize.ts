@@ -5,7 +5,8 @@
  * What released it is looked at again: the tool's definition, the arguments that were decided on, the grant, the policy and the tool's
  * own rule. What no longer holds is asked about again, with the reason; a definition or an argument that cannot be matched never runs.
  */
-import * as Effect from "effect/Effect"
+import type * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type { Decision } from "../../domain/Decision.ts"
 import { sentence } from "../../domain/Display.ts"
 import * as Grant from "../../domain/Grant.ts"
@@ -17,7 +18,8 @@ import { type Difference, difference, identityIn, type ToolIdentity } from "../.
 import { stateOf, type AgentRun } from "./AgentRun.ts"
 import { approvalDigest } from "./digest.ts"
 import { now } from "./Drive.ts"
-import { findGrant, needsOf, strictest } from "./judge.ts"
+import { findGrant } from "./findGrant.ts"
+import { needsOf, strictest } from "./judge.ts"
 import { shownOf } from "./openRequest.ts"
 import { type ToolEntry } from "./userCalls.ts"
 
@@ -61,23 +63,21 @@ export const isEdited = (run: AgentRun, call: ToolCall): boolean => {
   return decision?._tag === "approve" && decision.arguments !== undefined
 }
 
-/** Judges a call again. Costs no step of the fiber where the tool's own rule need not be asked. */
-export const authorize = (
+/** Judges a call again; `undefined` if the run was stopped meanwhile. `value` is what the tool's own rule gets. */
+export function* authorize(
   judging: Judging,
   value: () => Effect.Effect<unknown, unknown>
-): Effect.Effect<Standing> => {
+): Effect.fn.Return<Standing | undefined> {
   const { call, entry, run } = judging
   const release = releaseOf(run, call)
   const other = differenceOf(run, call, entry, release?.request)
   if (other !== undefined && !(other === "schema" && tookEdit(entry, release?.decision))) {
-    return Effect.succeed(changed(differenceText(run, other, call, entry)))
+    return changed(differenceText(run, other, call, entry))
   }
-  if (release?.decision._tag === "approve") return authorizeApproved(judging, release)
+  if (release?.decision._tag === "approve") return yield* authorizeApproved(judging, release)
   // A retry is a decision of its own, about the arguments that it was asked with.
-  if (release !== undefined) return Effect.succeed(authorizeRetried(call, entry, release.request))
-  return call.grantId === undefined
-    ? authorizeUnasked(judging, value)
-    : Effect.succeed(authorizeGranted(judging))
+  if (release !== undefined) return authorizeRetried(call, entry, release.request)
+  return call.grantId === undefined ? yield* authorizeUnasked(judging, value) : authorizeGranted(judging)
 }
 
 /** Whether the schema of today is the one that took the arguments of an approval that edited them. */
@@ -132,10 +132,10 @@ const differenceText = (
 const identityText = (identity: string | undefined): string =>
   identity === undefined ? "no identity" : `the identity "${identity}"`
 
-const authorizeApproved = Effect.fnUntraced(function* (
+function* authorizeApproved(
   judging: Judging,
   { decision, request }: NonNullable<ReturnType<typeof releaseOf>>
-) {
+): Effect.fn.Return<Standing> {
   const { call, entry } = judging
   const { tool } = entry
   if (request._tag !== "approval" || decision._tag !== "approve") return holds
@@ -145,7 +145,7 @@ const authorizeApproved = Effect.fnUntraced(function* (
     return changed(sentence`The stored arguments of ${tool.name} are not the ones that were approved.`)
   }
   return policyStanding(judging, true) ?? holds
-})
+}
 
 const authorizeRetried = (call: ToolCall, { tool }: ToolEntry, request: Interruption): Standing =>
   request._tag === "inDoubt" && !sameJson(shownOf(call), request.arguments)
@@ -168,29 +168,22 @@ const authorizeGranted = (judging: Judging): Standing => {
 }
 
 /** A call that was let through without a person: by the tool, by a rule, by the policy. */
-const authorizeUnasked = (
+function* authorizeUnasked(
   judging: Judging,
   value: () => Effect.Effect<unknown, unknown>
-): Effect.Effect<Standing> => {
+): Effect.fn.Return<Standing | undefined> {
   const { call, entry, run } = judging
   const { tool } = entry
-  const standing = (needed: boolean) => standingOf(judging, needed)
   const { needsApproval } = tool.options
-  if (typeof needsApproval !== "function") {
-    return Effect.succeed(standing(needsApproval ?? tool.safety !== "readOnly"))
-  }
-  if (strictest(run, tool.name, true)._tag === "run") return Effect.succeed(holds)
-  if (run.drive.justAllowed?.has(call.id) === true && !isTimed(run)) {
-    return Effect.succeed(standing(false))
-  }
-  return Effect.gen(function* () {
-    const needs = needsOf(run, call, entry, yield* value())
-    const { needed } = Effect.isEffect(needs) ? yield* needs : needs
-    return standing(needed)
-  }).pipe(
-    // Arguments that cannot be read again have no value for the body either: the next step says so.
-    Effect.catch(() => Effect.succeed(holds))
-  )
+  if (typeof needsApproval !== "function")
+    return standingOf(judging, needsApproval ?? tool.safety !== "readOnly")
+  if (strictest(run, tool.name, true)._tag === "run") return holds
+  if (run.drive.justAllowed?.has(call.id) === true && !isTimed(run)) return standingOf(judging, false)
+  const decoded = yield* run.supervisor.run(value())
+  // Arguments that cannot be read again have no value for the body either: `prepare` says so.
+  if (Exit.isFailure(decoded)) return holds
+  const need = yield* needsOf(run, call, entry, decoded.value)
+  return need === undefined ? undefined : standingOf(judging, need.needed)
 }
 
 const standingOf = (judging: Judging, needed: boolean): Standing => {

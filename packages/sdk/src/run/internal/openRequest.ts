@@ -2,7 +2,8 @@
  * Opening the requests that people decide about calls: whether one may run, and what became of one that had started.
  */
 import * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
+import type * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
 import type { BoundAgent } from "../../agent/Entry.ts"
 import type { MayRepeat, ToolCall } from "../../domain/RunState.ts"
@@ -22,24 +23,23 @@ const expiryOf = (at: number, expiresIn: Duration.Input | undefined): number | u
 const lastDate = 8.64e15
 
 /** Asks whether the call may run. `reason` says why it is asked when that is not plain. */
-export const openApproval = Effect.fnUntraced(function* (
+export function* openApproval(
   run: AgentRun,
   call: ToolCall,
   { definition, tool }: ToolEntry,
   args: Schema.Json,
   value: unknown,
   reason: string | undefined
-) {
+): Effect.fn.Return<void> {
   const { drive } = run
   const { approval, preview, risk } = tool.options
   const shown =
-    preview === undefined
-      ? undefined
-      : yield* Effect.option(askTool<unknown>(run, call, tool, "preview", () => preview(value)))
-  const risky =
+    preview === undefined ? Exit.void : yield* askTool(run, call, tool, "preview", () => preview(value))
+  const said =
     typeof risk === "function"
-      ? yield* Effect.option(askTool<unknown>(run, call, tool, "risk", () => risk(value)))
-      : undefined
+      ? yield* askTool(run, call, tool, "risk", () => risk(value))
+      : Exit.succeed(risk)
+  if (shown === undefined || said === undefined) return
   const state = stateOf(run)
   const identity = {
     agentPath: state.agentPath,
@@ -50,10 +50,9 @@ export const openApproval = Effect.fnUntraced(function* (
   const digest = yield* approvalDigest(identity, args)
   if (!isCallOpen(run, call.id)) return
   const at = now(drive)
-  const { scrub } = drive.runtime.scrubber
-  const said: unknown = risky === undefined ? risk : risky._tag === "Some" ? risky.value : undefined
   const expiresAt = expiryOf(at, approval?.expiresIn)
-  const riskText = typeof said === "string" ? said : undefined
+  const previewText = textOf(shown)
+  const riskText = textOf(said)
   emit(run, {
     _tag: "request.opened",
     at,
@@ -68,11 +67,15 @@ export const openApproval = Effect.fnUntraced(function* (
       digest,
       ...(expiresAt === undefined ? {} : { expiresAt, onExpiry: approval?.onExpiry ?? "deny" }),
       ...(riskText === undefined ? {} : { risk: riskText }),
-      ...(shown?._tag === "Some" && typeof shown.value === "string" ? { preview: scrub(shown.value) } : {}),
+      ...(previewText === undefined ? {} : { preview: drive.runtime.scrubber.scrub(previewText) }),
       ...(reason === undefined ? {} : { reason })
     }
   })
-})
+}
+
+/** What a function of the tool said, if it is a text. */
+const textOf = (said: Exit.Exit<unknown, unknown>): string | undefined =>
+  Exit.isSuccess(said) && typeof said.value === "string" ? said.value : undefined
 
 /** Asks what became of a call that started. */
 export const openInDoubt = (run: AgentRun, call: ToolCall, reason?: string): undefined => {

@@ -20,16 +20,8 @@ import { decodeEdited } from "../../tool/internal/decodedArguments.ts"
 import { outOfTime } from "../steps/limits.ts"
 import { isStopped, timeLeftOf, stateOf, type AgentRun } from "./AgentRun.ts"
 import { authorize, isEdited, type Judging } from "./authorize.ts"
-import {
-  type Understood,
-  classifyTool,
-  deny,
-  describeArguments,
-  guarded,
-  judge,
-  parse,
-  failJudged
-} from "./judge.ts"
+import { classifyTool, deny, describeArguments, parse } from "./classifyCall.ts"
+import { guarded, judge } from "./judge.ts"
 import { shownOf, toolEntryOf, openApproval, openInDoubt } from "./openRequest.ts"
 import { type ToolEntry } from "./userCalls.ts"
 
@@ -44,8 +36,8 @@ export interface Prepared {
 const stale = Symbol("stale")
 
 /**
- * Prepares a call; `undefined` where it has its result already, or is asked about again. A part of the step that runs calls: an effect of
- * its own would take steps of the fiber for every call.
+ * Prepares a call; `undefined` if it has its result already, is asked about again, or the run was stopped. A part of the step that runs
+ * calls: an effect of its own would take operations of the fiber for every call.
  */
 export function* prepare(run: AgentRun, call: ToolCall | undefined): Effect.fn.Return<Prepared | undefined> {
   if (call === undefined) return undefined
@@ -57,15 +49,13 @@ export function* prepare(run: AgentRun, call: ToolCall | undefined): Effect.fn.R
   if (entry === undefined) return unavailable(run, call, "missing")
   const mayHaveRun =
     call.attempt > 0 && call.safety !== "readOnly" && run.drive.notHappened?.has(call.id) !== true
-  const judging = { run, call, entry, mayHaveRun }
-  const judged = yield* run.supervisor.run(authorize(judging, () => valueOf(run, call, entry)))
-  if (Exit.isFailure(judged)) {
-    // Stopped while the tool's own rule was asked; or a state that no version has written.
-    if (isStopped(run, judged.cause)) return undefined
-    if (mayHaveRun) return openInDoubt(run, call, sentence`${call.name} could not be judged again.`)
-    return failJudged(run, call, judged.cause)
-  }
-  const standing = judged.value
+  return yield* guarded(run, call, judgeAgain({ run, call, entry, mayHaveRun }), mayHaveRun)
+}
+
+function* judgeAgain(judging: Judging): Effect.fn.Return<Prepared | undefined> {
+  const { call, entry, mayHaveRun, run } = judging
+  const standing = yield* authorize(judging, () => valueOf(run, call, entry))
+  if (standing === undefined) return undefined
   if (standing._tag === "denied") return deny(run, call, standing.message)
   if (standing._tag === "changed") return yield* understandAgain(judging, standing.reason)
   if (standing._tag === "lapsed" && mayHaveRun) return openInDoubt(run, call, standing.reason)
@@ -75,7 +65,8 @@ export function* prepare(run: AgentRun, call: ToolCall | undefined): Effect.fn.R
   if (standing._tag === "holds") return { call, entry, value }
   const shown = shownOf(call)
   const args = { arguments: call.arguments ?? shown, shown, rendering: call.rendering }
-  return yield* rejudge(judging, { args, value }, standing.reason)
+  yield* judge(run, call, entry, { args, value }, standing.reason)
+  return undefined
 }
 
 /** The value that the body gets: what was shown. `isTried` compares it also where nothing was shown. */
@@ -101,21 +92,20 @@ export const valueOf = (
   })
 }
 
-const withoutValue = (
+function* withoutValue(
   { call, entry, run }: Judging,
   cause: Cause.Cause<unknown>
-): Effect.Effect<undefined> => {
-  if (isStopped(run, cause)) return nothing
+): Effect.fn.Return<undefined> {
+  if (isStopped(run, cause)) return undefined
   const problem = Cause.squash(cause)
   if (problem === stale) {
     const reason = sentence`The schema of ${entry.tool.name} makes something else of its arguments than was shown.`
-    return askAgain(run, call, entry, call.arguments ?? {}, reason)
+    return yield* askAgain(run, call, entry, call.arguments ?? {}, reason)
   }
-  if (call.proposed !== undefined) return askAgain(run, call, entry, call.proposed, unfitting(run, problem))
-  return Effect.sync(() => unavailable(run, call, "schemaChanged"))
+  return call.proposed === undefined
+    ? unavailable(run, call, "schemaChanged")
+    : yield* askAgain(run, call, entry, call.proposed, unfitting(run, problem))
 }
-
-const nothing: Effect.Effect<undefined> = Effect.undefined
 
 const unfitting = ({ drive }: AgentRun, problem: unknown): string =>
   sentence`The edited arguments do not fit: ${lines(describe(drive.runtime, problem))}`
@@ -131,8 +121,10 @@ const unavailable = (
 }
 
 /** Decodes the arguments with the tool of today, and asks: about a call that may have taken effect, whether it has. */
-const understandAgain = Effect.fnUntraced(function* (judging: Judging, reason: string) {
-  const { call, entry, mayHaveRun, run } = judging
+function* understandAgain(
+  { call, entry, mayHaveRun, run }: Judging,
+  reason: string
+): Effect.fn.Return<undefined> {
   const edited = isEdited(run, call)
   const json = edited ? call.arguments : parse(call.argumentsText)
   if (json === undefined) return unavailable(run, call, "schemaChanged")
@@ -146,32 +138,25 @@ const understandAgain = Effect.fnUntraced(function* (judging: Judging, reason: s
     return yield* askAgain(run, call, entry, call.proposed, edited ? why : reason)
   }
   const args = describeArguments(run, entry, json, decoded.value)
-  if (!mayHaveRun) return yield* rejudge(judging, { args, value: decoded.value }, reason)
-  classifyTool(run, call, entry, args, {})
-  return openInDoubt(run, findCall(stateOf(run), call.id) ?? call, reason)
-})
-
-const rejudge = (
-  { call, entry, run }: Judging,
-  understood: Understood,
-  reason: string
-): Effect.Effect<undefined> =>
-  Effect.suspend(() => {
-    const rest = guarded(run, call, () => judge(run, call, entry, understood, reason))
-    return rest === undefined ? nothing : Effect.as(run.supervisor.run(rest), undefined)
-  })
+  if (mayHaveRun) {
+    classifyTool(run, call, entry, args, {})
+    return openInDoubt(run, findCall(stateOf(run), call.id) ?? call, reason)
+  }
+  yield* judge(run, call, entry, { args, value: decoded.value }, reason)
+  return undefined
+}
 
 /** A call whose arguments are something else at every look would be asked about without end, where a callback answers. */
 const mostRequests = 10
 
 /** Asks about the call with these arguments, whoever let it through before. */
-const askAgain = Effect.fnUntraced(function* (
+function* askAgain(
   run: AgentRun,
   call: ToolCall,
   entry: ToolEntry,
   json: Schema.Json,
   reason: string
-) {
+): Effect.fn.Return<undefined> {
   const { limits, requests } = stateOf(run)
   if (
     call.startedAt === undefined &&
@@ -184,13 +169,11 @@ const askAgain = Effect.fnUntraced(function* (
       sentence`${name} was asked about ${mostRequests} times, and what would run was something else each time. It has not run.`
     )
   }
-  const decoded = yield* Effect.exit(decodeArguments(entry, limits, json))
+  const decoded = yield* run.supervisor.run<unknown, unknown>(decodeArguments(entry, limits, json))
+  if (Exit.isFailure(decoded) && isStopped(run, decoded.cause)) return undefined
   const value = Exit.isSuccess(decoded) ? decoded.value : json
   const args = describeArguments(run, entry, json, value)
-  const asking = guarded(run, call, () => {
-    classifyTool(run, call, entry, args, {})
-    return openApproval(run, call, entry, args.shown, value, reason)
-  })
-  if (asking !== undefined) yield* asking
+  classifyTool(run, call, entry, args, {})
+  yield* openApproval(run, call, entry, args.shown, value, reason)
   return undefined
-})
+}

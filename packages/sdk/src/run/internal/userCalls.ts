@@ -3,12 +3,13 @@
  */
 import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type { Entry } from "../../agent/Entry.ts"
 import { type Called, call as callUserCode, logFailure } from "../../agent/internal/userCode.ts"
 import { text } from "../../domain/Message.ts"
 import type { ToolCall } from "../../domain/RunState.ts"
 import type { AnyTool, Awaitable } from "../../tool/Tool.ts"
-import { judgingMs, stateOf, type AgentRun } from "./AgentRun.ts"
+import { isStopped, judgingMs, stateOf, type AgentRun } from "./AgentRun.ts"
 import { emit, now } from "./Drive.ts"
 
 /** User code of the run: of the call of a tool, of a tool, or of the agent itself. */
@@ -44,12 +45,18 @@ export const failCall = (
 
 export type ToolEntry = Extract<Entry, { readonly target: "tool" | "question" }>
 
-/** Asks a tool's own code about a call: it may take as long as the call may. */
-export const askTool = <A>(
+/**
+ * Asks a tool's own code about a call: it may take as long as the call may. Supervised; `undefined` if the run was stopped before there was
+ * an answer.
+ */
+export function* askTool<A>(
   run: AgentRun,
   call: ToolCall,
   tool: AnyTool,
   code: "needsApproval" | "risk" | "preview" | "reconcile",
   ask: () => Awaitable<A, unknown>
-): Effect.Effect<A, unknown> =>
-  callUserCode(run.drive.runtime, calledOf(run, code, call, tool), ask, judgingMs(run, tool))
+): Effect.fn.Return<Exit.Exit<A, unknown> | undefined> {
+  const called = calledOf(run, code, call, tool)
+  const answer = yield* run.supervisor.run(callUserCode(run.drive.runtime, called, ask, judgingMs(run, tool)))
+  return Exit.isFailure(answer) && isStopped(run, answer.cause) ? undefined : answer
+}

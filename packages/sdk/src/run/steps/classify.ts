@@ -16,48 +16,30 @@ import { text } from "../../domain/Message.ts"
 import { type ToolCall, findCall } from "../../domain/RunState.ts"
 import type { DecodedArguments } from "../../tool/internal/decodedArguments.ts"
 import type { Question } from "../../tool/Tool.ts"
-import { isEnding, nextRequestId, isCallOpen, stateOf, type AgentRun } from "../internal/AgentRun.ts"
-import { emit, now } from "../internal/Drive.ts"
 import {
-  type Rest,
-  allow,
-  classifyTool,
-  describeArguments,
-  guarded,
-  judge,
-  parse,
-  emitIfOpen
-} from "../internal/judge.ts"
+  isEnding,
+  isStopped,
+  nextRequestId,
+  isCallOpen,
+  stateOf,
+  type AgentRun
+} from "../internal/AgentRun.ts"
+import { allow, classifyTool, describeArguments, emitIfOpen, parse } from "../internal/classifyCall.ts"
+import { emit, now } from "../internal/Drive.ts"
+import { guarded, judge } from "../internal/judge.ts"
 import { type ToolEntry } from "../internal/userCalls.ts"
 
-/** Classifies the calls one after another; supervised from the first on that takes time. */
-export const classifyAll = (run: AgentRun, callIds: ReadonlyArray<ToolCallId>): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    for (let index = 0; index < callIds.length; index += 1) {
-      const rest = classifyOne(run, callIds[index]!)
-      if (rest !== undefined) return withOthers(run, rest, callIds.slice(index + 1))
-    }
-    return Effect.void
-  })
+/** Classifies the calls one after another, until the run is being stopped. */
+export const classifyAll = Effect.fnUntraced(function* (run: AgentRun, callIds: ReadonlyArray<ToolCallId>) {
+  for (const callId of callIds) {
+    if (isEnding(run)) return
+    const call = findCall(stateOf(run), callId)
+    if (call !== undefined) yield* guarded(run, call, classify(run, call))
+  }
+})
 
-const withOthers = (
-  run: AgentRun,
-  rest: Effect.Effect<void>,
-  callIds: ReadonlyArray<ToolCallId>
-): Effect.Effect<void> => {
-  const others = Effect.forEach(callIds, (callId) => classifyOne(run, callId) ?? Effect.void, {
-    discard: true
-  })
-  return Effect.asVoid(run.supervisor.run(Effect.andThen(rest, others)))
-}
-
-const classifyOne = (run: AgentRun, callId: ToolCallId): Effect.Effect<void> | undefined => {
-  const call = findCall(stateOf(run), callId)
-  return call === undefined || isEnding(run) ? undefined : guarded(run, call, () => classify(run, call))
-}
-
-/** Classifies one call: emits its fate, or what has to be decided about it, at once where nobody has to be waited for. */
-const classify = (run: AgentRun, call: ToolCall): Rest => {
+/** Classifies a call: emits its outcome, or the request that it opens. Only code of the program is waited for. */
+function* classify(run: AgentRun, call: ToolCall): Effect.fn.Return<void> {
   const entry = run.bound.entries.get(call.name)
   if (entry === undefined) return refuseUnknown(run, call)
   const json = parse(call.argumentsText)
@@ -68,23 +50,13 @@ const classify = (run: AgentRun, call: ToolCall): Rest => {
       `The arguments for ${call.name} are not valid JSON: they may have been cut off. Call it again with an object.`
     )
   }
-  const decoded: Effect.Effect<unknown, unknown> = decodeArguments(entry, stateOf(run).limits, json)
-  return Exit.isExit(decoded)
-    ? understand(run, call, entry, json, decoded)
-    : understandLater(run, call, entry, json, decoded)
+  const decoding = decodeArguments(entry, stateOf(run).limits, json)
+  const decoded = yield* run.supervisor.run<unknown, unknown>(decoding)
+  if (Exit.isSuccess(decoded)) return yield* understand(run, call, entry, json, decoded.value)
+  if (isStopped(run, decoded.cause)) return
+  const why = describe(run.drive.runtime, Cause.squash(decoded.cause))
+  refuse(run, call, `${call.name} does not take these arguments: ${why}`)
 }
-
-const understandLater = (
-  run: AgentRun,
-  call: ToolCall,
-  entry: Entry,
-  json: Schema.Json,
-  decoding: Effect.Effect<unknown, unknown>
-): Rest =>
-  Effect.flatMap(
-    Effect.exit(decoding),
-    (decoded) => understand(run, call, entry, json, decoded) ?? Effect.void
-  )
 
 const refuseUnknown = (run: AgentRun, call: ToolCall): undefined => {
   const names = run.bound.definitions.map(({ name }) => name)
@@ -100,24 +72,14 @@ const refuseUnknown = (run: AgentRun, call: ToolCall): undefined => {
 const refuse = (run: AgentRun, call: ToolCall, message: string): undefined =>
   emitIfOpen(run, { _tag: "tool.failed", at: now(run.drive), callId: call.id, content: [text(message)] })
 
-const understand = (
+function* understand(
   run: AgentRun,
   call: ToolCall,
   entry: Entry,
   json: Schema.Json,
-  decoded: Exit.Exit<unknown, unknown>
-): Rest => {
-  const { drive } = run
-  if (Exit.isFailure(decoded)) {
-    return refuse(
-      run,
-      call,
-      `${call.name} does not take these arguments: ${describe(drive.runtime, Cause.squash(decoded.cause))}`
-    )
-  }
-  const value: unknown = decoded.value
+  value: unknown
+): Effect.fn.Return<void> {
   const args = describeArguments(run, entry, json, value)
-
   switch (entry.target) {
     case "agent":
     case "agents":
@@ -128,7 +90,7 @@ const understand = (
       return allow(run, call, target, args.arguments)
     }
     case "question":
-      return drive.runtime.options.interactive === false
+      return run.drive.runtime.options.interactive === false
         ? refuse(
             run,
             call,
@@ -136,7 +98,7 @@ const understand = (
           )
         : askQuestion(run, call, entry, args)
     case "tool":
-      return judge(run, call, entry, { args, value })
+      return yield* judge(run, call, entry, { args, value })
   }
 }
 

@@ -39,9 +39,8 @@ export const reconcile = Effect.fnUntraced(function* (run: AgentRun, callIds: Re
       continue
     }
     const call = found.status === "started" ? found : presumeStarted(run, found)
-    const asked = yield* run.supervisor.run(ask(run, call))
-    if (Exit.isFailure(asked) && isStopped(run, asked.cause)) return
-    const answer = Exit.isSuccess(asked) ? asked.value : unknown
+    const answer = yield* ask(run, call)
+    if (answer === undefined) return
     const at = now(run.drive)
     switch (answer._tag) {
       case "happened":
@@ -79,20 +78,27 @@ const presumeStarted = (run: AgentRun, call: ToolCall): ToolCall => {
   return findCall(stateOf(run), call.id) ?? call
 }
 
-/** What the tool itself can find out. A tool that cannot, or fails to, leaves it to somebody. */
-const ask = (run: AgentRun, call: ToolCall): Effect.Effect<Reconciled> =>
-  Effect.gen(function* () {
+/** What the tool itself can find out; `unknown` if it cannot, or fails to, and `undefined` if the run was stopped meanwhile. */
+function* ask(run: AgentRun, call: ToolCall): Effect.fn.Return<Reconciled | undefined> {
+  try {
     const entry = toolEntryOf(run.bound, call)
     // Another tool knows nothing of it.
     if (entry === undefined || differenceOf(run, call, entry) !== undefined) return unknown
-    const { reconcile } = entry.tool.options
+    const { tool } = entry
+    const { reconcile } = tool.options
     if (reconcile === undefined) return unknown
-    const value = yield* valueOf(run, call, entry)
-    const found = yield* askTool<unknown>(run, call, entry.tool, "reconcile", () =>
-      reconcile(idempotencyKey(call), value)
+    const decoded = yield* run.supervisor.run<unknown, unknown>(valueOf(run, call, entry))
+    if (Exit.isFailure(decoded)) return isStopped(run, decoded.cause) ? undefined : unknown
+    const found = yield* askTool<unknown>(run, call, tool, "reconcile", () =>
+      reconcile(idempotencyKey(call), decoded.value)
     )
-    return isReconciled(found) ? found : unknown
-  }).pipe(Effect.catch(() => Effect.succeed(unknown)))
+    if (found === undefined) return undefined
+    return Exit.isSuccess(found) && isReconciled(found.value) ? found.value : unknown
+  } catch {
+    return unknown
+  }
+}
+
 const unknown: Reconciled = { _tag: "unknown" }
 
 /** A tool that answers something else has not found out anything. */

@@ -1,0 +1,108 @@
+/**
+ * Recording what a call is: its tool, its arguments without secrets, and what let it through.
+ */
+import type * as Schema from "effect/Schema"
+import type { Entry } from "../../agent/Entry.ts"
+import type { GrantId, ToolCallId } from "../../domain/Id.ts"
+import { isDeeperThan, maxGivenDepth, sameJson } from "../../domain/internal/json.ts"
+import { text } from "../../domain/Message.ts"
+import type { RunEvent } from "../../domain/RunEvent.ts"
+import type { ToolCall } from "../../domain/RunState.ts"
+import type { Target } from "../../domain/ToolCall.ts"
+import type { Decoder } from "../../tool/DataSchema.ts"
+import { type DecodedArguments, describeDecoded } from "../../tool/internal/decodedArguments.ts"
+import { isCallOpen, type AgentRun } from "./AgentRun.ts"
+import { emit, now } from "./Drive.ts"
+import { redactJson, holdsWithheld } from "./redact.ts"
+import type { ToolEntry } from "./userCalls.ts"
+
+/** An empty text is no arguments; anything that is not JSON, or is too deep, is `undefined`. */
+export const parse = (argumentsText: string): Schema.Json | undefined => {
+  if (argumentsText.trim() === "") return {}
+  try {
+    const json = JSON.parse(argumentsText) as Schema.Json
+    // What could not be read back from the journal is refused before it gets there. Every level takes a character at least.
+    return argumentsText.length > maxGivenDepth && isDeeperThan(json, maxGivenDepth) ? undefined : json
+  } catch {
+    return undefined
+  }
+}
+
+/** What the schema made of the arguments, without secrets: what is shown, and its digest, are of what is written. */
+export const describeArguments = (
+  run: AgentRun,
+  { decoder }: Pick<Entry, "decoder">,
+  json: Schema.Json,
+  value: unknown
+): DecodedArguments => {
+  const { scrubber } = run.drive.runtime
+  const described = describeDecoded(decoder as Decoder<unknown>, json, value)
+  const clean = (json: Schema.Json): Schema.Json => {
+    const redacted = redactJson(scrubber, json)
+    if (redacted !== json && holdsWithheld(redacted))
+      throw new TypeError("the scrubber failed on its arguments")
+    return redacted
+  }
+  const args = clean(described.arguments)
+  return {
+    arguments: args,
+    shown: sameJson(described.shown, described.arguments) ? args : clean(described.shown),
+    rendering: described.rendering === undefined ? undefined : clean(described.rendering)
+  }
+}
+
+/** Folds an event of a call, unless a decision has settled the call meanwhile. */
+export const emitIfOpen = (
+  run: AgentRun,
+  event: Extract<RunEvent, { readonly callId: ToolCallId }>
+): undefined => {
+  if (isCallOpen(run, event.callId)) emit(run, event)
+}
+
+/** Records that a call without a tool of its own may run: of a sub-agent, or of what the SDK itself does. */
+export const allow = (run: AgentRun, call: ToolCall, target: Target, args: Schema.Json): undefined =>
+  emitIfOpen(run, {
+    _tag: "tool.classified",
+    at: now(run.drive),
+    callId: call.id,
+    target,
+    safety: "sideEffecting",
+    idempotent: false,
+    arguments: args,
+    allowedBy: "tool"
+  })
+
+/** Records what the call of a tool is: its definition, and the arguments that its body gets. */
+export const classifyTool = (
+  run: AgentRun,
+  call: ToolCall,
+  { definition, target, tool }: ToolEntry,
+  args: DecodedArguments,
+  { allowedBy, grantId }: { readonly allowedBy?: string; readonly grantId?: GrantId }
+): undefined => {
+  // Judged with what the tool's own rule says now: not asked again before the body unless the run has waited meanwhile.
+  if (allowedBy !== undefined && typeof tool.options.needsApproval === "function")
+    (run.drive.justAllowed ??= new Set()).add(call.id)
+  const event: Mutable<Extract<RunEvent, { readonly _tag: "tool.classified" }>> = {
+    _tag: "tool.classified",
+    at: now(run.drive),
+    callId: call.id,
+    target,
+    safety: definition.safety,
+    idempotent: tool.idempotent,
+    arguments: args.arguments
+  }
+  if (!sameJson(args.shown, args.arguments)) event.value = args.shown
+  if (args.rendering !== undefined) event.rendering = args.rendering
+  if (tool.name !== call.name) event.tool = tool.name
+  event.schema = definition.schema
+  if (allowedBy !== undefined) event.allowedBy = allowedBy
+  if (grantId !== undefined) event.grantId = grantId
+  return emitIfOpen(run, event)
+}
+
+type Mutable<A> = { -readonly [Key in keyof A]: A[Key] }
+
+/** Records that a call may not run. The model reads the message. */
+export const deny = (run: AgentRun, call: ToolCall, message: string): undefined =>
+  emitIfOpen(run, { _tag: "tool.denied", at: now(run.drive), callId: call.id, content: [text(message)] })
