@@ -5,6 +5,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { ModelClient } from "../model/ModelClient.ts"
 import type { AnyTool, Tool } from "../tool/Tool.ts"
 import type { RegistryError } from "./buildRuntimeRegistry.ts"
@@ -87,13 +88,8 @@ export const reconfigureRuntime = <const Tools extends ReadonlyArray<AnyTool> = 
           : model === undefined && named?.model === undefined
             ? lastModel
             : undefined
-        const chosenTools = tools ?? lastTools
-        return {
-          profile: profile ?? lastProfile,
-          ...(chosenMode === undefined ? {} : { mode: chosenMode }),
-          ...(chosenModel === undefined ? {} : { model: chosenModel }),
-          ...(chosenTools === undefined ? {} : { tools: chosenTools })
-        }
+        const others = withoutUndefined({ mode: chosenMode, model: chosenModel, tools: tools ?? lastTools })
+        return { profile: profile ?? lastProfile, ...others }
       },
       services,
       ...(typeof model === "object" ? { model } : {})

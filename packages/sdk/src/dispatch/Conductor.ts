@@ -31,7 +31,7 @@ import type { ConductorBudgetExceeded, ConductorClosed, ConductorFull } from "./
 import type { ConductOptions, ConductorOptions } from "./dispatchOptions.ts"
 import { checkShared, type Spending } from "./internal/conductor/Ledger.ts"
 import { RunPool } from "./internal/conductor/RunPool.ts"
-import { callerContext } from "./internal/handle/BaseHandle.ts"
+import { inCallerContext } from "./internal/handle/BaseHandle.ts"
 import { conductorShape, conductShape, storedConductShape } from "./internal/shapes.ts"
 
 export { all, asCompleted, firstSuccess, quorum } from "./internal/conductor/joins.ts"
@@ -151,26 +151,16 @@ export const make = (
         Effect.flatMap(
           checkDispatch(input, "state" in input ? continueShape : startShape, given, conductShape),
           (taken) =>
-            Effect.flatMap(callerContext(given), (at) =>
-              orchestra.dispatch(runtime, taken, { ...given, ...at })
-            )
+            Effect.flatMap(inCallerContext(given), (options) => orchestra.dispatch(runtime, taken, options))
         ),
       dispatchStored: (runtime, input, given = {}) =>
         Effect.flatMap(checkDispatch(input, storedStartShape, given, storedConductShape), (taken) =>
-          Effect.flatMap(RunStore, (store) =>
-            Effect.flatMap(callerContext(given), (at) =>
-              orchestra.dispatchStored(runtime, taken, { ...given, ...at, store })
-            )
-          )
+          Effect.flatMap(inStore(given), (options) => orchestra.dispatchStored(runtime, taken, options))
         ),
       attach: (runtimes, runId, given = {}) =>
         Effect.andThen(
           requireOptions("attach", given, storedConductShape),
-          Effect.flatMap(RunStore, (store) =>
-            Effect.flatMap(callerContext(given), (at) =>
-              orchestra.attach(runtimes, runId, { ...given, ...at, store })
-            )
-          )
+          Effect.flatMap(inStore(given), (options) => orchestra.attach(runtimes, runId, options))
         ),
       handles: () => orchestra.handles,
       events: orchestra.events,
@@ -181,6 +171,9 @@ export const make = (
       drain: orchestra.drain
     }
   })
+
+const inStore = (given: Omit<ConductOptions, "keepEvents">) =>
+  Effect.flatMap(RunStore, (store) => inCallerContext({ ...given, store }))
 
 /** What is dispatched is checked when it is given, however long it waits for a slot. */
 const checkDispatch = <Input extends LimitsAndPolicy>(

@@ -10,7 +10,7 @@ import type { Runtime } from "../agent/Runtime.ts"
 import type { ContinueInput, StartInput } from "../run/runInput.ts"
 import type { AgentHandle, HandleError } from "./AgentHandle.ts"
 import type { DispatchOptions } from "./dispatchOptions.ts"
-import { callerContext } from "./internal/handle/BaseHandle.ts"
+import { inCallerContext } from "./internal/handle/BaseHandle.ts"
 import { UnstoredHandle } from "./internal/handle/UnstoredHandle.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
 import { dispatchShape } from "./internal/shapes.ts"
@@ -61,11 +61,8 @@ export const dispatchPrompt: <Output>(
   options: DispatchOptions = {}
 ) {
   yield* requireOptions("dispatchPrompt", options, dispatchShape)
-  const live = new UnstoredHandle(runtime, input, {
-    owner: yield* ownerOfScope,
-    ...options,
-    ...(yield* callerContext(options))
-  })
+  const owner = yield* ownerOfScope
+  const live = new UnstoredHandle(runtime, input, yield* inCallerContext({ owner, ...options }))
   live.begin()
   // Who is stopped here will never have the handle.
   yield* Effect.onInterrupt(live.beginning, () => live.close("The program that dispatched it was stopped."))

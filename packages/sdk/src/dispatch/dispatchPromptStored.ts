@@ -17,8 +17,7 @@ import { notARun } from "../store/internal/soundInput.ts"
 import { RunStore } from "../store/RunStore.ts"
 import type { AgentHandle, HandleError, StoredFault } from "./AgentHandle.ts"
 import type { StoredDispatchOptions } from "./dispatchOptions.ts"
-import { callerContext } from "./internal/handle/BaseHandle.ts"
-import type { StoredOptions } from "./internal/handle/StoredHandle.ts"
+import { inCallerContext } from "./internal/handle/BaseHandle.ts"
 import { attachTo, attachToSubAgent, newStored } from "./internal/handle/storedHandles.ts"
 import { ownerOfScope } from "./internal/Owner.ts"
 import { storedDispatchShape } from "./internal/shapes.ts"
@@ -106,10 +105,5 @@ export const attach: (
 })
 
 const optionsOf = Effect.fnUntraced(function* (options: StoredDispatchOptions) {
-  return {
-    owner: yield* ownerOfScope,
-    store: yield* RunStore,
-    ...options,
-    ...(yield* callerContext(options))
-  } satisfies StoredOptions
+  return yield* inCallerContext({ owner: yield* ownerOfScope, store: yield* RunStore, ...options })
 })

@@ -23,6 +23,7 @@ import { evolveAll } from "../domain/evolve.ts"
 import { Grant } from "../domain/Grant.ts"
 import { Revision, RunId, runOfGrant, SessionId, type Timestamp } from "../domain/Id.ts"
 import { isDeeperThan } from "../domain/internal/json.ts"
+import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { SessionBusy } from "../domain/RunError.ts"
 import { type RunEvent, RunEvents, version as eventVersion } from "../domain/RunEvent.ts"
 import { isEnded, type RunState, Status } from "../domain/RunState.ts"
@@ -142,8 +143,7 @@ export const exportRun: (runId: RunId) => Effect.Effect<RunArchive, RunNotFound 
         status: state?.status ?? head.status,
         revision: events.length as Revision,
         events,
-        ...(parent === undefined ? {} : { parent }),
-        ...(since === undefined ? {} : { since })
+        ...withoutUndefined({ parent, since })
       }
     })
     const revoked = (yield* Effect.forEach(runs, ({ runId }) => revokedOf(store, runId))).flat()

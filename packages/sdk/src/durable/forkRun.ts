@@ -14,6 +14,7 @@ import type { Runtime } from "../agent/Runtime.ts"
 import { evolve, evolveAll } from "../domain/evolve.ts"
 import * as History from "../domain/History.ts"
 import type { Revision, RunId, Timestamp } from "../domain/Id.ts"
+import { withoutUndefined } from "../domain/internal/untyped.ts"
 import { type Message, textOf } from "../domain/Message.ts"
 import { RevisionNotFound, RunSuspended, SessionTaken } from "../domain/RunError.ts"
 import type { RunEvent } from "../domain/RunEvent.ts"
@@ -69,33 +70,28 @@ export const forkRun: <Output>(
   ) {
     const input = yield* Effect.flatMap(requireOptions("forkRun", given, forkShape), checkLimitsAndPolicy)
     yield* requireOptions("forkRun", options, storedRunShape)
-    const { limits, newRunId, policy, "~allotted": allotted } = input
+    const { answeredBy, newRunId, runId, sessionId: chosenId, ...chosen } = input
+    const ids = withoutUndefined({ runId: newRunId, sessionId: chosenId })
     const store = yield* RunStore
     const clock = yield* Clock.Clock
-    yield* checkIds({
-      ...(newRunId === undefined ? {} : { runId: newRunId }),
-      ...(input.sessionId === undefined ? {} : { sessionId: input.sessionId })
-    })
+    yield* checkIds(ids)
     const prompt = yield* decodePrompt(input.prompt)
-    const stored = yield* store.load(input.runId)
+    const stored = yield* store.load(runId)
     const original = yield* stateAt(stored, input.revision)
-    const sessionId = input.sessionId ?? runtime.ids.sessionId(clock.currentTimeMillisUnsafe())
+    const sessionId = chosenId ?? runtime.ids.sessionId(clock.currentTimeMillisUnsafe())
     // There it would not be a fork, but the next run. That any other session has none is the store's to see.
     if (sessionId === stored.head.sessionId)
       return yield* new SessionTaken({ runId: stored.head.runId, sessionId })
-    const { answeredBy } = input
     const agent = yield* answering(runtime, { previous: original, under: stored.head.agent, answeredBy })
     const staged = startRun(runtime, clock, {
+      ...chosen,
+      ...ids,
       prompt,
       agent,
       // As if it were of the new session: all but the session is what the next run of a session builds on.
       previous: { ...original, sessionId },
       continues: original,
-      asks: true,
-      ...(newRunId === undefined ? {} : { runId: newRunId }),
-      ...(limits === undefined ? {} : { limits }),
-      ...(policy === undefined ? {} : { policy }),
-      ...(allotted === undefined ? {} : { "~allotted": allotted })
+      asks: true
     })
     const token = Cancellation.make(options.cancellation ?? (yield* Cancellation.CancellationToken))
     const work = { ...options, runtime, store, token, suspension: suspensionOf(options) }

@@ -112,24 +112,18 @@ const startStored = Effect.fnUntraced(function* (work: Work, input: StoredStartI
   const clock = yield* Clock.Clock
   const prompt = yield* decodePrompt(input.prompt)
   const previous = input.sessionId === undefined ? undefined : yield* lastOf(store, input.sessionId)
-  const { answeredBy, sessionId, runId, limits, policy, "~allotted": allotted } = input
   const agent = yield* answering(runtime, {
-    answeredBy,
+    answeredBy: input.answeredBy,
     ...(previous === undefined ? {} : { previous: previous.state, under: previous.under })
   })
   return yield* create(
     work,
     startRun(runtime, clock, {
+      ...input,
       prompt,
       agent,
       asks: true,
-      ...(input.mayRepeat === undefined ? {} : { mayRepeat: input.mayRepeat }),
-      ...(previous === undefined ? {} : { previous: previous.state, decided: previous.decisions }),
-      ...(sessionId === undefined ? {} : { sessionId }),
-      ...(runId === undefined ? {} : { runId }),
-      ...(limits === undefined ? {} : { limits }),
-      ...(policy === undefined ? {} : { policy }),
-      ...(allotted === undefined ? {} : { "~allotted": allotted })
+      ...(previous === undefined ? {} : { previous: previous.state, decided: previous.decisions })
     }),
     previous
   )

@@ -10,18 +10,12 @@ import type { RunId, SessionId } from "../domain/Id.ts"
 import type { Limits } from "../domain/Limits.ts"
 import type { Allotted } from "../run/internal/startOptions.ts"
 import type { Prompt } from "../run/Mail.ts"
-import type { RunOptions } from "../run/runInput.ts"
+import type { ContinueInput, RunOptions, StartInput } from "../run/runInput.ts"
 
 /** A new run; with a `sessionId`, the next one of that session. */
-export interface StoredStartInput extends Allotted {
-  readonly prompt: Prompt
+export interface StoredStartInput extends StartInput {
   /** A name for the run, so that a start that is tried again does not start it twice. Default: made. */
   readonly runId?: RunId
-  readonly sessionId?: SessionId
-  /** Changes to the agent's limits. */
-  readonly limits?: Partial<Limits>
-  /** Replaces the agent's approval policy. */
-  readonly policy?: ApprovalPolicy
   /**
    * The agent that answers: the runtime's own, or one that it hands over to, at any remove. Default: the one that has the session, if it
    * is one of these; else the runtime's own.
@@ -35,21 +29,12 @@ export interface StoredStartInput extends Allotted {
 }
 
 /** A stored run to go on with. */
-export interface StoredContinueInput extends Allotted {
+export interface StoredContinueInput extends Omit<ContinueInput, "state" | "prompt"> {
   readonly runId: RunId
   /** Decisions to take first. Those that were taken already, by anybody, are found in the store. */
   readonly decisions?: ReadonlyArray<DecisionInput>
   /** What the user says to the run. Held: queued until its calls are settled. Ended: a new run in its session. */
   readonly message?: Prompt
-  /** Larger budgets for a run that has used up its own. Of a run that has ended: of the new run, beside what this one's caller gave. */
-  readonly limits?: Partial<Limits>
-  /**
-   * Of a run that has ended: replaces the approval policy of the agent that answers the `message`. Default: the policy that the caller of
-   * this one gave, if any.
-   */
-  readonly policy?: ApprovalPolicy
-  /** Of a run that has ended: the agent that answers the `message`. Default: the one that has the conversation. */
-  readonly answeredBy?: string
 }
 
 /** How stored runs are suspended. */

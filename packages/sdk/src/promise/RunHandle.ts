@@ -14,6 +14,7 @@ import * as Joins from "../dispatch/Conductor.ts"
 import { sendShape } from "../dispatch/internal/shapes.ts"
 import type { Decision, DecisionInput } from "../domain/Decision.ts"
 import type { RequestId } from "../domain/Id.ts"
+import { withoutUndefined } from "../domain/internal/untyped.ts"
 import type { Interruption } from "../domain/Interruption.ts"
 import type { Principal } from "../domain/Principal.ts"
 import type { Explanation } from "../durable/explain.ts"
@@ -143,8 +144,7 @@ export const decisionOf = (
     requestId,
     by,
     ...digest,
-    ...(note === undefined ? {} : { note }),
-    ...(idempotencyKey === undefined ? {} : { idempotencyKey })
+    ...withoutUndefined({ note, idempotencyKey })
   } as DecisionInput
 }
 

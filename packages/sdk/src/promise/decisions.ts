@@ -6,6 +6,7 @@
 import type * as Schema from "effect/Schema"
 import type { DecisionBody } from "../domain/Decision.ts"
 import type { GrantRequest } from "../domain/Grant.ts"
+import { withoutUndefined } from "../domain/internal/untyped.ts"
 import { requireApproval, requireDenial } from "./internal/body.ts"
 
 export type { DecisionBody } from "../domain/Decision.ts"
@@ -18,11 +19,8 @@ export const approve = (
   options: { readonly arguments?: Schema.Json; readonly grant?: GrantRequest } = {}
 ): DecisionBody => {
   requireApproval(options)
-  return {
-    _tag: "approve",
-    ...(options.arguments === undefined ? {} : { arguments: options.arguments }),
-    ...(options.grant === undefined ? {} : { grant: options.grant })
-  }
+  const { arguments: edited, grant } = options
+  return { _tag: "approve", ...withoutUndefined({ arguments: edited, grant }) }
 }
 
 /** Do not run the call. The model reads the message and goes on; with `then: "stop"` the run that asked ends. */
@@ -31,11 +29,7 @@ export const deny = (
   options: { readonly then?: "continue" | "stop" } = {}
 ): DecisionBody => {
   requireDenial(options)
-  return {
-    _tag: "deny",
-    ...(message === undefined ? {} : { message }),
-    ...(options.then === undefined ? {} : { then: options.then })
-  }
+  return { _tag: "deny", ...withoutUndefined({ message, then: options.then }) }
 }
 
 /** The answer to a question. */
@@ -48,10 +42,7 @@ export const supply = (result: Schema.Json): DecisionBody => ({ _tag: "supply", 
 export const retry = (): DecisionBody => ({ _tag: "retry" })
 
 /** A call in doubt did not happen, or went wrong. */
-export const fail = (message?: string): DecisionBody => ({
-  _tag: "fail",
-  ...(message === undefined ? {} : { message })
-})
+export const fail = (message?: string): DecisionBody => ({ _tag: "fail", ...withoutUndefined({ message }) })
 
 /** A used-up budget gets a new total. */
 export const topUp = (limit: number): DecisionBody => ({ _tag: "topUp", limit })

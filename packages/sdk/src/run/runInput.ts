@@ -36,12 +36,12 @@ export interface ContinueInput extends Allotted {
   /** Larger budgets for a run that has used up its own. Of a run that has ended: of the new run, beside what this one's caller gave. */
   readonly limits?: Partial<Limits>
   /**
-   * Of a run that has ended: replaces the approval policy of the agent that answers the `prompt`. Default: the policy that the caller of
-   * this one gave, if any.
+   * Of a run that has ended: replaces the approval policy of the agent that answers. Default: the policy that the caller of this one
+   * gave, if any.
    */
   readonly policy?: ApprovalPolicy
   /**
-   * Of a run that has ended: the agent that answers the `prompt`. Default: the one that has the conversation. A run that has not ended
+   * Of a run that has ended: the agent that answers. Default: the one that has the conversation. A run that has not ended
    * goes on with its own.
    */
   readonly answeredBy?: string

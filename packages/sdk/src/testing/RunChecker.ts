@@ -66,8 +66,8 @@ const checkEffects = (
 ): ReadonlyArray<Violation> => {
   const violations: Array<Violation> = []
   const { effects, effectTools = [], reconciled = [] } = evidence
-  const byKey = group(effects ?? [], ({ idempotencyKey }) => idempotencyKey)
-  const answers = group(reconciled, ({ idempotencyKey }) => idempotencyKey)
+  const byKey = Map.groupBy(effects ?? [], ({ idempotencyKey }) => idempotencyKey)
+  const answers = Map.groupBy(reconciled, ({ idempotencyKey }) => idempotencyKey)
   const known = new Set<string>()
 
   for (const [runId, ledger] of ledgers) {
@@ -162,16 +162,6 @@ const toolOf = ({ journal }: RunLedger, { callId }: CallLedger): string | undefi
     return parts[Number(ordinal) - 1]?.name
   }
   return undefined
-}
-
-const group = <A>(items: ReadonlyArray<A>, key: (item: A) => string): Map<string, Array<A>> => {
-  const groups = new Map<string, Array<A>>()
-  for (const item of items) {
-    const group = groups.get(key(item))
-    if (group === undefined) groups.set(key(item), [item])
-    else group.push(item)
-  }
-  return groups
 }
 
 const json = (value: unknown): string => canonicalJson(JSON.parse(JSON.stringify(value)) as Schema.Json)

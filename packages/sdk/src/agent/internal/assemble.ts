@@ -4,6 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as Semaphore from "effect/Semaphore"
 import { ContextPolicy } from "../../context/ContextPolicy.ts"
+import { withoutUndefined } from "../../domain/internal/untyped.ts"
 import { ModelClient } from "../../model/ModelClient.ts"
 import { Tokenizer } from "../../model/Tokenizer.ts"
 import { contained, Scrubber } from "../../tool/Scrubber.ts"
@@ -47,11 +48,7 @@ export const assemble = <R, Output>(
     }
     const configured = yield* configure(
       { agent, peers: options.peers, profiles, extensions, cancellation, runtime },
-      {
-        profile,
-        ...(mode === undefined ? {} : { mode }),
-        ...(model === undefined ? {} : { model })
-      },
+      { profile, ...withoutUndefined({ mode, model }) },
       { model: yield* ModelClient, services: servicesOf(yield* Effect.context<R>()) }
     )
     made = {

@@ -13,6 +13,12 @@ export const kindOf = (value: unknown): string => {
   return typeof value === "object" ? "an object" : `a ${typeof value}`
 }
 
+/** A copy without the keys whose value is `undefined`. */
+export const withoutUndefined = <Given extends object>(given: Given) =>
+  Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as {
+    readonly [Key in keyof Given]?: Exclude<Given[Key], undefined>
+  }
+
 const units: ReadonlySet<string> = new Set([
   "weeks",
   "days",

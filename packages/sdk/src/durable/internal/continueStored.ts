@@ -12,6 +12,7 @@ import { requireOpen, type Runtime } from "../../agent/Runtime.ts"
 import type { DecisionInput } from "../../domain/Decision.ts"
 import { evolve } from "../../domain/evolve.ts"
 import type { RunId, Timestamp } from "../../domain/Id.ts"
+import { withoutUndefined } from "../../domain/internal/untyped.ts"
 import { warnAt } from "../../domain/Interruption.ts"
 import { next } from "../../domain/next.ts"
 import type { SessionBusy } from "../../domain/RunError.ts"
@@ -182,9 +183,7 @@ export const continueStored = Effect.fnUntraced(function* (
       decided,
       // What is said to a sub-agent waits for it.
       hasMail: stored.messages.some(({ ends }) => ends === true),
-      ...(limits === undefined ? {} : { limits }),
-      ...(policy === undefined ? {} : { policy }),
-      ...(allotted === undefined ? {} : { "~allotted": allotted })
+      ...withoutUndefined({ limits, policy, "~allotted": allotted })
     })
     if (continued.state.runId !== state.runId) {
       const { createdAt } = stored.head

@@ -8,11 +8,9 @@ import type { Agent } from "../../agent/AgentDefinition.ts"
 import type * as Runtime from "../../agent/Runtime.ts"
 import type { RunUpdate } from "../../agent/RunUpdate.ts"
 import type * as Conductor_ from "../../dispatch/Conductor.ts"
-import type { ApprovalPolicy } from "../../domain/ApprovalPolicy.ts"
-import type { DecisionInput } from "../../domain/Decision.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
-import type { Limits } from "../../domain/Limits.ts"
 import type { Principal } from "../../domain/Principal.ts"
+import type { ForkInput, StoredContinueInput, StoredStartInput } from "../../durable/storedInput.ts"
 import type * as Worker from "../../durable/Worker.ts"
 import type { ModelClient } from "../../model/ModelClient.ts"
 import type { Prompt } from "../../run/Mail.ts"
@@ -38,53 +36,28 @@ export interface FermataOptions extends Pick<
   readonly drainTimeout?: Duration.Input
 }
 
-/** How a prompt is run. */
-export interface PromptOptions {
-  readonly runId?: string
-  readonly sessionId?: string
-  /** Changes to the agent's limits. */
-  readonly limits?: Partial<Limits>
-  /** Replaces the agent's approval policy, and binds every agent that takes the conversation over. */
-  readonly policy?: ApprovalPolicy
-  /**
-   * The agent that answers: the one that the prompt is given to, or one that it hands over to. Default: the one that has the session, if
-   * it is one of these; else the one that the prompt is given to.
-   */
-  readonly answeredBy?: string
-  /**
-   * Set when the prompt may have been run before, under the same `runId`, in a store that lost it: its side effects are then in doubt
-   * before their first start.
-   */
-  readonly mayRepeat?: boolean
+/** How a run is watched and stopped. */
+interface WatchOptions {
   readonly signal?: AbortSignal
   readonly onUpdate?: (update: RunUpdate) => void
 }
 
+/** How a prompt is run. */
+export interface PromptOptions
+  extends WatchOptions, PlainIds<Omit<StoredStartInput, "prompt" | "~allotted">> {}
+
 /** Where a run is forked, and how the fork is run. Limits and policy that are not given are those that the caller of the run gave. */
-export interface ForkOptions extends Omit<PromptOptions, "runId" | "mayRepeat"> {
-  /** The last event that it shares with the run; see `rewindPoints`. Default: the last one at which no call was open. */
-  readonly revision?: number
-  /** A name for the fork, so that one that is tried again is not made twice. */
-  readonly newRunId?: string
+export interface ForkOptions
+  extends WatchOptions, PlainIds<Omit<ForkInput, "runId" | "prompt" | "~allotted">> {
   /** Another agent than that of the run. */
   readonly agent?: string
 }
 
 /** How a run is continued. */
-export interface ResumeOptions {
-  readonly decisions?: ReadonlyArray<DecisionInput>
+export interface ResumeOptions
+  extends WatchOptions, Omit<StoredContinueInput, "runId" | "message" | "~allotted"> {
+  /** What the user says to the run. Held: queued until its calls are settled. Ended: a new run in its session. */
   readonly prompt?: Prompt
-  /** Of a run that has ended: the agent that answers the `prompt`. Default: the one that has the conversation. */
-  readonly answeredBy?: string
-  /** Larger budgets for a run that has used up its own. Of a run that has ended: of the new run, beside what this one's caller gave. */
-  readonly limits?: Partial<Limits>
-  /**
-   * Of a run that has ended: replaces the approval policy of the agent that answers the `prompt`. Default: the policy that the caller of
-   * this one gave, if any.
-   */
-  readonly policy?: ApprovalPolicy
-  readonly signal?: AbortSignal
-  readonly onUpdate?: (update: RunUpdate) => void
 }
 
 /** Who decided, and why. */

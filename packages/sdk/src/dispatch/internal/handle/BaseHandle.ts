@@ -189,9 +189,12 @@ export interface ConductorLink {
   readonly refuse: () => ConductorBudgetExceeded | ConductorClosed | undefined
 }
 
-/** What a handle takes from the program that dispatches its run. */
-export const callerContext = Effect.fnUntraced(function* (given: Pick<HandleOptions, "cancellation">) {
+/** Options with what a handle takes from the program that dispatches its run. */
+export const inCallerContext = Effect.fnUntraced(function* <
+  Options extends Pick<HandleOptions, "cancellation">
+>(given: Options) {
   return {
+    ...given,
     context: yield* Effect.context<never>(),
     clock: yield* Clock.Clock,
     cancellation: given.cancellation ?? (yield* Cancellation.CancellationToken)

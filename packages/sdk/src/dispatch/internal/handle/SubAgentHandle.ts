@@ -4,7 +4,6 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { definitionInLine, missingIn } from "../../../agent/internal/definitions.ts"
 import type { RunUpdate } from "../../../agent/RunUpdate.ts"
@@ -223,10 +222,7 @@ export class SubAgentHandle
         Effect.map((events) => {
           if (this.over || events.length <= this.revision) return
           this.revision = events.length
-          this.child = Option.getOrElse(
-            Option.fromUndefinedOr(childState(events, this.path)),
-            () => this.child
-          )
+          this.child = childState(events, this.path) ?? this.child
           this.look()
         }),
         Effect.ignore

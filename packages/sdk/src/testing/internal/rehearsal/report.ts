@@ -1,6 +1,7 @@
 /**
  * What a rehearsal came to, and what must be true of it whatever happened.
  */
+import * as Arr from "effect/Array"
 import * as Schema from "effect/Schema"
 import { lines, sentence } from "../../../domain/Display.ts"
 import type { RunId } from "../../../domain/Id.ts"
@@ -159,16 +160,10 @@ const each = (reports: Reports, check: (report: Report, crashes: ReadonlyArray<s
 const seconds = (at: number): number => (at - beginning) / 1000
 
 /** Effects by name and key. */
-const grouped = (report: Report): ReadonlyArray<readonly [EffectRecord, ...Array<EffectRecord>]> => {
-  const groups = new Map<string, [EffectRecord, ...Array<EffectRecord>]>()
-  for (const effect of report.effects) {
-    const id = JSON.stringify([effect.name, effect.key])
-    const group = groups.get(id)
-    if (group === undefined) groups.set(id, [effect])
-    else group.push(effect)
-  }
-  return [...groups.values()]
-}
+const grouped = (report: Report): ReadonlyArray<Arr.NonEmptyReadonlyArray<EffectRecord>> =>
+  [...Map.groupBy(report.effects, ({ key, name }) => JSON.stringify([name, key])).values()].filter(
+    Arr.isArrayNonEmpty
+  )
 
 /**
  * Every effect happened at most once for its call.

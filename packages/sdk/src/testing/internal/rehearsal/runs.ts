@@ -7,6 +7,7 @@ import type * as Schema from "effect/Schema"
 import { requireOptions } from "../../../agent/internal/soundOptions.ts"
 import type { DecisionBody, DecisionInput } from "../../../domain/Decision.ts"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
+import { withoutUndefined } from "../../../domain/internal/untyped.ts"
 import type { InDoubtRequest, Interruption } from "../../../domain/Interruption.ts"
 import { type AlreadyDecided, RequestNotFound } from "../../../domain/Rejection.ts"
 import { interruptions, providerMessages } from "../../../domain/RunState.ts"
@@ -138,9 +139,7 @@ export const make = (scene: Scene): Rehearsal => {
           prompt,
           runId: (runId ?? scene.newRunId()) as RunId,
           agent: agent ?? parts.agents[0]?.name ?? "",
-          ...(limits === undefined ? {} : { limits }),
-          ...(policy === undefined ? {} : { policy }),
-          ...(sessionId === undefined ? {} : { sessionId: sessionId as SessionId })
+          ...withoutUndefined({ limits, policy, sessionId: sessionId as SessionId | undefined })
         }
         return yield* goOn(start.runId, start)
       }),
@@ -233,10 +232,7 @@ const inputOf = (request: Interruption, body: DecisionBody, by: string): Decisio
     ...(request._tag === "approval" ? { digest: request.digest } : {})
   }) as DecisionInput
 
-const lastPoint = ({ world }: Scene) => {
-  const after = world.points.passed.at(-1)
-  return after === undefined ? {} : { after }
-}
+const lastPoint = ({ world }: Scene) => withoutUndefined({ after: world.points.passed.at(-1) })
 
 const headOf = ({ unharmed, world }: Scene, runId: RunId) =>
   Effect.catchTag(unharmed(world.store.head(runId)), "RunNotFound", () => Effect.succeed(undefined))

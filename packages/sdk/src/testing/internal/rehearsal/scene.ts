@@ -18,6 +18,7 @@ import { RunIds } from "../../../agent/RunIds.ts"
 import * as Runtime from "../../../agent/Runtime.ts"
 import type { RuntimeOptionsInvalid } from "../../../agent/RuntimeError.ts"
 import type { RunId, SessionId } from "../../../domain/Id.ts"
+import { withoutUndefined } from "../../../domain/internal/untyped.ts"
 import { OptionsInvalid } from "../../../domain/OptionsInvalid.ts"
 import { AgentNotFound } from "../../../domain/RunError.ts"
 import { ModelClient } from "../../../model/ModelClient.ts"
@@ -121,8 +122,7 @@ export const make = <R>(
           agent: worker.wrap(agent),
           owner: worker.owner,
           leaseTtl,
-          ...(approvalCallback === undefined ? {} : { approvalCallback }),
-          ...(interactive === undefined ? {} : { interactive })
+          ...withoutUndefined({ approvalCallback, interactive })
         })
       ).pipe(
         Effect.provideService(ModelClient, worker.model),
