@@ -22,7 +22,7 @@ import {
   throughJson
 } from "../helpers/Fixture.ts"
 
-/** Hooks that write down, in short, what they are told. */
+/** Hooks that record their notices in short. */
 const writing = () => {
   const log: Array<string> = []
   const path = (told: { readonly agentPath: ReadonlyArray<string> }) => told.agentPath.join("/")
@@ -47,7 +47,7 @@ const writing = () => {
 }
 
 describe("observe", () => {
-  it.effect("tells every model call, tool call and turn, and the end, in their order", () =>
+  it.effect("reports model calls, tool calls, turns and the end, in order", () =>
     Effect.gen(function* () {
       const { hooks, log } = writing()
       const agent = Agent.make("a", {
@@ -73,7 +73,7 @@ describe("observe", () => {
     })
   )
 
-  it.effect("tells what things have cost, and how long they took", () =>
+  it.effect("reports costs and durations", () =>
     Effect.gen(function* () {
       const told: Array<unknown> = []
       const wait = Tool.make("wait", {
@@ -113,7 +113,7 @@ describe("observe", () => {
     })
   )
 
-  it.effect("tells requests, and of a run that is continued what is decided, by the tools' names", () =>
+  it.effect("reports requests, and decisions of a resumed run by tool name", () =>
     Effect.gen(function* () {
       const first = writing()
       const agent = Agent.make("a", { tools: [probe("write").tool, probe("drop").tool] })
@@ -142,7 +142,7 @@ describe("observe", () => {
     })
   )
 
-  it.effect("tells nothing of a run that is continued when it is not given its state", () =>
+  it.effect("ignores a resumed run without its state", () =>
     Effect.gen(function* () {
       const { hooks, log } = writing()
       const agent = Agent.make("a", { tools: [probe("write").tool] })
@@ -152,13 +152,13 @@ describe("observe", () => {
       const onUpdate = observe(hooks)
       const done = yield* runPrompt(runtime, { state: held.state, decisions }, { onUpdate })
       assert.deepStrictEqual(log, [])
-      // The next run of the session begins, and is told of.
+      // The next run of the session is reported from its start.
       yield* runPrompt(runtime, { state: done.state, prompt: "more" }, { onUpdate })
       assert.deepStrictEqual(log, ["model a 1 answered stop", "turn a 1: ", "end a completed"])
     })
   )
 
-  it.effect("tells sub-agents' calls and ends with the path of their names, inside their parent's call", () =>
+  it.effect("reports a sub-agent's calls and end with its agent path, inside its parent's call", () =>
     Effect.gen(function* () {
       const { hooks, log } = writing()
       const child = Agent.make("child", { tools: [probe("write").tool] })
@@ -193,7 +193,7 @@ describe("observe", () => {
     })
   )
 
-  it("tells of a sub-agent in the background after its call has had its receipt", () => {
+  it("reports a background sub-agent after the receipt of its call", () => {
     const { hooks, log } = writing()
     const usage = { inputTokens: 1, outputTokens: 1 }
     const started = (runId: string, agentPath: ReadonlyArray<string>) => ({
@@ -255,7 +255,7 @@ describe("observe", () => {
     ])
   })
 
-  it.effect("tells that a model is asked in another way, and that it failed for good", () =>
+  it.effect("reports a fallback and the failure of a model call", () =>
     Effect.gen(function* () {
       const { hooks, log } = writing()
       const { runtime } = yield* bind(Agent.make("a"), [
@@ -275,7 +275,7 @@ describe("observe", () => {
     })
   )
 
-  it("tells that a model is about to be asked again", () => {
+  it("reports a retry of a model call", () => {
     const { hooks, log } = writing()
     observe(hooks)({
       _tag: "retry",
@@ -288,7 +288,7 @@ describe("observe", () => {
     assert.deepStrictEqual(log, ["model 3 retry RateLimited"])
   })
 
-  it.effect("tells of a run that is cancelled what became of each open call", () =>
+  it.effect("reports the outcome of each open call of a cancelled run", () =>
     Effect.gen(function* () {
       const { hooks, log } = writing()
       const agent = Agent.make("a", { tools: [probe("write").tool] })
@@ -305,7 +305,7 @@ describe("observe", () => {
     })
   )
 
-  it.effect("finds the outcomes of a turn in a history of any length", () =>
+  it.effect("reports the outcomes of every turn of a long history", () =>
     Effect.gen(function* () {
       const turns: Array<string> = []
       const script = Array.from({ length: 40 }, (_, index) => ({
@@ -321,7 +321,7 @@ describe("observe", () => {
     })
   )
 
-  it.effect("lets no hook break the run or another hook, by throwing or by rejecting", () =>
+  it.effect("isolates the run and other hooks from a hook that throws or rejects", () =>
     Effect.gen(function* () {
       const ends: Array<string> = []
       const fail = () => {
@@ -343,7 +343,7 @@ describe("observe", () => {
     })
   )
 
-  it.effect("tells nothing, and opens no span, for each piece of an answer", () =>
+  it.effect("reports once and opens no span per streamed part", () =>
     Effect.gen(function* () {
       const run = (chunkSize: number) =>
         Effect.gen(function* () {
@@ -372,7 +372,7 @@ describe("observe", () => {
 describe("observed", () => {
   const update = { _tag: "fallback", runId: "r", turn: 1, reason: "x" } as RunUpdate
 
-  it("tells the hooks and whoever watches", () => {
+  it("notifies the hooks and the subscriber", () => {
     const log: Array<string> = []
     const both = observed({ onModelCall: () => log.push("hook") }, () => log.push("watcher"))
     both?.(update)
@@ -380,7 +380,7 @@ describe("observed", () => {
     assert.deepStrictEqual(log, ["hook", "watcher", "alone"])
   })
 
-  it("costs nothing where no hook is about runs", () => {
+  it("returns the subscriber itself when no hook is about runs", () => {
     const onUpdate = () => {}
     assert.strictEqual(observed(undefined, onUpdate), onUpdate)
     assert.strictEqual(observed({ onReconfigured: () => {} }, onUpdate), onUpdate)

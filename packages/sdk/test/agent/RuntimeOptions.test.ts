@@ -11,7 +11,7 @@ import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 
 const agent = Agent.make("keeper")
 
-/** What a runtime says to options that no type has checked. */
+/** The error of a runtime with unchecked options. */
 const refused = (options: unknown) =>
   Effect.gen(function* () {
     const error = yield* Effect.flip(
@@ -25,7 +25,7 @@ const accepted = (options: object) =>
   createRuntime({ agent, ...options }).pipe(Effect.provideService(ModelClient, ScriptedModel.make([]).client))
 
 describe("RuntimeOptions", () => {
-  it.effect("refuses an option that it does not know, and says which there are", () =>
+  it.effect("refuse an unknown option, and suggest or list the known ones", () =>
     Effect.gen(function* () {
       const { message, problems } = yield* refused({ agent, leaseTTL: 5 })
       assert.deepStrictEqual(
@@ -39,7 +39,7 @@ describe("RuntimeOptions", () => {
     })
   )
 
-  it.effect("says of every option at once what it takes, and what it is by default", () =>
+  it.effect("report all invalid options at once, with type and default", () =>
     Effect.gen(function* () {
       const { message, problems } = yield* refused({
         agent,
@@ -71,7 +71,7 @@ describe("RuntimeOptions", () => {
     })
   )
 
-  it.effect("refuses a lease that no time is left of", () =>
+  it.effect("refuse a lease of less than a millisecond", () =>
     Effect.gen(function* () {
       for (const leaseTtl of [0, "0 seconds", Number.NaN, "-Infinity", 0.5]) {
         assert.strictEqual((yield* refused({ agent, leaseTtl })).problems[0]?.knob, "leaseTtl")
@@ -79,7 +79,7 @@ describe("RuntimeOptions", () => {
     })
   )
 
-  it.effect("takes durations as text, as milliseconds and as Effect's own", () =>
+  it.effect("accept durations as text, milliseconds and Effect durations", () =>
     Effect.gen(function* () {
       for (const leaseTtl of ["20 seconds", 20_000, { seconds: 20 }, 20_000_000_000n]) {
         assert.deepStrictEqual((yield* accepted({ leaseTtl })).options, {
@@ -90,7 +90,7 @@ describe("RuntimeOptions", () => {
     })
   )
 
-  it.effect("takes an option that is undefined for one that is left out, and fills in the defaults", () =>
+  it.effect("treat undefined as absent, and have defaults", () =>
     Effect.gen(function* () {
       const { options, owner } = yield* accepted({ leaseTtl: undefined, mode: undefined, hooks: undefined })
       assert.deepInclude(
@@ -107,7 +107,7 @@ describe("RuntimeOptions", () => {
     })
   )
 
-  it.effect("refuses what is no agent, no function, no hook and no extension", () =>
+  it.effect("refuse an invalid agent, callback, hook, extension or token", () =>
     Effect.gen(function* () {
       assert.strictEqual((yield* refused({})).problems[0]?.knob, "agent")
       assert.strictEqual((yield* refused(undefined)).problems[0]?.knob, "agent")
@@ -131,7 +131,7 @@ describe("RuntimeOptions", () => {
     })
   )
 
-  it.effect("says where in a capability profile something is wrong", () =>
+  it.effect("report the path of a problem in a capability profile", () =>
     Effect.gen(function* () {
       const typo = yield* refused({ agent, profiles: [{ name: "plan", tools: { safty: ["readOnly"] } }] })
       assert.include(typo.message, 'there is no "safty" in "tools" of "profiles.0" (did you mean "safety"?)')
@@ -151,14 +151,14 @@ describe("RuntimeOptions", () => {
     })
   )
 
-  it.effect("refuses two capability profiles of one name", () =>
+  it.effect("refuse two capability profiles with one name", () =>
     Effect.gen(function* () {
       const { message } = yield* refused({ agent, profiles: [{ name: "plan" }, { name: "plan" }] })
       assert.include(message, 'two of the "profiles" are called "plan"')
     })
   )
 
-  it("reads the options that are data from JSON", () => {
+  it("decode their plain-data part from JSON", () => {
     const json = '{"profile":"plan","profiles":[{"name":"plan","mode":"plan"}],"leaseTtl":"1 minute"}'
     const knobs = Result.getOrThrow(RuntimeOptions.decode(JSON.parse(json)))
     assert.deepStrictEqual(knobs, {
@@ -170,7 +170,7 @@ describe("RuntimeOptions", () => {
     assert.isTrue(Result.isFailure(RuntimeOptions.decode("profile=plan")))
   })
 
-  it("ends every error with what to do, or with what there is", () => {
+  it("form a complete sentence of their problems in the error", () => {
     const error = new RuntimeOptionsInvalid({ problems: [{ knob: "mode", problem: '"mode" takes a word' }] })
     assert.strictEqual(error.message, 'The runtime cannot be used like this: "mode" takes a word.')
   })

@@ -28,7 +28,7 @@ const lead = Agent.make("lead", {
 const shown = (bound: BoundAgent | undefined): ReadonlyArray<string> =>
   bound?.definitions.map(({ name }) => name) ?? []
 
-/** What a profile leaves of the agent `lead`. */
+/** The registry of the agent `lead` under a profile. */
 const left = (profile: Omit<CapabilityProfile, "name">, extensions?: ReadonlyArray<RuntimeExtension>) =>
   buildRuntimeRegistry(lead, { name: "tried", ...profile }, extensions)
 
@@ -38,7 +38,7 @@ const told = (bound: BoundAgent): Awaitable<string> => {
 }
 
 describe("a capability profile", () => {
-  it.effect("that says nothing leaves everything", () =>
+  it.effect("without conditions keeps every tool", () =>
     Effect.gen(function* () {
       const bound = yield* left({ description: "Everything", mode: "act" })
       assert.strictEqual(bound.agent, lead)
@@ -54,7 +54,7 @@ describe("a capability profile", () => {
     })
   )
 
-  it.effect("chooses tools by patterns of their names", () =>
+  it.effect("selects tools by name patterns", () =>
     Effect.gen(function* () {
       const bound = yield* left({ tools: { names: ["file_*", "ask_user"], except: ["*_list"] } })
       assert.deepStrictEqual(shown(bound), ["file_read", "file_write", "ask_user", "coder", "tester"])
@@ -62,14 +62,14 @@ describe("a capability profile", () => {
     })
   )
 
-  it.effect("chooses tools by what they may do", () =>
+  it.effect("selects tools by their safety", () =>
     Effect.gen(function* () {
       const bound = yield* left({ tools: { safety: ["readOnly"] } })
       assert.deepStrictEqual(shown(bound), ["file_read", "file_list", "ask_user", "coder", "tester"])
     })
   )
 
-  it.effect("leaves a tool only if every condition lets it through", () =>
+  it.effect("keeps a tool that meets all conditions", () =>
     Effect.gen(function* () {
       const bound = yield* left({
         tools: { names: ["file_*"], except: ["file_list"], safety: ["readOnly"] },
@@ -79,7 +79,7 @@ describe("a capability profile", () => {
     })
   )
 
-  it.effect("holds for sub-agents at any depth, so that delegating is no way around it", () =>
+  it.effect("applies to sub-agents at any depth", () =>
     Effect.gen(function* () {
       const deep = Agent.make("deep", { subAgents: [lead] })
       const bound = yield* buildRuntimeRegistry(deep, { name: "plan", tools: { safety: ["readOnly"] } })
@@ -90,7 +90,7 @@ describe("a capability profile", () => {
     })
   )
 
-  it.effect("holds for agents that take the conversation over, also for those that give it back", () =>
+  it.effect("applies to agents that take over by a handoff, and to those that hand back", () =>
     Effect.gen(function* () {
       const front: Agent.Any = Agent.make("front", {
         tools: [read, write],
@@ -117,7 +117,7 @@ describe("a capability profile", () => {
     })
   )
 
-  it.effect("chooses sub-agents by patterns of their names", () =>
+  it.effect("selects sub-agents by name patterns", () =>
     Effect.gen(function* () {
       const bound = yield* left({ subAgents: { except: ["co*"] } })
       assert.isUndefined(subAgentOf(bound, "coder"))
@@ -131,7 +131,7 @@ describe("a capability profile", () => {
     })
   )
 
-  it.effect("counts aliases, so that renaming lets nothing in", () =>
+  it.effect("matches aliases as well", () =>
     Effect.gen(function* () {
       const shell = probe("bash", { aliases: ["shell"] }).tool
       const agent = Agent.make("a", { tools: [shell], subAgents: [tester] })
@@ -151,7 +151,7 @@ describe("a capability profile", () => {
     })
   )
 
-  it.effect("changes the limits of the agent that is prompted, and no others", () =>
+  it.effect("changes the limits of the prompted agent only", () =>
     Effect.gen(function* () {
       const bound = yield* left({ limits: { maxTurns: 2, maxCostUsd: 1 } })
       assert.deepInclude({ ...bound.limits }, { maxTurns: 2, maxToolCalls: 9, maxCostUsd: 1 })
@@ -159,7 +159,7 @@ describe("a capability profile", () => {
     })
   )
 
-  it.effect("names the model of the agent, and of the sub-agents that name none", () =>
+  it.effect("sets the model of the agent, and of sub-agents without a model", () =>
     Effect.gen(function* () {
       const bound = yield* left({ model: "large" })
       assert.strictEqual(bound.agent.options.profile, "large")
@@ -170,7 +170,7 @@ describe("a capability profile", () => {
     })
   )
 
-  it.effect("says its instructions after the agent's own, whichever way these come", () =>
+  it.effect("appends its instructions to static and computed instructions of the agent", () =>
     Effect.gen(function* () {
       const profile = { name: "plan", instructions: "Only plan." }
       assert.strictEqual(told(yield* buildRuntimeRegistry(lead, profile)), "Be brief.\n\nOnly plan.")
@@ -192,7 +192,7 @@ describe("a capability profile", () => {
 describe("an extension", () => {
   const note = probe("note").tool
 
-  it.effect("adds its tools to those of the agent, and not to those of sub-agents", () =>
+  it.effect("adds its tools to the agent, and not to sub-agents", () =>
     Effect.gen(function* () {
       const bound = yield* left({}, [{ name: "notes", tools: () => [note] }, { name: "silent" }])
       assert.include(shown(bound), "note")
@@ -200,7 +200,7 @@ describe("an extension", () => {
     })
   )
 
-  it.effect("is subject to the profile like everybody", () =>
+  it.effect("is subject to the capability profile", () =>
     Effect.gen(function* () {
       const notes = { name: "notes", tools: () => [note] }
       assert.notInclude(shown(yield* left({ tools: { safety: ["readOnly"] } }, [notes])), "note")
@@ -208,7 +208,7 @@ describe("an extension", () => {
     })
   )
 
-  it.effect("is told the agent as defined, the profile and the mode", () =>
+  it.effect("receives the agent as defined, the profile and the mode", () =>
     Effect.gen(function* () {
       const seen: Array<RuntimeContext> = []
       const watch: RuntimeExtension = {
@@ -232,7 +232,7 @@ describe("an extension", () => {
     })
   )
 
-  it.effect("whose tools cannot be made is named, with the reason", () =>
+  it.effect("is named with the reason when its tools cannot be made", () =>
     Effect.gen(function* () {
       const broken: RuntimeExtension = {
         name: "broken",
@@ -246,14 +246,14 @@ describe("an extension", () => {
     })
   )
 
-  it.effect("cannot take the name of another tool", () =>
+  it.effect("cannot reuse the name of another tool", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(left({}, [{ name: "again", tools: () => [read] }]))
       assert.deepInclude({ ...error }, { _tag: "ToolNameTaken", tool: "file_read" })
     })
   )
 
-  it.effect("has its names checked with those of the loop's own tools, which are registered like it", () =>
+  it.effect("cannot reuse the name of a tool of the loop", () =>
     Effect.gen(function* () {
       const handing = Agent.make("lead", {
         subAgents: [coder],

@@ -23,7 +23,7 @@ import { call, expect, results, safe } from "../helpers/Fixture.ts"
 const agent = Agent.make("keeper", { tools: [safe("read").tool] })
 const models = ScriptedModel.make(() => "done").layer
 
-/** An extension that writes down what is asked of it. */
+/** An extension that records its calls. */
 const logging = (
   log: Array<string>,
   name: string,
@@ -43,7 +43,7 @@ const liveRun = (runId: string, isMidTurn = () => false) => ({ runId, isMidTurn,
 
 describe("createRuntime", () => {
   it.effect(
-    "releases what an extension acquires when it starts, after the runs and the extension have ended",
+    "releases the resources of an extension after its runs and its onClose",
     () =>
       Effect.gen(function* () {
         const log: Array<string> = []
@@ -79,7 +79,7 @@ describe("createRuntime", () => {
       })
   )
 
-  it.effect("makes a runtime that runs prompts, begins with its profile, and knows itself", () =>
+  it.effect("starts with the given profile, and runs prompts", () =>
     Effect.gen(function* () {
       const runtime = yield* createRuntime({
         agent,
@@ -97,7 +97,7 @@ describe("createRuntime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("prefers the mode and the model that it is told to those of the profile", () =>
+  it.effect("prefers the given mode and model to those of the profile", () =>
     Effect.gen(function* () {
       const runtime = yield* createRuntime({
         agent,
@@ -111,14 +111,14 @@ describe("createRuntime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("replaces the profile that leaves everything, if another is called `default`", () =>
+  it.effect("lets a profile called `default` replace the built-in one", () =>
     Effect.gen(function* () {
       const runtime = yield* createRuntime({ agent, profiles: [{ name: "default", tools: { names: [] } }] })
       assert.deepStrictEqual(runtime.bound.definitions, [])
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("refuses a capability profile that there is not, and lists those there are", () =>
+  it.effect("refuses an unknown capability profile, and lists the known ones", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(
         createRuntime({ agent, profiles: [{ name: "plan" }, { name: "act" }], profile: "plna" })
@@ -131,7 +131,7 @@ describe("createRuntime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("is a service too, for as long as its layer lasts", () =>
+  it.effect("can be provided as a layer, which closes it", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const layer = Layer.effect(
@@ -147,7 +147,7 @@ describe("createRuntime", () => {
     })
   )
 
-  it.effect("can be used by a program without Effect, which closes it by itself", () =>
+  it.effect("can be used and closed by promises", () =>
     Effect.promise(async () => {
       const log: Array<string> = []
       const scope = Scope.makeUnsafe()
@@ -164,7 +164,7 @@ describe("createRuntime", () => {
     })
   )
 
-  it.effect("starts the extensions in their order, and closes them in the opposite one, once", () =>
+  it.effect("starts extensions in order, and closes them once in reverse order", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       yield* Effect.scoped(
@@ -182,7 +182,7 @@ describe("createRuntime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("tells the extensions how it was closed: completed, cancelled or error", () =>
+  it.effect("closes extensions with the status completed, cancelled or error", () =>
     Effect.gen(function* () {
       const statuses: Array<CloseStatus> = []
       const using = <E>(use: Effect.Effect<unknown, E>) =>
@@ -203,11 +203,11 @@ describe("createRuntime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("closes again what has started, when an extension cannot start, and says which and why", () =>
+  it.effect("closes started extensions when another one cannot start, and names it with the reason", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const failing = logging(log, "b", { onStart: () => Promise.reject(new Error("port taken")) })
-      // The scope stays open: what has started does not wait for its end.
+      // The scope stays open: started extensions are closed before its end.
       const error = yield* Effect.flip(
         createRuntime({ agent, extensions: [logging(log, "a"), failing, logging(log, "c")] })
       )
@@ -217,7 +217,7 @@ describe("createRuntime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("closes every extension, also when one throws or never ends", () =>
+  it.effect("closes every extension when one throws or hangs", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const runtime = yield* createRuntime({
@@ -243,7 +243,7 @@ describe("createRuntime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("lets an extension open and close with what the program provides, by its type", () =>
+  it.effect("provides the program's services to an extension", () =>
     Effect.gen(function* () {
       class Database extends Context.Service<Database, { readonly lines: Array<string> }>()("t/Database") {}
       const lines: Array<string> = []
@@ -260,7 +260,7 @@ describe("createRuntime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("gives the tools of an extension the runtime, with which they can run something themselves", () =>
+  it.effect("gives an extension's tools the runtime for runs of their own", () =>
     Effect.gen(function* () {
       const script = ScriptedModel.make((request) => {
         const last = request.messages.at(-1)
@@ -285,7 +285,7 @@ describe("createRuntime", () => {
     })
   )
 
-  it.effect("does not let an extension have the runtime before there is one", () =>
+  it.effect("refuses the runtime to an extension while it is being made", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(
         createRuntime({
@@ -301,7 +301,7 @@ describe("createRuntime", () => {
 describe("a runtime", () => {
   const make = Effect.suspend(() => createRuntime({ agent })).pipe(Effect.provide(models))
 
-  it.effect("cancels, when it is closed, whatever is linked to it", () =>
+  it.effect("cancels linked tokens when it closes", () =>
     Effect.gen(function* () {
       const runtime = yield* make
       const run = Cancellation.make(runtime.cancellation)
@@ -310,7 +310,7 @@ describe("a runtime", () => {
     })
   )
 
-  it.effect("is cancelled by the token that it was given, or that was in force where it was created", () =>
+  it.effect("is cancelled by its own token and by the token in its context", () =>
     Effect.gen(function* () {
       const given = Cancellation.make()
       const around = Cancellation.make()
@@ -328,7 +328,7 @@ describe("a runtime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("closes once, with the status of the first time, and everybody waits for the same end", () =>
+  it.effect("closes once, with the first status, and every caller waits for the same end", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const gate = yield* Deferred.make<void>()
@@ -351,7 +351,7 @@ describe("a runtime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("closes to the end, also when who asked for it has gone", () =>
+  it.effect("closes to the end when its caller is interrupted", () =>
     Effect.gen(function* () {
       const gate = yield* Deferred.make<void>()
       const closed = yield* Deferred.make<void>()
@@ -373,7 +373,7 @@ describe("a runtime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("waits for its runs to end before it closes what their tools may need", () =>
+  it.effect("waits for its runs before it closes its extensions", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const runtime = yield* createRuntime({ agent, extensions: [logging(log, "db")] })
@@ -388,7 +388,7 @@ describe("a runtime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("does not wait for them longer than it was told", () =>
+  it.effect("waits for its runs no longer than closeTimeout", () =>
     Effect.gen(function* () {
       const runtime = yield* createRuntime({ agent, closeTimeout: "1 second" })
       runtime.runs.add(liveRun("run-1"))
@@ -398,7 +398,7 @@ describe("a runtime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("refuses everything once it is closed", () =>
+  it.effect("refuses everything after it is closed", () =>
     Effect.gen(function* () {
       const runtime = yield* make
       yield* Runtime.requireOpen(runtime)
@@ -411,7 +411,7 @@ describe("a runtime", () => {
     })
   )
 
-  it.effect("that is closed while it starts stops starting, and closes what had started", () =>
+  it.effect("stops starting when it is closed meanwhile, and closes started extensions", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const scope = yield* Scope.make()
@@ -432,7 +432,7 @@ describe("a runtime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("that nobody starts or closes runs prompts all the same", () =>
+  it.effect("runs prompts without being started or closed", () =>
     Effect.gen(function* () {
       const runtime = yield* Runtime.make({ agent })
       assert.strictEqual(runtime.profileName, "default")
@@ -443,7 +443,7 @@ describe("a runtime", () => {
     }).pipe(Effect.provide(models))
   )
 
-  it.effect("asks its model for the profile that it was told", () =>
+  it.effect("requests the given model profile", () =>
     Effect.gen(function* () {
       const model = ScriptedModel.make([{ calls: [call("read", "1")] }, "done"])
       const runtime = yield* createRuntime({ agent, model: "large" }).pipe(

@@ -19,14 +19,14 @@ const mute: StandardSchemaV1<unknown, string> = {
 const clerk = Agent.make("clerk")
 
 describe("the definition of an agent is refused before anything runs", () => {
-  it.effect("when two tools have one name", () =>
+  it.effect("with two tools of one name", () =>
     Effect.gen(function* () {
       const error = yield* refused(Agent.make("a", { tools: [safe("read").tool, probe("read").tool] }))
       assert.deepInclude({ ...error }, { _tag: "ToolNameTaken", agent: "a", tool: "read" })
     })
   )
 
-  it.effect("when a tool has another's alias, or a sub-agent a tool's name", () =>
+  it.effect("with a name or alias that another tool or sub-agent has", () =>
     Effect.gen(function* () {
       const aliased = safe("look", { aliases: ["read"] }).tool
       const error = yield* refused(Agent.make("a", { tools: [safe("read").tool, aliased] }))
@@ -38,7 +38,7 @@ describe("the definition of an agent is refused before anything runs", () => {
     })
   )
 
-  it.effect("when a tool's schema cannot be shown to a model", () =>
+  it.effect("with a tool schema that has no JSON Schema", () =>
     Effect.gen(function* () {
       const tool = Tool.make("read", { parameters: mute, handler })
       const error = yield* refused(Agent.make("a", { tools: [tool] }))
@@ -48,7 +48,7 @@ describe("the definition of an agent is refused before anything runs", () => {
     })
   )
 
-  it.effect("when a tool's timeout, or the time to approve it, is no duration", () =>
+  it.effect("with a tool timeout or approval expiry that is not a duration", () =>
     Effect.gen(function* () {
       const { tool } = probe("act")
       for (const wrong of [{ timeout: "soon" }, { approval: { expiresIn: "soon" } }]) {
@@ -58,7 +58,7 @@ describe("the definition of an agent is refused before anything runs", () => {
     })
   )
 
-  it.effect("when a tool's parameters are not an object", () =>
+  it.effect("with tool parameters that are not an object", () =>
     Effect.gen(function* () {
       for (const parameters of [Schema.String, z.string(), z.array(z.string())]) {
         const tool = Tool.make("read", { parameters: parameters as DataSchema<unknown>, handler })
@@ -68,7 +68,7 @@ describe("the definition of an agent is refused before anything runs", () => {
     })
   )
 
-  it.effect("when a name is one that providers refuse", () =>
+  it.effect("with a name that providers refuse", () =>
     Effect.gen(function* () {
       for (const name of ["", "has space", "a.b", "ü", "x".repeat(65)]) {
         const error = yield* refused(Agent.make("a", { tools: [Tool.make(name, { handler })] }))
@@ -82,7 +82,7 @@ describe("the definition of an agent is refused before anything runs", () => {
     })
   )
 
-  it.effect("when a tool with effects has a retry policy", () =>
+  it.effect("with a retry of a side-effecting tool", () =>
     Effect.gen(function* () {
       const retry = Schedule.recurs(1)
       const error = yield* refused(Agent.make("a", { tools: [probe("write", { retry }).tool] }))
@@ -92,7 +92,7 @@ describe("the definition of an agent is refused before anything runs", () => {
     })
   )
 
-  it.effect("when its output schema cannot be shown to a model", () =>
+  it.effect("with an output schema that has no JSON Schema", () =>
     Effect.gen(function* () {
       const error = yield* refused(Agent.make("a", { output: mute }))
       assert.strictEqual(error._tag, "AgentDefinitionError")
@@ -100,7 +100,7 @@ describe("the definition of an agent is refused before anything runs", () => {
     })
   )
 
-  it.effect("when it works for itself, at any remove, whatever the profile", () =>
+  it.effect("with a cycle of sub-agents, under any profile", () =>
     Effect.gen(function* () {
       const subAgents: Array<Agent.Agent> = []
       const writer = Agent.make("writer", { subAgents })
@@ -118,14 +118,14 @@ describe("the definition of an agent is refused before anything runs", () => {
           assert.include(error.message, `it works for itself (${line})`)
         }
       }
-      // To hand over to each other is another thing.
+      // A cycle of handoffs is allowed.
       const desk: Agent.Agent = Agent.make("desk", { handoffs: () => [desk, billing] })
       const billing: Agent.Agent = Agent.make("billing", { handoffs: () => [desk], subAgents: [clerk] })
       yield* buildRuntimeRegistry(desk, { name: "fewer", policy: { mode: "all" } })
     })
   )
 
-  it.effect("when the definition of a sub-agent is", () =>
+  it.effect("with an invalid sub-agent", () =>
     Effect.gen(function* () {
       const child = Agent.make("child", { tools: [safe("read").tool, safe("read").tool] })
       const error = yield* refused(Agent.make("a", { subAgents: [child] }))

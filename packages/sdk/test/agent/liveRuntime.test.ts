@@ -18,7 +18,7 @@ import { approvalOf, approve, call, expect, probe, safe } from "../helpers/Fixtu
 
 const profiles = [{ name: "plan", tools: { safety: ["readOnly" as const] } }]
 
-/** A tool that waits until it is let go on, and what is told when it began. */
+/** A tool that waits for `gate`, and signals its start. */
 const gated = Effect.gen(function* () {
   const began = yield* Deferred.make<void>()
   const gate = yield* Deferred.make<void>()
@@ -51,7 +51,7 @@ const runtimeOf = (
 const runId = Id.RunId.make("run-1")
 
 describe("a live runtime", () => {
-  it.effect("refuses to start and to continue runs once it is closed", () =>
+  it.effect("refuses to start or resume runs after it is closed", () =>
     Effect.gen(function* () {
       const agent = Agent.make("a", { tools: [probe("write").tool] })
       const { runtime } = yield* runtimeOf(agent, [{ calls: [call("write", "1")] }, "done"])
@@ -72,7 +72,7 @@ describe("a live runtime", () => {
     }).pipe(Effect.provide(RunStore.layerMemory))
   )
 
-  it.effect("cancels its runs when it is closed, and closes its extensions after them", () =>
+  it.effect("cancels its runs when it is closed", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const { began, tool } = yield* gated
@@ -101,7 +101,7 @@ describe("a live runtime", () => {
   )
 
   it.effect(
-    "cannot be reconfigured while a call is open or a model is being asked, and can between turns",
+    "is reconfigured between turns, and not during a call or a model call",
     () =>
       Effect.gen(function* () {
         const { began, gate, tool } = yield* gated
@@ -123,7 +123,7 @@ describe("a live runtime", () => {
         const error = yield* Effect.flip(reconfigureRuntime(runtime, { profile: "plan" }))
         assert.deepInclude({ ...error }, { _tag: "RuntimeBusy", runs: ["run-1"] })
         yield* Deferred.succeed(gate, undefined)
-        // The turn is over, and the next model call hangs.
+        // The turn has ended, and the next model call hangs.
         yield* Deferred.await(asked)
         yield* Effect.yieldNow
         const again = yield* Effect.flip(reconfigureRuntime(runtime, { profile: "plan" }))
@@ -134,7 +134,7 @@ describe("a live runtime", () => {
       })
   )
 
-  it.effect("shows a run that goes on its new tools from the next turn on", () =>
+  it.effect("shows a working run its new tools at the next turn", () =>
     Effect.gen(function* () {
       let live: Runtime<any> | undefined
       const hooks: RuntimeHooks = {
@@ -160,7 +160,7 @@ describe("a live runtime", () => {
     })
   )
 
-  it.effect("tells its hooks what happens in every run on it, also in one that another has stored", () =>
+  it.effect("notifies its hooks of every run, also of one that another runtime started", () =>
     Effect.gen(function* () {
       const log: Array<string> = []
       const hooks: RuntimeHooks = {
@@ -181,7 +181,7 @@ describe("a live runtime", () => {
     }).pipe(Effect.provide(RunStore.layerMemory))
   )
 
-  it.effect("forgets a run that is held, over or interrupted", () =>
+  it.effect("releases a run that is held, ended or interrupted", () =>
     Effect.gen(function* () {
       const { began, tool } = yield* gated
       const agent = Agent.make("a", { tools: [probe("write").tool, tool] })

@@ -26,7 +26,7 @@ const profiles = [
   { name: "act", policy: { mode: "all" as const } }
 ]
 
-/** A runtime with the profiles `default`, `plan` and `act`, and a model with the profiles `small` and `large`. */
+/** A runtime with the profiles `default`, `plan` and `act`, and the model profiles `small` and `large`. */
 const make = (
   script: ReadonlyArray<ScriptedModel.Script> = [],
   options: Partial<Parameters<typeof createRuntime<never, undefined>>[0]> = {}
@@ -42,7 +42,7 @@ const make = (
 
 const tools = (runtime: Runtime<any>) => runtime.bound.definitions.map(({ name }) => name)
 
-/** What may change of a runtime. */
+/** The parts of a runtime that can change. */
 const changing = ({ bound, choice, mode, model, profileName, services }: Runtime<any>) => ({
   bound,
   choice,
@@ -54,7 +54,7 @@ const changing = ({ bound, choice, mode, model, profileName, services }: Runtime
 
 describe("reconfigureRuntime", () => {
   it.effect(
-    "switches profile, tools, model and mode of the live runtime, and says what it works with now",
+    "switches profile, tools, model and mode, and returns the new configuration",
     () =>
       Effect.gen(function* () {
         const { runtime } = yield* make()
@@ -74,7 +74,7 @@ describe("reconfigureRuntime", () => {
       })
   )
 
-  it.effect("shows the model the tools of the new profile from the next run of the session on", () =>
+  it.effect("applies the new tools to the next run of the session", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* make(["a plan", "done"], { profile: "plan" })
       const planned = yield* runPrompt(runtime, { prompt: "plan it" })
@@ -90,7 +90,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("lets a run that was held go on with the new model at its next turn", () =>
+  it.effect("applies the new model to the next turn of a held run", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* make([{ calls: [call("write", "1")] }, "done"])
       const held = yield* runPrompt(runtime, { prompt: "go" })
@@ -104,7 +104,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("keeps a run held that waits to call a tool which the new profile leaves out, and says so", () =>
+  it.effect("keeps a run held with ToolUnavailable when the new profile excludes its tool", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make([{ calls: [call("write", "7")] }, "done"])
       const held = yield* runPrompt(runtime, { prompt: "go" })
@@ -119,7 +119,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("lets the call of a tool that is gone still be denied", () =>
+  it.effect("allows a denial of a call of an excluded tool", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make([{ calls: [call("write", "8")] }, "done"])
       const held = yield* runPrompt(runtime, { prompt: "go" })
@@ -130,7 +130,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("keeps a stored run held in the same way", () =>
+  it.effect("keeps a stored run held when the new profile excludes its tool", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make([{ calls: [call("write", "9")] }, "done"])
       const runId = Id.RunId.make("kept")
@@ -148,7 +148,7 @@ describe("reconfigureRuntime", () => {
     }).pipe(Effect.provide(RunStore.layerMemory))
   )
 
-  it.effect("is refused while a run is in the middle of a turn, and names those runs", () =>
+  it.effect("is refused during a turn, and names the runs", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make()
       const before = changing(runtime)
@@ -166,12 +166,12 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("looks at the runs when everything is built, so that no turn slips in between", () =>
+  it.effect("checks for turns after the new tools are made", () =>
     Effect.gen(function* () {
       let runtime: Runtime<any> | undefined
       const late = {
         name: "late",
-        // A run begins its turn while the tools are being made.
+        // A run starts its turn while the tools are made.
         tools: () => {
           runtime?.runs.add({ runId: "run-3", isMidTurn: () => true, cancel: () => {} })
           return []
@@ -185,7 +185,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("changes nothing of a runtime that is closed while it is being reconfigured", () =>
+  it.effect("does not change a runtime that is closed meanwhile", () =>
     Effect.gen(function* () {
       let runtime: Runtime<any> | undefined
       const closing = {
@@ -202,7 +202,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("is refused for a runtime whose tools act in a remote sandbox", () =>
+  it.effect("is refused for a remote runtime", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make()
       const remote: Runtime<any> = { ...runtime, kind: "remote" }
@@ -212,7 +212,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("is refused once the runtime is closed", () =>
+  it.effect("is refused for a closed runtime", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make()
       yield* runtime.close("completed")
@@ -221,7 +221,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("refuses a profile, a model or a change that there is not, and lists those there are", () =>
+  it.effect("refuses an unknown profile, model or change, and lists the known ones", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make()
       const before = changing(runtime)
@@ -247,7 +247,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("changes all or nothing: one part that is wrong keeps the others from happening", () =>
+  it.effect("applies a change as a whole or not at all", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make()
       const before = changing(runtime)
@@ -264,7 +264,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("puts other tools in the place of the agent's own, to which the profile applies", () =>
+  it.effect("replaces the agent's tools, and applies the profile to the new ones", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make()
       yield* reconfigureRuntime(runtime, { tools: [safe("look").tool, probe("burn").tool] })
@@ -276,7 +276,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("replaces the tools also of an agent that gets the conversation back", () =>
+  it.effect("replaces the tools of an agent that gets the conversation back", () =>
     Effect.gen(function* () {
       const front: Agent.Agent = Agent.make("front", {
         tools: [read.tool],
@@ -292,7 +292,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("gives new tools the services that they need, and leaves the old ones theirs", () =>
+  it.effect("provides services to new tools, and keeps those of the old tools", () =>
     Effect.gen(function* () {
       class Box extends Context.Service<Box, string>()("t/Box") {}
       class Bag extends Context.Service<Bag, string>()("t/Bag") {}
@@ -313,13 +313,13 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("puts another model client in the place of the one there was", () =>
+  it.effect("replaces the model client", () =>
     Effect.gen(function* () {
       const { runtime, model } = yield* make(["small talk"])
       const other = ScriptedModel.make(["big talk"])
       yield* reconfigureRuntime(runtime, { model: "large" })
       const now = yield* reconfigureRuntime(runtime, { model: other.client })
-      // What was chosen by name was a name of the client before.
+      // A profile chosen by name belonged to the earlier client.
       assert.strictEqual(now.model, "small")
       const result = yield* runPrompt(runtime, { prompt: "go" })
       assert.strictEqual(expect(result, "completed").text, "big talk")
@@ -327,17 +327,17 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("keeps what it is not told to change", () =>
+  it.effect("keeps parts that the change omits", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make()
       yield* reconfigureRuntime(runtime, { model: "large", mode: "careful" })
       assert.deepInclude(yield* reconfigureRuntime(runtime, {}), { mode: "careful", model: "large" })
-      // A profile that names no model and no mode leaves the model, and is its own mode.
+      // A profile without model and mode keeps the model and is its own mode.
       assert.deepInclude(yield* reconfigureRuntime(runtime, { profile: "act" }), {
         mode: "act",
         model: "large"
       })
-      // One that names them is followed, until something else is chosen.
+      // A profile with model and mode applies until another choice.
       assert.deepInclude(yield* reconfigureRuntime(runtime, { profile: "plan" }), {
         mode: "plan",
         model: "large"
@@ -353,7 +353,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("forgets a model that was chosen when a profile names its own", () =>
+  it.effect("drops a chosen model when a profile names its own", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make()
       yield* reconfigureRuntime(runtime, { model: "large" })
@@ -362,7 +362,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("asks the extensions for their tools anew, with the profile and the mode that will be", () =>
+  it.effect("makes the extensions' tools again for the new profile and mode", () =>
     Effect.gen(function* () {
       const seen: Array<readonly [string, string]> = []
       const toggle = {
@@ -385,7 +385,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("makes changes that come at the same time one after the other, and loses none", () =>
+  it.effect("applies concurrent changes in sequence", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make()
       yield* Effect.all(
@@ -402,7 +402,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("tells the hook what was and what is, and is not harmed by it", () =>
+  it.effect("notifies the hook with both configurations, and survives its failure", () =>
     Effect.gen(function* () {
       const told: Array<ReconfiguredNotice> = []
       const { runtime } = yield* make([], {
@@ -424,7 +424,7 @@ describe("reconfigureRuntime", () => {
     })
   )
 
-  it.effect("applies a profile's policy and limits to the runs that start under it", () =>
+  it.effect("applies the profile's policy and limits to later runs", () =>
     Effect.gen(function* () {
       const { runtime } = yield* make([{ calls: [call("write", "5")] }, "done"], {
         profiles: [{ name: "auto", policy: { mode: "all" }, limits: { maxTurns: 3 } }]

@@ -37,32 +37,32 @@ const handler = () => ""
 
 describe("the definition of a tool", () => {
   const wrong: ReadonlyArray<readonly [string, object, string]> = [
-    ["a key that there is not", { idempotant: true }, 'did you mean "idempotent"?'],
-    ["a key that there is not", { needsApprovals: true }, 'did you mean "needsApproval"?'],
+    ["an unknown key", { idempotant: true }, 'did you mean "idempotent"?'],
+    ["an unknown key", { needsApprovals: true }, 'did you mean "needsApproval"?'],
     [
-      "a key that there is not in its approval",
+      "an unknown key in its approval",
       { approval: { expireIn: "1 hour" } },
       'did you mean "expiresIn"?'
     ],
-    ["an approval that is no object", { approval: "1 second" }, "has to be a plain object"],
-    ["an expiry that does something else", { approval: { onExpiry: "approve" } }, '"deny" or "stay"'],
+    ["an approval that is not an object", { approval: "1 second" }, "has to be a plain object"],
+    ["an unknown onExpiry", { approval: { onExpiry: "approve" } }, '"deny" or "stay"'],
     [
-      "idempotent that is no flag",
+      "a non-boolean idempotent",
       { idempotent: "no" },
       '"idempotent" of its definition takes true or false'
     ],
-    ["needsApproval that is no flag", { needsApproval: "yes" }, "true or false or a function"],
-    ["a safety that there is not", { safety: "harmless" }, '"readOnly"'],
-    ["a timeout that is none", { timeout: Number.NaN }, '"timeout" of its definition takes a duration'],
+    ["an invalid needsApproval", { needsApproval: "yes" }, "true or false or a function"],
+    ["an unknown safety", { safety: "harmless" }, '"readOnly"'],
+    ["a timeout of NaN", { timeout: Number.NaN }, '"timeout" of its definition takes a duration'],
     ["a timeout without a unit", { timeout: {} }, "takes a duration"],
-    ["a timeout of a unit that there is not", { timeout: { second: 5 } }, "takes a duration"],
-    ["a timeout of less than nothing", { timeout: "-Infinity" }, "takes a duration"],
-    ["an expiry that is none", { approval: { expiresIn: Number.NaN } }, "takes a duration"],
-    ["a retry that is no schedule", { retry: 3 }, "takes a schedule"],
-    ["aliases that are no list", { aliases: "old" }, "a list of strings"]
+    ["a timeout of an unknown unit", { timeout: { second: 5 } }, "takes a duration"],
+    ["a negative timeout", { timeout: "-Infinity" }, "takes a duration"],
+    ["an expiry of NaN", { approval: { expiresIn: Number.NaN } }, "takes a duration"],
+    ["a retry that is not a schedule", { retry: 3 }, "takes a schedule"],
+    ["aliases that are not a list", { aliases: "old" }, "a list of strings"]
   ]
   for (const [what, options, words] of wrong) {
-    it(`is refused where it is made, with ${what}: ${Object.keys(options).join(", ")}`, () => {
+    it(`is refused when made with ${what}: ${Object.keys(options).join(", ")}`, () => {
       const error = thrown(() => Tool.make("pay", { handler, ...options }))
       assert.strictEqual(error._tag, "ToolDefinitionError")
       assert.strictEqual(error.tool, "pay")
@@ -71,7 +71,7 @@ describe("the definition of a tool", () => {
     })
   }
 
-  it.effect("that was made by hand is refused when its agent is bound", () =>
+  it.effect("is refused by its agent's runtime when it was assembled by hand", () =>
     Effect.gen(function* () {
       const tool = Tool.make("pay", { handler })
       for (const other of [
@@ -100,7 +100,7 @@ describe("the definition of an agent", () => {
     [{ settings: null }, '"settings" of its definition, which has to be a plain object']
   ]
   for (const [options, words] of wrong) {
-    it(`is refused where it is made: ${JSON.stringify(options)}`, () => {
+    it(`is refused when made: ${JSON.stringify(options)}`, () => {
       const error = thrown(() => Agent.make("a", options))
       assert.strictEqual(error._tag, "AgentDefinitionError")
       assert.strictEqual(error.agent, "a")
@@ -108,7 +108,7 @@ describe("the definition of an agent", () => {
     })
   }
 
-  it.effect("that was made by hand is refused when it is bound, also as a sub-agent", () =>
+  it.effect("is refused by its runtime when it was assembled by hand, also as a sub-agent", () =>
     Effect.gen(function* () {
       const made = Agent.make("a")
       for (const agent of [
@@ -123,9 +123,9 @@ describe("the definition of an agent", () => {
   )
 })
 
-describe("options with a key that there is not", () => {
+describe("options with an unknown key", () => {
   it.effect(
-    "are refused by each function of the Effect API, which is named: no model is asked and nothing is stored",
+    "are refused by each function of the Effect API, before a model call or a write",
     () =>
       Effect.gen(function* () {
         const pay = probe("pay")
@@ -142,11 +142,11 @@ describe("options with a key that there is not", () => {
           ["runPrompt", runPrompt(runtime, { prompt: "go", ...bad })],
           ["runPrompt", runPrompt(runtime, { prompt: "go" }, bad as {})],
           ["runPrompt", runPrompt(runtime, { state, ...bad })],
-          // A run has the id of its state.
+          // A run has its state's id.
           ["runPrompt", runPrompt(runtime, { state, runId } as never)],
           ["runPromptStored", runPromptStored(runtime, { prompt: "go", ...bad })],
           ["runPromptStored", runPromptStored(runtime, { runId, ...bad })],
-          // With a prompt it is started, and decides nothing.
+          // A prompt starts a run, without decisions.
           ["runPromptStored", runPromptStored(runtime, { prompt: "go", runId, decisions: [] } as never)],
           ["runPromptStored", runPromptStored(runtime, { prompt: "go" }, bad as {})],
           ["forkRun", forkRun(runtime, { runId, prompt: "go", ...bad })],
@@ -181,7 +181,7 @@ describe("options with a key that there is not", () => {
       }).pipe(Effect.scoped, Effect.provide(Layer.fresh(layerMemory))) as Effect.Effect<void>
   )
 
-  it.effect("are refused by a conductor when they are given, also where the run has to wait for a slot", () =>
+  it.effect("in limits or policy are refused by a conductor at once", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), ["done"])
       const conductor = yield* Conductor.make()
@@ -198,7 +198,7 @@ describe("options with a key that there is not", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("keep a runtime from being made", () =>
+  it.effect("prevent a runtime from being made", () =>
     Effect.gen(function* () {
       const options = { agent: Agent.make("a"), interactiv: false }
       const made = Effect.provideService(Runtime.make(options), ModelClient, ScriptedModel.make([]).client)
@@ -208,7 +208,7 @@ describe("options with a key that there is not", () => {
     })
   )
 
-  it.effect("keep the tools of a server, and a scrubber, from being made", () =>
+  it.effect("prevent MCP tools and a scrubber from being made", () =>
     Effect.gen(function* () {
       const options = { needsApprovals: true, prefix: "x_" }
       const error = yield* Effect.flip(McpTools.make({} as never, options))
@@ -222,9 +222,9 @@ describe("options with a key that there is not", () => {
   )
 })
 
-describe("a decision with a key that there is not", () => {
+describe("a decision with an unknown key", () => {
   it.effect(
-    "is refused without a store, in a store, by the store itself, and from the approval callback",
+    "is refused with and without a store, by the store and from the approval callback",
     () =>
       Effect.gen(function* () {
         const pay = probe("pay")

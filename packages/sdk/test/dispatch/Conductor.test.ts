@@ -15,14 +15,14 @@ import { layerMemory, RunStore } from "../../src/store/RunStore.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { approve, bind, call, expect, probe, rebind, safe } from "../helpers/Fixture.ts"
 
-/** What the user has said last. */
+/** The text of the user's last message. */
 const said = ({
   messages
 }: {
   readonly messages: ReadonlyArray<{ readonly role: string; readonly content: any }>
 }) => textOf(messages.findLast(({ role }) => role === "user")?.content ?? [])
 
-/** Models that answer by what they are told: `wait n` answers after n seconds, `write` calls a tool, `fail` fails. */
+/** A model that obeys its prompt: `wait n` answers after n seconds, `write` calls a tool, `fail` fails. */
 const obeying = (onAsked: (prompt: string) => void = () => {}) =>
   ScriptedModel.make((request) => {
     const prompt = said(request)
@@ -45,7 +45,7 @@ const obedient = (options: { readonly onAsked?: (prompt: string) => void } = {})
   })
 
 describe("Conductor", () => {
-  it.effect("runs so many at a time, and the others in their order when there is a slot", () =>
+  it.effect("runs as many runs as its concurrency, and queues the others in order", () =>
     Effect.gen(function* () {
       const asked: Array<string> = []
       const { runtime } = yield* obedient({ onAsked: (prompt) => asked.push(prompt) })
@@ -71,7 +71,7 @@ describe("Conductor", () => {
   )
 
   it.effect(
-    "gives the place of a held run to another one, and takes it up again first when it is decided",
+    "gives the slot of a held run to another run, and queues the held run again once it is decided",
     () =>
       Effect.gen(function* () {
         const { runtime, write } = yield* obedient()
@@ -95,7 +95,7 @@ describe("Conductor", () => {
       })
   )
 
-  it.effect("returns the first that completes, and has cancelled the others by then", () =>
+  it.effect("returns the first completed run, and cancels the others", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make()
@@ -112,7 +112,7 @@ describe("Conductor", () => {
     })
   )
 
-  it.effect("says how each ended when none completes", () =>
+  it.effect("returns the status of each run when none completes", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make()
@@ -130,7 +130,7 @@ describe("Conductor", () => {
     })
   )
 
-  it.effect("waits for a quorum, and fails as soon as it cannot be reached any more", () =>
+  it.effect("waits for a quorum, and fails as soon as it cannot be reached", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make()
@@ -157,7 +157,7 @@ describe("Conductor", () => {
     })
   )
 
-  it.effect("cancels none for a quorum that has failed by itself, so that it can be resumed", () =>
+  it.effect("does not cancel a failed run of a missed quorum, so that it can be resumed", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make()
@@ -172,7 +172,7 @@ describe("Conductor", () => {
     }).pipe(Effect.provide(layerMemory))
   )
 
-  it.effect("does not wait for a quorum that is no number", () =>
+  it.effect("fails a quorum that is not a number", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make()
@@ -185,7 +185,7 @@ describe("Conductor", () => {
     })
   )
 
-  it.effect("is not made with limits that would bound nothing", () =>
+  it.effect("refuses limits that are not numbers from 0 on", () =>
     Effect.gen(function* () {
       for (const limits of [
         { maxRuns: Number.NaN },
@@ -200,7 +200,7 @@ describe("Conductor", () => {
     })
   )
 
-  it.effect("tells the runs as they end", () =>
+  it.effect("emits runs in the order in which they end", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make()
@@ -217,7 +217,7 @@ describe("Conductor", () => {
     })
   )
 
-  it.effect("stops nothing when who waits for the runs is stopped", () =>
+  it.effect("cancels no run when a waiting fiber is interrupted", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make()
@@ -236,7 +236,7 @@ describe("Conductor", () => {
 })
 
 describe("Conductor.make's overflow", () => {
-  it.effect("rejects what may not wait", () =>
+  it.effect("rejects a dispatch above the concurrency or the queue's bound", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const rejecting = yield* Conductor.make({ concurrency: 1, overflow: "reject" })
@@ -254,7 +254,7 @@ describe("Conductor.make's overflow", () => {
     })
   )
 
-  it.effect("lets dispatch itself wait for a slot, and gives it up when that is stopped", () =>
+  it.effect("blocks a dispatch until a slot is free, and ends with the dispatching fiber", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make({ concurrency: 1, overflow: "block" })
@@ -275,7 +275,7 @@ describe("Conductor.make's overflow", () => {
     })
   )
 
-  it.effect("refuses a dispatch that waits for a slot when it is drained", () =>
+  it.effect("refuses a blocked dispatch when the conductor is drained", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make({ concurrency: 1, overflow: "block" })
@@ -297,7 +297,7 @@ describe("Conductor.make's restart", () => {
   })
   const busy = new ProviderFault({ description: "overloaded" })
 
-  it.effect("goes on with a run that failed in a way that may pass, later and later", () =>
+  it.effect("retries a run after a retryable failure, with increasing delays", () =>
     Effect.gen(function* () {
       const { model, runtime } = yield* failing(3, busy)
       const conductor = yield* Conductor.make({ restart: { times: 3, backoff: "10 seconds" } })
@@ -315,7 +315,7 @@ describe("Conductor.make's restart", () => {
     })
   )
 
-  it.effect("goes on with the policy and the limits that the run was started with", () =>
+  it.effect("retries with the policy and limits that the run was started with", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const agent = Agent.make("a", { tools: [write.tool], policy: { mode: "all" } })
@@ -329,7 +329,7 @@ describe("Conductor.make's restart", () => {
     })
   )
 
-  it.effect("gives up after so many times, with the last error", () =>
+  it.effect("returns the last error after the given number of retries", () =>
     Effect.gen(function* () {
       const { runtime } = yield* failing(1000, busy)
       const conductor = yield* Conductor.make({ restart: { times: 2, backoff: 0 } })
@@ -346,7 +346,7 @@ describe("Conductor.make's restart", () => {
     })
   )
 
-  it.effect("gives up, with the last error, when it throws itself", () =>
+  it.effect("returns the last error when the restart schedule itself fails", () =>
     Effect.gen(function* () {
       const boom = (): never => {
         throw new Error("boom")
@@ -368,7 +368,7 @@ describe("Conductor.make's restart", () => {
     })
   )
 
-  it.effect("leaves alone what will not pass, and what was cancelled meanwhile", () =>
+  it.effect("does not retry a permanent failure or a cancelled run", () =>
     Effect.gen(function* () {
       const wrong = yield* failing(1, new InvalidRequest({ description: "no" }))
       const conductor = yield* Conductor.make({ restart: { times: 5 } })
@@ -389,7 +389,7 @@ describe("Conductor.make's restart", () => {
 })
 
 describe("Conductor's inbox", () => {
-  it.effect("tells of its inbox when that is another, and not whenever a run changes", () =>
+  it.effect("emits on changes of the inbox only, not on other changes of a run", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make()
@@ -409,7 +409,7 @@ describe("Conductor's inbox", () => {
     })
   )
 
-  it.effect("has what all runs wait for, and decides it wherever it is", () =>
+  it.effect("contains the requests of all runs, and decides them", () =>
     Effect.gen(function* () {
       const { runtime, write } = yield* obedient()
       const conductor = yield* Conductor.make()
@@ -444,7 +444,7 @@ describe("Conductor's inbox", () => {
     })
   )
 
-  it.effect("has what sub-agents wait for, under the run at the root", () =>
+  it.effect("contains the requests of sub-agents under the id of their root run", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const writer = Agent.make("writer", { tools: [write.tool] })
@@ -472,7 +472,7 @@ describe("Conductor's inbox", () => {
 })
 
 describe("Conductor.events", () => {
-  it.effect("merges what happens in all runs, with their names", () =>
+  it.effect("merges the updates of all runs, with the runs' names", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make()
@@ -516,7 +516,7 @@ describe("Conductor.make's limits", () => {
   const budgetOf = (error: { readonly _tag: string; readonly budget?: string }) =>
     `${error._tag} ${error.budget}`
 
-  it.effect("begin no run when nothing is left, and say of what", () =>
+  it.effect("refuse a run when a budget is used up, and name the budget", () =>
     Effect.gen(function* () {
       const { runtime } = yield* priced(1)
       for (const [limits, budget, runs] of [
@@ -538,13 +538,13 @@ describe("Conductor.make's limits", () => {
     })
   )
 
-  it.effect("set a part aside for each run before it begins, and give back what it has not used", () =>
+  it.effect("reserve a share for each run when it starts, and take back the unused rest", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make({ concurrency: 4, limits: { maxTokens: 1000, maxTurns: 20 } })
       const own = yield* conductor.dispatch(runtime, { prompt: "wait 1", limits: { maxTokens: 400 } })
       const equal = yield* conductor.dispatch(runtime, { prompt: "hang" })
-      // The first has asked for 400; the second gets its part of 600 for three slots. Turns are those of each run's own limit.
+      // The first run asks for 400; the second gets a third of the remaining 600. Turns come from each run's own limit.
       assert.deepStrictEqual(conductor.spending().reserved, { runs: 0, tokens: 600, turns: 16, cost: 0 })
       const third = yield* conductor.dispatch(runtime, { prompt: "hang" })
       assert.deepStrictEqual(conductor.spending().reserved, { runs: 0, tokens: 800, turns: 20, cost: 0 })
@@ -560,7 +560,7 @@ describe("Conductor.make's limits", () => {
     })
   )
 
-  it.effect("keep each run within its part", () =>
+  it.effect("bound each run by its share", () =>
     Effect.gen(function* () {
       const { runtime } = yield* priced(1, 10, "1 second")
       const conductor = yield* Conductor.make({ concurrency: 2, limits: { maxTokens: 400 } })
@@ -576,7 +576,7 @@ describe("Conductor.make's limits", () => {
   )
 
   it.effect(
-    "bound a run beside the limits of its caller, which alone go on to a fork and to the next run",
+    "apply beside the caller's limits, which alone pass to a fork and the next run",
     () =>
       Effect.gen(function* () {
         const agent = Agent.make("a", { tools: [probe("write").tool] })
@@ -594,7 +594,7 @@ describe("Conductor.make's limits", () => {
         const fork = yield* again.send("or else?", { whenHeld: "fork" })
         const forked = yield* fork.wait
         assert.deepStrictEqual(forked.state.startedWith, { limits })
-        // It asks for 700 like the run that it continues, and gets what is left of 1,000.
+        // The fork asks for 700 like its original, and gets the rest of 1,000.
         const { maxTokens, maxTurns } = forked.state.limits
         assert.deepStrictEqual([maxTokens, maxTurns], [300, 5])
         const ended = yield* fork.cancel()
@@ -603,7 +603,7 @@ describe("Conductor.make's limits", () => {
       })
   )
 
-  it.effect("begin nothing after a run whose cost is not known, while money is limited", () =>
+  it.effect("refuse further runs after a run of unknown cost when money is limited", () =>
     Effect.gen(function* () {
       const { runtime } = yield* priced(undefined)
       const conductor = yield* Conductor.make({ limits: { maxCostUsd: 5 } })
@@ -615,7 +615,7 @@ describe("Conductor.make's limits", () => {
     })
   )
 
-  it.effect("are told by a run that has waited for its slot, when nothing is left for it", () =>
+  it.effect("fail a queued run when its slot is free and nothing is left", () =>
     Effect.gen(function* () {
       const { runtime } = yield* priced(1, 1, "1 second")
       const conductor = yield* Conductor.make({ concurrency: 1, limits: { maxTokens: 150 } })
@@ -632,7 +632,7 @@ describe("Conductor.make's limits", () => {
 })
 
 describe("Conductor.cancel", () => {
-  it.effect("ends the runs under a name, and no others", () =>
+  it.effect("cancels the runs under a name, and no others", () =>
     Effect.gen(function* () {
       const { runtime } = yield* obedient()
       const conductor = yield* Conductor.make({ concurrency: 3 })

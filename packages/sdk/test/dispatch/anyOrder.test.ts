@@ -19,7 +19,7 @@ import { approve, assertValid, call, deny, probe, rebind } from "../helpers/Fixt
 
 type Handle = AgentHandle<undefined, StoredFault>
 
-/** An agent that writes three times, two calls at once, a little later each time; every call is asked about. */
+/** An agent with three turns of two `write` calls, each of which needs approval. */
 const scribe = Effect.gen(function* () {
   const write = probe("write", { handler: ({ id }) => Effect.as(Effect.sleep(1), `wrote ${id}`) })
   const agent = Agent.make("scribe", { tools: [write.tool], limits: { maxTurns: 50 } })
@@ -35,7 +35,7 @@ const scribe = Effect.gen(function* () {
 
 const meanings: ReadonlyArray<WhenHeld> = ["queue", "queue", "supersede", "answer"]
 
-/** Does something to a run, or nothing, as chance has it. */
+/** Performs a random operation on a handle. */
 const meddle = Effect.fnUntraced(function* (handle: Handle) {
   const dice = yield* Random.nextIntBetween(0, 20)
   const [request] = handle.interruptions()
@@ -54,7 +54,7 @@ const ends = /^run\.(completed|cancelled|failed)$/
 
 interface Way {
   readonly name: string
-  /** Whether another program works on the runs too, and has handles of its own. */
+  /** Whether a worker of another program drives the runs too. */
   readonly isShared?: boolean
   readonly dispatch: (
     conductor: Conductor.Conductor,
@@ -81,10 +81,10 @@ const ways: ReadonlyArray<Way> = [
   }
 ]
 
-describe("whatever is done to runs, in whichever order", () => {
+describe("runs under random operations", () => {
   for (const { dispatch, isShared = false, name } of ways) {
     it.live(
-      `each has one end, every call ran at most once, and nothing is left behind: ${name}`,
+      `end once, run each call at most once and leave nothing behind: ${name}`,
       () =>
         Effect.gen(function* () {
           let alive = 0

@@ -22,7 +22,7 @@ import { timeSpent } from "../helpers/timeSpent.ts"
 const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
   Effect.provide(Effect.scoped(body), Layer.fresh(layerMemory))
 
-/** Counts the fibers of what is done in it. */
+/** Counts the live fibers of the body. */
 const countingFibers = <A, E, R>(body: (alive: () => number) => Effect.Effect<A, E, R>) =>
   Effect.suspend(() => {
     let alive = 0
@@ -40,7 +40,7 @@ const countingFibers = <A, E, R>(body: (alive: () => number) => Effect.Effect<A,
     )
   })
 
-/** Agents that hang in a tool, or with their model, as they are told; or write, and are asked about it. */
+/** Agents that hang in a tool or in a model call, or call `write`, as their prompt says. */
 const hanging = Effect.gen(function* () {
   const signals: Array<AbortSignal> = []
   const hang = safe("hang", {
@@ -62,9 +62,9 @@ const hanging = Effect.gen(function* () {
   return { runtime, signals, write }
 })
 
-describe("cancelling 1,000 runs", () => {
+describe("the cancellation of 1,000 runs", () => {
   it.live(
-    "ends all of them with less than a second of work and of waiting, each with one end, its signals fired, and no fiber left",
+    "takes less than a second, ends each run once, aborts every signal and leaves no fiber",
     () =>
       countingFibers((alive) =>
         Effect.gen(function* () {
@@ -94,7 +94,7 @@ describe("cancelling 1,000 runs", () => {
               }
             )
           )
-          // All of those that write are held, and the others hang.
+          // The `write` runs are held, and the others hang.
           while (
             signals.length < 333 ||
             handles.filter(({ status }) => status.current() === "held").length < 333
@@ -125,7 +125,7 @@ describe("cancelling 1,000 runs", () => {
 
 describe("Conductor.drain", () => {
   it.effect(
-    "takes no more runs, cancels those that are not stored, and returns the held ones as they were",
+    "refuses further runs, cancels those without a store, and returns the held states",
     () =>
       countingFibers((alive) =>
         Effect.gen(function* () {
@@ -153,7 +153,7 @@ describe("Conductor.drain", () => {
           yield* Fiber.join(events)
           assert.strictEqual(alive(), before)
 
-          // What was held can still be gone on with.
+          // The held state can be resumed.
           const state = drained[0]!.held!
           const decisions = interruptions(state).map((request) => approve(request))
           expect(yield* runPrompt(runtime, { state, decisions }), "completed")
@@ -163,7 +163,7 @@ describe("Conductor.drain", () => {
   )
 
   it.effect(
-    "returns decisions that were acknowledged and not begun, and what was said, in the held state",
+    "returns acknowledged decisions and messages in the held state",
     () =>
       Effect.gen(function* () {
         const begun = yield* Deferred.make<void>()
@@ -184,7 +184,7 @@ describe("Conductor.drain", () => {
         yield* second.wait
         yield* first.decide(approve(first.interruptions()[0]!))
         yield* Deferred.await(begun)
-        // Its place is taken: the decision is acknowledged, and waits with it.
+        // Without a free slot, the acknowledged decision waits with the run.
         yield* second.decide(approve(second.interruptions()[0]!))
         yield* second.send("In blue, please.")
         assert.strictEqual(second.status.current(), "queued")
@@ -208,7 +208,7 @@ describe("Conductor.drain", () => {
       })
   )
 
-  it.effect("returns a run whose decision it has taken and not begun to act on", () =>
+  it.effect("returns a run with an accepted decision that has not taken effect", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const looking = yield* Deferred.make<void>()
@@ -230,7 +230,7 @@ describe("Conductor.drain", () => {
       const conductor = yield* Conductor.make()
       const handle = yield* conductor.dispatch(runtime, { prompt: "go" })
       yield* Deferred.await(looking)
-      // It waits behind the scout, which is at work.
+      // The call waits behind the working scout.
       yield* handle.decide(approve(handle.interruptions()[0]!))
       const [drained] = yield* conductor.drain
       const again = yield* Effect.forkChild(runPrompt(runtime, { state: throughJson(drained!.held!) }))
@@ -241,7 +241,7 @@ describe("Conductor.drain", () => {
   )
 
   it.effect(
-    "called twice at once closes once, and both are told what became of each run when it is over",
+    "returns the same runs to two concurrent calls, and drains once",
     () =>
       Effect.gen(function* () {
         const stopped = yield* Deferred.make<void>()
@@ -266,7 +266,7 @@ describe("Conductor.drain", () => {
         yield* conductor.dispatch(runtime, { prompt: "slow" }, { name: "slow" })
         const first = yield* Effect.forkChild(conductor.drain)
         yield* Deferred.await(stopped)
-        // The held one is over by now, the slow one is not.
+        // The held run has ended by now, the slow one has not.
         const second = yield* Effect.forkChild(conductor.drain, { startImmediately: true })
         yield* Effect.yieldNow
         assert.deepStrictEqual([first.pollUnsafe(), second.pollUnsafe()], [undefined, undefined])
@@ -282,7 +282,7 @@ describe("Conductor.drain", () => {
       })
   )
 
-  it.effect("suspends stored runs, which are found again by their ids", () =>
+  it.effect("suspends stored runs, which can be attached to by their ids", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -316,7 +316,7 @@ describe("Conductor.drain", () => {
     )
   )
 
-  it.effect("does not wait for longer than it may", () =>
+  it.effect("ends after drainTimeout", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const stubborn = safe("stubborn", {
@@ -341,7 +341,7 @@ describe("Conductor.drain", () => {
 })
 
 describe("a scope with many runs", () => {
-  it.effect("ends all of them together when it closes, and keeps nothing of those that are over", () =>
+  it.effect("cancels all of them when it closes", () =>
     Effect.gen(function* () {
       const { runtime } = yield* rebind(
         Agent.make("a"),

@@ -31,7 +31,7 @@ const writes = (times = 1) =>
   Array.from({ length: times }, (_, i): ScriptedModel.Script => ({ calls: [call("write", `${i + 1}`)] }))
 
 describe("dispatchPrompt", () => {
-  it.effect("returns while the run goes on, and waits for it when asked", () =>
+  it.effect("returns while the run works, and its handle waits for the result", () =>
     Effect.gen(function* () {
       const go = yield* Deferred.make<void>()
       const slow = safe("slow", { handler: () => Effect.as(Deferred.await(go), "slow") })
@@ -52,7 +52,7 @@ describe("dispatchPrompt", () => {
     })
   )
 
-  it.effect("goes on by itself when a held run is decided", () =>
+  it.effect("resumes a held run after each decision", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [...writes(2), "done"])
@@ -70,7 +70,7 @@ describe("dispatchPrompt", () => {
     })
   )
 
-  it.effect("tells what keeps a run from beginning at once", () =>
+  it.effect("fails at once with an empty prompt or an invalid id", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), [])
       const tagOf = (...given: Parameters<typeof dispatchPrompt>) =>
@@ -80,7 +80,7 @@ describe("dispatchPrompt", () => {
     })
   )
 
-  it.effect("has failures of the run as results, which can be gone on with", () =>
+  it.effect("returns the failure of a run as a result that can be continued", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), [
         { error: new InvalidRequest({ description: "down" }) },
@@ -95,7 +95,7 @@ describe("dispatchPrompt", () => {
     })
   )
 
-  it.effect("goes on in a session under an id that is known before the run has begun", () =>
+  it.effect("continues a session under a run id that is known at once", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), ["one", "two"])
       const first = yield* dispatchPrompt(runtime, { prompt: "go" })
@@ -114,7 +114,7 @@ describe("dispatchPrompt", () => {
     })
   )
 
-  it.effect("cancels the run when its scope closes, at work or held, and says why", () =>
+  it.effect("cancels a working or held run when its scope closes", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const { runtime } = yield* rebind(
@@ -139,8 +139,8 @@ describe("dispatchPrompt", () => {
   )
 })
 
-describe("dispatchPrompt under what is over", () => {
-  it.effect("begins nothing after its scope has closed", () =>
+describe("dispatchPrompt in a closed scope or with a cancelled token", () => {
+  it.effect("starts nothing in a closed scope", () =>
     Effect.gen(function* () {
       const { model, runtime } = yield* bind(Agent.make("a"), ["not asked"])
       for (const used of [false, true]) {
@@ -155,7 +155,7 @@ describe("dispatchPrompt under what is over", () => {
     })
   )
 
-  it.effect("ends at once when it was cancelled before", () =>
+  it.effect("ends at once with a cancelled token", () =>
     Effect.gen(function* () {
       const { model, runtime } = yield* bind(Agent.make("a"), ["not asked"])
       const cancellation = Cancellation.make()
@@ -166,7 +166,7 @@ describe("dispatchPrompt under what is over", () => {
     })
   )
 
-  it.effect("keeps the state of a held run that cannot be gone on with, and what was decided about it", () =>
+  it.effect("keeps the state and the decision of a held run that cannot be resumed", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), writes())
       const handle = yield* dispatchPrompt(runtime, { prompt: "go" })
@@ -186,7 +186,7 @@ describe("dispatchPrompt under what is over", () => {
 })
 
 describe("AgentHandle.cancel", () => {
-  it.effect("ends a run at work, fires the signals of its tools, and returns how it ended", () =>
+  it.effect("cancels a working run, aborts its tools' signals, and returns the result", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       let signal: AbortSignal | undefined
@@ -210,7 +210,7 @@ describe("AgentHandle.cancel", () => {
     })
   )
 
-  it.effect("ends a held run, and nothing of it runs afterwards", () =>
+  it.effect("cancels a held run, whose calls never run", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), writes())
@@ -230,7 +230,7 @@ describe("AgentHandle.cancel", () => {
     })
   )
 
-  it.effect("leaves a run that is over as it was", () =>
+  it.effect("does not change an ended run", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), ["done"])
       const handle = yield* dispatchPrompt(runtime, { prompt: "go" })
@@ -240,7 +240,7 @@ describe("AgentHandle.cancel", () => {
     })
   )
 
-  it.effect("is told to everybody who waits, and to a token that the run was given", () =>
+  it.effect("resolves all waiters of the handle when the run's token is cancelled", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), [{ hang: true }])
       const cancellation = Cancellation.make()
@@ -256,7 +256,7 @@ describe("AgentHandle.cancel", () => {
 })
 
 describe("AgentHandle.decide", () => {
-  it.effect("takes the first decision of a request, and says so to the second", () =>
+  it.effect("accepts the first decision on a request, and rejects the second", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [...writes(), "done"])
@@ -280,7 +280,7 @@ describe("AgentHandle.decide", () => {
     })
   )
 
-  it.effect("is made by time where nobody makes it", () =>
+  it.effect("is replaced by a denial when the request expires", () =>
     Effect.gen(function* () {
       const write = probe("write", { approval: { expiresIn: "90 days" } })
       const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [...writes(), "so be it"])

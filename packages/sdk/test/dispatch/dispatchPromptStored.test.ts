@@ -23,7 +23,7 @@ const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
 
 const runId = "run" as RunId
 
-/** An agent that writes once and is asked about it; and another process with the same agent. */
+/** Two processes with an agent that calls `write` once, with approval. */
 const writer = Effect.gen(function* () {
   const write = probe("write")
   const model = ScriptedModel.make(({ turn }) => (turn === 1 ? { calls: [call("write", "1")] } : "done"))
@@ -33,7 +33,7 @@ const writer = Effect.gen(function* () {
   return { agent, model, other, runtime, write }
 })
 
-/** A tool whose body waits until it is let go on. */
+/** A tool whose body waits until it is opened. */
 const slow = () => {
   const begun = Deferred.makeUnsafe<void>()
   const open = Deferred.makeUnsafe<void>()
@@ -52,7 +52,7 @@ const inScope = Effect.fnUntraced(function* () {
 })
 
 describe("dispatchPromptStored", () => {
-  it.effect("returns when the run is in the store, and goes on by itself when it is decided", () =>
+  it.effect("returns once the run is stored, and resumes it after a decision", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -71,7 +71,7 @@ describe("dispatchPromptStored", () => {
     )
   )
 
-  it.effect("goes on by itself when somebody else decides in the store", () =>
+  it.effect("resumes the run when a decision is made in the store", () =>
     inOneStore(
       Effect.gen(function* () {
         const { runtime, write } = yield* writer
@@ -84,7 +84,7 @@ describe("dispatchPromptStored", () => {
     )
   )
 
-  it.effect("starts a run once for each id", () =>
+  it.effect("starts once per run id", () =>
     inOneStore(
       Effect.gen(function* () {
         const { runtime } = yield* writer
@@ -95,7 +95,7 @@ describe("dispatchPromptStored", () => {
     )
   )
 
-  it.effect("lets go of a held run when the scope closes, and is found again by its id", () =>
+  it.effect("suspends a held run when its scope closes, and `attach` finds it", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -118,7 +118,7 @@ describe("dispatchPromptStored", () => {
     )
   )
 
-  it.effect("lets go of a run at work when the scope closes, and is taken up by who attaches to it", () =>
+  it.effect("suspends a working run when its scope closes, and `attach` resumes it", () =>
     inOneStore(
       Effect.gen(function* () {
         const { begun, open, ran, tool } = slow()
@@ -141,7 +141,7 @@ describe("dispatchPromptStored", () => {
     )
   )
 
-  it.effect("cancels the run when the scope closes, if told to", () =>
+  it.effect("cancels the run when its scope closes with onClose `cancel`", () =>
     inOneStore(
       Effect.gen(function* () {
         const { runtime } = yield* writer
@@ -157,7 +157,7 @@ describe("dispatchPromptStored", () => {
     )
   )
 
-  it.effect("watches a run that another process takes up, and sees how it ends", () =>
+  it.effect("follows a run that another process resumes, to its end", () =>
     inOneStore(
       Effect.gen(function* () {
         const { other, runtime, write } = yield* writer
@@ -165,7 +165,7 @@ describe("dispatchPromptStored", () => {
         const held = only(yield* handle.wait, "approval")
         const release = yield* (yield* RunStore).claim({ runId, owner: "somebody", ttl: "1 minute" })
         yield* handle.decide(approve(held))
-        // Somebody has it, and does not go on.
+        // The owner of the lease does not drive the run.
         yield* TestClock.adjust("10 seconds")
         assert.strictEqual(handle.status.current(), "running")
         assert.deepStrictEqual(write.ran, [])
@@ -178,7 +178,7 @@ describe("dispatchPromptStored", () => {
     )
   )
 
-  it.effect("goes on when the time of a request is up", () =>
+  it.effect("denies an expired request and goes on", () =>
     inOneStore(
       Effect.gen(function* () {
         const write = probe("write", { approval: { expiresIn: "1 hour" } })
@@ -197,11 +197,11 @@ describe("dispatchPromptStored", () => {
     )
   )
 
-  it.effect("goes on after the store was away for a moment", () =>
+  it.effect("recovers from a short failure of the store", () =>
     Effect.gen(function* () {
       let appends = 0
       const faulty = FaultyRunStore.layer({
-        // The second one holds the result of the call.
+        // The second append has the result of the call.
         after: (operation) =>
           operation === "append" && ++appends === 2
             ? Effect.fail(FaultyRunStore.error(operation, "connectionLost"))
@@ -223,7 +223,7 @@ describe("dispatchPromptStored", () => {
     })
   )
 
-  it.effect("tells who dispatches it when the store does not take it", () =>
+  it.effect("fails when the store refuses the run", () =>
     Effect.gen(function* () {
       const faulty = FaultyRunStore.layer({
         before: (operation) => Effect.fail(FaultyRunStore.error(operation, "full"))
@@ -238,7 +238,7 @@ describe("dispatchPromptStored", () => {
     })
   )
 
-  it.effect("goes on by itself after a failure that may pass, if told to", () =>
+  it.effect("retries a retryable failure with `restart`", () =>
     inOneStore(
       Effect.gen(function* () {
         const { runtime } = yield* rebind(
@@ -254,7 +254,7 @@ describe("dispatchPromptStored", () => {
 })
 
 describe("AgentHandle.cancel of a stored run", () => {
-  it.effect("ends it at work here, and held by nobody", () =>
+  it.effect("cancels a working run and a held run once each, and closes their requests", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -281,7 +281,7 @@ describe("AgentHandle.cancel of a stored run", () => {
     )
   )
 
-  it.effect("ends it while another process works on it, and returns when that has stopped", () =>
+  it.effect("cancels a run that another process drives, and returns after its end", () =>
     inOneStore(
       Effect.gen(function* () {
         const { begun, tool } = slow()
@@ -303,7 +303,7 @@ describe("AgentHandle.cancel of a stored run", () => {
 })
 
 describe("attach", () => {
-  it.effect("refuses what is not there, and what has no agent here", () =>
+  it.effect("refuses an unknown run, and a run without its agent", () =>
     inOneStore(
       Effect.gen(function* () {
         const { runtime } = yield* writer
@@ -315,7 +315,7 @@ describe("attach", () => {
     )
   )
 
-  it.effect("tells a run that is over as it ended, and goes on with none", () =>
+  it.effect("returns the result of an ended run without starting it again", () =>
     inOneStore(
       Effect.gen(function* () {
         const model = ScriptedModel.make([
@@ -337,7 +337,7 @@ describe("attach", () => {
     )
   )
 
-  it.effect("takes up a run whose process has died, as soon as that is known", () =>
+  it.effect("resumes the run of a dead process once its lease has expired", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -356,7 +356,7 @@ describe("attach", () => {
     )
   )
 
-  it.effect("gives every handle of a run the same end, whichever has worked on it", () =>
+  it.effect("gives every handle of a run the same result", () =>
     inOneStore(
       Effect.gen(function* () {
         const { other, runtime, write } = yield* writer
@@ -374,7 +374,7 @@ describe("attach", () => {
     )
   )
 
-  it.effect("sees what the run is held on while another process works on it", () =>
+  it.effect("shows the requests of a run that another process holds", () =>
     inOneStore(
       Effect.gen(function* () {
         const { begun, open, tool } = slow()
@@ -401,7 +401,7 @@ describe("attach", () => {
     )
   )
 
-  it.effect("puts what was held before a restart under a conductor, with one inbox", () =>
+  it.effect("puts runs from before a restart under a conductor, with one inbox", () =>
     inOneStore(
       Effect.gen(function* () {
         const { other, runtime, write } = yield* writer
@@ -419,7 +419,7 @@ describe("attach", () => {
         for (const { request } of inbox) yield* conductor.decide(approve(request))
         for (const end of yield* Conductor.all(handles)) expect(end, "completed")
         assert.strictEqual(write.ran.length, 3)
-        // One turn each was before.
+        // Each run has had one turn before.
         assert.strictEqual(conductor.spending().spent.turns, 3)
         const refused = yield* Effect.flip(conductor.attach([runtime], ids[0]!))
         assert.strictEqual(refused._tag, "ConductorBudgetExceeded")

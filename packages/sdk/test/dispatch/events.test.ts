@@ -21,7 +21,7 @@ import { approve, bind, call, only, probe, rebind, safe } from "../helpers/Fixtu
 const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
   Effect.provide(body, Layer.fresh(layerMemory))
 
-/** What a reader got, in short: the revision and tag of an event, else the tag. */
+/** The updates in short: revision and tag of an event, or the tag. */
 const brief = (updates: ReadonlyArray<HandleUpdate>): ReadonlyArray<string> =>
   updates.map((update) =>
     update._tag === "event"
@@ -63,7 +63,7 @@ const wholeRun = [
 ]
 
 describe("AgentHandle.events", () => {
-  it.effect("tells the whole run through its holds, also to who begins to read in the middle", () =>
+  it.effect("contain the whole run with its holds for a reader that starts later", () =>
     Effect.gen(function* () {
       const { runtime } = yield* writing
       const handle = yield* dispatchPrompt(runtime, { prompt: "go" })
@@ -72,12 +72,12 @@ describe("AgentHandle.events", () => {
       yield* Effect.yieldNow
       yield* handle.decide(approve(held))
       assert.deepStrictEqual(brief(onlyEvents(yield* Fiber.join(late))), wholeRun)
-      // And after the end.
+      // After the end as well.
       assert.deepStrictEqual(brief(yield* Stream.runCollect(handle.events)), wholeRun)
     })
   )
 
-  it.effect("keeps the latest events of a run that is not stored, and counts those before", () =>
+  it.effect("keep the latest events of a run without a store, and count the skipped ones", () =>
     Effect.gen(function* () {
       const { runtime } = yield* writing
       const handle = yield* dispatchPrompt(runtime, { prompt: "go" }, { keepEvents: 3 })
@@ -92,7 +92,7 @@ describe("AgentHandle.events", () => {
     })
   )
 
-  it.effect("never holds the run up: a slow reader gets the latest, and a count of what it has missed", () =>
+  it.effect("skip updates of a slow reader, with a count, and never block the run", () =>
     Effect.gen(function* () {
       const { handle, reading } = yield* noisyAndSlow((runtime) => dispatchPrompt(runtime, { prompt: "go" }))
       const result = yield* handle.done
@@ -107,9 +107,9 @@ describe("AgentHandle.events", () => {
   )
 })
 
-describe("a slow reader of a handle, or of a conductor", () => {
+describe("a slow reader of a handle or a conductor", () => {
   it.effect(
-    "holds a bounded number of characters of large output, of one run or of many, stored or not",
+    "buffers a bounded number of characters of large output",
     () =>
       inOneStore(
         Effect.gen(function* () {
@@ -133,7 +133,7 @@ describe("a slow reader of a handle, or of a conductor", () => {
           ]
           const all = Effect.forEach(handles, ({ done }) => Effect.exit(done))
           const first = yield* Deferred.make<void>()
-          /** Reads nothing more after its first update until all is over, and says how much output it then gets. */
+          /** Stops reading after the first update until all runs end, and returns the output received afterwards. */
           const slow = <A>(stream: Stream.Stream<A, unknown>, chunkOf: (update: A) => number) =>
             Effect.forkChild(
               Stream.runFold(
@@ -162,7 +162,7 @@ describe("a slow reader of a handle, or of a conductor", () => {
   )
 })
 
-/** A run whose tool is noisy, and a reader that reads nothing more after its first update until the run is over. */
+/** A run with much progress, and a reader that stops after its first update until the run ends. */
 const noisyAndSlow = Effect.fnUntraced(function* <E, F, R>(
   dispatch: (runtime: Runtime<undefined>) => Effect.Effect<AgentHandle<undefined, E>, F, R>
 ) {
@@ -190,7 +190,7 @@ const noisyAndSlow = Effect.fnUntraced(function* <E, F, R>(
 })
 
 describe("AgentHandle.events of a stored run", () => {
-  it.effect("are read from the journal first, by any handle", () =>
+  it.effect("start with the journal in every handle", () =>
     inOneStore(
       Effect.scoped(
         Effect.gen(function* () {
@@ -211,7 +211,7 @@ describe("AgentHandle.events of a stored run", () => {
     )
   )
 
-  it.effect("are all told to a slow reader, who misses no more than what passes by", () =>
+  it.effect("reach a slow reader completely, and skip only transient updates", () =>
     inOneStore(
       Effect.scoped(
         Effect.gen(function* () {
@@ -231,7 +231,7 @@ describe("AgentHandle.events of a stored run", () => {
     )
   )
 
-  it.effect("are all read from a journal of several pages, after the end of the run, too", () =>
+  it.effect("contain all pages of a long journal, also after the end", () =>
     inOneStore(
       Effect.scoped(
         Effect.gen(function* () {
@@ -253,7 +253,7 @@ describe("AgentHandle.events of a stored run", () => {
     )
   )
 
-  it.effect("are followed while another process works on the run", () =>
+  it.effect("follow a run that another process drives", () =>
     inOneStore(
       Effect.scoped(
         Effect.gen(function* () {
@@ -272,7 +272,7 @@ describe("AgentHandle.events of a stored run", () => {
     )
   )
 
-  it.effect("are published once by a handle that reads what another process does from a slow store", () =>
+  it.effect("are published once by a handle that follows another process through a slow store", () =>
     Effect.gen(function* () {
       const store = yield* Effect.provide(RunStore, Layer.fresh(layerMemory))
       const isRead = yield* Deferred.make<void>()
@@ -322,7 +322,7 @@ describe("AgentHandle.events of a stored run", () => {
     })
   )
 
-  it.effect("are not read again and again by a reader that began before a commit", () =>
+  it.effect("are not read from the store repeatedly while a commit is pending", () =>
     Effect.gen(function* () {
       const store = yield* Effect.provide(RunStore, Layer.fresh(layerMemory))
       let reads = 0

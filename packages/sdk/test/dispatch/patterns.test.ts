@@ -8,7 +8,7 @@ import { InvalidRequest } from "../../src/model/ModelError.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { expect, rebind } from "../helpers/Fixture.ts"
 
-/** An agent that answers with its name around what it was told; and fails when it is told to. */
+/** An agent that answers `name(prompt)`, and fails on the prompt `fail`. */
 const wrapping = (name: string) =>
   Effect.map(
     rebind(
@@ -22,7 +22,7 @@ const wrapping = (name: string) =>
   )
 
 describe("pipeline", () => {
-  it.effect("tells each agent what the one before has come to", () =>
+  it.effect("passes each agent's answer to the next one", () =>
     Effect.gen(function* () {
       const conductor = yield* Conductor.make()
       const result = yield* pipeline(conductor, "x", [
@@ -34,7 +34,7 @@ describe("pipeline", () => {
     })
   )
 
-  it.effect("stops at the first that does not complete", () =>
+  it.effect("stops at the first run that does not complete", () =>
     Effect.gen(function* () {
       const conductor = yield* Conductor.make()
       const runtime = yield* wrapping("a")
@@ -50,7 +50,7 @@ describe("pipeline", () => {
 })
 
 describe("mapReduce", () => {
-  it.effect("tells one agent what all the others came to, in the order of their prompts", () =>
+  it.effect("passes all results to one agent, in the order of the prompts", () =>
     Effect.gen(function* () {
       const conductor = yield* Conductor.make({ concurrency: 2 })
       const result = yield* mapReduce(conductor, {

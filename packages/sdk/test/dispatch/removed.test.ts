@@ -1,5 +1,5 @@
 /**
- * Handles of stored runs that another program removes, by themselves or with all that ended before a time.
+ * Handles of stored runs that another program removes, one by one or by `prune`.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -23,7 +23,7 @@ const test = (name: string, body: Effect.Effect<void, unknown, RunStore | Scope.
 
 const runId = "run" as RunId
 
-/** Waits with every way of waiting that a handle has. Returns the errors, once all of them have ended. */
+/** Waits in every way that a handle has. Returns the errors once all have ended. */
 const waiting = Effect.fnUntraced(function* (handle: AgentHandle<unknown, StoredFault>) {
   const seen = yield* Deferred.make<void>()
   const reading = Stream.runForEach(handle.events, () => Deferred.succeed(seen, undefined))
@@ -39,10 +39,10 @@ const waiting = Effect.fnUntraced(function* (handle: AgentHandle<unknown, Stored
 
 const removed = { _tag: "RunNotFound", runId, removed: true }
 
-describe("a handle of a run that another program removes", () => {
+describe("a handle of a removed run", () => {
   for (const isOfSubAgent of [false, true]) {
     test(
-      `ends with an error that says so, ${isOfSubAgent ? "a sub-agent's with it" : "while the run is held"}`,
+      `fails with RunNotFound, ${isOfSubAgent ? "also for a sub-agent" : "while the run is held"}`,
       Effect.gen(function* () {
         const store = yield* RunStore
         const lead = Agent.make("lead", {
@@ -74,7 +74,7 @@ describe("a handle of a run that another program removes", () => {
   }
 
   test(
-    "ends with an error that says so, while another process works on the run and ends it",
+    "fails with RunNotFound after another process has completed the run",
     Effect.gen(function* () {
       const store = yield* RunStore
       const [begun, open] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -90,7 +90,7 @@ describe("a handle of a run that another program removes", () => {
       const handle = yield* attach([(yield* rebind(agent, model)).runtime], runId)
       const ends = yield* waiting(handle)
       yield* Deferred.succeed(open, undefined)
-      // Both before the handle looks again.
+      // Both before the handle polls.
       expect(yield* Fiber.join(working), "completed")
       assert.strictEqual(yield* store.prune({ endedBefore: 1 }), 1)
       yield* TestClock.adjust("500 millis")
@@ -99,7 +99,7 @@ describe("a handle of a run that another program removes", () => {
   )
 
   test(
-    "refuses to cancel it with the same error",
+    "fails a cancellation with RunNotFound",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { runtime } = yield* rebind(

@@ -41,12 +41,12 @@ const ways: ReadonlyArray<Way> = [
 const scoped = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
   Effect.provide(Effect.scoped(body), Layer.fresh(layerMemory))
 
-/** Asks the user. */
+/** A call of `ask_user`. */
 const ask = (id: string, question: string) => ({ tool: "ask_user", id, arguments: { question } })
 
 for (const { dispatch, name } of ways) {
   describe(`AgentHandle.send to ${name}`, () => {
-    it.effect("at work is read before its next turn", () =>
+    it.effect("reaches a working run before its next turn", () =>
       scoped(
         Effect.gen(function* () {
           const begun = yield* Deferred.make<void>()
@@ -77,7 +77,7 @@ for (const { dispatch, name } of ways) {
     )
 
     it.effect(
-      "is refused with a policy or limits where it is no fork: nothing is said, and nothing runs",
+      "is refused with a policy or limits unless it forks",
       () =>
         scoped(
           Effect.gen(function* () {
@@ -103,7 +103,7 @@ for (const { dispatch, name } of ways) {
             const { state } = expect(yield* handle.done, "completed")
             assert.deepStrictEqual(write.ran, ["1"])
             assert.notInclude(transcript(state).join(), "again")
-            // Where nothing is open, a fork is no fork.
+            // Without open requests, `fork` does not fork.
             assert.strictEqual(
               (yield* Effect.flip(handle.send("again", { whenHeld: "fork", policy: { mode: "none" } })))._tag,
               "OptionsInvalid"
@@ -113,7 +113,7 @@ for (const { dispatch, name } of ways) {
     )
 
     it.effect(
-      "as a fork goes on under the policy and the limits that the caller gave, or under those given to it",
+      "forks with the caller's policy and limits, or with those given",
       () =>
         scoped(
           Effect.gen(function* () {
@@ -143,7 +143,7 @@ for (const { dispatch, name } of ways) {
         )
     )
 
-    it.effect("that is held is read when its calls are settled", () =>
+    it.effect("reaches a held run after its calls are settled", () =>
       scoped(
         Effect.gen(function* () {
           const write = probe("write")
@@ -169,7 +169,7 @@ for (const { dispatch, name } of ways) {
       )
     )
 
-    it.effect("supersedes what is pending: it is denied, and the message is read next", () =>
+    it.effect("denies pending requests with `supersede`, and is read next", () =>
       scoped(
         Effect.gen(function* () {
           const write = probe("write")
@@ -200,7 +200,7 @@ for (const { dispatch, name } of ways) {
       )
     )
 
-    it.effect("answers the one open question", () =>
+    it.effect("answers the one open question with `answer`", () =>
       scoped(
         Effect.gen(function* () {
           const { runtime } = yield* bind(Agent.make("a", { tools: [Tool.askUser] }), [
@@ -233,7 +233,7 @@ for (const { dispatch, name } of ways) {
       )
     )
 
-    it.effect("is said to a fork from before the open turn, and this one stays held", () =>
+    it.effect("forks from before the open turn with `fork`, and the run stays held", () =>
       scoped(
         Effect.gen(function* () {
           const write = probe("write")
@@ -265,7 +265,7 @@ for (const { dispatch, name } of ways) {
       )
     )
 
-    it.effect("is a message like any other where nothing is pending, however it was meant", () =>
+    it.effect("is an ordinary message when no request is pending", () =>
       scoped(
         Effect.gen(function* () {
           const begun = yield* Deferred.make<void>()
@@ -294,7 +294,7 @@ for (const { dispatch, name } of ways) {
       )
     )
 
-    it.effect("explains what it waits for", () =>
+    it.effect("leaves `explain` of the handle to describe the request", () =>
       scoped(
         Effect.gen(function* () {
           const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [

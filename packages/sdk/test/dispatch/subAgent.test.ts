@@ -22,8 +22,8 @@ const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore | Scope.Scope>) =>
 
 const ask = { tool: "ask_user", id: "q", arguments: { question: "Which colour?" } }
 
-describe("the handle of a sub-agent, by its own run", () => {
-  it.effect("shows what that one waits for, and goes on with it until it is over", () =>
+describe("the handle of a sub-agent's run", () => {
+  it.effect("shows its requests, and follows it to its end", () =>
     inOneStore(
       Effect.gen(function* () {
         const { runtime, write } = yield* team(true, {
@@ -54,7 +54,7 @@ describe("the handle of a sub-agent, by its own run", () => {
     )
   )
 
-  it.effect("does not decide what others ask", () =>
+  it.effect("does not decide requests of other runs", () =>
     inOneStore(
       Effect.gen(function* () {
         const { held, runtime, write } = yield* team()
@@ -70,7 +70,7 @@ describe("the handle of a sub-agent, by its own run", () => {
     )
   )
 
-  it.effect("cancels that one and what is under it, and returns when it is over", () =>
+  it.effect("cancels the sub-agent and those under it, and returns after its end", () =>
     inOneStore(
       Effect.gen(function* () {
         const { held, model, runtime } = yield* team()
@@ -80,7 +80,7 @@ describe("the handle of a sub-agent, by its own run", () => {
         assert.strictEqual(reason, "not needed")
         assert.strictEqual((yield* Fiber.join(statuses)).at(-1), "cancelled")
         assert.deepStrictEqual(yield* ends(), [`${helperRun} run.cancelled`, `${scoutRun} run.cancelled`])
-        // What was over stays as it was.
+        // An ended run does not change.
         assert.strictEqual(expect(yield* handle.cancel("again"), "cancelled").reason, "not needed")
         const root = yield* attach([runtime], runId)
         yield* root.decide(approve(approvalOf(held, "w")))
@@ -90,7 +90,7 @@ describe("the handle of a sub-agent, by its own run", () => {
     )
   )
 
-  it.effect("says things to that one, with what they mean while it waits", () =>
+  it.effect("sends messages with the meanings that a sub-agent allows", () =>
     inOneStore(
       Effect.gen(function* () {
         const { model, runtime, write } = yield* team(true, {
@@ -118,7 +118,7 @@ describe("the handle of a sub-agent, by its own run", () => {
     )
   )
 
-  it.effect("tells what happens in that one, from its beginning to its end", () =>
+  it.effect("emits the sub-agent's events from start to end", () =>
     inOneStore(
       Effect.gen(function* () {
         const { held, runtime } = yield* team()
@@ -148,7 +148,7 @@ describe("the handle of a sub-agent, by its own run", () => {
     )
   )
 
-  it.effect("follows another process that works on the run", () =>
+  it.effect("follows another process that drives the run", () =>
     inOneStore(
       Effect.gen(function* () {
         const { held, lead, model, runtime } = yield* team()
@@ -166,7 +166,7 @@ describe("the handle of a sub-agent, by its own run", () => {
     )
   )
 
-  it.effect("of one that has ended tells how, and leaves the run that it lies in alone", () =>
+  it.effect("returns the result of an ended sub-agent, and does not change the run above", () =>
     inOneStore(
       Effect.gen(function* () {
         const { held, runtime } = yield* team()
@@ -185,7 +185,7 @@ describe("the handle of a sub-agent, by its own run", () => {
     )
   )
 
-  it.effect("is suspended with its scope, and found again", () =>
+  it.effect("is suspended with its scope, and can be attached again", () =>
     inOneStore(
       Effect.gen(function* () {
         const { held, runtime } = yield* team()
@@ -202,7 +202,7 @@ describe("the handle of a sub-agent, by its own run", () => {
     )
   )
 
-  it.effect("whose run was cancelled as a whole has ended with it", () =>
+  it.effect("is cancelled with the whole run", () =>
     inOneStore(
       Effect.gen(function* () {
         const { runtime } = yield* team()

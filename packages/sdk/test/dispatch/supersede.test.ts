@@ -56,7 +56,7 @@ const follows = "the user has said something else instead; it follows."
 const denied = "The user has said something else instead; it follows. This was not done."
 const dropped = `This call has not run: ${follows}`
 
-/** A model that answers each agent by its own script. */
+/** A model that answers each agent from its own script. */
 const scripted = (answers: {
   readonly [agent: string]: ReadonlyArray<ScriptedModel.ScriptedAnswer | string>
 }) =>
@@ -72,7 +72,7 @@ const delegate = (agent: string, background: boolean) => ({
 
 const supersede = (handle: Handle) => handle.send("do that", { whenHeld: "supersede", by: "ann" })
 
-/** A body that reports when it has begun, and ends when it may. */
+/** A handler that signals its start and ends when `open` runs. */
 const gate = Effect.gen(function* () {
   const begun = yield* Deferred.make<void>()
   const open = yield* Deferred.make<void>()
@@ -91,9 +91,9 @@ const requestOf = (handle: Handle, tool: string) =>
   })
 
 for (const { dispatch, name } of ways) {
-  describe(`a message that supersedes what is pending, ${name}`, () => {
+  describe(`a superseding message, ${name}`, () => {
     it.effect(
-      "lets no call of the turn begin: no effect, sub-agent, background start, wait for sub-agents or handoff",
+      "starts no further call of the turn: no tool, sub-agent, wait or handoff",
       () =>
         inOneStore(
           Effect.gen(function* () {
@@ -145,7 +145,7 @@ for (const { dispatch, name } of ways) {
     )
 
     it.effect(
-      "does not run a call that was approved before and waits behind it, and says who approved it",
+      "does not run an approved call of the turn, and its result names the approver",
       () =>
         inOneStore(
           Effect.gen(function* () {
@@ -168,7 +168,7 @@ for (const { dispatch, name } of ways) {
         )
     )
 
-    it.effect("begins no more of the reads that run beside it", () =>
+    it.effect("starts no further reads of the turn", () =>
       inOneStore(
         Effect.gen(function* () {
           const { begun, handler, open } = yield* gate
@@ -199,7 +199,7 @@ for (const { dispatch, name } of ways) {
     )
 
     it.effect(
-      "stops the sub-agents that the turn waits for: a body that one has started finishes, and nothing more begins there",
+      "stops the attached sub-agents after their running bodies",
       () =>
         inOneStore(
           Effect.gen(function* () {
@@ -244,7 +244,7 @@ for (const { dispatch, name } of ways) {
         )
     )
 
-    it.effect("asks about no call of the turn whose approval rule was still being asked when it came", () =>
+    it.effect("opens no request for a call whose approval rule is still running", () =>
       inOneStore(
         Effect.gen(function* () {
           const rule = yield* gate
@@ -277,7 +277,7 @@ for (const { dispatch, name } of ways) {
           yield* requestOf(handle, "erase")
           yield* supersede(handle)
           yield* tick.open
-          // A sub-agent takes the mail of the whole run before it asks its model.
+          // A sub-agent reads the mail of the whole run before its model call.
           const asked = () => model.requests.filter(({ agentPath }) => agentPath.at(-1) === "busy").length
           while (asked() < 2) yield* Effect.yieldNow
           yield* rule.open
@@ -293,7 +293,7 @@ for (const { dispatch, name } of ways) {
       )
     )
 
-    it.effect("leaves a sub-agent in the background at work, without the turn in which it asks", () =>
+    it.effect("lets a background sub-agent work on, without its open turn", () =>
       inOneStore(
         Effect.gen(function* () {
           const erase = probe("erase")
@@ -331,7 +331,7 @@ for (const { dispatch, name } of ways) {
   })
 }
 
-describe("a turn that is superseded", () => {
+describe("a superseded turn", () => {
   const turn = Effect.gen(function* () {
     const pay = probe("pay")
     const mail = probe("mail", { needsApproval: false })
@@ -349,7 +349,7 @@ describe("a turn that is superseded", () => {
       return taken._tag === "Success" ? taken.success.reduce<RunState>(evolve, state) : state
     }, state)
 
-  it.effect("is the same whichever of an approval and the superseding decision is folded first", () =>
+  it.effect("has the same result when an approval is folded before or after the superseding decision", () =>
     Effect.gen(function* () {
       const { runtime } = yield* turn
       const held = yield* runPrompt(runtime, { prompt: "go" })
@@ -365,7 +365,7 @@ describe("a turn that is superseded", () => {
     })
   )
 
-  it.effect("survives being kept as a value by its caller, with other requests open", () =>
+  it.effect("is kept in the caller's state while other requests are open", () =>
     Effect.gen(function* () {
       const { mail, pay, runtime } = yield* turn
       const held = yield* runPrompt(runtime, { prompt: "go" })
@@ -384,7 +384,7 @@ describe("a turn that is superseded", () => {
     })
   )
 
-  it.effect("is explained before the run has read the decision, with what is not run", () =>
+  it.effect("is explained, with the calls that will not run, before the run reads the decision", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -403,7 +403,7 @@ describe("a turn that is superseded", () => {
     )
   )
 
-  it.effect("begins no body whose start is committed after the decision", () =>
+  it.effect("starts no body whose start is committed after the decision", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -416,7 +416,7 @@ describe("a turn that is superseded", () => {
           append: (options) =>
             options.events.some(({ _tag }) => _tag === "tool.started")
               ? Effect.gen(function* () {
-                  // Where the request is committed with the start, the first answer brings the decision.
+                  // The result of the append announces the decision.
                   const appended = yield* store.append(options)
                   const [asked] = yield* store.pending()
                   yield* Effect.orDie(store.decide(deny(asked!.request, { supersedes: runId })))
@@ -433,7 +433,7 @@ describe("a turn that is superseded", () => {
   )
 
   it.effect(
-    "is only that of the sub-agent to which something else was said; the run that it works for goes on",
+    "of a sub-agent leaves the turn of its lead alone",
     () =>
       inOneStore(
         Effect.gen(function* () {

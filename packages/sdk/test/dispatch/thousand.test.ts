@@ -1,5 +1,5 @@
 /**
- * A lead with 1,000 sub-agents at work in the background, and its end.
+ * A lead with 1,000 working background sub-agents, and its cancellation.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -17,7 +17,7 @@ import { assertValid, call, events, expect, rebind, safe, watch } from "../helpe
 
 const count = 1000
 
-/** A lead that starts them all in one answer. Half of them hang in a promise, half in an effect. */
+/** A lead that starts all of them in one answer; half hang in a promise, half in an effect. */
 const crowd = Effect.gen(function* () {
   const signals: Array<AbortSignal> = []
   const all = yield* Deferred.make<void>()
@@ -56,7 +56,7 @@ const crowd = Effect.gen(function* () {
   return { all, runtime, signals }
 })
 
-/** Counts the fibers of what is done in it. */
+/** Counts the live fibers of the body. */
 const countingFibers = <A, E, R>(body: (alive: () => number) => Effect.Effect<A, E, R>) =>
   Effect.suspend(() => {
     let alive = 0
@@ -74,7 +74,7 @@ const countingFibers = <A, E, R>(body: (alive: () => number) => Effect.Effect<A,
     )
   })
 
-/** The runs that were begun, and how often each was ended. */
+/** The end events of each started run. */
 const endsOf = (journal: ReadonlyArray<RunEvent>): ReadonlyMap<string, ReadonlyArray<string>> => {
   const ends = new Map<string, Array<string>>()
   for (const wrapped of journal) {
@@ -92,8 +92,8 @@ const assertEndedOnce = (journal: ReadonlyArray<RunEvent>) => {
   assert.deepStrictEqual(new Set([...ends.values()].map((tags) => tags.join())), new Set(["run.cancelled"]))
 }
 
-describe("cancelling a run with 1,000 sub-agents at work in the background", () => {
-  it.live("ends each of them once, fires every signal, and leaves no fiber", () =>
+describe("the cancellation of a run with 1,000 working background sub-agents", () => {
+  it.live("ends each of them once, aborts every signal and leaves no fiber", () =>
     countingFibers((alive) =>
       Effect.gen(function* () {
         const { all, runtime, signals } = yield* crowd
@@ -118,14 +118,14 @@ describe("cancelling a run with 1,000 sub-agents at work in the background", () 
         assertEndedOnce(events(told.updates))
         assert.strictEqual(signals.length, count)
         assert.isTrue(signals.every(({ aborted }) => aborted))
-        // Whoever told the last end has still to return.
+        // The fiber that published the last end has yet to return.
         yield* Effect.yieldNow
         assert.deepStrictEqual([runtime.runs.size, alive()], [0, before])
       })
     )
   )
 
-  it.live("does so in a store, too", () =>
+  it.live("ends each of them once in a store", () =>
     Effect.gen(function* () {
       const { all, runtime, signals } = yield* crowd
       const store = yield* RunStore

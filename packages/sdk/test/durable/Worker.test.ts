@@ -25,7 +25,7 @@ const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
     Effect.provideService(Effect.provide(body, Layer.fresh(layerMemory)), References.MinimumLogLevel, "None")
   )
 
-/** A worker, and what it does, one after the other. */
+/** Starts a worker, and collects the runs that it has driven. */
 const working = (runtimes: ReadonlyArray<Runtime<any>>, options: Worker.WorkerOptions = {}) =>
   Effect.gen(function* () {
     let waiting: Array<(run: Recovered) => void> = []
@@ -56,7 +56,7 @@ const held = (...script: Parameters<typeof bind>[1]) =>
 
 describe("a worker", () => {
   test(
-    "goes on with a run the moment it is decided about: no time passes",
+    "resumes a run as soon as it is decided, without polling",
     Effect.gen(function* () {
       const { request, runtime, write } = yield* held("done")
       const { done, fiber, next } = yield* working([runtime])
@@ -72,7 +72,7 @@ describe("a worker", () => {
   )
 
   test(
-    "takes up what was decided before it was started",
+    "resumes a run that was decided before the worker started",
     Effect.gen(function* () {
       const { request, runtime } = yield* held("done")
       yield* decideStored([runtime], approve(request))
@@ -82,7 +82,7 @@ describe("a worker", () => {
   )
 
   test(
-    "finds what nobody tells, such as a request whose time is up, within its poll interval",
+    "finds an expired request within its poll interval",
     Effect.gen(function* () {
       const write = probe("write", { approval: { expiresIn: "1 second" } })
       const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
@@ -102,7 +102,7 @@ describe("a worker", () => {
   )
 
   test(
-    "suspends its runs when it is stopped: what was going on is kept, and another worker goes on",
+    "suspends its runs after the running bodies when it is stopped, and another worker resumes them",
     Effect.gen(function* () {
       const store = yield* RunStore
       const reached = yield* Deferred.make<void>()
@@ -126,7 +126,7 @@ describe("a worker", () => {
       yield* Effect.yieldNow
       yield* Deferred.succeed(finish, undefined)
       yield* Fiber.join(stopping)
-      // The body that was going on has finished and is on record; the next was not begun.
+      // The running body has finished and is recorded; the next one has not started.
       assert.deepStrictEqual(write.ran, ["1"])
       const head = yield* store.head(first.runId)
       assert.deepInclude(head, { status: "running" })
@@ -144,7 +144,7 @@ describe("a worker", () => {
   )
 
   test(
-    "stops a body that does not finish in time; what became of it is then asked about, not guessed",
+    "interrupts a body after drainTimeout, and the next worker finds it in doubt",
     Effect.gen(function* () {
       const store = yield* RunStore
       const reached = yield* Deferred.make<void>()
@@ -169,7 +169,7 @@ describe("a worker", () => {
   )
 
   test(
-    "goes on when the store comes back",
+    "continues when the store is available again",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { request, runtime } = yield* held("done")
@@ -191,7 +191,7 @@ describe("a worker", () => {
   )
 
   test(
-    "works on all runs, whatever its watchers throw and whenever",
+    "drives every run although its callbacks fail",
     Effect.gen(function* () {
       const store = yield* RunStore
       for (const fail of Object.values(failing)) {
@@ -217,7 +217,7 @@ describe("a worker", () => {
   )
 
   test(
-    "looks again after a defect of the store or of a logger",
+    "polls again after a defect of the store or of a logger",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { request, runtime } = yield* held("done")
@@ -248,7 +248,7 @@ describe("a worker", () => {
   )
 
   test(
-    "leaves a run alone for longer and longer that cannot be taken up, and says so each time",
+    "backs off from a run that cannot be resumed, and logs each attempt",
     Effect.gen(function* () {
       const { model, request, runtime, runId } = yield* held("done")
       yield* decideStored([runtime], approve(request))
@@ -273,7 +273,7 @@ describe("a worker", () => {
   )
 
   test(
-    "takes up again what it was done with before its own fiber went on",
+    "resumes a run again after its first attempt ended before the worker's fiber continued",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { request, runtime, runId } = yield* held("done")
@@ -285,7 +285,7 @@ describe("a worker", () => {
         claim: (...args: Parameters<typeof store.claim>) =>
           Effect.suspend(() => {
             slow = undefined
-            // The first time somebody else is quicker.
+            // Another process claims the run first.
             return attempts === 1
               ? Effect.fail(new RunBusy({ runId, owner: "other", until: 0 }))
               : store.claim(...args)
@@ -299,7 +299,7 @@ describe("a worker", () => {
       const { done } = yield* working([runtime], {
         onTakingUp: () => {
           attempts += 1
-          // From here on the worker's fiber lets the others go first at each of its steps, until the run is claimed.
+          // From here the worker's fiber yields at each step until the run is claimed.
           slow = Fiber.getCurrent()
         }
       }).pipe(
@@ -316,7 +316,7 @@ describe("a worker", () => {
 
   for (const what of ["conflicts", "is not found"]) {
     test(
-      `tries a run that ${what} again at once three times, and then leaves it alone for longer and longer`,
+      `retries a run that ${what} three times at once, and then backs off`,
       Effect.gen(function* () {
         const store = yield* RunStore
         const { request, runtime, runId } = yield* held("done")
@@ -340,7 +340,7 @@ describe("a worker", () => {
         }
         const { done, next } = yield* Effect.provideService(working([runtime]), RunStore, view)
         while (done.length < 4) yield* next
-        // The fifth and sixth attempt come after rests of 2 and of 4 seconds.
+        // The fifth and sixth attempts come after 2 and 4 seconds.
         for (const [seconds, attempts] of [
           [1, 4],
           [1, 5],
@@ -360,7 +360,7 @@ describe("a worker", () => {
   }
 
   test(
-    "works on no more runs at once than it is told to",
+    "drives no more runs at once than its concurrency",
     Effect.gen(function* () {
       let now = 0
       let most = 0

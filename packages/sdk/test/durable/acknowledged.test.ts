@@ -26,7 +26,7 @@ const delegate = (agent: string, background: boolean) => ({
 const test = (name: string, effect: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(name, () => Effect.provide(effect, layerMemory))
 
-/** A lead and a child of it, each held on paying. */
+/** A lead and its child, each held on a `pay` call. */
 const held = Effect.fnUntraced(function* (background: boolean) {
   const own = probe("pay")
   const childs = probe("pay")
@@ -48,9 +48,9 @@ const held = Effect.fnUntraced(function* (background: boolean) {
 })
 
 for (const background of [true, false]) {
-  describe(`a sub-agent ${background ? "in the background" : "that its lead waits for"}, once its cancellation was acknowledged`, () => {
+  describe(`${background ? "a background" : "an attached"} sub-agent with an acknowledged cancellation`, () => {
     test(
-      "takes no decision any more, alone or among others, and its lead does",
+      "rejects decisions, alone and in a batch, and its lead accepts them",
       Effect.gen(function* () {
         const { childs, own, request, runtime } = yield* held(background)
         yield* cancelRun(childRun, "not needed")
@@ -70,7 +70,7 @@ for (const background of [true, false]) {
     )
 
     test(
-      "ends without what was approved before, and the journal says that it was approved and has not run",
+      "ends without running an approved call, and its journal keeps the approval",
       Effect.gen(function* () {
         const { childs, request, runtime } = yield* held(background)
         yield* decideStored([runtime], approve(request("child")))
@@ -90,7 +90,7 @@ for (const background of [true, false]) {
     )
 
     test(
-      "refuses decisions through its handle, too",
+      "rejects decisions through its handle",
       Effect.gen(function* () {
         const { childs, request, runtime } = yield* held(background)
         const handle = yield* attach([runtime], childRun)
@@ -106,9 +106,9 @@ for (const background of [true, false]) {
   })
 }
 
-describe("a run at work, once its cancellation was acknowledged", () => {
+describe("a working run with an acknowledged cancellation", () => {
   test(
-    "takes no decision any more",
+    "rejects decisions",
     Effect.gen(function* () {
       const looking = yield* Deferred.make<void>()
       const release = yield* Deferred.make<void>()
@@ -151,9 +151,9 @@ describe("a run at work, once its cancellation was acknowledged", () => {
   )
 })
 
-describe("a decision that is acknowledged while the run withdraws its request", () => {
+describe("a decision acknowledged while the run supersedes its request", () => {
   test(
-    "is not passed over: the withdrawal is taken back, and the run acts on the decision",
+    "replaces the superseding event, and its call runs",
     Effect.gen(function* () {
       const store = yield* RunStore
       const pay = probe("pay")
@@ -174,7 +174,7 @@ describe("a decision that is acknowledged while the run withdraws its request", 
           : { text: "done", usage }
       })
       const { runtime } = yield* rebind(lead, model)
-      // After the run's last look at its mail.
+      // After the run last read its mail.
       const meanwhile = (events: ReadonlyArray<RunEvent>) => {
         const withdrawn = events.find(({ _tag }) => _tag === "request.superseded")
         if (withdrawn?._tag !== "request.superseded") return Effect.void
@@ -200,7 +200,7 @@ describe("a decision that is acknowledged while the run withdraws its request", 
   )
 
   test(
-    "costs no result: what a body came to during the refused commit is written, and is not in doubt",
+    "does not lose a result: a body that ends during the refused commit is recorded, and not in doubt",
     Effect.gen(function* () {
       const store = yield* RunStore
       const posting = yield* Deferred.make<void>()
@@ -251,7 +251,7 @@ describe("a decision that is acknowledged while the run withdraws its request", 
               yield* Deferred.await(posting)
               yield* Deferred.succeed(post, undefined)
               yield* Deferred.await(posted)
-              // The loop of the sub-agent folds the result, and waits for this commit to be over.
+              // The sub-agent's loop folds the result, and waits for this commit to end.
               yield* Effect.repeat(Effect.yieldNow, { times: 50 })
             }
             return yield* store.append(options)
@@ -267,7 +267,7 @@ describe("a decision that is acknowledged while the run withdraws its request", 
       assert.deepStrictEqual(poster.ran, ["1"])
       const { events } = yield* store.load(runId)
       const tags = events.map(({ _tag }) => _tag)
-      // What was approved runs, and then the run comes to its end.
+      // The approved call runs, and then the run wraps up.
       assert.deepStrictEqual(pay.ran, ["1"])
       const [decided, asked] = ["request.decided", "wrapUp.asked"].map((tag) =>
         tags.lastIndexOf(tag as RunEvent["_tag"])

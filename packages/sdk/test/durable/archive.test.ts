@@ -20,7 +20,7 @@ const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
 
 const agent = () => Agent.make("a", { tools: [probe("write").tool] })
 
-/** The archive, as text would carry it, of a held run that builds on another one. */
+/** The archive, through JSON, of a held run that continues another one. */
 const archived = inOneStore(
   Effect.gen(function* () {
     const sessionId = "s" as SessionId
@@ -38,7 +38,7 @@ const archived = inOneStore(
 )
 
 describe("an archive of a run", () => {
-  it.effect("keeps a decision that was taken in time, however late it is imported", () =>
+  it.effect("keeps a decision made in time when it is imported after the expiry", () =>
     Effect.gen(function* () {
       const expiring = () =>
         Agent.make("a", { tools: [probe("write", { approval: { expiresIn: "1 hour" } }).tool] })
@@ -64,56 +64,60 @@ describe("an archive of a run", () => {
   )
 
   for (const when of ["before", "after"]) {
-    it.effect(`of a run that was asked to end ${when} it failed ends in the copy as the original does`, () =>
-      Effect.gen(function* () {
-        const { ran, tool } = probe("act", { needsApproval: false })
-        const runId = "failed" as RunId
-        const forkId = "fork" as RunId
-        let store: RunStore["Service"] | undefined
-        let isDown = true
-        const ask = Effect.suspend(() => store!.requestCancel(runId, "stop it"))
-        const model = ScriptedModel.make(({ turn }) => (turn === 2 ? { calls: [call("act", "1")] } : "done"))
-        const client: typeof model.client = {
-          ...model.client,
-          stream: (request) =>
-            isDown
-              ? Stream.fromEffect(
-                  Effect.andThen(when === "before" ? Effect.orDie(ask) : Effect.void, () => {
-                    throw new Error("down")
-                  })
-                )
-              : model.client.stream(request)
-        }
-        const inProcess = rebind(Agent.make("a", { tools: [tool] }), { ...model, client })
-        const [archive, ofFork] = yield* inOneStore(
-          Effect.gen(function* () {
-            store = yield* RunStore
-            const { runtime } = yield* inProcess
-            expect(yield* runPromptStored(runtime, { prompt: "go", runId }), "error")
-            if (when === "after") yield* cancelRun(runId, "stop it")
-            isDown = false
-            yield* forkRun(runtime, { runId, prompt: "otherwise", newRunId: forkId })
-            const archives = [yield* exportRun(runId), yield* exportRun(forkId)]
-            ran.length = 0
-            expect(yield* runPromptStored(runtime, { runId }), "cancelled")
-            return archives.map((archive) => JSON.stringify(archive))
-          })
-        )
-        for (const text of [archive, ofFork]) {
-          yield* inOneStore(
+    it.effect(
+      `ends in the copy as the original does when its cancellation was requested ${when} it failed`,
+      () =>
+        Effect.gen(function* () {
+          const { ran, tool } = probe("act", { needsApproval: false })
+          const runId = "failed" as RunId
+          const forkId = "fork" as RunId
+          let store: RunStore["Service"] | undefined
+          let isDown = true
+          const ask = Effect.suspend(() => store!.requestCancel(runId, "stop it"))
+          const model = ScriptedModel.make(({ turn }) =>
+            turn === 2 ? { calls: [call("act", "1")] } : "done"
+          )
+          const client: typeof model.client = {
+            ...model.client,
+            stream: (request) =>
+              isDown
+                ? Stream.fromEffect(
+                    Effect.andThen(when === "before" ? Effect.orDie(ask) : Effect.void, () => {
+                      throw new Error("down")
+                    })
+                  )
+                : model.client.stream(request)
+          }
+          const inProcess = rebind(Agent.make("a", { tools: [tool] }), { ...model, client })
+          const [archive, ofFork] = yield* inOneStore(
             Effect.gen(function* () {
-              yield* importRun(JSON.parse(text!))
+              store = yield* RunStore
               const { runtime } = yield* inProcess
+              expect(yield* runPromptStored(runtime, { prompt: "go", runId }), "error")
+              if (when === "after") yield* cancelRun(runId, "stop it")
+              isDown = false
+              yield* forkRun(runtime, { runId, prompt: "otherwise", newRunId: forkId })
+              const archives = [yield* exportRun(runId), yield* exportRun(forkId)]
+              ran.length = 0
               expect(yield* runPromptStored(runtime, { runId }), "cancelled")
+              return archives.map((archive) => JSON.stringify(archive))
             })
           )
-        }
-        assert.deepStrictEqual(ran, [])
-      })
+          for (const text of [archive, ofFork]) {
+            yield* inOneStore(
+              Effect.gen(function* () {
+                yield* importRun(JSON.parse(text!))
+                const { runtime } = yield* inProcess
+                expect(yield* runPromptStored(runtime, { runId }), "cancelled")
+              })
+            )
+          }
+          assert.deepStrictEqual(ran, [])
+        })
     )
   }
 
-  it.effect("of a cancelled run is never brought back to life, whatever dies while it is imported", () =>
+  it.effect("of a cancelled run is imported in one operation, and leaves no run to resume", () =>
     Effect.gen(function* () {
       const text = yield* inOneStore(
         Effect.gen(function* () {
@@ -141,7 +145,7 @@ describe("an archive of a run", () => {
     })
   )
 
-  it.effect("is continued in another store as it would have been in its own", () =>
+  it.effect("resumes in another store as in its own", () =>
     Effect.gen(function* () {
       const { model, request, runId, state, text } = yield* archived
       yield* inOneStore(
@@ -170,7 +174,7 @@ describe("an archive of a run", () => {
     })
   )
 
-  it.effect("takes along a decision that nobody has acted on yet", () =>
+  it.effect("keeps a decision that has not been applied", () =>
     Effect.gen(function* () {
       const text = yield* inOneStore(
         Effect.gen(function* () {
@@ -195,7 +199,7 @@ describe("an archive of a run", () => {
     })
   )
 
-  it.effect("is in the store once, however often it is imported, and never in the place of another run", () =>
+  it.effect("is imported once, and replaces no other run", () =>
     Effect.gen(function* () {
       const { model, request, runId, text } = yield* archived
       yield* inOneStore(
@@ -204,7 +208,7 @@ describe("an archive of a run", () => {
           yield* importRun(JSON.parse(text))
           assert.strictEqual(yield* importRun(JSON.parse(text)), runId)
           assert.lengthOf(yield* store.list(), 2)
-          // Here it goes on: a copy of before never takes its place.
+          // The copy goes on, and the older archive does not replace it.
           const { runtime } = yield* rebind(agent(), model)
           expect(yield* runPromptStored(runtime, { runId, decisions: [approve(request)] }), "completed")
           const refused = yield* Effect.flip(importRun(JSON.parse(text)))
@@ -224,7 +228,7 @@ describe("an archive of a run", () => {
     })
   )
 
-  it.effect("that does not add up is refused, and nothing is written", () =>
+  it.effect("is refused when it is inconsistent, and nothing is written", () =>
     Effect.gen(function* () {
       const { text } = yield* archived
       const archive = JSON.parse(text) as RunArchive
@@ -272,30 +276,28 @@ describe("an archive of a run", () => {
     })
   )
 
-  it.effect(
-    "under the id of a call, a sub-agent's run or a request is refused: the run could not be found by it",
-    () =>
-      Effect.gen(function* () {
-        const { runId, text } = yield* archived
-        yield* inOneStore(
-          Effect.gen(function* () {
-            for (const end of [".t1.1", ".t1.1.t2.1", ".r1", ".t1.1.r2"]) {
-              const renamed: unknown = JSON.parse(text.replaceAll(`"${runId}`, `"${runId}${end}`))
-              const error = yield* Effect.flip(importRun(renamed))
-              assert.strictEqual(error._tag, "ArchiveInvalid")
-              assert.include(
-                error.message,
-                `its run ${runId}${end} has an id that says where in another run it lies`
-              )
-            }
-            assert.deepStrictEqual(yield* (yield* RunStore).list(), [])
-            assert.strictEqual(yield* importRun(JSON.parse(text.replaceAll(runId, "moved.t1"))), "moved.t1")
-          })
-        )
-      })
+  it.effect("is refused when its run id is that of a call, a sub-agent's run or a request", () =>
+    Effect.gen(function* () {
+      const { runId, text } = yield* archived
+      yield* inOneStore(
+        Effect.gen(function* () {
+          for (const end of [".t1.1", ".t1.1.t2.1", ".r1", ".t1.1.r2"]) {
+            const renamed: unknown = JSON.parse(text.replaceAll(`"${runId}`, `"${runId}${end}`))
+            const error = yield* Effect.flip(importRun(renamed))
+            assert.strictEqual(error._tag, "ArchiveInvalid")
+            assert.include(
+              error.message,
+              `its run ${runId}${end} has an id that says where in another run it lies`
+            )
+          }
+          assert.deepStrictEqual(yield* (yield* RunStore).list(), [])
+          assert.strictEqual(yield* importRun(JSON.parse(text.replaceAll(runId, "moved.t1"))), "moved.t1")
+        })
+      )
+    })
   )
 
-  it.effect("carries every revocation of a run that gave more grants than one page holds", () =>
+  it.effect("keeps every revocation of a run with more than 1,000 grants", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -316,7 +318,7 @@ describe("an archive of a run", () => {
     )
   )
 
-  it.effect("of a run at work is refused: it would run in two places", () =>
+  it.effect("of a working run is refused", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -333,7 +335,7 @@ describe("an archive of a run", () => {
     )
   )
 
-  it.effect("of an unknown run is RunNotFound", () =>
+  it.effect("of an unknown run fails with RunNotFound", () =>
     inOneStore(
       Effect.gen(function* () {
         assert.strictEqual((yield* Effect.flip(exportRun("run_none" as RunId)))._tag, "RunNotFound")

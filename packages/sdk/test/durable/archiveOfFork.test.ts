@@ -23,7 +23,7 @@ const first = "first" as RunId
 const original = "original" as RunId
 const fork = "fork" as RunId
 
-/** An agent that writes what it is told, and is asked about that; in any process. */
+/** An agent whose `write` call needs approval, for any number of processes. */
 const writing = () => {
   const write = probe("write")
   const model = ScriptedModel.make(({ messages }) => {
@@ -40,7 +40,7 @@ const writing = () => {
   return { process, ran: write.ran }
 }
 
-/** A session of two runs of which the second is held, a fork of that, and the archives of all three, as text carries them. */
+/** A session of two runs, the second held, and a fork of it; the archives of all three as JSON. */
 const forked = Effect.fnUntraced(function* (after: Effect.Effect<unknown, unknown, RunStore> = Effect.void) {
   const { process, ran } = writing()
   const archives = yield* inOneStore(
@@ -63,8 +63,8 @@ const pending = Effect.flatMap(RunStore, (store) =>
   Effect.map(store.pending(), (all) => all.map(({ request }) => request.requestId).toSorted())
 )
 
-describe("archives of a fork and of the run that it builds on", () => {
-  it.effect("are imported in any order, and each request is decided and acted on once", () =>
+describe("the archives of a fork and its original", () => {
+  it.effect("are imported in any order, and each request is decided and applied once", () =>
     Effect.gen(function* () {
       const orders: ReadonlyArray<ReadonlyArray<"first" | "original" | "fork">> = [
         ["fork"],
@@ -85,7 +85,7 @@ describe("archives of a fork and of the run that it builds on", () => {
               const [asked] = yield* (yield* RunStore).pending({ runId })
               const decisions = [approve(asked!.request)]
               expect(yield* runPromptStored(runtime, { runId, decisions }), "completed")
-              // Its copy is not put back to where it was.
+              // The older archive does not reset it.
               assert.strictEqual(
                 (yield* Effect.flip(importText(archives[runId as "fork"])))._tag,
                 "RunExists"
@@ -100,7 +100,7 @@ describe("archives of a fork and of the run that it builds on", () => {
     })
   )
 
-  it.effect("keep the session as it was: a prompt is refused while its run is held", () =>
+  it.effect("keep the session busy while its run is held", () =>
     Effect.gen(function* () {
       const { archives, process } = yield* forked()
       yield* inOneStore(
@@ -113,49 +113,47 @@ describe("archives of a fork and of the run that it builds on", () => {
     })
   )
 
-  it.effect(
-    "hold the decision, the message and the request to cancel that the original has not acted on",
-    () =>
-      Effect.gen(function* () {
-        const mailed = Effect.gen(function* () {
-          const store = yield* RunStore
-          const [asked] = yield* store.pending({ runId: original })
-          yield* store.decide(approve(asked!.request))
-          yield* sendMessage(original, "and be quick", { messageId: "m1" })
-          yield* store.requestCancel(original, "never mind")
-          yield* store.requestCancel(fork, "nor this")
-        })
-        const { archives, process, ran } = yield* forked(mailed)
-        for (const name of ["fork", "original"] as const) {
-          yield* inOneStore(
-            Effect.gen(function* () {
-              const store = yield* RunStore
-              yield* importText(archives[name])
-              assert.deepStrictEqual(
-                JSON.parse(JSON.stringify(yield* exportRun(name as RunId))),
-                JSON.parse(archives[name])
-              )
-              const { decisions, head, messages } = yield* store.load(original)
-              assert.deepStrictEqual(
-                decisions.map(({ by }) => by),
-                ["ann"]
-              )
-              assert.deepStrictEqual(
-                messages.map(({ messageId }) => messageId),
-                ["m1"]
-              )
-              assert.strictEqual(head.cancelReason, "never mind")
-              const runtime = yield* process
-              expect(yield* runPromptStored(runtime, { runId: original }), "cancelled")
-              if (name === "fork") expect(yield* runPromptStored(runtime, { runId: fork }), "cancelled")
-            })
-          )
-        }
-        assert.deepStrictEqual(ran, [])
+  it.effect("keep the decision, message and cancellation that the original has not applied", () =>
+    Effect.gen(function* () {
+      const mailed = Effect.gen(function* () {
+        const store = yield* RunStore
+        const [asked] = yield* store.pending({ runId: original })
+        yield* store.decide(approve(asked!.request))
+        yield* sendMessage(original, "and be quick", { messageId: "m1" })
+        yield* store.requestCancel(original, "never mind")
+        yield* store.requestCancel(fork, "nor this")
       })
+      const { archives, process, ran } = yield* forked(mailed)
+      for (const name of ["fork", "original"] as const) {
+        yield* inOneStore(
+          Effect.gen(function* () {
+            const store = yield* RunStore
+            yield* importText(archives[name])
+            assert.deepStrictEqual(
+              JSON.parse(JSON.stringify(yield* exportRun(name as RunId))),
+              JSON.parse(archives[name])
+            )
+            const { decisions, head, messages } = yield* store.load(original)
+            assert.deepStrictEqual(
+              decisions.map(({ by }) => by),
+              ["ann"]
+            )
+            assert.deepStrictEqual(
+              messages.map(({ messageId }) => messageId),
+              ["m1"]
+            )
+            assert.strictEqual(head.cancelReason, "never mind")
+            const runtime = yield* process
+            expect(yield* runPromptStored(runtime, { runId: original }), "cancelled")
+            if (name === "fork") expect(yield* runPromptStored(runtime, { runId: fork }), "cancelled")
+          })
+        )
+      }
+      assert.deepStrictEqual(ran, [])
+    })
   )
 
-  it.effect("take secrets out of what the original waits for, as out of its journal", () =>
+  it.effect("redact the pending mail of the original as its journal", () =>
     Effect.gen(function* () {
       const secret = `ghp_${"a1B2".repeat(9)}`
       const { archives } = yield* forked(
@@ -175,102 +173,95 @@ describe("archives of a fork and of the run that it builds on", () => {
     })
   )
 
-  it.effect(
-    "of before, which have only the part that the fork builds on, are read, and the original comes later",
-    () =>
-      Effect.gen(function* () {
-        const { archives, process, ran } = yield* forked()
-        const archive = JSON.parse(archives.fork) as RunArchive
-        const before = { ...archive, runs: archive.runs.map((run) => ({ ...run, since: undefined })) }
-        yield* inOneStore(
-          Effect.gen(function* () {
-            const store = yield* RunStore
-            yield* importRun(before)
-            assert.deepStrictEqual(yield* pending, ["fork.r1"])
-            assert.strictEqual((yield* store.head(original)).status, "cancelled")
-            yield* importText(archives.original)
-            assert.deepStrictEqual(yield* pending, ["fork.r1", "original.r1"])
-            const [asked] = yield* store.pending({ runId: original })
-            const runtime = yield* process
-            yield* decideStored([runtime], approve(asked!.request))
-            const done = expect(yield* runPromptStored(runtime, { runId: original }), "completed")
-            assert.deepStrictEqual(transcript(done.state), [
-              "user: hello",
-              "assistant: done",
-              "user: write 1",
-              "assistant: (write)",
-              "tool: write:1",
-              "assistant: done"
-            ])
-            assert.deepStrictEqual(ran, ["1"])
-          })
-        )
-      })
+  it.effect("of earlier versions, with a part of the original, are imported before the original", () =>
+    Effect.gen(function* () {
+      const { archives, process, ran } = yield* forked()
+      const archive = JSON.parse(archives.fork) as RunArchive
+      const before = { ...archive, runs: archive.runs.map((run) => ({ ...run, since: undefined })) }
+      yield* inOneStore(
+        Effect.gen(function* () {
+          const store = yield* RunStore
+          yield* importRun(before)
+          assert.deepStrictEqual(yield* pending, ["fork.r1"])
+          assert.strictEqual((yield* store.head(original)).status, "cancelled")
+          yield* importText(archives.original)
+          assert.deepStrictEqual(yield* pending, ["fork.r1", "original.r1"])
+          const [asked] = yield* store.pending({ runId: original })
+          const runtime = yield* process
+          yield* decideStored([runtime], approve(asked!.request))
+          const done = expect(yield* runPromptStored(runtime, { runId: original }), "completed")
+          assert.deepStrictEqual(transcript(done.state), [
+            "user: hello",
+            "assistant: done",
+            "user: write 1",
+            "assistant: (write)",
+            "tool: write:1",
+            "assistant: done"
+          ])
+          assert.deepStrictEqual(ran, ["1"])
+        })
+      )
+    })
   )
 
-  it.effect(
-    "refuse a prompt that has read the part when the original comes, and the prompt can be tried again",
-    () =>
-      Effect.gen(function* () {
-        const { archives, process } = yield* forked()
-        const archive = JSON.parse(archives.fork) as RunArchive
-        const before = { ...archive, runs: archive.runs.map((run) => ({ ...run, since: undefined })) }
-        yield* inOneStore(
-          Effect.gen(function* () {
-            const store = yield* RunStore
-            yield* importRun(before)
-            const arrival = Effect.provideService(importText(archives.original), RunStore, store)
-            const beside = FaultyRunStore.make(store, {
-              before: (operation) =>
-                operation === "create" ? Effect.asVoid(Effect.orDie(arrival)) : Effect.void
-            })
-            const prompt = runPromptStored(yield* process, { prompt: "more", sessionId })
-            const refused = yield* Effect.flip(Effect.provideService(prompt, RunStore, beside))
-            assert.deepInclude({ ...refused }, { _tag: "RunRemoved", runId: original, isRetryable: true })
-            assert.strictEqual((yield* Effect.flip(prompt))._tag, "SessionBusy")
-            assert.deepStrictEqual(yield* pending, ["fork.r1", "original.r1"])
+  it.effect("make a prompt on the part retryable when the original arrives meanwhile", () =>
+    Effect.gen(function* () {
+      const { archives, process } = yield* forked()
+      const archive = JSON.parse(archives.fork) as RunArchive
+      const before = { ...archive, runs: archive.runs.map((run) => ({ ...run, since: undefined })) }
+      yield* inOneStore(
+        Effect.gen(function* () {
+          const store = yield* RunStore
+          yield* importRun(before)
+          const arrival = Effect.provideService(importText(archives.original), RunStore, store)
+          const beside = FaultyRunStore.make(store, {
+            before: (operation) =>
+              operation === "create" ? Effect.asVoid(Effect.orDie(arrival)) : Effect.void
           })
-        )
-      })
+          const prompt = runPromptStored(yield* process, { prompt: "more", sessionId })
+          const refused = yield* Effect.flip(Effect.provideService(prompt, RunStore, beside))
+          assert.deepInclude({ ...refused }, { _tag: "RunRemoved", runId: original, isRetryable: true })
+          assert.strictEqual((yield* Effect.flip(prompt))._tag, "SessionBusy")
+          assert.deepStrictEqual(yield* pending, ["fork.r1", "original.r1"])
+        })
+      )
+    })
   )
 
-  it.effect(
-    "refuse a fork and a prompt whose original is removed under them, and both can be tried again",
-    () =>
-      Effect.gen(function* () {
-        const { process } = writing()
-        yield* inOneStore(
-          Effect.gen(function* () {
-            const store = yield* RunStore
-            const runtime = yield* process
-            for (const operation of ["load", "create"] as const) {
-              yield* runPromptStored(runtime, { prompt: "hello", sessionId, runId: first })
-              // Another process has not driven it, and has to read it.
-              const elsewhere = FaultyRunStore.make(store, {
-                before: (asked) => (asked === operation ? Effect.ignore(store.remove(first)) : Effect.void)
-              })
-              const prompt = runPromptStored(runtime, { prompt: "more", sessionId, runId: original })
-              const refused = yield* Effect.flip(Effect.provideService(prompt, RunStore, elsewhere))
-              assert.deepInclude({ ...refused }, { _tag: "RunRemoved", runId: first, isRetryable: true })
-              assert.include(refused.message, "start again")
-              expect(yield* prompt, "completed")
-              yield* store.remove(original)
-            }
+  it.effect("make a fork or prompt retryable when its original is removed meanwhile", () =>
+    Effect.gen(function* () {
+      const { process } = writing()
+      yield* inOneStore(
+        Effect.gen(function* () {
+          const store = yield* RunStore
+          const runtime = yield* process
+          for (const operation of ["load", "create"] as const) {
             yield* runPromptStored(runtime, { prompt: "hello", sessionId, runId: first })
-            const beside = FaultyRunStore.make(store, {
-              before: (operation) =>
-                operation === "create" ? Effect.ignore(store.remove(first)) : Effect.void
+            // A process that has not driven the run has to read it.
+            const elsewhere = FaultyRunStore.make(store, {
+              before: (asked) => (asked === operation ? Effect.ignore(store.remove(first)) : Effect.void)
             })
-            const forking = forkRun(runtime, { runId: first, prompt: "else" })
-            const refused = yield* Effect.flip(Effect.provideService(forking, RunStore, beside))
+            const prompt = runPromptStored(runtime, { prompt: "more", sessionId, runId: original })
+            const refused = yield* Effect.flip(Effect.provideService(prompt, RunStore, elsewhere))
             assert.deepInclude({ ...refused }, { _tag: "RunRemoved", runId: first, isRetryable: true })
-            assert.strictEqual((yield* Effect.flip(forking))._tag, "RunNotFound")
+            assert.include(refused.message, "start again")
+            expect(yield* prompt, "completed")
+            yield* store.remove(original)
+          }
+          yield* runPromptStored(runtime, { prompt: "hello", sessionId, runId: first })
+          const beside = FaultyRunStore.make(store, {
+            before: (operation) => (operation === "create" ? Effect.ignore(store.remove(first)) : Effect.void)
           })
-        )
-      })
+          const forking = forkRun(runtime, { runId: first, prompt: "else" })
+          const refused = yield* Effect.flip(Effect.provideService(forking, RunStore, beside))
+          assert.deepInclude({ ...refused }, { _tag: "RunRemoved", runId: first, isRetryable: true })
+          assert.strictEqual((yield* Effect.flip(forking))._tag, "RunNotFound")
+        })
+      )
+    })
   )
 
-  it.effect("hold no more than the part of an original at work: it goes on in its own store", () =>
+  it.effect("contain only the shared part of a working original", () =>
     Effect.gen(function* () {
       const atWork = Effect.gen(function* () {
         const store = yield* RunStore
@@ -288,7 +279,7 @@ describe("archives of a fork and of the run that it builds on", () => {
           assert.deepStrictEqual(yield* pending, ["fork.r1"])
           assert.strictEqual((yield* store.head(original)).status, "cancelled")
           assert.deepStrictEqual(yield* store.ready(), [])
-          // When it is held again, its archive takes the place of the part.
+          // Once it is held again, its own archive replaces the part.
           yield* importText(later.original)
           assert.deepStrictEqual(yield* pending, ["fork.r1", "original.r1"])
         })
@@ -296,7 +287,7 @@ describe("archives of a fork and of the run that it builds on", () => {
     })
   )
 
-  it.effect("go on in the copy as far as the original went on in its store: nothing is done twice", () =>
+  it.effect("bring the copy up to date with the original, and repeat no call", () =>
     Effect.gen(function* () {
       const { process, ran } = writing()
       const [early, late] = yield* inOneStore(
@@ -324,7 +315,7 @@ describe("archives of a fork and of the run that it builds on", () => {
     })
   )
 
-  it.effect("that do not add up behind the fork are refused, and nothing is written", () =>
+  it.effect("are refused when the part after the fork is inconsistent, and nothing is written", () =>
     Effect.gen(function* () {
       const { archives } = yield* forked()
       const archive = JSON.parse(archives.fork) as RunArchive

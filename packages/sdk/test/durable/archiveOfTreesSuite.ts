@@ -13,17 +13,17 @@ import { type StoredRun } from "../../src/store/RunStorePort.ts"
 import type { StoredGrant } from "../../src/store/StoredGrant.ts"
 import { agentsOf, finish, randomOf, tell } from "../helpers/RandomTree.ts"
 
-/** Makes a store with nothing in it. */
+/** Makes an empty store. */
 export type FreshStore = Effect.Effect<RunStore["Service"], unknown, Scope.Scope>
 
-/** More stories with `FERMATA_ARCHIVE_TREES=2000`. */
+/** Set `FERMATA_ARCHIVE_TREES=2000` for more stories. */
 const givenStories = process.env["FERMATA_ARCHIVE_TREES"]
 const firstSeed = Number(process.env["FERMATA_ARCHIVE_SEED"] ?? 1)
 
 vi.setConfig({ testTimeout: 300_000 + 3000 * Number(givenStories ?? 20) })
 
-// A step that waits for a turn of the event loop, after some milliseconds, changes the order among agents that work beside each other.
-// Both stores are to see the same order, so no time passes here.
+// A step that yields to the event loop after some milliseconds changes the order of concurrent agents. Time stands still here, so
+// that both stores see the same order.
 beforeAll(() => {
   vi.spyOn(performance, "now").mockReturnValue(0)
 })
@@ -35,7 +35,7 @@ const inStore = <A, E>(store: RunStore["Service"], body: Effect.Effect<A, E, Run
   Effect.provideService(body, RunStore, store)
 const throughText = <A>(value: A): A => JSON.parse(JSON.stringify(value)) as A
 
-/** What a store has of runs, without what it gives by its own clock. */
+/** The content of a store for these runs, without what depends on its own clock. */
 const standing = Effect.fnUntraced(function* (runs: ReadonlyArray<RunId>) {
   const store = yield* RunStore
   const heads: Array<
@@ -51,15 +51,15 @@ const standing = Effect.fnUntraced(function* (runs: ReadonlyArray<RunId>) {
   }
   const isAmong = ({ runId }: { readonly runId: RunId }) => runs.includes(runId)
   const pending = (yield* store.pending({ limit: 1000 })).filter(isAmong)
-  // Without the reason: what time has decided is a decision like any other in an archive.
+  // Without the reason: an archive keeps a denial by expiry as a decision.
   const ready = (yield* store.ready({ limit: 1000 })).filter(isAmong).map(({ runId }) => runId)
   return throughText({ heads, pending, ready: ready.toSorted() })
 })
 
-/** Sub-agents that run at the same time have their effects in any order. */
+/** Concurrent sub-agents have their effects in any order, so the effects are sorted. */
 const inAnyOrder = (effects: Array<string>) => effects.splice(0).toSorted()
 
-/** An archive as a program may change it. */
+/** An archive that a test can change. */
 interface Changeable {
   runs: Array<{
     runId: RunId
@@ -96,7 +96,7 @@ const count = (told: typeof none, { heads, pending }: Effect.Success<ReturnType<
   told.revoked += grants.filter(({ grant }) => grant.revoked !== undefined).length
 }
 
-/** A story, its store, and the archives of its runs, as text carries them. */
+/** A story, its store, and the archives of its runs as JSON. */
 const storyOf = Effect.fnUntraced(function* (number: number, freshStore: FreshStore, told: typeof none) {
   const seed = `archive ${number}`
   const { effects, process, provider } = agentsOf(seed)
@@ -123,7 +123,7 @@ const storyOf = Effect.fnUntraced(function* (number: number, freshStore: FreshSt
   return { archives, effects, runtime, seed, settled, store }
 })
 
-/** Tests the archives that the stores of one kind give to those of another. */
+/** Tests archives exported from one kind of store and imported into another. */
 export const archiveOfTrees = (
   title: string,
   { from, stories, to }: { readonly from: FreshStore; readonly to: FreshStore; readonly stories: number }
@@ -133,7 +133,7 @@ export const archiveOfTrees = (
     const told = { ...none }
     const story = (number: number) => storyOf(number, from, told)
 
-    it.effect("waits in another store for what it waits for in its own, and comes to the same effects", () =>
+    it.effect("waits for the same requests in another store as in its own, and has the same effects", () =>
       Effect.gen(function* () {
         for (let number = firstSeed; number < firstSeed + numStories; number++) {
           const { archives, effects, runtime, seed, settled, store } = yield* story(number)
@@ -164,7 +164,7 @@ export const archiveOfTrees = (
       })
     )
 
-    it.effect("takes every later revocation along to a store that has its run already, at work or not", () =>
+    it.effect("brings every later revocation to a store that already has its run", () =>
       Effect.gen(function* () {
         let numRevoked = 0
         let numRefused = 0
@@ -208,7 +208,7 @@ export const archiveOfTrees = (
     )
 
     it.effect(
-      "is refused when it lacks an event; one without a count is refused too, or can be resumed",
+      "is refused without one of its events; without the counts it is refused or can be resumed",
       () =>
         Effect.gen(function* () {
           const outcomes = { refused: 0, resumed: 0 }
@@ -248,7 +248,7 @@ export const archiveOfTrees = (
         })
     )
 
-    it.effect("is imported in any order among those of its relatives", () =>
+    it.effect("is imported in any order among the archives of related runs", () =>
       Effect.gen(function* () {
         for (let number = firstSeed; number < firstSeed + numStories; number++) {
           const { archives, effects, runtime, seed, settled, store } = yield* story(number)
@@ -269,7 +269,7 @@ export const archiveOfTrees = (
           assert.deepStrictEqual(inAnyOrder(effects), there, seed)
         }
         if (givenStories !== undefined) console.log(told)
-        // The stories are such that there is something to see.
+        // The stories have covered each case.
         if (numStories < 20) return
         for (const [what, count] of Object.entries(told)) assert.isAbove(count, 0, what)
       })

@@ -1,4 +1,4 @@
-/** Archives that say what cannot have happened: they are refused with the reason, and nothing of them is written. */
+/** Archives of impossible runs: they are refused with the reason, and nothing is written. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -27,7 +27,7 @@ const lead = () =>
     subAgents: [helper()]
   })
 
-/** The archive of a run that has acted on the first decision that it asked for; the second waits for it, and a message. */
+/** The archive of a run with one applied decision, one pending decision and one pending message. */
 const archived = inOneStore(
   Effect.gen(function* () {
     const { model, runtime } = yield* bind(lead(), [
@@ -44,7 +44,7 @@ const archived = inOneStore(
   })
 )
 
-/** The archive of a run whose sub-agent waits, and of which the sub-agent's journal is a part. */
+/** The archive of a run whose sub-agent waits for an approval. */
 const ofSubAgent = inOneStore(
   Effect.gen(function* () {
     const { model, runtime } = yield* bind(lead(), [
@@ -64,7 +64,7 @@ interface Changed {
   runs: Array<{ revision?: number; events: Array<RunEvent>; parent?: unknown }>
 }
 
-/** The archive, changed by hand, with as many events as it says that there are. */
+/** The archive with a change, and with matching event counts. */
 const changed = (text: string, change: (archive: Changed) => void): unknown => {
   const archive = JSON.parse(text) as Changed
   change(archive)
@@ -89,32 +89,32 @@ const decidedIn = ({ runs: [run] }: Changed): Record<string, unknown> =>
 
 const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]> = [
   [
-    "a decision that waits for a request that the run never asked",
+    "a pending decision on a request that was never opened",
     ({ decisions: [one] }) => Object.assign(one!, { requestId: "run.r9" }),
     "the run run has not asked the request run.r9"
   ],
   [
-    "a decision that waits for a request of another run",
+    "a pending decision on a request of another run",
     ({ decisions: [one] }) => Object.assign(one!, { requestId: "other.r1" }),
     "the run run has not asked the request other.r1"
   ],
   [
-    "a decision that waits for a request that its journal has decided",
+    "a pending decision on a request that its journal has decided",
     ({ decisions: [one] }) => Object.assign(one!, { requestId: "run.r1" }),
     "the request run.r1 was decided before"
   ],
   [
-    "two decisions that wait for one request",
+    "two pending decisions on one request",
     ({ decisions }) => decisions.push({ ...decisions[0]! }),
     "it decides the request run.r2 twice"
   ],
   [
-    "a decision that waits for a request of another kind",
+    "a pending decision of the wrong kind",
     ({ decisions: [one] }) => Object.assign(one!, { _tag: "answer", answer: "yes" }),
     "the decision of run.r2 does not fit it"
   ],
   [
-    "a decision that waits with other arguments than were shown",
+    "a pending decision with a digest of other arguments",
     ({ decisions: [one] }) => Object.assign(one!, { digest: "other" }),
     "the decision of run.r2 does not fit it"
   ],
@@ -124,7 +124,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "the request run.r2 is decided by expiry"
   ],
   [
-    "a decision by a principal of that kind",
+    "a decision by a principal of kind `expiry`",
     ({ decisions: [one] }) => Object.assign(one!, { by: "x", principal: { id: "x", kind: "expiry" } }),
     "the request run.r2 is decided by expiry"
   ],
@@ -135,37 +135,37 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "it expires at 1970-01-01T01:00:00.000Z"
   ],
   [
-    "a decision by a name that only Fermata uses",
+    "a decision by a reserved name",
     ({ decisions: [one] }) => Object.assign(one!, { by: "Policy" }),
     "the decision of run.r2 is of no caller"
   ],
   [
-    "a message that waits twice",
+    "a pending message twice",
     ({ messages }) => messages.push({ ...messages[0]! }),
     "it has the message m1 twice"
   ],
   [
-    "a journal whose decision is of a request that the run never asked",
+    "a journal with a decision on a request that was never opened",
     (archive) => Object.assign(decidedIn(archive), { requestId: "run.r9" }),
     "the run run has not asked the request run.r9"
   ],
   [
-    "a journal whose decision is of a request that a sub-agent asked",
+    "a journal with the run's decision on a sub-agent's request",
     (archive) => Object.assign(decidedIn(archive), { requestId: "run.t1.3.r1" }),
     "the run run has not asked the request run.t1.3.r1"
   ],
   [
-    "a journal whose decision does not fit its request",
+    "a journal with a decision that does not fit its request",
     (archive) => Object.assign(decidedIn(archive), { _tag: "retry" }),
     "the decision of run.r1 does not fit it"
   ],
   [
-    "a journal in which time approves",
+    "a journal with an approval by expiry",
     (archive) => Object.assign(decidedIn(archive), { by: "expiry" }),
     "the request run.r1 is decided by expiry, and it does not expire"
   ],
   [
-    "a journal that decides a request twice",
+    "a journal with two decisions on a request",
     ({ runs: [run] }) => {
       const place = placeOf(run!.events, "request.decided")
       run!.events.splice(place, 0, run!.events[place]!)
@@ -173,7 +173,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "the request run.r1 was decided before"
   ],
   [
-    "a journal in which a body starts though nothing was decided",
+    "a journal with the start of an undecided call",
     without("request.decided"),
     "the request run.r1 about the call run.t1.1 is not decided"
   ],
@@ -188,7 +188,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "has not asked the request run.r1"
   ],
   [
-    "a journal that asks a request twice",
+    "a journal with a request opened twice",
     ({ runs: [run] }) => {
       const place = placeOf(run!.events, "request.opened")
       run!.events.splice(place, 0, run!.events[place]!)
@@ -196,7 +196,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "the request run.r1 was asked before"
   ],
   [
-    "a journal that asks the request of another run",
+    "a journal with a request of another run",
     ({ runs: [run] }) => {
       const event = run!.events[placeOf(run!.events, "request.opened")] as unknown as { request: object }
       Object.assign(event.request, { requestId: "other.r1" })
@@ -204,7 +204,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "the request other.r1 has the id of another run"
   ],
   [
-    "a journal that withdraws a request that the run never asked",
+    "a journal that supersedes a request that was never opened",
     ({ runs: [run] }) =>
       run!.events.push({
         _tag: "request.superseded",
@@ -215,7 +215,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "the run has not asked the request run.r9"
   ],
   [
-    "a journal that decides a request that was withdrawn",
+    "a journal with a decision on a superseded request",
     ({ runs: [run] }) => {
       const requestId = "run.r1" as RequestId
       const place = placeOf(run!.events, "request.decided")
@@ -224,7 +224,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "the request run.r1 did not wait any more"
   ],
   [
-    "a journal that asks about a call that is not open",
+    "a journal with a request about a call that is not open",
     ({ runs: [run] }) => {
       const event = run!.events[placeOf(run!.events, "request.opened")] as unknown as { request: object }
       Object.assign(event.request, { callId: "run.t1.9" })
@@ -238,7 +238,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "the run has not made the call run.t1.9"
   ],
   [
-    "a journal that has a message twice",
+    "a journal with a message twice",
     ({ runs: [run] }) => {
       const event = { _tag: "message.queued", at: 0, content: [text("Again.")], messageId: "m0" } as const
       run!.events.push(event, event)
@@ -246,7 +246,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "the run has the message m0 already"
   ],
   [
-    "a session grant for a sub-agent's tool that waits, which a journal of before may have",
+    "a pending session grant for a sub-agent's tool",
     ({ decisions: [one], runs: [run] }) => {
       const event = run!.events[placeOf(run!.events, "request.opened", 1)] as unknown as { request: object }
       Object.assign(event.request, { agentPath: ["lead", "helper"] })
@@ -255,7 +255,7 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "the decision of run.r2 does not fit it"
   ],
   [
-    "a journal in which a body starts twice with a result in between",
+    "a journal with a second start of a finished call",
     ({ runs: [run] }) => {
       const start = run!.events[placeOf(run!.events, "tool.started")]!
       run!.events.splice(placeOf(run!.events, "tool.completed") + 1, 0, start)
@@ -263,13 +263,13 @@ const cases: ReadonlyArray<readonly [string, (archive: Changed) => void, string]
     "the call run.t1.1 has its result already"
   ],
   [
-    "a run that says that it builds on another one",
+    "a run with a parent that the archive lacks",
     ({ runs: [run] }) => Object.assign(run!.events[0]!, { parent: { runId: "other", revision: 1 } }),
     "do not add up to the runs that it names"
   ]
 ]
 
-/** The archive of a run that has ended. */
+/** The archive of a completed run. */
 const ofEnded = inOneStore(
   Effect.gen(function* () {
     const { model, runtime } = yield* bind(lead(), [{ calls: [call("write", "1")] }, "done"])
@@ -284,7 +284,7 @@ const ofEnded = inOneStore(
 const casesOfRunsThatEnded: typeof cases = [
   ["a journal without the result of a call", without("tool.completed"), "are not settled"],
   [
-    "a run that is over and has a call without a result",
+    "a completed run with an open call",
     ({ runs: [run] }) => {
       run!.events.splice(placeOf(run!.events, "tool.completed"))
       run!.events.push({ _tag: "run.completed", at: 0 })
@@ -292,7 +292,7 @@ const casesOfRunsThatEnded: typeof cases = [
     "no open calls in a run that is completed"
   ],
   [
-    "a run that is over with a decision that its journal has already",
+    "a completed run with a pending decision that its journal has",
     (archive) => archive.decisions.push({ ...decidedIn(archive) }),
     "the request run.r1 was decided before"
   ]
@@ -300,13 +300,13 @@ const casesOfRunsThatEnded: typeof cases = [
 
 const casesOfSubAgents: typeof cases = [
   [
-    "a denial by expiry of a sub-agent's request that does not expire",
+    "a denial by expiry of a sub-agent's request without an expiry",
     ({ decisions }) =>
       decisions.push({ _tag: "deny", requestId: "run.t1.1.r1", by: "expiry", at: 0, message: "late" }),
     "it does not expire"
   ],
   [
-    "a journal whose sub-agent is that of a call that was never made",
+    "a journal with a sub-agent of a call that was never made",
     ({ runs: [run] }) => {
       for (const event of run!.events) {
         if (event._tag === "child.advanced") Object.assign(event, { callId: "run.t1.9" })
@@ -315,7 +315,7 @@ const casesOfSubAgents: typeof cases = [
     "the run has not made the call run.t1.9"
   ],
   [
-    "a journal whose sub-agent asks in the name of the run",
+    "a journal with a sub-agent's request in the name of the run",
     ({ runs: [run] }) => {
       const { event } = unwrap(run!.events[placeOf(run!.events, "request.opened")]!)
       Object.assign((event as unknown as { request: object }).request, { runId: "run" })
@@ -323,7 +323,7 @@ const casesOfSubAgents: typeof cases = [
     "the request run.t1.1.r1 is of another run"
   ],
   [
-    "a journal that answers a sub-agent's request in the name of the run",
+    "a journal with the run's decision on a sub-agent's request",
     ({ runs: [run] }) => {
       const decision = { _tag: "approve", requestId: "run.t1.1.r1", by: "ann", at: 0 }
       run!.events.push({ _tag: "request.decided", at: 0, decision } as unknown as RunEvent)
@@ -338,7 +338,7 @@ const refusals = [
   ...casesOfSubAgents.map((one) => [ofSubAgent, ...one] as const)
 ]
 
-describe("an archive that cannot be of a run is refused, and nothing is written:", () => {
+describe("an impossible archive is refused, and nothing is written:", () => {
   for (const [given, title, change, problem] of refusals) {
     it.effect(title, () =>
       Effect.gen(function* () {
@@ -351,7 +351,7 @@ describe("an archive that cannot be of a run is refused, and nothing is written:
             assert.include(error.message, problem)
             assert.include(error.message, "Nothing was written.")
             assert.deepStrictEqual(yield* store.list(), [])
-            // What was changed is all that was wrong with it.
+            // Without the change, the archive is imported.
             yield* importRun(changed(text, () => {}))
           })
         )
@@ -359,7 +359,7 @@ describe("an archive that cannot be of a run is refused, and nothing is written:
     )
   }
 
-  it.effect("while one that holds what time has decided is imported, whether its journal has it or not", () =>
+  it.effect("except a denial by expiry, pending or in the journal, which is imported", () =>
     Effect.gen(function* () {
       const { model, text } = yield* archived
       const undecided = changed(text, (archive) => archive.decisions.splice(0))
@@ -384,7 +384,7 @@ describe("an archive that cannot be of a run is refused, and nothing is written:
     })
   )
 
-  it.effect("time has not approved what it denied, also after the request has expired", () =>
+  it.effect("with a pending decision by expiry that differs from the denial of the expiry", () =>
     Effect.gen(function* () {
       const { text } = yield* archived
       yield* TestClock.adjust("2 hours")
@@ -402,7 +402,7 @@ describe("an archive that cannot be of a run is refused, and nothing is written:
     })
   )
 
-  it.effect("while a journal is taken that has what later versions refuse to decide", () =>
+  it.effect("except a grant in the journal that later versions refuse, which is imported", () =>
     Effect.gen(function* () {
       const { text } = yield* archived
       const given = changed(text, (archive) => {
@@ -415,7 +415,7 @@ describe("an archive that cannot be of a run is refused, and nothing is written:
     })
   )
 
-  it.effect("while a run is taken that ended before a decision was acted on", () =>
+  it.effect("except a cancelled run with a pending decision, which is imported", () =>
     Effect.gen(function* () {
       const { text } = yield* archived
       const ended = yield* inOneStore(
@@ -438,7 +438,7 @@ describe("an archive that cannot be of a run is refused, and nothing is written:
     })
   )
 
-  it.effect("while one is imported that holds the decision of a sub-agent's request, which is acted on", () =>
+  it.effect("except a pending decision on a sub-agent's request, which is imported and applied", () =>
     Effect.gen(function* () {
       const { model, text } = yield* ofSubAgent
       yield* inOneStore(

@@ -26,7 +26,7 @@ const narrower = Tool.make("write", {
   handler: () => "narrow"
 })
 
-/** A run that is held on `write 1`, and has asked for nothing else. */
+/** A run held on `write 1`, its only call. */
 const held = (options: Partial<Parameters<typeof Agent.make>[1] & object> = {}) =>
   Effect.gen(function* () {
     const write = probe("write")
@@ -41,7 +41,7 @@ const held = (options: Partial<Parameters<typeof Agent.make>[1] & object> = {}) 
   })
 
 describe("checkResume", () => {
-  it.effect("has nothing to report when nothing has changed", () =>
+  it.effect("reports nothing for an unchanged program", () =>
     Effect.gen(function* () {
       const { state, write } = yield* held()
       const agent = Agent.make("keeper", {
@@ -55,7 +55,7 @@ describe("checkResume", () => {
     })
   )
 
-  it.effect("reports every change that does not stand in the way", () =>
+  it.effect("reports changes that do not block the resume", () =>
     Effect.gen(function* () {
       const { state, write } = yield* held()
       const report = yield* checkResume(state, [
@@ -80,7 +80,7 @@ describe("checkResume", () => {
     })
   )
 
-  it.effect("follows a tool that was renamed to its alias", () =>
+  it.effect("finds a renamed tool by its alias", () =>
     Effect.gen(function* () {
       const { state } = yield* held()
       const report = yield* checkResume(state, [
@@ -93,7 +93,7 @@ describe("checkResume", () => {
     })
   )
 
-  it.effect("says that a schema has changed, and blocks when the waiting arguments do not fit any more", () =>
+  it.effect("reports a changed schema, and blocks when the open arguments no longer match it", () =>
     Effect.gen(function* () {
       const { state } = yield* held()
       const wider = Tool.make("write", {
@@ -118,7 +118,7 @@ describe("checkResume", () => {
     })
   )
 
-  it.effect("blocks when the agent is gone, or a tool that an open call needs", () =>
+  it.effect("blocks on a missing agent, and on a missing tool of an open call", () =>
     Effect.gen(function* () {
       const { state } = yield* held()
       const gone = yield* checkResume(state, [Agent.make("other")])
@@ -128,7 +128,7 @@ describe("checkResume", () => {
     })
   )
 
-  it.effect("looks into sub-agents", () =>
+  it.effect("checks sub-agents", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const child = Agent.make("child", { tools: [write.tool] })
@@ -147,7 +147,7 @@ describe("checkResume", () => {
     })
   )
 
-  it.effect("has nothing that blocks a run that has ended", () =>
+  it.effect("does not block an ended run", () =>
     Effect.gen(function* () {
       const { state, runtime, result } = yield* held()
       const done = yield* runPrompt(runtime, { state, decisions: [approve(approvalOf(result, "1"))] })
@@ -157,8 +157,8 @@ describe("checkResume", () => {
   )
 })
 
-describe("a run whose program has changed", () => {
-  it.effect("stays held, with an error that names what is missing, until it is back", () =>
+describe("a run of a changed program", () => {
+  it.effect("stays held with an error that names the missing tool or agent, until it is restored", () =>
     Effect.gen(function* () {
       const { state, result, model, write, runtime } = yield* held()
       const decisions = [approve(approvalOf(result, "1"))]
@@ -185,7 +185,7 @@ describe("a run whose program has changed", () => {
     })
   )
 
-  it.effect("can still deny a call whose tool is gone", () =>
+  it.effect("accepts a denial of a call of a missing tool", () =>
     Effect.gen(function* () {
       const { state, result, model } = yield* held()
       const { runtime } = yield* rebind(Agent.make("keeper"), model)
@@ -197,7 +197,7 @@ describe("a run whose program has changed", () => {
     })
   )
 
-  it.effect("can approve a call with arguments that the narrower tool takes", () =>
+  it.effect("accepts edited arguments that match the narrower schema", () =>
     Effect.gen(function* () {
       const { state, result, model } = yield* held()
       const { runtime } = yield* rebind(Agent.make("keeper", { tools: [narrower] }), model)
@@ -213,7 +213,7 @@ describe("a run whose program has changed", () => {
   )
 
   it.effect(
-    "asks anew when edited arguments do not fit any more; an approval then runs what was proposed first",
+    "opens its request again when edited arguments no longer match; an approval runs the original arguments",
     () =>
       Effect.gen(function* () {
         const first = probe("first")

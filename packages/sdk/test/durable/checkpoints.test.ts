@@ -20,7 +20,7 @@ const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
 
 const sessionId = "talk" as SessionId
 
-/** The same store as another process has it, which remembers nothing; what is read of checkpoints can be changed. */
+/** The store as another process sees it, without cached states; `change` modifies the checkpoints that are read. */
 const elsewhere = (
   store: Store,
   change: (checkpoint: Checkpoint) => Checkpoint = (checkpoint) => checkpoint
@@ -44,7 +44,7 @@ const elsewhere = (
   return { other, loads, written }
 }
 
-/** Says so many things in the session, one run each; the last run's id. */
+/** Runs this many prompts in the session, and returns the id of the last run. */
 const talk = (exchanges: number, store?: Store) =>
   Effect.gen(function* () {
     const { runtime } = yield* bind(
@@ -60,14 +60,14 @@ const talk = (exchanges: number, store?: Store) =>
     return last
   })
 
-/** The state that all events give. */
+/** The state folded from all events. */
 const folded = (runId: RunId) =>
   Effect.map(
     RunStore.use((store) => store.load(runId)),
     ({ events }) => evolveAll(undefined, events)
   )
 
-/** Goes on with the session in another process; what its model was shown. */
+/** Continues the session in another process, and returns the messages that its model got. */
 const goOn = (change?: (checkpoint: Checkpoint) => Checkpoint) =>
   Effect.gen(function* () {
     const { loads, other } = elsewhere(yield* RunStore, change)
@@ -77,16 +77,16 @@ const goOn = (change?: (checkpoint: Checkpoint) => Checkpoint) =>
     return { loads, runId, shown: model.requests[0]?.messages }
   })
 
-describe("checkpoints of a conversation", () => {
+describe("the checkpoint of a conversation", () => {
   test(
-    "another process goes on from one, with the same messages, and reads only what came after it",
+    "lets another process continue with the same messages, reading only later events",
     Effect.gen(function* () {
       const last = yield* talk(100)
       const all = yield* folded(last)
       const { loads, runId, shown } = yield* goOn()
       assert.strictEqual(loads.length, 1)
       assert.isTrue(loads[0]!.checkpoint)
-      // 200 messages, of which 128 are in it.
+      // 200 messages, 128 of them in the checkpoint.
       assert.isBelow(loads[0]!.events, 3 * 37)
       assert.deepStrictEqual(shown?.slice(0, -1), messages(all!))
       assert.deepStrictEqual(yield* loadState(runId), yield* folded(runId))
@@ -94,7 +94,7 @@ describe("checkpoints of a conversation", () => {
   )
 
   test(
-    "each message is written to one checkpoint only, and short conversations have none",
+    "contains each message once, and is absent from short conversations",
     Effect.gen(function* () {
       const { other, written } = elsewhere(yield* RunStore)
       yield* talk(60, other)
@@ -114,16 +114,13 @@ describe("checkpoints of a conversation", () => {
   for (const [what, change] of [
     ["its state is damaged", (found) => ({ ...found, state: found.state.slice(1) })],
     ["a chunk of it is damaged", (found) => ({ ...found, chunks: ["[]", ...found.chunks.slice(1)] })],
+    ["it has the wrong revision", (found) => ({ ...found, revision: (found.revision + 1) as Revision })],
     [
-      "it is of another revision than it says",
-      (found) => ({ ...found, revision: (found.revision + 1) as Revision })
-    ],
-    [
-      "it says that the run stands otherwise than it does",
+      "it has the wrong status",
       (found) => ({ ...found, state: found.state.replace('"status":"completed"', '"status":"held"') })
     ],
     [
-      "the events after it do not lead to where the run is",
+      "the later events do not lead to the run's state",
       (found) => {
         const revision = found.revision - 1
         const state = found.state.replace(`"revision":${found.revision}`, `"revision":${revision}`)
@@ -132,10 +129,10 @@ describe("checkpoints of a conversation", () => {
     ]
   ] as ReadonlyArray<readonly [string, (found: Checkpoint) => Checkpoint]>) {
     test(
-      `the journal is read where ${what}`,
+      `is ignored, and the journal is read, when ${what}`,
       Effect.gen(function* () {
         const last = yield* talk(65)
-        // The run itself has the checkpoint that is to be left alone.
+        // The run itself has the checkpoint that must be ignored.
         const { runtime } = yield* bind(Agent.make("a"), ["more"])
         yield* runPromptStored(runtime, { prompt: "more", sessionId })
         const all = messages((yield* folded(last))!)
@@ -153,7 +150,7 @@ describe("checkpoints of a conversation", () => {
   }
 
   test(
-    "a fork from the middle of a conversation does not see what came later",
+    "does not leak later messages into a fork from the middle",
     Effect.gen(function* () {
       const middle = yield* talk(70)
       yield* talk(70)
@@ -167,9 +164,9 @@ describe("checkpoints of a conversation", () => {
   )
 })
 
-describe("the checkpoint of a run that waits", () => {
+describe("the checkpoint of a held run", () => {
   test(
-    "lets another process resume a long run without reading what was before",
+    "lets another process resume a long run without reading earlier events",
     Effect.gen(function* () {
       const look = probe("look", { needsApproval: false, safety: "readOnly" })
       const write = probe("write")
@@ -195,7 +192,7 @@ describe("the checkpoint of a run that waits", () => {
   )
 
   test(
-    "keeps the arguments that somebody edited, also where the answer with the call ends a chunk",
+    "keeps edited arguments, also when the answer with the call ends a chunk",
     Effect.gen(function* () {
       for (const fill of [61, 62, 63, 64]) {
         const write = probe("write")
@@ -220,7 +217,7 @@ describe("the checkpoint of a run that waits", () => {
           other
         )
         assert.deepStrictEqual(yield* loadState(held.runId), (yield* folded(held.runId))!)
-        // The next checkpoint shares what the one of the run that waited has written.
+        // The next checkpoint shares the chunks of the held run's one.
         const { runId } = yield* runPromptStored(runtime, { prompt: "again", sessionId: session })
         assert.deepStrictEqual(yield* loadState(runId), (yield* folded(runId))!)
       }

@@ -1,5 +1,5 @@
 /**
- * Cancellations and revocations whose commit was made, and whose later step the store fails.
+ * Cancellations and revocations that are committed before the store fails a later step.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ import { approvalOf, approve, bind, call, expect, probe } from "../helpers/Fixtu
 
 const runId = "run" as RunId
 
-/** A run that is held on its second call, after the first was approved with a grant for the session. */
+/** A run held on its second call, after the first was approved with a session grant. */
 const held = Effect.gen(function* () {
   const pay = probe("pay")
   const { runtime } = yield* bind(Agent.make("a", { tools: [pay.tool, probe("erase").tool] }), [
@@ -32,7 +32,7 @@ const held = Effect.gen(function* () {
   return { runtime, store: yield* RunStore }
 })
 
-/** Does something in a store that fails this operation, and returns what was logged. */
+/** Runs the effect in a store that fails this operation, and returns its value and the log. */
 const failing = Effect.fnUntraced(function* <A, E>(
   operation: FaultyRunStore.Operation,
   effect: Effect.Effect<A, E, RunStore>,
@@ -58,9 +58,9 @@ const test = (name: string, body: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(name, () => Effect.provide(body, Layer.fresh(layerMemory)))
 
 for (const operation of ["claim", "load", "append"] as const) {
-  describe(`when the store fails ${operation} after the commit`, () => {
+  describe(`a store that fails ${operation} after the commit`, () => {
     test(
-      "a cancellation is acknowledged, and a worker ends the run",
+      "acknowledges a cancellation, which a worker completes",
       Effect.gen(function* () {
         const { runtime, store } = yield* held
         const { lines } = yield* failing(operation, cancelRun(runId, "enough"))
@@ -74,7 +74,7 @@ for (const operation of ["claim", "load", "append"] as const) {
     )
 
     test(
-      "a revocation is acknowledged, and counts",
+      "acknowledges a revocation, which takes effect",
       Effect.gen(function* () {
         const { store } = yield* held
         const grantId = "run.r1.grant" as GrantId
@@ -89,9 +89,9 @@ for (const operation of ["claim", "load", "append"] as const) {
   })
 }
 
-describe("when the store throws after the commit, and the logger too", () => {
+describe("a store that throws after the commit, with a logger that throws", () => {
   test(
-    "a cancellation and a revocation are acknowledged",
+    "acknowledges a cancellation and a revocation",
     Effect.gen(function* () {
       const { store } = yield* held
       const thrown = Effect.die(new Error("the driver is not loaded"))
@@ -107,9 +107,9 @@ describe("when the store throws after the commit, and the logger too", () => {
   )
 })
 
-describe("when the store does not take it", () => {
+describe("a store that refuses the commit", () => {
   test(
-    "a cancellation and a revocation fail",
+    "fails a cancellation and a revocation",
     Effect.gen(function* () {
       const { store } = yield* held
       const cancelling = failing("requestCancel", Effect.flip(cancelRun(runId, "enough")))

@@ -1,5 +1,5 @@
 /**
- * A decision that is acknowledged between a run's last look at its mail and the commit that ends the run.
+ * A decision acknowledged between a run's last read of its mail and the commit that ends the run.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -27,7 +27,7 @@ const test = (name: string, effect: Effect.Effect<void, unknown, RunStore>) =>
 
 const ends = ({ _tag }: RunEvent) => _tag === "run.cancelled" || _tag === "run.failed"
 
-/** Approves a request, with a grant for the session. */
+/** Approves a request with a session grant. */
 const allow = (requestId: RequestId): DecisionInput => ({
   _tag: "approve",
   requestId,
@@ -35,7 +35,7 @@ const allow = (requestId: RequestId): DecisionInput => ({
   grant: { scope: "session" }
 })
 
-/** The store at hand, in which these decisions are taken right before the first commit that ends a run. */
+/** The store, in which these decisions are accepted right before the first commit that ends a run. */
 const deciding = (store: RunStore["Service"], decisions: () => ReadonlyArray<DecisionInput>) => {
   let isDecided = false
   const decided: RunStore["Service"] = {
@@ -49,14 +49,14 @@ const deciding = (store: RunStore["Service"], decisions: () => ReadonlyArray<Dec
   return decided
 }
 
-/** The tags of the run's own events, which must end with its only end. */
+/** The tags of the run's own events; asserts that the run ends once, with the last event. */
 const journal = Effect.gen(function* () {
   const events = yield* (yield* RunStore).events(runId)
   assert.strictEqual(events.findIndex(ends), events.length - 1)
   return events.map(({ _tag }) => _tag)
 })
 
-/** Nothing that was acknowledged is left out of the journal, and its grant is in force in the session. */
+/** Asserts that the decision is in the journal and its grant in the state. */
 const isKept = Effect.fnUntraced(function* (requestId: RequestId) {
   assert.deepStrictEqual(yield* (yield* RunStore).decisions(runId), [])
   const { grants } = yield* loadState(runId)
@@ -66,11 +66,11 @@ const isKept = Effect.fnUntraced(function* (requestId: RequestId) {
   )
 })
 
-describe("a decision that was acknowledged right before the commit that ends its run", () => {
+describe("a decision acknowledged right before the commit that ends its run", () => {
   const twoCalls = [{ calls: [call("pay", "1"), call("erase", "2")] }]
 
   test(
-    "is in the journal and the report of a run that a denial stops, and its grant in force",
+    "is kept, with its grant, in the journal and report of a run stopped by a denial",
     Effect.gen(function* () {
       const store = yield* RunStore
       const [pay, erase] = [probe("pay"), probe("erase")]
@@ -103,7 +103,7 @@ describe("a decision that was acknowledged right before the commit that ends its
   )
 
   test(
-    "is in the report of a run that its own program cancels, as that on a request of a sub-agent",
+    "is kept, also on a sub-agent's request, in the report of a run cancelled by its token",
     Effect.gen(function* () {
       const store = yield* RunStore
       const begun = yield* Deferred.make<void>()
@@ -155,7 +155,7 @@ describe("a decision that was acknowledged right before the commit that ends its
   )
 
   test(
-    "is in the journal of a run that failed, and its grant in force in the next run of the session",
+    "is kept in the journal of a failed run, and its grant applies to the session's next run",
     Effect.gen(function* () {
       const store = yield* RunStore
       const begun = yield* Deferred.make<void>()
@@ -192,7 +192,7 @@ describe("a decision that was acknowledged right before the commit that ends its
   )
 
   test(
-    "is in the journal of a run whose model failed, and is acted on when that is resumed",
+    "is kept in the journal of a run whose model failed, and applied when the run resumes",
     Effect.gen(function* () {
       const store = yield* RunStore
       const erase = probe("erase")
@@ -222,7 +222,7 @@ describe("a decision that was acknowledged right before the commit that ends its
   )
 
   test(
-    "is in the report of a held run that another program cancels",
+    "is kept in the report of a held run cancelled by another process",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { runtime } = yield* bind(
@@ -243,9 +243,9 @@ describe("a decision that was acknowledged right before the commit that ends its
   )
 })
 
-describe("a decision that was acknowledged while what was started has time to end", () => {
+describe("a decision acknowledged during the grace period of a cancelled run", () => {
   test(
-    "is in the report of a run without a store that is cancelled",
+    "is kept in the report of a run without a store",
     Effect.gen(function* () {
       const [begun, end] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
       const look = safe("look", {

@@ -24,7 +24,7 @@ const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
 
 const open = { needsApproval: false }
 
-/** Does something in a store that holds the runs as they are now, as if a backup of this moment had been restored. */
+/** Runs the effect in a store with the present runs, as if a backup of this moment had been restored. */
 const restored = <A, E>(
   runIds: ReadonlyArray<RunId>,
   body: Effect.Effect<A, E, RunStore>,
@@ -41,7 +41,7 @@ const restored = <A, E>(
     }).pipe(Effect.provide(Layer.fresh(layerMemory)))
   })
 
-/** What every journal of a store must keep to. */
+/** Checks every journal of the store. */
 const checkJournals = Effect.fnUntraced(function* (reconciled: RunChecker.Evidence["reconciled"] & {}) {
   const store = yield* RunStore
   const journals = yield* Effect.forEach(
@@ -60,16 +60,16 @@ const checkJournals = Effect.fnUntraced(function* (reconciled: RunChecker.Eviden
 
 const go = { prompt: "go" }
 
-/** A model that makes these calls in its first turn, for every run of an agent and in every store, and then is done. */
+/** A model that makes these calls in the first turn of each run, and then completes. */
 const calling = (...calls: ReadonlyArray<ScriptedModel.ScriptedCall>) =>
   ScriptedModel.make(({ turn }) => (turn === 1 ? { calls } : "done"))
 
-/** Holds a run before what comes after it. */
+/** A tool whose approval holds the run before its later calls. */
 const gate = () => probe("gate")
 
 describe("doubtLaterEffects", () => {
   test(
-    "asks about a call that was approved before the backup and may have run after it",
+    "opens an inDoubt request for a call approved before the backup",
     Effect.gen(function* () {
       const write = probe("write")
       const { runtime } = yield* rebind(Agent.make("a", { tools: [write.tool] }), calling(call("write", "1")))
@@ -102,7 +102,7 @@ describe("doubtLaterEffects", () => {
   )
 
   test(
-    "asks about each later call when its turn has come, and runs one as a later attempt if that is the answer",
+    "opens an inDoubt request for each later call in turn, and a retry runs as a later attempt",
     Effect.gen(function* () {
       const held = gate()
       const write = probe("write", open)
@@ -115,7 +115,7 @@ describe("doubtLaterEffects", () => {
       yield* yield* restored(
         [runId],
         Effect.gen(function* () {
-          // What was held when the backup was made is still asked about first.
+          // The approval that was open at the time of the backup comes first.
           const first = only(yield* runPromptStored(runtime, { runId }), "approval")
           yield* decideStored([runtime], approve(first))
           for (const tool of ["gate", "write"]) {
@@ -135,7 +135,7 @@ describe("doubtLaterEffects", () => {
   )
 
   test(
-    "asks the tool first, with the key and the arguments, and runs reads and idempotent calls as usual",
+    "reconciles by key and arguments where the tool can, and runs reads and idempotent calls",
     Effect.gen(function* () {
       const asked: Array<string> = []
       const answers: Array<RunChecker.Reconciliation> = []
@@ -178,7 +178,7 @@ describe("doubtLaterEffects", () => {
   )
 
   test(
-    "covers sub-agents: those at work, those in the background, and those that start later",
+    "covers attached, background and later sub-agents",
     Effect.gen(function* () {
       const write = probe("write", open)
       const ask = probe("ask")
@@ -244,7 +244,7 @@ describe("doubtLaterEffects", () => {
   )
 
   test(
-    "covers a failed run that is taken up again, and ends with the run",
+    "covers a failed run that is resumed, and not the next run of the session",
     Effect.gen(function* () {
       const write = probe("write", open)
       const { runtime } = yield* rebind(
@@ -269,7 +269,7 @@ describe("doubtLaterEffects", () => {
   )
 
   test(
-    "leaves completed and cancelled runs as they are, and waits for the lease of a process that is gone",
+    "skips completed and cancelled runs, and waits for the lease of a dead process",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { runtime } = yield* rebind(
@@ -295,7 +295,7 @@ describe("doubtLaterEffects", () => {
       yield* TestClock.adjust("2 seconds")
       assert.deepStrictEqual(yield* Fiber.join(marking), [left])
       assert.strictEqual((yield* store.head(runId)).revision, before)
-      // A process that works on the store already is no lease of the past.
+      // A renewed lease belongs to a live process.
       const lease = yield* store.claim({ runId: left, owner: "at work", ttl: "10 seconds" })
       const refused = yield* Effect.forkChild(Effect.flip(doubtLaterEffects))
       yield* TestClock.adjust("500 millis")
@@ -308,7 +308,7 @@ describe("doubtLaterEffects", () => {
 
 describe("a call in doubt that a grant let through", () => {
   test(
-    "runs once when it is retried, although the grant was revoked meanwhile",
+    "runs once when it is retried after the grant was revoked",
     Effect.gen(function* () {
       const write = probe("write", { needsApproval: true })
       const model = ScriptedModel.make(({ turn }) =>
@@ -329,7 +329,7 @@ describe("a call in doubt that a grant let through", () => {
       assert.strictEqual(second.callId, `${runId}.t2.1`)
       const [given] = yield* (yield* RunStore).grants({ runId })
       yield* revokeGrant(runId, given!.grant.id, "ben")
-      // An endless run ends with the test.
+      // Ends a run that would go on for ever.
       const token = Cancellation.make()
       let updates = 0
       const onUpdate = () => {
@@ -346,9 +346,9 @@ describe("a call in doubt that a grant let through", () => {
   )
 })
 
-describe("a prompt that is sent again to a store that lost it", () => {
+describe("a prompt sent again to a store that lost it", () => {
   test(
-    "has its side effects in doubt, at every level, under the keys that they had",
+    "puts side effects of the tree in doubt under their earlier idempotency keys",
     Effect.gen(function* () {
       const write = probe("write")
       const helper = Agent.make("helper", { tools: [write.tool] })

@@ -13,7 +13,7 @@ const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
 
 describe("explain", () => {
   test(
-    "says what a held run waits for, since when, who asked, when it expires, and that resuming runs nothing",
+    "describes the pending request of a held run: its age, its agents, its expiry and the effect of a resume",
     Effect.gen(function* () {
       const deploy = probe("deploy", { approval: { expiresIn: "4 days" } })
       const researcher = Agent.make("researcher", { tools: [deploy.tool] })
@@ -46,7 +46,7 @@ describe("explain", () => {
   )
 
   test(
-    "says what a decision that nobody has acted on yet would set going, without doing it",
+    "describes what a pending decision would start, and changes nothing",
     Effect.gen(function* () {
       const store = yield* RunStore
       const write = probe("write")
@@ -67,7 +67,7 @@ describe("explain", () => {
   )
 
   test(
-    "says who works on a run, and what another process would find out of one that was left",
+    "names the owner of a working run, and the calls in doubt of an orphaned one",
     Effect.gen(function* () {
       const store = yield* RunStore
       const pay = probe("pay", { needsApproval: false })
@@ -99,7 +99,7 @@ describe("explain", () => {
   )
 
   test(
-    "says why a run failed or was cancelled, and what trying again would do",
+    "describes the exceeded budget of a run",
     Effect.gen(function* () {
       const failed = yield* bind(Agent.make("a"), [{ hang: true }])
       const run = yield* runPromptStored(failed.runtime, { prompt: "go", limits: { maxTurns: 0 } })

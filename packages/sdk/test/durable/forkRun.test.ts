@@ -31,7 +31,7 @@ const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
 const original = "original" as RunId
 const fork = "fork" as RunId
 
-/** Nothing that the runs of a store promise is broken. */
+/** Asserts that the checker finds no fault in the store. */
 const assertSound = Effect.gen(function* () {
   const store = yield* RunStore
   const heads = yield* store.list()
@@ -42,7 +42,7 @@ const assertSound = Effect.gen(function* () {
   assert.deepStrictEqual(RunChecker.check({ journals, inbox }), [])
 })
 
-/** A run that has read, written what was approved, and answered twice. */
+/** A run with two reads, an approved write and two answers. */
 const told = Effect.gen(function* () {
   const read = safe("read")
   const write = probe("write")
@@ -62,7 +62,7 @@ const told = Effect.gen(function* () {
 })
 
 describe("forkRun", () => {
-  it.effect("goes on from the end of a run, in a session of its own, and leaves the run as it is", () =>
+  it.effect("continues from the end of a run in a new session, and does not change the run", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -96,7 +96,7 @@ describe("forkRun", () => {
     )
   )
 
-  it.effect("goes on from any moment: a call without a result is told so, and is not run", () =>
+  it.effect("continues from any revision, gives open calls a synthetic result, and runs none of them", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -122,7 +122,7 @@ describe("forkRun", () => {
     )
   )
 
-  it.effect("starts, unless it is told where, before what the run waits for: nothing is asked again", () =>
+  it.effect("starts before the open turn by default, and leaves its request to the original", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -159,7 +159,7 @@ describe("forkRun", () => {
     )
   )
 
-  it.effect("reads a run that another process works on, and one of another agent", () =>
+  it.effect("forks a run that another process drives, also with another agent", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -174,7 +174,7 @@ describe("forkRun", () => {
     )
   )
 
-  it.effect("can be forked itself, and its session goes on with it", () =>
+  it.effect("forks a fork, whose own session continues", () =>
     inOneStore(
       Effect.gen(function* () {
         const { runtime } = yield* bind(Agent.make("a"), ["1", "2", "3", "4"])
@@ -205,7 +205,7 @@ describe("forkRun", () => {
     )
   )
 
-  it.effect("takes the grants for the session along, and leaves those for the run", () =>
+  it.effect("copies session grants, and no run grants", () =>
     inOneStore(
       Effect.gen(function* () {
         for (const scope of ["session", "run"] as const) {
@@ -227,9 +227,9 @@ describe("forkRun", () => {
     )
   )
 
-  // The option has an earlier name.
+  // `leaving` is the option's earlier name.
   it.effect.each(["suspension", "leaving"] as const)(
-    "is held, suspended (%s) and taken up like any other run",
+    "holds, suspends (%s) and recovers the fork like any other run",
     (option) =>
       inOneStore(
         Effect.gen(function* () {
@@ -254,7 +254,7 @@ describe("forkRun", () => {
       )
   )
 
-  it.effect("refuses a place that the run does not have, and starts nothing", () =>
+  it.effect("refuses an unknown revision, an unknown run and an empty prompt, and starts nothing", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -276,7 +276,7 @@ describe("forkRun", () => {
     )
   )
 
-  it.effect("refuses a session that has runs, and a name that a run has", () =>
+  it.effect("refuses a session with runs, and an id that is taken or invalid", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -306,7 +306,7 @@ describe("forkRun", () => {
     )
   )
 
-  it.effect("is exported and imported with the run it builds on, which waits for what it waits for", () =>
+  it.effect("makes a run that is exported and imported with its original", () =>
     Effect.gen(function* () {
       const write = probe("write")
       const agent = () => Agent.make("a", { tools: [write.tool] })
@@ -350,7 +350,7 @@ describe("forkRun", () => {
         write.ran,
         archives.flatMap(() => ["2", "1"])
       )
-      // Several forks of one run find it there already.
+      // Several forks of one run share the imported original.
       yield* inOneStore(
         Effect.gen(function* () {
           for (const text of archives.toReversed()) yield* importRun(JSON.parse(text).archive)
@@ -365,7 +365,7 @@ describe("forkRun", () => {
 })
 
 describe("rewindPoints", () => {
-  it.effect("lists where turns were closed, with what followed, and each can be forked from", () =>
+  it.effect("lists the ends of turns with the next step, and each can be forked", () =>
     inOneStore(
       Effect.gen(function* () {
         const { agent } = yield* told
@@ -396,7 +396,7 @@ describe("rewindPoints", () => {
     )
   )
 
-  it.effect("shows the beginning of a long message, on one line, and what was said meanwhile", () =>
+  it.effect("shows the start of a long message on one line", () =>
     inOneStore(
       Effect.gen(function* () {
         const write = probe("write")
@@ -411,7 +411,7 @@ describe("rewindPoints", () => {
         yield* runPromptStored(runtime, { runId: held.runId, decisions, message: "two" })
         const next = yield* runPromptStored(runtime, { prompt: "three", sessionId })
         const points = yield* rewindPoints(held.runId)
-        // What was said meanwhile is in the history with the last result.
+        // Messages sent meanwhile are in the history with the last result.
         assert.deepStrictEqual(
           points.map(({ preview }) => preview),
           [`A long answer ${"🎼".repeat(105)}…`, ""]

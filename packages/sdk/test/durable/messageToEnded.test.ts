@@ -1,5 +1,5 @@
 /**
- * A message to a sub-agent that ends between the send and the moment in which the run takes its mail.
+ * A message to a sub-agent that ends before the run reads its mail.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ import { assertValid, expect, rebind, transcript } from "../helpers/Fixture.ts"
 const runId = "run" as RunId
 const child = "run.t1.1" as RunId
 
-/** A lead and its sub-agent, in whose store `before` is done right before the commit that holds the sub-agent's end. */
+/** A lead and its sub-agent, in a store in which `before` runs right before the commit of the sub-agent's end. */
 const ending = Effect.fnUntraced(function* (
   background: boolean,
   before: Effect.Effect<unknown, unknown, RunStore>
@@ -60,8 +60,8 @@ const ending = Effect.fnUntraced(function* (
 })
 
 for (const background of [true, false]) {
-  describe(`a sub-agent ${background ? "in the background" : "that its lead waits for"} that ends before it is told something`, () => {
-    it.effect("leaves the message to its lead, and a message that is sent again is still answered", () =>
+  describe(`${background ? "a background" : "an attached"} sub-agent that ends before it reads its mail`, () => {
+    it.effect("leaves the message to its lead, and a repeated send is acknowledged", () =>
       Effect.gen(function* () {
         const send = sendMessage(child, "also this", { messageId: "m1" })
         const { state } = yield* ending(background, send)
@@ -75,7 +75,7 @@ for (const background of [true, false]) {
       }).pipe(Effect.provide(Layer.fresh(layerMemory)))
     )
 
-    it.effect("has ended when it is told to end, and nobody is told more", () =>
+    it.effect("stays completed after a late cancellation, and its lead gets no message about that", () =>
       Effect.gen(function* () {
         const { model, state } = yield* ending(background, cancelRun(child, "not needed"))
         const told = transcript(state).filter((line) => line.startsWith("user: "))

@@ -29,7 +29,7 @@ const tagsOf = (runId: RunId) =>
     (events) => events.map(({ _tag }) => _tag)
   )
 
-/** What a process leaves behind that is killed after it has committed an event like this. */
+/** Truncates the journal after the first such event, as a killed process would leave it. */
 const leftBehind = (runId: RunId, last: (event: RunEvent) => boolean) =>
   Effect.gen(function* () {
     const store = yield* RunStore
@@ -45,7 +45,7 @@ const leftBehind = (runId: RunId, last: (event: RunEvent) => boolean) =>
 
 const is = (tag: RunEvent["_tag"]) => (event: RunEvent) => event._tag === tag
 
-/** A run that has called a read and a write, and a program that goes on with what is left behind of it. */
+/** A completed run with a read and a write, and a runtime for what a truncation leaves of it. */
 const finished = (...rest: Parameters<typeof bind>[1]) =>
   Effect.gen(function* () {
     const program = () => {
@@ -68,7 +68,7 @@ const outcomes = (runtimes: ReadonlyArray<Runtime<any>>) =>
 
 describe("recover", () => {
   test(
-    "goes on with a run whose process died before the model answered",
+    "resumes a run whose process died before the model answered",
     Effect.gen(function* () {
       const { runId, runtime, write } = yield* finished()
       yield* leftBehind(runId, is("run.started"))
@@ -80,7 +80,7 @@ describe("recover", () => {
   )
 
   test(
-    "asks about a side-effecting call that was started, in the inbox in which approvals are",
+    "opens an inDoubt request for a started side-effecting call",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { runId, runtime, write } = yield* finished("done")
@@ -104,7 +104,7 @@ describe("recover", () => {
   )
 
   test(
-    "leaves a run alone that waits for somebody, and takes it up once it is decided",
+    "skips a held run, and resumes it once it is decided",
     Effect.gen(function* () {
       const write = probe("write")
       const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
@@ -122,7 +122,7 @@ describe("recover", () => {
   )
 
   test(
-    "warns once that a request is about to expire, and denies it by expiry when its time is up",
+    "announces an expiring request once, and denies it at its expiry",
     Effect.gen(function* () {
       const store = yield* RunStore
       const write = probe("write", { approval: { expiresIn: "8 hours" } })
@@ -146,7 +146,7 @@ describe("recover", () => {
   )
 
   test(
-    "ends a held run that somebody wants to end while nobody works on it",
+    "cancels a held run with a pending cancellation",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [
@@ -160,7 +160,7 @@ describe("recover", () => {
   )
 
   test(
-    "tells what keeps a run from being taken up, leaves it as it is, and takes up the others",
+    "returns the error of a run that cannot be resumed, does not change it, and resumes the others",
     Effect.gen(function* () {
       const { runId, runtime, model } = yield* finished()
       yield* leftBehind(runId, is("tool.classified"))
@@ -181,7 +181,7 @@ describe("recover", () => {
   )
 
   test(
-    "leaves runs of other programs' agents to them",
+    "skips runs of agents that it is not given",
     Effect.gen(function* () {
       const { runId } = yield* finished()
       yield* leftBehind(runId, is("run.started"))
@@ -193,7 +193,7 @@ describe("recover", () => {
   )
 
   test(
-    "gives a run up that kills whoever works on it, after three more have died without getting further",
+    "fails a run with WorkersLost after three more processes died without progress",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { runId, runtime } = yield* finished()
@@ -213,19 +213,19 @@ describe("recover", () => {
       assert.deepStrictEqual(yield* outcomes([runtime]), ["orphaned: error"])
       assert.strictEqual((yield* loadState(runId)).failure?._tag, "WorkersLost")
       assert.deepStrictEqual(yield* outcomes([runtime]), [])
-      // Whoever has mended the program can go on with it.
+      // The run can be resumed explicitly.
       expect(yield* runPromptStored(runtime, { runId }), "completed")
     })
   )
 
   for (const options of [{ idempotent: true }, { safety: "readOnly" }] as const) {
     test(
-      `gives a run up that the store cannot go on with, after three more attempts, ${"safety" in options ? "read-only" : "idempotent"} bodies included`,
+      `fails a run with WorkersLost after three more store defects, for ${"safety" in options ? "read-only" : "idempotent"} bodies as well`,
       Effect.gen(function* () {
         const store = yield* RunStore
         const { ran, tool } = probe("act", { needsApproval: false, ...options })
         const { runtime } = yield* bind(Agent.make("a", { tools: [tool] }), [{ calls: [call("act", "1")] }])
-        // This process lives on: only its drive of the run dies, each time.
+        // The process survives; each attempt to drive the run fails.
         const broken = {
           ...store,
           append: (given: Parameters<typeof store.append>[0]) =>
@@ -255,7 +255,7 @@ describe("recover", () => {
   }
 
   test(
-    "fails only when the store cannot be asked",
+    "fails only when the store does",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { runtime } = yield* bind(Agent.make("a"), [])
@@ -268,9 +268,9 @@ describe("recover", () => {
   )
 })
 
-describe("a process that was frozen until its lease ran out", () => {
+describe("a process that was frozen past its lease", () => {
   test(
-    "dispatches nothing when it wakes, neither a read nor the model, and writes nothing",
+    "starts neither a tool nor a model call when it wakes, and writes nothing",
     Effect.gen(function* () {
       const store = yield* RunStore
       const reached = yield* Deferred.make<void>()
@@ -283,7 +283,7 @@ describe("a process that was frozen until its lease ran out", () => {
         { calls: [call("read", "1")] },
         "done"
       ])
-      // Frozen: no sign of life comes from it.
+      // While frozen, the process does not renew its lease.
       let frozen = true
       const silent = new RunStoreError({ operation: "renew", reason: new StoreBusy({ waitedMs: 1 }) })
       const view = {
@@ -308,9 +308,9 @@ describe("a process that was frozen until its lease ran out", () => {
   )
 })
 
-describe("two reasons to cancel a run that nobody works on", () => {
+describe("two cancellations of a held run", () => {
   test(
-    "leave it cancelled for the first",
+    "cancel it for the first reason",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [
@@ -324,9 +324,9 @@ describe("two reasons to cancel a run that nobody works on", () => {
   )
 })
 
-describe("a rule or a lookup that never answers", () => {
+describe("a `reconcile` or approval rule that never answers", () => {
   test(
-    "does not keep the run: the call is in doubt, or asked about, when the tool's time is over",
+    "times out with the tool: the call is in doubt, or needs approval",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { runId, model } = yield* finished()
@@ -353,9 +353,9 @@ describe("a rule or a lookup that never answers", () => {
   )
 })
 
-describe("a run that cannot be taken up", () => {
+describe("a run that cannot be resumed", () => {
   test(
-    "is not in the way of those that can, however many there are of it",
+    "does not keep `recover` from the others when there are many such runs",
     Effect.gen(function* () {
       const { model, runtime } = yield* bind(
         Agent.make("a", { tools: [probe("gone").tool] }),

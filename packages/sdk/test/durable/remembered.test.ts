@@ -15,7 +15,7 @@ const runId = "r" as RunId
 const test = (title: string, body: Effect.Effect<void, unknown, RunStore>) =>
   it.effect(title, () => Effect.provide(body, Layer.fresh(layerMemory)))
 
-/** A process of its own on the same store: it remembers nothing of what others did. It counts how often journals are read. */
+/** A process with its own cache on the shared store; counts its reads of journals. */
 const process = Effect.gen(function* () {
   const loads = { count: 0 }
   const store = FaultyRunStore.make(yield* RunStore, {
@@ -30,13 +30,13 @@ const process = Effect.gen(function* () {
 
 const answers = ["one", "two", "three"]
 
-describe("a session that goes on", () => {
+describe("a continued session", () => {
   test(
-    "reads no journal in the process that ran the last run of it, and says the same to the model",
+    "is read from the cache in the process that ran its last run",
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), answers)
       const here = yield* process
-      // Kept, so that nobody collects it before it is built on.
+      // Referenced, so that the cached state is not collected.
       const first = yield* here.inIt(runPromptStored(runtime, { prompt: "first", sessionId }))
       expect(yield* here.inIt(runPromptStored(runtime, { prompt: "second", sessionId })), "completed")
       expect(first, "completed")
@@ -59,7 +59,7 @@ describe("a session that goes on", () => {
   )
 
   test(
-    "reads its journals where another process has gone on with it",
+    "is read from its journals after another process has continued it",
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), answers)
       const here = yield* process
@@ -76,7 +76,7 @@ describe("a session that goes on", () => {
   )
 
   test(
-    "goes on from what another process made of the run that was held here",
+    "continues from the state that another process gave to a run held here",
     Effect.gen(function* () {
       const write = probe("write")
       const { runtime } = yield* bind(Agent.make("a", { tools: [write.tool] }), [
@@ -98,7 +98,7 @@ describe("a session that goes on", () => {
   )
 
   test(
-    "is not taken for a deleted one of the same ids",
+    "is not mistaken for a deleted one with the same ids",
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), answers)
       const here = yield* process

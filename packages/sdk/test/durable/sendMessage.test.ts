@@ -18,7 +18,7 @@ const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
 const token = `ghp_${"a1B2".repeat(9)}`
 const runId = "run" as RunId
 
-/** A run that is held on an approval. */
+/** A run held on an approval. */
 const held = Effect.gen(function* () {
   const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [
     { calls: [call("write", "1")] }
@@ -27,7 +27,7 @@ const held = Effect.gen(function* () {
 })
 
 describe("sendMessage", () => {
-  it.effect("keeps the message for whoever works on the run, and says under which id", () =>
+  it.effect("stores the message until the run takes it, and returns its id", () =>
     inOneStore(
       Effect.gen(function* () {
         const store = yield* RunStore
@@ -48,7 +48,7 @@ describe("sendMessage", () => {
     )
   )
 
-  it.effect("sends the same message once, however often it is called", () =>
+  it.effect("stores a message once per id", () =>
     inOneStore(
       Effect.gen(function* () {
         yield* held
@@ -62,32 +62,30 @@ describe("sendMessage", () => {
     )
   )
 
-  it.effect(
-    "takes secrets out of what is said, leaves bytes as they are, and refuses a secret for an id",
-    () =>
-      inOneStore(
-        Effect.gen(function* () {
-          yield* held
-          const base64 = "bXkgc2VjcmV0"
-          const source = { _tag: "bytes", base64 } as const
-          yield* sendMessage(
-            runId,
-            [text(`Use ${token} in /home/me`), { _tag: "file", mediaType: "image/png", source, name: token }],
-            { messageId: "b5e1f8a0-93c2-4f0e-8a4b-0d2f6f9e7a11" }
-          )
-          const [message] = yield* (yield* RunStore).messages(runId)
-          const content = JSON.stringify(message?.content)
-          assert.notInclude(content, token)
-          assert.include(content, "/home/me")
-          assert.include(content, base64)
-          const refused = yield* Effect.flip(sendMessage(runId, "hello", { messageId: token }))
-          assert.strictEqual(refused._tag, "MessageInvalid")
-          assert.notInclude(refused.message, token)
-        }).pipe(Effect.provideService(Scrubber.Scrubber, Scrubber.make()))
-      )
+  it.effect("redacts secrets in text but not in bytes, and refuses a secret as an id", () =>
+    inOneStore(
+      Effect.gen(function* () {
+        yield* held
+        const base64 = "bXkgc2VjcmV0"
+        const source = { _tag: "bytes", base64 } as const
+        yield* sendMessage(
+          runId,
+          [text(`Use ${token} in /home/me`), { _tag: "file", mediaType: "image/png", source, name: token }],
+          { messageId: "b5e1f8a0-93c2-4f0e-8a4b-0d2f6f9e7a11" }
+        )
+        const [message] = yield* (yield* RunStore).messages(runId)
+        const content = JSON.stringify(message?.content)
+        assert.notInclude(content, token)
+        assert.include(content, "/home/me")
+        assert.include(content, base64)
+        const refused = yield* Effect.flip(sendMessage(runId, "hello", { messageId: token }))
+        assert.strictEqual(refused._tag, "MessageInvalid")
+        assert.notInclude(refused.message, token)
+      }).pipe(Effect.provideService(Scrubber.Scrubber, Scrubber.make()))
+    )
   )
 
-  it.effect("refuses what says nothing, and a run that is not there or over", () =>
+  it.effect("refuses an empty message, an invalid id, and an unknown or ended run", () =>
     inOneStore(
       Effect.gen(function* () {
         const tagOf = (...given: Parameters<typeof sendMessage>) =>
@@ -109,7 +107,7 @@ describe("sendMessage", () => {
     )
   )
 
-  it.effect("travels with an archive as long as nobody has taken it, and not a second time", () =>
+  it.effect("leaves the message in an archive until the run has taken it", () =>
     Effect.gen(function* () {
       const archive = yield* inOneStore(
         Effect.gen(function* () {

@@ -8,8 +8,8 @@ import { requireSoundDecisions } from "../../src/durable/internal/soundDecisions
 import { runPrompt } from "../../src/run/runPrompt.ts"
 import { approve, bind, call, only, probe } from "../helpers/Fixture.ts"
 
-describe("a decision that waits in a store", () => {
-  it.effect("is folded into its run, unless nobody can have taken it", () =>
+describe("a pending decision in a store", () => {
+  it.effect("is folded into its run, or fails the drive when it is impossible", () =>
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a", { tools: [probe("write").tool] }), [
         { calls: [call("write", "1")] }
@@ -35,7 +35,7 @@ describe("a decision that waits in a store", () => {
         const message = yield* said(state, decision)
         assert.include(message, why)
         assert.include(message, "restore the store from a backup, or remove the run")
-        // An end that was acknowledged stands, whatever its inbox says.
+        // An ended run stays ended.
         assert.strictEqual(yield* said({ ...state, status: "cancelled" }, decision), "sound")
       }
     })

@@ -43,7 +43,7 @@ const tagsIn = (runId: RunId) =>
     (events) => events.map(({ _tag }) => _tag)
   )
 
-/** A run that is held on `write 1`. */
+/** A run held on `write 1`. */
 const held = (...script: Parameters<typeof bind>[1]) =>
   Effect.gen(function* () {
     const write = probe("write")
@@ -53,9 +53,9 @@ const held = (...script: Parameters<typeof bind>[1]) =>
     return { write, agent, runtime, model, result, runId: result.runId, request: only(result, "approval") }
   })
 
-describe("what is written down first", () => {
+describe("the journal of a run", () => {
   test(
-    "the user's message is in the store before the model is asked",
+    "contains the user's message before the model call",
     Effect.gen(function* () {
       const store = yield* RunStore
       const { runtime } = yield* bind(Agent.make("a"), [
@@ -72,7 +72,7 @@ describe("what is written down first", () => {
   )
 
   test(
-    "a body runs after its start is in the store, and after the result of the one before it is",
+    "contains a call's start before its body runs, and its result before the next start",
     Effect.gen(function* () {
       const seen: Array<ReadonlyArray<string>> = []
       const write = probe("write", {
@@ -94,7 +94,7 @@ describe("what is written down first", () => {
   )
 
   test(
-    "requests, holds and ends are told after they were committed",
+    "contains requests, holds and ends before they are published",
     Effect.gen(function* () {
       const store = yield* RunStore
       const write = probe("write")
@@ -123,7 +123,7 @@ describe("what is written down first", () => {
   )
 
   test(
-    "deltas are not, and the journal folds to the state that was returned",
+    "contains no deltas, and folds to the returned state",
     Effect.gen(function* () {
       const { runtime, result, runId, request } = yield* held({ text: "abcdef", chunkSize: 1 })
       assert.deepStrictEqual(yield* loadState(runId), result.state)
@@ -148,7 +148,7 @@ describe("what is written down first", () => {
 
 describe("a stored run", () => {
   test(
-    "may be given a name, and is not found under another",
+    "can be given an id, and is not found under another",
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), ["done"])
       const runId = "nightly-2026-11-21" as RunId
@@ -160,7 +160,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "is started once for each id: a start that is tried again says that the run exists",
+    "starts once per id: a repeated start fails with RunExists",
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a"), ["done", "twice"])
       const runId = "charge-42" as RunId
@@ -172,7 +172,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "refuses an id from which no other id could be made",
+    "refuses an invalid id",
     Effect.gen(function* () {
       const { runtime, model } = yield* bind(Agent.make("a"), ["done"])
       for (const id of ["", "a b", "../up", "x".repeat(129), "quote'"]) {
@@ -184,7 +184,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "that is over tells how it ended, again and again, and does nothing",
+    "returns its result again after its end, and does nothing",
     Effect.gen(function* () {
       const { runtime, runId, request, write, model } = yield* held("done")
       yield* runPromptStored(runtime, { runId, decisions: [approve(request)] })
@@ -197,7 +197,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "that still waits tells what it waits for, again and again, and writes nothing",
+    "returns its open request again while it is held, and writes nothing",
     Effect.gen(function* () {
       const { runtime, runId, request } = yield* held("done")
       const before = yield* tagsIn(runId)
@@ -208,7 +208,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "that is over and gets a prompt is followed by a new run of its session",
+    "is followed by a new run of its session when it gets a prompt after its end",
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), ["one", "two", "three"])
       const sessionId = "talk" as SessionId
@@ -230,7 +230,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "keeps its session busy until it is over",
+    "keeps its session busy until it ends",
     Effect.gen(function* () {
       const { runtime, runId, result, request } = yield* held("done", "next")
       const { sessionId } = result
@@ -242,7 +242,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "stays claimed for as long as a body takes",
+    "keeps its lease while a body runs",
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const write = probe("write", {
@@ -268,7 +268,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "takes a decision that is made while it is being worked on, without being held again",
+    "accepts a decision while it works, without another hold",
     Effect.gen(function* () {
       const store = yield* RunStore
       const requests: Array<ReturnType<typeof approvalOf>> = []
@@ -288,7 +288,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "asks for a login where it must, and goes on when somebody has logged in",
+    "opens a login request, and resumes after the login",
     Effect.gen(function* () {
       const error = new LoginRequired({ description: "the token has expired", profile: "work" })
       const { runtime } = yield* bind(Agent.make("a"), [{ error }, "done", { error }])
@@ -305,7 +305,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "fails when a top-up is refused, and goes on when the budget is raised after all",
+    "fails when a top-up is denied, and resumes with a larger budget",
     Effect.gen(function* () {
       const agent = Agent.make("a", { tools: [safe().tool], limits: { maxTurns: 1 } })
       const { runtime } = yield* bind(agent, [{ calls: [call("safe", "1")] }, "done"])
@@ -319,7 +319,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "does not wait for a top-up any more when its limits were changed",
+    "supersedes its limit request when its limits are changed",
     Effect.gen(function* () {
       const store = yield* RunStore
       const write = probe("write")
@@ -347,7 +347,7 @@ describe("a stored run", () => {
   )
 
   test(
-    "closes what a stopped sub-agent had asked",
+    "supersedes the requests of a stopped sub-agent",
     Effect.gen(function* () {
       const store = yield* RunStore
       const write = probe("write")
@@ -377,7 +377,7 @@ describe("a stored run", () => {
 
 describe("decideStored", () => {
   test(
-    "refuses edited arguments that the tool does not take; the request stays open",
+    "rejects edited arguments that do not match the tool's schema, and the request stays open",
     Effect.gen(function* () {
       const { runtime, runId, request } = yield* held("done")
       const error = yield* Effect.flip(decideStored([runtime], approve(request, { arguments: { id: 1 } })))
@@ -392,7 +392,7 @@ describe("decideStored", () => {
 
 describe("a grant of a stored run", () => {
   test(
-    "ends when it is revoked",
+    "applies to no call after its revocation",
     Effect.gen(function* () {
       const { runtime, runId, request, write } = yield* held({ calls: [call("write", "2")] }, "done", {
         calls: [call("write", "3")]
@@ -408,9 +408,9 @@ describe("a grant of a stored run", () => {
   )
 })
 
-describe("cancelling a stored run", () => {
+describe("the cancellation of a stored run", () => {
   test(
-    "that is held ends it at once, with its calls and requests; the first reason stays",
+    "ends a held run with its calls and requests, for the first reason",
     Effect.gen(function* () {
       const { runtime, runId, request, write } = yield* held("done")
       yield* cancelRun(runId, "not needed")
@@ -431,7 +431,7 @@ describe("cancelling a stored run", () => {
   )
 
   test(
-    "that another process works on stops it there",
+    "interrupts a run that another fiber drives",
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const write = probe("write", {
@@ -457,7 +457,7 @@ describe("cancelling a stored run", () => {
   )
 
   test(
-    "that another process works on stops it at its next step, if that comes first",
+    "takes effect at the next step of a working run",
     Effect.gen(function* () {
       const write = probe("write", {
         ...open,
@@ -478,7 +478,7 @@ describe("cancelling a stored run", () => {
   )
 
   test(
-    "that is over leaves it as it is",
+    "does not change an ended run",
     Effect.gen(function* () {
       const { runtime } = yield* bind(Agent.make("a"), ["done"])
       const { runId } = yield* runPromptStored(runtime, { prompt: "go" })
@@ -488,7 +488,7 @@ describe("cancelling a stored run", () => {
   )
 
   test(
-    "by a token or by interrupting its fiber is in the store, and the run is free",
+    "by a token or an interruption is stored, and releases the lease",
     Effect.gen(function* () {
       const store = yield* RunStore
       for (const how of ["token", "interrupt"]) {
@@ -520,7 +520,7 @@ describe("cancelling a stored run", () => {
 })
 
 describe("a store that fails", () => {
-  /** The store, with `append` failing when `fails` says so. */
+  /** The store, with an `append` that can fail. */
   const failing = (fails: (tags: ReadonlyArray<string>) => LeaseLost | RunStoreError | undefined) =>
     Effect.map(RunStore, (store) =>
       RunStore.of({
@@ -534,7 +534,7 @@ describe("a store that fails", () => {
   const full = new RunStoreError({ operation: "append", reason: new StorageFull({ detail: "0 bytes free" }) })
 
   test(
-    "before a body starts keeps the body from running; the run goes on later",
+    "before a body starts keeps it from running, and the run can be resumed",
     Effect.gen(function* () {
       const { runtime, runId, request, write } = yield* held("done")
       const store = yield* failing((tags) => (tags.includes("tool.started") ? full : undefined))
@@ -553,7 +553,7 @@ describe("a store that fails", () => {
   )
 
   test(
-    "after a body ran leaves the call in doubt, and does not run it again",
+    "after a body ran leaves its call in doubt, and it does not run again",
     Effect.gen(function* () {
       const { runtime, runId, request, write } = yield* held("done")
       const store = yield* failing((tags) => (tags.includes("tool.completed") ? full : undefined))
@@ -575,7 +575,7 @@ describe("a store that fails", () => {
   )
 
   test(
-    "because the run was taken over stops the loop before its next effect",
+    "with LeaseLost stops the loop before its next body",
     Effect.gen(function* () {
       const { runtime, runId, request, write } = yield* held("done")
       const store = yield* failing((tags) =>
@@ -594,7 +594,7 @@ describe("a store that fails", () => {
   )
 
   test(
-    "to extend the lease stops the body that runs, and nothing more is written",
+    "to renew the lease interrupts the running body, and nothing more is written",
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const read = safe("read", {
@@ -623,9 +623,9 @@ describe("a store that fails", () => {
   )
 })
 
-describe("a run that a killed process has left", () => {
+describe("a run of a killed process", () => {
   test(
-    "goes on from its id: what is repeatable is repeated, also inside a sub-agent",
+    "is resumed by its id, and repeats a read of its sub-agent",
     Effect.gen(function* () {
       const store = yield* RunStore
       const begun = yield* Deferred.make<void>()
@@ -643,7 +643,7 @@ describe("a run that a killed process has left", () => {
         "done"
       ])
       const runId = "orphan" as RunId
-      // The process that dies writes nothing more, and gives nothing back.
+      // The dying process writes nothing more and does not release the lease.
       const alive = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
         Effect.suspend(() => (dead && Deferred.isDoneUnsafe(begun) ? Effect.never : effect))
       const dying = RunStore.of({

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 /**
- * A stored run that others stop at each of its moments, one after the other: cancelled through the store, or suspended.
+ * A stored run that is stopped at each of its moments in turn: cancelled through the store, or suspended.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -28,7 +28,7 @@ import { assertValid, bind, expect } from "../helpers/Fixture.ts"
 
 const runId = "run" as RunId
 
-/** Runs it in a store of its own and calls `how` at the given update. */
+/** Runs in a fresh store and calls `how` at the given update. */
 const at = <A, E>(
   moment: number,
   how: (run: (effect: Effect.Effect<unknown, unknown>) => unknown, store: RunStore["Service"]) => void,
@@ -58,8 +58,8 @@ type Body<A, E> = (
   tools: Made["tools"]
 ) => Effect.Effect<A, E, RunStore>
 
-describe("a stored run that is cancelled through the store at any moment", () => {
-  it.effect("has one end, as each of its sub-agents; nothing waits for anybody, nothing is done twice", () =>
+describe("a stored run cancelled through the store at any moment", () => {
+  it.effect("ends once, as does each of its sub-agents, leaves nothing pending and repeats no call", () =>
     Effect.gen(function* () {
       const seen = new Set<string>()
       for (let moment = 1, isOver = false; !isOver; moment++) {
@@ -79,7 +79,7 @@ describe("a stored run that is cancelled through the store at any moment", () =>
   )
 })
 
-/** A token that says how many listen to it. */
+/** A token that counts its listeners. */
 const counting = () => {
   const token = Cancellation.make()
   const listening = new Set<object>()
@@ -101,8 +101,8 @@ const counting = () => {
   return { token: counted, listening }
 }
 
-describe("a run that is cancelled at any moment in a program that goes on", () => {
-  it.effect("leaves nothing at what would let go of it", () =>
+describe("a run cancelled at any moment", () => {
+  it.effect("leaves no listener on its suspension tokens", () =>
     Effect.gen(function* () {
       for (let moment = 1, isOver = false; !isOver; moment++) {
         const [soon, now] = [counting(), counting()]
@@ -123,31 +123,29 @@ describe("a run that is cancelled at any moment in a program that goes on", () =
     })
   )
 
-  it.effect(
-    "leaves nothing there either when it was cancelled before it began to wait for its sub-agents",
-    () =>
-      Effect.gen(function* () {
-        const { runtime } = yield* busy
-        const [own, now] = [counting(), counting()]
-        const drive = new Drive({
-          runtime,
-          token: own.token,
-          suspension: { soon: Cancellation.make(), now: now.token },
-          clock: yield* Clock.Clock,
-          journal: noJournal(undefined),
-          onUpdate: undefined,
-          state: (yield* runPrompt(runtime, { prompt: "go" })).state,
-          hasMail: false,
-          staged: []
-        })
-        own.token.cancel("enough")
-        yield* awaitChange(new AgentRun(drive, own.token, () => Effect.void))
-        assert.strictEqual(now.listening.size, 0)
+  it.effect("leaves no listener when it was cancelled before it waits for its sub-agents", () =>
+    Effect.gen(function* () {
+      const { runtime } = yield* busy
+      const [own, now] = [counting(), counting()]
+      const drive = new Drive({
+        runtime,
+        token: own.token,
+        suspension: { soon: Cancellation.make(), now: now.token },
+        clock: yield* Clock.Clock,
+        journal: noJournal(undefined),
+        onUpdate: undefined,
+        state: (yield* runPrompt(runtime, { prompt: "go" })).state,
+        hasMail: false,
+        staged: []
       })
+      own.token.cancel("enough")
+      yield* awaitChange(new AgentRun(drive, own.token, () => Effect.void))
+      assert.strictEqual(now.listening.size, 0)
+    })
   )
 })
 
-/** Approves what the callback was not asked about any more; supplies what is in doubt: nobody needs to do it again. */
+/** Approves the requests that the callback was not asked about, and supplies calls in doubt. */
 const decide = (result: RunResult): ReadonlyArray<DecisionInput> =>
   expect(result, "interrupted").interruptions.map(({ _tag, requestId }) => {
     if (_tag === "approval") return { _tag: "approve", requestId, by: "ann" }
@@ -155,10 +153,10 @@ const decide = (result: RunResult): ReadonlyArray<DecisionInput> =>
     return { _tag: "supply", requestId, by: "ann", result: "it happened" }
   })
 
-describe("a stored run that is suspended at any moment", () => {
+describe("a stored run suspended at any moment", () => {
   for (const stops of [false, true]) {
     const how = stops ? "stopping what goes on" : "letting what goes on end"
-    it.effect(`is gone on with, and comes to the same end; nothing is done twice (${how})`, () =>
+    it.effect(`is resumed to the same end, and repeats no side effect (${how})`, () =>
       Effect.gen(function* () {
         let left = 0
         for (let moment = 1, isOver = false; !isOver; moment++) {
@@ -180,7 +178,7 @@ describe("a stored run that is suspended at any moment", () => {
                 while (result.status === "interrupted") {
                   result = yield* runPromptStored(runtime, { runId, decisions: decide(result) })
                 }
-                // What changes nothing may be done again.
+                // Reads may repeat.
                 for (const { ran, tool } of tools) if (tool.safety === "readOnly") ran.length = 0
                 return result
               })
@@ -195,7 +193,7 @@ describe("a stored run that is suspended at any moment", () => {
     )
   }
 
-  it.effect("while its answer is being understood, does not wait for that, and is gone on with", () =>
+  it.effect("does not wait for the schema of its answer, and is resumed", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       let asked = 0

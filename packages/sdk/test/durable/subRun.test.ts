@@ -33,8 +33,8 @@ import { delegate, ends, helperRun, lastSent, runId, scoutRun, team, writerRun }
 const inOneStore = <A, E>(body: Effect.Effect<A, E, RunStore>) =>
   Effect.provide(body, Layer.fresh(layerMemory))
 
-describe("a message to a sub-agent by its own run", () => {
-  it.effect("is read by that one, and by no other", () =>
+describe("a message to a sub-agent's run", () => {
+  it.effect("reaches that sub-agent and no other agent", () =>
     inOneStore(
       Effect.gen(function* () {
         const { held, model, runtime } = yield* team()
@@ -53,7 +53,7 @@ describe("a message to a sub-agent by its own run", () => {
           "completed"
         )
         assert.strictEqual(text, "lead is done")
-        // It has ended, and what was sent again is what was sent.
+        // After the end, a repeated send is acknowledged.
         assert.strictEqual((yield* sendMessage(writerRun, "?", { messageId: "m1" })).messageId, "m1")
         const state = yield* loadState(writerRun)
         assert.deepStrictEqual(transcript(state).slice(-2), [
@@ -65,7 +65,7 @@ describe("a message to a sub-agent by its own run", () => {
     )
   )
 
-  it.effect("reaches one at work at its next turn", () =>
+  it.effect("reaches a working sub-agent at its next turn", () =>
     inOneStore(
       Effect.gen(function* () {
         const begun = yield* Deferred.make<void>()
@@ -107,7 +107,7 @@ describe("a message to a sub-agent by its own run", () => {
     )
   )
 
-  it.effect("reaches one in the background at its next turn, whatever its lead is doing", () =>
+  it.effect("reaches a background sub-agent at its next turn while its lead works", () =>
     inOneStore(
       Effect.gen(function* () {
         const begun = yield* Deferred.make<void>()
@@ -129,7 +129,7 @@ describe("a message to a sub-agent by its own run", () => {
         const running = yield* Effect.forkChild(runPromptStored(runtime, { prompt: "go", runId }))
         yield* Deferred.await(begun)
         yield* sendMessage(scoutRun, "By the way.")
-        // The store tells it, as the lead goes on thinking.
+        // The store notifies it while the lead's model call goes on.
         yield* TestClock.adjust("1 second")
         yield* Deferred.succeed(open, undefined)
         const asked = () => model.requests.filter(({ agentPath }) => agentPath.length > 1).length
@@ -143,7 +143,7 @@ describe("a message to a sub-agent by its own run", () => {
     )
   )
 
-  it.effect("is refused when that one has ended, or there never was one", () =>
+  it.effect("is refused when the sub-agent has ended or does not exist", () =>
     inOneStore(
       Effect.gen(function* () {
         const { held, runtime } = yield* team()
@@ -164,10 +164,10 @@ describe("a message to a sub-agent by its own run", () => {
   )
 })
 
-describe("cancelling a sub-agent by its own run", () => {
+describe("the cancellation of a sub-agent's run", () => {
   for (const background of [true, false]) {
     it.effect(
-      `ends it and what is under it, and nothing else (${background ? "in the background" : "attached"})`,
+      `ends it and the sub-agents under it, and no other (${background ? "in the background" : "attached"})`,
       () =>
         inOneStore(
           Effect.gen(function* () {
@@ -193,7 +193,7 @@ describe("cancelling a sub-agent by its own run", () => {
             assertValid(expect(done, "completed").state)
             assert.include(lastSent(model, "lead"), "scout was stopped: not needed.")
             assert.deepStrictEqual(write.ran, ["w"])
-            // What has ended stays as it ended.
+            // An ended sub-agent is not cancelled.
             yield* cancelRun(scoutRun, "again")
             yield* cancelRun(writerRun, "again")
             assert.deepStrictEqual(yield* (yield* RunStore).messages(runId), [])
@@ -202,7 +202,7 @@ describe("cancelling a sub-agent by its own run", () => {
     )
   }
 
-  it.effect("stops one that another process works on, and its siblings go on", () =>
+  it.effect("interrupts a sub-agent that another fiber drives, and its siblings go on", () =>
     inOneStore(
       Effect.gen(function* () {
         const hung = yield* Deferred.make<void>()
@@ -239,7 +239,7 @@ describe("cancelling a sub-agent by its own run", () => {
     )
   )
 
-  it.effect("commits its end together with what asked for it, so that no crash can lose one of them", () =>
+  it.effect("is committed together with the sub-agent's end", () =>
     inOneStore(
       Effect.gen(function* () {
         const { lead, model } = yield* team()
@@ -265,7 +265,7 @@ describe("cancelling a sub-agent by its own run", () => {
     )
   )
 
-  it.effect("says that there never was one", () =>
+  it.effect("fails with RunNotFound for an unknown sub-agent", () =>
     inOneStore(
       Effect.gen(function* () {
         yield* team()
@@ -277,8 +277,8 @@ describe("cancelling a sub-agent by its own run", () => {
   )
 })
 
-describe("explaining a sub-agent by its own run", () => {
-  it.effect("says what it waits for, and whom it works for", () =>
+describe("the explanation of a sub-agent's run", () => {
+  it.effect("describes its requests, its pending mail and the run above it", () =>
     inOneStore(
       Effect.gen(function* () {
         const { held, runtime } = yield* team()
@@ -304,7 +304,7 @@ describe("explaining a sub-agent by its own run", () => {
     )
   )
 
-  it.effect("says that it is the run above that has to be decided about", () =>
+  it.effect("refers to the run above when that is held on a budget", () =>
     inOneStore(
       Effect.gen(function* () {
         const model = ScriptedModel.make(({ agentPath }) =>
@@ -325,7 +325,7 @@ describe("explaining a sub-agent by its own run", () => {
     )
   )
 
-  it.effect("says how it has ended", () =>
+  it.effect("describes its end", () =>
     inOneStore(
       Effect.gen(function* () {
         const { held, runtime } = yield* team()

@@ -37,7 +37,7 @@ const held = Effect.gen(function* () {
   return { pay, runtime }
 })
 
-/** A run that failed after its second call was approved, which an earlier version had not read by then. */
+/** A failed run with an approval of its second call that an earlier version had not read. */
 const failed = Effect.gen(function* () {
   const store = yield* RunStore
   const { pay, runtime } = yield* held
@@ -50,8 +50,8 @@ const failed = Effect.gen(function* () {
   return { pay, runtime, store }
 })
 
-describe("a prompt after a run that failed", () => {
-  it.effect("begins a run whose history says which approved call did not run, and who approved it", () =>
+describe("a prompt after a failed run", () => {
+  it.effect("starts a run whose history says which approved call did not run, and names the approver", () =>
     Effect.gen(function* () {
       const { pay, runtime } = yield* failed
       assert.include(
@@ -73,23 +73,21 @@ describe("a prompt after a run that failed", () => {
     }).pipe(Effect.provide(Layer.fresh(layerMemory)))
   )
 
-  it.effect(
-    "leaves the failed run where it is: it is not taken up any more, and what was approved on it does not run",
-    () =>
-      Effect.gen(function* () {
-        const { pay, runtime, store } = yield* failed
-        const next = yield* runPromptStored(runtime, { prompt: "again", sessionId })
-        for (const input of [{ runId }, { runId, limits: { maxTurns: 9 } }, { runId, message: "and?" }]) {
-          const busy = yield* Effect.flip(runPromptStored(runtime, input))
-          assert.deepInclude(busy, { _tag: "SessionBusy", runId: next.runId })
-        }
-        assert.strictEqual((yield* store.head(runId)).status, "error")
-        assert.deepStrictEqual(yield* store.ready(), [])
-        assert.deepStrictEqual(pay.ran, [])
-      }).pipe(Effect.provide(Layer.fresh(layerMemory)))
+  it.effect("keeps the failed run from being resumed, and its approved call from running", () =>
+    Effect.gen(function* () {
+      const { pay, runtime, store } = yield* failed
+      const next = yield* runPromptStored(runtime, { prompt: "again", sessionId })
+      for (const input of [{ runId }, { runId, limits: { maxTurns: 9 } }, { runId, message: "and?" }]) {
+        const busy = yield* Effect.flip(runPromptStored(runtime, input))
+        assert.deepInclude(busy, { _tag: "SessionBusy", runId: next.runId })
+      }
+      assert.strictEqual((yield* store.head(runId)).status, "error")
+      assert.deepStrictEqual(yield* store.ready(), [])
+      assert.deepStrictEqual(pay.ran, [])
+    }).pipe(Effect.provide(Layer.fresh(layerMemory)))
   )
 
-  it.effect("says the same of a decision that the failed run had read, without a store", () =>
+  it.effect("starts such a run without a store as well", () =>
     Effect.gen(function* () {
       const { pay, runtime } = yield* held
       const first = yield* runPrompt(runtime, { prompt: "go" })

@@ -49,15 +49,15 @@ const finish: Event = { _tag: "finish", exit: Exit.succeed(completed) }
 const after = (from: State, ...events: ReadonlyArray<Event>): State =>
   events.reduce((state, event) => transition(state, event)[0], from)
 
-/** The phase that the last of the events leads to, how the run stands then, and what is to be done. */
+/** The phase after the last event, the status in it, and the actions. */
 const last = (from: State, ...events: ReadonlyArray<Event>): string => {
   const before = after(from, ...events.slice(0, -1))
   const [state, actions] = transition(before, events.at(-1)!)
   return [state.phase._tag, statusIn(state), ...actions.map(({ _tag }) => _tag)].join(" ")
 }
 
-describe("what becomes of a dispatched run", () => {
-  it("begins at once, or when there is a slot", () => {
+describe("the state of a dispatched run", () => {
+  it("starts at once, or once there is a slot", () => {
     assert.strictEqual(last(free, begin), "driving running notify drive")
     assert.strictEqual(last(conducted, begin), "queued queued enterGate notify")
     assert.strictEqual(last(conducted, begin, slotGranted), "driving running notify drive")
@@ -65,17 +65,17 @@ describe("what becomes of a dispatched run", () => {
     assert.strictEqual(
       last(conducted, { ...begin, cancelReason: "enough" }),
       "driving running notify drive",
-      "one that is to end needs no slot"
+      "a cancelled run needs no slot"
     )
   })
 
-  it("is begun once: one that was cancelled before is at work on its end", () => {
+  it("starts once when it was cancelled before: it drives the run to its end", () => {
     assert.strictEqual(last(free, cancel), "driving running unpark notify drive")
     assert.strictEqual(last(free, cancel, begin), "driving running")
     assert.strictEqual(last(free, cancel, found(interrupted)), "driving running")
   })
 
-  it("is held while it waits for a decision, and watched while another process works on it", () => {
+  it("is held while the run waits for a decision, and watched while another process drives it", () => {
     assert.strictEqual(last(free, begin, driven(interrupted)), "held held notify park")
     assert.strictEqual(last(free, begin, driven(elsewhere)), "elsewhere running notify park")
     assert.strictEqual(last(free, found(interrupted)), "held held notify park")
@@ -83,7 +83,7 @@ describe("what becomes of a dispatched run", () => {
     assert.strictEqual(last(free, found(completed)), "over completed cleanUp notify")
   })
 
-  it("goes on with what came in while it was at work, without being held in between", () => {
+  it("goes on with mail that arrived during a drive, without a hold in between", () => {
     assert.strictEqual(last(free, begin, driven(interrupted, true)), "driving running notify drive")
     assert.strictEqual(
       last(conducted, begin, slotGranted, driven(interrupted, true)),
@@ -91,7 +91,7 @@ describe("what becomes of a dispatched run", () => {
     )
   })
 
-  it("goes on when it is called, and lets go of what it watches first", () => {
+  it("goes on when it is called, and stops watching first", () => {
     assert.strictEqual(last(free, begin, driven(interrupted), call), "driving running unpark notify drive")
     assert.strictEqual(
       last(conducted, begin, slotGranted, driven(interrupted), call),
@@ -102,11 +102,11 @@ describe("what becomes of a dispatched run", () => {
       urge: "look",
       hasSlot: false
     })
-    assert.strictEqual(last(free, begin, call), "driving running", "it is at work")
+    assert.strictEqual(last(free, begin, call), "driving running", "it drives already")
     assert.strictEqual(last(conducted, begin, call), "queued queued", "it waits for a slot")
   })
 
-  it("gives its slot to another run when it has left it, and says so after that", () => {
+  it("releases its slot when it leaves the gate, before it notifies", () => {
     assert.strictEqual(
       last(conducted, begin, slotGranted, driven(interrupted)),
       "held held park leaveGate notify"
@@ -119,36 +119,36 @@ describe("what becomes of a dispatched run", () => {
     assert.strictEqual(
       last(conducted, begin, cancelled, driven(completed)),
       "over completed cleanUp notify",
-      "it had none"
+      "it had no slot"
     )
   })
 
-  it("waits for the rest of what is being sent before it goes on", () => {
+  it("waits for a pending send before it goes on", () => {
     const held = [begin, driven(interrupted)]
     assert.strictEqual(last(free, ...held, sending, call), "held held")
     assert.strictEqual(last(free, ...held, sending, call, sent()), "driving running unpark notify drive")
-    assert.strictEqual(last(free, ...held, sending, sent()), "held held", "nothing came of it")
+    assert.strictEqual(last(free, ...held, sending, sent()), "held held", "the send brought no mail")
     assert.strictEqual(last(free, ...held, sending, sent(true)), "driving running unpark notify drive")
     assert.strictEqual(last(free, ...held, sending, sending, call, sent()), "held held")
     assert.strictEqual(last(free, begin, sending, driven(interrupted, true)), "held held notify park")
   })
 
-  it("ends by way of its drive when it is cancelled, wherever it stands", () => {
+  it("drives the run to its end after a cancellation in any phase", () => {
     assert.strictEqual(last(free, begin, cancel), "driving running cancelDrive")
     assert.strictEqual(last(conducted, begin, cancel), "driving running withdraw notify drive")
     assert.strictEqual(last(free, begin, driven(interrupted), cancel), "driving running unpark notify drive")
     assert.strictEqual(last(free, begin, driven(elsewhere), cancel), "driving running unpark notify drive")
-    assert.strictEqual(last(free, begin, cancel, cancel), "driving running", "the first reason stays")
+    assert.strictEqual(last(free, begin, cancel, cancel), "driving running", "the first reason wins")
     assert.strictEqual(
       last(free, begin, cancel, driven(interrupted)),
       "driving running notify drive",
-      "a drive that was held before it heard of that is followed by one that ends the run"
+      "a drive that returned held before the cancellation is followed by one that ends the run"
     )
     assert.strictEqual(last(free, found(elsewhere, "enough")), "driving running notify drive")
     assert.strictEqual(last(free, found(completed, "enough")), "over completed cleanUp notify")
   })
 
-  it("is tried again after a failure that may pass, unless it is to end", () => {
+  it("backs off after a retryable failure, unless it is cancelled", () => {
     assert.strictEqual(last(free, begin, driven(failed)), "over error cleanUp notify")
     assert.strictEqual(last(restarted, begin, driven(failed)), "backingOff queued backOff notify")
     assert.strictEqual(last(restarted, begin, driven(failed), retry), "driving running notify drive")
@@ -161,7 +161,7 @@ describe("what becomes of a dispatched run", () => {
     assert.strictEqual(last(restarted, begin, driven(result("error"))), "over error cleanUp notify")
   })
 
-  it("is over when its drive fails, or when nothing can come of it any more", () => {
+  it("is over when its drive fails or it is finished", () => {
     assert.strictEqual(last(free, begin, lost), "over error cleanUp notify")
     assert.strictEqual(last(free, begin, finish), "over completed cleanUp notify")
     assert.strictEqual(last(conducted, begin, finish), "over completed withdraw cleanUp notify")
@@ -171,7 +171,7 @@ describe("what becomes of a dispatched run", () => {
     }
   })
 
-  it("has at most one drive, whatever happens in whichever order", () => {
+  it("has at most one drive for random events", () => {
     const events = [
       begin,
       slotGranted,
@@ -191,7 +191,7 @@ describe("what becomes of a dispatched run", () => {
         let state = from
         let isDriven = false
         for (const event of list) {
-          // Only a drive that was begun ends.
+          // A drive ends only when one was started.
           if (event._tag === "driven" && !isDriven) continue
           if (event._tag === "driven") isDriven = false
           const [next, actions] = transition(state, event)
@@ -203,7 +203,7 @@ describe("what becomes of a dispatched run", () => {
           const { _tag } = next.phase
           assert.strictEqual(_tag === "driving", isDriven && _tag !== "over")
           if (next.cancelReason !== undefined) {
-            assert.include(["driving", "elsewhere", "over"], _tag, "one that is to end waits for nobody here")
+            assert.include(["driving", "elsewhere", "over"], _tag, "a cancelled run does not wait")
           }
           state = next
         }
