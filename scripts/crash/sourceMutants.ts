@@ -42,14 +42,14 @@ const sourceMutants: ReadonlyArray<SourceMutant> = [
   },
   {
     name: "ignores that a request has expired",
-    file: "domain/internal/judge.ts",
+    file: "domain/internal/judgeDecision.ts",
     line: "isExpired(request, now) ? expiryDecision",
     broken: "isExpired(request, now - now) ? expiryDecision",
     finder: { meeting: "expires+approves" }
   },
   {
     name: "acknowledges a second decision",
-    file: "domain/internal/judge.ts",
+    file: "domain/internal/judgeDecision.ts",
     line: "isRepeated(first, decision) ? { first } : { refusal: decidedFirst(first) }",
     broken: "isRepeated(first, decision) ? { first } : { first: decision }",
     finder: { seeds: 300 }

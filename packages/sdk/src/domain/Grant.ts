@@ -14,6 +14,7 @@
 import * as Schema from "effect/Schema"
 import { sentence } from "./Display.ts"
 import { GrantId, grantId, Timestamp } from "./Id.ts"
+import { defined } from "./internal/defined.ts"
 import { matchesGlob } from "./internal/glob.ts"
 import { canonicalJson } from "./internal/json.ts"
 import { Safety, type ToolApprovalItem } from "./Interruption.ts"
@@ -94,23 +95,21 @@ export const make = (options: {
   readonly at: Timestamp
 }): Grant => {
   const { agent, safety, schema, tool } = options.definition
+  const { arguments: args, expiresAt, inherit = false, scope } = options.request
   const peers = options.peers?.tools?.filter((name) => name !== tool) ?? []
   return {
     id: options.id,
     tool,
     agent,
-    ...(schema === undefined ? {} : { schema }),
     safety,
-    ...(peers.length === 0 ? {} : { peers }),
-    ...(options.peers?.agents === undefined ? {} : { agentPeers: options.peers.agents }),
-    scope: options.request.scope,
-    arguments: options.request.arguments ?? {},
-    ...(options.request.arguments === undefined ? { exact: options.approved } : {}),
+    scope,
+    arguments: args ?? {},
     by: options.by.by,
-    ...(options.by.principal === undefined ? {} : { principal: options.by.principal }),
     at: options.at,
-    ...(options.request.expiresAt === undefined ? {} : { expiresAt: options.request.expiresAt }),
-    inherit: options.request.inherit ?? false
+    inherit,
+    ...(args === undefined ? { exact: options.approved } : {}),
+    ...(peers.length === 0 ? {} : { peers }),
+    ...defined({ schema, agentPeers: options.peers?.agents, principal: options.by.principal, expiresAt })
   }
 }
 
@@ -145,7 +144,7 @@ export const fromApproval = (
 /** The grant after its revocation. */
 export const revoke = (grant: Grant, { at, by, principal }: Revocation): Grant => ({
   ...grant,
-  revoked: { by, ...(principal === undefined ? {} : { principal }), at }
+  revoked: { by, ...defined({ principal }), at }
 })
 
 /** Whether the grant is in force at `now`. */

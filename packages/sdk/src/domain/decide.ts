@@ -6,13 +6,13 @@
 import * as Result from "effect/Result"
 import type { Decision } from "./Decision.ts"
 import { type GrantId, grantId, type RequestId, type Timestamp, type ToolCallId } from "./Id.ts"
-import { expiryAt, judge, type Standing } from "./internal/judge.ts"
+import { expiryAt, judgeDecision, type Standing } from "./internal/judgeDecision.ts"
 import { type Rejection, RequestNotFound } from "./Rejection.ts"
 import { type RunEvent, wrap } from "./RunEvent.ts"
 import type { RequestRecord, RunState } from "./RunState.ts"
 import { answerable, findCall, findChild, findRequest, isEnded, isSettled } from "./RunState.ts"
 
-export { asSent, check, expiryDecision, isRepeated } from "./internal/judge.ts"
+export { asSent, check, expiryDecision, isRepeated } from "./internal/judgeDecision.ts"
 
 /**
  * The events of a decision that is made at `now`, or why it is not taken.
@@ -35,7 +35,7 @@ export const decideAt = (
   const { requestId } = decision
   const found = findRequest(state, requestId)
   if (found === undefined) return Result.fail(new RequestNotFound({ requestId }))
-  const { first, refusal } = judge(found.record.request, standingOf(state, found), decision, now)
+  const { first, refusal } = judgeDecision(found.record.request, standingOf(state, found), decision, now)
   if (refusal !== undefined) return Result.fail(refusal)
   return Result.succeed(
     first === undefined

@@ -1,3 +1,11 @@
+import { isWrappingUp } from "./Budget.ts"
+import * as Grant from "./Grant.ts"
+import * as History from "./History.ts"
+import type { Revision } from "./Id.ts"
+import * as Id from "./Id.ts"
+import { exhausted, inTree, limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
+import { bookUsage, childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
+import { decided, supersede, superseded } from "./internal/decided.ts"
 /**
  * `evolve(state, event)` is what an event means: the state after it.
  *
@@ -7,20 +15,13 @@
  *
  * @since 0.1.0
  */
-import { isWrappingUp } from "./Budget.ts"
-import * as Grant from "./Grant.ts"
-import * as History from "./History.ts"
-import type { Revision } from "./Id.ts"
-import * as Id from "./Id.ts"
-import { exhausted, limitsChanged, paused, resumed, wrapUpAsked } from "./internal/budgets.ts"
-import { charge, childAdvanced, closeBackground, keepStarterPolicies } from "./internal/children.ts"
-import { decided, supersede, superseded } from "./internal/decided.ts"
+import { defined } from "./internal/defined.ts"
 import {
   appendQueued,
   appendUser,
   closeCalls,
   closeRequest,
-  flush,
+  deliverQueued,
   deliverMessage,
   settle,
   updateCall,
@@ -98,7 +99,7 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
     case "model.answered":
       return answered(state, event)
     case "model.charged":
-      return charge(state, event.usage)
+      return bookUsage(state, event.usage)
     case "tool.classified":
       return classified(state, event)
     case "tool.started":
@@ -129,7 +130,7 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
     case "message.queued":
       return event.content.length === 0 ? state : deliverMessage(state, event.content, event.at)
     case "messages.read":
-      return flush(state)
+      return deliverQueued(state)
     case "budget.nearing":
       return { ...state, warned: [...(state.warned ?? []), event.budget] }
     case "budget.exhausted":
@@ -141,8 +142,7 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
       const agentPath = [...state.agentPath.slice(0, -1), agent.name]
       const under = state.under ?? state.agent.name
       const { otherPolicies: _, ...rest } = state
-      const others = otherPolicies === undefined ? {} : { otherPolicies }
-      const after = { ...rest, agent, agentPath, under, policy, ...others, structured }
+      const after = { ...rest, agent, agentPath, under, policy, structured, ...defined({ otherPolicies }) }
       return keepStarterPolicies(after, RunState_.policiesOf(state))
     }
     case "output.rejected":
@@ -150,25 +150,26 @@ const apply = (state: RunState, event: Exclude<RunEvent, Event<"run.started">>):
     case "limits.changed":
       return limitsChanged(state, event)
     case "run.held":
-      return { ...paused(flush(state), event.at), status: "held" }
+      return { ...paused(deliverQueued(state), event.at), status: "held" }
     case "run.recovered":
       return { ...resumed(state, event.at), recoveries: (state.recoveries ?? 0) + 1 }
     case "run.restored":
-      return restored(state, { since: event.since })
+      // The run, and the runs of its sub-agents, may repeat what is lost.
+      return inTree(state, (run) => ({ ...run, mayRepeat: { since: event.since } }))
     case "run.resumed": {
-      const { failure: _, ...rest } = resumed(flush(state), event.at)
+      const { failure: _, ...rest } = resumed(deliverQueued(state), event.at)
       return { ...rest, status: "running" }
     }
     case "run.completed":
       return {
         ...paused(state, event.at),
         status: "completed",
-        ...(event.output === undefined ? {} : { output: event.output })
+        ...defined({ output: event.output })
       }
     case "run.cancelled":
       return cancelled(state, event)
     case "run.failed":
-      return { ...paused(flush(state), event.at), status: "error", failure: event.failure }
+      return { ...paused(deliverQueued(state), event.at), status: "error", failure: event.failure }
     case "child.advanced":
       return childAdvanced(state, event, evolve)
   }
@@ -204,25 +205,15 @@ const toolStarted = (state: RunState, { at, callId }: Event<"tool.started">): Ru
       : { ...call, status: "started", attempt: call.attempt + 1, startedAt: at }
   )
 
-/** The run, and the runs of its sub-agents that have not ended, may repeat what is lost. */
-const restored = (state: RunState, mayRepeat: RunState_.MayRepeat): RunState => {
-  const withChild = <A extends { readonly child?: RunState }>(holder: A): A =>
-    holder.child === undefined ? holder : { ...holder, child: restored(holder.child, mayRepeat) }
-  return {
-    ...state,
-    mayRepeat,
-    calls: state.calls.map(withChild),
-    ...(state.background === undefined ? {} : { background: state.background.map(withChild) })
-  }
-}
-
 /** One for all: most runs that wait have none of most things. */
 const none: ReadonlyArray<never> = []
 
 const started = (before: RunState | undefined, event: Event<"run.started">): RunState => {
   // A session goes on only from a valid history: calls that a failed run left open get their stand-in results here.
-  const previous = before === undefined ? undefined : flush(closeCalls(before, [], event.at, event.notRun))
+  const previous =
+    before === undefined ? undefined : deliverQueued(closeCalls(before, [], event.at, event.notRun))
   const history = previous?.history ?? History.empty
+  const { mayRepeat, otherPolicies, parent, startedWith } = event
   const under = event.under ?? (event.agentPath.length > 1 ? event.agentPath.at(-1) : undefined)
   return {
     version: RunState_.version,
@@ -230,12 +221,10 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     sessionId: event.sessionId,
     agent: event.agent,
     agentPath: event.agentPath,
-    ...(under === undefined ? {} : { under }),
     status: "running",
     revision: 1 as Revision,
     startedAt: event.at,
     workingSince: event.at,
-    ...(event.parent === undefined ? {} : { parent: event.parent }),
     history: History.append(history, {
       role: "user",
       sequence: History.size(history),
@@ -244,9 +233,7 @@ const started = (before: RunState | undefined, event: Event<"run.started">): Run
     }),
     limits: event.limits,
     policy: event.policy,
-    ...(event.otherPolicies === undefined ? {} : { otherPolicies: event.otherPolicies }),
-    ...(event.startedWith === undefined ? {} : { startedWith: event.startedWith }),
-    ...(event.mayRepeat === undefined ? {} : { mayRepeat: event.mayRepeat }),
+    ...defined({ under, parent, otherPolicies, startedWith, mayRepeat }),
     asks: event.asks,
     structured: event.structured,
     requests: none,
@@ -364,7 +351,10 @@ const notStarted = (call: ToolCall): ToolCall => {
 }
 
 const cancelled = (state: RunState, event: Event<"run.cancelled">): RunState => {
-  const after = closeBackground(flush(closeCalls(paused(state, event.at), event.calls, event.at)), event.at)
+  const after = closeBackground(
+    deliverQueued(closeCalls(paused(state, event.at), event.calls, event.at)),
+    event.at
+  )
   return {
     ...after,
     status: "cancelled",

@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import { evolve } from "./evolve.ts"
 import { GrantNotFound, type Revoked } from "./Grant.ts"
 import type { GrantId, Timestamp, ToolCallId } from "./Id.ts"
+import { defined } from "./internal/defined.ts"
 import { attribute, type Principal, type PrincipalInvalid } from "./Principal.ts"
 import { type RunEvent, wrap } from "./RunEvent.ts"
 import { children, type RunState } from "./RunState.ts"
@@ -22,12 +23,7 @@ export const revocations = (
 ): ReadonlyArray<RunEvent> => {
   const own = revoked.flatMap(({ grantId, revocation: { by, principal } }) =>
     state.grants.some((grant) => grant.id === grantId && grant.revoked === undefined)
-      ? [
-          wrap(
-            { _tag: "grant.revoked", at, grantId, by, ...(principal === undefined ? {} : { principal }) },
-            path
-          )
-        ]
+      ? [wrap({ _tag: "grant.revoked", at, grantId, by, ...defined({ principal }) }, path)]
       : []
   )
   const inside = children(state).flatMap(({ callId, child }) =>

@@ -15,6 +15,7 @@ import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
+import { defined } from "../domain/internal/defined.ts"
 import type { FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
 import { fromAiError, toAiError } from "./internal/effectAi/errors.ts"
@@ -253,9 +254,7 @@ const usageOf = ({ inputTokens, outputTokens }: Response.Usage): ModelUsage => {
   return {
     inputTokens: total ?? (uncached ?? 0) + (cacheRead ?? 0) + (cacheWrite ?? 0),
     outputTokens: outputTokens.total ?? (text ?? 0) + (reasoning ?? 0),
-    ...(cacheRead === undefined ? {} : { cachedInputTokens: cacheRead }),
-    ...(cacheWrite === undefined ? {} : { cacheWriteTokens: cacheWrite }),
-    ...(reasoning === undefined ? {} : { reasoningTokens: reasoning })
+    ...defined({ cachedInputTokens: cacheRead, cacheWriteTokens: cacheWrite, reasoningTokens: reasoning })
   }
 }
 

@@ -18,6 +18,7 @@ import * as Exit from "effect/Exit"
 import * as HttpClient from "effect/http/HttpClient"
 import * as Redacted from "effect/Redacted"
 import { sentence } from "../domain/Display.ts"
+import { defined } from "../domain/internal/defined.ts"
 import { duration, keysOf, oneOf, shapeOf, string } from "../domain/internal/misfits.ts"
 import { problemOf } from "../domain/OptionsInvalid.ts"
 import { type Fields, fieldsOf, textOf } from "./internal/fields.ts"
@@ -267,8 +268,7 @@ const readTokens = (body: unknown, before: Tokens, now: number): Tokens | undefi
   const lifetime = millisOf(typeof said === "string" && /^\d+(\.\d+)?$/.test(said) ? Number(said) : said)
   return {
     accessToken,
-    ...(refreshToken === undefined ? {} : { refreshToken }),
-    ...(idToken === undefined ? {} : { idToken }),
+    ...defined({ refreshToken, idToken }),
     ...(lifetime !== undefined && lifetime > 0 ? { expiresAt: now + lifetime } : {})
   }
 }

@@ -15,6 +15,7 @@ import * as Pull from "effect/Pull"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { ToolCallId } from "../domain/Id.ts"
+import { defined } from "../domain/internal/defined.ts"
 import type { FilePart, Message } from "../domain/Message.ts"
 import type { FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
@@ -249,11 +250,8 @@ export const errorOf = (details: ErrorDetails): Effect.Effect<ModelError> =>
   Effect.gen(function* () {
     const { body, headers = {}, secrets = [], status } = details
     const retryAfterMs = yield* retryAfter(headers)
-    const reason = reasonOf(body, {
-      now: yield* Clock.currentTimeMillis,
-      ...(status === undefined ? {} : { status }),
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs })
-    })
+    const now = yield* Clock.currentTimeMillis
+    const reason = reasonOf(body, { now, ...defined({ status, retryAfterMs }) })
     const retryable = shouldRetry(headers) ?? details.retryable
     return redactError(modelError(reason, { retryable }), secrets, requestIdOf(headers))
   })

@@ -7,6 +7,7 @@
  * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
+import { defined } from "../domain/internal/defined.ts"
 import type { FilePart, ReasoningPart, TextPart } from "../domain/Message.ts"
 import type { AnsweredPart, FinishReason } from "../domain/RunEvent.ts"
 import type { ModelUsage } from "../domain/Usage.ts"
@@ -176,12 +177,8 @@ class PartCollector implements Collector {
   }
 }
 
-const replayOf = (
-  end: { readonly provider?: string; readonly payload?: Schema.Json } | undefined
-): { readonly provider?: string; readonly payload?: Schema.Json } => ({
-  ...(end?.provider === undefined ? {} : { provider: end.provider }),
-  ...(end?.payload === undefined ? {} : { payload: end.payload })
-})
+const replayOf = (end: { readonly provider?: string; readonly payload?: Schema.Json } | undefined) =>
+  defined({ provider: end?.provider, payload: end?.payload })
 
 /** The parts of a whole answer, as a stream would have brought them. */
 export const partsOf = (response: ModelResponse): ReadonlyArray<ModelPart> => {

@@ -5,34 +5,23 @@ import { callIdOf } from "../Interruption.ts"
 import * as Limits from "../Limits.ts"
 import { text } from "../Message.ts"
 import type { RunState } from "../RunState.ts"
-import { appendUser, closeCalls, closeRequest, flush, deliverMessage, type Event } from "./turn.ts"
+import { appendUser, closeCalls, closeRequest, deliverQueued, deliverMessage, type Event } from "./turn.ts"
 
-/** The same for a run and for the sub-agents in it, down to those that `isIn` leaves out. */
-const throughout = (
+/** Changes a run and the sub-agents in it alike, down to those that `isIn` leaves out. */
+export const inTree = (
   state: RunState,
   f: (state: RunState) => RunState,
-  isIn: (child: RunState) => boolean = isAny
+  isIn: (child: RunState) => boolean = () => true
 ): RunState => {
   const after = f(state)
   const { background, calls } = after
+  // Most runs have no sub-agents: nothing is copied for those.
   const hasChildren = calls.some(({ child }) => child !== undefined)
   if (background === undefined && !hasChildren) return after
-  return inChildren(after, hasChildren, f, isIn)
-}
-
-const isAny = (): boolean => true
-
-const inChildren = (
-  after: RunState,
-  hasChildren: boolean,
-  f: (state: RunState) => RunState,
-  isIn: (child: RunState) => boolean
-): RunState => {
-  const { background, calls } = after
   const inside = <A extends { readonly child?: RunState }>(holder: A): A =>
     holder.child === undefined || !isIn(holder.child)
       ? holder
-      : { ...holder, child: throughout(holder.child, f, isIn) }
+      : { ...holder, child: inTree(holder.child, f, isIn) }
   return {
     ...after,
     ...(hasChildren ? { calls: calls.map(inside) } : {}),
@@ -42,7 +31,7 @@ const inChildren = (
 
 /** No process works on it any more: its time at work is booked. */
 export const paused = (state: RunState, at: number): RunState =>
-  throughout(state, (run) => {
+  inTree(state, (run) => {
     const { workingSince, ...rest } = run
     if (workingSince === undefined) return run
     return Object.assign(rest, { workedMs: (run.workedMs ?? 0) + Math.max(0, at - workingSince) })
@@ -53,7 +42,7 @@ export const paused = (state: RunState, at: number): RunState =>
  * it is not known, and not counted.
  */
 export const resumed = (state: RunState, at: number): RunState =>
-  throughout(
+  inTree(
     state,
     (run) => ({ ...run, workingSince: at }),
     ({ status }) => status === "running"
@@ -65,7 +54,7 @@ export const exhausted = (state: RunState, { budget, limit }: Event<"budget.exha
 
 /** A budget is used up: whatever was still to be called is not, and the model says how far it has come. */
 export const wrapUpAsked = (state: RunState, { at, budget, limit }: Event<"wrapUp.asked">): RunState => ({
-  ...appendUser(flush(closeCalls(unasked(state), [], at)), [text(wrapUpText(budget))], at, "runtime"),
+  ...appendUser(deliverQueued(closeCalls(unasked(state), [], at)), [text(wrapUpText(budget))], at, "runtime"),
   wrappingUp: { budget, limit }
 })
 

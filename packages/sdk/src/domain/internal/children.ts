@@ -130,7 +130,7 @@ export const childAdvanced = (state: RunState, event: Event<"child.advanced">, e
 }
 
 /** Money and tokens that are no turn of the run: a sub-agent's, or those of a call that brought no answer. */
-export const charge = (state: RunState, usage: ModelUsage): RunState => {
+export const bookUsage = (state: RunState, usage: ModelUsage): RunState => {
   const book = (total: Usage.SessionUsage) => ({ ...Usage.addModelCall(total, usage), turns: total.turns })
   return { ...state, usage: book(state.usage), sessionUsage: book(state.sessionUsage) }
 }
@@ -143,12 +143,12 @@ const bookChild = (
   after: RunState
 ): RunState => {
   const { event: inside } = unwrap(event)
-  if (inside._tag === "model.charged") return charge(state, inside.usage)
+  if (inside._tag === "model.charged") return bookUsage(state, inside.usage)
   if (inside._tag !== "model.answered") return state
   const { turns = 0, toolCalls = 0 } = state.below ?? {}
   // Not every call that is in the answer was made: a run that comes to its end makes none.
   const calls = before === undefined ? 0 : madeIn(after) - madeIn(before)
-  return { ...charge(state, inside.usage), below: { turns: turns + 1, toolCalls: toolCalls + calls } }
+  return { ...bookUsage(state, inside.usage), below: { turns: turns + 1, toolCalls: toolCalls + calls } }
 }
 
 const madeIn = ({ below, toolCalls }: RunState): number => toolCalls + (below?.toolCalls ?? 0)

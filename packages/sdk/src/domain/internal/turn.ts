@@ -181,7 +181,8 @@ export const deliverMessage = (
       }
 
 /** Appends what the user said meanwhile, where no model is answering any more. */
-export const flush = (state: RunState): RunState => (state.calls.length === 0 ? appendQueued(state) : state)
+export const deliverQueued = (state: RunState): RunState =>
+  state.calls.length === 0 ? appendQueued(state) : state
 
 export const appendQueued = (state: RunState): RunState => {
   if (state.queued.length === 0) return state

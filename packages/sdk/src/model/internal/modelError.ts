@@ -2,6 +2,7 @@
  * Making a model's errors, and making them anew with something changed; and what is wrong with answers that did not come to their end,
  * or came to it and still are none.
  */
+import { defined } from "../../domain/internal/defined.ts"
 import type { ModelUsage } from "../../domain/Usage.ts"
 import { ConnectionLost, InvalidResponse, ModelError, type Reason } from "../ModelError.ts"
 
@@ -13,13 +14,8 @@ interface Details {
 }
 
 /** An error of this reason. */
-export const modelError = (reason: Reason, { requestId, retryable, usage }: Details = {}): ModelError =>
-  new ModelError({
-    reason,
-    ...(requestId === undefined ? {} : { requestId }),
-    ...(retryable === undefined ? {} : { retryable }),
-    ...(usage === undefined ? {} : { usage })
-  })
+export const modelError = (reason: Reason, details: Details = {}): ModelError =>
+  new ModelError({ reason, ...defined(details) })
 
 /** The same error, with some of it changed. */
 export const changed = (

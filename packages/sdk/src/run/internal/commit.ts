@@ -14,7 +14,7 @@ import type { ToolCallId } from "../../domain/Id.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import { unwrap } from "../../domain/RunEvent.ts"
 import type { RunState } from "../../domain/RunState.ts"
-import { areEnding, isRecording, requestChanges } from "../../store/internal/requests.ts"
+import { areEnding, isRecording, inboxChanges } from "../../store/internal/requests.ts"
 import { RunConflict } from "../../store/RunStoreError.ts"
 import { cancellation } from "./cancellation.ts"
 import type { Drive } from "./Drive.ts"
@@ -127,7 +127,7 @@ const endedAfter = (
   staged: ReadonlyArray<RunEvent>,
   decisions: ReadonlyArray<Decision>
 ): ReadonlyArray<RunEvent> | undefined => {
-  const changes = requestChanges(staged)
+  const changes = inboxChanges(staged)
   const unread = decisions.filter(
     ({ requestId }) => !changes.some((change) => isRecording(change, requestId))
   )

@@ -11,7 +11,7 @@ import type * as Arr from "effect/Array"
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
 import type { GrantId, RunId, SessionId, Timestamp } from "../../domain/Id.ts"
-import { sameDecision } from "../../domain/internal/judge.ts"
+import { sameDecision } from "../../domain/internal/judgeDecision.ts"
 import { SessionBusy } from "../../domain/RunError.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { CallReport } from "../../domain/ToolCall.ts"
@@ -139,8 +139,10 @@ const advance = (copy: Copy, present: PresentRun): Verdict | undefined => {
     messages.length > present.messages.length ||
     cancelReason !== present.cancelReason
   if (!isNew) return { _tag: "keep" }
-  const cancelled = cancelReason === undefined ? {} : { cancelReason }
-  return { _tag: "replace", copy: { ...copy, decisions, messages, ...cancelled } }
+  return {
+    _tag: "replace",
+    copy: { ...copy, decisions, messages, ...(cancelReason === undefined ? {} : { cancelReason }) }
+  }
 }
 
 /** The decisions that the journal does not hold; `undefined` when one that was taken here would be lost. */

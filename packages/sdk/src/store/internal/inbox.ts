@@ -4,7 +4,7 @@
 import * as Result from "effect/Result"
 import type { Decision } from "../../domain/Decision.ts"
 import type { RequestId, Timestamp } from "../../domain/Id.ts"
-import { sameDecision } from "../../domain/internal/judge.ts"
+import { sameDecision } from "../../domain/internal/judgeDecision.ts"
 import { isExpired, toolOf, warnAt } from "../../domain/Interruption.ts"
 import type { RunEvent } from "../../domain/RunEvent.ts"
 import type { PendingFilter, PendingRequest, ReadyRun } from "../RunStorePort.ts"
@@ -14,7 +14,7 @@ import {
   isFailedWith,
   isRecording,
   oldestFirst,
-  requestChanges,
+  inboxChanges,
   type RequestEntry
 } from "./requests.ts"
 
@@ -26,7 +26,7 @@ export const inboxAfter = (
   inbox: Inbox,
   events: ReadonlyArray<RunEvent>
 ): Result.Result<Inbox, RequestId> => {
-  const changes = requestChanges(events)
+  const changes = inboxChanges(events)
   if (changes.length === 0) return Result.succeed(inbox)
   const next = new Map(inbox)
   for (const change of changes) {
@@ -89,7 +89,7 @@ export const hasDecided = (inbox: Inbox): boolean =>
 /** Whether events end the run and leave out a decision that was taken: then they must not be appended. */
 export const endsUnread = (inbox: Inbox, events: ReadonlyArray<RunEvent>): boolean => {
   if (!areEnding(events) || !hasDecided(inbox)) return false
-  const changes = requestChanges(events)
+  const changes = inboxChanges(events)
   return Array.from(inbox).some(
     ([requestId, { status }]) =>
       status === "decided" && !changes.some((change) => isRecording(change, requestId))

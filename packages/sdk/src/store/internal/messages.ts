@@ -6,6 +6,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { Timestamp } from "../../domain/Id.ts"
+import { defined } from "../../domain/internal/defined.ts"
 import { isDeeperThan, maxGivenDepth } from "../../domain/internal/json.ts"
 import type { UserPart } from "../../domain/Message.ts"
 import { type RunEvent, unwrap } from "../../domain/RunEvent.ts"
@@ -31,14 +32,9 @@ export const decodeMessage = (
   if (isDeeperThan(content, maxGivenDepth)) {
     return refuse(`its content is nested more than ${maxGivenDepth} levels deep`)
   }
+  const { ends, to } = input
   return Result.mapError(
-    decode({
-      messageId,
-      content,
-      at: now,
-      ...(input.to === undefined ? {} : { to: input.to }),
-      ...(input.ends === undefined ? {} : { ends: input.ends })
-    }),
+    decode({ messageId, content, at: now, ...defined({ to, ends }) }),
     () =>
       new MessageInvalid({ issues: "its content is not a list of text and file parts, or it is for no run" })
   )

@@ -9,7 +9,7 @@ import { endedReason } from "../../domain/decide.ts"
 import type { Decision, DecisionInput } from "../../domain/Decision.ts"
 import { childRunId, isWithin, type RequestId, type RunId, type Timestamp } from "../../domain/Id.ts"
 import { decodeDecision } from "../../domain/internal/given.ts"
-import { expiryAt, judge, type Standing, type Verdict } from "../../domain/internal/judge.ts"
+import { expiryAt, judgeDecision, type Standing, type Verdict } from "../../domain/internal/judgeDecision.ts"
 import type { Interruption } from "../../domain/Interruption.ts"
 import {
   type DecisionMalformed,
@@ -21,7 +21,7 @@ import { unwrap, type RunEvent } from "../../domain/RunEvent.ts"
 import type { Status } from "../../domain/RunState.ts"
 
 /** What an event, of the run itself or of a sub-agent inside it, does to the inbox. */
-export type RequestChange =
+export type InboxChange =
   | { readonly _tag: "opened"; readonly request: Interruption }
   | { readonly _tag: "decided"; readonly decision: Decision }
   | {
@@ -36,8 +36,8 @@ export type RequestChange =
   | { readonly _tag: "warned"; readonly requestId: RequestId }
 
 /** What a batch of events does to the inbox, in order. Most batches do nothing. */
-export const requestChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<RequestChange> => {
-  const changes: Array<RequestChange> = []
+export const inboxChanges = (events: ReadonlyArray<RunEvent>): ReadonlyArray<InboxChange> => {
+  const changes: Array<InboxChange> = []
   for (const wrapped of events) {
     const event = wrapped._tag === "child.advanced" ? unwrap(wrapped).event : wrapped
     if (event._tag === "request.opened") changes.push({ _tag: "opened", request: event.request })
@@ -60,7 +60,7 @@ const isEnd = ({ _tag }: RunEvent): boolean =>
   _tag === "run.cancelled" || _tag === "run.completed" || _tag === "run.failed"
 
 /** Whether a change puts the decision of a request on record: taken, or read and passed over. */
-export const isRecording = (change: RequestChange, requestId: RequestId): boolean =>
+export const isRecording = (change: InboxChange, requestId: RequestId): boolean =>
   change._tag === "decided"
     ? change.decision.requestId === requestId
     : change._tag === "superseded" && change.requestId === requestId && change.reason === decidedTooLate
@@ -111,7 +111,7 @@ export const decisionOf = (entry: RequestEntry, now: Timestamp): Decision | unde
 
 /** Judges a decision about a request as it stands now. */
 export const judgeEntry = (entry: RequestEntry, decision: Decision, now: Timestamp): Verdict =>
-  judge(entry.request, standingOf(entry), decision, now)
+  judgeDecision(entry.request, standingOf(entry), decision, now)
 
 const standingOf = ({ decision, status, superseded }: RequestEntry): Standing => {
   if (status === "superseded") {

@@ -7,6 +7,7 @@
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
+import { defined } from "../../../domain/internal/defined.ts"
 import type { ModelError } from "../../ModelError.ts"
 import type { ModelResponse } from "../../ModelPart.ts"
 import type { ModelProfile } from "../../ModelProfile.ts"
@@ -21,7 +22,7 @@ import { reasonOf } from "../providerErrors.ts"
 import { messagesDecoder } from "./messagesDecoder.ts"
 import { encodeHistory } from "./messagesHistory.ts"
 import { closedSchema } from "./messagesSchema.ts"
-import { thinkingOf } from "./messagesThinking.ts"
+import { silent, thinkingOf } from "./messagesThinking.ts"
 
 const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   const compatibility = profile.compatibility ?? {}
@@ -35,13 +36,10 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
       : closedSchema(output.schema)
   const system = instructionsOf(request, schema !== undefined)
   const history = encodeHistory(request.messages, profile)
-  const { effort, thinking } = thinkingOf(profile.model, settings, maxTokens, history)
-  const thinks =
-    compatibility.reasoningEffort !== false && thinking !== undefined && thinking.type !== "disabled"
-  const outputConfig = {
-    ...(compatibility.reasoningEffort === false || effort === undefined ? {} : { effort }),
-    ...(schema === undefined ? {} : { format: { type: "json_schema", schema } })
-  }
+  const { effort, thinking } =
+    compatibility.reasoningEffort === false ? silent : thinkingOf(profile.model, settings, maxTokens, history)
+  const thinks = thinking !== undefined && thinking.type !== "disabled"
+  const format = schema === undefined ? undefined : { type: "json_schema", schema }
   return {
     model: profile.model,
     max_tokens: maxTokens,
@@ -50,11 +48,9 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
     stream: streaming,
     ...toolsOf(request, history),
     ...(request.tools.length === 0 ? {} : choiceOf(settings, compatibility.parallelToolCalls !== false)),
-    ...(compatibility.reasoningEffort === false || thinking === undefined ? {} : { thinking }),
-    ...(Object.keys(outputConfig).length === 0 ? {} : { output_config: outputConfig }),
-    ...(thinks || settings.temperature === undefined ? {} : { temperature: settings.temperature }),
-    ...(thinks || settings.topP === undefined ? {} : { top_p: settings.topP }),
-    ...(settings.stop === undefined ? {} : { stop_sequences: settings.stop }),
+    ...(effort === undefined && format === undefined ? {} : { output_config: defined({ effort, format }) }),
+    ...(thinks ? {} : defined({ temperature: settings.temperature, top_p: settings.topP })),
+    ...defined({ thinking, stop_sequences: settings.stop }),
     ...profile.settings?.extra,
     ...request.settings?.extra
   }

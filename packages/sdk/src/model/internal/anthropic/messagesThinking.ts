@@ -19,7 +19,8 @@ export interface Thinking {
   readonly effort: string | undefined
 }
 
-const silent: Thinking = { thinking: undefined, effort: undefined }
+/** Nothing is said about thinking. */
+export const silent: Thinking = { thinking: undefined, effort: undefined }
 
 /** What a request says about thinking. */
 export const thinkingOf = (

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
  * address is likely to be wrong.
  */
 import * as Base64 from "effect/encoding/Base64"
+import { defined } from "../../../domain/internal/defined.ts"
 import {
   InvalidRequest,
   InvalidResponse,
@@ -28,11 +29,8 @@ export const responseError = (
   Effect.gen(function* () {
     const { body, headers, status } = response
     const retryAfterMs = yield* retryAfter(headers)
-    const facts: ErrorFacts = {
-      status,
-      now: yield* Clock.currentTimeMillis,
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs })
-    }
+    const now = yield* Clock.currentTimeMillis
+    const facts: ErrorFacts = { status, now, ...defined({ retryAfterMs }) }
     const retryable = shouldRetry(headers) ?? (status < 400 ? false : undefined)
     return modelError(explain(reasonOf(parsed(body), facts), status, body, headers, profile), { retryable })
   }).pipe(

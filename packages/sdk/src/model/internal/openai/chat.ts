@@ -3,6 +3,7 @@
  * own way. What differs and cannot be seen from an answer is the profile's `compatibility`.
  */
 import type * as Schema from "effect/Schema"
+import { defined } from "../../../domain/internal/defined.ts"
 import type { Compatibility } from "../../ModelProfile.ts"
 import type { ModelRequest } from "../../ModelRequest.ts"
 import { instructionsOf } from "../inWords.ts"
@@ -11,7 +12,7 @@ import type { Protocol } from "../protocol.ts"
 import { wireName } from "../wireNames.ts"
 import { decode, decoder } from "./chatDecoder.ts"
 import { encodeMessages } from "./chatMessages.ts"
-import { optionalField, isStrict, settingFields, toolFields } from "./fields.ts"
+import { isStrict, settingFields, toolFields } from "./fields.ts"
 
 const encode: Protocol["encode"] = (request, profile, streaming, room) => {
   const { output } = request
@@ -38,18 +39,18 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
           response_format:
             asked === "jsonSchema" ? schemaFormat(output, compatibility) : { type: "json_object" }
         }),
-    ...optionalField(
-      compatibility.maxTokensField ?? "max_completion_tokens",
-      outputBound(settings.maxOutputTokens, profile, room)
-    ),
-    ...optionalField("temperature", settings.temperature),
-    ...optionalField("top_p", settings.topP),
-    ...optionalField("stop", settings.stop),
-    ...optionalField("seed", settings.seed),
-    ...optionalField(
-      "reasoning_effort",
-      compatibility.reasoningEffort === false ? undefined : settings.reasoningEffort
-    ),
+    ...defined({
+      [compatibility.maxTokensField ?? "max_completion_tokens"]: outputBound(
+        settings.maxOutputTokens,
+        profile,
+        room
+      ),
+      temperature: settings.temperature,
+      top_p: settings.topP,
+      stop: settings.stop,
+      seed: settings.seed,
+      reasoning_effort: compatibility.reasoningEffort === false ? undefined : settings.reasoningEffort
+    }),
     ...profile.settings?.extra,
     ...request.settings?.extra
   }

@@ -6,6 +6,7 @@
  * reasoning). A field is only ever sent back to who sent it.
  */
 import type * as Schema from "effect/Schema"
+import { defined } from "../../../domain/internal/defined.ts"
 import type { ReasoningPart } from "../../../domain/Message.ts"
 import type { Compatibility } from "../../ModelProfile.ts"
 import { type Fields, fieldsOf, textOf } from "../fields.ts"
@@ -88,12 +89,12 @@ export const payloadFor = (
   details: ReadonlyArray<Schema.JsonObject> | undefined,
   extra: Schema.JsonObject | undefined
 ): Schema.JsonObject | undefined => {
-  const payload = {
-    ...(details === undefined ? {} : { reasoning_details: details }),
-    ...(extra === undefined ? {} : { extra_content: extra }),
+  const payload = defined({
+    reasoning_details: details,
+    extra_content: extra,
     // The text is in the part. Where there are details, it is in them as well, and is not sent twice.
-    ...(field === undefined || details !== undefined ? {} : { field })
-  }
+    field: details === undefined ? field : undefined
+  })
   return Object.keys(payload).length === 0 ? undefined : payload
 }
 

@@ -4,6 +4,7 @@
  * Neither can be trusted as it stands. A finish reason may be missing, or say `stop` beside calls; some providers count
  * reasoning beside the output tokens instead of among them.
  */
+import { defined } from "../../../domain/internal/defined.ts"
 import type { FinishReason } from "../../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../../domain/Usage.ts"
 import { countOf, fieldsOf } from "../fields.ts"
@@ -22,18 +23,15 @@ export const usageIn = (value: unknown): ModelUsage | undefined => {
     countOf(inputDetails?.cached_tokens) ??
     countOf(usage.prompt_cache_hit_tokens) ??
     countOf(usage.cached_tokens)
-  const written = countOf(inputDetails?.cache_write_tokens)
-  const reasoning = countOf(fieldsOf(usage.completion_tokens_details)?.reasoning_tokens)
-  const cost = costIn(usage)
-  return {
+  return defined({
     inputTokens: input ?? Math.max(0, (total ?? 0) - (output ?? 0)),
-    ...(cached === undefined ? {} : { cachedInputTokens: cached }),
-    ...(written === undefined ? {} : { cacheWriteTokens: written }),
+    cachedInputTokens: cached,
+    cacheWriteTokens: countOf(inputDetails?.cache_write_tokens),
     // xAI and Gemini leave reasoning out of the output tokens; only the total has it.
     outputTokens: Math.max(output ?? 0, input === undefined ? 0 : (total ?? 0) - input),
-    ...(reasoning === undefined ? {} : { reasoningTokens: reasoning }),
-    ...(cost === undefined ? {} : { costUsd: cost })
-  }
+    reasoningTokens: countOf(fieldsOf(usage.completion_tokens_details)?.reasoning_tokens),
+    costUsd: costIn(usage)
+  })
 }
 
 /** US dollars, where the provider says so: OpenRouter plainly, Perplexity in parts, xAI in ticks of which 10^10 are a dollar. */

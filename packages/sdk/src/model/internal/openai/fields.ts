@@ -1,13 +1,10 @@
 /** What both protocols of OpenAI say in the same words. */
 import type * as Schema from "effect/Schema"
+import { defined } from "../../../domain/internal/defined.ts"
 import type { Compatibility } from "../../ModelProfile.ts"
 import type { ModelRequest, ModelSettings, ToolDefinition } from "../../ModelRequest.ts"
 import { type Fields, fieldsOf } from "../fields.ts"
 import type { SettingFields } from "../warnings.ts"
-
-/** A field, if there is a value. */
-export const optionalField = (field: string, value: Schema.Json | undefined): Schema.JsonObject =>
-  value === undefined ? {} : { [field]: value }
 
 /** Whether a schema is marked as strict. */
 export const isStrict = (schema: Schema.JsonObject, { strict }: Compatibility): boolean =>
@@ -74,14 +71,10 @@ export const toolFields = (
     ? {}
     : {
         tools: tools.map((tool) => form.tool(tool, isStrict(tool.parameters, compatibility))),
-        ...optionalField(
-          "tool_choice",
-          typeof toolChoice === "object" ? form.choice(toolChoice.tool) : toolChoice
-        ),
-        ...optionalField(
-          "parallel_tool_calls",
-          compatibility.parallelToolCalls === false ? undefined : parallelToolCalls
-        )
+        ...defined({
+          tool_choice: typeof toolChoice === "object" ? form.choice(toolChoice.tool) : toolChoice,
+          parallel_tool_calls: compatibility.parallelToolCalls === false ? undefined : parallelToolCalls
+        })
       }
 
 /** Where both protocols say what settings ask for. */

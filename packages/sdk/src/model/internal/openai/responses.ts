@@ -7,6 +7,7 @@
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
+import { defined } from "../../../domain/internal/defined.ts"
 import type { ModelError } from "../../ModelError.ts"
 import type { ModelResponse } from "../../ModelPart.ts"
 import type { Compatibility, ModelProfile } from "../../ModelProfile.ts"
@@ -19,7 +20,7 @@ import { outputBound } from "../outputBound.ts"
 import { type Protocol, providerOf } from "../protocol.ts"
 import { reasonOf } from "../providerErrors.ts"
 import { wireName } from "../wireNames.ts"
-import { optionalField, isStrict, settingFields, toolFields } from "./fields.ts"
+import { isStrict, settingFields, toolFields } from "./fields.ts"
 import { responsesDecoder } from "./responsesDecoder.ts"
 import { encodeInput } from "./responsesInput.ts"
 
@@ -56,15 +57,15 @@ const encode: Protocol["encode"] = (request, profile, streaming, room) => {
             format: asked === "jsonSchema" ? schemaFormat(output, compatibility) : { type: "json_object" }
           }
         }),
-    ...optionalField(
-      "max_output_tokens",
-      compatibility.maxOutputTokens === false
-        ? undefined
-        : outputBound(settings.maxOutputTokens, profile, room)
-    ),
-    ...optionalField("temperature", settings.temperature),
-    ...optionalField("top_p", settings.topP),
-    ...(effort === undefined ? {} : { reasoning: { effort } }),
+    ...defined({
+      max_output_tokens:
+        compatibility.maxOutputTokens === false
+          ? undefined
+          : outputBound(settings.maxOutputTokens, profile, room),
+      temperature: settings.temperature,
+      top_p: settings.topP,
+      reasoning: effort === undefined ? undefined : { effort }
+    }),
     ...profile.settings?.extra,
     ...request.settings?.extra
   }

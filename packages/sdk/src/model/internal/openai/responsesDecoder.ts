@@ -9,6 +9,7 @@
  * Items that are neither text, reasoning nor function calls (searches, code that ran at the provider) become empty reasoning
  * that carries the item, so that it goes back in its place.
  */
+import { defined } from "../../../domain/internal/defined.ts"
 import type { FinishReason } from "../../../domain/RunEvent.ts"
 import type { ModelUsage } from "../../../domain/Usage.ts"
 import { InvalidRequest, type ModelError, ProviderFault } from "../../ModelError.ts"
@@ -316,16 +317,12 @@ const usageIn = (value: unknown): ModelUsage | undefined => {
   const usage = fieldsOf(value)
   if (usage === undefined) return undefined
   const { cache_write_tokens, cached_tokens } = fieldsOf(usage.input_tokens_details) ?? {}
-  const cached = countOf(cached_tokens)
-  const written = countOf(cache_write_tokens)
-  const reasoning = countOf(fieldsOf(usage.output_tokens_details)?.reasoning_tokens)
-  const cost = costIn(usage)
-  return {
+  return defined({
     inputTokens: countOf(usage.input_tokens) ?? 0,
-    ...(cached === undefined ? {} : { cachedInputTokens: cached }),
-    ...(written === undefined ? {} : { cacheWriteTokens: written }),
+    cachedInputTokens: countOf(cached_tokens),
+    cacheWriteTokens: countOf(cache_write_tokens),
     outputTokens: countOf(usage.output_tokens) ?? 0,
-    ...(reasoning === undefined ? {} : { reasoningTokens: reasoning }),
-    ...(cost === undefined ? {} : { costUsd: cost })
-  }
+    reasoningTokens: countOf(fieldsOf(usage.output_tokens_details)?.reasoning_tokens),
+    costUsd: costIn(usage)
+  })
 }

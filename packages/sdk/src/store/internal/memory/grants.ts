@@ -9,7 +9,7 @@ import type { RunEvent } from "../../../domain/RunEvent.ts"
 import type { GrantFilter, StoredGrant } from "../../StoredGrant.ts"
 import { pageSize } from "../bounds.ts"
 import { byTime, deletedRun, grantOf, isListed, type RestoredRevocations } from "../grants.ts"
-import { requestChanges } from "../requests.ts"
+import { inboxChanges } from "../requests.ts"
 import type { Run } from "./run.ts"
 
 /** All grants of a store, and which were revoked of those whose run was deleted. */
@@ -42,7 +42,7 @@ export const recordGrant = (grants: Grants, run: Run, decision: Decision): void 
 
 /** The same for all decisions among events that were appended. */
 export const recordGrantsOfEvents = (grants: Grants, run: Run, events: ReadonlyArray<RunEvent>): void => {
-  for (const change of requestChanges(events))
+  for (const change of inboxChanges(events))
     if (change._tag === "decided") recordGrant(grants, run, change.decision)
 }
 

@@ -3,6 +3,7 @@
  */
 import * as Result from "effect/Result"
 import type { RunId, Timestamp } from "../../../domain/Id.ts"
+import { defined } from "../../../domain/internal/defined.ts"
 import type { SessionBusy } from "../../../domain/RunError.ts"
 import { RunExists, type RunStoreError } from "../../RunStoreError.ts"
 import type { RestoredRun } from "../../RunStorePort.ts"
@@ -69,7 +70,6 @@ const presentIn = (runs: ReadonlyMap<RunId, Run>, run: Run): Result.Result<Prese
     return {
       agent,
       sessionId,
-      ...(parent === undefined ? {} : { parent }),
       events,
       isClaimed: run.epoch > 0,
       ...(children.length === 0
@@ -79,6 +79,6 @@ const presentIn = (runs: ReadonlyMap<RunId, Run>, run: Run): Result.Result<Prese
         status === "decided" && decision !== undefined ? [decision] : []
       ),
       messages: waiting(run.mail),
-      ...(cancelReason === undefined ? {} : { cancelReason })
+      ...defined({ parent, cancelReason })
     }
   })

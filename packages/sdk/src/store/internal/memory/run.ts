@@ -4,6 +4,7 @@
 import type * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
 import type { Revision, RunId, SessionId, Timestamp } from "../../../domain/Id.ts"
+import { defined } from "../../../domain/internal/defined.ts"
 import { SessionBusy } from "../../../domain/RunError.ts"
 import { type RunEvent, version } from "../../../domain/RunEvent.ts"
 import type { Status } from "../../../domain/RunState.ts"
@@ -176,10 +177,8 @@ export const reasonOf = (run: Run, now: Timestamp): ReadyRun["reason"] | undefin
 }
 
 /** What the owner of a run receives with every answer: whether it is to be cancelled, and whether there is mail. */
-export const noticesOf = ({ cancelReason, inbox, mail }: Run) => ({
-  ...(cancelReason === undefined ? {} : { cancelReason }),
-  ...(hasDecided(inbox) || waiting(mail).length > 0 ? { hasMail: true } : {})
-})
+export const noticesOf = ({ cancelReason, inbox, mail }: Run) =>
+  defined({ cancelReason, hasMail: hasDecided(inbox) || waiting(mail).length > 0 || undefined })
 
 /** What there is to know of a run besides its events. */
 export const headOf = (run: Run, now: Timestamp, owner = ownerOf(run, now)): RunHead => ({
@@ -189,11 +188,13 @@ export const headOf = (run: Run, now: Timestamp, owner = ownerOf(run, now)): Run
   ...(run.answeredBy === run.agent ? {} : { answeredBy: run.answeredBy }),
   status: run.status,
   revision: run.revision as Revision,
-  ...(run.parent === undefined ? {} : { parent: run.parent }),
   createdAt: run.createdAt,
   updatedAt: run.updatedAt,
-  ...(run.cancelReason === undefined || !isCancellable(run.status) ? {} : { cancelReason: run.cancelReason }),
-  ...(owner === undefined ? {} : { lease: { owner, until: run.leaseUntil } })
+  ...defined({
+    parent: run.parent,
+    cancelReason: isCancellable(run.status) ? run.cancelReason : undefined,
+    lease: owner === undefined ? undefined : { owner, until: run.leaseUntil }
+  })
 })
 
 /** The order of `ready`. */

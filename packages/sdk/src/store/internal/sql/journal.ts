@@ -18,7 +18,7 @@ import type { RunHead, RunStorePort } from "../../RunStorePort.ts"
 import { leaseMs, position } from "../bounds.ts"
 import { answererIn, damaged, isTakingUp, sliceBatches } from "../journal.ts"
 import { takenBy } from "../messages.ts"
-import { areEnding, closingReason, isGoing, requestChanges } from "../requests.ts"
+import { areEnding, closingReason, isGoing, inboxChanges } from "../requests.ts"
 import { type SqlAccess, retryOnConflict } from "./access.ts"
 import { eventsIn, isWhole, makeChain, startOf, whole } from "./chain.ts"
 import type { makeCheckpoints } from "./checkpoints.ts"
@@ -140,7 +140,7 @@ export const makeJournal = (
       const revoked = yield* grants.revokedOf(options.grants, at)
       if (revoked.length > 0) return yield* new ReliesOnRevoked({ revoked })
     }
-    const changes = requestChanges(events)
+    const changes = inboxChanges(events)
     const mayEndUnread = !parking && areEnding(events) && (head.has_mail || !access.writesAlone)
     if (mayEndUnread && (yield* requests.leavesUnread(runId, changes))) {
       return yield* new RunConflict({ runId, expected, actual: expected })
@@ -230,7 +230,7 @@ export const makeJournal = (
             yield* checkpoints.write(parent.runId, parent.revision, checkpoint)
           }
           yield* insertBatch(runId, 0, events)
-          const changes = requestChanges(events)
+          const changes = inboxChanges(events)
           if (changes.length > 0) yield* requests.apply("create", { runId, sessionId, agent }, changes)
           if (takenBy(events).length > 0) yield* messages.take(runId, events)
           return { runId, owner, epoch: 1, until: Number(created.lease_until) }

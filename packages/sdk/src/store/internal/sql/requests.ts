@@ -14,7 +14,7 @@ import {
   type SessionId,
   type Timestamp
 } from "../../../domain/Id.ts"
-import { isRepeated, sameDecision } from "../../../domain/internal/judge.ts"
+import { isRepeated, sameDecision } from "../../../domain/internal/judgeDecision.ts"
 import { type Interruption, toolOf, warnAt } from "../../../domain/Interruption.ts"
 import { RequestNotFound } from "../../../domain/Rejection.ts"
 import type { RunStoreError } from "../../RunStoreError.ts"
@@ -31,7 +31,7 @@ import {
   judgeAll,
   judgeEntry,
   oldestFirst,
-  type RequestChange
+  type InboxChange
 } from "../requests.ts"
 import { TransactionConflict, type SqlAccess, retryOnConflict } from "./access.ts"
 import { readAll } from "./damage.ts"
@@ -74,7 +74,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     )
 
   /** Closes a request; false when it was decided meanwhile, unless its run ends, or asks again. */
-  const supersede = (runId: RunId, change: Extract<RequestChange, { readonly _tag: "superseded" }>) =>
+  const supersede = (runId: RunId, change: Extract<InboxChange, { readonly _tag: "superseded" }>) =>
     Effect.gen(function* () {
       const { by = null, isFinal, reason, requestId } = change
       if (!isFinal) {
@@ -275,7 +275,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     apply: Effect.fnUntraced(function* (
       operation: string,
       owner: Owner,
-      changes: ReadonlyArray<RequestChange>
+      changes: ReadonlyArray<InboxChange>
     ) {
       for (const change of changes) {
         if (change._tag === "opened") yield* open(owner, change.request)
@@ -293,7 +293,7 @@ export const makeRequests = (access: SqlAccess, grants: ReturnType<typeof makeGr
     }),
 
     /** Whether changes leave out a decision that was taken. */
-    leavesUnread: (runId: RunId, changes: ReadonlyArray<RequestChange>): Effect.Effect<boolean, SqlError> =>
+    leavesUnread: (runId: RunId, changes: ReadonlyArray<InboxChange>): Effect.Effect<boolean, SqlError> =>
       Effect.map(
         run(sql<{ readonly request_id: RequestId }>`SELECT request_id FROM fermata_requests
           WHERE run_id = ${runId} AND status = 'decided'`),

@@ -27,7 +27,7 @@ import {
 } from "../copies.ts"
 import { type RestoredRevocations, revocationsOf, revocationsWith } from "../grants.ts"
 import { answererIn, sliceBatches, startsWith } from "../journal.ts"
-import { closingReason, requestChanges } from "../requests.ts"
+import { closingReason, inboxChanges } from "../requests.ts"
 import { TransactionConflict, type SqlAccess, retryOnConflict } from "./access.ts"
 import { readAll } from "./damage.ts"
 import type { Parts } from "./journal.ts"
@@ -109,7 +109,7 @@ export const makeRestore = (
   const fill = Effect.fnUntraced(function* (copy: Copy) {
     const { events, runId, status } = copy
     yield* insertBatch({ runId, sequence: 0, count: events.length, version, events: encodeEvents(events) })
-    yield* requests.apply("restore", copy, requestChanges(events))
+    yield* requests.apply("restore", copy, inboxChanges(events))
     for (const decision of copy.decisions) yield* requests.record(decision)
     const closing = closingReason(status)
     if (closing !== undefined) yield* requests.close(runId, closing)

@@ -35,7 +35,7 @@ export interface Verdict {
 }
 
 /** Judges a decision about a request as it stands at `now`. */
-export const judge = (
+export const judgeDecision = (
   request: Interruption,
   standing: Standing,
   decision: Decision,

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Decision } from "../../../src/domain/Decision.ts"
-import { judge, type Standing, type Verdict } from "../../../src/domain/internal/judge.ts"
+import { judgeDecision, type Standing, type Verdict } from "../../../src/domain/internal/judgeDecision.ts"
 import { approval, callId, requestId } from "../Journal.ts"
 
 const request = approval(callId(1, 1), requestId(1), { expiresAt: 2000, onExpiry: "deny" })
@@ -25,7 +25,7 @@ const told = ({ first, record, refusal }: Verdict) => ({
   ...(refusal === undefined ? {} : { refusal: refusal._tag })
 })
 
-describe("judge", () => {
+describe("judgeDecision", () => {
   for (const [fact, standing, decision, now, verdict] of [
     ["refuses what is closed, before it asks what fits", closed, misfit, inTime, "RequestSuperseded"],
     ["refuses what is closed, before time decides", closed, approve, late, "RequestSuperseded"],
@@ -45,7 +45,7 @@ describe("judge", () => {
   ] as const) {
     it(`${fact}`, () => {
       assert.deepStrictEqual(
-        told(judge(request, standing, decision, now)),
+        told(judgeDecision(request, standing, decision, now)),
         typeof verdict === "string" ? { refusal: verdict } : verdict
       )
     })
@@ -53,11 +53,11 @@ describe("judge", () => {
 
   it("names the decision that stands, and the request to decide instead", () => {
     assert.strictEqual(
-      judge(request, decided, approve, inTime).refusal?.message,
+      judgeDecision(request, decided, approve, inTime).refusal?.message,
       "run-1.r1 was decided (deny) by ada at 1970-01-01T00:00:01.500Z; that decision stands."
     )
     assert.strictEqual(
-      judge(request, closed, approve, inTime).refusal?.message,
+      judgeDecision(request, closed, approve, inTime).refusal?.message,
       "run-1.r1 is no longer open: it is asked anew. Decide run-1.r2 instead."
     )
   })
